@@ -1,0 +1,283 @@
+package object
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// New encodes a tree of JSON values as an object. It leaves the tree as it is;
+// metadata.resourceVersion and metadata.selfLink are not stored.
+//
+// A tree is made of map[string]any, []any, string, bool, int64, float64 and nil,
+// as [k8s.io/apimachinery/pkg/apis/meta/v1/unstructured] has them.
+func New(key Key, tree map[string]any, schema uint64, written time.Time) (*Object, error) {
+	form, err := Encode(tree)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", key, err)
+	}
+	o := &Object{Key: key, Written: written, Schema: schema, Raw: form.Bytes, splice: form.Splice}
+	metadata, _ := tree["metadata"].(map[string]any)
+	o.Meta = metaOf(metadata)
+	return o, nil
+}
+
+var errNoMetadata = errors.New("object has no metadata")
+
+// Encode returns the canonical JSON of a tree as a form, with the place for the
+// resourceVersion.
+func Encode(tree map[string]any) (Form, error) {
+	e := encoder{buf: make([]byte, 0, 1024), splice: -1}
+	if err := e.root(tree); err != nil {
+		return Form{}, err
+	}
+	if e.splice < 0 {
+		return Form{}, errNoMetadata
+	}
+	return Form{Bytes: slices.Clip(e.buf), Splice: e.splice}, nil
+}
+
+// AppendJSON appends the canonical JSON of any JSON value to dst.
+func AppendJSON(dst []byte, v any) ([]byte, error) {
+	e := encoder{buf: dst}
+	err := e.value(v, 0)
+	return e.buf, err
+}
+
+type encoder struct {
+	buf    []byte
+	splice int
+	keys   []string // of the maps that are open, innermost last
+}
+
+func (e *encoder) root(tree map[string]any) error {
+	return e.object(tree, 0, func(k string, v any) error {
+		if m, ok := v.(map[string]any); ok && k == "metadata" {
+			return e.metadata(m)
+		}
+		return e.value(v, 1)
+	})
+}
+
+// metadata encodes the root metadata. Keys are sorted, so the resourceVersion
+// goes in front of the first key that sorts after it.
+func (e *encoder) metadata(m map[string]any) error {
+	e.buf = append(e.buf, '{')
+	first := len(e.keys)
+	for k := range m {
+		if k != "resourceVersion" && k != "selfLink" {
+			e.keys = append(e.keys, k)
+		}
+	}
+	keys := e.keys[first:]
+	slices.Sort(keys)
+	for i, k := range keys {
+		if i > 0 {
+			e.buf = append(e.buf, ',')
+		}
+		if e.splice < 0 && k > "resourceVersion" {
+			e.splice = len(e.buf)
+		}
+		e.buf = AppendString(e.buf, k)
+		e.buf = append(e.buf, ':')
+		if err := e.value(m[k], 2); err != nil {
+			return err
+		}
+	}
+	e.keys = e.keys[:first]
+	if e.splice < 0 { // every key sorts before: only objects without uid
+		if len(keys) > 0 {
+			return errors.New("metadata has no uid")
+		}
+		e.splice = len(e.buf)
+	}
+	e.buf = append(e.buf, '}')
+	return nil
+}
+
+// MaxDepth is how deep the values of an object may nest, as encoding/json has it.
+const MaxDepth = 10000
+
+func (e *encoder) object(m map[string]any, depth int, member func(string, any) error) error {
+	e.buf = append(e.buf, '{')
+	first := len(e.keys)
+	for k := range m {
+		e.keys = append(e.keys, k)
+	}
+	keys := e.keys[first:]
+	slices.Sort(keys)
+	for i, k := range keys {
+		if i > 0 {
+			e.buf = append(e.buf, ',')
+		}
+		e.buf = AppendString(e.buf, k)
+		e.buf = append(e.buf, ':')
+		var err error
+		if member != nil {
+			err = member(k, m[k])
+		} else {
+			err = e.value(m[k], depth+1)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	e.keys = e.keys[:first]
+	e.buf = append(e.buf, '}')
+	return nil
+}
+
+func (e *encoder) value(v any, depth int) error {
+	if depth > MaxDepth {
+		return errors.New("exceeded max depth")
+	}
+	switch v := v.(type) {
+	case nil:
+		e.buf = append(e.buf, "null"...)
+	case string:
+		e.buf = AppendString(e.buf, v)
+	case bool:
+		e.buf = strconv.AppendBool(e.buf, v)
+	case int64:
+		e.buf = strconv.AppendInt(e.buf, v, 10)
+	case int:
+		e.buf = strconv.AppendInt(e.buf, int64(v), 10)
+	case float64:
+		return e.float(v)
+	case map[string]any:
+		return e.object(v, depth, nil)
+	case []any:
+		e.buf = append(e.buf, '[')
+		for i, item := range v {
+			if i > 0 {
+				e.buf = append(e.buf, ',')
+			}
+			if err := e.value(item, depth+1); err != nil {
+				return err
+			}
+		}
+		e.buf = append(e.buf, ']')
+	default:
+		return fmt.Errorf("no JSON value: %T", v)
+	}
+	return nil
+}
+
+// float writes a number the way encoding/json does (ES6): 1.0 becomes 1.
+func (e *encoder) float(f float64) error {
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		return fmt.Errorf("unsupported number %v", f)
+	}
+	format := byte('f')
+	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		format = 'e'
+	}
+	e.buf = strconv.AppendFloat(e.buf, f, format, -1, 64)
+	if n := len(e.buf); format == 'e' && n >= 4 && e.buf[n-4] == 'e' && e.buf[n-3] == '-' && e.buf[n-2] == '0' {
+		e.buf[n-2] = e.buf[n-1]
+		e.buf = e.buf[:n-1]
+	}
+	return nil
+}
+
+const hex = "0123456789abcdef"
+
+// AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		b := s[i]
+		if b < utf8.RuneSelf {
+			if b >= ' ' && b != '"' && b != '\\' {
+				i++
+				continue
+			}
+			dst = append(dst, s[start:i]...)
+			switch b {
+			case '"', '\\':
+				dst = append(dst, '\\', b)
+			case '\n':
+				dst = append(dst, '\\', 'n')
+			case '\r':
+				dst = append(dst, '\\', 'r')
+			case '\t':
+				dst = append(dst, '\\', 't')
+			default:
+				dst = append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
+			}
+			i++
+			start = i
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && size == 1 {
+			dst = append(dst, s[start:i]...)
+			dst = append(dst, `\ufffd`...)
+			start = i + size
+		}
+		i += size
+	}
+	dst = append(dst, s[start:]...)
+	return append(dst, '"')
+}
+
+func metaOf(m map[string]any) Meta {
+	var meta Meta
+	uid, _ := m["uid"].(string)
+	meta.UID = types.UID(uid)
+	meta.Created = timeOf(m["creationTimestamp"])
+	meta.Deleted = timeOf(m["deletionTimestamp"])
+	if labels, ok := m["labels"].(map[string]any); ok && len(labels) > 0 {
+		meta.Labels = make(map[string]string, len(labels))
+		for k, v := range labels {
+			meta.Labels[k], _ = v.(string)
+		}
+	}
+	if finalizers, ok := m["finalizers"].([]any); ok {
+		for _, f := range finalizers {
+			if s, ok := f.(string); ok {
+				meta.Finalizers = append(meta.Finalizers, s)
+			}
+		}
+	}
+	if owners, ok := m["ownerReferences"].([]any); ok {
+		for _, r := range owners {
+			if ref, ok := r.(map[string]any); ok {
+				meta.Owners = append(meta.Owners, ownerOf(ref))
+			}
+		}
+	}
+	return meta
+}
+
+func ownerOf(ref map[string]any) Owner {
+	var o Owner
+	var uid string
+	o.APIVersion, _ = ref["apiVersion"].(string)
+	o.Kind, _ = ref["kind"].(string)
+	o.Name, _ = ref["name"].(string)
+	uid, _ = ref["uid"].(string)
+	o.UID = types.UID(uid)
+	o.Controller, _ = ref["controller"].(bool)
+	o.BlockOwnerDeletion, _ = ref["blockOwnerDeletion"].(bool)
+	return o
+}
+
+func timeOf(v any) time.Time {
+	s, ok := v.(string)
+	if !ok {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
