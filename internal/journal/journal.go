@@ -1,0 +1,190 @@
+// Package journal is the contract between the state machine and what makes its
+// writes durable, and holds what the journals of one machine share.
+//
+// # Model
+//
+// A journal is an ordered sequence of entries. An entry is one object and one
+// [object.Revision]; a [Batch] is some entries that commit whole or not at all.
+// State is the fold of the committed entries, held by a [Sink].
+//
+// Two entries of one resource never share a revision, and every entry of a batch
+// has a higher one than all entries of the batches before. Within a batch a
+// journal may number the entries one by one, or give entries of different
+// resources the same number (etcd does, for whom a transaction is one revision;
+// it returns [errors.ErrUnsupported] for a batch that writes two objects of one
+// resource).
+//
+// # Promises
+//
+//  1. Order. Revisions grow in the order of commits. Between Recover and Close
+//     Sink.Apply sees every commit exactly once, in that order, and all entries
+//     of a batch in one call.
+//  2. Preconditions. A batch commits only if every entry's key is at Entry.Prev
+//     and all its guards hold at the moment of its commit: of two writers who
+//     expect the same revision one wins. A batch that fails leaves no trace, but
+//     revisions may be skipped.
+//  3. Durability. Append returns nil only when the batch is as durable as the
+//     journal makes it, and has been applied to the Sink. Nothing is applied
+//     that is not durable: nobody sees what a crash could take back.
+//  4. Unknown outcomes. When durability cannot be established (a failed sync, a
+//     lost connection), Append returns [ErrUnknown]; the entries may or may not
+//     be there after the next Recover. A local journal refuses all further
+//     writes with [ErrUnavailable] until it has been opened again.
+//  5. Recovery. Recover hands the newest entry of each live key and the kept
+//     history to the Sink, before any Append.
+//  6. History. Entries after Compacted can be read with History, each with what
+//     it replaced. Compact moves that bound forward, never back, and takes
+//     nothing else away: the newest entry of a live key stays for ever.
+//  7. Revisions are used once: also after a restart, and after everything has
+//     been deleted and compacted, new entries are numbered above all old ones.
+//  8. Close waits for running calls, and then for every goroutine that the
+//     journal owns. Later calls return [ErrClosed].
+//
+// All methods of a Journal are safe for concurrent use, but for Recover, which
+// comes first and alone.
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kapok-dev/kapok/internal/object"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Entry is one write of one object.
+type Entry struct {
+	Key object.Key
+	// Prev is the revision of the key that the writer has seen and that this
+	// entry replaces: zero where the key must not exist.
+	Prev object.Revision
+	// Revision is the entry's own; the journal sets it.
+	Revision object.Revision
+	// Object is what the key holds from now on; nil deletes it. The journal sets
+	// its Revision before anybody else sees it.
+	Object *object.Object
+}
+
+// A Guard is a condition on a key that the batch does not write: it must be at
+// the given revision when the batch commits; zero means it must not exist.
+type Guard struct {
+	Key      object.Key
+	Revision object.Revision
+}
+
+// A Batch is a set of entries that become durable and visible together. It has
+// one entry at least, and no two for one key.
+type Batch struct {
+	Entries []Entry
+	Guards  []Guard
+}
+
+// Validate says what is wrong with a batch that no journal can commit, whatever
+// it holds: a mistake of the caller.
+func (b *Batch) Validate() error {
+	if len(b.Entries) == 0 {
+		return errors.New("batch has no entries")
+	}
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		switch {
+		case e.Object == nil && e.Prev == 0:
+			return fmt.Errorf("batch deletes %s, which must not exist", e.Key)
+		case e.Object != nil && e.Object.Key != e.Key:
+			return fmt.Errorf("batch puts %s under the key %s", e.Object.Key, e.Key)
+		}
+		for j := range i {
+			if b.Entries[j].Key == e.Key {
+				return fmt.Errorf("batch writes %s twice", e.Key)
+			}
+		}
+	}
+	return nil
+}
+
+// Size is what an entry counts in bounds on history, in bytes.
+func (e *Entry) Size() int {
+	const overhead = 64
+	n := overhead + len(e.Key.Namespace) + len(e.Key.Name)
+	if e.Object != nil {
+		n += len(e.Object.Raw)
+	}
+	return n
+}
+
+// A Sink folds entries into state.
+type Sink interface {
+	// Revision returns the committed revision of a key, zero if it is absent.
+	Revision(object.Key) object.Revision
+	// Apply makes committed entries visible, all at once. It is called by one
+	// goroutine at a time, in the order of revisions. The sink may keep entries,
+	// and must not change them.
+	Apply(entries []Entry)
+	// Restore is Apply for what Recover reads back. Entries of one resource come
+	// in the order of revisions; of different resources in any order.
+	Restore(entry Entry)
+	// Restored ends recovery: head is the revision of the last commit, and the
+	// entries restored are the whole history after since. What lies before, back
+	// to Journal.Compacted, is to be read with Journal.History.
+	Restored(head, since object.Revision)
+}
+
+// A Record is an entry read back from history, with what it replaced.
+type Record struct {
+	Entry
+	Replaced *object.Object // nil if the entry created the object
+}
+
+// A Journal orders writes and makes them durable. See the package's promises.
+type Journal interface {
+	// Recover reads the journal back into the sink, which from then on gets every
+	// commit. It is called once, before all other methods but Close.
+	Recover(ctx context.Context, sink Sink) error
+	// Append commits the batch and returns the revision of its last entry. It
+	// returns *ConflictError where a precondition does not hold. Once the commit
+	// has begun, a cancelled context no longer stops it.
+	Append(ctx context.Context, batch Batch) (object.Revision, error)
+	// History returns up to limit records of one resource with revisions in
+	// (after, upTo], oldest first; ErrCompacted if some of them are gone.
+	History(ctx context.Context, resource schema.GroupResource, after, upTo object.Revision, limit int) ([]Record, error)
+	// Head returns the revision of the newest commit, and the bytes of the entries
+	// up to it, counted from the revision that was Compacted at Recover.
+	Head() (object.Revision, int64)
+	// Compacted returns the revision up to which history is gone.
+	Compacted() object.Revision
+	// Compact forgets the history up to and including the revision, or all of it
+	// if that is above the newest.
+	Compact(ctx context.Context, upTo object.Revision) error
+	// Close releases the journal.
+	Close() error
+}
+
+// Errors of a Journal. Compare with errors.Is.
+var (
+	// ErrUnknown is returned by Append: whether the batch committed is not known.
+	ErrUnknown = errors.New("outcome of the write is unknown")
+	// ErrUnavailable is returned by Append: the journal takes no writes now.
+	ErrUnavailable = errors.New("journal takes no writes")
+	// ErrCompacted is returned by History: some of the entries are gone.
+	ErrCompacted = errors.New("history has been compacted")
+	// ErrLocked is returned when a journal is opened: another process, or this one,
+	// has it open.
+	ErrLocked = errors.New("journal is in use")
+	// ErrClosed is returned by all methods after Close, but for Close itself, which
+	// does nothing then.
+	ErrClosed = errors.New("journal is closed")
+)
+
+// ConflictError is returned by Append: a precondition does not hold.
+type ConflictError struct {
+	Key     object.Key
+	Want    object.Revision // what the writer expected
+	Current object.Revision // what the key is at; zero if absent
+	Guard   bool            // it was a guard that failed, not an entry
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("%s is at revision %d, expected %d", e.Key, e.Current, e.Want)
+}

@@ -1,0 +1,59 @@
+// Package memory is the journal that keeps nothing: a write is committed when it
+// is applied. It is for tests and for control planes that may forget.
+//
+// It has no history beyond what the state machine holds in memory, and starts no
+// goroutine.
+package memory
+
+import (
+	"context"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Journal implements [journal.Journal] in memory.
+type Journal struct {
+	*journal.Sequencer
+}
+
+// New returns an empty journal.
+func New() *Journal { return &Journal{} }
+
+// Recover implements [journal.Journal]; there is nothing to read back.
+func (j *Journal) Recover(_ context.Context, sink journal.Sink) error {
+	j.Sequencer = journal.NewSequencer(sink, 0, 0, func([]journal.Entry) error { return nil })
+	sink.Restored(0, 0)
+	return nil
+}
+
+// History implements [journal.Journal]: there is none, so only what lies behind
+// the newest revision is complete.
+func (j *Journal) History(_ context.Context, _ schema.GroupResource, after, _ object.Revision, _ int) ([]journal.Record, error) {
+	if err := j.Err(); err != nil {
+		return nil, err
+	}
+	if after < j.Compacted() {
+		return nil, journal.ErrCompacted
+	}
+	return nil, nil
+}
+
+// Compacted implements [journal.Journal]: every commit is forgotten at once.
+func (j *Journal) Compacted() object.Revision {
+	head, _ := j.Head()
+	return head
+}
+
+// Compact implements [journal.Journal]; there is nothing to forget.
+func (j *Journal) Compact(context.Context, object.Revision) error { return j.Err() }
+
+// Close implements [journal.Journal].
+func (j *Journal) Close() error {
+	if j.Sequencer != nil {
+		j.Sequencer.Close()
+	}
+	return nil
+}

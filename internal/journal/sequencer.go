@@ -1,0 +1,228 @@
+package journal
+
+import (
+	"context"
+	"sync"
+
+	"github.com/kapok-dev/kapok/internal/object"
+)
+
+// A Sequencer orders the writes of a journal that has a single writer process:
+// it checks preconditions against the state and an overlay of pending entries,
+// numbers the entries, and commits them in groups.
+//
+// # Groups
+//
+// The first writer to find no open group opens one and leads it. It waits until
+// the group before is done; meanwhile others join. Then it seals the group,
+// commits its entries in one go, applies them and wakes everybody. So while one
+// group syncs the next one fills, and many writers share one sync. The Sequencer
+// starts no goroutine: leaders are the callers of Append.
+//
+// A batch whose keys or guards touch a pending entry waits for that entry's
+// group before it is checked: its precondition can only be judged then.
+type Sequencer struct {
+	sink   Sink
+	commit func([]Entry) error // makes a group durable; called by one leader at a time
+
+	mu struct {
+		sync.Mutex
+		last    object.Revision // the last number given out
+		head    object.Revision // the newest commit
+		bytes   int64           // of all commits
+		overlay map[object.Key]*group
+		open    *group // takes entries; its leader waits for the group before
+		tail    *group // the newest group that was opened
+		failed  error  // a commit failed: no more writes
+		closed  bool
+	}
+}
+
+type group struct {
+	before  *group // must be done first; nil once it is
+	entries []Entry
+	done    chan struct{} // closed when err is set and entries are applied
+	err     error
+}
+
+// NewSequencer returns a Sequencer that continues after the revision head, up to
+// which there are so many bytes. It hands commit the entries of a group to make
+// durable, or to fail on: an error ends all writing.
+func NewSequencer(sink Sink, head object.Revision, bytes int64, commit func([]Entry) error) *Sequencer {
+	s := &Sequencer{sink: sink, commit: commit}
+	s.mu.last, s.mu.head, s.mu.bytes = head, head, bytes
+	s.mu.overlay = map[object.Key]*group{}
+	return s
+}
+
+// Append is Journal.Append.
+func (s *Sequencer) Append(ctx context.Context, b Batch) (object.Revision, error) {
+	if err := b.Validate(); err != nil {
+		return 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	for {
+		pending, err := s.checkLocked(b)
+		if err != nil {
+			s.mu.Unlock()
+			return 0, err
+		}
+		if pending == nil {
+			break
+		}
+		s.mu.Unlock()
+		select {
+		case <-pending.done:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		s.mu.Lock()
+	}
+	g, lead := s.enterLocked(b)
+	revision := s.mu.last
+	s.mu.Unlock()
+	if lead {
+		s.flush(g)
+	} else {
+		<-g.done
+	}
+	if g.err != nil {
+		return 0, g.err
+	}
+	return revision, nil
+}
+
+// checkLocked judges the preconditions of a batch, or returns the pending group
+// that has to be waited for first.
+func (s *Sequencer) checkLocked(b Batch) (*group, error) {
+	switch {
+	case s.mu.closed:
+		return nil, ErrClosed
+	case s.mu.failed != nil:
+		return nil, ErrUnavailable
+	}
+	for i := range b.Entries {
+		if g := s.mu.overlay[b.Entries[i].Key]; g != nil {
+			return g, nil
+		}
+	}
+	for i := range b.Guards {
+		if g := s.mu.overlay[b.Guards[i].Key]; g != nil {
+			return g, nil
+		}
+	}
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		if at := s.sink.Revision(e.Key); at != e.Prev {
+			return nil, &ConflictError{Key: e.Key, Want: e.Prev, Current: at}
+		}
+	}
+	for _, g := range b.Guards {
+		if at := s.sink.Revision(g.Key); at != g.Revision {
+			return nil, &ConflictError{Key: g.Key, Want: g.Revision, Current: at, Guard: true}
+		}
+	}
+	return nil, nil
+}
+
+// enterLocked numbers the entries and puts them into the open group. lead says
+// that the caller has opened the group and must flush it.
+func (s *Sequencer) enterLocked(b Batch) (g *group, lead bool) {
+	g = s.mu.open
+	if g == nil {
+		g = &group{before: s.mu.tail, done: make(chan struct{})}
+		s.mu.open, s.mu.tail = g, g
+		lead = true
+	}
+	for _, e := range b.Entries {
+		s.mu.last++
+		e.Revision = s.mu.last
+		if e.Object != nil {
+			e.Object.Revision = s.mu.last
+		}
+		g.entries = append(g.entries, e)
+		s.mu.overlay[e.Key] = g
+	}
+	return g, lead
+}
+
+// flush commits a group, applies it and wakes who waits for it.
+func (s *Sequencer) flush(g *group) {
+	if g.before != nil {
+		<-g.before.done
+		g.before = nil
+	}
+	s.mu.Lock()
+	s.mu.open = nil // sealed: the next writer opens another
+	failed := s.mu.failed
+	s.mu.Unlock()
+
+	if failed != nil {
+		// Nothing of this group has been written, and nothing will be.
+		g.err = ErrUnavailable
+	} else if failed = s.commit(g.entries); failed != nil {
+		g.err = &unknownError{failed}
+	} else {
+		s.sink.Apply(g.entries)
+	}
+
+	s.mu.Lock()
+	s.mu.failed = failed
+	if g.err == nil {
+		s.mu.head = g.entries[len(g.entries)-1].Revision
+		s.mu.bytes += sizeOf(g.entries)
+	}
+	for i := range g.entries {
+		delete(s.mu.overlay, g.entries[i].Key)
+	}
+	if s.mu.tail == g {
+		s.mu.tail = nil
+	}
+	s.mu.Unlock()
+	close(g.done)
+}
+
+func sizeOf(entries []Entry) int64 {
+	size := 0
+	for i := range entries {
+		size += entries[i].Size()
+	}
+	return int64(size)
+}
+
+// Head is Journal.Head.
+func (s *Sequencer) Head() (object.Revision, int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.head, s.mu.bytes
+}
+
+// Err returns ErrClosed once Close has been called.
+func (s *Sequencer) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// Close refuses further writes and waits for those under way.
+func (s *Sequencer) Close() {
+	s.mu.Lock()
+	s.mu.closed = true
+	tail := s.mu.tail
+	s.mu.Unlock()
+	if tail != nil {
+		<-tail.done
+	}
+}
+
+// unknownError is ErrUnknown with its cause.
+type unknownError struct{ cause error }
+
+func (e *unknownError) Error() string   { return ErrUnknown.Error() + ": " + e.cause.Error() }
+func (e *unknownError) Unwrap() []error { return []error{ErrUnknown, e.cause} }

@@ -1,0 +1,41 @@
+package state
+
+import (
+	"github.com/kapok-dev/kapok/internal/object"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// owners is the index of dependents: for the uid of an owner, the keys of the
+// live objects that name it in their ownerReferences.
+type owners map[types.UID]map[object.Key]struct{}
+
+// move brings the index from one state of a key to the next; nil is absent.
+func (w owners) move(key object.Key, from, to *object.Object) {
+	if from != nil {
+		for _, o := range from.Meta.Owners {
+			delete(w[o.UID], key)
+			if len(w[o.UID]) == 0 {
+				delete(w, o.UID)
+			}
+		}
+	}
+	if to != nil {
+		for _, o := range to.Meta.Owners {
+			keys := w[o.UID]
+			if keys == nil {
+				keys = map[object.Key]struct{}{}
+				w[o.UID] = keys
+			}
+			keys[key] = struct{}{}
+		}
+	}
+}
+
+func (w owners) of(uid types.UID) []object.Key {
+	keys := make([]object.Key, 0, len(w[uid]))
+	for k := range w[uid] {
+		keys = append(keys, k)
+	}
+	return keys
+}

@@ -1,0 +1,206 @@
+// Package state is the state machine: the fold of a journal, in memory.
+//
+// A [State] holds every object of a store. Reads never block writes for long and
+// see committed revisions only. For each resource it keeps
+//
+//   - an index of the live objects, a copy-on-write B-tree ordered by namespace
+//     and name, so that a [Snapshot] costs nothing;
+//   - a history: the events of that resource, oldest first, as far as the bound on
+//     memory allows. What falls out of memory is read back from the journal.
+//
+// A watcher is a [Cursor] into the history, not a buffer of its own. A snapshot
+// at an older revision is the newest one with the history since then undone.
+// Across resources it keeps an index of dependents by the uid of their owner.
+//
+// One lock guards all of it: write-held while entries are applied, read-held
+// while a reader finds its object, tree or events; nothing is decoded or encoded
+// under it. The package starts no goroutine.
+package state
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// DefaultHistoryBytes bounds the memory that history takes, in bytes, unless
+// told otherwise.
+const DefaultHistoryBytes = 32 << 20
+
+// State is the fold of a journal. Make one with [Open].
+type State struct {
+	journal      journal.Journal
+	historyBytes int
+
+	mu struct {
+		sync.RWMutex
+		head      object.Revision // the newest revision that is visible
+		compacted object.Revision // of the journal when it was opened
+		tables    map[schema.GroupResource]*table
+		owners    owners
+		bytes     int           // of all histories
+		changed   chan struct{} // closed at the next revision; nil if nobody waits
+	}
+}
+
+// Options are the settings of a State; zero values mean the defaults.
+type Options struct {
+	// HistoryBytes bounds the events in memory. Default DefaultHistoryBytes.
+	HistoryBytes int
+}
+
+// Open recovers the state from a journal. The journal is the caller's to close.
+func Open(ctx context.Context, j journal.Journal, opts Options) (*State, error) {
+	s := &State{journal: j, historyBytes: opts.HistoryBytes}
+	if s.historyBytes <= 0 {
+		s.historyBytes = DefaultHistoryBytes
+	}
+	s.mu.tables = map[schema.GroupResource]*table{}
+	s.mu.owners = owners{}
+	if err := j.Recover(ctx, (*sink)(s)); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Append commits a batch to the journal; see [journal.Journal].
+func (s *State) Append(ctx context.Context, b journal.Batch) (object.Revision, error) {
+	return s.journal.Append(ctx, b)
+}
+
+// Revision returns the newest visible revision.
+func (s *State) Revision() object.Revision {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.mu.head
+}
+
+// Get returns the object under a key, nil if there is none, and the revision of
+// the state in which that is so.
+func (s *State) Get(key object.Key) (*object.Object, object.Revision) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	t := s.mu.tables[key.Resource]
+	if t == nil {
+		return nil, s.mu.head
+	}
+	o, _ := t.objects.Get(&object.Object{Key: key})
+	return o, s.mu.head
+}
+
+// Count returns the number of live objects of a resource.
+func (s *State) Count(resource schema.GroupResource) int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if t := s.mu.tables[resource]; t != nil {
+		return t.objects.Len()
+	}
+	return 0
+}
+
+// Resources returns the resources that have live objects, in no order.
+func (s *State) Resources() []schema.GroupResource {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var all []schema.GroupResource
+	for r, t := range s.mu.tables {
+		if t.objects.Len() > 0 {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Dependents returns the keys of the live objects that name uid as an owner.
+func (s *State) Dependents(uid types.UID) []object.Key {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.mu.owners.of(uid)
+}
+
+func (s *State) tableLocked(resource schema.GroupResource) *table {
+	t := s.mu.tables[resource]
+	if t == nil {
+		t = newTable(s.mu.compacted)
+		s.mu.tables[resource] = t
+	}
+	return t
+}
+
+// sink is the side of a State that its journal sees.
+type sink State
+
+func (k *sink) Revision(key object.Key) object.Revision {
+	if o, _ := (*State)(k).Get(key); o != nil {
+		return o.Revision
+	}
+	return 0
+}
+
+func (k *sink) Apply(entries []journal.Entry) {
+	s := (*State)(k)
+	var changed []*table
+	s.mu.Lock()
+	for i := range entries {
+		e := &entries[i]
+		t := s.tableLocked(e.Key.Resource)
+		event := t.put(e)
+		s.mu.owners.move(e.Key, event.Prev, e.Object)
+		s.mu.bytes += t.record(event)
+		if !slices.Contains(changed, t) {
+			changed = append(changed, t)
+		}
+		s.mu.head = e.Revision
+	}
+	s.boundLocked()
+	for _, t := range changed {
+		t.wake()
+	}
+	s.wakeLocked()
+	s.mu.Unlock()
+}
+
+func (k *sink) Restore(e journal.Entry) {
+	s := (*State)(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tableLocked(e.Key.Resource)
+	event := t.put(&e)
+	s.mu.owners.move(e.Key, event.Prev, e.Object)
+	s.mu.bytes += t.record(event)
+	s.boundLocked()
+}
+
+func (k *sink) Restored(head, compacted object.Revision) {
+	s := (*State)(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.head, s.mu.compacted = head, compacted
+	for _, t := range s.mu.tables {
+		s.mu.bytes -= t.evict(compacted)
+	}
+}
+
+// boundLocked keeps histories within the bound on memory. The resource with the
+// most history pays: a noisy kind evicts itself.
+func (s *State) boundLocked() {
+	for s.mu.bytes > s.historyBytes {
+		var most *table
+		for _, t := range s.mu.tables {
+			if most == nil || t.bytes > most.bytes {
+				most = t
+			}
+		}
+		freed := most.evictBytes(most.bytes / 8)
+		if freed == 0 {
+			return
+		}
+		s.mu.bytes -= freed
+	}
+}
