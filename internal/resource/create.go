@@ -1,0 +1,140 @@
+package resource
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+)
+
+// Create stores a new object.
+func (s *Store) Create(ctx context.Context, r *Request, body Body) (Result, error) {
+	obj, err := r.decode(body)
+	if err != nil {
+		return Result{}, err
+	}
+	wipeSystemFields(obj)
+	if err := ensureNamespace(r, obj); err != nil {
+		return Result{}, err
+	}
+	if r.Name != "" {
+		if err := ensureName(r, obj); err != nil {
+			return Result{}, err
+		}
+	}
+	dedupOwners(r, obj, repeatedOwners)
+	if obj, err = s.manageUpdate(r, Tree{}, obj); err != nil {
+		return Result{}, err
+	}
+	if metaString(obj, "name") != "" || metaString(obj, "generateName") == "" {
+		return retry(ctx, func() (Result, error) { return s.create(ctx, r, runtime.DeepCopyJSON(obj)) })
+	}
+	return s.createGenerated(ctx, r, obj)
+}
+
+// generateAttempts is how many generated names are tried, as Kubernetes does.
+const generateAttempts = 8
+
+func (s *Store) createGenerated(ctx context.Context, r *Request, obj Tree) (result Result, err error) {
+	for range generateAttempts {
+		attempt := runtime.DeepCopyJSON(obj)
+		name := generateName(metaString(obj, "generateName"))
+		metadata(attempt)["name"] = name
+		result, err = retry(ctx, func() (Result, error) { return s.create(ctx, r, runtime.DeepCopyJSON(attempt)) })
+		if !apierrors.IsAlreadyExists(err) {
+			return result, err
+		}
+		err = apierrors.NewGenerateNameConflict(r.GroupResource(), name, 1)
+	}
+	return Result{}, err
+}
+
+// generateName appends five random letters to a base that leaves room for them
+// in a label value.
+func generateName(base string) string {
+	const suffix = 5
+	if most := 63 - suffix; len(base) > most {
+		base = base[:most]
+	}
+	return base + utilrand.String(suffix)
+}
+
+// create stores obj, which it uses up, under the name in it.
+func (s *Store) create(ctx context.Context, r *Request, obj Tree) (Result, error) {
+	guards, err := s.admitToNamespace(r, obj)
+	if err != nil {
+		return Result{}, err
+	}
+	fillSystemFields(obj, now())
+	if hook := r.Definition.Hooks.PrepareCreate; hook != nil {
+		hook(obj)
+	}
+	if err := validateCreate(r, obj); err != nil {
+		return Result{}, err
+	}
+	if metaString(obj, "resourceVersion") != "" {
+		return Result{}, fmt.Errorf("resourceVersion should not be set on objects to be created")
+	}
+	warn(r, obj, nil)
+	o, err := encode(r, obj)
+	if err != nil {
+		return Result{}, err
+	}
+	if existing, _ := s.state.Get(o.Key); existing != nil {
+		return Result{}, alreadyExists(r, existing)
+	}
+	if r.DryRun {
+		return Result{Object: o, Created: true}, nil
+	}
+	if err := s.append(ctx, o.Key, nil, o, guards...); err != nil {
+		return Result{}, err
+	}
+	return Result{Object: o, Created: true}, nil
+}
+
+func alreadyExists(r *Request, existing *object.Object) error {
+	err := apierrors.NewAlreadyExists(r.GroupResource(), existing.Key.Name)
+	if existing.Meta.Deleting() {
+		err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
+	}
+	return err
+}
+
+// admitToNamespace refuses new objects in namespaces that do not exist or are on
+// their way out, and returns the condition under which that stays true.
+func (s *Store) admitToNamespace(r *Request, obj Tree) ([]journal.Guard, error) {
+	if !r.Definition.Namespaced {
+		return nil, nil
+	}
+	key := object.Key{Resource: namespaces, Name: r.Namespace}
+	ns, _ := s.state.Get(key)
+	if ns == nil {
+		return nil, apierrors.NewNotFound(namespaces, r.Namespace)
+	}
+	if ns.Meta.Deleting() {
+		err := apierrors.NewForbidden(r.GroupResource(), metaString(obj, "name"),
+			fmt.Errorf("unable to create new content in namespace %s because it is being terminated", r.Namespace))
+		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+			Type:    "NamespaceTerminating",
+			Message: fmt.Sprintf("namespace %s is being terminated", r.Namespace),
+			Field:   "metadata.namespace",
+		})
+		return nil, err
+	}
+	return []journal.Guard{{Key: key, Revision: ns.Revision}}, nil
+}
+
+// warn sends the warnings of a kind for a write that went well.
+func warn(r *Request, obj, old Tree) {
+	if hook := r.Definition.Hooks.Warnings; hook != nil {
+		for _, w := range hook(obj, old) {
+			r.Warn(w)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package resource
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+)
+
+// A Body is the object that came with a request, as JSON. Strict holds what was
+// found wrong with it on the way to JSON (duplicate keys in YAML).
+type Body struct {
+	Data   []byte
+	Strict []error
+}
+
+// strictErrors returns where errors of strict decoding go: nowhere, if the client
+// does not want to know.
+func (r *Request) strictErrors(into *[]error) *[]error {
+	if r.FieldValidation == metav1.FieldValidationIgnore {
+		return nil
+	}
+	return into
+}
+
+// decode reads a body that must be of the kind and version of the request.
+func (r *Request) decode(b Body) (Tree, error) {
+	gvk, err := json.DefaultMetaFactory.Interpret(b.Data)
+	if err != nil {
+		return nil, r.undecodable(nil, b.Data, err)
+	}
+	want := r.bodyKind()
+	if gvk.Kind == "" && gvk.Version == "" && !r.Definition.Custom {
+		gvk = &want
+	}
+	if gvk.Kind == "" {
+		if r.Definition.Custom {
+			return nil, r.undecodable(gvk, b.Data, runtime.NewMissingKindErr(string(b.Data)))
+		}
+		gvk.Kind = want.Kind
+	}
+	if gvk.Version == "" {
+		if r.Definition.Custom {
+			return nil, r.undecodable(gvk, b.Data, runtime.NewMissingVersionErr(string(b.Data)))
+		}
+		gvk.Group, gvk.Version = want.Group, want.Version
+	}
+	if gvk.Kind != want.Kind {
+		return nil, r.wrongKind(*gvk, want)
+	}
+	if gvk.GroupVersion() != want.GroupVersion() {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", gvk.GroupVersion(), want.GroupVersion()))
+	}
+	var strict []error
+	obj, err := r.model().Decode(b.Data, r.strictErrors(&strict))
+	if err != nil {
+		return nil, r.undecodable(gvk, b.Data, err)
+	}
+	if r.FieldValidation != metav1.FieldValidationIgnore {
+		if err := r.judgeStrict(append(b.Strict, strict...), func(err error) error {
+			return r.undecodable(gvk, b.Data, err)
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return obj, nil
+}
+
+// bodyKind is what the bodies of this request are.
+func (r *Request) bodyKind() schema.GroupVersionKind {
+	if r.Subresource == scaleSubresource {
+		return scaleKind
+	}
+	return r.Definition.GroupVersionKind(r.Version)
+}
+
+func (r *Request) model() Model {
+	if r.Subresource == scaleSubresource {
+		return scaleModel{}
+	}
+	return r.Version.Model
+}
+
+// judgeStrict warns of the errors of strict decoding, or makes one of them.
+func (r *Request) judgeStrict(errs []error, refuse func(error) error) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	if r.FieldValidation == metav1.FieldValidationStrict {
+		return refuse(runtime.NewStrictDecodingError(errs))
+	}
+	for _, err := range errs {
+		r.Warn(strings.TrimPrefix(err.Error(), "yaml: unmarshal errors:\n"))
+	}
+	return nil
+}
+
+// undecodable words the error for a body that cannot be decoded.
+func (r *Request) undecodable(gvk *schema.GroupVersionKind, data []byte, err error) error {
+	want := r.bodyKind()
+	if gvk != nil && gvk.Kind != "" {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", gvk.Kind, gvk.Version, want.Kind, err))
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want.Kind, err, summary(data)))
+}
+
+// wrongKind words the error for a body of another kind.
+func (r *Request) wrongKind(got, want schema.GroupVersionKind) error {
+	if r.Definition.Custom {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want.Kind,
+			fmt.Errorf("unable to decode %s into %s", got, want)))
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: converting (%s.%s) to (%s.%s): unknown conversion",
+		got.Kind, got.Version, want.Kind, got.Version, got.Kind, internalPackage(want.Group), want.Kind))
+}
+
+// internalPackage is the package in which Kubernetes keeps the internal types of
+// a group; its name occurs in messages.
+func internalPackage(group string) string {
+	if group == "" {
+		return "core"
+	}
+	name, _, _ := strings.Cut(group, ".")
+	return name
+}
+
+// summary is the start of a body, in hex unless it may be JSON.
+func summary(data []byte) string {
+	const most = 30
+	text := func(b []byte) string { return hex.EncodeToString(b) }
+	switch {
+	case len(data) == 0:
+		return "<empty>"
+	case data[0] == '{':
+		text = func(b []byte) string { return string(b) }
+	}
+	if len(data) > most {
+		return text(data[:most]) + " ..."
+	}
+	return text(data)
+}

@@ -1,0 +1,212 @@
+package resource
+
+import (
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/object"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// A Tree is the decoded JSON of an object: map[string]any, []any, string, bool,
+// int64, float64 and nil. Whoever gets a Tree as "obj" may change it; "old" is
+// for reading only.
+type Tree = map[string]any
+
+// A Definition is one kind of resource, built-in or custom. It is immutable; a
+// changed CRD makes a new one.
+type Definition struct {
+	Group      string
+	Plural     string
+	Singular   string
+	Kind       string
+	ListKind   string
+	ShortNames []string
+	Categories []string
+	Namespaced bool
+	Custom     bool // defined by a CRD
+
+	// Versions are the served ones, the preferred first.
+	Versions []*Version
+	// Storage is the version in which objects are stored. It need not be served.
+	Storage *Version
+
+	// Convert changes an object of one version into another, in place; it need not
+	// set apiVersion. Nil if versions differ in nothing else.
+	Convert func(obj Tree, from, to *Version) error
+
+	// Hooks are the few places in which kinds differ.
+	Hooks Hooks
+
+	retired chan struct{} // closed when the registry drops the definition
+}
+
+// A Version is one version of a resource. It is immutable.
+type Version struct {
+	Name  string
+	Model Model
+
+	// Subresources through which parts of the object are read and written.
+	// "scale" is not among them, see Scale.
+	Subresources []Subresource
+	Scale        *Scale
+
+	// Columns are the cells of a table after the name, which is always the first
+	// cell and belongs to the columns. Cells returns one value a column.
+	Columns []metav1.TableColumnDefinition
+	Cells   func(obj Tree, now time.Time) []any
+
+	// Selectable are the field labels, besides metadata.name and
+	// metadata.namespace, that field selectors may name; Fields returns their
+	// values, "" where absent.
+	Selectable []string
+	Fields     func(obj Tree) map[string]string
+
+	// Warning is sent with every answer of a deprecated version; "" if it is not.
+	Warning string
+
+	// ResetFields are the fields that the main resource does not let clients
+	// write; nobody comes to own them there. Nil resets nothing.
+	ResetFields *fieldpath.Set
+}
+
+// A Model knows what the objects of one version may hold. Implementations are
+// safe for concurrent use, and load what they need on first use.
+type Model interface {
+	// Fingerprint identifies the model by content: objects normalised with the
+	// same one need not be normalised again. It is never 0.
+	Fingerprint() uint64
+	// Decode decodes JSON into a normalised tree. Unless strict is nil, it
+	// receives an error for each unknown or duplicate field. The error is what a
+	// client is told about bytes that cannot be decoded at all.
+	Decode(data []byte, strict *[]error) (Tree, error)
+	// Normalise drops what the schema does not know and fills in defaults, and
+	// returns the result, which may be obj itself. Unless strict is nil it
+	// receives an error for each field dropped.
+	Normalise(obj Tree, strict *[]error) (Tree, error)
+	// Validate returns what is wrong with an object, beyond its ObjectMeta. old
+	// is nil on create. subresource is "" for the main resource.
+	Validate(obj, old Tree, subresource string) field.ErrorList
+	// TypeConverter is what field management needs to know of the schema.
+	TypeConverter() (managedfields.TypeConverter, error)
+	// PatchMeta has the merge keys of strategic merge patch; nil where that patch
+	// is not supported.
+	PatchMeta() strategicpatch.LookupPatchMeta
+	// New returns an empty object of the Go type of a built-in kind, which has a
+	// protobuf form; nil for custom resources.
+	New() runtime.Object
+}
+
+// A Subresource is a view on an object through which a part of it is written.
+type Subresource struct {
+	Name string
+	// Prepare puts back what may not be written through this subresource. It runs
+	// instead of Hooks.PrepareUpdate.
+	Prepare func(obj, old Tree)
+	// ResetFields are the fields that Prepare puts back.
+	ResetFields *fieldpath.Set
+	// UpdateOnly says that the subresource is only written by update (PUT).
+	UpdateOnly bool
+}
+
+// Scale is the view through which an object is scaled. Paths are the keys from
+// the root of the object on.
+type Scale struct {
+	Replicas       []string
+	StatusReplicas []string
+	Selector       []string              // of a string; nil if there is none
+	SelectorOf     func(obj Tree) string // instead of Selector, where it must be computed
+}
+
+// Hooks are what is special about a kind. Every field may be left zero.
+type Hooks struct {
+	// ValidateName judges a name, or with prefix a generateName. Default: a DNS-1123 subdomain.
+	ValidateName func(name string, prefix bool) []string
+	// PrepareCreate and PrepareUpdate set what clients may not choose: status,
+	// generation, computed fields. obj is normalised.
+	PrepareCreate func(obj Tree)
+	PrepareUpdate func(obj, old Tree)
+	// Warnings are sent with a write that went well; old is nil on create.
+	Warnings func(obj, old Tree) []string
+
+	// CreateOnUpdate lets PUT create, UnconditionalUpdate lets it overwrite without
+	// a resourceVersion.
+	CreateOnUpdate      bool
+	UnconditionalUpdate bool
+
+	// Grace is the default grace period of a deletion, by object; nil means that
+	// objects of this kind are deleted at once.
+	Grace func(obj Tree) int64
+	// OrphanByDefault keeps dependents unless the request says otherwise.
+	OrphanByDefault bool
+	// Finalize is asked whether a deletion must wait although metadata.finalizers
+	// is empty (namespaces: spec.finalizers).
+	Finalize func(obj Tree) bool
+	// PrepareDelete changes an object that starts to wait for its finalizers
+	// (namespaces: phase Terminating; CRDs: condition Terminating).
+	PrepareDelete func(obj Tree)
+	// DeleteReturnsObject: deleting answers with the object, not with a Status.
+	DeleteReturnsObject bool
+	// AllowDelete refuses deletions; the error is a Kubernetes API error.
+	AllowDelete func(o *object.Object) error
+	// TTL is how long objects live after their last write; 0 for ever.
+	TTL time.Duration
+}
+
+// GroupResource names the resource.
+func (d *Definition) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: d.Group, Resource: d.Plural}
+}
+
+// GroupKind names the kind.
+func (d *Definition) GroupKind() schema.GroupKind {
+	return schema.GroupKind{Group: d.Group, Kind: d.Kind}
+}
+
+// GroupVersionKind names the kind in a version.
+func (d *Definition) GroupVersionKind(v *Version) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: d.Group, Version: v.Name, Kind: d.Kind}
+}
+
+// APIVersion is the apiVersion of objects in a version.
+func (d *Definition) APIVersion(v *Version) string {
+	return schema.GroupVersion{Group: d.Group, Version: v.Name}.String()
+}
+
+// Version returns a served version by name, nil if it is not served.
+func (d *Definition) Version(name string) *Version {
+	for _, v := range d.Versions {
+		if v.Name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// Key is the key of an object of this resource.
+func (d *Definition) Key(namespace, name string) object.Key {
+	if !d.Namespaced {
+		namespace = ""
+	}
+	return object.Key{Resource: d.GroupResource(), Namespace: namespace, Name: name}
+}
+
+// Retired is closed when the definition is no longer served: the resource is
+// gone or has a new definition. Watches end then.
+func (d *Definition) Retired() <-chan struct{} { return d.retired }
+
+// Subresource returns a subresource by name, nil if there is none.
+func (v *Version) Subresource(name string) *Subresource {
+	for i := range v.Subresources {
+		if v.Subresources[i].Name == name {
+			return &v.Subresources[i]
+		}
+	}
+	return nil
+}

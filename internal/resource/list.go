@@ -1,0 +1,115 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/state"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The words in which Kubernetes refuses what history no longer holds.
+const (
+	expiredList          = "The resourceVersion for the provided list is too old."
+	expiredContinue      = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
+	continueWithRevision = "specifying resource version is not allowed when using continue"
+)
+
+// List returns the objects that are selected, or a page of them, in the order of
+// their keys. All pages of a list show one revision.
+func (s *Store) List(ctx context.Context, r *Request, o ListOptions) (List, error) {
+	sel, err := newSelection(r, o.Labels, o.Fields)
+	if err != nil {
+		return List{}, err
+	}
+	snap, from, err := s.snapshotFor(ctx, r, o)
+	if err != nil {
+		return List{}, err
+	}
+	limit := o.Limit
+	if o.ResourceVersion == "0" && o.Continue == "" && o.ResourceVersionMatch != metav1.ResourceVersionMatchExact {
+		limit = 0 // any revision will do: Kubernetes answers from its cache, in one page
+	}
+	list := List{Revision: snap.Revision, Objects: []*object.Object{}}
+	var last *object.Object // the last object looked at
+	more, rest := false, int64(0)
+	fromNamespace, fromName := from.from(sel.namespace, r.Definition.Namespaced)
+	for obj := range snap.From(sel.namespace, fromNamespace, fromName) {
+		if limit > 0 && int64(len(list.Objects)) >= limit {
+			more = true
+			if !sel.everything() {
+				break
+			}
+			rest++
+			continue
+		}
+		if sel.matches(obj) {
+			list.Objects = append(list.Objects, obj)
+			last = obj
+		}
+	}
+	if more {
+		list.Continue = encodeToken(snap.Revision, last, sel.namespace)
+		if sel.everything() {
+			list.Remaining = &rest
+		}
+	}
+	return list, nil
+}
+
+// snapshotFor returns the objects to list from, and where to start.
+func (s *Store) snapshotFor(ctx context.Context, r *Request, o ListOptions) (state.Snapshot, token, error) {
+	gr := r.GroupResource()
+	if o.Continue != "" {
+		from, err := decodeToken(o.Continue)
+		if err != nil {
+			return state.Snapshot{}, token{}, err
+		}
+		if o.ResourceVersion != "" && o.ResourceVersion != "0" {
+			return state.Snapshot{}, token{}, apierrors.NewBadRequest(continueWithRevision)
+		}
+		if from.Revision < 0 {
+			return s.state.Snapshot(gr), from, nil
+		}
+		snap, err := s.snapshotAt(ctx, r, from.Revision)
+		if errors.Is(err, journal.ErrCompacted) {
+			expired := apierrors.NewResourceExpired(expiredContinue)
+			expired.ErrStatus.ListMeta.Continue = token{APIVersion: tokenVersion, Revision: -1, Start: from.Start}.String()
+			err = expired
+		}
+		return snap, from, err
+	}
+	at, err := parseRevision(o.ResourceVersion)
+	if err != nil {
+		return state.Snapshot{}, token{}, err
+	}
+	exact := o.ResourceVersionMatch == metav1.ResourceVersionMatchExact ||
+		o.ResourceVersionMatch == "" && o.Limit > 0 && at > 0
+	if !exact {
+		if err := s.waitFor(ctx, at); err != nil {
+			return state.Snapshot{}, token{}, err
+		}
+		return s.state.Snapshot(gr), token{}, nil
+	}
+	snap, err := s.snapshotAt(ctx, r, at)
+	if errors.Is(err, journal.ErrCompacted) {
+		err = apierrors.NewResourceExpired(expiredList)
+	}
+	return snap, token{}, err
+}
+
+func (s *Store) snapshotAt(ctx context.Context, r *Request, at object.Revision) (state.Snapshot, error) {
+	if err := s.waitFor(ctx, at); err != nil {
+		return state.Snapshot{}, err
+	}
+	snap, err := s.state.SnapshotAt(ctx, r.GroupResource(), at)
+	if err != nil && !errors.Is(err, journal.ErrCompacted) && ctx.Err() == nil {
+		err = apierrors.NewInternalError(fmt.Errorf("read history: %w", err))
+	}
+	return snap, err
+}

@@ -1,0 +1,261 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/mergepatch"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kapok-dev/kapok/internal/object"
+)
+
+// A Patch is the body of a patch request.
+type Patch struct {
+	Type  types.PatchType
+	Data  []byte
+	Force bool // apply takes fields over from other managers
+}
+
+// maxJSONPatchOperations is what Kubernetes allows a JSON patch to hold.
+const maxJSONPatchOperations = 10000
+
+// Patch changes an object, or the part of it that a subresource shows. Applying
+// creates an object that is not there.
+func (s *Store) Patch(ctx context.Context, r *Request, p Patch) (Result, error) {
+	apply, err := s.patcher(r, p)
+	if err != nil {
+		return Result{}, err
+	}
+	if r.Subresource == scaleSubresource {
+		return s.writeScale(ctx, r, "", apply)
+	}
+	return s.change(ctx, r, change{
+		allowCreate: p.Type == types.ApplyPatchType && r.Subresource == "",
+		apply:       apply,
+	})
+}
+
+// patcher returns what makes the patched object of the live one, nil if there is
+// none, and notes in its managedFields who changed what.
+func (s *Store) patcher(r *Request, p Patch) (func(Tree) (Tree, error), error) {
+	manager, err := s.fieldManager(r)
+	if err != nil {
+		return nil, err
+	}
+	var patch func(Tree) (Tree, error)
+	switch p.Type {
+	case types.JSONPatchType:
+		patch, err = r.jsonPatch(p.Data)
+	case types.MergePatchType:
+		patch, err = r.mergePatch(p.Data)
+	case types.StrategicMergePatchType:
+		patch, err = r.strategicPatch(p.Data)
+	case types.ApplyPatchType:
+		return r.applyPatch(manager, p)
+	default:
+		err = fmt.Errorf("%v: unimplemented patch type", p.Type)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func(live Tree) (Tree, error) {
+		if live == nil {
+			return nil, apierrors.NewNotFound(r.GroupResource(), r.Name)
+		}
+		obj, err := patch(runtime.DeepCopyJSON(live))
+		if err != nil {
+			return nil, err
+		}
+		updated := manager.UpdateNoErrors(typed(r, live), typed(r, obj), r.Manager)
+		return updated.(*unstructured.Unstructured).Object, nil
+	}, nil
+}
+
+func (r *Request) jsonPatch(data []byte) (func(Tree) (Tree, error), error) {
+	var strict []error
+	if r.FieldValidation != metav1.FieldValidationIgnore {
+		var operations []struct {
+			Op    string `json:"op"`
+			Path  string `json:"path"`
+			From  string `json:"from"`
+			Value any    `json:"value"`
+		}
+		errs, err := json.UnmarshalStrict(data, &operations)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+		}
+		for _, e := range errs {
+			strict = append(strict, fmt.Errorf("json patch %v", e))
+		}
+	}
+	patch, err := jsonpatch.DecodePatch(data)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if len(patch) > maxJSONPatchOperations {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxJSONPatchOperations, len(patch)))
+	}
+	return func(live Tree) (Tree, error) {
+		return r.patchJSON(live, strict, func(current []byte) ([]byte, error) {
+			patched, err := patch.Apply(current)
+			if err != nil {
+				return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+			}
+			return patched, nil
+		})
+	}, nil
+}
+
+func (r *Request) mergePatch(data []byte) (func(Tree) (Tree, error), error) {
+	var strict []error
+	if r.FieldValidation != metav1.FieldValidationIgnore {
+		var err error
+		if strict, err = json.UnmarshalStrict(data, &map[string]any{}); err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+		}
+	}
+	return func(live Tree) (Tree, error) {
+		return r.patchJSON(live, strict, func(current []byte) ([]byte, error) {
+			patched, err := jsonpatch.MergePatch(current, data)
+			if errors.Is(err, jsonpatch.ErrBadJSONPatch) {
+				return nil, apierrors.NewBadRequest(err.Error())
+			}
+			return patched, err
+		})
+	}, nil
+}
+
+// patchJSON applies a patch that works on encoded objects.
+func (r *Request) patchJSON(live Tree, strict []error, patch func([]byte) ([]byte, error)) (Tree, error) {
+	current, err := object.AppendJSON(nil, live)
+	if err != nil {
+		return nil, err
+	}
+	patched, err := patch(current)
+	if err != nil {
+		return nil, err
+	}
+	refuse := func(err error) error { return badPatch(string(patched), err) }
+	if err := r.sameKind(patched); err != nil {
+		return nil, refuse(err)
+	}
+	var unknown []error
+	obj, err := r.model().Decode(patched, r.strictErrors(&unknown))
+	if err != nil {
+		return nil, refuse(err)
+	}
+	if err := r.judgeStrict(append(strict, unknown...), refuse); err != nil {
+		return nil, err
+	}
+	return obj, nil
+}
+
+// sameKind refuses a patch that turns the object into one of another kind.
+func (r *Request) sameKind(data []byte) error {
+	var meta metav1.TypeMeta
+	if err := json.UnmarshalCaseSensitivePreserveInts(data, &meta); err != nil {
+		return err
+	}
+	want, got := r.bodyKind(), meta.GroupVersionKind()
+	if got.Kind == "" || meta.APIVersion == "" || got == want {
+		return nil
+	}
+	return fmt.Errorf("unable to decode %s into %s", got, want)
+}
+
+func (r *Request) strategicPatch(data []byte) (func(Tree) (Tree, error), error) {
+	meta := r.model().PatchMeta()
+	if meta == nil {
+		return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "", schema.GroupResource{}, "", "strategic merge patch is not supported for this kind", 0, false)
+	}
+	var strict []error
+	patch := map[string]any{}
+	var err error
+	if r.FieldValidation != metav1.FieldValidationIgnore {
+		strict, err = json.UnmarshalStrict(data, &patch)
+	} else {
+		err = json.UnmarshalCaseSensitivePreserveInts(data, &patch)
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return func(live Tree) (Tree, error) {
+		patched, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(live, runtime.DeepCopyJSON(patch), meta)
+		if err != nil {
+			return nil, strategicError(err)
+		}
+		refuse := func(err error) error { return badPatch(fmt.Sprintf("%+v", patch), err) }
+		var unknown []error
+		obj, err := r.model().Normalise(patched, r.strictErrors(&unknown))
+		if err != nil {
+			return nil, refuse(err)
+		}
+		if err := r.judgeStrict(append(strict, unknown...), refuse); err != nil {
+			return nil, err
+		}
+		return obj, nil
+	}, nil
+}
+
+func strategicError(err error) error {
+	switch {
+	case errors.Is(err, mergepatch.ErrBadJSONDoc), errors.Is(err, mergepatch.ErrBadPatchFormatForPrimitiveList),
+		errors.Is(err, mergepatch.ErrBadPatchFormatForRetainKeys), errors.Is(err, mergepatch.ErrBadPatchFormatForSetElementOrderList),
+		errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
+		return apierrors.NewBadRequest(err.Error())
+	case errors.Is(err, mergepatch.ErrNoListOfLists), errors.Is(err, mergepatch.ErrPatchContentNotMatchRetainKeys):
+		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+	}
+	return err
+}
+
+// badPatch is the error for a patch whose outcome is not an object of the kind.
+func badPatch(value string, err error) error {
+	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), value, err.Error())})
+}
+
+// applyPatch is server-side apply.
+func (r *Request) applyPatch(manager *managedfields.FieldManager, p Patch) (func(Tree) (Tree, error), error) {
+	applied := map[string]any{}
+	if err := yaml.Unmarshal(p.Data, &applied); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+	}
+	return func(live Tree) (Tree, error) {
+		if live == nil {
+			live = Tree{}
+		}
+		patch := Tree{}
+		if err := yaml.Unmarshal(p.Data, &patch); err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+		}
+		result, err := manager.Apply(typed(r, live), &unstructured.Unstructured{Object: patch}, r.Manager, p.Force)
+		if err != nil {
+			return nil, err
+		}
+		if r.FieldValidation != metav1.FieldValidationIgnore {
+			if err := yaml.UnmarshalStrict(p.Data, &map[string]any{}); err != nil {
+				if r.FieldValidation == metav1.FieldValidationStrict {
+					return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v", err))
+				}
+				if err := r.judgeStrict([]error{err}, nil); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return r.model().Normalise(result.(*unstructured.Unstructured).Object, nil)
+	}, nil
+}

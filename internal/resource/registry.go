@@ -1,0 +1,102 @@
+package resource
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// A Registry holds the definitions that are served. Readers take a Set, which
+// never changes.
+type Registry struct {
+	mu      sync.Mutex // serialises changes
+	current atomic.Pointer[Set]
+}
+
+// A Set is all definitions at one time.
+type Set struct {
+	// Generation grows with each change of the registry.
+	Generation uint64
+
+	all        []*Definition // in the order in which they came
+	byResource map[schema.GroupResource]*Definition
+	byKind     map[schema.GroupKind]*Definition
+	changed    chan struct{}
+}
+
+// NewRegistry returns a registry of the given definitions.
+func NewRegistry(definitions ...*Definition) *Registry {
+	r := &Registry{}
+	r.current.Store(newSet(0, nil))
+	for _, d := range definitions {
+		r.Put(d)
+	}
+	return r
+}
+
+func newSet(generation uint64, all []*Definition) *Set {
+	s := &Set{
+		Generation: generation,
+		all:        all,
+		byResource: make(map[schema.GroupResource]*Definition, len(all)),
+		byKind:     make(map[schema.GroupKind]*Definition, len(all)),
+		changed:    make(chan struct{}),
+	}
+	for _, d := range all {
+		s.byResource[d.GroupResource()] = d
+		s.byKind[d.GroupKind()] = d
+	}
+	return s
+}
+
+// Load returns the definitions of now.
+func (r *Registry) Load() *Set { return r.current.Load() }
+
+// Put adds a definition, or replaces that of the same resource.
+func (r *Registry) Put(d *Definition) {
+	r.change(func(all []*Definition) []*Definition {
+		d.retired = make(chan struct{})
+		for i, old := range all {
+			if old.GroupResource() == d.GroupResource() {
+				all[i] = d
+				return all
+			}
+		}
+		return append(all, d)
+	})
+}
+
+// Remove drops the definition of a resource, if there is one.
+func (r *Registry) Remove(gr schema.GroupResource) {
+	r.change(func(all []*Definition) []*Definition {
+		return slices.DeleteFunc(all, func(d *Definition) bool { return d.GroupResource() == gr })
+	})
+}
+
+func (r *Registry) change(edit func([]*Definition) []*Definition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.current.Load()
+	next := newSet(old.Generation+1, edit(slices.Clone(old.all)))
+	r.current.Store(next)
+	for _, d := range old.all {
+		if next.byResource[d.GroupResource()] != d {
+			close(d.retired)
+		}
+	}
+	close(old.changed)
+}
+
+// All returns the definitions; the caller does not change the slice.
+func (s *Set) All() []*Definition { return s.all }
+
+// Changed is closed when the registry has a newer set.
+func (s *Set) Changed() <-chan struct{} { return s.changed }
+
+// Resource returns the definition of a resource, nil if it is not served.
+func (s *Set) Resource(gr schema.GroupResource) *Definition { return s.byResource[gr] }
+
+// Kind returns the definition of a kind, nil if it is not served.
+func (s *Set) Kind(gk schema.GroupKind) *Definition { return s.byKind[gk] }

@@ -1,0 +1,73 @@
+package resource
+
+import (
+	"github.com/kapok-dev/kapok/internal/object"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// A Request is what all verbs are told: what they act on, and for whom.
+type Request struct {
+	Definition  *Definition
+	Version     *Version // the one in which the client speaks
+	Namespace   string   // "" for cluster-scoped resources and for all namespaces
+	Name        string   // "" for collections
+	Subresource string
+
+	// Manager is the name under which fields are managed: the fieldManager
+	// parameter, or what the user agent says.
+	Manager string
+	// FieldValidation is Ignore, Warn or Strict.
+	FieldValidation string
+	DryRun          bool
+	// Warn receives warnings for the client; never nil.
+	Warn func(string)
+}
+
+// Key is the key of the object that the request names.
+func (r *Request) Key() object.Key { return r.Definition.Key(r.Namespace, r.Name) }
+
+// GroupResource names the resource, for errors.
+func (r *Request) GroupResource() schema.GroupResource { return r.Definition.GroupResource() }
+
+// A Result is the answer to a request about one object. One of its fields is set.
+type Result struct {
+	Object *object.Object
+	Tree   Tree           // an object that is not stored (Scale), complete, in autoscaling/v1
+	Status *metav1.Status // of a deletion
+	// Created says that the object is new (201 Created).
+	Created bool
+	// Pending says that a deletion waits, for finalizers or for grace to end.
+	Pending bool
+}
+
+// ListOptions are the parameters of list and deletecollection.
+type ListOptions struct {
+	Labels               labels.Selector
+	Fields               fields.Selector
+	Limit                int64
+	Continue             string
+	ResourceVersion      string
+	ResourceVersionMatch metav1.ResourceVersionMatch
+}
+
+// A List is a page of objects.
+type List struct {
+	Objects   []*object.Object
+	Revision  object.Revision
+	Continue  string
+	Remaining *int64
+}
+
+// WatchOptions are the parameters of watch.
+type WatchOptions struct {
+	Labels               labels.Selector
+	Fields               fields.Selector
+	ResourceVersion      string
+	ResourceVersionMatch metav1.ResourceVersionMatch
+	SendInitialEvents    *bool
+	Bookmarks            bool
+}

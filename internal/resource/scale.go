@@ -1,0 +1,224 @@
+package resource
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/kapok-dev/kapok/internal/object"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/json"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// The scale subresource shows an object as an autoscaling/v1 Scale. Only the
+// replicas are written through it.
+const scaleSubresource = "scale"
+
+var scaleKind = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+
+// unsetReplicas stands for replicas that the object does not have, as long as a
+// patch is applied to its Scale.
+const unsetReplicas = math.MinInt32
+
+func (s *Store) getScale(r *Request, o *object.Object) (Result, error) {
+	obj, err := TreeOf(r.Definition, r.Version, o)
+	if err != nil {
+		return Result{}, err
+	}
+	scale, found, err := scaleOf(r.Version.Scale, obj)
+	if err != nil {
+		return Result{}, err
+	}
+	if !found {
+		return Result{}, apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", joinPath(r.Version.Scale.Replicas)))
+	}
+	return Result{Tree: scale}, nil
+}
+
+func joinPath(keys []string) (p string) {
+	for _, k := range keys {
+		p += "." + k
+	}
+	return p
+}
+
+// scaleOf makes the Scale of an object. found tells whether the object says how
+// many replicas it wants.
+func scaleOf(s *Scale, obj Tree) (scale Tree, found bool, err error) {
+	replicas, found, err := unstructured.NestedInt64(obj, s.Replicas...)
+	if err != nil {
+		return nil, false, err
+	}
+	current, _, err := unstructured.NestedInt64(obj, s.StatusReplicas...)
+	if err != nil {
+		return nil, false, err
+	}
+	selector := ""
+	switch {
+	case s.SelectorOf != nil:
+		selector = s.SelectorOf(obj)
+	case len(s.Selector) > 0:
+		if selector, _, err = unstructured.NestedString(obj, s.Selector...); err != nil {
+			return nil, false, err
+		}
+	}
+	meta := Tree{}
+	for _, key := range []string{"name", "namespace", "uid", "resourceVersion", "creationTimestamp"} {
+		if v, ok := metadata(obj)[key]; ok {
+			meta[key] = v
+		}
+	}
+	status := Tree{"replicas": current}
+	if selector != "" {
+		status["selector"] = selector
+	}
+	spec := Tree{}
+	if replicas != 0 {
+		spec["replicas"] = replicas
+	}
+	return Tree{
+		"apiVersion": scaleKind.GroupVersion().String(),
+		"kind":       scaleKind.Kind,
+		"metadata":   meta,
+		"spec":       spec,
+		"status":     status,
+	}, found, nil
+}
+
+// writeScale changes an object through its Scale; apply makes the new Scale of
+// the live one.
+func (s *Store) writeScale(ctx context.Context, r *Request, uid string, apply func(Tree) (Tree, error)) (Result, error) {
+	result, err := s.change(ctx, r, change{uid: uid, apply: func(live Tree) (Tree, error) {
+		return r.applyScale(live, apply)
+	}})
+	if err != nil {
+		return Result{}, err
+	}
+	obj, err := TreeOf(r.Definition, r.Version, result.Object)
+	if err != nil {
+		return Result{}, err
+	}
+	scale, _, err := scaleOf(r.Version.Scale, obj)
+	if err != nil {
+		return Result{}, apierrors.NewBadRequest(err.Error())
+	}
+	return Result{Tree: scale}, nil
+}
+
+func (r *Request) applyScale(live Tree, apply func(Tree) (Tree, error)) (Tree, error) {
+	view := r.Version.Scale
+	scale, found, err := scaleOf(view, live)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		scale["spec"] = Tree{"replicas": int64(unsetReplicas)}
+	}
+	fields := managedfields.NewScaleHandler(managedFieldsOf(live),
+		r.Definition.GroupVersionKind(r.Version).GroupVersion(), r.Definition.replicasPaths())
+	entries, err := fields.ToSubresource()
+	if err != nil {
+		return nil, err
+	}
+	accessor(scale).SetManagedFields(entries)
+
+	if scale, err = apply(scale); err != nil {
+		return nil, err
+	}
+	replicas, _, err := unstructured.NestedInt64(scale, "spec", "replicas")
+	if err != nil {
+		return nil, err
+	}
+	if replicas == unsetReplicas {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the spec replicas field %q cannot be empty", joinPath(view.Replicas)))
+	}
+	if replicas < 0 && !r.Definition.Custom {
+		return nil, apierrors.NewInvalid(scaleKind.GroupKind(), r.Name, field.ErrorList{
+			field.Invalid(field.NewPath("spec", "replicas"), replicas, "must be greater than or equal to 0").WithOrigin("minimum"),
+		})
+	}
+	if err := unstructured.SetNestedField(live, replicas, view.Replicas...); err != nil {
+		return nil, err
+	}
+	if rv := metaString(scale, "resourceVersion"); rv != "" {
+		metadata(live)["resourceVersion"] = rv
+	}
+	if entries, err = fields.ToParent(managedFieldsOf(scale)); err != nil {
+		return nil, err
+	}
+	accessor(live).SetManagedFields(entries)
+	return live, nil
+}
+
+// replicasPaths tells for each version where its replicas are.
+func (d *Definition) replicasPaths() managedfields.ResourcePathMappings {
+	paths := managedfields.ResourcePathMappings{}
+	for _, v := range d.Versions {
+		paths[d.APIVersion(v)] = nil
+		if v.Scale != nil {
+			keys := make([]any, len(v.Scale.Replicas))
+			for i, k := range v.Scale.Replicas {
+				keys[i] = k
+			}
+			paths[d.APIVersion(v)] = fieldpath.MakePathOrDie(keys...)
+		}
+	}
+	return paths
+}
+
+func newScaleManager() (*managedfields.FieldManager, error) {
+	c := scaleConverter{}
+	return managedfields.NewDefaultFieldManager(managedfields.NewDeducedTypeConverter(), c, c, c,
+		scaleKind, scaleKind.GroupVersion(), scaleSubresource, nil)
+}
+
+// scaleConverter plays the roles that field management asks for; a Scale has one
+// version and no defaults.
+type scaleConverter struct{ converter }
+
+func (scaleConverter) Default(runtime.Object) {}
+
+func (scaleConverter) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+	return in, nil
+}
+
+// scaleModel is the model of the Scale itself.
+type scaleModel struct{ Model }
+
+func (m scaleModel) Decode(data []byte, strict *[]error) (Tree, error) {
+	var scale autoscalingv1.Scale
+	errs, err := json.UnmarshalStrict(data, &scale)
+	if err != nil {
+		return nil, err
+	}
+	if strict != nil {
+		*strict = append(*strict, errs...)
+	}
+	scale.APIVersion, scale.Kind = scaleKind.ToAPIVersionAndKind()
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(&scale)
+}
+
+func (m scaleModel) Normalise(obj Tree, _ *[]error) (Tree, error) {
+	var scale autoscalingv1.Scale
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj, &scale); err != nil {
+		return nil, err
+	}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(&scale)
+}
+
+func (scaleModel) PatchMeta() strategicpatch.LookupPatchMeta {
+	meta, err := strategicpatch.NewPatchMetaFromStruct(&autoscalingv1.Scale{})
+	if err != nil {
+		return nil
+	}
+	return meta
+}

@@ -1,0 +1,63 @@
+package resource
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/state"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// A Store carries out the verbs of all resources of a registry. It is safe for
+// concurrent use.
+type Store struct {
+	state    *state.State
+	registry *Registry
+	managers sync.Map // fieldManagerKey -> *managedfields.FieldManager
+}
+
+// NewStore returns a Store over a state.
+func NewStore(st *state.State, registry *Registry) *Store {
+	return &Store{state: st, registry: registry}
+}
+
+// Registry returns the registry whose resources the store serves.
+func (s *Store) Registry() *Registry { return s.registry }
+
+// State returns the state machine below.
+func (s *Store) State() *state.State { return s.state }
+
+// Get returns an object. resourceVersion, if set, is one that the answer must
+// not be older than.
+func (s *Store) Get(ctx context.Context, r *Request, resourceVersion string) (Result, error) {
+	at, err := parseRevision(resourceVersion)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := s.waitFor(ctx, at); err != nil {
+		return Result{}, err
+	}
+	o, _ := s.state.Get(r.Key())
+	if o == nil {
+		return Result{}, apierrors.NewNotFound(r.GroupResource(), r.Name)
+	}
+	if r.Subresource == scaleSubresource {
+		return s.getScale(r, o)
+	}
+	return Result{Object: o}, nil
+}
+
+// namespaces is the resource that holds the namespaces of all others.
+var namespaces = schema.GroupResource{Resource: "namespaces"}
+
+func now() time.Time { return time.Now() }
+
+// current reads the object that a write starts from, nil if there is none.
+func (s *Store) current(r *Request) *object.Object {
+	o, _ := s.state.Get(r.Key())
+	return o
+}

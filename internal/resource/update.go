@@ -1,0 +1,220 @@
+package resource
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/kapok-dev/kapok/internal/object"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Update replaces an object, or the part of it that a subresource shows.
+func (s *Store) Update(ctx context.Context, r *Request, body Body) (Result, error) {
+	obj, err := r.decode(body)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := ensureNamespace(r, obj); err != nil {
+		return Result{}, err
+	}
+	if err := ensureName(r, obj); err != nil {
+		return Result{}, err
+	}
+	dedupOwners(r, obj, repeatedOwners)
+	apply := func(live Tree) (Tree, error) {
+		if live == nil {
+			live = Tree{}
+		}
+		return s.manageUpdate(r, live, runtime.DeepCopyJSON(obj))
+	}
+	if r.Subresource == scaleSubresource {
+		return s.writeScale(ctx, r, metaString(obj, "uid"), apply)
+	}
+	return s.change(ctx, r, change{
+		uid:         metaString(obj, "uid"),
+		allowCreate: r.Definition.Hooks.CreateOnUpdate && r.Subresource == "",
+		apply:       apply,
+	})
+}
+
+// A change is what update and patch have in common: how the new object comes from
+// the live one, and when it may.
+type change struct {
+	uid         string // the object must have this uid; "" for any
+	allowCreate bool
+	// apply returns the new object; it may change live, which is nil if there is
+	// no object. The result's resourceVersion is what the writer expects; none
+	// means any.
+	apply func(live Tree) (Tree, error)
+}
+
+func (s *Store) change(ctx context.Context, r *Request, c change) (Result, error) {
+	return retry(ctx, func() (Result, error) {
+		current := s.current(r)
+		if current == nil {
+			return s.createByChange(ctx, r, c)
+		}
+		return s.replace(ctx, r, c, current)
+	})
+}
+
+// createByChange is an update or apply of an object that is not there.
+func (s *Store) createByChange(ctx context.Context, r *Request, c change) (Result, error) {
+	if c.uid != "" && c.allowCreate {
+		return Result{}, uidPrecondition(r, c.uid, "")
+	}
+	if !c.allowCreate {
+		return Result{}, apierrors.NewNotFound(r.GroupResource(), r.Name)
+	}
+	obj, err := c.apply(nil)
+	if err != nil {
+		return Result{}, err
+	}
+	if uid := metaString(obj, "uid"); uid != "" {
+		return Result{}, apierrors.NewConflict(r.GroupResource(), r.Name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	}
+	if err := ensureNamespace(r, obj); err != nil {
+		return Result{}, err
+	}
+	if err := ensureName(r, obj); err != nil {
+		return Result{}, err
+	}
+	wipeSystemFields(obj)
+	delete(metadata(obj), "resourceVersion")
+	return s.create(ctx, r, obj)
+}
+
+const lostUpdate = "the object has been modified; please apply your changes to the latest version and try again"
+
+// replace is an update or patch of an object that is there.
+func (s *Store) replace(ctx context.Context, r *Request, c change, current *object.Object) (Result, error) {
+	d := r.Definition
+	if c.uid != "" && string(current.Meta.UID) != c.uid {
+		return Result{}, uidPrecondition(r, c.uid, string(current.Meta.UID))
+	}
+	old, err := TreeOf(d, r.Version, current)
+	if err != nil {
+		return Result{}, err
+	}
+	obj, err := c.apply(runtime.DeepCopyJSON(old))
+	if err != nil {
+		return Result{}, err
+	}
+	if err := ensureNamespace(r, obj); err != nil {
+		return Result{}, err
+	}
+	if err := ensureName(r, obj); err != nil {
+		return Result{}, err
+	}
+	dedupOwners(r, obj, repeatedOwnersAfter)
+	if err := expectRevision(r, obj, current); err != nil {
+		return Result{}, err
+	}
+	prepareUpdate(r, obj, old)
+	keepSystemFields(obj, old)
+	metadata(obj)["resourceVersion"] = current.Revision.String()
+	if err := validateUpdate(r, obj, old); err != nil {
+		return Result{}, err
+	}
+	warn(r, obj, old)
+	keepManagedTimes(obj, old)
+
+	finished := finishesDeletion(d, obj, old)
+	o, err := encode(r, obj)
+	if err != nil {
+		return Result{}, err
+	}
+	switch {
+	case finished:
+		o.Revision = current.Revision
+		if r.DryRun {
+			return Result{Object: o}, nil
+		}
+		return Result{Object: o}, s.append(ctx, current.Key, current, nil)
+	case bytes.Equal(o.Raw, current.Raw):
+		return Result{Object: current}, nil
+	case r.DryRun:
+		o.Revision = current.Revision
+		return Result{Object: o}, nil
+	}
+	return Result{Object: o}, s.append(ctx, current.Key, current, o)
+}
+
+// expectRevision compares the resourceVersion in an object with the current one.
+func expectRevision(r *Request, obj Tree, current *object.Object) error {
+	want, err := requestRevision(obj)
+	if err != nil {
+		return fmt.Errorf("invalid resource version %q: %w", metaString(obj, "resourceVersion"), err)
+	}
+	if want == 0 {
+		if r.Definition.Hooks.UnconditionalUpdate {
+			return nil
+		}
+		gr := r.GroupResource()
+		return apierrors.NewInvalid(schema.GroupKind{Group: gr.Group, Kind: gr.Resource}, r.Name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), uint64(0), "must be specified for an update"),
+		})
+	}
+	if want != current.Revision {
+		return apierrors.NewConflict(r.GroupResource(), r.Name, fmt.Errorf(lostUpdate))
+	}
+	return nil
+}
+
+// prepareUpdate puts back what the request may not write.
+func prepareUpdate(r *Request, obj, old Tree) {
+	generation, _ := metaInt(old, "generation")
+	setGeneration(obj, generation)
+	if sub := r.Version.Subresource(r.Subresource); sub != nil && sub.Prepare != nil {
+		sub.Prepare(obj, old)
+		return
+	}
+	if hook := r.Definition.Hooks.PrepareUpdate; hook != nil {
+		hook(obj, old)
+	}
+}
+
+// finishesDeletion says whether an update takes away the last that a deletion
+// has waited for.
+func finishesDeletion(d *Definition, obj, old Tree) bool {
+	if metaString(old, "deletionTimestamp") == "" || len(finalizersOf(obj)) > 0 {
+		return false
+	}
+	if grace, ok := metaInt(old, "deletionGracePeriodSeconds"); ok && grace != 0 {
+		return false
+	}
+	return d.Hooks.Finalize == nil || !d.Hooks.Finalize(obj)
+}
+
+func finalizersOf(obj Tree) []any {
+	m, _ := obj["metadata"].(map[string]any)
+	list, _ := m["finalizers"].([]any)
+	return list
+}
+
+// uidPrecondition words the conflict over a uid in the request; current is "" if
+// there is no object.
+func uidPrecondition(r *Request, want, current string) error {
+	return apierrors.NewConflict(r.GroupResource(), r.Name, fmt.Errorf(
+		"StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
+		storageKey(r), want, current))
+}
+
+// storageKey is the key under which kube-apiserver stores an object; it occurs in
+// messages.
+func storageKey(r *Request) string {
+	path := "/registry/"
+	if r.Definition.Custom {
+		path += r.Definition.Group + "/"
+	}
+	path += r.Definition.Plural + "/"
+	if r.Definition.Namespaced {
+		path += r.Namespace + "/"
+	}
+	return path + r.Name
+}

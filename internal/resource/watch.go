@@ -1,0 +1,153 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/state"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// A WatchEvent is what a client is told.
+type WatchEvent struct {
+	Type     watch.EventType // Added, Modified, Deleted or Bookmark
+	Object   *object.Object  // nil in a bookmark
+	Revision object.Revision // the resourceVersion to show
+	// InitialEventsEnd marks the bookmark behind the initial events of a
+	// streaming list.
+	InitialEventsEnd bool
+}
+
+// A Watch is a stream of events for one client. It holds nothing but a position,
+// and is for one goroutine.
+type Watch struct {
+	selection *selection
+	cursor    *state.Cursor
+	initial   []*object.Object // still to be sent as Added
+	endMark   bool             // the initial events end with a bookmark
+	started   object.Revision
+	failed    error // what Next tells; nil while all is well
+}
+
+// Watch returns the events behind a revision: what is there now first, if the
+// client asks for no revision, or for initial events.
+//
+// As in Kubernetes, a request that has come this far fails only with an event:
+// errors other than those of parameters are returned by Next.
+func (s *Store) Watch(ctx context.Context, r *Request, o WatchOptions) (*Watch, error) {
+	sel, err := newSelection(r, o.Labels, o.Fields)
+	if err != nil {
+		return nil, err
+	}
+	at, err := parseRevision(o.ResourceVersion)
+	if err != nil {
+		return nil, err
+	}
+	initial := at == 0
+	if o.SendInitialEvents != nil {
+		initial = *o.SendInitialEvents
+	}
+	w := &Watch{selection: sel, started: at}
+	gr := r.GroupResource()
+	if initial {
+		if w.failed = s.waitFor(ctx, at); w.failed != nil {
+			return w, nil
+		}
+		snap := s.state.Snapshot(gr)
+		for o := range snap.All(sel.namespace) {
+			if sel.matches(o) {
+				w.initial = append(w.initial, o)
+			}
+		}
+		at = snap.Revision
+		w.endMark = o.SendInitialEvents != nil && o.Bookmarks
+	} else if at == 0 {
+		at = s.state.Revision()
+	}
+	w.started = at
+	w.cursor, err = s.state.Watch(gr, at)
+	w.failed = w.failure(err)
+	return w, nil
+}
+
+// Next returns events to send. Where there are none it returns a channel that is
+// closed when there may be some. An error is to be sent as an event, and ends the
+// watch.
+func (w *Watch) Next(ctx context.Context) ([]WatchEvent, <-chan struct{}, error) {
+	if w.failed != nil {
+		return nil, nil, w.failed
+	}
+	if w.initial != nil || w.endMark {
+		return w.initialEvents(), nil, nil
+	}
+	for {
+		changes, wait, err := w.cursor.Next(ctx)
+		if err != nil {
+			return nil, nil, w.failure(err)
+		}
+		if len(changes) == 0 {
+			return nil, wait, nil
+		}
+		events := make([]WatchEvent, 0, len(changes))
+		for i := range changes {
+			if e, ok := w.translate(&changes[i]); ok {
+				events = append(events, e)
+			}
+		}
+		if len(events) > 0 {
+			return events, nil, nil
+		}
+	}
+}
+
+// Revision is what a bookmark may say now: the client has seen everything up to it.
+func (w *Watch) Revision() object.Revision {
+	if w.cursor == nil {
+		return w.started
+	}
+	return max(w.cursor.Revision(), w.started)
+}
+
+func (w *Watch) initialEvents() []WatchEvent {
+	events := make([]WatchEvent, 0, len(w.initial)+1)
+	for _, o := range w.initial {
+		events = append(events, WatchEvent{Type: watch.Added, Object: o, Revision: o.Revision})
+	}
+	if w.endMark {
+		events = append(events, WatchEvent{Type: watch.Bookmark, Revision: w.started, InitialEventsEnd: true})
+	}
+	w.initial, w.endMark = nil, false
+	return events
+}
+
+// translate tells a change from the point of view of a client that sees only the
+// selection: an object that enters it is added, one that leaves it is deleted, with
+// its last selected state and the revision of the change.
+func (w *Watch) translate(c *state.Event) (WatchEvent, bool) {
+	is, was := w.selection.matches(c.Object), w.selection.matches(c.Prev)
+	switch {
+	case is && was:
+		return WatchEvent{Type: watch.Modified, Object: c.Object, Revision: c.Revision}, true
+	case is:
+		return WatchEvent{Type: watch.Added, Object: c.Object, Revision: c.Revision}, true
+	case was:
+		return WatchEvent{Type: watch.Deleted, Object: c.Prev, Revision: c.Revision}, true
+	}
+	return WatchEvent{}, false
+}
+
+// failure words the errors of the state machine for clients.
+func (w *Watch) failure(err error) error {
+	var old *state.CompactedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &old):
+		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", old.Wanted, old.Oldest))
+	}
+	return apierrors.NewInternalError(err)
+}
