@@ -142,9 +142,11 @@ type Journal interface {
 	// Recover reads the journal back into the sink, which from then on gets every
 	// commit. It is called once, before all other methods but Close.
 	Recover(ctx context.Context, sink Sink) error
-	// Append commits the batch and returns the revision of its last entry. It
-	// returns *ConflictError where a precondition does not hold. Once the commit
-	// has begun, a cancelled context no longer stops it.
+	// Append commits the batch and returns the revision of its last entry; every
+	// object of the batch then has its Revision. It returns *ConflictError where a
+	// precondition does not hold, once the sink has seen what it conflicts with:
+	// who reads again and retries does not spin. When the commit has begun, a
+	// cancelled context no longer stops it.
 	Append(ctx context.Context, batch Batch) (object.Revision, error)
 	// History returns up to limit records of one resource with revisions in
 	// (after, upTo], oldest first; ErrCompacted if some of them are gone.

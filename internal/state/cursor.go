@@ -21,11 +21,7 @@ type Cursor struct {
 // Watch returns a cursor that stands behind the given revision: Next returns the
 // events after it. It returns [journal.ErrCompacted] if some of them are gone.
 func (s *State) Watch(resource schema.GroupResource, after object.Revision) (*Cursor, error) {
-	s.mu.RLock()
-	t := s.mu.tables[resource]
-	inMemory := t != nil && after >= t.evicted || t == nil && after >= s.mu.compacted
-	s.mu.RUnlock()
-	if oldest := s.oldest(resource); !inMemory && after < oldest {
+	if oldest := s.oldest(resource); after < oldest {
 		return nil, &CompactedError{Wanted: after, Oldest: oldest}
 	}
 	return &Cursor{state: s, resource: resource, at: after}, nil
@@ -35,17 +31,13 @@ func (s *State) Watch(resource schema.GroupResource, after object.Revision) (*Cu
 // memory or in the journal.
 func (s *State) oldest(resource schema.GroupResource) object.Revision {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	evicted := s.mu.compacted
+	evicted := s.mu.since
 	if t := s.mu.tables[resource]; t != nil {
 		evicted = t.evicted
 	}
-	return min(evicted, s.keptLocked())
+	s.mu.RUnlock()
+	return min(evicted, s.journal.Compacted())
 }
-
-// keptLocked is the revision after which the journal's history is complete; a
-// journal that keeps none says so by failing History.
-func (s *State) keptLocked() object.Revision { return s.journal.Compacted() }
 
 // CompactedError says that history no longer reaches back as far as somebody
 // wants. It is a [journal.ErrCompacted].

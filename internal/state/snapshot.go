@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 
-	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	"github.com/tidwall/btree"
@@ -34,15 +33,11 @@ func (s *State) Snapshot(resource schema.GroupResource) Snapshot {
 func (s *State) SnapshotAt(ctx context.Context, resource schema.GroupResource, at object.Revision) (Snapshot, error) {
 	s.mu.Lock()
 	t := s.mu.tables[resource]
+	if t == nil { // nothing in memory; the journal may know of objects that were
+		t = newTable(s.mu.since)
+	}
 	if at > s.mu.head {
 		at = s.mu.head
-	}
-	if t == nil {
-		defer s.mu.Unlock()
-		if at < s.mu.compacted {
-			return Snapshot{}, journal.ErrCompacted
-		}
-		return Snapshot{Revision: at}, nil
 	}
 	snap := Snapshot{Revision: at, objects: t.objects.Copy()}
 	from := at

@@ -40,12 +40,13 @@ type State struct {
 
 	mu struct {
 		sync.RWMutex
-		head      object.Revision // the newest revision that is visible
-		compacted object.Revision // of the journal when it was opened
-		tables    map[schema.GroupResource]*table
-		owners    owners
-		bytes     int           // of all histories
-		changed   chan struct{} // closed at the next revision; nil if nobody waits
+		head    object.Revision // the newest revision that is visible
+		since   object.Revision // what was recovered is the whole history after it
+		tables  map[schema.GroupResource]*table
+		owners  owners
+		bytes   int           // of all histories
+		changed chan struct{} // closed at the next revision; nil if nobody waits
+		feeds   []*Feed
 	}
 }
 
@@ -127,7 +128,7 @@ func (s *State) Dependents(uid types.UID) []object.Key {
 func (s *State) tableLocked(resource schema.GroupResource) *table {
 	t := s.mu.tables[resource]
 	if t == nil {
-		t = newTable(s.mu.compacted)
+		t = newTable(s.mu.since)
 		s.mu.tables[resource] = t
 	}
 	return t
@@ -153,6 +154,9 @@ func (k *sink) Apply(entries []journal.Entry) {
 		event := t.put(e)
 		s.mu.owners.move(e.Key, event.Prev, e.Object)
 		s.mu.bytes += t.record(event)
+		for _, f := range s.mu.feeds {
+			f.offerLocked(event)
+		}
 		if !slices.Contains(changed, t) {
 			changed = append(changed, t)
 		}
@@ -177,13 +181,13 @@ func (k *sink) Restore(e journal.Entry) {
 	s.boundLocked()
 }
 
-func (k *sink) Restored(head, compacted object.Revision) {
+func (k *sink) Restored(head, since object.Revision) {
 	s := (*State)(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.head, s.mu.compacted = head, compacted
+	s.mu.head, s.mu.since = head, since
 	for _, t := range s.mu.tables {
-		s.mu.bytes -= t.evict(compacted)
+		s.mu.bytes -= t.evict(since)
 	}
 }
 

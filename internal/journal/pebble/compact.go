@@ -1,0 +1,159 @@
+package pebble
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Compact implements [journal.Journal].
+//
+// It moves the mark first, durably, and then sweeps: it walks over the records
+// between the last sweep and the mark, which is a range of each resource, and
+// removes what they replaced, and those that say that their key was deleted.
+// What a crash leaves of a sweep is swept by the next Compact.
+func (j *Journal) Compact(ctx context.Context, upTo object.Revision) error {
+	release, err := j.use()
+	if err != nil {
+		return err
+	}
+	defer release()
+	j.compacting.Lock()
+	defer j.compacting.Unlock()
+	if j.disk.err() != nil {
+		return journal.ErrUnavailable
+	}
+	head, _ := j.Head()
+	upTo = max(min(upTo, head), j.Compacted())
+	swept, err := j.mark(markSwept)
+	if err == nil && upTo > j.Compacted() {
+		err = j.moveMark(upTo, head)
+	}
+	if err == nil && upTo > swept {
+		err = j.sweep(ctx, swept, upTo)
+	}
+	if err != nil {
+		return fmt.Errorf("compact journal in %s: %w", j.dir, err)
+	}
+	return nil
+}
+
+// moveMark forgets history. The head goes with it: the records that tell of it
+// may leave.
+func (j *Journal) moveMark(upTo, head object.Revision) error {
+	batch := j.db.NewBatch()
+	defer batch.Close()
+	if err := batch.Set([]byte(markHead), encodeMark(head), nil); err != nil {
+		return err
+	}
+	if err := batch.Set([]byte(markCompacted), encodeMark(upTo), nil); err != nil {
+		return err
+	}
+	if err := j.db.Apply(batch, pebble.Sync); err != nil {
+		return err
+	}
+	if err := j.disk.err(); err != nil {
+		return err
+	}
+	j.compacted.Store(int64(upTo))
+	return nil
+}
+
+// sweep removes what the records with revisions in (after, upTo] make needless.
+// Its writes need no sync: they reach the log in order, and any part of them may
+// be done again.
+func (j *Journal) sweep(ctx context.Context, after, upTo object.Revision) error {
+	iter, err := j.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{'r'}, UpperBound: []byte{'r' + 1}})
+	if err != nil {
+		return err
+	}
+	defer iter.Close()
+	s := sweep{journal: j, batch: j.db.NewBatch()}
+	defer func() { s.batch.Close() }()
+
+	for ok := iter.First(); ok; {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		prefix, rev, err := splitRecordKey(iter.Key())
+		switch {
+		case err != nil:
+			return err
+		case rev <= after: // to the first record that has not been swept
+			ok = iter.SeekGE(s.key(prefix, after+1))
+		case rev > upTo: // to the next resource
+			ok = iter.SeekGE(s.key(prefix, -1))
+		default:
+			value, err := iter.ValueAndErr()
+			if err != nil {
+				return err
+			}
+			if err := s.record(prefix, rev, value); err != nil {
+				return err
+			}
+			ok = iter.Next()
+		}
+	}
+	if err := iter.Error(); err != nil {
+		return err
+	}
+	if err := s.batch.Set([]byte(markSwept), encodeMark(upTo), nil); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+type sweep struct {
+	journal *Journal
+	batch   *pebble.Batch
+	buf     []byte
+}
+
+// sweepBatch is how many bytes of removals go into one write: few enough not to
+// keep writers waiting.
+const sweepBatch = 64 << 10
+
+// record removes what one record makes needless, all in one write: a deletion
+// may not go while the object that it deletes is there.
+func (s *sweep) record(prefix []byte, rev object.Revision, value []byte) error {
+	r, err := parseRecord(value)
+	if err != nil {
+		return fmt.Errorf("revision %d: %w", rev, err)
+	}
+	if r.previous > 0 {
+		if err := s.batch.Delete(s.key(prefix, r.previous), nil); err != nil {
+			return err
+		}
+	}
+	if r.deleted {
+		if err := s.batch.Delete(s.key(prefix, rev), nil); err != nil {
+			return err
+		}
+	}
+	if s.batch.Len() < sweepBatch {
+		return nil
+	}
+	return s.flush()
+}
+
+func (s *sweep) flush() error {
+	if err := s.journal.db.Apply(s.batch, pebble.NoSync); err != nil {
+		return err
+	}
+	s.batch.Reset()
+	return s.journal.disk.err()
+}
+
+// key puts a revision behind a prefix; -1 stands for one above all others.
+func (s *sweep) key(prefix []byte, rev object.Revision) []byte {
+	s.buf = append(append(s.buf[:0], prefix...), bytes.Repeat([]byte{0xff}, 8)...)
+	if rev >= 0 {
+		copy(s.buf[len(prefix):], encodeMark(rev))
+	}
+	return s.buf
+}

@@ -1,0 +1,187 @@
+package pebble
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+
+	"github.com/cockroachdb/pebble/v2"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// A record is the value of an r key:
+//
+//	version   byte    recordVersion
+//	flags     byte    1 the key is deleted; 2 there is a time
+//	schema    8 bytes little-endian fingerprint of the schema
+//	previous  uvarint the revision that this one replaces; 0 for none
+//	written   varint  nanoseconds since 1970; only if flagged
+//	namespace uvarint length, bytes
+//	name      uvarint length, bytes
+//	raw       the rest: the object, canonical JSON; nothing if deleted
+type record struct {
+	revision        object.Revision
+	previous        object.Revision
+	deleted         bool
+	schema          uint64
+	written         time.Time
+	namespace, name []byte // both part of the value, as is raw
+	raw             []byte
+}
+
+const (
+	recordVersion = 1
+
+	flagDeleted = 1 << 0
+	flagWritten = 1 << 1
+)
+
+var errRecord = errors.New("malformed record")
+
+// parseRecord reads a record without copying: it lives as long as value does.
+func parseRecord(value []byte) (r record, err error) {
+	if len(value) < 10 {
+		return r, errRecord
+	}
+	if value[0] != recordVersion {
+		return r, fmt.Errorf("record of version %d: written by a newer program", value[0])
+	}
+	flags := value[1]
+	r.deleted = flags&flagDeleted != 0
+	r.schema = binary.LittleEndian.Uint64(value[2:])
+	rest := value[10:]
+
+	previous, n := binary.Uvarint(rest)
+	if n <= 0 || int64(previous) < 0 {
+		return r, errRecord
+	}
+	r.previous, rest = object.Revision(previous), rest[n:]
+	if flags&flagWritten != 0 {
+		nanos, n := binary.Varint(rest)
+		if n <= 0 {
+			return r, errRecord
+		}
+		r.written, rest = time.Unix(0, nanos).UTC(), rest[n:]
+	}
+	for _, field := range []*[]byte{&r.namespace, &r.name} {
+		size, n := binary.Uvarint(rest)
+		if n <= 0 || size > uint64(len(rest)-n) {
+			return r, errRecord
+		}
+		*field, rest = rest[n:n+int(size)], rest[n+int(size):]
+	}
+	r.raw = rest
+	return r, nil
+}
+
+// entry makes an entry of the record, with bytes of its own.
+func (r *record) entry(resource schema.GroupResource, names *names) (journal.Entry, error) {
+	e := journal.Entry{
+		Key:      object.Key{Resource: resource, Namespace: names.namespace(r.namespace), Name: string(r.name)},
+		Prev:     r.previous,
+		Revision: r.revision,
+	}
+	if r.deleted {
+		return e, nil
+	}
+	raw := make([]byte, len(r.raw))
+	copy(raw, r.raw)
+	o, err := object.Parse(e.Key, raw, r.schema, r.written)
+	if err != nil {
+		return e, err
+	}
+	o.Revision = r.revision
+	e.Object = o
+	return e, nil
+}
+
+// size is what the record counts in bounds on history, as journal.Entry has it.
+func (r *record) size() int64 {
+	e := journal.Entry{}
+	return int64(e.Size() + len(r.namespace) + len(r.name) + len(r.raw))
+}
+
+// names keeps the namespace read last, so that not every object has a copy.
+type names struct{ last string }
+
+func (n *names) namespace(b []byte) string {
+	if n.last != string(b) {
+		n.last = string(b)
+	}
+	return n.last
+}
+
+// writer encodes entries. Its buffer is used again for each of them.
+type writer struct{ buf []byte }
+
+func (w *writer) put(batch *pebble.Batch, e *journal.Entry) error {
+	b := append(w.buf[:0], recordVersion, 0)
+	var o object.Object
+	if e.Object == nil {
+		b[1] |= flagDeleted
+	} else {
+		o.Schema, o.Written, o.Raw = e.Object.Schema, e.Object.Written, e.Object.Raw
+	}
+	b = binary.LittleEndian.AppendUint64(b, o.Schema)
+	b = binary.AppendUvarint(b, uint64(e.Prev))
+	if !o.Written.IsZero() {
+		b[1] |= flagWritten
+		b = binary.AppendVarint(b, o.Written.UnixNano())
+	}
+	b = binary.AppendUvarint(b, uint64(len(e.Key.Namespace)))
+	b = append(b, e.Key.Namespace...)
+	b = binary.AppendUvarint(b, uint64(len(e.Key.Name)))
+	b = append(b, e.Key.Name...)
+	w.buf = b
+
+	resource := e.Key.Resource
+	op := batch.SetDeferred(len(resource.Group)+len(resource.Resource)+recordKeyExtra, len(b)+len(o.Raw))
+	appendRecordKey(op.Key[:0], resource, e.Revision)
+	copy(op.Value[copy(op.Value, b):], o.Raw)
+	return op.Finish()
+}
+
+func batchSize(entries []journal.Entry) int {
+	n := 64
+	for i := range entries {
+		e := &entries[i]
+		n += e.Size() + len(e.Key.Resource.Group) + len(e.Key.Resource.Resource) + 32
+	}
+	return n
+}
+
+// recordKeyExtra is what a record's key has beside group and resource: r, the
+// slash, the zero byte and the revision.
+const recordKeyExtra = 1 + 1 + 1 + 8
+
+func appendRecordKey(dst []byte, resource schema.GroupResource, rev object.Revision) []byte {
+	dst = append(dst, 'r')
+	dst = append(dst, resource.Group...)
+	dst = append(dst, '/')
+	dst = append(dst, resource.Resource...)
+	dst = append(dst, 0)
+	return binary.BigEndian.AppendUint64(dst, uint64(rev))
+}
+
+// splitRecordKey returns what stands in front of the revision, and the revision.
+func splitRecordKey(key []byte) (prefix []byte, rev object.Revision, err error) {
+	n := len(key) - 8
+	if n < 3 || key[0] != 'r' || key[n-1] != 0 {
+		return nil, 0, fmt.Errorf("malformed key %q", key)
+	}
+	return key[:n], object.Revision(binary.BigEndian.Uint64(key[n:])), nil
+}
+
+// resourceOf reads the resource from what stands in front of a revision.
+func resourceOf(prefix []byte) (schema.GroupResource, error) {
+	group, resource, ok := strings.Cut(string(prefix[1:len(prefix)-1]), "/")
+	if !ok {
+		return schema.GroupResource{}, fmt.Errorf("malformed key %q", prefix)
+	}
+	return schema.GroupResource{Group: group, Resource: resource}, nil
+}

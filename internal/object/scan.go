@@ -1,0 +1,243 @@
+package object
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+	"unicode/utf8"
+)
+
+// scanner walks over canonical JSON. Its methods pass over what they are named
+// for, and return false where the bytes are anything but what Encode makes of
+// them once they are decoded. So what the scanner accepts need not be decoded to
+// be trusted.
+type scanner struct {
+	raw    []byte
+	at     int
+	member int // where the key starts of the member that was begun last
+}
+
+// maxScan is how deep the scanner goes; what nests deeper is decoded.
+const maxScan = 500
+
+func (s *scanner) peek() byte {
+	if s.at < len(s.raw) {
+		return s.raw[s.at]
+	}
+	return 0
+}
+
+func (s *scanner) take(b byte) bool {
+	if s.peek() != b {
+		return false
+	}
+	s.at++
+	return true
+}
+
+func (s *scanner) value(depth int) bool {
+	switch s.peek() {
+	case '"':
+		_, ok := s.text()
+		return ok
+	case '{':
+		return s.object(depth, func([]byte) bool { return s.value(depth + 1) })
+	case '[':
+		return s.list(depth, func() bool { return s.value(depth + 1) })
+	case 't':
+		return s.word("true")
+	case 'f':
+		return s.word("false")
+	case 'n':
+		return s.word("null")
+	default:
+		return s.number()
+	}
+}
+
+// object calls member for the value of every key. Keys are in order, each once.
+func (s *scanner) object(depth int, member func(key []byte) bool) bool {
+	if depth > maxScan || !s.take('{') {
+		return false
+	}
+	if s.take('}') {
+		return true
+	}
+	var last []byte
+	for first := true; ; first = false {
+		start := s.at
+		key, ok := s.text()
+		if !ok || !s.take(':') {
+			return false
+		}
+		if bytes.IndexByte(key, '\\') >= 0 {
+			key = unescape(key)
+		}
+		if !first && bytes.Compare(last, key) >= 0 {
+			return false
+		}
+		last, s.member = key, start
+		if !member(key) {
+			return false
+		}
+		if !s.take(',') {
+			return s.take('}')
+		}
+	}
+}
+
+// list calls item for every item.
+func (s *scanner) list(depth int, item func() bool) bool {
+	if depth > maxScan || !s.take('[') {
+		return false
+	}
+	if s.take(']') {
+		return true
+	}
+	for item() {
+		if !s.take(',') {
+			return s.take(']')
+		}
+	}
+	return false
+}
+
+func (s *scanner) word(w string) bool {
+	if len(s.raw)-s.at < len(w) || string(s.raw[s.at:s.at+len(w)]) != w {
+		return false
+	}
+	s.at += len(w)
+	return true
+}
+
+// text passes over a string and returns what is between its quotes.
+func (s *scanner) text() ([]byte, bool) {
+	if !s.take('"') {
+		return nil, false
+	}
+	raw, start := s.raw, s.at
+	i := start
+	for i < len(raw) {
+		if len(raw)-i >= 8 && allPlain(binary.LittleEndian.Uint64(raw[i:])) {
+			i += 8
+			continue
+		}
+		switch b := raw[i]; {
+		case b == '"':
+			s.at = i + 1
+			return raw[start:i], true
+		case b == '\\':
+			n := escape(raw[i:])
+			if n == 0 {
+				return nil, false
+			}
+			i += n
+		case b < ' ':
+			return nil, false
+		case b < utf8.RuneSelf:
+			i++
+		default:
+			r, n := utf8.DecodeRune(raw[i:])
+			if r == utf8.RuneError && n == 1 {
+				return nil, false
+			}
+			i += n
+		}
+	}
+	return nil, false
+}
+
+// allPlain says whether none of eight bytes ends a string, begins an escape, is a
+// control character or part of a longer rune.
+func allPlain(x uint64) bool {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	below := func(x uint64, n uint64) uint64 { return (x - ones*n) &^ x } // for bytes below 0x80
+	return (x|below(x, ' ')|below(x^(ones*'"'), 1)|below(x^(ones*'\\'), 1))&high == 0
+}
+
+// escape returns the length of an escape that AppendString makes, zero for others.
+func escape(raw []byte) int {
+	if len(raw) < 2 {
+		return 0
+	}
+	switch raw[1] {
+	case '"', '\\', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if len(raw) < 6 || string(raw[2:4]) != "00" {
+			return 0
+		}
+		b, err := strconv.ParseUint(string(raw[4:6]), 16, 8)
+		if err != nil || b >= ' ' || b == '\n' || b == '\r' || b == '\t' || hex[b&15] != raw[5] {
+			return 0
+		}
+		return 6
+	}
+	return 0
+}
+
+// unescape resolves the escapes in what text has returned.
+func unescape(text []byte) []byte {
+	plain := make([]byte, 0, len(text))
+	for i := 0; i < len(text); {
+		if text[i] != '\\' {
+			plain = append(plain, text[i])
+			i++
+			continue
+		}
+		switch b := text[i+1]; b {
+		case 'n':
+			plain = append(plain, '\n')
+		case 'r':
+			plain = append(plain, '\r')
+		case 't':
+			plain = append(plain, '\t')
+		case 'u':
+			code, _ := strconv.ParseUint(string(text[i+4:i+6]), 16, 8) // escape has seen it
+			plain = append(plain, byte(code))
+		default:
+			plain = append(plain, b)
+		}
+		i += escape(text[i:])
+	}
+	return plain
+}
+
+// number passes over an integer that fits into an int64, or another number in the
+// way that the encoder writes it.
+func (s *scanner) number() bool {
+	start := s.at
+	s.take('-')
+	digits := s.at
+	for s.at < len(s.raw) && '0' <= s.raw[s.at] && s.raw[s.at] <= '9' {
+		s.at++
+	}
+	n := s.at - digits
+	if n == 0 || n > 1 && s.raw[digits] == '0' {
+		return false
+	}
+	switch s.peek() {
+	case '.', 'e', 'E':
+		return s.float(start)
+	}
+	if n <= 18 {
+		return s.raw[digits] != '0' || digits == start // no -0
+	}
+	if _, err := strconv.ParseInt(string(s.raw[start:s.at]), 10, 64); err == nil {
+		return true
+	}
+	return s.float(start)
+}
+
+func (s *scanner) float(start int) bool {
+	for s.at < len(s.raw) && bytes.IndexByte([]byte("0123456789.eE+-"), s.raw[s.at]) >= 0 {
+		s.at++
+	}
+	text := s.raw[start:s.at]
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil {
+		return false
+	}
+	var e encoder
+	return e.float(f) == nil && bytes.Equal(e.buf, text)
+}
