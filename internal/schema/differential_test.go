@@ -1,0 +1,96 @@
+package schema
+
+import (
+	"flag"
+	"math/rand/v2"
+	"testing"
+)
+
+var (
+	seed    = flag.Uint64("seed", 0, "seed of the random schemas; 0 picks one")
+	schemas = flag.Int("schemas", 600, "number of random schemas")
+)
+
+// TestRandom holds programs against Kubernetes on random schemas and objects.
+func TestRandom(t *testing.T) {
+	first := *seed
+	if first == 0 {
+		first = rand.Uint64()
+	}
+	t.Logf("seed %d", first)
+	refused := 0
+	for i := range *schemas {
+		seed := first + uint64(i)
+		if !tryRandom(t, seed, 8) {
+			refused++
+		}
+		if t.Failed() {
+			t.Fatalf("repeat with: go test -run TestRandom -args -seed %d -schemas 1", seed)
+		}
+	}
+	if refused > *schemas/2 {
+		t.Errorf("%d of %d schemas were refused: nothing is tested", refused, *schemas)
+	}
+}
+
+// tryRandom compares program and judge of one schema on a few objects. It returns false if both refuse the schema.
+func tryRandom(t *testing.T, seed uint64, objects int) bool {
+	g := newGenerator(seed)
+	s := g.root()
+	preserve := g.chance(5)
+	p, err := Compile(s, preserve)
+	j, judgeErr := newJudge(t, s, preserve)
+	if (err == nil) != (judgeErr == nil) {
+		t.Errorf("compile\n got %v\nwant %v\nschema %s", err, judgeErr, toJSON(s))
+		return true
+	}
+	if err != nil {
+		return false
+	}
+	for range objects {
+		obj, old := g.resource(s), g.resource(s)
+		if g.chance(50) {
+			old = clone(obj).(map[string]any)
+			if spec, ok := old["spec"].(map[string]any); ok {
+				spec["a"] = g.anything(1)
+			}
+		}
+		if err := compare(p, j, obj, old); err != nil {
+			t.Errorf("seed %d: %v\nschema %s\nobject %s\nold    %s", seed, err, toJSON(s), toJSON(obj), toJSON(old))
+			return true
+		}
+	}
+	return true
+}
+
+// TestExamples holds programs against Kubernetes on the examples, as they are and with random damage.
+func TestExamples(t *testing.T) {
+	first := *seed
+	if first == 0 {
+		first = rand.Uint64()
+	}
+	t.Logf("seed %d", first)
+	for _, e := range loadExamples(t) {
+		t.Run(e.name, func(t *testing.T) {
+			p := mustCompile(t, e.Schema)
+			j, err := newJudge(t, e.Schema, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := newGenerator(first)
+			for i := range 200 {
+				obj := clone(e.Objects[i%len(e.Objects)]).(map[string]any)
+				old := clone(obj).(map[string]any)
+				if i >= len(e.Objects) {
+					for range 1 + g.IntN(3) {
+						g.damage(obj)
+						g.damage(old)
+					}
+				}
+				if err := compare(p, j, obj, old); err != nil {
+					t.Fatalf("%v\nobject %s\nold    %s", err, toJSON(obj), toJSON(old))
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,175 @@
+package schema
+
+import "strings"
+
+// node is the compiled form of one schema: of a field, an item, an additional property, or of an alternative below allOf,
+// anyOf, oneOf or not. Alternatives are only ever validated; everything else about their nodes is ignored, as in
+// Kubernetes' structural schemas.
+type node struct {
+	fields     []property // the declared properties, sorted by name
+	additional *node      // the schema of properties that are not declared; may be nil although extra is set
+	items      *node      // the schema of list items
+	list       *listType
+	rules      *rules // nil when nothing but the type restricts the value
+	fallback   any    // the default, with its own defaults filled in; nil means none
+
+	types    typeSet
+	nullable bool
+	keep     bool // x-kubernetes-preserve-unknown-fields
+	embedded bool // x-kubernetes-embedded-resource
+	extra    bool // additionalProperties is given, as a schema or as a boolean
+	closed   bool // additionalProperties is false
+
+	// What the subtree below holds, this node's own list type and embedded resource included, its own default not: walks
+	// skip what they cannot change.
+	fills, embeds, keyed bool
+}
+
+// property is a declared property.
+type property struct {
+	name string
+	node *node
+}
+
+// rules are the validations of a value, grouped by the kind of value they look at; groups without a rule are nil.
+type rules struct {
+	typeName string // the declared type if it is none of JSON's
+	format   *format
+	text     *textRules
+	number   *numberRules
+	size     *sizeRules
+	logic    *logic
+	enum     []any
+	required []string
+}
+
+// sizeRules bound the number of items of a list and of properties of an object.
+type sizeRules struct {
+	minItems, maxItems           int64
+	minProperties, maxProperties int64
+	unique                       bool
+}
+
+// child returns the schema of a property. A property may be known without having a schema of its own, when
+// additionalProperties is a boolean.
+func (n *node) child(name string) (c *node, known bool) {
+	if c := n.field(name); c != nil {
+		return c, true
+	}
+	return n.additional, n.extra
+}
+
+// field returns the schema of a declared property, or nil.
+func (n *node) field(name string) *node {
+	fields := n.fields
+	if len(fields) <= 8 {
+		for i := range fields {
+			if fields[i].name == name {
+				return fields[i].node
+			}
+		}
+		return nil
+	}
+	low, high := 0, len(fields)
+	for low < high {
+		if middle := (low + high) / 2; fields[middle].name < name {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	if low == len(fields) || fields[low].name != name {
+		return nil
+	}
+	return fields[low].node
+}
+
+// summarise sets what the subtree of n holds. Children must have been summarised before.
+func (n *node) summarise() {
+	n.embeds, n.keyed = n.embedded, n.list != nil
+	add := func(c *node) {
+		if c == nil {
+			return
+		}
+		n.fills = n.fills || c.fills || c.fallback != nil
+		n.embeds = n.embeds || c.embeds
+		n.keyed = n.keyed || c.keyed
+	}
+	for i := range n.fields {
+		add(n.fields[i].node)
+	}
+	add(n.additional)
+	add(n.items)
+}
+
+// typeSet is a set of JSON types.
+type typeSet uint8
+
+const (
+	typeObject typeSet = 1 << iota
+	typeArray
+	typeString
+	typeInteger
+	typeNumber
+	typeBoolean
+	typeNull
+	typeOther // a name that is no JSON type, kept in rules.typeName: no value has it
+)
+
+// typeNames lists the types in the order in which a set of several is spelt.
+func typeNames() []struct {
+	set  typeSet
+	name string
+} {
+	return []struct {
+		set  typeSet
+		name string
+	}{
+		{typeObject, "object"}, {typeArray, "array"}, {typeInteger, "integer"}, {typeString, "string"},
+		{typeNumber, "number"}, {typeBoolean, "boolean"}, {typeNull, "null"},
+	}
+}
+
+func typeNamed(name string) typeSet {
+	if name == "" {
+		return 0
+	}
+	for _, t := range typeNames() {
+		if t.name == name {
+			return t.set
+		}
+	}
+	return typeOther
+}
+
+func (s typeSet) String() string {
+	var names []string
+	for _, t := range typeNames() {
+		if s&t.set != 0 {
+			names = append(names, t.name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// typeOf returns the type of a value of a JSON tree, none for anything else. A number without a fraction is still a number if
+// it is held as one.
+func typeOf(v any) typeSet {
+	switch v.(type) {
+	case map[string]any:
+		return typeObject
+	case []any:
+		return typeArray
+	case string:
+		return typeString
+	case int64:
+		return typeInteger
+	case float64:
+		return typeNumber
+	case bool:
+		return typeBoolean
+	case nil:
+		return typeNull
+	}
+	return 0
+}

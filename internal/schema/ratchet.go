@@ -1,0 +1,169 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+)
+
+// correlation ties a value that is being validated to the value it replaces, so that an update is not refused for what it
+// leaves unchanged (KEP-4008, CRDValidationRatcheting). Properties correlate by name, items of lists of type map by their
+// keys, other items not at all; properties that the schema does not specify do not correlate either. A nil correlation says
+// that nothing is known about the old value.
+type correlation struct {
+	node *node
+	old  any
+	root bool
+	list *oldItems // of the old value if it is a list, made when first asked for
+}
+
+// validateChild validates v and forgets what it found if v is unchanged.
+func (n *node) validateChild(v any, at *path, r *report, old *correlation) bool {
+	if old == nil {
+		return n.validate(v, at, r, nil)
+	}
+	mark := len(r.findings)
+	if n.validate(v, at, r, old) {
+		return true
+	}
+	if !old.node.unchanged(v, old.old) {
+		return false
+	}
+	r.findings = r.findings[:mark]
+	return true
+}
+
+// property returns the correlation of a property, or nil. The root's apiVersion and kind never correlate: old and new object
+// have both been converted to the version of the request.
+func (c *correlation) property(name string) *correlation {
+	if c == nil || c.root && (name == "apiVersion" || name == "kind") {
+		return nil
+	}
+	old, ok := c.old.(map[string]any)
+	if !ok {
+		return nil
+	}
+	v, found := old[name]
+	child, _ := c.node.child(name)
+	if !found || child == nil {
+		return nil
+	}
+	return &correlation{node: child, old: v}
+}
+
+// item returns the correlation of an item, or nil.
+func (c *correlation) item(v any) *correlation {
+	if c == nil {
+		return nil
+	}
+	old, ok := c.old.([]any)
+	if !ok {
+		return nil
+	}
+	if c.list == nil {
+		c.list = indexItems(c.node, old)
+	}
+	match := c.list.get(v)
+	if match == nil || c.node.items == nil {
+		return nil
+	}
+	return &correlation{node: c.node.items, old: match}
+}
+
+// unchanged compares a value of schema n with the old one. Lists of type map are equal if they hold the same items in any
+// order. What the schema does not specify counts as changed.
+func (n *node) unchanged(v, old any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		old, ok := old.(map[string]any)
+		if !ok || len(v) != len(old) {
+			return false
+		}
+		for k, e := range v {
+			o, found := old[k]
+			c, _ := n.child(k)
+			if !found || c == nil || !c.unchanged(e, o) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		old, ok := old.([]any)
+		if !ok || len(v) != len(old) {
+			return false
+		}
+		if n.list == nil || n.list.kind != listMap {
+			return equal(v, old)
+		}
+		items := indexItems(n, old)
+		for _, e := range v {
+			match := items.get(e)
+			if match == nil || n.items == nil || !n.items.unchanged(e, match) {
+				return false
+			}
+		}
+		return true
+	}
+	return equal(v, old)
+}
+
+// oldItems finds the items of a list of type map by their keys.
+type oldItems struct {
+	keys  []string
+	items map[any]any
+}
+
+// indexItems indexes the items of a list; of items with equal keys the first is found. It finds nothing in other lists.
+func indexItems(n *node, list []any) *oldItems {
+	if n.list == nil || n.list.kind != listMap || len(n.list.keys) == 0 || n.types != typeArray {
+		return &oldItems{}
+	}
+	x := &oldItems{keys: n.list.keys, items: make(map[any]any, len(list))}
+	for _, item := range list {
+		if key := x.key(item); key != nil {
+			if _, found := x.items[key]; !found {
+				x.items[key] = item
+			}
+		}
+	}
+	return x
+}
+
+func (x *oldItems) get(item any) any {
+	key := x.key(item)
+	if key == nil {
+		return nil
+	}
+	return x.items[key]
+}
+
+// key returns what identifies an item, or nil: its only key, or a spelling of all. As in Kubernetes floats lose digits.
+func (x *oldItems) key(item any) any {
+	obj, ok := item.(map[string]any)
+	if !ok || len(x.keys) == 0 {
+		return nil
+	}
+	if len(x.keys) == 1 {
+		switch v := obj[x.keys[0]].(type) {
+		case bool, float64, int64, string:
+			return v
+		}
+		return nil
+	}
+	var b strings.Builder
+	for _, k := range x.keys {
+		b.WriteByte(0)
+		switch v := obj[k].(type) {
+		case bool:
+			fmt.Fprintf(&b, "%t", v)
+		case float64:
+			fmt.Fprintf(&b, "%f", v)
+		case int64:
+			fmt.Fprintf(&b, "%d", v)
+		case string:
+			fmt.Fprintf(&b, "%q", v)
+		default:
+			return nil
+		}
+	}
+	return b.String()
+}
