@@ -1,0 +1,83 @@
+package builtin
+
+import (
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// core is the group "" of pods and of what is near to them.
+func core() []*resource.Definition {
+	v1 := corev1.SchemeGroupVersion
+	return []*resource.Definition{
+		kind[corev1.Namespace]{
+			version:       v1,
+			plural:        "namespaces",
+			shortNames:    []string{"ns"},
+			clusterScoped: true,
+			defaults:      defaultNamespace,
+			validate:      validateNamespace,
+			status:        &status[corev1.Namespace]{validate: validateNamespaceStatus},
+			prepareCreate: prepareNamespace,
+			prepareUpdate: func(obj, old resource.Tree) { keep(obj, old, "spec", "finalizers") },
+			subresources: []subresource[corev1.Namespace]{{
+				Subresource: resource.Subresource{
+					Name:        "finalize",
+					Prepare:     func(obj, old resource.Tree) { keep(obj, old, "status") },
+					ResetFields: fieldpath.NewSet(fieldpath.MakePathOrDie("status")),
+					UpdateOnly:  true,
+				},
+				validate: validateNamespaceFinalizers,
+			}},
+			columns:    []metav1.TableColumnDefinition{nameColumn(), column("Status", "The status of the namespace"), ageColumn()},
+			cells:      namespaceCells,
+			selectable: []selectable{at("status.phase")},
+			hooks: resource.Hooks{
+				ValidateName:        apivalidation.ValidateNamespaceName,
+				Finalize:            hasSpecFinalizers,
+				PrepareDelete:       terminateNamespace,
+				DeleteReturnsObject: true,
+				AllowDelete:         refuseSystemNamespaces,
+			},
+		}.definition(),
+		kind[corev1.ConfigMap]{
+			version:    v1,
+			plural:     "configmaps",
+			shortNames: []string{"cm"},
+			validate:   validateConfigMap,
+			columns:    []metav1.TableColumnDefinition{nameColumn(), fieldColumn("Data", corev1.ConfigMap{}, "data"), ageColumn()},
+			cells:      configMapCells,
+		}.definition(),
+		kind[corev1.Secret]{
+			version:  v1,
+			plural:   "secrets",
+			defaults: defaultSecret,
+			validate: validateSecret,
+			columns: []metav1.TableColumnDefinition{
+				nameColumn(), fieldColumn("Type", corev1.Secret{}, "type"), fieldColumn("Data", corev1.Secret{}, "data"), ageColumn(),
+			},
+			cells:      secretCells,
+			selectable: []selectable{at("type")},
+			hooks:      resource.Hooks{Warnings: warnOfSecret},
+		}.definition(),
+		kind[corev1.ServiceAccount]{
+			version:       v1,
+			plural:        "serviceaccounts",
+			shortNames:    []string{"sa"},
+			prepareCreate: stripSecretReferences,
+			prepareUpdate: func(obj, _ resource.Tree) { stripSecretReferences(obj) },
+			columns:       []metav1.TableColumnDefinition{nameColumn(), ageColumn()},
+			cells:         serviceAccountCells,
+			hooks: resource.Hooks{
+				ValidateName:        apivalidation.ValidateServiceAccountName,
+				Warnings:            warnOfServiceAccount,
+				DeleteReturnsObject: true,
+			},
+		}.definition(),
+		pods(v1),
+		events(v1),
+	}
+}

@@ -1,0 +1,44 @@
+// Package builtin defines the kinds that Kubernetes ships: one row a kind, one
+// file a group, and in each row only what is special about the kind.
+//
+// Objects are decoded into the Go types of k8s.io/api, given their defaults and
+// turned into trees, so that a tree holds what kube-apiserver would serve: known
+// fields only, quantities and times in canonical form, empty structs where the
+// Go types have no omitempty. Defaults, validation and table cells are functions
+// of the Go types; what runs before each write works on trees.
+//
+// A definition promises Kubernetes' names, field paths and messages of version
+// 1.37 with its default feature gates. It leaves to its callers what they do for
+// every kind: ObjectMeta and the match of apiVersion and kind. On create,
+// metadata.name, namespace and uid are set before Hooks.PrepareCreate runs.
+//
+// There are no goroutines and no locks. What is derived from the Go types, as
+// the schema for field management, is immutable, made on first use and shared by
+// all servers of a process.
+package builtin
+
+import (
+	"sync"
+
+	"github.com/kapok-dev/kapok/internal/resource"
+)
+
+// Definitions returns the built-in kinds. The definitions are the caller's own,
+// what they point to is shared and immutable.
+func Definitions() []*resource.Definition {
+	definitions := make([]*resource.Definition, 0, len(rows()))
+	for _, row := range rows() {
+		definition := *row
+		definitions = append(definitions, &definition)
+	}
+	return definitions
+}
+
+// rows are the definitions that Definitions copies.
+var rows = sync.OnceValue(func() []*resource.Definition {
+	var all []*resource.Definition
+	for _, group := range []func() []*resource.Definition{core, apps, batch, coordination} {
+		all = append(all, group()...)
+	}
+	return all
+})

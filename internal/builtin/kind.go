@@ -1,0 +1,206 @@
+package builtin
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// A kind is a row of the table: what is special about the kind of the Go type T.
+// Names follow from T, and every field but plural and version may be left zero.
+type kind[T any] struct {
+	version       schema.GroupVersion
+	plural        string
+	shortNames    []string
+	categories    []string
+	clusterScoped bool
+
+	// defaults fills in what a client left open. It runs on everything that is
+	// decoded, stored objects included, and so it changes nothing the second time.
+	defaults func(obj *T)
+	// validate judges the object, without its ObjectMeta; old is nil on create.
+	validate func(obj, old *T) field.ErrorList
+
+	// status is set where the kind has a status that is written through its own
+	// subresource: it is emptied on create, and put back on update.
+	status *status[T]
+	// generation lists what metadata.generation counts the changes of, in dotted
+	// paths. It starts at 1.
+	generation []string
+	// prepareCreate and prepareUpdate run after what status and generation do.
+	prepareCreate func(obj resource.Tree)
+	prepareUpdate func(obj, old resource.Tree)
+
+	subresources []subresource[T]
+	scale        *resource.Scale
+
+	columns    []metav1.TableColumnDefinition
+	cells      func(obj *T, now time.Time) []any
+	selectable []selectable
+
+	// versioned updates must say which resourceVersion they overwrite.
+	versioned bool
+	// hooks are taken as they are, but for what the fields above say.
+	hooks resource.Hooks
+}
+
+// status says what is special about a status subresource.
+type status[T any] struct {
+	validate func(obj, old *T) field.ErrorList
+	// keeps are dotted paths, besides the spec, that are not written through it.
+	keeps []string
+	// prepare runs after the spec is put back.
+	prepare func(obj, old resource.Tree)
+}
+
+// subresource is another view through which a part of the object is written.
+type subresource[T any] struct {
+	resource.Subresource
+	validate func(obj, old *T) field.ErrorList
+}
+
+// selectable is a field label and its value.
+type selectable struct {
+	label string
+	value func(obj resource.Tree) string
+}
+
+// at selects by the string at a dotted path.
+func at(label string) selectable {
+	path := strings.Split(label, ".")
+	return selectable{label, func(obj resource.Tree) string { return text(obj, path...) }}
+}
+
+// definition completes the row.
+func (k kind[T]) definition() *resource.Definition {
+	name := reflect.TypeFor[T]().Name()
+	subresources := k.subresources
+	if k.status != nil {
+		subresources = append([]subresource[T]{k.status.subresource()}, subresources...)
+	}
+	version := &resource.Version{
+		Name:       k.version.Version,
+		Model:      newModel(k.version.WithKind(name), k.defaults, k.validate, subresources),
+		Scale:      k.scale,
+		Columns:    k.columns,
+		Selectable: names(k.selectable),
+	}
+	for _, s := range subresources {
+		version.Subresources = append(version.Subresources, s.Subresource)
+	}
+	if k.status != nil {
+		version.ResetFields = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
+	}
+	if k.cells != nil {
+		version.Cells = func(obj resource.Tree, now time.Time) []any { return k.cells(decoded[T](obj), now) }
+	}
+	if len(k.selectable) > 0 {
+		version.Fields = func(obj resource.Tree) map[string]string { return values(k.selectable, obj) }
+	}
+	d := &resource.Definition{
+		Group:      k.version.Group,
+		Plural:     k.plural,
+		Singular:   strings.ToLower(name),
+		Kind:       name,
+		ListKind:   name + "List",
+		ShortNames: k.shortNames,
+		Categories: k.categories,
+		Namespaced: !k.clusterScoped,
+		Versions:   []*resource.Version{version},
+		Storage:    version,
+		Hooks:      k.hooks,
+	}
+	d.Hooks.PrepareCreate = k.create
+	d.Hooks.PrepareUpdate = k.update
+	d.Hooks.UnconditionalUpdate = !k.versioned
+	return d
+}
+
+func (k kind[T]) create(obj resource.Tree) {
+	if k.status != nil {
+		obj["status"] = resource.Tree{}
+	}
+	if k.generation != nil {
+		put(obj, int64(1), "metadata", "generation")
+	}
+	if k.prepareCreate != nil {
+		k.prepareCreate(obj)
+	}
+}
+
+func (k kind[T]) update(obj, old resource.Tree) {
+	if k.status != nil {
+		keep(obj, old, "status")
+	}
+	if k.prepareUpdate != nil {
+		k.prepareUpdate(obj, old)
+	}
+	if k.generation != nil {
+		generation, _ := get(old, "metadata", "generation").(int64)
+		keep(obj, old, "metadata", "generation")
+		if slices.ContainsFunc(k.generation, func(dotted string) bool {
+			path := strings.Split(dotted, ".")
+			return !reflect.DeepEqual(get(obj, path...), get(old, path...))
+		}) {
+			put(obj, generation+1, "metadata", "generation")
+		}
+	}
+}
+
+// subresource makes the view through which the status is written.
+func (s *status[T]) subresource() subresource[T] {
+	reset := fieldpath.NewSet(fieldpath.MakePathOrDie("spec"))
+	kept := [][]string{{"spec"}}
+	for _, dotted := range s.keeps {
+		path := strings.Split(dotted, ".")
+		kept = append(kept, path)
+		reset.Insert(fieldpath.MakePathOrDie(toAny(path)...))
+	}
+	return subresource[T]{
+		Subresource: resource.Subresource{
+			Name:        "status",
+			ResetFields: reset,
+			Prepare: func(obj, old resource.Tree) {
+				for _, path := range kept {
+					keep(obj, old, path...)
+				}
+				if s.prepare != nil {
+					s.prepare(obj, old)
+				}
+			},
+		},
+		validate: s.validate,
+	}
+}
+
+func names(fields []selectable) []string {
+	var labels []string
+	for _, f := range fields {
+		labels = append(labels, f.label)
+	}
+	return labels
+}
+
+func values(fields []selectable, obj resource.Tree) map[string]string {
+	set := make(map[string]string, len(fields))
+	for _, f := range fields {
+		set[f.label] = f.value(obj)
+	}
+	return set
+}
+
+func toAny(path []string) []any {
+	parts := make([]any, len(path))
+	for i := range path {
+		parts[i] = path[i]
+	}
+	return parts
+}

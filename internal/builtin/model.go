@@ -1,0 +1,174 @@
+package builtin
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"sync"
+
+	"github.com/kapok-dev/kapok/internal/builtin/openapi"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+)
+
+// format numbers the trees that models make. It grows when defaults change, so
+// that stored objects are normalised anew.
+const format = "1"
+
+// A model is what may be in the objects of the Go type T.
+type model[T any] struct {
+	apiVersion  string
+	kind        string
+	fingerprint uint64
+	defaults    func(obj *T)
+	// validators by subresource; "" is the main resource, and stands in for
+	// subresources that have none.
+	validators map[string]func(obj, old *T) field.ErrorList
+	converter  func() (managedfields.TypeConverter, error)
+	patchMeta  func() strategicpatch.LookupPatchMeta
+}
+
+var _ resource.Model = (*model[struct{}])(nil)
+
+func newModel[T any](gvk schema.GroupVersionKind, defaults func(*T), validate func(obj, old *T) field.ErrorList, subresources []subresource[T]) *model[T] {
+	m := &model[T]{
+		apiVersion: gvk.GroupVersion().String(),
+		kind:       gvk.Kind,
+		defaults:   defaults,
+		validators: map[string]func(obj, old *T) field.ErrorList{"": validate},
+		converter: sync.OnceValues(func() (managedfields.TypeConverter, error) {
+			definitions := openapi.Builtin()
+			closure := definitions.Closure(definitions.NameOf(gvk))
+			if closure == nil {
+				return nil, fmt.Errorf("no schema of %v", gvk)
+			}
+			return managedfields.NewTypeConverter(closure, false)
+		}),
+		patchMeta: sync.OnceValue(func() strategicpatch.LookupPatchMeta {
+			meta, err := strategicpatch.NewPatchMetaFromStruct(new(T))
+			if err != nil { // T is a struct
+				return nil
+			}
+			return meta
+		}),
+	}
+	for _, s := range subresources {
+		if s.validate != nil {
+			m.validators[s.Name] = s.validate
+		}
+	}
+	hash := fnv.New64a()
+	hash.Write([]byte(gvk.String() + " " + format))
+	m.fingerprint = max(hash.Sum64(), 1)
+	return m
+}
+
+func (m *model[T]) Fingerprint() uint64 { return m.fingerprint }
+
+func (m *model[T]) TypeConverter() (managedfields.TypeConverter, error) { return m.converter() }
+
+func (m *model[T]) PatchMeta() strategicpatch.LookupPatchMeta { return m.patchMeta() }
+
+func (m *model[T]) New() runtime.Object {
+	obj, _ := any(new(T)).(runtime.Object)
+	return obj
+}
+
+// Decode is the way of serializer/json in apimachinery, from which the errors come.
+func (m *model[T]) Decode(data []byte, strict *[]error) (resource.Tree, error) {
+	obj := new(T)
+	if strict == nil {
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
+			return nil, decodeError(data, err)
+		}
+		return m.tree(obj)
+	}
+	found, err := kjson.UnmarshalStrict(data, obj)
+	if err != nil {
+		return nil, decodeError(data, err)
+	}
+	*strict = append(*strict, found...)
+	return m.tree(obj)
+}
+
+// decodeError says it as Kubernetes does, which looks for kind and apiVersion first.
+func decodeError(data []byte, err error) error {
+	var typeMeta struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}
+	if err := json.Unmarshal(data, &typeMeta); err != nil {
+		return fmt.Errorf("couldn't get version/kind; json parse error: %w", err)
+	}
+	return err
+}
+
+func (m *model[T]) Normalise(tree resource.Tree, strict *[]error) (resource.Tree, error) {
+	obj := new(T)
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(tree, obj, strict != nil)
+	if dropped, ok := runtime.AsStrictDecodingError(err); ok {
+		*strict = append(*strict, dropped.Errors()...)
+	} else if err != nil {
+		return nil, err
+	}
+	return m.tree(obj)
+}
+
+// tree gives an object its defaults and turns it into a tree.
+func (m *model[T]) tree(obj *T) (resource.Tree, error) {
+	if m.defaults != nil {
+		m.defaults(obj)
+	}
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, err
+	}
+	for key, value := range map[string]string{"apiVersion": m.apiVersion, "kind": m.kind} {
+		if text(tree, key) == "" {
+			tree[key] = value
+		}
+	}
+	return tree, nil
+}
+
+func (m *model[T]) Validate(obj, old resource.Tree, subresource string) field.ErrorList {
+	validate, ok := m.validators[subresource]
+	if !ok {
+		validate = m.validators[""]
+	}
+	if validate == nil {
+		return nil
+	}
+	var before *T
+	if old != nil {
+		before = decoded[T](old)
+	}
+	return validate(decoded[T](obj), before)
+}
+
+// decoded returns the Go object of a tree that a model has made.
+func decoded[T any](tree resource.Tree) *T {
+	obj := new(T)
+	// A tree from ToUnstructured fits its type.
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(tree, obj)
+	return obj
+}
+
+// edited makes a function of the Go type one that changes a tree.
+func edited[T any](edit func(obj *T)) func(resource.Tree) {
+	return func(tree resource.Tree) {
+		obj := decoded[T](tree)
+		edit(obj)
+		if result, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj); err == nil {
+			clear(tree)
+			maps.Copy(tree, result)
+		}
+	}
+}

@@ -1,0 +1,358 @@
+package builtin
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/randfill"
+	"sigs.k8s.io/yaml"
+)
+
+var now = time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
+
+// decode decodes YAML, with defaults.
+func decode(t testing.TB, plural, text string) resource.Tree {
+	t.Helper()
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := definitionOf(t, plural).Storage.Model.Decode(data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// create decodes YAML and does what happens to a new object.
+func create(t testing.TB, plural, text string) resource.Tree {
+	t.Helper()
+	tree := decode(t, plural, text)
+	put(tree, "u1", "metadata", "uid")
+	definitionOf(t, plural).Hooks.PrepareCreate(tree)
+	return tree
+}
+
+// parse reads YAML as a tree, as it stands.
+func parse(t testing.TB, text string) resource.Tree {
+	t.Helper()
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := json.Unmarshal(data, &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	return integers(u.Object).(resource.Tree)
+}
+
+// integers makes int64 of whole numbers, as trees have them.
+func integers(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k := range v {
+			v[k] = integers(v[k])
+		}
+	case []any:
+		for i := range v {
+			v[i] = integers(v[i])
+		}
+	case float64:
+		if v == float64(int64(v)) {
+			return int64(v)
+		}
+	}
+	return v
+}
+
+// messages are the errors as clients see them.
+func messages(errs field.ErrorList) []string {
+	var all []string
+	for _, err := range errs {
+		all = append(all, err.Error())
+	}
+	return all
+}
+
+func TestDecodeErrors(t *testing.T) {
+	for _, c := range []struct{ plural, data, want string }{
+		{"deployments", `{"spec":{"replicas":"x"}}`, `json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32`},
+		{"configmaps", `{"data":{"a":1}}`, `json: cannot unmarshal number into Go struct field ConfigMap.data of type string`},
+		{"pods", `{"spec":{"containers":{}}}`, `json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container`},
+		{"pods", `{"metadata":`, `couldn't get version/kind; json parse error: unexpected end of JSON input`},
+		{"pods", `[]`, `couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`},
+		{"secrets", `{"data":{"a":"%"}}`, `illegal base64 data at input byte 0`},
+		{"pods", `{"spec":{"containers":[{"resources":{"limits":{"cpu":"x"}}}]}}`, "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"},
+	} {
+		for _, strict := range []*[]error{nil, {}} {
+			tree, err := definitionOf(t, c.plural).Storage.Model.Decode([]byte(c.data), strict)
+			if err == nil {
+				t.Errorf("%s: decoded to %v", c.data, tree)
+			} else if got := err.Error(); got != c.want {
+				t.Errorf("%s:\n got %s\nwant %s", c.data, got, c.want)
+			}
+		}
+	}
+}
+
+func TestStrictErrors(t *testing.T) {
+	data := `{"kind":"Pod","kind":"Pod","foo":1,"spec":{"Containers":[],"containers":[{"name":"a","nam":"b"}],"nodeName":"a","nodeName":"b"}}`
+	want := []string{`duplicate field "kind"`, `unknown field "foo"`, `unknown field "spec.Containers"`, `unknown field "spec.containers[0].nam"`, `duplicate field "spec.nodeName"`}
+	model := definitionOf(t, "pods").Storage.Model
+	var strict []error
+	tree, err := model.Decode([]byte(data), &strict)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(strict); got != fmt.Sprint(want) {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if text(tree, "spec", "nodeName") != "b" || tree["foo"] != nil {
+		t.Errorf("decoded to %v", tree)
+	}
+
+	var dropped []error
+	tree, err = model.Normalise(parse(t, `{foo: 1, spec: {Containers: [], containers: [{name: a, nam: b}]}}`), &dropped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(dropped), `[unknown field "foo" unknown field "spec.Containers" unknown field "spec.containers[0].nam"]`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if text(tree, "kind") != "Pod" || text(tree, "spec", "dnsPolicy") != "ClusterFirst" {
+		t.Errorf("normalised to %v", tree)
+	}
+	if _, err := model.Normalise(parse(t, `{spec: {nodeName: 1}}`), nil); err == nil {
+		t.Error("a number passes as a name")
+	}
+}
+
+// filler fills objects with what survives JSON: whole seconds, canonical quantities.
+func filler(seed int64) *randfill.Filler {
+	return randfill.NewWithSeed(seed).NilChance(.3).NumElements(0, 3).MaxDepth(20).Funcs(
+		func(t *metav1.Time, c randfill.Continue) { t.Time = now.Add(time.Duration(c.Int31()) * time.Second) },
+		func(t *metav1.MicroTime, c randfill.Continue) {
+			t.Time = now.Add(time.Duration(c.Int31()) * time.Microsecond)
+		},
+		func(q *apiresource.Quantity, c randfill.Continue) {
+			*q = *apiresource.NewQuantity(int64(c.Int31()), apiresource.DecimalSI)
+		},
+		func(i *intstr.IntOrString, c randfill.Continue) { *i = intstr.FromInt32(c.Int31()) },
+		func(f *metav1.FieldsV1, c randfill.Continue) { f.SetRawBytes([]byte(`{"f:a":{}}`)) },
+		func(m *metav1.TypeMeta, c randfill.Continue) {},
+		func(s *corev1.Secret, c randfill.Continue) { c.FillNoCustom(s); s.StringData = nil },
+	)
+}
+
+// TestRoundTrip decodes what it has decoded, and normalises it, without change.
+func TestRoundTrip(t *testing.T) {
+	seed := rand.Int63()
+	t.Logf("seed %d", seed)
+	fill := filler(seed)
+	for _, d := range Definitions() {
+		model := d.Storage.Model
+		for range 20 {
+			obj := model.New()
+			fill.Fill(obj)
+			data, err := json.Marshal(obj)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var strict []error
+			first, err := model.Decode(data, &strict)
+			if err != nil || len(strict) > 0 {
+				t.Fatalf("%s: %v %v\n%s", d.Plural, err, strict, data)
+			}
+			again, err := json.Marshal(first)
+			if err != nil {
+				t.Fatal(err)
+			}
+			second, err := model.Decode(again, &strict)
+			if err != nil || len(strict) > 0 {
+				t.Fatalf("%s: %v %v\n%s", d.Plural, err, strict, again)
+			}
+			if diff := cmp.Diff(first, second); diff != "" {
+				t.Fatalf("%s: decoded twice:\n%s", d.Plural, diff)
+			}
+			third, err := model.Normalise(runtime.DeepCopyJSON(first), &strict)
+			if err != nil || len(strict) > 0 {
+				t.Fatalf("%s: %v %v", d.Plural, err, strict)
+			}
+			if diff := cmp.Diff(first, third); diff != "" {
+				t.Fatalf("%s: normalised:\n%s", d.Plural, diff)
+			}
+		}
+	}
+}
+
+// TestOldIsOnlyRead runs the hooks on random objects and looks for changes in old,
+// and for parts that obj and old share.
+func TestOldIsOnlyRead(t *testing.T) {
+	seed := rand.Int63()
+	t.Logf("seed %d", seed)
+	fill := filler(seed)
+	for _, d := range Definitions() {
+		random := func() resource.Tree {
+			obj := d.Storage.Model.New()
+			fill.Fill(obj)
+			tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return tree
+		}
+		hooks := map[string]func(obj, old resource.Tree){"": d.Hooks.PrepareUpdate}
+		for _, s := range d.Storage.Subresources {
+			hooks[s.Name] = s.Prepare
+		}
+		for name, hook := range hooks {
+			obj, old := random(), random()
+			before := runtime.DeepCopyJSON(old)
+			hook(obj, old)
+			scramble(obj)
+			if !reflect.DeepEqual(old, before) {
+				t.Errorf("%s/%s: old has changed: %s", d.Plural, name, cmp.Diff(before, old))
+			}
+		}
+	}
+}
+
+func scramble(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k := range v {
+			scramble(v[k])
+			v[k] = "scrambled"
+		}
+	case []any:
+		for i := range v {
+			scramble(v[i])
+			v[i] = "scrambled"
+		}
+	}
+}
+
+func TestApply(t *testing.T) {
+	for _, c := range []struct{ plural, live, applied, want string }{
+		{"configmaps", `{data: {a: "1"}}`, `{data: {b: "2"}}`, `{data: {a: "1", b: "2"}}`},
+		{"deployments",
+			`{spec: {template: {spec: {containers: [{name: a, image: v1}, {name: b, image: v2}]}}}}`,
+			`{spec: {template: {spec: {containers: [{name: b, image: v3}]}}}}`,
+			`{spec: {template: {spec: {containers: [{name: a, image: v1}, {name: b, image: v3}]}}}}`},
+		{"jobs", `{spec: {completions: 3}}`, `{spec: {parallelism: 2}}`, `{spec: {completions: 3, parallelism: 2}}`},
+		{"leases", `{spec: {holderIdentity: a}}`, `{spec: {holderIdentity: b}}`, `{spec: {holderIdentity: b}}`},
+	} {
+		d := definitionOf(t, c.plural)
+		types, err := d.Storage.Model.TypeConverter()
+		if err != nil {
+			t.Fatal(err)
+		}
+		object := func(text string) *unstructured.Unstructured {
+			u := &unstructured.Unstructured{Object: parse(t, text)}
+			u.SetGroupVersionKind(d.GroupVersionKind(d.Storage))
+			return u
+		}
+		live, err := types.ObjectToTyped(object(c.live))
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied, err := types.ObjectToTyped(object(c.applied))
+		if err != nil {
+			t.Fatal(err)
+		}
+		merged, err := live.Merge(applied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := types.TypedToObject(merged)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(object(c.want), got); diff != "" {
+			t.Errorf("%s: %s", c.plural, diff)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add("pods", `{"spec":{"containers":[{"name":"a","image":"b:c@sha256:d"}]}}`)
+	f.Add("jobs", `{"spec":{"completionMode":"Indexed","successPolicy":{"rules":[{"succeededIndexes":"1-3,5"}]}}}`)
+	f.Add("events", `{"eventTime":"2026-01-01T00:00:00.000001Z"}`)
+	f.Add("deployments", `{"spec":{"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":"%"}}}}`)
+	f.Fuzz(func(t *testing.T, plural, data string) {
+		for _, d := range Definitions() {
+			if d.Plural != plural {
+				continue
+			}
+			tree, err := d.Storage.Model.Decode([]byte(data), nil)
+			if err != nil {
+				return
+			}
+			d.Hooks.PrepareCreate(tree)
+			d.Storage.Model.Validate(tree, nil, "")
+			d.Storage.Model.Validate(tree, tree, "")
+			for _, s := range d.Storage.Subresources {
+				d.Storage.Model.Validate(tree, tree, s.Name)
+			}
+			d.Storage.Cells(tree, now)
+		}
+	})
+}
+
+var benchmarks = []struct{ plural, data string }{
+	{"configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b","labels":{"app":"a"}},"data":{"key":"` + strings.Repeat("value ", 200) + `"}}`},
+	{"pods", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"b","labels":{"app":"a"}},"spec":{"containers":[{"name":"a","image":"nginx:1.27",
+		"ports":[{"containerPort":80}],"env":[{"name":"A","value":"b"}],"resources":{"limits":{"cpu":"1","memory":"1Gi"}},
+		"livenessProbe":{"httpGet":{"path":"/","port":80}},"volumeMounts":[{"name":"v","mountPath":"/v"}]}],"volumes":[{"name":"v","configMap":{"name":"c"}}]}}`},
+}
+
+func BenchmarkDecode(b *testing.B) {
+	for _, c := range benchmarks {
+		b.Run(c.plural, func(b *testing.B) {
+			model := definitionOf(b, c.plural).Storage.Model
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := model.Decode([]byte(c.data), nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkCreate is all that a new object goes through here.
+func BenchmarkCreate(b *testing.B) {
+	for _, c := range benchmarks {
+		b.Run(c.plural, func(b *testing.B) {
+			d := definitionOf(b, c.plural)
+			b.ReportAllocs()
+			for b.Loop() {
+				strict := []error{}
+				tree, err := d.Storage.Model.Decode([]byte(c.data), &strict)
+				if err != nil {
+					b.Fatal(err)
+				}
+				d.Hooks.PrepareCreate(tree)
+				if errs := d.Storage.Model.Validate(tree, nil, ""); len(errs) > 0 {
+					b.Fatal(errs)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,99 @@
+package builtin
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// defaultNamespace labels a namespace with its name.
+func defaultNamespace(ns *corev1.Namespace) {
+	if ns.Name != "" {
+		if ns.Labels == nil {
+			ns.Labels = map[string]string{}
+		}
+		ns.Labels[corev1.LabelMetadataName] = ns.Name
+	}
+	if ns.Status.Phase == "" {
+		ns.Status.Phase = corev1.NamespaceActive
+	}
+}
+
+// prepareNamespace has the namespace wait, when it is deleted, until it is empty.
+func prepareNamespace(obj resource.Tree) {
+	put(obj, string(corev1.NamespaceActive), "status", "phase")
+	finalizers, _ := get(obj, "spec", "finalizers").([]any)
+	if !slices.Contains(finalizers, any(string(corev1.FinalizerKubernetes))) {
+		put(obj, append(finalizers, string(corev1.FinalizerKubernetes)), "spec", "finalizers")
+	}
+	// A generated name was not known yet when defaults were filled in.
+	put(obj, text(obj, "metadata", "name"), "metadata", "labels", corev1.LabelMetadataName)
+}
+
+func terminateNamespace(obj resource.Tree) {
+	put(obj, string(corev1.NamespaceTerminating), "status", "phase")
+}
+
+func hasSpecFinalizers(obj resource.Tree) bool {
+	finalizers, _ := get(obj, "spec", "finalizers").([]any)
+	return len(finalizers) > 0
+}
+
+// refuseSystemNamespaces is what NamespaceLifecycle does on deletion.
+func refuseSystemNamespaces(o *object.Object) error {
+	switch o.Key.Name {
+	case metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic:
+		return apierrors.NewForbidden(o.Key.Resource, o.Key.Name, errors.New("this namespace may not be deleted"))
+	}
+	return nil
+}
+
+func validateNamespace(ns, _ *corev1.Namespace) field.ErrorList {
+	var all field.ErrorList
+	for _, finalizer := range ns.Spec.Finalizers {
+		all = append(all, validateFinalizer(string(finalizer), field.NewPath("spec", "finalizers"))...)
+	}
+	return all
+}
+
+func validateNamespaceFinalizers(ns, _ *corev1.Namespace) field.ErrorList {
+	var all field.ErrorList
+	for i, finalizer := range ns.Spec.Finalizers {
+		all = append(all, validateFinalizer(string(finalizer), field.NewPath("spec", "finalizers").Index(i))...)
+	}
+	return all
+}
+
+// validateFinalizer accepts qualified names and the few that Kubernetes has defined.
+func validateFinalizer(name string, path *field.Path) field.ErrorList {
+	all := apivalidation.ValidateFinalizerName(name, path)
+	standard := []string{string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
+	if !qualified(name) && !slices.Contains(standard, name) {
+		all = append(all, field.Invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified"))
+	}
+	return all
+}
+
+func validateNamespaceStatus(ns, _ *corev1.Namespace) field.ErrorList {
+	path := field.NewPath("status", "Phase")
+	switch {
+	case ns.DeletionTimestamp.IsZero() && ns.Status.Phase != corev1.NamespaceActive:
+		return field.ErrorList{field.Invalid(path, ns.Status.Phase, "may only be 'Active' if `deletionTimestamp` is empty")}
+	case !ns.DeletionTimestamp.IsZero() && ns.Status.Phase != corev1.NamespaceTerminating:
+		return field.ErrorList{field.Invalid(path, ns.Status.Phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")}
+	}
+	return nil
+}
+
+func namespaceCells(ns *corev1.Namespace, now time.Time) []any {
+	return []any{ns.Name, string(ns.Status.Phase), age(ns.ObjectMeta, now)}
+}

@@ -1,0 +1,2 @@
+// Package types holds generated code while gen runs; see there.
+package types
