@@ -15,7 +15,7 @@ import (
 
 // Create stores a new object.
 func (s *Store) Create(ctx context.Context, r *Request, body Body) (Result, error) {
-	obj, err := r.decode(body)
+	obj, err := s.decode(r, body)
 	if err != nil {
 		return Result{}, err
 	}
@@ -29,7 +29,7 @@ func (s *Store) Create(ctx context.Context, r *Request, body Body) (Result, erro
 		}
 	}
 	dedupOwners(r, obj, repeatedOwners)
-	if obj, err = s.manageUpdate(r, Tree{}, obj); err != nil {
+	if obj, err = s.manageUpdate(r, blank(r.model()), obj); err != nil {
 		return Result{}, err
 	}
 	if metaString(obj, "name") != "" || metaString(obj, "generateName") == "" {

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -9,7 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // A Body is the object that came with a request, as JSON. Strict holds what was
@@ -29,8 +31,8 @@ func (r *Request) strictErrors(into *[]error) *[]error {
 }
 
 // decode reads a body that must be of the kind and version of the request.
-func (r *Request) decode(b Body) (Tree, error) {
-	gvk, err := json.DefaultMetaFactory.Interpret(b.Data)
+func (s *Store) decode(r *Request, b Body) (Tree, error) {
+	gvk, err := serializer.DefaultMetaFactory.Interpret(b.Data)
 	if err != nil {
 		return nil, r.undecodable(nil, b.Data, err)
 	}
@@ -51,7 +53,7 @@ func (r *Request) decode(b Body) (Tree, error) {
 		gvk.Group, gvk.Version = want.Group, want.Version
 	}
 	if gvk.Kind != want.Kind {
-		return nil, r.wrongKind(*gvk, want)
+		return nil, s.wrongKind(r, b.Data, *gvk, want)
 	}
 	if gvk.GroupVersion() != want.GroupVersion() {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", gvk.GroupVersion(), want.GroupVersion()))
@@ -109,14 +111,26 @@ func (r *Request) undecodable(gvk *schema.GroupVersionKind, data []byte, err err
 	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want.Kind, err, summary(data)))
 }
 
+// schemeName is what Kubernetes calls its scheme in messages.
+const schemeName = "pkg/runtime/scheme.go:111"
+
 // wrongKind words the error for a body of another kind.
-func (r *Request) wrongKind(got, want schema.GroupVersionKind) error {
+func (s *Store) wrongKind(r *Request, data []byte, got, want schema.GroupVersionKind) error {
 	if r.Definition.Custom {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want.Kind,
-			fmt.Errorf("unable to decode %s into %s", got, want)))
+		var body metav1.PartialObjectMetadata
+		if err := json.Unmarshal(data, &body); err != nil {
+			return r.undecodable(&got, data, err)
+		}
+		return apierrors.NewInvalid(got.GroupKind(), body.Name, field.ErrorList{
+			field.Invalid(field.NewPath("kind"), got.Kind, "must be "+want.Kind),
+		})
 	}
-	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: converting (%s.%s) to (%s.%s): unknown conversion",
-		got.Kind, got.Version, want.Kind, got.Version, got.Kind, internalPackage(want.Group), want.Kind))
+	err := fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", got.Version, got.Kind, internalPackage(want.Group), want.Kind)
+	known := schema.GroupKind{Group: got.Group, Kind: strings.TrimSuffix(got.Kind, "List")}
+	if s.registry.Load().Kind(known) == nil {
+		err = runtime.NewNotRegisteredErrForKind(schemeName, got)
+	}
+	return r.undecodable(&got, data, err)
 }
 
 // internalPackage is the package in which Kubernetes keeps the internal types of

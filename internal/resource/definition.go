@@ -57,6 +57,10 @@ type Version struct {
 	Subresources []Subresource
 	Scale        *Scale
 
+	// Published is what OpenAPI documents show of the schema of a custom resource;
+	// nil for built-in kinds, whose schemas the program has.
+	Published *Published
+
 	// Columns are the cells of a table after the name, which is always the first
 	// cell and belongs to the columns. Cells returns one value a column.
 	Columns []metav1.TableColumnDefinition
@@ -74,6 +78,17 @@ type Version struct {
 	// ResetFields are the fields that the main resource does not let clients
 	// write; nobody comes to own them there. Nil resets nothing.
 	ResetFields *fieldpath.Set
+}
+
+// Published is the schema of one version of a custom resource, as its CRD states it.
+type Published struct {
+	// Fingerprint is another when any of the schema is, descriptions included.
+	Fingerprint string
+	// Schema returns the JSON of the schema (a JSONSchemaProps), nothing if there
+	// is none.
+	Schema func() ([]byte, error)
+	// PreserveUnknownFields is the field of that name in the CRD's spec.
+	PreserveUnknownFields bool
 }
 
 // A Model knows what the objects of one version may hold. Implementations are

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -63,6 +64,7 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 	if hook := d.Hooks.PrepareDelete; hook != nil {
 		hook(obj)
 	}
+	seconds, _ := metaInt(obj, "deletionGracePeriodSeconds")
 	marked, err := encode(r, obj)
 	if err != nil {
 		return Result{}, err
@@ -77,7 +79,14 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 	if err := s.append(ctx, current.Key, current, marked); err != nil {
 		return Result{}, err
 	}
-	return Result{Object: marked, Pending: true}, nil
+	if !graceful || seconds > 0 || waits {
+		return Result{Object: marked, Pending: true}, nil
+	}
+	// No grace was asked for: watchers see the object marked, and then gone.
+	if err := s.append(ctx, marked.Key, marked, nil); err != nil && !errors.Is(err, errConflict) {
+		return Result{}, err
+	}
+	return s.deleted(r, marked, false), nil
 }
 
 // deleted is the answer to a deletion that is done: a Status with the uid, so that
@@ -133,9 +142,6 @@ func (d *Definition) grace(obj Tree, options *metav1.DeleteOptions) (graceful, p
 	if asked != nil && seconds != 0 {
 		seconds = *asked
 	}
-	if seconds == 0 {
-		return false, false
-	}
 	m := metadata(obj)
 	m["deletionTimestamp"] = timestamp(now().Add(time.Duration(seconds) * time.Second))
 	m["deletionGracePeriodSeconds"] = seconds
@@ -163,7 +169,7 @@ func shortenGrace(obj Tree, asked *int64) (graceful, pending bool) {
 	}
 	m := metadata(obj)
 	m["deletionTimestamp"], m["deletionGracePeriodSeconds"] = timestamp(at), seconds
-	return seconds > 0, false
+	return true, false
 }
 
 func timeOf(obj Tree, key string) time.Time {

@@ -82,6 +82,17 @@ func (s *Store) manageUpdate(r *Request, live, obj Tree) (Tree, error) {
 	return m.UpdateNoErrors(typed(r, live), typed(r, obj), r.Manager).(*unstructured.Unstructured).Object, nil
 }
 
+// blank is what a new object is compared with: nothing, but for what the Go type
+// of a built-in kind always shows.
+func blank(m Model) Tree {
+	if empty := m.New(); empty != nil {
+		if obj, err := runtime.DefaultUnstructuredConverter.ToUnstructured(empty); err == nil {
+			return obj
+		}
+	}
+	return Tree{}
+}
+
 // typed wraps a tree as the field manager wants to see it: with apiVersion and kind.
 func typed(r *Request, obj Tree) *unstructured.Unstructured {
 	if _, ok := obj["apiVersion"]; !ok {
@@ -141,7 +152,10 @@ type converter struct{ definition *Definition }
 
 // New implements runtime.ObjectCreater.
 func (c converter) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
-	u := &unstructured.Unstructured{}
+	u := &unstructured.Unstructured{Object: Tree{}}
+	if v := c.definition.Version(gvk.Version); v != nil {
+		u.Object = blank(v.Model)
+	}
 	u.SetGroupVersionKind(gvk)
 	return u, nil
 }

@@ -32,7 +32,7 @@ func (s *Store) List(ctx context.Context, r *Request, o ListOptions) (List, erro
 		return List{}, err
 	}
 	limit := o.Limit
-	if o.ResourceVersion == "0" && o.Continue == "" && o.ResourceVersionMatch != metav1.ResourceVersionMatchExact {
+	if o.ResourceVersion == "0" {
 		limit = 0 // any revision will do: Kubernetes answers from its cache, in one page
 	}
 	list := List{Revision: snap.Revision, Objects: []*object.Object{}}
@@ -86,7 +86,7 @@ func (s *Store) snapshotFor(ctx context.Context, r *Request, o ListOptions) (sta
 	}
 	at, err := parseRevision(o.ResourceVersion)
 	if err != nil {
-		return state.Snapshot{}, token{}, err
+		return state.Snapshot{}, token{}, apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
 	}
 	exact := o.ResourceVersionMatch == metav1.ResourceVersionMatchExact ||
 		o.ResourceVersionMatch == "" && o.Limit > 0 && at > 0

@@ -83,8 +83,7 @@ func ensureNamespace(r *Request, obj Tree) error {
 func ensureName(r *Request, obj Tree) error {
 	name := metaString(obj, "name")
 	if name == "" {
-		metadata(obj)["name"] = r.Name
-		return nil
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", r.Name))
 	}
 	if name != r.Name {
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, r.Name))

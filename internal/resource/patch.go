@@ -2,9 +2,11 @@ package resource
 
 import (
 	"context"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -56,6 +58,9 @@ func (s *Store) patcher(r *Request, p Patch) (func(Tree) (Tree, error), error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.Type != types.ApplyPatchType && !stdjson.Valid(p.Data) {
+		return nil, apierrors.NewBadRequest("invalid JSON patch")
+	}
 	var patch func(Tree) (Tree, error)
 	switch p.Type {
 	case types.JSONPatchType:
@@ -88,15 +93,12 @@ func (s *Store) patcher(r *Request, p Patch) (func(Tree) (Tree, error), error) {
 func (r *Request) jsonPatch(data []byte) (func(Tree) (Tree, error), error) {
 	var strict []error
 	if r.FieldValidation != metav1.FieldValidationIgnore {
-		var operations []struct {
-			Op    string `json:"op"`
-			Path  string `json:"path"`
-			From  string `json:"from"`
-			Value any    `json:"value"`
-		}
+		var operations []jsonPatchOp
 		errs, err := json.UnmarshalStrict(data, &operations)
 		if err != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+			// The name of the type is part of what clients see.
+			text := strings.Replace(err.Error(), "resource.jsonPatchOp", "handlers.jsonPatchOp", 1)
+			return nil, apierrors.NewBadRequest("error decoding patch: " + text)
 		}
 		for _, e := range errs {
 			strict = append(strict, fmt.Errorf("json patch %v", e))
@@ -118,6 +120,14 @@ func (r *Request) jsonPatch(data []byte) (func(Tree) (Tree, error), error) {
 			return patched, nil
 		})
 	}, nil
+}
+
+// jsonPatchOp is an operation of a JSON patch, to find fields that it does not have.
+type jsonPatchOp struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	From  string `json:"from"`
+	Value any    `json:"value"`
 }
 
 func (r *Request) mergePatch(data []byte) (func(Tree) (Tree, error), error) {
@@ -149,7 +159,12 @@ func (r *Request) patchJSON(live Tree, strict []error, patch func([]byte) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	refuse := func(err error) error { return badPatch(string(patched), err) }
+	refuse := func(err error) error {
+		if declared, failed := patch(r.declared(live)); failed == nil {
+			patched = declared
+		}
+		return badPatch(string(patched), err)
+	}
 	if err := r.sameKind(patched); err != nil {
 		return nil, refuse(err)
 	}
@@ -164,6 +179,20 @@ func (r *Request) patchJSON(live Tree, strict []error, patch func([]byte) ([]byt
 	return obj, nil
 }
 
+// declared encodes an object as Kubernetes shows it in messages: with the fields
+// of a built-in kind in the order of its Go type.
+func (r *Request) declared(obj Tree) []byte {
+	var v any = obj
+	if into := r.model().New(); into != nil && runtime.DefaultUnstructuredConverter.FromUnstructured(obj, into) == nil {
+		v = into
+	}
+	data, err := stdjson.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
 // sameKind refuses a patch that turns the object into one of another kind.
 func (r *Request) sameKind(data []byte) error {
 	var meta metav1.TypeMeta
@@ -173,6 +202,9 @@ func (r *Request) sameKind(data []byte) error {
 	want, got := r.bodyKind(), meta.GroupVersionKind()
 	if got.Kind == "" || meta.APIVersion == "" || got == want {
 		return nil
+	}
+	if !r.Definition.Custom && got.GroupVersion() != want.GroupVersion() {
+		return runtime.NewNotRegisteredErrForKind(schemeName, got)
 	}
 	return fmt.Errorf("unable to decode %s into %s", got, want)
 }
@@ -232,11 +264,11 @@ func badPatch(value string, err error) error {
 func (r *Request) applyPatch(manager *managedfields.FieldManager, p Patch) (func(Tree) (Tree, error), error) {
 	applied := map[string]any{}
 	if err := yaml.Unmarshal(p.Data, &applied); err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 	}
 	return func(live Tree) (Tree, error) {
 		if live == nil {
-			live = Tree{}
+			live = blank(r.model())
 		}
 		patch := Tree{}
 		if err := yaml.Unmarshal(p.Data, &patch); err != nil {

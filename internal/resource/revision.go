@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// parseRevision reads a resourceVersion parameter; "" is 0.
+// parseRevision reads a resourceVersion parameter; "" is 0. Its error is what
+// Kubernetes answers with 500 to a get and, as a bad request, to a list.
 func parseRevision(s string) (object.Revision, error) {
 	if s == "" || s == "0" {
 		return 0, nil
@@ -25,7 +26,7 @@ func parseRevision(s string) (object.Revision, error) {
 			err = strconv.ErrRange
 		}
 		invalid := field.Invalid(field.NewPath("resourceVersion"), s, err.Error())
-		return 0, apierrors.NewBadRequest(field.ErrorList{invalid}.ToAggregate().Error())
+		return 0, field.ErrorList{invalid}.ToAggregate()
 	}
 	return object.Revision(n), nil
 }

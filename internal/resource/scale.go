@@ -185,6 +185,12 @@ func newScaleManager() (*managedfields.FieldManager, error) {
 // version and no defaults.
 type scaleConverter struct{ converter }
 
+func (scaleConverter) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	u := &unstructured.Unstructured{Object: blank(scaleModel{})}
+	u.SetGroupVersionKind(gvk)
+	return u, nil
+}
+
 func (scaleConverter) Default(runtime.Object) {}
 
 func (scaleConverter) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
@@ -222,3 +228,5 @@ func (scaleModel) PatchMeta() strategicpatch.LookupPatchMeta {
 	}
 	return meta
 }
+
+func (scaleModel) New() runtime.Object { return &autoscalingv1.Scale{} }

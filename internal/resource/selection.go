@@ -35,11 +35,18 @@ func newSelection(r *Request, label labels.Selector, field fields.Selector) (*se
 	}
 	for _, req := range field.Requirements() {
 		if !s.selectable(req.Field) {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", req.Field))
+			return nil, s.unsupported(req.Field)
 		}
 	}
 	s.fields = field
 	return s, nil
+}
+
+func (s *selection) unsupported(field string) error {
+	if !s.definition.Custom && len(s.version.Selectable) == 0 {
+		return apierrors.NewBadRequest(fmt.Sprintf(`%q is not a known field selector: only "metadata.name", "metadata.namespace"`, field))
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", field))
 }
 
 func (s *selection) selectable(field string) bool {

@@ -15,7 +15,7 @@ import (
 
 // Update replaces an object, or the part of it that a subresource shows.
 func (s *Store) Update(ctx context.Context, r *Request, body Body) (Result, error) {
-	obj, err := r.decode(body)
+	obj, err := s.decode(r, body)
 	if err != nil {
 		return Result{}, err
 	}
@@ -28,7 +28,7 @@ func (s *Store) Update(ctx context.Context, r *Request, body Body) (Result, erro
 	dedupOwners(r, obj, repeatedOwners)
 	apply := func(live Tree) (Tree, error) {
 		if live == nil {
-			live = Tree{}
+			live = blank(r.model())
 		}
 		return s.manageUpdate(r, live, runtime.DeepCopyJSON(obj))
 	}
@@ -149,7 +149,7 @@ func (s *Store) replace(ctx context.Context, r *Request, c change, current *obje
 func expectRevision(r *Request, obj Tree, current *object.Object) error {
 	want, err := requestRevision(obj)
 	if err != nil {
-		return fmt.Errorf("invalid resource version %q: %w", metaString(obj, "resourceVersion"), err)
+		return err
 	}
 	if want == 0 {
 		if r.Definition.Hooks.UnconditionalUpdate {

@@ -125,7 +125,7 @@ func TestApplyConflicts(t *testing.T) {
 		r := b.request("a")
 		r.Manager = manager
 		_, err := b.Patch(t.Context(), r, resource.Patch{Type: types.ApplyPatchType, Force: force,
-			Data: fmt.Appendf(nil, "apiVersion: example.com/v2\nkind: Widget\nspec:\n  color: %s\n", color)})
+			Data: fmt.Appendf(nil, "apiVersion: example.com/v2\nkind: Widget\nmetadata: {name: a}\nspec:\n  color: %s\n", color)})
 		return err
 	}
 	if err := apply("one", "red", false); err != nil {
