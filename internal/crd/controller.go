@@ -1,0 +1,252 @@
+package crd
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/state"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// A Controller keeps the registry and the status of CustomResourceDefinitions in step with what is stored. Start one with
+// [Start].
+type Controller struct {
+	store    *resource.Store
+	kind     *resource.Definition // of CustomResourceDefinitions
+	log      *slog.Logger
+	programs *programs
+
+	stop func()
+	done sync.WaitGroup
+
+	// The rest belongs to the goroutine that reconciles.
+	known map[string]*entry // by name
+	// finished names definitions whose objects the controller no longer waits for.
+	finished chan string
+}
+
+// Start registers all custom resources that are established, and then follows their definitions until Close. The
+// registry of the store must hold the definition of CustomResourceDefinitions.
+func Start(ctx context.Context, store *resource.Store, log *slog.Logger) (*Controller, error) {
+	kind := store.Registry().Load().Resource(Resource)
+	if kind == nil {
+		return nil, fmt.Errorf("%s is not served", Resource)
+	}
+	snapshot := store.State().Snapshot(Resource)
+	cursor, err := store.State().Watch(Resource, snapshot.Revision)
+	if err != nil {
+		return nil, fmt.Errorf("follow %s: %w", Resource, err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c := &Controller{
+		store: store, kind: kind, log: log, stop: cancel, programs: newPrograms(),
+		known: map[string]*entry{}, finished: make(chan string),
+	}
+	var pending []string
+	for o := range snapshot.All("") {
+		if err := c.load(o); err != nil { // one that cannot be read keeps no other from being served
+			log.Error("cannot serve custom resource", "error", err)
+			continue
+		}
+		pending = append(pending, o.Key.Name)
+	}
+	c.done.Go(func() { c.run(ctx, cursor, pending) })
+	return c, nil
+}
+
+// Close ends all that the controller does, and waits for it.
+func (c *Controller) Close() {
+	c.stop()
+	c.done.Wait()
+}
+
+// load takes in a definition at the start.
+func (c *Controller) load(o *object.Object) error {
+	m, err := readManifest(o)
+	if err != nil {
+		return err
+	}
+	c.known[o.Key.Name] = &entry{manifest: m}
+	c.serve(o.Key.Name)
+	return nil
+}
+
+// The pauses before something that has failed is tried again.
+const (
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+func (c *Controller) run(ctx context.Context, cursor *state.Cursor, pending []string) {
+	pause := firstRetry
+	for ctx.Err() == nil {
+		pending = c.reconcileAll(ctx, pending) // what has failed
+		events, wait, err := cursor.Next(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				// Most likely too far behind the history: look at everything.
+				c.log.Warn("lost the history of CustomResourceDefinitions", "error", err)
+				cursor, pending = c.reload(ctx)
+			}
+			continue
+		}
+		if wait == nil {
+			for _, e := range events {
+				pending = append(pending, e.Last().Key.Name)
+			}
+			continue
+		}
+		timer := time.NewTimer(pause)
+		again := timer.C
+		if len(pending) == 0 {
+			again, pause = nil, firstRetry
+		}
+		select {
+		case <-wait:
+		case <-again:
+			pause = min(2*pause, lastRetry)
+		case name := <-c.finished:
+			if e := c.known[name]; e != nil {
+				e.finishes = false
+			}
+			pending = append(pending, name)
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// reload starts over from what is stored now.
+func (c *Controller) reload(ctx context.Context) (*state.Cursor, []string) {
+	for {
+		snapshot := c.store.State().Snapshot(Resource)
+		var names []string
+		for name := range c.known {
+			names = append(names, name)
+		}
+		for o := range snapshot.All("") {
+			names = append(names, o.Key.Name)
+		}
+		cursor, err := c.store.State().Watch(Resource, snapshot.Revision)
+		if err == nil || ctx.Err() != nil {
+			return cursor, names
+		}
+	}
+}
+
+// reconcileAll brings definitions up to date, in the given order (who comes first gets the name), and then others on
+// which that has an effect. It returns the names of those that must be tried again.
+func (c *Controller) reconcileAll(ctx context.Context, queue []string) (failed []string) {
+	for len(queue) > 0 && ctx.Err() == nil {
+		name := queue[0]
+		queue = slices.DeleteFunc(queue, func(other string) bool { return other == name })
+		freed, err := c.reconcile(ctx, name)
+		if err != nil && ctx.Err() == nil {
+			c.log.Warn("cannot bring CustomResourceDefinition up to date", "name", name, "error", err)
+			failed = append(failed, name)
+		}
+		if freed {
+			queue = append(queue, c.waiting(name, queue)...)
+		}
+	}
+	return failed
+}
+
+// waiting returns the other definitions of the group of name that have not got all names they ask for.
+func (c *Controller) waiting(name string, queued []string) []string {
+	_, group, _ := strings.Cut(name, ".")
+	var names []string
+	for other, e := range c.known {
+		m := e.manifest
+		if other != name && m.Spec.Group == group && !sameNames(&m.Spec.Names, &m.Status.AcceptedNames) && !slices.Contains(queued, other) {
+			names = append(names, other)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// reconcile brings one definition up to date. It says whether names may have become free.
+func (c *Controller) reconcile(ctx context.Context, name string) (freed bool, err error) {
+	o, _ := c.store.State().Get(c.kind.Key("", name))
+	if o == nil {
+		c.drop(name)
+		return true, nil
+	}
+	e := c.known[name]
+	if e != nil && e.manifest.object == o && e.served != nil && sameNames(&e.manifest.Spec.Names, &e.manifest.Status.AcceptedNames) {
+		c.finish(ctx, name) // all else has been done, most likely just now
+		return false, nil
+	}
+	m, err := readManifest(o)
+	if err != nil {
+		return false, err
+	}
+	if e == nil {
+		e = &entry{}
+		c.known[name] = e
+	}
+	if e.manifest != nil && e.manifest.Metadata.UID != m.Metadata.UID {
+		freed = true
+	}
+	e.manifest = m
+	granted := m.Status.AcceptedNames
+	if review(m, c.taken(m.Spec.Group), time.Now()) {
+		// What clients see as established must be served by then.
+		c.serve(name)
+		stored, err := c.writeStatus(ctx, m)
+		switch {
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			// Somebody else has changed it, and that comes by as an event. What is stored counts until then.
+			m, err := readManifest(o)
+			if err != nil {
+				return freed, err
+			}
+			e.manifest = m
+			c.serve(name)
+			return true, nil
+		case err != nil:
+			return freed, err
+		}
+		m.object = stored
+		freed = freed || !sameNames(&granted, &m.Status.AcceptedNames)
+	}
+	c.serve(name)
+	c.finish(ctx, name)
+	return freed, nil
+}
+
+// drop forgets a definition that is gone.
+func (c *Controller) drop(name string) {
+	if e := c.known[name]; e != nil {
+		c.unserve(e)
+		delete(c.known, name)
+	}
+}
+
+// taken returns the names that are taken in a group: by definitions, and by built-in kinds.
+func (c *Controller) taken(group string) nameSet {
+	taken := newNameSet()
+	for _, e := range c.known {
+		if e.manifest.Spec.Group == group {
+			taken.add(&e.manifest.Status.AcceptedNames)
+		}
+	}
+	for _, d := range c.store.Registry().Load().All() {
+		if d.Group == group && !d.Custom {
+			taken.add(&apiextensionsv1.CustomResourceDefinitionNames{
+				Plural: d.Plural, Singular: d.Singular, ShortNames: d.ShortNames, Kind: d.Kind, ListKind: d.ListKind,
+			})
+		}
+	}
+	return taken
+}

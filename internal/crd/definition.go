@@ -1,0 +1,204 @@
+package crd
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/version"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// customDefinition makes the definition of the resource that a CustomResourceDefinition is about, under the names that
+// it has been granted. Schemas are read from the given source. It has a storage version; there may be no served ones.
+func customDefinition(m *manifest, from *source) (*resource.Definition, error) {
+	names := m.Status.AcceptedNames
+	d := &resource.Definition{
+		Group:      m.Spec.Group,
+		Plural:     names.Plural,
+		Singular:   names.Singular,
+		Kind:       names.Kind,
+		ListKind:   names.ListKind,
+		ShortNames: names.ShortNames,
+		Categories: names.Categories,
+		Namespaced: m.Spec.Scope == apiextensionsv1.NamespaceScoped,
+		Custom:     true,
+	}
+	types := newFieldTypes(m, from)
+	statuses := map[string]bool{} // by apiVersion: whether status is a subresource
+	for i := range m.Spec.Versions {
+		stated := &m.Spec.Versions[i]
+		if !stated.Served && !stated.Storage {
+			continue
+		}
+		v := customVersion(m, from, stated, types)
+		statuses[d.APIVersion(v)] = v.Subresource("status") != nil
+		if stated.Storage {
+			d.Storage = v
+		}
+		if stated.Served {
+			d.Versions = append(d.Versions, v)
+		}
+	}
+	if d.Storage == nil {
+		return nil, fmt.Errorf("%s has no storage version", m.object.Key)
+	}
+	slices.SortStableFunc(d.Versions, func(a, b *resource.Version) int {
+		return version.CompareKubeAwareVersionStrings(b.Name, a.Name)
+	})
+	if c := m.Spec.Conversion; c != nil && c.Strategy != apiextensionsv1.NoneConverter {
+		d.Convert = func(_ resource.Tree, from, to *resource.Version) error {
+			return fmt.Errorf("conversion strategy %s is not supported: cannot convert %s from %s to %s", c.Strategy, d.Kind, from.Name, to.Name)
+		}
+	}
+	hasStatus := func(obj resource.Tree) bool {
+		apiVersion, _ := obj["apiVersion"].(string)
+		return statuses[apiVersion]
+	}
+	d.Hooks = resource.Hooks{
+		PrepareCreate: func(obj resource.Tree) { prepareCreate(obj, hasStatus(obj)) },
+		PrepareUpdate: func(obj, old resource.Tree) { prepareUpdate(obj, old, hasStatus(obj)) },
+		Warnings:      finalizerWarnings,
+	}
+	return d, nil
+}
+
+func customVersion(m *manifest, from *source, stated *manifestVersion, types *fieldTypes) *resource.Version {
+	v := &resource.Version{
+		Name:      stated.Name,
+		Model:     newModel(m, from, stated, types),
+		Published: publish(m, from, stated.Name),
+	}
+	if sub := stated.Subresources; sub != nil {
+		if sub.Status != nil {
+			v.ResetFields = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
+			v.Subresources = []resource.Subresource{{
+				Name:        "status",
+				Prepare:     prepareStatus,
+				ResetFields: fieldpath.NewSet(fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec")),
+			}}
+		}
+		v.Scale = scaleOf(sub.Scale)
+	}
+	v.Columns, v.Cells = table(stated.AdditionalPrinterColumns)
+	v.Selectable, v.Fields = selectable(stated.SelectableFields)
+	if stated.Deprecated {
+		v.Warning = deprecation(m, stated)
+	}
+	return v
+}
+
+// deprecation is the warning that goes with every answer of a deprecated version.
+func deprecation(m *manifest, stated *manifestVersion) string {
+	if stated.DeprecationWarning != nil {
+		return *stated.DeprecationWarning
+	}
+	warning := fmt.Sprintf("%s/%s %s is deprecated", m.Spec.Group, stated.Name, m.Spec.Names.Kind)
+	best := ""
+	for _, v := range m.Spec.Versions {
+		if v.Served && !v.Deprecated && version.CompareKubeAwareVersionStrings(stated.Name, v.Name) < 0 &&
+			(best == "" || version.CompareKubeAwareVersionStrings(best, v.Name) < 0) {
+			best = v.Name
+		}
+	}
+	if best != "" {
+		warning += fmt.Sprintf("; use %s/%s %s", m.Spec.Group, best, m.Spec.Names.Kind)
+	}
+	return warning
+}
+
+func prepareCreate(obj resource.Tree, hasStatus bool) {
+	if hasStatus {
+		delete(obj, "status")
+	}
+	metadataOf(obj)["generation"] = int64(1)
+}
+
+// prepareUpdate counts the generation up when anything but metadata changes. The status does not change, where it is
+// written through its own subresource.
+func prepareUpdate(obj, old resource.Tree, hasStatus bool) {
+	if hasStatus {
+		if status, ok := old["status"]; ok {
+			obj["status"] = runtime.DeepCopyJSONValue(status)
+		} else {
+			delete(obj, "status")
+		}
+	}
+	if !equalButMetadata(obj, old) {
+		generation, _ := metadataOf(old)["generation"].(int64)
+		metadataOf(obj)["generation"] = generation + 1
+	}
+}
+
+// prepareStatus takes the status, and who manages it, from obj and all else from old.
+func prepareStatus(obj, old resource.Tree) {
+	status, has := obj["status"]
+	managed, isManaged := metadataOf(obj)["managedFields"]
+	clear(obj)
+	maps.Copy(obj, runtime.DeepCopyJSON(old))
+	delete(obj, "status")
+	if has {
+		obj["status"] = status
+	}
+	delete(metadataOf(obj), "managedFields")
+	if isManaged {
+		metadataOf(obj)["managedFields"] = managed
+	}
+}
+
+// metadataOf returns the metadata of a tree, and makes it where there is none.
+func metadataOf(obj resource.Tree) resource.Tree {
+	m, ok := obj["metadata"].(map[string]any)
+	if !ok {
+		m = resource.Tree{}
+		obj["metadata"] = m
+	}
+	return m
+}
+
+func equalButMetadata(a, b resource.Tree) bool {
+	count := func(t resource.Tree) int {
+		if _, ok := t["metadata"]; ok {
+			return len(t) - 1
+		}
+		return len(t)
+	}
+	if count(a) != count(b) {
+		return false
+	}
+	for k, v := range a {
+		if w, ok := b[k]; k != "metadata" && (!ok || !equal(v, w)) {
+			return false
+		}
+	}
+	return true
+}
+
+// equal compares JSON values deeply; numbers of different types differ.
+func equal(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for k, v := range a {
+			if w, ok := b[k]; !ok || !equal(v, w) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, equal)
+	}
+	switch b.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return a == b
+}

@@ -1,0 +1,189 @@
+package crd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+)
+
+// finish starts to delete the objects of a definition that is to go, unless that is going on. The objects may take
+// their time, and so a goroutine of their own waits for them.
+func (c *Controller) finish(ctx context.Context, name string) {
+	e := c.known[name]
+	if e.finishes || e.manifest.Metadata.DeletionTimestamp == nil || !waitsForCleanup(e.manifest) {
+		return
+	}
+	e.finishes = true
+	f := finisher{Controller: c, name: name, definition: e.served}
+	if f.definition == nil && e.manifest.is(apiextensionsv1.Established) {
+		// Established, but no version is served: the objects are there all the same.
+		f.definition, _ = customDefinition(e.manifest, newSource(e.manifest.object, c.programs))
+	}
+	c.done.Go(func() {
+		f.run(ctx)
+		select {
+		case c.finished <- name:
+		case <-ctx.Done():
+		}
+	})
+}
+
+func waitsForCleanup(m *manifest) bool {
+	return slices.Contains(m.Metadata.Finalizers, apiextensionsv1.CustomResourceCleanupFinalizer)
+}
+
+// A finisher deletes the objects of one definition, and then takes away the finalizer that holds the definition.
+type finisher struct {
+	*Controller
+	name       string
+	definition *resource.Definition // nil if it has never been established
+}
+
+// run tries until it is done, or the definition is gone.
+func (f *finisher) run(ctx context.Context) {
+	for retry := firstRetry; ctx.Err() == nil; retry = min(2*retry, lastRetry) {
+		err := f.try(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		f.log.Warn("cannot delete the objects of a CustomResourceDefinition", "name", f.name, "error", err)
+		timer := time.NewTimer(retry)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+func (f *finisher) try(ctx context.Context) error {
+	terminating := func(status apiextensionsv1.ConditionStatus, reason, message string) func(*manifest) {
+		return func(m *manifest) {
+			setCondition(&m.Status.Conditions, apiextensionsv1.CustomResourceDefinitionCondition{
+				Type: apiextensionsv1.Terminating, Status: status, Reason: reason, Message: message,
+			}, time.Now())
+		}
+	}
+	done := terminating(apiextensionsv1.ConditionFalse, "NeverEstablished", "resource was never established")
+	if f.definition != nil {
+		err := f.update(ctx, terminating(apiextensionsv1.ConditionTrue, "InstanceDeletionInProgress", "CustomResource deletion is in progress"))
+		if err != nil {
+			return err
+		}
+		if reason, err := f.deleteInstances(ctx, terminating); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			return errors.Join(err, f.update(ctx, terminating(apiextensionsv1.ConditionTrue, reason, err.Error())))
+		}
+		done = terminating(apiextensionsv1.ConditionFalse, "InstanceDeletionCompleted", "removed all instances")
+	}
+	return f.update(ctx, func(m *manifest) {
+		done(m)
+		m.Metadata.Finalizers = slices.DeleteFunc(m.Metadata.Finalizers, func(name string) bool {
+			return name == apiextensionsv1.CustomResourceCleanupFinalizer
+		})
+	})
+}
+
+// update changes the definition as it is stored, unless it does not wait for its objects any longer.
+func (f *finisher) update(ctx context.Context, edit func(*manifest)) error {
+	for ctx.Err() == nil {
+		o, _ := f.store.State().Get(f.kind.Key("", f.name))
+		if o == nil {
+			return nil
+		}
+		m, err := readManifest(o)
+		if err != nil {
+			return err
+		}
+		if m.Metadata.DeletionTimestamp == nil || !waitsForCleanup(m) {
+			return nil
+		}
+		edit(m)
+		if _, err = f.writeStatus(ctx, m); !apierrors.IsConflict(err) {
+			if apierrors.IsNotFound(err) {
+				err = nil
+			}
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// patience is how long objects may take before the definition says that they do.
+const patience = time.Minute
+
+// deleteInstances deletes all objects and waits until they are gone. With an error it returns the reason to give.
+func (f *finisher) deleteInstances(ctx context.Context, terminating func(apiextensionsv1.ConditionStatus, string, string) func(*manifest)) (reason string, err error) {
+	st, gr := f.store.State(), f.definition.GroupResource()
+	snapshot := st.Snapshot(gr)
+	cursor, err := st.Watch(gr, snapshot.Revision)
+	if err != nil {
+		return "InstanceDeletionFailed", fmt.Errorf("could not list instances: %w", err)
+	}
+	var errs []error
+	for o := range snapshot.All("") {
+		if err := f.deleteInstance(ctx, o); err != nil {
+			errs = append(errs, err)
+		}
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+	}
+	if err := utilerrors.NewAggregate(errs); err != nil {
+		return "InstanceDeletionFailed", fmt.Errorf("could not issue all deletes: %w", err)
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for st.Count(gr) > 0 {
+		events, wait, err := cursor.Next(ctx)
+		if err != nil {
+			return "InstanceDeletionCheck", fmt.Errorf("could not confirm zero CustomResources remaining: %w", err)
+		}
+		for _, e := range events {
+			// A write that was on its way when the definition began to go.
+			if e.Object != nil && e.Prev == nil {
+				if err := f.deleteInstance(ctx, e.Object); err != nil {
+					return "InstanceDeletionFailed", fmt.Errorf("could not issue all deletes: %w", err)
+				}
+			}
+		}
+		if wait == nil {
+			continue
+		}
+		select {
+		case <-wait:
+		case <-timer.C:
+			err := f.update(ctx, terminating(apiextensionsv1.ConditionTrue, "InstanceDeletionCheck",
+				fmt.Sprintf("could not confirm zero CustomResources remaining: %v", context.DeadlineExceeded)))
+			if err != nil {
+				return "InstanceDeletionCheck", err
+			}
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	return "", nil
+}
+
+func (f *finisher) deleteInstance(ctx context.Context, o *object.Object) error {
+	_, err := f.store.Delete(ctx, &resource.Request{
+		Definition: f.definition, Version: f.definition.Storage, Namespace: o.Key.Namespace, Name: o.Key.Name,
+		Manager: manager, Warn: func(string) {},
+	}, &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &o.Meta.UID}})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,229 @@
+package crd
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math"
+	"reflect"
+	"sync"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
+	"k8s.io/apiextensions-apiserver/pkg/generated/openapi"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	kjson "sigs.k8s.io/json"
+)
+
+// kinds knows the Go types of CustomResourceDefinition, their defaults and conversions. It does not change.
+var kinds = sync.OnceValue(func() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	return scheme
+})
+
+// kindFormat numbers the trees that a kindModel makes. It grows when they change, so that stored objects are normalised
+// anew.
+const kindFormat = "1"
+
+// A kindModel is what CustomResourceDefinitions of one version may hold: what their Go type does.
+type kindModel struct {
+	version     schema.GroupVersion
+	goType      reflect.Type
+	fingerprint uint64
+}
+
+var _ resource.Model = (*kindModel)(nil)
+
+func newKindModel(empty runtime.Object, gv schema.GroupVersion) *kindModel {
+	hash := fnv.New64a()
+	hash.Write([]byte(gv.String() + " " + kindFormat))
+	return &kindModel{version: gv, goType: reflect.TypeOf(empty).Elem(), fingerprint: max(hash.Sum64(), 1)}
+}
+
+// Fingerprint is that of the version.
+func (m *kindModel) Fingerprint() uint64 { return m.fingerprint }
+
+// New returns an empty CustomResourceDefinition.
+func (m *kindModel) New() runtime.Object {
+	obj, _ := reflect.New(m.goType).Interface().(runtime.Object)
+	return obj
+}
+
+// PatchMeta has the merge keys of the Go type.
+func (m *kindModel) PatchMeta() strategicpatch.LookupPatchMeta {
+	meta, err := strategicpatch.NewPatchMetaFromStruct(m.New())
+	if err != nil { // it is a struct
+		return nil
+	}
+	return meta
+}
+
+// Decode reads JSON by way of the Go type.
+func (m *kindModel) Decode(data []byte, strict *[]error) (resource.Tree, error) {
+	obj := m.New()
+	if strict == nil {
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
+			return nil, kindDecodeError(data, err)
+		}
+	} else {
+		found, err := kjson.UnmarshalStrict(data, obj)
+		if err != nil {
+			return nil, kindDecodeError(data, err)
+		}
+		*strict = append(*strict, found...)
+	}
+	return m.tree(obj)
+}
+
+// kindDecodeError says it as Kubernetes does, which looks for kind and apiVersion first.
+func kindDecodeError(data []byte, err error) error {
+	var meta struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}
+	if err := json.Unmarshal(data, &meta); err != nil {
+		return fmt.Errorf("couldn't get version/kind; json parse error: %w", err)
+	}
+	return err
+}
+
+// Normalise goes through the Go type and back.
+func (m *kindModel) Normalise(obj resource.Tree, strict *[]error) (resource.Tree, error) {
+	data, err := object.AppendJSON(nil, obj)
+	if err != nil {
+		return nil, err
+	}
+	return m.Decode(data, strict)
+}
+
+// tree gives an object its defaults and makes a tree of it.
+func (m *kindModel) tree(obj runtime.Object) (resource.Tree, error) {
+	kinds().Default(obj)
+	obj.GetObjectKind().SetGroupVersionKind(m.version.WithKind("CustomResourceDefinition"))
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, err
+	}
+	wholeNumbers(tree)
+	return tree, nil
+}
+
+// wholeNumbers makes integers of the numbers that are written as such, which is what they are when they have been stored:
+// bounds in schemas are floats in Go.
+func wholeNumbers(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			if f, ok := e.(float64); ok {
+				v[k] = wholeNumbers(f)
+			} else {
+				wholeNumbers(e)
+			}
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = wholeNumbers(e)
+		}
+	case float64:
+		if n := int64(v); float64(n) == v && math.Abs(v) < 1<<53 {
+			return n
+		}
+	}
+	return v
+}
+
+// internal makes the internal form of a tree, on which the library's rules are written.
+func (m *kindModel) internal(obj resource.Tree) (*apiextensions.CustomResourceDefinition, error) {
+	data, err := object.AppendJSON(nil, obj)
+	if err != nil {
+		return nil, err
+	}
+	versioned := m.New()
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, versioned); err != nil {
+		return nil, err
+	}
+	internal := &apiextensions.CustomResourceDefinition{}
+	return internal, kinds().Convert(versioned, internal, nil)
+}
+
+// Validate applies the library's rules.
+func (m *kindModel) Validate(obj, old resource.Tree, subresource string) field.ErrorList {
+	if subresource == "status" { // there are no rules on the spec, which is large
+		obj, old = withoutSpec(obj), withoutSpec(old)
+	}
+	now, err := m.internal(obj)
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	var before *apiextensions.CustomResourceDefinition
+	if old != nil {
+		if before, err = m.internal(old); err != nil {
+			return field.ErrorList{field.InternalError(nil, err)}
+		}
+	}
+	return validateKind(now, before, subresource, m.version)
+}
+
+func withoutSpec(obj resource.Tree) resource.Tree {
+	rest := maps.Clone(obj)
+	delete(rest, "spec")
+	return rest
+}
+
+// convertKind changes a tree from one version into another, through the internal form.
+func convertKind(obj resource.Tree, from, to *resource.Version) error {
+	source, ok := from.Model.(*kindModel)
+	target, ok2 := to.Model.(*kindModel)
+	if !ok || !ok2 {
+		return fmt.Errorf("cannot convert CustomResourceDefinitions from %s to %s", from.Name, to.Name)
+	}
+	internal, err := source.internal(obj)
+	if err != nil {
+		return err
+	}
+	versioned := target.New()
+	if err := kinds().Convert(internal, versioned, nil); err != nil {
+		return err
+	}
+	converted, err := target.tree(versioned)
+	if err != nil {
+		return err
+	}
+	clear(obj)
+	maps.Copy(obj, converted)
+	return nil
+}
+
+// TypeConverter knows both versions.
+func (m *kindModel) TypeConverter() (managedfields.TypeConverter, error) { return kindTypes() }
+
+// kindTypes are the schemas of both versions, made on first use and shared by all servers of the process.
+var kindTypes = sync.OnceValues(func() (managedfields.TypeConverter, error) {
+	models := map[string]*spec.Schema{}
+	for name, d := range openapi.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + name) }) {
+		models[name] = &d.Schema
+	}
+	for gvk, goType := range kinds().AllKnownTypes() {
+		if gvk.Kind != "CustomResourceDefinition" || gvk.Version == runtime.APIVersionInternal {
+			continue
+		}
+		named, ok := reflect.Zero(goType).Interface().(interface{ OpenAPIModelName() string })
+		if !ok || models[named.OpenAPIModelName()] == nil {
+			return nil, fmt.Errorf("no schema of %v", gvk)
+		}
+		models[named.OpenAPIModelName()].AddExtension("x-kubernetes-group-version-kind", []any{
+			map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind},
+		})
+	}
+	return managedfields.NewTypeConverter(models, false)
+})

@@ -1,0 +1,114 @@
+package crd
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/kapok-dev/kapok/internal/object"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// A manifest is a stored CustomResourceDefinition without its schemas, which are large and seldom needed.
+type manifest struct {
+	Metadata metav1.ObjectMeta                              `json:"metadata"`
+	Spec     manifestSpec                                   `json:"spec"`
+	Status   apiextensionsv1.CustomResourceDefinitionStatus `json:"status"`
+
+	object *object.Object // what it was read from
+}
+
+// A source is where the schemas of a definition come from when they are needed: the newest object that has them, and what
+// is compiled already.
+type source struct {
+	newest   atomic.Pointer[object.Object]
+	programs *programs
+}
+
+func newSource(o *object.Object, programs *programs) *source {
+	s := &source{programs: programs}
+	s.newest.Store(o)
+	return s
+}
+
+type manifestSpec struct {
+	Group                 string                                        `json:"group"`
+	Names                 apiextensionsv1.CustomResourceDefinitionNames `json:"names"`
+	Scope                 apiextensionsv1.ResourceScope                 `json:"scope"`
+	Versions              []manifestVersion                             `json:"versions"`
+	Conversion            *apiextensionsv1.CustomResourceConversion     `json:"conversion"`
+	PreserveUnknownFields bool                                          `json:"preserveUnknownFields"`
+}
+
+type manifestVersion struct {
+	Name                     string                                           `json:"name"`
+	Served                   bool                                             `json:"served"`
+	Storage                  bool                                             `json:"storage"`
+	Deprecated               bool                                             `json:"deprecated"`
+	DeprecationWarning       *string                                          `json:"deprecationWarning"`
+	Subresources             *apiextensionsv1.CustomResourceSubresources      `json:"subresources"`
+	AdditionalPrinterColumns []apiextensionsv1.CustomResourceColumnDefinition `json:"additionalPrinterColumns"`
+	SelectableFields         []apiextensionsv1.SelectableField                `json:"selectableFields"`
+}
+
+func readManifest(o *object.Object) (*manifest, error) {
+	m := &manifest{object: o}
+	if err := json.Unmarshal(o.Raw, m); err != nil {
+		return nil, fmt.Errorf("read %s: %w", o.Key, err)
+	}
+	return m, nil
+}
+
+// readSchema reads the schema of one version back; nil if it has none.
+func readSchema(o *object.Object, version string) (*apiextensionsv1.JSONSchemaProps, error) {
+	raw, err := rawSchema(o, version)
+	if err != nil || raw == nil {
+		return nil, err
+	}
+	s := &apiextensionsv1.JSONSchemaProps{}
+	if err := json.Unmarshal(raw, s); err != nil {
+		return nil, fmt.Errorf("read schema of version %s of %s: %w", version, o.Key, err)
+	}
+	return s, nil
+}
+
+// rawSchema is the JSON of the schema of one version; nil if it has none.
+func rawSchema(o *object.Object, version string) (json.RawMessage, error) {
+	var m struct {
+		Spec struct {
+			Versions []struct {
+				Name   string `json:"name"`
+				Schema struct {
+					OpenAPIV3Schema json.RawMessage `json:"openAPIV3Schema"`
+				} `json:"schema"`
+			} `json:"versions"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(o.Raw, &m); err != nil {
+		return nil, fmt.Errorf("read %s: %w", o.Key, err)
+	}
+	for _, v := range m.Spec.Versions {
+		if v.Name == version && string(v.Schema.OpenAPIV3Schema) != "null" {
+			return v.Schema.OpenAPIV3Schema, nil
+		}
+	}
+	return nil, nil
+}
+
+// resource is the resource that the definition is about.
+func (m *manifest) resource() schema.GroupResource {
+	return schema.GroupResource{Group: m.Spec.Group, Resource: m.Spec.Names.Plural}
+}
+
+// terminating says that the objects of the definition are on their way out.
+func (m *manifest) terminating() bool {
+	return m.Metadata.DeletionTimestamp != nil || m.is(apiextensionsv1.Terminating)
+}
+
+func (m *manifest) is(condition apiextensionsv1.CustomResourceDefinitionConditionType) bool {
+	c := findCondition(m.Status.Conditions, condition)
+	return c != nil && c.Status == apiextensionsv1.ConditionTrue
+}

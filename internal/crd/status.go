@@ -1,0 +1,44 @@
+package crd
+
+import (
+	"context"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// writeStatus stores the status of a definition, and its finalizers. What is sent has no spec, because the spec cannot be
+// written that way, and is the most of it.
+func (c *Controller) writeStatus(ctx context.Context, m *manifest) (*object.Object, error) {
+	meta := m.Metadata.DeepCopy()
+	meta.ResourceVersion = m.object.Revision.String()
+	metadata, err := runtime.DefaultUnstructuredConverter.ToUnstructured(meta)
+	if err != nil {
+		return nil, err
+	}
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&m.Status)
+	if err != nil {
+		return nil, err
+	}
+	data, err := object.AppendJSON(nil, resource.Tree{
+		"apiVersion": c.kind.APIVersion(c.kind.Storage), "kind": c.kind.Kind, "metadata": metadata, "status": status,
+	})
+	if err != nil {
+		return nil, err
+	}
+	result, err := c.store.Update(ctx, c.request("status", m.Metadata.Name), resource.Body{Data: data})
+	return result.Object, err
+}
+
+// manager is the name under which Kubernetes' own controllers of definitions manage fields.
+const manager = "kube-apiserver"
+
+func (c *Controller) request(subresource, name string) *resource.Request {
+	return &resource.Request{
+		Definition: c.kind, Version: c.kind.Storage, Name: name, Subresource: subresource,
+		Manager: manager, FieldValidation: metav1.FieldValidationIgnore, Warn: func(string) {},
+	}
+}

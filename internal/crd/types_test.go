@@ -1,0 +1,127 @@
+package crd
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/yaml"
+)
+
+// merging has every way in which values are merged.
+const merging = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com, uid: u}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, kind: Widget}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              text: {type: string, default: x}
+              any: {x-kubernetes-preserve-unknown-fields: true}
+              open: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {known: {type: object, properties: {a: {type: string}}}}}
+              port: {x-kubernetes-int-or-string: true, anyOf: [{type: integer}, {type: string}]}
+              atomic: {type: object, x-kubernetes-map-type: atomic, properties: {a: {type: string}}}
+              labels: {type: object, additionalProperties: {type: string}}
+              nested: {type: object, additionalProperties: {type: object, properties: {a: {type: string}}}}
+              list: {type: array, items: {type: object, properties: {a: {type: string}}}}
+              set: {type: array, x-kubernetes-list-type: set, items: {type: string}}
+              map:
+                type: array
+                x-kubernetes-list-type: map
+                x-kubernetes-list-map-keys: [name, port]
+                items: {type: object, required: [name], properties: {name: {type: string}, port: {type: integer, default: 80}, v: {type: string}}}
+              template: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}
+              maybe: {type: string, nullable: true}
+`
+
+// TestTypeConverter holds the fields that the library finds with our types against those with Kubernetes' own.
+func TestTypeConverter(t *testing.T) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal([]byte(merging), crd); err != nil {
+		t.Fatal(err)
+	}
+	apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
+	crd.Status.AcceptedNames = crd.Spec.Names
+	raw, err := json.Marshal(crd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, preserve := range []bool{false, true} {
+		crd.Spec.PreserveUnknownFields = preserve
+		built, err := builder.BuildOpenAPIV3(crd, "v1", builder.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		models := built.Components.Schemas
+		for name, s := range objectMeta() {
+			models[name] = s
+		}
+		judge, err := managedfields.NewTypeConverter(models, preserve)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := readManifest(&object.Object{Raw: raw})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Spec.PreserveUnknownFields = preserve
+		ours, err := newFieldTypes(m, newSource(m.object, newPrograms())).converter()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{
+			`{metadata: {name: a, labels: {a: b}, ownerReferences: [{uid: u, name: nm, kind: k, apiVersion: v}]}}`,
+			`{spec: {text: a, any: {a: [1, {b: c}]}, open: {known: {a: b}, other: {c: [d]}}, port: 1, maybe: null}}`,
+			`{spec: {atomic: {a: b}, labels: {a: b, c: d}, nested: {x: {a: b}}}}`,
+			`{spec: {list: [{a: b}], set: [a, b], map: [{name: a, v: x}, {name: a, port: 81}]}}`,
+			`{spec: {template: {apiVersion: v1, kind: Pod, metadata: {name: nm, labels: {a: b}}, spec: {containers: [{name: c}]}}}}`,
+			`{spec: {port: a, unknown: 1}}`,
+			`{extra: {a: {b: c}}}`,
+			`{spec: {set: [a, a]}}`,
+			`{spec: {map: [{v: x}]}}`,
+		} {
+			obj := resource.Tree{}
+			if err := yaml.Unmarshal([]byte(text), &obj); err != nil {
+				t.Fatal(err)
+			}
+			obj["apiVersion"], obj["kind"] = "example.com/v1", "Widget"
+			fields := func(c managedfields.TypeConverter) []string {
+				typed, err := c.ObjectToTyped(&unstructured.Unstructured{Object: obj})
+				if err != nil {
+					return []string{"error: " + err.Error()}
+				}
+				set, err := typed.ToFieldSet()
+				if err != nil {
+					return []string{"error: " + err.Error()}
+				}
+				data, err := set.ToJSON()
+				if err != nil {
+					return []string{err.Error()}
+				}
+				return []string{string(data)}
+			}
+			if want, got := fields(judge), fields(ours); !slices.Equal(want, got) {
+				t.Errorf("preserve %v: %s:\n got %s\nwant %s", preserve, text, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package crd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	apiservervalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// warmUp makes what the library keeps for all validations of the process, under a lock that every goroutine may wait for.
+var warmUp = sync.OnceFunc(func() { environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()) })
+
+// validateKind judges a CustomResourceDefinition in its internal form. The rules on ObjectMeta are left to the caller,
+// but for the one that only this kind has: the name says what the definition is about.
+func validateKind(obj, old *apiextensions.CustomResourceDefinition, subresource string, version schema.GroupVersion) field.ErrorList {
+	warmUp()
+	ctx := context.Background()
+	var errs field.ErrorList
+	switch lenient := isLenient(obj, old, version); {
+	case subresource == "status":
+		return withoutMetadata(validation.ValidateUpdateCustomResourceDefinitionStatus(ctx, obj, old))
+	case old == nil && lenient:
+		errs = validation.ValidateCustomResourceDefinitionUpdate(ctx, obj, lenientOld(obj))
+	case old == nil:
+		errs = validation.ValidateCustomResourceDefinition(ctx, obj)
+	case lenient:
+		errs = validation.ValidateCustomResourceDefinitionUpdate(ctx, obj, lenientOld(old))
+	default:
+		errs = validation.ValidateCustomResourceDefinitionUpdate(ctx, obj, old)
+	}
+	errs = withoutMetadata(errs)
+	if name := obj.Spec.Names.Plural + "." + obj.Spec.Group; old == nil && obj.Name != name {
+		errs = append(field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "name"), obj.Name, `must be spec.names.plural+"."+spec.group`),
+		}, errs...)
+	}
+	return errs
+}
+
+// isLenient says whether the rules of v1beta1 apply, which asks for no schema and lets objects keep fields that are not
+// in it.
+func isLenient(obj, old *apiextensions.CustomResourceDefinition, version schema.GroupVersion) bool {
+	preserves := func(c *apiextensions.CustomResourceDefinition) bool {
+		return c.Spec.PreserveUnknownFields != nil && *c.Spec.PreserveUnknownFields
+	}
+	return version == apiextensionsv1beta1.SchemeGroupVersion && preserves(obj) && (old == nil || preserves(old))
+}
+
+// lenientOld returns a definition that the library takes for the predecessor of one: it holds new definitions to no
+// rule that the old one breaks, and so this one breaks those that v1beta1 does not have.
+func lenientOld(of *apiextensions.CustomResourceDefinition) *apiextensions.CustomResourceDefinition {
+	old := of.DeepCopy()
+	preserve := true
+	old.Spec.PreserveUnknownFields = &preserve
+	old.Spec.Validation = nil
+	old.Spec.Versions = []apiextensions.CustomResourceDefinitionVersion{
+		{Name: "unspecified"},
+		{Name: "unstructured", Schema: &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &apiextensions.JSONSchemaProps{}}},
+	}
+	return old
+}
+
+// withoutMetadata drops the errors about ObjectMeta, which every kind gets from elsewhere.
+func withoutMetadata(errs field.ErrorList) field.ErrorList {
+	return slices.DeleteFunc(errs, func(err *field.Error) bool {
+		approval := field.NewPath("metadata", "annotations").Key(apiextensionsv1beta1.KubeAPIApprovedAnnotation).String()
+		return strings.HasPrefix(err.Field, "metadata.") && err.Field != approval
+	})
+}
+
+// kindWarnings warns of what a schema says in vain, unless the old one said it too.
+func kindWarnings(obj, old resource.Tree) []string {
+	warnings := schemaWarnings(obj)
+	if old == nil || len(warnings) == 0 {
+		return warnings
+	}
+	before := schemaWarnings(old)
+	return slices.DeleteFunc(warnings, func(w string) bool { return slices.Contains(before, w) })
+}
+
+func schemaWarnings(obj resource.Tree) []string {
+	var formats, sets []string
+	compatible := environment.DefaultCompatibilityVersion()
+	visit := func(s resource.Tree) {
+		kind, _ := s["type"].(string)
+		if format, _ := s["format"].(string); format != "" {
+			judged := &spec.Schema{SchemaProps: spec.SchemaProps{Format: format, Type: []string{kind}}}
+			for _, unknown := range apiservervalidation.GetUnrecognizedFormats(judged, compatible) {
+				formats = append(formats, fmt.Sprintf("unrecognized format %q", unknown))
+			}
+		}
+		items, _ := s["items"].(map[string]any)
+		if t := items["type"]; s["x-kubernetes-list-type"] == "set" && (t == "object" || t == "array") {
+			sets = append(sets, fmt.Sprintf("x-kubernetes-list-type: set for items of type %q is not supported by server-side apply or CEL validation rules", t))
+		}
+	}
+	top, _ := follow(obj, []string{"spec", "validation", "openAPIV3Schema"})
+	eachSchema(top, visit)
+	for _, v := range versionsOf(obj) {
+		s, _ := follow(v, []string{"schema", "openAPIV3Schema"})
+		eachSchema(s, visit)
+	}
+	slices.Sort(sets)
+	return append(formats, slices.Compact(sets)...)
+}
+
+// eachSchema visits a schema and all below it, in a fixed order.
+func eachSchema(schema any, visit func(resource.Tree)) {
+	s, ok := schema.(map[string]any)
+	if !ok {
+		return
+	}
+	visit(s)
+	for _, key := range []string{"items", "not", "additionalProperties", "additionalItems"} {
+		eachSchema(s[key], visit)
+	}
+	for _, key := range []string{"allOf", "anyOf", "oneOf"} {
+		list, _ := s[key].([]any)
+		for _, item := range list {
+			eachSchema(item, visit)
+		}
+	}
+	for _, key := range []string{"properties", "patternProperties", "definitions", "dependencies"} {
+		m, _ := s[key].(map[string]any)
+		for _, name := range sortedKeys(m) {
+			eachSchema(m[name], visit)
+		}
+	}
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,154 @@
+package reaper
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// namespace describes a namespace: its phase and its conditions but for those where all is well.
+func (s *server) namespace(name string) string {
+	s.t.Helper()
+	o, _ := s.store.State().Get(object.Key{Resource: namespaces, Name: name})
+	if o == nil {
+		return "gone"
+	}
+	ns := &corev1.Namespace{}
+	if err := json.Unmarshal(o.Raw, ns); err != nil {
+		s.t.Fatal(err)
+	}
+	lines := []string{string(ns.Status.Phase)}
+	for _, c := range ns.Status.Conditions {
+		if c.Status == corev1.ConditionTrue {
+			lines = append(lines, fmt.Sprintf("%s %s %s", c.Type, c.Reason, c.Message))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (s *server) hold(obj resource.Tree) {
+	obj["metadata"].(resource.Tree)["finalizers"] = []any{"example.com/hold"}
+}
+
+func TestDeleteNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.mustCreate("ConfigMap", "n", "a", nil)
+		s.mustCreate("ConfigMap", "m", "elsewhere", nil)
+		s.mustCreate("Item", "n", "held", s.hold)
+		s.mustCreate("Item", "n", "held2", s.hold)
+		s.mustCreate("Secret", "n", "held", s.hold)
+		if err := s.delete(s.definition("Namespace"), "", "n", ""); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		want := "Terminating\n" +
+			"NamespaceContentRemaining SomeResourcesRemain Some resources are remaining: items.example.com has 2 resource instances, secrets. has 1 resource instances\n" +
+			"NamespaceFinalizersRemaining SomeFinalizersRemain Some content in the namespace has finalizers remaining: example.com/hold in 3 resource instances"
+		if got := s.namespace("n"); got != want {
+			t.Errorf("namespace:\n%s\nwant:\n%s", got, want)
+		}
+		r := request(s.items, object.Key{Namespace: "n"}, "")
+		if _, err := s.store.Create(context.Background(), r, resource.Body{
+			Data: []byte(`{"apiVersion":"example.com/v1","kind":"Item","metadata":{"name":"late"}}`),
+		}); err == nil || !strings.Contains(err.Error(), "because it is being terminated") {
+			t.Errorf("create in a namespace that goes: %v", err)
+		}
+		for _, held := range []struct{ kind, name string }{{"Item", "held"}, {"Item", "held2"}, {"Secret", "held"}} {
+			if got := s.namespace("n"); got == "gone" {
+				t.Fatalf("namespace is gone before %s %s", held.kind, held.name)
+			}
+			if err := s.patch(s.definition(held.kind), "n", held.name, `{"metadata":{"finalizers":null}}`); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if got := s.namespace("n"); got != "gone" {
+			t.Errorf("namespace:\n%s\nwant it gone", got)
+		}
+		if got := s.namespace("m"); got != "Active" {
+			t.Errorf("the other namespace:\n%s", got)
+		}
+		if s.store.State().Count(s.definition("ConfigMap").GroupResource()) != 1 {
+			t.Error("objects of the other namespace are gone")
+		}
+	})
+}
+
+// TestDeleteNamespacePods deletes pods first: what they use stays while they end.
+func TestDeleteNamespacePods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.mustCreate("ConfigMap", "n", "used", nil)
+		s.mustCreate("Pod", "n", "ends", func(obj resource.Tree) {
+			s.hold(obj)
+			obj["spec"] = resource.Tree{"containers": []any{resource.Tree{"name": "c", "image": "i"}}}
+		})
+		if err := s.delete(s.definition("Namespace"), "", "n", ""); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := s.namespace("n"); got != "Terminating" {
+			t.Errorf("namespace:\n%s", got)
+		}
+		if s.store.State().Count(s.definition("ConfigMap").GroupResource()) != 1 {
+			t.Error("what the pod uses is gone")
+		}
+		if err := s.patch(s.definition("Pod"), "n", "ends", `{"metadata":{"finalizers":null}}`); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := s.namespace("n"); got != "gone" {
+			t.Errorf("namespace:\n%s\nwant it gone", got)
+		}
+	})
+}
+
+func TestExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		event := func(name string) {
+			s.mustCreate("Event", "n", name, func(obj resource.Tree) {
+				obj["involvedObject"] = resource.Tree{"namespace": "n", "kind": "Item", "name": "x"}
+			})
+		}
+		events := s.definition("Event")
+		count := func(after time.Duration, want int) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if got := s.store.State().Count(events.GroupResource()); got != want {
+				t.Errorf("%d events, want %d", got, want)
+			}
+		}
+		if events.Hooks.TTL != time.Hour {
+			t.Fatalf("events live for %v", events.Hooks.TTL)
+		}
+		for n := range 2 * atOnce {
+			event(fmt.Sprint("e", n))
+		}
+		event("renewed")
+		count(30*time.Minute, 2*atOnce+1)
+		if err := s.patch(events, "n", "renewed", `{"count":2}`); err != nil {
+			t.Fatal(err)
+		}
+		event("young")
+		count(29*time.Minute, 2*atOnce+2)
+		count(2*time.Minute, 2)
+
+		// Who starts later finds what has a time to live.
+		s.reaper.Close()
+		s.reaper = Start(context.Background(), s.store, s.reaper.log)
+		count(time.Minute, 2)
+		count(30*time.Minute, 0)
+	})
+}
