@@ -1,0 +1,37 @@
+package auth
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// connection is what is known of a client's connection.
+type connection struct {
+	inProcess bool
+
+	// What its certificate says, verified once.
+	once    sync.Once
+	user    *User // nil if there is none, or it names nobody
+	expires time.Time
+	err     error
+}
+
+type connectionKey struct{}
+
+func connectionFrom(ctx context.Context) *connection {
+	c, _ := ctx.Value(connectionKey{}).(*connection)
+	return c
+}
+
+// ConnContext is for http.Server.ConnContext of a server whose clients come from
+// outside: it gives a connection a place to remember its certificate.
+func ConnContext(ctx context.Context) context.Context {
+	return context.WithValue(ctx, connectionKey{}, &connection{})
+}
+
+// InProcessContext is ConnContext for connections that were made inside the
+// process: without other credentials their requests are the admin's.
+func InProcessContext(ctx context.Context) context.Context {
+	return context.WithValue(ctx, connectionKey{}, &connection{inProcess: true})
+}

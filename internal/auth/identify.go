@@ -1,0 +1,173 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Authenticator tells who sends a request.
+type Authenticator struct {
+	authorities *x509.CertPool
+	token       [sha256.Size]byte
+	hasToken    bool
+}
+
+// NewAuthenticator returns an Authenticator that trusts client certificates of
+// the authorities, none if nil, and takes who bears the token for the admin,
+// nobody if it is empty.
+func NewAuthenticator(authorities *x509.CertPool, token string) *Authenticator {
+	return &Authenticator{
+		authorities: authorities,
+		token:       sha256.Sum256([]byte(token)),
+		hasToken:    token != "",
+	}
+}
+
+// Identify returns the user on whose behalf the request is to be served. It
+// removes from the request's header what it has understood, so that no later
+// step sees a secret. The error is 401 for credentials that do not hold, 400 or
+// 403 for an impersonation that is malformed or not allowed.
+func (a *Authenticator) Identify(r *http.Request) (*User, error) {
+	u, err := a.sender(r)
+	if err != nil {
+		return nil, apierrors.NewUnauthorized("Unauthorized")
+	}
+	r.Header.Del("Authorization")
+	return impersonate(u, r.Header)
+}
+
+// sender is who the credentials say. A certificate goes before a token, and
+// either before the mark of the connection; one that holds makes up for one that
+// does not, as in Kubernetes.
+func (a *Authenticator) sender(r *http.Request) (*User, error) {
+	c := connectionFrom(r.Context())
+	u, certErr := a.certified(r, c)
+	if u != nil {
+		return u, nil
+	}
+	if token := bearerToken(r.Header); token != "" {
+		sum := sha256.Sum256([]byte(token))
+		if a.hasToken && subtle.ConstantTimeCompare(sum[:], a.token[:]) == 1 {
+			return Admin(), nil
+		}
+		return nil, errors.New("invalid bearer token")
+	}
+	if certErr != nil {
+		return nil, certErr
+	}
+	if c != nil && c.inProcess {
+		return Admin(), nil
+	}
+	return anonymous(), nil
+}
+
+// bearerToken returns the token of the Authorization header, and nothing for
+// other schemes, which Kubernetes passes over.
+func bearerToken(h http.Header) string {
+	parts := strings.SplitN(strings.TrimSpace(h.Get("Authorization")), " ", 3)
+	if len(parts) < 2 || !strings.EqualFold(parts[0], "bearer") {
+		return ""
+	}
+	return parts[1]
+}
+
+// certified is who the client's certificate names; nil without error if there
+// is none. Verifying costs more than most requests, so it is done once a
+// connection, and only the time is looked at again.
+func (a *Authenticator) certified(r *http.Request, c *connection) (*User, error) {
+	if a.authorities == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return nil, nil
+	}
+	if c == nil {
+		c = &connection{}
+	}
+	c.once.Do(func() { c.user, c.expires, c.err = a.verify(r.TLS.PeerCertificates) })
+	if c.err != nil {
+		return nil, c.err
+	}
+	if time.Now().After(c.expires) {
+		return nil, errors.New("client certificate has expired")
+	}
+	return c.user, nil
+}
+
+// verify returns the user that a certificate stands for, nil if it names nobody,
+// and until when it holds.
+func (a *Authenticator) verify(certs []*x509.Certificate) (*User, time.Time, error) {
+	opts := x509.VerifyOptions{
+		Roots:         a.authorities,
+		Intermediates: x509.NewCertPool(),
+		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	for _, c := range certs[1:] {
+		opts.Intermediates.AddCert(c)
+	}
+	chains, err := certs[0].Verify(opts)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	// Any of the chains will do: the one that holds longest.
+	var expires time.Time
+	for _, chain := range chains {
+		end := chain[0].NotAfter
+		for _, c := range chain[1:] {
+			if c.NotAfter.Before(end) {
+				end = c.NotAfter
+			}
+		}
+		if end.After(expires) {
+			expires = end
+		}
+	}
+	u, err := certificateUser(certs[0])
+	return u, expires, err
+}
+
+func certificateUser(c *x509.Certificate) (*User, error) {
+	if c.Subject.CommonName == "" {
+		return nil, nil
+	}
+	// Kubernetes' attribute for a user's UID: k8s.io/apimachinery/pkg/apis/asn1.
+	uidAttribute := asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}
+	uid := ""
+	for _, name := range c.Subject.Names {
+		if !name.Type.Equal(uidAttribute) {
+			continue
+		}
+		s, ok := name.Value.(string)
+		if !ok || s == "" || uid != "" {
+			return nil, errors.New("client certificate must have one UID, a string that is not empty")
+		}
+		uid = s
+	}
+	sum := sha256.Sum256(c.Raw)
+	return &User{
+		Name:   c.Subject.CommonName,
+		UID:    uid,
+		Groups: withAuthenticated(c.Subject.Organization),
+		Extra: map[string][]string{
+			"authentication.kubernetes.io/credential-id": {"X509SHA256=" + hex.EncodeToString(sum[:])},
+		},
+	}, nil
+}
+
+// withAuthenticated returns the groups of somebody who is known.
+func withAuthenticated(groups []string) []string {
+	all := make([]string, 0, len(groups)+1)
+	for _, g := range groups {
+		if g == Authenticated || g == Unauthenticated {
+			return groups
+		}
+		all = append(all, g)
+	}
+	return append(all, Authenticated)
+}

@@ -1,0 +1,150 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+)
+
+// pair is a certificate and its key.
+type pair struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// holds says whether the certificate is valid, and will be for a while.
+func (p pair) holds(now time.Time, reserve time.Duration) bool {
+	return now.After(p.cert.NotBefore) && now.Add(reserve).Before(p.cert.NotAfter)
+}
+
+func (p pair) signedBy(authority pair) bool {
+	return p.cert.CheckSignatureFrom(authority.cert) == nil
+}
+
+func (p pair) names(hosts []string) bool {
+	for _, host := range hosts {
+		if p.cert.VerifyHostname(host) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// certPEM is the certificate as files and kubeconfigs hold it.
+func (p pair) certPEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.cert.Raw})
+}
+
+func (p pair) keyPEM() ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(p.key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+func (p pair) encode() ([]byte, error) {
+	key, err := p.keyPEM()
+	return append(p.certPEM(), key...), err
+}
+
+func parsePair(data []byte) (pair, error) {
+	var p pair
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		switch block.Type {
+		case "CERTIFICATE":
+			cert, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				return pair{}, err
+			}
+			p.cert = cert
+		case "PRIVATE KEY":
+			key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+			if err != nil {
+				return pair{}, err
+			}
+			p.key, _ = key.(*ecdsa.PrivateKey)
+		}
+	}
+	if p.cert == nil || p.key == nil {
+		return pair{}, errors.New("a certificate and an ECDSA key in PEM are expected")
+	}
+	if !p.key.PublicKey.Equal(p.cert.PublicKey) {
+		return pair{}, errors.New("the key is not that of the certificate")
+	}
+	return p, nil
+}
+
+func newAuthority(now time.Time) (pair, error) {
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: fmt.Sprintf("kapok-ca@%d", now.Unix())},
+		NotAfter:              now.Add(authorityLife),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		MaxPathLenZero:        true,
+	}
+	return sign(template, nil, now)
+}
+
+// serving describes a certificate that is good for the hosts.
+func serving(hosts []string) *x509.Certificate {
+	template := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "kapok"},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	return template
+}
+
+// client describes a certificate that makes its holder a user of some groups.
+func client(user string, groups ...string) *x509.Certificate {
+	return &x509.Certificate{
+		Subject:     pkix.Name{CommonName: user, Organization: groups},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+}
+
+func newLeaf(template *x509.Certificate, authority pair, now time.Time) (pair, error) {
+	template.NotAfter = now.Add(leafLife)
+	return sign(template, &authority, now)
+}
+
+// sign makes a key and a certificate for it; without an authority it signs
+// itself.
+func sign(template *x509.Certificate, authority *pair, now time.Time) (pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return pair{}, err
+	}
+	template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return pair{}, err
+	}
+	template.NotBefore = now.Add(-time.Hour) // clocks differ
+	if authority == nil {
+		authority = &pair{cert: template, key: key}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, authority.cert, key.Public(), authority.key)
+	if err != nil {
+		return pair{}, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	return pair{cert: cert, key: key}, err
+}

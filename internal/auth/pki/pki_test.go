@@ -1,0 +1,298 @@
+package pki_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/auth/pki"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const day = 24 * time.Hour
+
+var files = []string{"ca.pem", "server.pem", "admin.pem", "token"}
+
+func open(t *testing.T, dir string, hosts []string, now time.Time) *pki.Credentials {
+	t.Helper()
+	c, err := pki.Open(dir, hosts, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, name := range files {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = string(data)
+	}
+	return all
+}
+
+// What a second start keeps, and what it renews.
+func TestReuseAndRenewal(t *testing.T) {
+	start := time.Now()
+	hosts := []string{"localhost", "127.0.0.1"}
+	damage := func(name, content string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, tc := range []struct {
+		name    string
+		between func(t *testing.T, dir string)
+		hosts   []string
+		later   time.Duration
+		renewed string // names of the files that must differ afterwards
+		err     string
+	}{
+		{name: "at once", hosts: hosts},
+		{name: "after some months", hosts: hosts, later: 300 * day},
+		{name: "fewer hosts", hosts: hosts[:1]},
+		{name: "another host", hosts: append(hosts, "10.0.0.7"), renewed: "server.pem"},
+		{name: "another name", hosts: append(hosts, "example.com"), renewed: "server.pem"},
+		{name: "near the end of certificates", hosts: hosts, later: 400 * day, renewed: "server.pem admin.pem"},
+		{name: "near the end of the authority", hosts: hosts, later: 9 * 365 * day, renewed: "ca.pem server.pem admin.pem"},
+		{name: "clock far behind", hosts: hosts, later: -2 * time.Hour, renewed: "ca.pem server.pem admin.pem"},
+		{name: "authority removed", hosts: hosts, renewed: "ca.pem server.pem admin.pem",
+			between: func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, "ca.pem")) }},
+		{name: "token removed", hosts: hosts, renewed: "token",
+			between: func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, "token")) }},
+		{name: "token emptied", hosts: hosts, renewed: "token", between: damage("token", "\n")},
+		{name: "garbage", hosts: hosts, between: damage("server.pem", "garbage"), err: "server.pem: a certificate and an ECDSA key in PEM are expected (remove the file"},
+		{name: "emptied", hosts: hosts, between: damage("ca.pem", ""), err: "ca.pem: a certificate and an ECDSA key"},
+		{name: "another's key", hosts: hosts, err: "admin.pem: the key is not that of the certificate",
+			between: func(t *testing.T, dir string) {
+				all := contents(t, dir)
+				cert, _, _ := strings.Cut(all["admin.pem"], "-----BEGIN PRIVATE")
+				_, key, _ := strings.Cut(all["server.pem"], "-----BEGIN PRIVATE")
+				damage("admin.pem", cert+"-----BEGIN PRIVATE"+key)(t, dir)
+			}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			open(t, dir, hosts, start)
+			before := contents(t, dir)
+			if tc.between != nil {
+				tc.between(t, dir)
+			}
+			now := start.Add(tc.later)
+			c, err := pki.Open(dir, tc.hosts, now)
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Fatalf("got %v, want %s", err, tc.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			after := contents(t, dir)
+			var renewed []string
+			for _, name := range files {
+				if before[name] != after[name] {
+					renewed = append(renewed, name)
+				}
+			}
+			if got := strings.Join(renewed, " "); got != tc.renewed {
+				t.Errorf("renewed %q, want %q", got, tc.renewed)
+			}
+			verify(t, c, tc.hosts, now)
+		})
+	}
+}
+
+// verify checks that clients and server will trust each other.
+func verify(t *testing.T, c *pki.Credentials, hosts []string, now time.Time) {
+	t.Helper()
+	serving := c.ServingCertificate()
+	for _, host := range hosts {
+		if _, err := serving.Leaf.Verify(x509.VerifyOptions{Roots: c.ClientCAs(), DNSName: host, CurrentTime: now}); err != nil {
+			t.Errorf("serving %s: %v", host, err)
+		}
+	}
+	data, err := c.Kubeconfig("127.0.0.1:6443")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pair.Leaf.Verify(x509.VerifyOptions{
+		Roots: c.ClientCAs(), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}); err != nil {
+		t.Errorf("admin: %v", err)
+	}
+	if s := pair.Leaf.Subject; s.CommonName != "kubernetes-admin" || len(s.Organization) != 1 || s.Organization[0] != "system:masters" {
+		t.Errorf("admin is %v", s)
+	}
+}
+
+func TestPermissions(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no such modes")
+	}
+	dir := filepath.Join(t.TempDir(), "a", "pki")
+	check := func() {
+		t.Helper()
+		err := filepath.WalkDir(filepath.Dir(dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			if others := info.Mode().Perm() & 0o077; others != 0 {
+				t.Errorf("%s has mode %v", path, info.Mode())
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(t, dir, nil, time.Now())
+	check()
+	for _, name := range files {
+		if err := os.Chmod(filepath.Join(dir, name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir, nil, time.Now())
+	check()
+}
+
+func TestInMemory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	hosts := pki.Hosts("127.0.0.1")
+	a, b := open(t, "", hosts, time.Now()), open(t, "", hosts, time.Now())
+	verify(t, a, hosts, time.Now())
+	if a.Token() == b.Token() || len(a.Token()) < 40 {
+		t.Errorf("tokens %q, %q", a.Token(), b.Token())
+	}
+	if entries, err := os.ReadDir("."); err != nil || len(entries) > 0 {
+		t.Errorf("left behind %v, %v", entries, err)
+	}
+}
+
+func TestHosts(t *testing.T) {
+	for _, tc := range []struct{ listen, want string }{
+		{"127.0.0.1", "127.0.0.1 ::1 kubernetes kubernetes.default kubernetes.default.svc kubernetes.default.svc.cluster.local localhost"},
+		{"10.1.2.3", "10.1.2.3"},
+		{"fe80::1%eth0", "fe80::1"},
+		{"kapok.example", "kapok.example"},
+		{"", "127.0.0.1"},
+		{"0.0.0.0", "127.0.0.1"},
+		{"::", "::1"},
+	} {
+		got := " " + strings.Join(pki.Hosts(tc.listen), " ") + " "
+		for want := range strings.FieldsSeq(tc.want) {
+			if !strings.Contains(got, " "+want+" ") {
+				t.Errorf("Hosts(%q) = %s: no %s", tc.listen, got, want)
+			}
+		}
+		for _, unwanted := range []string{"  ", " 0.0.0.0 ", " :: "} {
+			if strings.Contains(got, unwanted) {
+				t.Errorf("Hosts(%q) = %s: has %q", tc.listen, got, unwanted)
+			}
+		}
+	}
+}
+
+func TestKubeconfigAddress(t *testing.T) {
+	c := open(t, "", nil, time.Now())
+	for address, want := range map[string]string{
+		"127.0.0.1:6443": "https://127.0.0.1:6443",
+		"0.0.0.0:8443":   "https://127.0.0.1:8443",
+		"[::]:8443":      "https://127.0.0.1:8443",
+		"[::1]:1":        "https://[::1]:1",
+		"10.0.0.7:6443":  "https://10.0.0.7:6443",
+	} {
+		data, err := c.Kubeconfig(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := clientcmd.Load(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config.CurrentContext != "kapok" || config.Clusters["kapok"].Server != want {
+			t.Errorf("%s: context %s, server %s, want %s", address, config.CurrentContext, config.Clusters["kapok"].Server, want)
+		}
+	}
+}
+
+func TestClearKubeconfig(t *testing.T) {
+	dir := t.TempDir()
+	ours, err := open(t, "", nil, time.Now()).Kubeconfig("127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, content string
+		keep          bool
+	}{
+		{"ours", string(ours), false},
+		{"empty", "", false},
+		{"users", "apiVersion: v1\nkind: Config\n", true},
+	} {
+		path := filepath.Join(dir, tc.name)
+		if err := pki.WriteFile(path, []byte(tc.content)); err != nil {
+			t.Fatal(err)
+		}
+		err := pki.ClearKubeconfig(path)
+		data, readErr := os.ReadFile(path)
+		if tc.keep && (err == nil || !bytes.Equal(data, []byte(tc.content))) {
+			t.Errorf("%s: error %v, content %q", tc.name, err, data)
+		}
+		if !tc.keep && (err != nil || !os.IsNotExist(readErr)) {
+			t.Errorf("%s: error %v, still there: %v", tc.name, err, readErr)
+		}
+	}
+	missing := filepath.Join(dir, "new", "kubeconfig")
+	if err := pki.ClearKubeconfig(missing); err != nil {
+		t.Error(err)
+	}
+	if err := pki.WriteFile(missing, ours); err != nil {
+		t.Errorf("its directory was not made: %v", err)
+	}
+}
+
+func TestWriteFileLeavesNothingBehind(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "taken")
+	if err := os.MkdirAll(filepath.Join(path, "x"), 0o700); err != nil { // a directory cannot be replaced by a file
+		t.Fatal(err)
+	}
+	if err := pki.WriteFile(path, []byte("x")); err == nil {
+		t.Error("a directory was replaced")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, err)
+	}
+}

@@ -1,0 +1,244 @@
+package endpoint
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// catalogue is what discovery tells of a set of definitions. It is made once for
+// each set, and keeps the documents that have been asked for.
+type catalogue struct {
+	set    *resource.Set
+	groups []*apiGroup // as clients prefer them
+
+	documents sync.Map // documentKey -> *document
+}
+
+type apiGroup struct {
+	name     string
+	priority int
+	versions []*groupVersion // the preferred first
+}
+
+type groupVersion struct {
+	schema.GroupVersion
+	priority int
+	custom   bool
+	kinds    []*resource.Definition // by name
+}
+
+// catalogue returns the catalogue of the definitions of now.
+func (h *Handler) catalogue() *catalogue {
+	set := h.store.Registry().Load()
+	if c := h.discovery.Load(); c != nil && c.set == set {
+		return c
+	}
+	c := newCatalogue(set)
+	h.discovery.Store(c)
+	return c
+}
+
+func newCatalogue(set *resource.Set) *catalogue {
+	c := &catalogue{set: set}
+	groups := map[string]*apiGroup{}
+	for _, d := range set.All() {
+		for _, v := range d.Versions {
+			g := groups[d.Group]
+			if g == nil {
+				g = &apiGroup{name: d.Group}
+				groups[d.Group] = g
+				c.groups = append(c.groups, g)
+			}
+			gv := g.version(v.Name)
+			if gv == nil {
+				gv = &groupVersion{GroupVersion: schema.GroupVersion{Group: d.Group, Version: v.Name}, custom: d.Custom}
+				g.versions = append(g.versions, gv)
+			}
+			p := priorityOf(gv.GroupVersion, d.Custom)
+			gv.priority, g.priority = p.version, max(g.priority, p.group)
+			gv.kinds = append(gv.kinds, d)
+		}
+	}
+	slices.SortFunc(c.groups, func(a, b *apiGroup) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.name, b.name))
+	})
+	for _, g := range c.groups {
+		slices.SortFunc(g.versions, func(a, b *groupVersion) int {
+			return cmp.Or(cmp.Compare(b.priority, a.priority), version.CompareKubeAwareVersionStrings(b.Version, a.Version))
+		})
+		for _, gv := range g.versions {
+			slices.SortFunc(gv.kinds, func(a, b *resource.Definition) int { return cmp.Compare(a.Plural, b.Plural) })
+		}
+	}
+	return c
+}
+
+func (g *apiGroup) version(name string) *groupVersion {
+	for _, gv := range g.versions {
+		if gv.Version == name {
+			return gv
+		}
+	}
+	return nil
+}
+
+// group returns a group by name, nil if there is none.
+func (c *catalogue) group(name string) *apiGroup {
+	for _, g := range c.groups {
+		if g.name == name {
+			return g
+		}
+	}
+	return nil
+}
+
+// Verbs of resources, in the order in which discovery lists them.
+var (
+	builtInVerbs     = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+	singleVerbs      = metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"}
+	customVerbs      = metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
+	subresourceVerbs = metav1.Verbs{"get", "patch", "update"}
+	updateVerbs      = metav1.Verbs{"update"}
+)
+
+// resources lists the resources and subresources of a version.
+func (gv *groupVersion) resources() []metav1.APIResource {
+	all := []metav1.APIResource{}
+	for _, d := range gv.kinds {
+		all = append(all, gv.resource(d))
+		all = append(all, gv.subresources(d)...)
+	}
+	return all
+}
+
+func (gv *groupVersion) resource(d *resource.Definition) metav1.APIResource {
+	verbs := builtInVerbs
+	switch {
+	case d.Custom:
+		verbs = customVerbs
+	case !deletesCollections(d):
+		verbs = singleVerbs
+	}
+	return metav1.APIResource{
+		Name:               d.Plural,
+		SingularName:       d.Singular,
+		Namespaced:         d.Namespaced,
+		Kind:               d.Kind,
+		Verbs:              verbs,
+		ShortNames:         d.ShortNames,
+		Categories:         d.Categories,
+		StorageVersionHash: storageVersionHash(d),
+	}
+}
+
+func (gv *groupVersion) subresources(d *resource.Definition) []metav1.APIResource {
+	var all []metav1.APIResource
+	v := d.Version(gv.Version)
+	for _, sub := range v.Subresources {
+		verbs := subresourceVerbs
+		if sub.UpdateOnly {
+			verbs = updateVerbs
+		}
+		all = append(all, metav1.APIResource{
+			Name: d.Plural + "/" + sub.Name, Namespaced: d.Namespaced, Kind: d.Kind, Verbs: verbs,
+		})
+	}
+	if v.Scale != nil {
+		all = append(all, metav1.APIResource{
+			Name: d.Plural + "/scale", Namespaced: d.Namespaced,
+			Group: "autoscaling", Version: "v1", Kind: "Scale", Verbs: subresourceVerbs,
+		})
+	}
+	if !d.Custom { // built-in ones come by name, custom ones status first
+		slices.SortFunc(all, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return all
+}
+
+// storageVersionHash tells clients when objects come to be stored in another version.
+func storageVersionHash(d *resource.Definition) string {
+	if d.Storage == nil {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(d.Group + "/" + d.Storage.Name + "/" + d.Kind))
+	return base64.StdEncoding.EncodeToString(sum[:8])
+}
+
+type priority struct{ group, version int }
+
+// priorityOf is where a version stands among others: in the order of its group,
+// then its own, higher first. The figures are those of kube-apiserver's
+// APIServices (cmd/kube-apiserver/app/aggregator.go and
+// pkg/controlplane/apiserver/aggregator.go).
+func priorityOf(gv schema.GroupVersion, custom bool) priority {
+	if custom {
+		return priority{1000, 100}
+	}
+	p := priority{group: groupPriority(gv.Group), version: 1}
+	switch {
+	case gv.Group == "autoscaling" && gv.Version == "v2":
+		p.version = 30
+	case gv.Group == "":
+	case !strings.Contains(gv.Version, "alpha") && !strings.Contains(gv.Version, "beta"):
+		p.version = 15
+	case strings.Contains(gv.Version, "beta"):
+		p.version = 9
+	}
+	return p
+}
+
+func groupPriority(group string) int {
+	switch group {
+	case "":
+		return 18000
+	case "apps":
+		return 17800
+	case "events.k8s.io":
+		return 17750
+	case "authentication.k8s.io":
+		return 17700
+	case "authorization.k8s.io":
+		return 17600
+	case "autoscaling":
+		return 17500
+	case "batch":
+		return 17400
+	case "certificates.k8s.io":
+		return 17300
+	case "networking.k8s.io":
+		return 17200
+	case "policy":
+		return 17100
+	case "rbac.authorization.k8s.io":
+		return 17000
+	case "storage.k8s.io":
+		return 16800
+	case "apiextensions.k8s.io", "admissionregistration.k8s.io":
+		return 16700
+	case "scheduling.k8s.io":
+		return 16600
+	case "coordination.k8s.io":
+		return 16500
+	case "node.k8s.io":
+		return 16300
+	case "discovery.k8s.io", "resource.k8s.io":
+		return 16200
+	case "flowcontrol.apiserver.k8s.io":
+		return 16100
+	case "internal.apiserver.k8s.io":
+		return 16000
+	case "storagemigration.k8s.io":
+		return 15800
+	}
+	return 1000
+}

@@ -1,0 +1,85 @@
+package endpoint
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/kapok-dev/kapok/internal/endpoint/openapi"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// OpenAPI returns the handler of the OpenAPI documents of all that a registry
+// serves, at any time.
+func OpenAPI(registry *resource.Registry, version string) http.Handler {
+	type described struct {
+		set      *resource.Set
+		snapshot *openapi.Snapshot
+	}
+	var last atomic.Pointer[described]
+	return openapi.New(func() *openapi.Snapshot {
+		set := registry.Load()
+		if d := last.Load(); d != nil && d.set == set {
+			return d.snapshot
+		}
+		d := &described{set, describe(set, version)}
+		last.Store(d)
+		return d.snapshot
+	})
+}
+
+// describe tells of the resources of a set what discovery tells, and where their
+// schemas are.
+func describe(set *resource.Set, version string) *openapi.Snapshot {
+	snapshot := &openapi.Snapshot{Version: version}
+	for _, group := range newCatalogue(set).groups {
+		for _, gv := range group.versions {
+			for _, d := range gv.kinds {
+				snapshot.Resources = append(snapshot.Resources, describeKind(gv, d))
+			}
+		}
+	}
+	return snapshot
+}
+
+func describeKind(gv *groupVersion, d *resource.Definition) openapi.Resource {
+	r := openapi.Resource{
+		Group: d.Group, Version: gv.Version, Plural: d.Plural, Kind: d.Kind, ListKind: d.ListKind,
+		Namespaced:          d.Namespaced,
+		Verbs:               gv.resource(d).Verbs,
+		DeleteAnswersObject: d.Hooks.DeleteReturnsObject,
+	}
+	for _, sub := range gv.subresources(d) {
+		r.Subresources = append(r.Subresources, describeSubresource(gv, d, sub))
+	}
+	if v := d.Version(gv.Version); d.Custom {
+		r.Custom = describeCustom(v)
+	}
+	return r
+}
+
+func describeCustom(v *resource.Version) *openapi.Custom {
+	c := &openapi.Custom{}
+	if p := v.Published; p != nil {
+		c.Fingerprint, c.Schema, c.PreserveUnknownFields = p.Fingerprint, p.Schema, p.PreserveUnknownFields
+	}
+	for _, field := range v.Selectable {
+		c.SelectableFields = append(c.SelectableFields, "."+field)
+	}
+	return c
+}
+
+func describeSubresource(gv *groupVersion, d *resource.Definition, sub metav1.APIResource) openapi.Subresource {
+	kind := schema.GroupVersionKind{Group: sub.Group, Version: sub.Version, Kind: sub.Kind}
+	if sub.Version == "" {
+		kind.Group, kind.Version = gv.Group, gv.Version
+	}
+	return openapi.Subresource{
+		Name:  strings.TrimPrefix(sub.Name, d.Plural+"/"),
+		Kind:  kind,
+		Verbs: sub.Verbs,
+	}
+}

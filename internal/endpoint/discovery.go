@@ -1,0 +1,192 @@
+package endpoint
+
+import (
+	"net/http"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// discoverRoot serves /api and /apis: the groups alone, or all there is in one
+// aggregated document.
+func (c *call) discoverRoot() {
+	core := c.info.Path == "/api" || c.info.Path == "/api/"
+	if core && c.r.Method != http.MethodGet {
+		c.fail(methodNotAllowed())
+		return
+	}
+	if core {
+		if err := routable(c.r, mediaTypes[:]); err != nil {
+			c.fail(err)
+			return
+		}
+	}
+	if m, ok := parseAccept(c.r.Header.Get("Accept"), aggregatedMedia()); ok {
+		c.answerAggregated(m, core)
+		return
+	}
+	if core {
+		c.answerDocument("/api", func() (any, string, string) {
+			return &metav1.APIVersions{
+				TypeMeta: metav1.TypeMeta{Kind: "APIVersions"},
+				Versions: []string{"v1"},
+				ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{
+					{ClientCIDR: "0.0.0.0/0", ServerAddress: c.h.opts.Address},
+				},
+			}, "", "APIVersions"
+		})
+		return
+	}
+	c.answerDocument("/apis", func() (any, string, string) {
+		list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+		for _, g := range c.h.catalogue().groups {
+			if g.name != "" {
+				list.Groups = append(list.Groups, g.document())
+			}
+		}
+		return list, "v1", "APIGroupList"
+	})
+}
+
+func (g *apiGroup) document() metav1.APIGroup {
+	group := metav1.APIGroup{Name: g.name}
+	for _, gv := range g.versions {
+		group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{
+			GroupVersion: gv.String(), Version: gv.Version,
+		})
+	}
+	group.PreferredVersion = group.Versions[0]
+	return group
+}
+
+// discover serves /api/v1, /apis/GROUP and /apis/GROUP/VERSION.
+func (c *call) discover() {
+	parts := splitPath(c.info.Path)
+	set := c.h.catalogue()
+	var g *apiGroup
+	var gv *groupVersion
+	switch {
+	case parts[0] == "api":
+		if g = set.group(""); g != nil && len(parts) == 2 {
+			gv = g.version(parts[1])
+		}
+	default:
+		if g = set.group(parts[1]); g != nil && len(parts) == 3 {
+			gv = g.version(parts[2])
+		}
+	}
+	switch {
+	case gv != nil:
+		c.discoverVersion(gv)
+	case g != nil && parts[0] == "apis" && len(parts) == 2:
+		c.answerDocument("/apis/"+g.name, func() (any, string, string) {
+			group := g.document()
+			group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+			return &group, "v1", "APIGroup"
+		})
+	case c.routed(set.set):
+		c.fail(noSuchPath())
+	default:
+		c.notFound()
+	}
+}
+
+func (c *call) discoverVersion(gv *groupVersion) {
+	if !gv.custom {
+		if c.r.Method != http.MethodGet {
+			c.fail(methodNotAllowed())
+			return
+		}
+		if err := routable(c.r, mediaTypes[:]); err != nil {
+			c.fail(err)
+			return
+		}
+	}
+	apiVersion := "v1"
+	if gv.Group == "" {
+		apiVersion = "" // as it was in Kubernetes 1.1
+	}
+	c.answerDocument("/apis/"+gv.String(), func() (any, string, string) {
+		return &metav1.APIResourceList{
+			TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: apiVersion},
+			GroupVersion: gv.String(),
+			APIResources: gv.resources(),
+		}, apiVersion, "APIResourceList"
+	})
+}
+
+type documentKey struct {
+	name     string
+	encoding encoding
+}
+
+type document struct {
+	bytes []byte
+	etag  string
+}
+
+// answerDocument answers with a discovery document, made on first use.
+func (c *call) answerDocument(name string, make func() (v any, apiVersion, kind string)) {
+	m, err := negotiate(c.r, plainMedia())
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	kept := m.encoding
+	if kept == asYAML {
+		kept = asJSON // YAML is made of JSON at the end
+	}
+	set, key := c.h.catalogue(), documentKey{name, kept}
+	known, ok := set.documents.Load(key)
+	if !ok {
+		v, apiVersion, kind := make()
+		encoded, err := appendTyped(nil, kept, v, apiVersion, kind)
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		known, _ = set.documents.LoadOrStore(key, &document{bytes: encoded})
+	}
+	out := c.output(http.StatusOK, m)
+	out.buf = append(out.buf, known.(*document).bytes...)
+	out.end()
+}
+
+// index lists the paths that the server has.
+func (c *call) index() {
+	paths := []string{"/api", "/apis", "/apis/", "/metrics", "/version"}
+	if c.h.opts.OpenAPI != nil {
+		paths = append(paths, "/openapi/v2", "/openapi/v3", "/openapi/v3/")
+	}
+	for _, path := range healthPaths {
+		paths = append(paths, "/"+path)
+		for _, check := range c.h.checks(path) {
+			paths = append(paths, "/"+path+"/"+check.Name)
+		}
+	}
+	for _, g := range c.h.catalogue().groups {
+		prefix := "/apis/" + g.name
+		if g.name == "" {
+			prefix = "/api"
+		}
+		paths = append(paths, prefix)
+		for _, gv := range g.versions {
+			paths = append(paths, prefix+"/"+gv.Version)
+		}
+	}
+	slices.Sort(paths)
+	c.rawJSON(http.StatusOK, metav1.RootPaths{Paths: slices.Compact(paths)})
+}
+
+// answerVersion serves /version.
+func (c *call) answerVersion() {
+	if c.r.Method != http.MethodGet {
+		c.fail(methodNotAllowed())
+		return
+	}
+	if err := routable(c.r, []string{contentTypeJSON}); err != nil {
+		c.fail(err)
+		return
+	}
+	c.rawJSON(http.StatusOK, c.h.opts.Version)
+}

@@ -1,0 +1,99 @@
+package endpoint
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// A Check is a health check of a part of the server.
+type Check struct {
+	Name string
+	// Run returns nil if all is well. It may be called by several goroutines.
+	Run func(*http.Request) error
+	// ReadyOnly says that the check is for /readyz alone: the server lives without.
+	ReadyOnly bool
+}
+
+var healthPaths = [...]string{"healthz", "livez", "readyz"}
+
+// checks are those behind a health path, ping first.
+func (h *Handler) checks(path string) []Check {
+	all := []Check{{Name: "ping", Run: func(*http.Request) error { return nil }}}
+	for _, check := range h.opts.Checks {
+		if !check.ReadyOnly || path == "readyz" {
+			all = append(all, check)
+		}
+	}
+	return all
+}
+
+// health serves /healthz, /livez and /readyz, and single checks below them. It
+// returns false for other paths.
+func (c *call) health() bool {
+	path, name, single := strings.Cut(strings.TrimPrefix(c.info.Path, "/"), "/")
+	if !slices.Contains(healthPaths[:], path) {
+		return false
+	}
+	checks := c.h.checks(path)
+	if !single {
+		c.allChecks(path, checks)
+		return true
+	}
+	for _, check := range checks {
+		if check.Name != name {
+			continue
+		}
+		if err := check.Run(c.r); err != nil {
+			http.Error(&c.w, fmt.Sprintf("internal server error: %v", err), http.StatusInternalServerError)
+		} else {
+			_, _ = fmt.Fprint(&c.w, "ok")
+		}
+		return true
+	}
+	return false
+}
+
+func (c *call) allChecks(path string, checks []Check) {
+	query := c.r.URL.Query()
+	excluded := query["exclude"]
+	unknown := slices.Clone(excluded)
+	var report bytes.Buffer
+	failed := false
+	for _, check := range checks {
+		if slices.Contains(excluded, check.Name) {
+			unknown = slices.DeleteFunc(unknown, func(name string) bool { return name == check.Name })
+			fmt.Fprintf(&report, "[+]%s excluded: ok\n", check.Name)
+			continue
+		}
+		if err := check.Run(c.r); err != nil {
+			// Everybody may read this page, so the reason goes into the log alone.
+			c.h.log.Warn("health check failed", "path", path, "check", check.Name, "error", err)
+			fmt.Fprintf(&report, "[-]%s failed: reason withheld\n", check.Name)
+			failed = true
+			continue
+		}
+		fmt.Fprintf(&report, "[+]%s ok\n", check.Name)
+	}
+	if len(unknown) > 0 {
+		slices.Sort(unknown)
+		for i, name := range unknown {
+			unknown[i] = fmt.Sprintf("%q", name)
+		}
+		fmt.Fprintf(&report, "warn: some health checks cannot be excluded: no matches for %s\n", strings.Join(slices.Compact(unknown), ","))
+	}
+	if failed {
+		http.Error(&c.w, fmt.Sprintf("%s%s check failed", report.String(), path), http.StatusInternalServerError)
+		return
+	}
+	c.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	c.w.Header().Set("X-Content-Type-Options", "nosniff")
+	if _, verbose := query["verbose"]; !verbose {
+		_, _ = fmt.Fprint(&c.w, "ok")
+		return
+	}
+	fmt.Fprintf(&report, "%s check passed\n", path)
+	_, _ = report.WriteTo(&c.w)
+}

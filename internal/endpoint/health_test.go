@@ -1,0 +1,73 @@
+package endpoint
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func TestHealth(t *testing.T) {
+	var broken error
+	s := newServer(t, func(o *Options) {
+		o.Checks = []Check{
+			{Name: "journal", Run: func(*http.Request) error { return broken }},
+			{Name: "loaded", Run: func(*http.Request) error { return nil }, ReadyOnly: true},
+		}
+	})
+	tests := []struct {
+		path string
+		code int
+		text string
+	}{
+		{"/healthz", 200, "ok"},
+		{"/livez?verbose", 200, "[+]ping ok\n[+]journal ok\nlivez check passed\n"},
+		{"/readyz?verbose=1", 200, "[+]ping ok\n[+]journal ok\n[+]loaded ok\nreadyz check passed\n"},
+		{"/readyz/loaded", 200, "ok"},
+		{"/livez/loaded", 404, "404 page not found\n"},
+		{"/healthz/", 404, "404 page not found\n"},
+		{"/readyz?verbose&exclude=journal&exclude=x", 200, "[+]ping ok\n[+]journal excluded: ok\n[+]loaded ok\nwarn: some health checks cannot be excluded: no matches for \"x\"\nreadyz check passed\n"},
+	}
+	for _, test := range tests {
+		if got := s.must(test.code, "GET", test.path, ""); got != test.text {
+			t.Errorf("%s: %q, want %q", test.path, got, test.text)
+		}
+	}
+	broken = errors.New("secret reason")
+	if got := s.must(500, "GET", "/healthz", "", "Authorization", ""); got != "[+]ping ok\n[-]journal failed: reason withheld\nhealthz check failed\n" {
+		t.Errorf("failing: %q", got)
+	}
+	if got := s.must(500, "GET", "/readyz/journal", ""); got != "internal server error: secret reason\n" {
+		t.Errorf("failing alone: %q", got)
+	}
+	s.must(200, "GET", "/healthz?exclude=journal", "")
+	s.must(403, "GET", "/readyz/journal", "", "Authorization", "")
+}
+
+func TestMetrics(t *testing.T) {
+	extra := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "kapok_objects"}, func() float64 { return 42 })
+	s := newServer(t, func(o *Options) { o.Collectors = []prometheus.Collector{extra} })
+	s.must(201, "POST", widgetPath+"?dryRun=All", widget("a", ""))
+	s.must(200, "GET", widgetPath, "")
+	s.must(404, "GET", widgetPath+"/a", "")
+	s.must(404, "GET", "/made/up", "")
+	s.must(404, "GET", "/apis/made.up/v1/things", "")
+	text := s.must(200, "GET", "/metrics", "")
+	for _, want := range []string{
+		"kapok_objects 42",
+		`apiserver_request_total{code="201",component="apiserver",dry_run="All",group="example.com",resource="widgets",scope="resource",subresource="",verb="POST",version="v1"} 1`,
+		`apiserver_request_total{code="200",component="apiserver",dry_run="",group="example.com",resource="widgets",scope="namespace",subresource="",verb="LIST",version="v1"} 1`,
+		`apiserver_request_total{code="404",component="apiserver",dry_run="",group="",resource="",scope="",subresource="",verb="GET",version=""} 2`,
+		`apiserver_current_inflight_requests{request_kind="readOnly"} 1`,
+		`apiserver_request_duration_seconds_count{component="apiserver",dry_run="",group="example.com",resource="widgets",scope="resource",subresource="",verb="GET",version="v1"} 1`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("metrics lack %s", want)
+		}
+	}
+	if strings.Contains(text, "made") {
+		t.Error("strangers make up series")
+	}
+}

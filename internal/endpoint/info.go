@@ -1,0 +1,154 @@
+package endpoint
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// Info is what the method, the path and some parameters of a request say that
+// it wants. It follows k8s.io/apiserver/pkg/endpoints/request.
+type Info struct {
+	// IsResource says that the path is one of a resource; the fields from Group on
+	// count only then.
+	IsResource bool
+	Path       string
+	// Verb is the verb of the API (get, list, watch, create, update, patch, delete,
+	// deletecollection), or the HTTP method in lower case.
+	Verb string
+	// WatchPrefix says that the path asks to watch (/api/v1/watch/...).
+	WatchPrefix bool
+
+	Group       string
+	Version     string
+	Namespace   string
+	Resource    string
+	Subresource string
+	Name        string
+	// NameInPath says that Name comes from the path, not from a field selector.
+	NameInPath bool
+	// Rest says that the path goes on behind the subresource.
+	Rest bool
+}
+
+// longRunning requests are not limited in number or time.
+func (i *Info) longRunning() bool { return i.Verb == "watch" }
+
+func (i *Info) reads() bool {
+	switch i.Verb {
+	case "get", "list", "watch", "head":
+		return true
+	}
+	return false
+}
+
+// ParseInfo says what a request wants. The error is for a path that breaks off
+// behind /watch.
+func ParseInfo(method string, u *url.URL) (Info, error) {
+	info := Info{Path: u.Path, Verb: strings.ToLower(method)}
+	parts := splitPath(u.Path)
+	if len(parts) < 3 || parts[0] != "api" && parts[0] != "apis" {
+		return info, nil
+	}
+	grouped := parts[0] == "apis"
+	parts = parts[1:]
+	if grouped {
+		if len(parts) < 3 {
+			return info, nil
+		}
+		info.Group, parts = parts[0], parts[1:]
+	}
+	info.IsResource = true
+	info.Version, parts = parts[0], parts[1:]
+
+	switch parts[0] {
+	case "watch", "proxy":
+		if len(parts) < 2 {
+			return info, fmt.Errorf("failed to create RequestInfo: unable to determine kind and namespace from url, %v", u)
+		}
+		info.Verb, info.WatchPrefix, parts = parts[0], parts[0] == "watch", parts[1:]
+	default:
+		info.Verb = verbOf(method)
+	}
+	if parts[0] == "namespaces" && len(parts) > 1 {
+		info.Namespace = parts[1]
+		// What follows a namespace is a resource in it, or one of its subresources.
+		if len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
+			parts = parts[2:]
+		}
+	}
+	info.Resource = parts[0]
+	if len(parts) >= 2 {
+		info.Name, info.NameInPath = parts[1], parts[1] != ""
+	}
+	if len(parts) >= 3 && info.Verb != "proxy" {
+		info.Subresource, info.Rest = parts[2], len(parts) > 3
+	}
+	if info.Name == "" {
+		info.collectionVerb(u)
+	}
+	return info, nil
+}
+
+func verbOf(method string) string {
+	switch method {
+	case http.MethodPost:
+		return "create"
+	case http.MethodGet, http.MethodHead:
+		return "get"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		return "delete"
+	}
+	return ""
+}
+
+// collectionVerb sets what reading or deleting means where no object is named.
+func (i *Info) collectionVerb(u *url.URL) {
+	switch i.Verb {
+	case "get":
+		i.Verb = "list"
+		if u.RawQuery == "" {
+			return
+		}
+		query := u.Query()
+		if values, ok := query["watch"]; ok && isTrue(values) {
+			i.Verb = "watch"
+		}
+		if selector, err := fields.ParseSelector(query.Get("fieldSelector")); err == nil {
+			if name, ok := selector.RequiresExactMatch("metadata.name"); ok && len(content.IsPathSegmentName(name)) == 0 {
+				i.Name = name
+			}
+		}
+	case "delete":
+		i.Verb = "deletecollection"
+	}
+}
+
+// isTrue reads a boolean parameter as Kubernetes' conversions do: anything but
+// "false" and "0" is true, and so is a parameter without value.
+func isTrue(values []string) bool {
+	if len(values) == 0 {
+		return false
+	}
+	switch strings.ToLower(values[0]) {
+	case "false", "0":
+		return false
+	}
+	return true
+}
+
+func splitPath(path string) []string {
+	path = strings.Trim(path, "/")
+	if path == "" {
+		return nil
+	}
+	return strings.Split(path, "/")
+}

@@ -1,0 +1,154 @@
+package endpoint
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics are what a Handler counts, on a registry of its own, under the names
+// that kube-apiserver gives them.
+type metrics struct {
+	handler  http.Handler
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	watches  *prometheus.GaugeVec
+	events   *prometheus.CounterVec
+
+	known sync.Map // series -> *sample: label values are looked up once
+}
+
+// series is what requests are told apart by.
+type series struct {
+	verb, group, version, resource, subresource, scope string
+	dryRun                                             bool
+	code                                               int
+}
+
+type sample struct {
+	count    prometheus.Counter
+	duration prometheus.Observer
+}
+
+func newMetrics(limit *limiter, others []prometheus.Collector) *metrics {
+	target := []string{"group", "version", "resource", "subresource", "scope", "component"}
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_request_total",
+			Help: "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.",
+		}, append([]string{"verb", "dry_run", "code"}, target...)),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "apiserver_request_duration_seconds",
+			Help:    "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.",
+			Buckets: []float64{0.001, 0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.5, 2, 3, 5, 10, 30, 60},
+		}, append([]string{"verb", "dry_run"}, target...)),
+		watches: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "apiserver_longrunning_requests",
+			Help: "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component.",
+		}, append([]string{"verb"}, target...)),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_watch_events_total",
+			Help: "Number of events sent in watch clients.",
+		}, []string{"group", "version", "resource"}),
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(m.requests, m.duration, m.watches, m.events, collectors.NewGoCollector(),
+		inFlight("readOnly", func() float64 { return float64(limit.reading.Load()) }),
+		inFlight("mutating", func() float64 { return float64(limit.writing.Load()) }))
+	registry.MustRegister(others...)
+	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	return m
+}
+
+func inFlight(kind string, value func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "apiserver_current_inflight_requests",
+		Help:        "Number of currently used inflight request limit of this apiserver per request kind.",
+		ConstLabels: prometheus.Labels{"request_kind": kind},
+	}, value)
+}
+
+// series is what the call counts as. Paths that nobody serves are one series:
+// strangers must not make up new ones.
+func (c *call) series(code int) series {
+	s := series{verb: strings.ToUpper(c.r.Method), code: code}
+	if c.version == nil {
+		switch c.r.Method {
+		case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+		default:
+			s.verb = "other"
+		}
+		if !c.info.IsResource && code != http.StatusNotFound && !strings.HasPrefix(c.info.Path, "/openapi/v3/") {
+			s.subresource = c.info.Path
+		}
+		return s
+	}
+	s.group, s.version, s.resource = c.info.Group, c.info.Version, c.info.Resource
+	if c.scaling() || c.version.Subresource(c.info.Subresource) != nil {
+		s.subresource = c.info.Subresource
+	}
+	s.dryRun = c.dryRun
+	switch c.info.Verb {
+	case "list", "watch", "deletecollection":
+		s.verb = strings.ToUpper(c.info.Verb)
+	case "patch":
+		if strings.HasPrefix(c.r.Header.Get("Content-Type"), "application/apply-patch") {
+			s.verb = "APPLY"
+		}
+	}
+	switch {
+	case c.info.NameInPath || c.info.Verb == "create":
+		s.scope = "resource"
+	case c.info.Namespace != "":
+		s.scope = "namespace"
+	default:
+		s.scope = "cluster"
+	}
+	return s
+}
+
+// count ends the measurement of a call.
+func (c *call) count(code int) {
+	if c.info.Path == "" {
+		return // refused before it was understood
+	}
+	m, key := c.h.metrics, c.series(code)
+	known, ok := m.known.Load(key)
+	if !ok {
+		known, _ = m.known.LoadOrStore(key, m.sample(key))
+	}
+	s := known.(*sample)
+	s.count.Inc()
+	if !c.info.longRunning() {
+		s.duration.Observe(time.Since(c.begun).Seconds())
+	}
+}
+
+const component = "apiserver"
+
+func (m *metrics) sample(s series) *sample {
+	dryRun := ""
+	if s.dryRun {
+		dryRun = "All"
+	}
+	return &sample{
+		count: m.requests.WithLabelValues(s.verb, dryRun, strconv.Itoa(s.code),
+			s.group, s.version, s.resource, s.subresource, s.scope, component),
+		duration: m.duration.WithLabelValues(s.verb, dryRun,
+			s.group, s.version, s.resource, s.subresource, s.scope, component),
+	}
+}
+
+// watching counts a watch until leave is called.
+func (m *metrics) watching(c *call) (leave func()) {
+	s := c.series(0)
+	gauge := m.watches.WithLabelValues(s.verb, s.group, s.version, s.resource, s.subresource, s.scope, component)
+	gauge.Inc()
+	return gauge.Dec
+}

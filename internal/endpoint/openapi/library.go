@@ -1,0 +1,130 @@
+package openapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	openapi_v2 "github.com/google/gnostic-models/openapiv2"
+	openapi_v3 "github.com/google/gnostic-models/openapiv3"
+	"google.golang.org/protobuf/proto"
+)
+
+// library makes documents and keeps those that were asked for last.
+type library struct {
+	making *sync.Mutex // making takes much memory for a moment; one at a time does
+	shelf  *shelf
+}
+
+func newLibrary() library {
+	return library{making: new(sync.Mutex), shelf: newShelf(16 << 20)}
+}
+
+// v3 is the OpenAPI v3 document of the part.
+func (l *library) v3(p *part, protobuf bool) ([]byte, error) {
+	if !protobuf {
+		return l.get("v3 "+p.name, p.hash, p.documentV3)
+	}
+	return l.get("v3 protobuf "+p.name, p.hash, func() ([]byte, error) {
+		document, err := p.documentV3()
+		if err != nil {
+			return nil, err
+		}
+		parsed, err := openapi_v3.ParseDocument(document)
+		if err != nil {
+			return nil, fmt.Errorf("document of %s: %w", p.name, err)
+		}
+		return proto.Marshal(parsed)
+	})
+}
+
+// v2 is the OpenAPI v2 document of the whole server.
+func (l *library) v2(s *Snapshot, protobuf bool) ([]byte, error) {
+	parts, hash := s.index()
+	if protobuf {
+		return l.get("v2 protobuf", hash, func() ([]byte, error) { return l.protoV2(s.Version, parts) })
+	}
+	return l.get("v2", hash, func() ([]byte, error) {
+		var fragments []*fragment
+		for _, name := range slices.Sorted(maps.Keys(parts)) {
+			f, err := parts[name].fragmentV2()
+			if err != nil {
+				return nil, err
+			}
+			fragments = append(fragments, f)
+		}
+		return documentV2(s.Version, fragments)
+	})
+}
+
+// protoV2 concatenates protobuf messages, which merges them: the paths and schemas of every part, and at last what they share.
+// Only what has changed is made anew.
+func (l *library) protoV2(version string, parts map[string]*part) ([]byte, error) {
+	var message []byte
+	shared := newFragment()
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		own, f, err := l.protoPartV2(version, parts[name])
+		if err != nil {
+			return nil, fmt.Errorf("part %s: %w", name, err)
+		}
+		message = append(message, own...)
+		shared = merge([]*fragment{shared, {parameters: f.parameters, definitions: f.definitions}})
+	}
+	hash := fmt.Sprint(version, definitionsHash(), shared.definitions, slices.Sorted(maps.Keys(shared.parameters)))
+	rest, err := l.shelf.get("v2 shared", hash, func() ([]byte, error) {
+		schemas, err := (&part{}).schemas(dialectTwo, shared.definitions)
+		if err != nil {
+			return nil, err
+		}
+		return encodeProtoV2(version, map[string]json.RawMessage{
+			"paths": encodeRaw(nil), "definitions": encodeRaw(schemas), "parameters": encodeRaw(shared.parameters),
+		})
+	})
+	return append(message, rest...), err
+}
+
+// protoPartV2 is the part's own message, and what the part shares with others.
+func (l *library) protoPartV2(version string, p *part) ([]byte, *fragment, error) {
+	if own, ok := l.shelf.find("v2 part "+p.name, p.hash); ok {
+		f, err := p.sharedV2()
+		return own, f, err
+	}
+	f, err := p.fragmentV2()
+	if err != nil {
+		return nil, nil, err
+	}
+	own, err := l.shelf.get("v2 part "+p.name, p.hash, func() ([]byte, error) {
+		return encodeProtoV2(version, map[string]json.RawMessage{"paths": encodeRaw(f.paths), "definitions": encodeRaw(f.schemas)})
+	})
+	return own, f, err
+}
+
+// encodeProtoV2 is the message of a document with the given members, whose frame is around it in every case.
+func encodeProtoV2(version string, members map[string]json.RawMessage) ([]byte, error) {
+	for key, value := range frame(version) {
+		// Only what is replaced, not what is added up, may be in every message.
+		if key == "swagger" || key == "info" || members["parameters"] != nil {
+			raw, err := encode(value)
+			if err != nil {
+				return nil, err
+			}
+			members[key] = raw
+		}
+	}
+	parsed, err := openapi_v2.ParseDocument(encodeRaw(members))
+	if err != nil {
+		return nil, err
+	}
+	return proto.Marshal(parsed)
+}
+
+func (l *library) get(name, hash string, make func() ([]byte, error)) ([]byte, error) {
+	if found, ok := l.shelf.find(name, hash); ok {
+		return found, nil
+	}
+	l.making.Lock()
+	defer l.making.Unlock()
+	return l.shelf.get(name, hash, make)
+}

@@ -1,0 +1,94 @@
+package endpoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/kapok-dev/kapok/internal/object"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Kubernetes wraps a protobuf message into an envelope: four bytes, and a
+// runtime.Unknown that names the kind. The messages inside are written by hand
+// here, of parts that are encoded already; field numbers are those of
+// k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto.
+var envelopeMagic = []byte{'k', '8', 's', 0}
+
+// openEnvelope reads an envelope.
+func openEnvelope(data []byte) (runtime.Unknown, error) {
+	var unknown runtime.Unknown
+	switch {
+	case len(data) == 0:
+		return unknown, errors.New("empty data")
+	case !bytes.HasPrefix(data, envelopeMagic):
+		return unknown, fmt.Errorf("provided data does not appear to be a protobuf message, expected prefix %v", envelopeMagic)
+	case len(data) == len(envelopeMagic):
+		return unknown, errors.New("empty body")
+	}
+	err := unknown.Unmarshal(data[len(envelopeMagic):])
+	return unknown, err
+}
+
+// appendEnvelope wraps a message.
+func appendEnvelope(dst []byte, apiVersion, kind string, message []byte) []byte {
+	dst = append(dst, envelopeMagic...)
+	var typeMeta []byte
+	typeMeta = appendText(typeMeta, 1, apiVersion)
+	typeMeta = appendText(typeMeta, 2, kind)
+	dst = appendBytes(dst, 1, typeMeta)
+	dst = appendBytes(dst, 2, message)
+	dst = appendText(dst, 3, "") // contentEncoding
+	return appendText(dst, 4, "")
+}
+
+func appendBytes(dst []byte, field protowire.Number, b []byte) []byte {
+	dst = protowire.AppendTag(dst, field, protowire.BytesType)
+	return protowire.AppendBytes(dst, b)
+}
+
+func appendText(dst []byte, field protowire.Number, s string) []byte {
+	dst = protowire.AppendTag(dst, field, protowire.BytesType)
+	return protowire.AppendString(dst, s)
+}
+
+// appendRevised appends a whole protobuf form with another resourceVersion than
+// the one it was made with: a second metadata field at the end of a message is
+// merged into the first one by whoever reads it.
+func appendRevised(dst, form []byte, revision object.Revision) ([]byte, error) {
+	envelope, err := openEnvelope(form)
+	if err != nil {
+		return nil, err
+	}
+	metadata := appendText(nil, 6, revision.String())
+	message := appendBytes(bytes.Clone(envelope.Raw), 1, metadata)
+	return appendEnvelope(dst, envelope.APIVersion, envelope.Kind, message), nil
+}
+
+// appendListMeta appends a ListMeta message.
+func appendListMeta(dst []byte, revision, continueToken string, remaining *int64) []byte {
+	dst = appendText(dst, 1, "") // selfLink
+	dst = appendText(dst, 2, revision)
+	dst = appendText(dst, 3, continueToken)
+	if remaining != nil {
+		dst = protowire.AppendTag(dst, 4, protowire.VarintType)
+		dst = protowire.AppendVarint(dst, uint64(*remaining))
+	}
+	return dst
+}
+
+// appendEventFrame appends a WatchEvent in its frame: its length, and the event,
+// without an envelope; the object inside has one.
+func appendEventFrame(dst []byte, eventType string, object []byte) []byte {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0)
+	dst = appendText(dst, 1, eventType)
+	dst = protowire.AppendTag(dst, 2, protowire.BytesType)
+	dst = protowire.AppendVarint(dst, uint64(protowire.SizeTag(1)+protowire.SizeBytes(len(object))))
+	dst = appendBytes(dst, 1, object)
+	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
+	return dst
+}

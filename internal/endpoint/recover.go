@@ -1,0 +1,57 @@
+package endpoint
+
+import (
+	"net/http"
+	"runtime/debug"
+)
+
+// recorder remembers the status code of an answer.
+type recorder struct {
+	http.ResponseWriter
+	code int // 0 until the header has been written
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *recorder) WriteHeader(code int) {
+	if w.code == 0 {
+		w.code = code
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements http.ResponseWriter.
+func (w *recorder) Write(b []byte) (int, error) {
+	if w.code == 0 {
+		w.code = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Flush implements http.Flusher.
+func (w *recorder) Flush() {
+	if f, ok := w.ResponseWriter.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
+// finish ends every request: it counts it, and turns a panic into an answer.
+func (c *call) finish() {
+	reason := recover()
+	if reason == http.ErrAbortHandler {
+		c.count(c.w.code)
+		panic(reason) // net/http closes the connection without a word
+	}
+	if reason != nil {
+		c.h.log.Error("panic while serving a request",
+			"method", c.r.Method, "uri", c.r.RequestURI, "panic", reason, "stack", string(debug.Stack()))
+		if c.w.code != 0 {
+			c.count(http.StatusInternalServerError)
+			panic(http.ErrAbortHandler) // half an answer is none
+		}
+		http.Error(&c.w, "This request caused apiserver to panic. Look in the logs for details.", http.StatusInternalServerError)
+	}
+	c.count(c.w.code)
+}

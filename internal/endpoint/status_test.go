@@ -1,0 +1,197 @@
+package endpoint
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// The words are those of kube-apiserver 1.37.
+func TestErrors(t *testing.T) {
+	s := newServer(t, func(o *Options) { o.MaxBody = 1000 })
+	s.must(201, "POST", widgetPath, widget("a", ""))
+	s.must(201, "POST", configMapPath, configMap("a", ""))
+	const text = "404 page not found\n"
+	tests := []struct {
+		request string // method and path
+		body    string
+		headers string // name: value, one
+		code    int
+		reason  metav1.StatusReason // "" for plain text
+		message string              // of the Status, or the text
+	}{
+		{request: "GET /nothing", code: 404, message: text},
+		{request: "GET /apis/nothing.com", code: 404, message: text},
+		{request: "GET /apis/nothing.com/v1", code: 404, message: text},
+		{request: "GET /apis/nothing.com/v1/widgets", code: 404, message: text},
+		{request: "GET /apis/example.com/v1/gadgets", code: 404, message: text},
+		{request: "GET /apis/example.com/v7/widgets", code: 404, message: text},
+		{request: "GET /apis/example.com/v1/widgets/a", code: 404, message: text},
+		{request: "POST /apis/example.com/v1/widgets", code: 404, message: text},
+		{request: "GET /api/v2", code: 404, reason: "NotFound", message: "the server could not find the requested resource"},
+		{request: "GET /api/v1/gadgets", code: 404, reason: "NotFound", message: "the server could not find the requested resource"},
+		{request: "GET /api/v1/configmaps/a", code: 404, reason: "NotFound", message: "the server could not find the requested resource"},
+		{request: "GET /api/v1/namespaces/default/namespaces", code: 404, reason: "NotFound", message: "the server could not find the requested resource"},
+		{request: "GET " + configMapPath + "/a/status", code: 404, reason: "NotFound", message: "the server could not find the requested resource"},
+		{request: "GET " + configMapPath + "/b", code: 404, reason: "NotFound", message: `configmaps "b" not found`},
+		{request: "GET " + widgetPath + "/b", code: 404, reason: "NotFound", message: `widgets.example.com "b" not found`},
+		{request: "GET " + widgetPath + "/a/log", code: 404, reason: "NotFound", message: `widgets.example.com "a" not found`},
+
+		{request: "POST /api/v1/configmaps", code: 405, reason: "MethodNotAllowed", message: "the server does not allow this method on the requested resource"},
+		{request: "DELETE /api/v1/namespaces", code: 405, reason: "MethodNotAllowed", message: "the server does not allow this method on the requested resource"},
+		{request: "GET /api/v1/namespaces/default/finalize", code: 405, reason: "MethodNotAllowed", message: "the server does not allow this method on the requested resource"},
+		{request: "HEAD " + configMapPath, code: 405, reason: "MethodNotAllowed", message: "the server does not allow this method on the requested resource"},
+		{request: "OPTIONS " + widgetPath, code: 405, reason: "MethodNotAllowed", message: ` is not supported on resources of kind "widgets.example.com"`},
+		{request: "POST " + widgetPath + "/a/status", code: 405, reason: "MethodNotAllowed", message: `create is not supported on resources of kind "widgets.example.com"`},
+		{request: "PUT " + widgetPath, code: 400, reason: "BadRequest", message: "name must be provided"},
+
+		{request: "GET " + configMapPath + "/a", headers: "Accept: text/html", code: 406, reason: "NotAcceptable", message: "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf"},
+		{request: "GET " + widgetPath + "/a", headers: "Accept: text/html", code: 406, reason: "NotAcceptable", message: "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"},
+		{request: "GET " + widgetPath + "/a", headers: "Accept: application/vnd.kubernetes.protobuf", code: 406, reason: "NotAcceptable", message: "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"},
+		{request: "GET " + widgetPath + "?watch=1", headers: "Accept: application/yaml", code: 406, reason: "NotAcceptable", message: "only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"},
+		{request: "POST " + widgetPath, body: "{}", headers: "Content-Type: text/plain", code: 415, reason: "UnsupportedMediaType", message: "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf"},
+		{request: "PATCH " + widgetPath + "/a", body: "{}", headers: "Content-Type: application/strategic-merge-patch+json", code: 415, reason: "UnsupportedMediaType", message: "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"},
+		{request: "PATCH " + configMapPath + "/a", body: "{}", headers: "Content-Type: application/json", code: 415, reason: "UnsupportedMediaType", message: "415: Unsupported Media Type"},
+		{request: "POST " + widgetPath, body: strings.Repeat(" ", 1001), code: 413, reason: "RequestEntityTooLarge", message: "Request entity too large: limit is 1000"},
+
+		{request: "GET " + widgetPath + "?limit=x", code: 400, reason: "BadRequest", message: `strconv.ParseInt: parsing "x": invalid syntax`},
+		{request: "GET " + widgetPath + "?labelSelector=a%3D%3D%3D", code: 400, reason: "BadRequest", message: "unable to parse requirement: found '=', expected: identifier"},
+		{request: "GET " + widgetPath + "?fieldSelector=a", code: 400, reason: "BadRequest", message: `invalid selector: 'a'; can't understand 'a'`},
+		{request: "GET " + widgetPath + "?resourceVersionMatch=Exact", code: 422, reason: "Invalid", message: `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided`},
+		{request: "POST " + widgetPath + "?dryRun=Some", body: "{}", code: 422, reason: "Invalid", message: `CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: supported values: "All"`},
+		{request: "POST " + widgetPath + "?fieldValidation=Maybe", body: "{}", code: 422, reason: "Invalid", message: `CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "Maybe": supported values: "", "Ignore", "Strict", "Warn"`},
+		{request: "PATCH " + widgetPath + "/a", body: "{}", headers: "Content-Type: application/apply-patch+yaml", code: 422, reason: "Invalid", message: `PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch`},
+		{request: "DELETE " + widgetPath + "/a?propagationPolicy=Sometimes", code: 422, reason: "Invalid", message: `DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Sometimes": supported values: "Foreground", "Background", "Orphan", "nil"`},
+		{request: "DELETE " + widgetPath + "/a", body: `{"kind":"Other","apiVersion":"v1"}`, code: 400, reason: "BadRequest", message: `no kind "Other" is registered for version "v1" in scheme`},
+		{request: "GET " + widgetPath + "/a?export=1", code: 400, reason: "BadRequest", message: "the export parameter, deprecated since v1.14, is no longer supported"},
+		{request: "GET " + widgetPath + "?timeout=soon", code: 400, reason: "BadRequest", message: `invalid timeout specified in the request URL - time: invalid duration "soon"`},
+		{request: "GET " + widgetPath + "/a?resourceVersion=999&timeout=1ms", code: 504, reason: "Timeout", message: "Timeout: request did not complete within the allotted timeout"},
+		{request: "PATCH " + widgetPath + "/a", body: "{", headers: "Content-Type: application/merge-patch+json", code: 400, reason: "BadRequest", message: "invalid JSON patch"},
+		{request: "PATCH " + widgetPath + "/a?fieldManager=m", body: "[", headers: "Content-Type: application/apply-patch+yaml", code: 400, reason: "BadRequest", message: "error encoding patch: yaml: line 1: did not find expected node content"},
+		{request: "POST " + widgetPath, body: "# nothing", headers: "Content-Type: application/yaml", code: 400, reason: "BadRequest", message: "the object provided is unrecognized (must be of type Widget): Object 'Kind' is missing in '# nothing' (23206e6f7468696e67)"},
+		{request: "POST " + widgetPath, body: ": : :", headers: "Content-Type: application/yaml", code: 400, reason: "BadRequest", message: "the object provided is unrecognized (must be of type Widget): yaml: "},
+		{request: "GET //api/v1/configmaps", code: 404, message: text},
+		{request: "GET " + widgetPath + "?fieldSelector=metadata.name%3Da,metadata.name%3Da", code: 200},
+		{request: "GET /api/v1/watch", code: 500, message: "Internal Server Error: \"/api/v1/watch\": failed to create RequestInfo: unable to determine kind and namespace from url, /api/v1/watch\n"},
+
+		{request: "GET /apis", headers: "Authorization: Bearer wrong", code: 401, reason: "Unauthorized", message: "Unauthorized"},
+		{request: "GET /apis", headers: "Authorization: ", code: 403, reason: "Forbidden", message: `forbidden: User "system:anonymous" cannot get path "/apis"`},
+		{request: "GET " + widgetPath, headers: "Authorization: ", code: 403, reason: "Forbidden", message: `widgets.example.com is forbidden: User "system:anonymous" cannot list resource "widgets" in API group "example.com" in the namespace "default"`},
+	}
+	for _, test := range tests {
+		method, path, _ := strings.Cut(test.request, " ")
+		name, value, _ := strings.Cut(test.headers, ": ")
+		w := s.do(method, path, test.body, name, value)
+		if w.Code != test.code {
+			t.Errorf("%s: %d, want %d: %s", test.request, w.Code, test.code, w.Body)
+			continue
+		}
+		if test.code == 200 {
+			continue
+		}
+		if test.reason == "" {
+			if got := w.Body.String(); got != test.message {
+				t.Errorf("%s: %q, want %q", test.request, got, test.message)
+			}
+			continue
+		}
+		status := statusIn(t, w)
+		if status.Reason != test.reason || !strings.HasPrefix(status.Message, test.message) || status.Kind != "Status" || int(status.Code) != test.code {
+			t.Errorf("%s:\n got %s %s\nwant %s %s", test.request, status.Reason, status.Message, test.reason, test.message)
+		}
+	}
+}
+
+// statusIn reads a Status in the encoding that it has.
+func statusIn(t *testing.T, w *httptest.ResponseRecorder) metav1.Status {
+	t.Helper()
+	var status metav1.Status
+	switch contentType := w.Header().Get("Content-Type"); contentType {
+	case contentTypeProtobuf:
+		status = decodeProtobuf[metav1.Status](t, w.Body.String(), "v1 Status")
+		status.Kind = "Status"
+	case contentTypeYAML, contentTypeJSON:
+		if err := yaml.Unmarshal(w.Body.Bytes(), &status); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Fatalf("a Status of type %s: %s", contentType, w.Body)
+	}
+	return status
+}
+
+func TestHeaders(t *testing.T) {
+	s := newServer(t)
+	w := s.do("GET", "/apis", "", "Audit-ID", "mine")
+	for name, want := range map[string]string{"Audit-Id": "mine", "Cache-Control": "no-cache, private", "Content-Type": "application/json"} {
+		if got := w.Header().Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if s.do("GET", "/apis", "").Header().Get("Audit-Id") == "" {
+		t.Error("no Audit-Id")
+	}
+	w = s.do("GET", "/apis", "", "Authorization", "")
+	if got := w.Header().Get("X-Content-Type-Options"); got != "nosniff" {
+		t.Errorf("403 with X-Content-Type-Options %q", got)
+	}
+}
+
+func TestPanic(t *testing.T) {
+	broken := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("broken") })
+	s := newServer(t, func(o *Options) { o.OpenAPI = broken })
+	if text := s.must(500, "GET", "/openapi/v2", ""); text != "This request caused apiserver to panic. Look in the logs for details.\n" {
+		t.Errorf("after a panic: %q", text)
+	}
+	s.must(200, "GET", "/apis", "")
+
+	half := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprint(w, "half of")
+		panic("broken")
+	})
+	s = newServer(t, func(o *Options) { o.OpenAPI = half })
+	defer func() {
+		if reason := recover(); reason != http.ErrAbortHandler {
+			t.Errorf("after half an answer: panic %v", reason)
+		}
+	}()
+	s.do("GET", "/openapi/v2", "")
+}
+
+func TestLimit(t *testing.T) {
+	l := limiter{maxReading: 1, maxWriting: -1}
+	leave, ok := l.enter(true, false)
+	if !ok {
+		t.Fatal("the first reader was refused")
+	}
+	if _, ok := l.enter(true, false); ok {
+		t.Error("the second reader was let in")
+	}
+	if leave, ok := l.enter(true, true); !ok {
+		t.Error("an administrator was refused")
+	} else {
+		leave()
+	}
+	for range 10 {
+		if _, ok := l.enter(false, false); !ok {
+			t.Error("a writer was refused without bound")
+		}
+	}
+	leave()
+	if _, ok := l.enter(true, false); !ok {
+		t.Error("refused although nobody reads")
+	}
+
+	s := newServer(t, func(o *Options) { o.MaxReading = 1 })
+	s.limit.reading.Add(1)
+	w := s.do("GET", "/healthz", "", "Authorization", "")
+	if w.Code != 429 || w.Header().Get("Retry-After") != "1" || w.Body.String() != "Too many requests, please try again later.\n" {
+		t.Errorf("beyond the limit: %d %s", w.Code, w.Body)
+	}
+	s.must(200, "GET", "/healthz", "")
+}

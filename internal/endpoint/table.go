@@ -1,0 +1,225 @@
+package endpoint
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// table writes objects of one kind as a Table.
+type table struct {
+	c       *call
+	version string // of meta.k8s.io
+	include metav1.IncludeObjectPolicy
+	headers bool // the next table has column definitions
+	now     time.Time
+}
+
+func (c *call) table(m media, options *metav1.TableOptions) *table {
+	return &table{
+		c:       c,
+		version: m.as.Version,
+		include: options.IncludeObject,
+		headers: !options.NoHeaders,
+		now:     time.Now(),
+	}
+}
+
+// answerTable answers with a list as a Table.
+func (c *call) answerTable(m media, l resource.List) {
+	options, err := c.tableOptions()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	t := c.table(m, options)
+	out := c.output(http.StatusOK, m)
+	out.buf, err = t.open(out.buf, appendListMetaJSON(nil, l, false))
+	for i, o := range l.Objects {
+		if err != nil {
+			break
+		}
+		if i > 0 {
+			out.buf = append(out.buf, ',')
+		}
+		out.buf, err = t.row(out.buf, o, o.Revision)
+		out.spill()
+	}
+	if err != nil {
+		out.drop(err)
+		return
+	}
+	out.buf = append(out.buf, "]}"...)
+	out.end()
+}
+
+// appendOne appends a Table of one row.
+func (t *table) appendOne(dst []byte, o *object.Object, revision object.Revision) ([]byte, error) {
+	dst, err := t.open(dst, listMetaOf(revision))
+	if err != nil {
+		return dst, err
+	}
+	dst, err = t.row(dst, o, revision)
+	return append(dst, "]}"...), err
+}
+
+func listMetaOf(revision object.Revision) []byte {
+	if revision == 0 {
+		return []byte("{}")
+	}
+	return []byte(`{"resourceVersion":"` + revision.String() + `"}`)
+}
+
+// open appends a Table up to its first row.
+func (t *table) open(dst, metadata []byte) ([]byte, error) {
+	var columns []byte
+	if t.headers {
+		var err error
+		if columns, err = json.Marshal(columnsOf(t.c.version)); err != nil {
+			return dst, err
+		}
+	}
+	t.headers = false // a stream of tables has them once
+	return openTable(dst, t.version, metadata, columns), nil
+}
+
+func openTable(dst []byte, version string, metadata, columns []byte) []byte {
+	dst = appendTypeMeta(dst, "Table", metav1.GroupName+"/"+version)
+	dst = append(dst, `,"metadata":`...)
+	dst = append(dst, metadata...)
+	dst = append(dst, `,"columnDefinitions":`...)
+	if columns == nil {
+		columns = []byte("null")
+	}
+	dst = append(dst, columns...)
+	return append(dst, `,"rows":[`...)
+}
+
+// columnsOf are the columns of a version, or those that every kind has.
+func columnsOf(v *resource.Version) []metav1.TableColumnDefinition {
+	if v != nil && v.Cells != nil && len(v.Columns) > 0 {
+		return v.Columns
+	}
+	docs := metav1.ObjectMeta{}.SwaggerDoc()
+	return []metav1.TableColumnDefinition{
+		{Name: "Name", Type: "string", Format: "name", Description: docs["name"]},
+		{Name: "Created At", Type: "date", Description: docs["creationTimestamp"]},
+	}
+}
+
+// row appends the row of an object.
+func (t *table) row(dst []byte, o *object.Object, revision object.Revision) ([]byte, error) {
+	v := t.c.version
+	if v.Cells == nil || len(v.Columns) == 0 {
+		created := o.Meta.Created.UTC().Format(time.RFC3339)
+		return t.finishRow(dst, []any{o.Key.Name, created}, o, revision)
+	}
+	tree, err := resource.TreeOf(t.c.definition, v, o)
+	if err != nil {
+		return dst, err
+	}
+	return t.finishRow(dst, v.Cells(tree, t.now), o, revision)
+}
+
+func (t *table) finishRow(dst []byte, cells []any, o *object.Object, revision object.Revision) ([]byte, error) {
+	dst, err := appendCells(dst, cells)
+	if err != nil {
+		return dst, err
+	}
+	dst = append(dst, `,"object":`...)
+	m := media{}
+	switch t.include {
+	case metav1.IncludeNone:
+		return append(dst, "null}"...), nil
+	case metav1.IncludeMetadata, "":
+		m.as = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
+		m.as.Version = t.version
+	}
+	dst, err = t.c.appendObject(dst, m, o, revision)
+	return append(dst, '}'), err
+}
+
+// appendCells opens a row with its cells.
+func appendCells(dst []byte, cells []any) ([]byte, error) {
+	dst = append(dst, `{"cells":[`...)
+	for i, cell := range cells {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		encoded, err := object.AppendJSON(dst, cell)
+		if err != nil { // a Go type that trees do not have
+			plain, err := json.Marshal(cell)
+			if err != nil {
+				return dst, err
+			}
+			encoded = append(dst, plain...)
+		}
+		dst = encoded
+	}
+	return append(dst, ']'), nil
+}
+
+// appendBookmark appends the Table of a bookmark, whose row has an object that is
+// empty but for its metadata.
+func (t *table) appendBookmark(dst []byte, revision object.Revision, metadata []byte) ([]byte, error) {
+	dst, err := t.open(dst, listMetaOf(revision))
+	if err != nil {
+		return dst, err
+	}
+	v := t.c.version
+	cells := []any{"", nil}
+	if v.Cells != nil && len(v.Columns) > 0 {
+		cells = v.Cells(resource.Tree{
+			"apiVersion": t.c.definition.APIVersion(v),
+			"kind":       t.c.definition.Kind,
+			"metadata":   map[string]any{},
+		}, t.now)
+	}
+	if dst, err = appendCells(dst, cells); err != nil {
+		return dst, err
+	}
+	dst = append(dst, `,"object":`...)
+	dst = appendTypeMeta(dst, "PartialObjectMetadata", metav1.GroupName+"/"+t.version)
+	dst = append(dst, `,"metadata":`...)
+	dst = append(dst, metadata...)
+	return append(dst, "}}]}"...), nil
+}
+
+// appendTreeTable appends the Table of an object that is not stored.
+func appendTreeTable(dst []byte, version string, options *metav1.TableOptions, tree resource.Tree) ([]byte, error) {
+	var columns []byte
+	var err error
+	if !options.NoHeaders {
+		if columns, err = json.Marshal(columnsOf(nil)); err != nil {
+			return dst, err
+		}
+	}
+	metadata, _ := tree["metadata"].(map[string]any)
+	listMeta, err := object.AppendJSON(nil, map[string]any{"resourceVersion": metadata["resourceVersion"]})
+	if err != nil {
+		return dst, err
+	}
+	dst = openTable(dst, version, listMeta, columns)
+	if dst, err = appendCells(dst, []any{metadata["name"], metadata["creationTimestamp"]}); err != nil {
+		return dst, err
+	}
+	dst = append(dst, `,"object":`...)
+	switch options.IncludeObject {
+	case metav1.IncludeNone:
+		dst = append(dst, "null"...)
+	case metav1.IncludeObject:
+		dst, err = object.AppendJSON(dst, tree)
+	default:
+		dst, err = object.AppendJSON(dst, map[string]any{
+			"apiVersion": metav1.GroupName + "/" + version,
+			"kind":       "PartialObjectMetadata",
+			"metadata":   metadata,
+		})
+	}
+	return append(dst, "}]}"...), err
+}

@@ -1,0 +1,278 @@
+package endpoint
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// request is what the Store is told of this call. Callers add the options of
+// writes.
+func (c *call) request() *resource.Request {
+	r := &resource.Request{
+		Definition:      c.definition,
+		Version:         c.version,
+		Name:            c.info.Name,
+		Subresource:     c.info.Subresource,
+		FieldValidation: metav1.FieldValidationWarn,
+		Warn:            c.warn,
+	}
+	if c.definition.Namespaced {
+		r.Namespace = c.info.Namespace
+	}
+	return r
+}
+
+// writing adds the options that create, update and patch share.
+func (c *call) writing(manager, fieldValidation string, dryRun []string) *resource.Request {
+	r := c.request()
+	r.Manager = c.manager(manager)
+	if fieldValidation != "" {
+		r.FieldValidation = fieldValidation
+	}
+	r.DryRun = len(dryRun) > 0
+	c.dryRun = r.DryRun
+	return r
+}
+
+func nameRequired() error { return apierrors.NewBadRequest("name must be provided") }
+
+func (c *call) get() {
+	if c.info.Name == "" {
+		c.fail(nameRequired())
+		return
+	}
+	m, err := negotiate(c.r, c.objectMedia())
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	options, err := c.getOptions()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	ctx := c.r.Context()
+	if options.ResourceVersion != "" { // which may have to be waited for
+		bounded, cancel := c.context(requestTimeout)
+		defer cancel()
+		ctx = bounded
+	}
+	result, err := c.h.store.Get(ctx, c.request(), options.ResourceVersion)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.answerResult(http.StatusOK, m, result)
+}
+
+func (c *call) create() {
+	m, err := negotiate(c.r, c.objectMedia())
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	e, err := bodyEncoding(c.r)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	data, err := c.readBody()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	options, err := c.createOptions()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	request := c.writing(options.FieldManager, options.FieldValidation, options.DryRun)
+	request.Name = "" // the name is in the body
+	body, err := c.body(e, data, request.FieldValidation)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	ctx, cancel := c.context(writeTimeout)
+	defer cancel()
+	result, err := c.h.store.Create(ctx, request, body)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.answerResult(http.StatusCreated, m, result)
+}
+
+func (c *call) update() {
+	if c.info.Name == "" {
+		c.fail(nameRequired())
+		return
+	}
+	m, err := negotiate(c.r, c.objectMedia())
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	data, err := c.readBody()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	options, err := c.updateOptions()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	e, err := bodyEncoding(c.r)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	request := c.writing(options.FieldManager, options.FieldValidation, options.DryRun)
+	body, err := c.body(e, data, request.FieldValidation)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	ctx, cancel := c.context(writeTimeout)
+	defer cancel()
+	result, err := c.h.store.Update(ctx, request, body)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.answerResult(created(result), m, result)
+}
+
+// patchTypes are the types of patches that a kind understands.
+func (c *call) patchTypes() []string {
+	known := []string{string(types.JSONPatchType), string(types.MergePatchType)}
+	if !c.definition.Custom {
+		known = append(known, string(types.StrategicMergePatchType))
+	}
+	return append(known, string(types.ApplyYAMLPatchType))
+}
+
+func (c *call) patch() {
+	contentType, _, _ := strings.Cut(c.r.Header.Get("Content-Type"), ";")
+	if known := c.patchTypes(); !slices.Contains(known, contentType) {
+		c.fail(unsupportedMediaType(known))
+		return
+	}
+	if c.info.Name == "" {
+		c.fail(nameRequired())
+		return
+	}
+	m, err := negotiate(c.r, c.objectMedia())
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	data, err := c.readBody()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	patch := resource.Patch{Type: types.PatchType(contentType), Data: data}
+	options, err := c.patchOptions(patch.Type)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	if err := checkPatch(patch); err != nil {
+		c.fail(err)
+		return
+	}
+	patch.Force = options.Force != nil && *options.Force
+	ctx, cancel := c.context(writeTimeout)
+	defer cancel()
+	result, err := c.h.store.Patch(ctx, c.writing(options.FieldManager, options.FieldValidation, options.DryRun), patch)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.answerResult(created(result), m, result)
+}
+
+// checkPatch refuses patches that are no JSON, or no YAML, in the words that
+// Kubernetes' audit has for them.
+func checkPatch(p resource.Patch) error {
+	if json.Valid(p.Data) {
+		return nil
+	}
+	if p.Type != types.ApplyYAMLPatchType {
+		return apierrors.NewBadRequest("invalid JSON patch")
+	}
+	if _, err := utilyaml.ToJSON(p.Data); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("error encoding patch: %v", err))
+	}
+	return nil
+}
+
+func (c *call) delete() {
+	m, err := negotiate(c.r, c.objectMedia())
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	options, err := c.deleteOptions()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	ctx, cancel := c.context(writeTimeout)
+	defer cancel()
+	result, err := c.h.store.Delete(ctx, c.writing("", "", options.DryRun), options)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	code := http.StatusOK
+	if result.Pending && options.OrphanDependents != nil && !*options.OrphanDependents {
+		code = http.StatusAccepted
+	}
+	c.answerResult(code, m, result)
+}
+
+func (c *call) deleteCollection() {
+	m, err := negotiate(c.r, c.objectMedia())
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	selected, err := c.listOptions()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	options, err := c.deleteOptions()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	request := c.writing("", "", options.DryRun)
+	request.Name = ""
+	deleted, err := c.h.store.DeleteCollection(c.r.Context(), request, options, resource.ListOptions{
+		Labels:               selected.LabelSelector,
+		Fields:               selected.FieldSelector,
+		Limit:                selected.Limit,
+		Continue:             selected.Continue,
+		ResourceVersion:      selected.ResourceVersion,
+		ResourceVersionMatch: selected.ResourceVersionMatch,
+	})
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.answerList(m, deleted)
+}

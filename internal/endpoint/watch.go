@@ -1,0 +1,310 @@
+package endpoint
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+const (
+	// A watch lasts as long as the client says, or else between once and twice minWatch.
+	minWatch = 30 * time.Minute
+	// Clients that like bookmarks get one every bookmarkEvery, and a last one
+	// bookmarkBeforeEnd before the watch ends.
+	bookmarkEvery     = time.Minute
+	bookmarkBeforeEnd = 2 * time.Second
+)
+
+// watch serves watch: a stream of events, for as long as client, server and
+// resource are there.
+func (c *call) watch() {
+	m, err := negotiate(c.r, c.objectMedia())
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	options, err := c.listOptions()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	s := &stream{c: c, m: m, bookmarks: options.AllowWatchBookmarks}
+	if m.as.Kind == "Table" {
+		tableOptions, err := c.tableOptions()
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		s.table = c.table(m, tableOptions)
+	}
+	if m.encoding == asYAML {
+		c.fail(notAcceptable("only the following media types are accepted: " + mediaStreams[0] + ", " + mediaStreams[1]))
+		return
+	}
+	s.m.pretty = false
+	s.lasts = time.Duration(float64(minWatch) * (1 + rand.Float64()))
+	if t := options.TimeoutSeconds; t != nil && *t != 0 {
+		s.lasts = time.Duration(*t) * time.Second
+	}
+	s.watch, err = c.h.store.Watch(c.r.Context(), c.request(), resource.WatchOptions{
+		Labels:               options.LabelSelector,
+		Fields:               options.FieldSelector,
+		ResourceVersion:      options.ResourceVersion,
+		ResourceVersionMatch: options.ResourceVersionMatch,
+		SendInitialEvents:    options.SendInitialEvents,
+		Bookmarks:            options.AllowWatchBookmarks,
+	})
+	switch {
+	case err == nil:
+		s.serve()
+	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
+		s.serveError(err) // what is no longer there to be watched is told in the stream
+	default:
+		c.fail(err)
+	}
+}
+
+// stream is a watch under way. It lives in the goroutine of its request.
+type stream struct {
+	c         *call
+	m         media
+	watch     *resource.Watch
+	table     *table // nil unless events are Tables
+	bookmarks bool
+	lasts     time.Duration
+	told      prometheus.Counter
+
+	buf     []byte
+	scratch []byte
+}
+
+func (s *stream) begin() {
+	contentType := s.m.contentType()
+	if s.m.encoding == asProtobuf {
+		contentType = mediaStreams[1]
+	}
+	s.c.w.Header().Set("Content-Type", contentType)
+	s.c.w.WriteHeader(http.StatusOK)
+	s.c.w.Flush()
+}
+
+func (s *stream) serveError(err error) {
+	s.begin()
+	s.fail(err)
+}
+
+func (s *stream) serve() {
+	c := s.c
+	leave := c.h.metrics.watching(c)
+	defer leave()
+	s.told = c.h.metrics.events.WithLabelValues(c.info.Group, c.info.Version, c.info.Resource)
+	s.begin()
+
+	ctx, cancel := context.WithTimeout(c.r.Context(), s.lasts)
+	defer cancel()
+	started := time.Now()
+	bookmark := time.NewTimer(s.nextBookmark(started))
+	defer bookmark.Stop()
+
+	retired := c.definition.Retired()
+	last := false // the resource is gone: what has happened until then is still told
+	for ctx.Err() == nil {
+		select {
+		case <-c.h.ending:
+			return
+		default:
+		}
+		events, wait, err := s.watch.Next(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				s.fail(err)
+			}
+			return
+		}
+		if len(events) > 0 {
+			if !s.tell(events) {
+				return
+			}
+			continue
+		}
+		if last {
+			return
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+		case <-c.h.ending:
+		case <-retired:
+			last, retired = true, nil
+		case <-bookmark.C:
+			if !s.bookmark() {
+				return
+			}
+			bookmark.Reset(s.nextBookmark(started))
+		}
+	}
+}
+
+// nextBookmark is how long it is until a bookmark is due.
+func (s *stream) nextBookmark(started time.Time) time.Duration {
+	left := s.lasts - time.Since(started) - bookmarkBeforeEnd
+	if left > 0 && left < bookmarkEvery {
+		return left
+	}
+	return bookmarkEvery
+}
+
+// tell sends events. It returns false if nobody listens any more.
+func (s *stream) tell(events []resource.WatchEvent) bool {
+	if s.m.as.Kind == "PartialObjectMetadataList" {
+		return false // an event is no list: Kubernetes, too, ends the stream without a word
+	}
+	if s.table != nil {
+		s.table.now = time.Now()
+	}
+	for i := range events {
+		if err := s.append(&events[i]); err != nil {
+			s.fail(err)
+			return false
+		}
+		if len(s.buf) >= spillAbove && !s.send() {
+			return false
+		}
+	}
+	s.told.Add(float64(len(events)))
+	return s.flush()
+}
+
+// bookmark tells how far the watch has got, together with what is left to tell
+// up to there.
+func (s *stream) bookmark() bool {
+	if !s.bookmarks {
+		return true
+	}
+	events, _, err := s.watch.Next(s.c.r.Context())
+	if err != nil {
+		s.fail(err)
+		return false
+	}
+	mark := resource.WatchEvent{Type: watch.Bookmark, Revision: s.watch.Revision()}
+	return s.tell(append(events, mark))
+}
+
+// send writes what is gathered, flush makes it leave.
+func (s *stream) send() bool {
+	_, err := s.c.w.Write(s.buf)
+	s.buf = s.buf[:0]
+	if cap(s.buf) > keepBelow {
+		s.buf = nil
+	}
+	return err == nil
+}
+
+func (s *stream) flush() bool {
+	ok := s.send()
+	s.c.w.Flush()
+	return ok
+}
+
+// fail ends the stream with an ERROR event.
+func (s *stream) fail(err error) {
+	status := s.c.statusOf(err)
+	encoded, err := appendTyped(nil, s.m.encoding, status, "v1", "Status")
+	if err != nil {
+		return
+	}
+	s.appendFrame(watch.Error, encoded)
+	s.flush()
+}
+
+// append encodes an event.
+func (s *stream) append(e *resource.WatchEvent) (err error) {
+	if s.m.encoding == asProtobuf {
+		if s.scratch, err = s.appendObject(s.scratch[:0], e); err == nil {
+			s.buf = appendEventFrame(s.buf, string(e.Type), s.scratch)
+		}
+		return err
+	}
+	s.buf = append(s.buf, `{"type":"`...)
+	s.buf = append(s.buf, e.Type...)
+	s.buf = append(s.buf, `","object":`...)
+	s.buf, err = s.appendObject(s.buf, e)
+	s.buf = append(s.buf, "}\n"...)
+	return err
+}
+
+func (s *stream) appendFrame(eventType watch.EventType, encoded []byte) {
+	if s.m.encoding == asProtobuf {
+		s.buf = appendEventFrame(s.buf, string(eventType), encoded)
+		return
+	}
+	s.buf = append(s.buf, `{"type":"`...)
+	s.buf = append(s.buf, eventType...)
+	s.buf = append(s.buf, `","object":`...)
+	s.buf = append(s.buf, encoded...)
+	s.buf = append(s.buf, "}\n"...)
+}
+
+func (s *stream) appendObject(dst []byte, e *resource.WatchEvent) ([]byte, error) {
+	switch {
+	case e.Object == nil:
+		return s.appendBookmark(dst, e)
+	case s.table != nil:
+		return s.table.appendOne(dst, e.Object, e.Revision)
+	}
+	return s.c.appendObject(dst, s.m, e.Object, e.Revision)
+}
+
+// appendBookmark encodes an object of the watched kind that has a
+// resourceVersion and nothing else, but for the mark that the initial events are
+// over.
+func (s *stream) appendBookmark(dst []byte, e *resource.WatchEvent) ([]byte, error) {
+	meta := metav1.ObjectMeta{ResourceVersion: e.Revision.String()}
+	if e.InitialEventsEnd {
+		meta.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	}
+	c := s.c
+	apiVersion, kind := c.definition.APIVersion(c.version), c.definition.Kind
+	switch {
+	case s.table != nil:
+		metadata, err := json.Marshal(&meta)
+		if err != nil {
+			return dst, err
+		}
+		return s.table.appendBookmark(dst, e.Revision, metadata)
+	case s.m.as.Kind != "":
+		partial := &metav1.PartialObjectMetadata{ObjectMeta: meta}
+		partial.APIVersion, partial.Kind = metav1.GroupName+"/"+s.m.as.Version, "PartialObjectMetadata"
+		return appendTyped(dst, s.m.encoding, partial, partial.APIVersion, partial.Kind)
+	}
+	if into := c.version.Model.New(); into != nil {
+		accessor, ok := into.(metav1.ObjectMetaAccessor)
+		if ok {
+			accessor.GetObjectMeta().SetResourceVersion(meta.ResourceVersion)
+			accessor.GetObjectMeta().SetAnnotations(meta.Annotations)
+			into.GetObjectKind().SetGroupVersionKind(c.definition.GroupVersionKind(c.version))
+			return appendTyped(dst, s.m.encoding, into, apiVersion, kind)
+		}
+	}
+	dst = append(dst, `{"apiVersion":`...)
+	dst = object.AppendString(dst, apiVersion)
+	dst = append(dst, `,"kind":`...)
+	dst = object.AppendString(dst, kind)
+	dst = append(dst, `,"metadata":`...)
+	metadata := resource.Tree{"resourceVersion": meta.ResourceVersion}
+	if e.InitialEventsEnd {
+		metadata["annotations"] = map[string]any{metav1.InitialEventsAnnotationKey: "true"}
+	}
+	dst, err := object.AppendJSON(dst, metadata)
+	return append(dst, '}'), err
+}
