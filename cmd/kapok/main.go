@@ -1,0 +1,64 @@
+// Command kapok runs a Kubernetes API server without the cluster.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitFailure = 1 // what was asked for did not work
+	exitUsage   = 2 // what was asked for makes no sense
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run executes a command line and returns the exit code.
+func run(args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	command, err := root.ExecuteC()
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(stderr, "kapok: %v\n", err)
+	if failed := (*failure)(nil); errors.As(err, &failed) {
+		return exitFailure
+	}
+	fmt.Fprintf(stderr, "Run '%s --help' for what it understands.\n", command.CommandPath())
+	return exitUsage
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "kapok",
+		Short:         "The Kubernetes API without the cluster",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(newUp(), newVersion())
+	return root
+}
+
+// failure is an error of what a command does. All others, which cobra finds, are
+// errors of the command line.
+type failure struct{ error }
+
+func (f *failure) Unwrap() error { return f.error }
+
+// failed marks the error of what a command does.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &failure{err}
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kapok-dev/kapok"
+
+	"github.com/spf13/cobra"
+)
+
+// up is the command line of kapok up.
+type up struct {
+	listen      string
+	dataDir     string
+	inMemory    bool
+	kubeconfig  string
+	v1beta1CRDs bool
+	logLevel    slog.Level
+	verbose     bool
+}
+
+func newUp() *cobra.Command {
+	u := &up{}
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Run the server until it is interrupted",
+		Long: `Run the server until it is interrupted.
+
+Objects, certificates and an admin's kubeconfig are kept in the data directory.
+The kubeconfig is complete whenever it exists, and is written when the server is
+ready: a script can wait for it.`,
+		Example: `  kapok up
+  kapok up --in-memory --listen 127.0.0.1:0 --kubeconfig ./kubeconfig`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			opts, err := u.options(c.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return failed(u.run(c.Context(), opts, c.OutOrStdout()))
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&u.listen, "listen", "127.0.0.1:6443", "address of the TLS socket, HOST:PORT; port 0 picks a free one")
+	f.StringVar(&u.dataDir, "data-dir", "", "directory that keeps the state (default "+shown(defaultDataDir())+")")
+	f.BoolVar(&u.inMemory, "in-memory", false, "keep no state on disk; it ends with the process")
+	f.StringVar(&u.kubeconfig, "kubeconfig", "", "file for the admin's kubeconfig (default kubeconfig in the data directory, a temporary file with --in-memory)")
+	f.BoolVar(&u.v1beta1CRDs, "crd-v1beta1", true, "also accept and serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
+	f.TextVar(&u.logLevel, "log-level", slog.LevelWarn, "least level that is logged: debug, info, warn, error")
+	f.BoolVarP(&u.verbose, "verbose", "v", false, "log what happens, as with --log-level=info")
+	c.MarkFlagsMutuallyExclusive("data-dir", "in-memory")
+	c.MarkFlagsMutuallyExclusive("log-level", "verbose")
+	return c
+}
+
+func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) error {
+	begin := time.Now()
+	if opts.Kubeconfig == "" {
+		// Nothing is kept, so the kubeconfig ends with the process, too.
+		dir, err := os.MkdirTemp("", "kapok-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		opts.Kubeconfig = filepath.Join(dir, "kubeconfig")
+	}
+
+	// The first signal stops the server in good order, the second one at once.
+	ctx, restore := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer restore()
+	context.AfterFunc(ctx, restore)
+
+	server, err := kapok.Start(ctx, opts)
+	if err != nil {
+		return err
+	}
+	welcome(stdout, server, opts, time.Since(begin))
+
+	stopped := make(chan error, 1)
+	go func() { stopped <- server.Wait() }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-ctx.Done():
+		fmt.Fprintln(stdout, "Stopping. Interrupt again to stop at once.")
+		return <-stopped
+	}
+}
+
+func (u *up) options(stderr io.Writer) (kapok.Options, error) {
+	if u.listen == "" {
+		return kapok.Options{}, errors.New("--listen must not be empty: want HOST:PORT, like 127.0.0.1:6443")
+	}
+	level := u.logLevel
+	if u.verbose {
+		level = slog.LevelInfo
+	}
+	opts := kapok.Options{
+		Listen:      u.listen,
+		Kubeconfig:  u.kubeconfig,
+		Logger:      slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
+		V1beta1CRDs: u.v1beta1CRDs,
+	}
+	if u.inMemory {
+		return opts, nil
+	}
+	opts.DataDir = u.dataDir
+	if opts.DataDir == "" {
+		dir, err := defaultDataDir()
+		if err != nil {
+			return kapok.Options{}, fmt.Errorf("no default for --data-dir: %w", err)
+		}
+		opts.DataDir = dir
+	}
+	if opts.Kubeconfig == "" {
+		opts.Kubeconfig = filepath.Join(opts.DataDir, "kubeconfig")
+	}
+	return opts, nil
+}
+
+// welcome says what somebody needs who has just started the server.
+func welcome(w io.Writer, s *kapok.Server, opts kapok.Options, ready time.Duration) {
+	store := "memory, ends with the process"
+	if opts.DataDir != "" {
+		store = opts.DataDir
+	}
+	file := opts.Kubeconfig
+	if abs, err := filepath.Abs(file); err == nil {
+		file = abs
+	}
+	fmt.Fprintf(w, "Kapok serves Kubernetes 1.37.\n\n")
+	fmt.Fprintf(w, "  address  https://%s\n", s.Address())
+	fmt.Fprintf(w, "  store    %s\n", store)
+	fmt.Fprintf(w, "  ready    after %d ms\n\n", ready.Milliseconds())
+	fmt.Fprintf(w, "In another shell:\n\n  %s\n  kubectl api-resources\n\n", export(file))
+}
+
+// export is the line that makes kubectl use a file.
+func export(file string) string {
+	if runtime.GOOS == "windows" {
+		return `$env:KUBECONFIG = '` + strings.ReplaceAll(file, `'`, `''`) + `'`
+	}
+	if strings.ContainsAny(file, " \t\n'\"\\$`!*?[](){}<>|&;#~") {
+		file = `'` + strings.ReplaceAll(file, `'`, `'\''`) + `'`
+	}
+	return "export KUBECONFIG=" + file
+}
+
+// defaultDataDir follows the XDG base directories, and what other systems have
+// in their place.
+func defaultDataDir() (string, error) {
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "kapok"), nil
+	}
+	switch runtime.GOOS {
+	case "windows":
+		if dir := os.Getenv("LocalAppData"); dir != "" {
+			return filepath.Join(dir, "kapok"), nil
+		}
+		return "", errors.New("%LocalAppData% is not set")
+	case "darwin":
+		home, err := os.UserHomeDir()
+		return filepath.Join(home, "Library", "Application Support", "kapok"), err
+	default:
+		home, err := os.UserHomeDir()
+		return filepath.Join(home, ".local", "share", "kapok"), err
+	}
+}
+
+func shown(dir string, err error) string {
+	if err != nil {
+		return "none: " + err.Error()
+	}
+	return dir
+}

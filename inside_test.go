@@ -1,0 +1,245 @@
+package kapok
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+const adminInside = "kubernetes-admin [system:masters system:authenticated] over HTTP/1.1"
+
+// Everything that a rest.Config can carry beside TLS must work on ours.
+func TestConfig(t *testing.T) {
+	leakFree(t)
+	s := start(t, newEcho().options())
+	for _, tc := range []struct {
+		name   string
+		change func(*rest.Config)
+		code   int
+		body   string
+	}{
+		{"as it is", func(*rest.Config) {}, 200, adminInside},
+		{"impersonating", func(c *rest.Config) {
+			c.Impersonate = rest.ImpersonationConfig{UserName: "bob", Groups: []string{"dev"}}
+		},
+			200, "bob [dev system:authenticated] over HTTP/1.1"},
+		{"wrong token", func(c *rest.Config) { c.BearerToken = "x" }, 401, `"message":"Unauthorized"`},
+		{"wrapped", func(c *rest.Config) {
+			c.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					r = r.Clone(r.Context())
+					r.Header.Set("Impersonate-User", "wrapped")
+					return next.RoundTrip(r)
+				})
+			})
+		}, 200, "wrapped [system:authenticated] over HTTP/1.1"},
+		{"with a timeout", func(c *rest.Config) { c.Timeout = time.Minute }, 200, adminInside},
+		{"copied", func(c *rest.Config) { *c = *rest.CopyConfig(c) }, 200, adminInside},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			config := s.Config()
+			tc.change(config)
+			code, body := get(t, client(t, config), config.Host+"/who")
+			if code != tc.code || !strings.Contains(body, tc.body) {
+				t.Errorf("got %d %s", code, body)
+			}
+		})
+	}
+	if qps := s.Config().QPS; qps != -1 {
+		t.Errorf("QPS is %v", qps)
+	}
+	if s.Address() != "" || s.Kubeconfig() != nil {
+		t.Errorf("there is no socket, but address %q and kubeconfig %q", s.Address(), s.Kubeconfig())
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// In a bubble a day passes while a watch is open, and Stop leaves no goroutine:
+// synctest.Test waits for all of them.
+func TestBubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEcho()
+		s, err := Start(t.Context(), e.options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := s.Config()
+		c := client(t, config)
+		watch, err := c.Get(config.Host + "/watch")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		for range 24 {
+			time.Sleep(time.Hour)
+			if code, body := get(t, c, config.Host+"/who"); code != 200 || body != adminInside {
+				t.Fatalf("got %d %s", code, body)
+			}
+		}
+		if d := time.Since(begin); d != 24*time.Hour {
+			t.Errorf("the day took %v", d)
+		}
+		begin = time.Now()
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(begin); d > time.Second {
+			t.Errorf("Stop took %v", d)
+		}
+		if body, err := io.ReadAll(watch.Body); err != nil || string(body) != "end" {
+			t.Errorf("the watch did not end in good order: %q, %v", body, err)
+		}
+		watch.Body.Close()
+		if !e.closedLast() {
+			t.Error("the handler was closed while it served")
+		}
+		if _, err := c.Get(config.Host + "/who"); err == nil {
+			t.Error("a stopped server answers")
+		}
+	})
+}
+
+// Many servers live in one process and know nothing of each other.
+func TestManyServers(t *testing.T) {
+	leakFree(t)
+	var servers []*Server
+	for range 20 {
+		servers = append(servers, start(t, newEcho().options()))
+	}
+	for i, s := range servers {
+		if err := s.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		for j, other := range servers {
+			config := other.Config()
+			r, err := client(t, config).Get(config.Host + "/who")
+			if running := j > i; (err == nil) != running {
+				t.Fatalf("after %d stops, server %d: %v", i+1, j, err)
+			}
+			if err == nil {
+				r.Body.Close()
+			}
+		}
+	}
+}
+
+// A dialled connection that is never used must not make Stop wait.
+func TestStopWithUnusedConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, newEcho().options())
+		conn, err := s.inside.transport.DialContext(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		synctest.Wait()
+		begin := time.Now()
+		s.Stop()
+		if d := time.Since(begin); d > 100*time.Millisecond {
+			t.Errorf("Stop took %v", d)
+		}
+	})
+}
+
+func TestContextStopsServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s, err := Start(ctx, newEcho().options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if err := s.Wait(); err != nil {
+			t.Error(err)
+		}
+		if err := s.Stop(); err != nil { // once more
+			t.Error(err)
+		}
+	})
+}
+
+// A request that does not end is cut off: by default after ten seconds.
+func TestShutdownHurries(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		stop func(*Server) error
+		want time.Duration
+	}{
+		{"stop", (*Server).Stop, drainTime},
+		{"shutdown", func(s *Server) error {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			return s.Shutdown(ctx)
+		}, time.Minute},
+		{"a second stop hurries the first", func(s *Server) error {
+			go s.Shutdown(context.Background())
+			return s.Stop()
+		}, drainTime},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEcho()
+				s := start(t, e.options())
+				config := s.Config()
+				answered := make(chan error)
+				go func() {
+					_, err := client(t, config).Get(config.Host + "/hang")
+					answered <- err
+				}()
+				<-e.hangs
+				begin := time.Now()
+				if err := tc.stop(s); err != nil {
+					t.Error(err)
+				}
+				if d := time.Since(begin); d < tc.want || d > tc.want+time.Second {
+					t.Errorf("stopped after %v, want %v", d, tc.want)
+				}
+				if err := <-answered; err == nil {
+					t.Error("the request ended in good order")
+				}
+				if !e.closedLast() {
+					t.Error("the handler was closed while it served")
+				}
+			})
+		})
+	}
+}
+
+func BenchmarkStartStop(b *testing.B) {
+	for b.Loop() {
+		s, err := Start(b.Context(), Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.Stop()
+	}
+}
+
+func BenchmarkInside(b *testing.B) {
+	s, err := Start(b.Context(), newEcho().options())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Stop()
+	config := s.Config()
+	c, err := rest.HTTPClientFor(config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		r, err := c.Get(config.Host + "/who")
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.Body.Close()
+	}
+}

@@ -1,0 +1,80 @@
+package kapok
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// Options are the settings of a server. With zero values it keeps everything in
+// memory and opens no socket.
+type Options struct {
+	// DataDir is the directory for what must outlive the process: objects,
+	// certificates, the kubeconfig. It is made if it is missing, is for its owner
+	// only, and belongs to one server at a time. Default: nothing outlives the
+	// process.
+	DataDir string
+
+	// Listen is the address of the TLS socket, HOST:PORT; port 0 picks a free
+	// one, an empty host means all interfaces. Default: no socket.
+	Listen string
+
+	// Kubeconfig is the file that the admin's kubeconfig is written to when the
+	// server is ready. A file that Kapok wrote before is removed at the start;
+	// one that it did not write is an error. Needs Listen. Default: kubeconfig in
+	// DataDir, none without it.
+	Kubeconfig string
+
+	// Logger gets what the server has to tell. Default: nothing is logged.
+	Logger *slog.Logger
+
+	// HistoryMemory bounds the history of changes that memory holds for watches,
+	// in bytes. Default 32 MiB.
+	HistoryMemory int
+	// HistoryDisk bounds the history in DataDir, in bytes. Default 1 GiB.
+	HistoryDisk int64
+	// HistoryAge is how long changes stay in DataDir at least, within HistoryDisk,
+	// so that watches can resume. Default 5 minutes.
+	HistoryAge time.Duration
+
+	// V1beta1CRDs also serves apiextensions.k8s.io/v1beta1, which Kubernetes no
+	// longer does, for the definitions of older texts.
+	V1beta1CRDs bool
+
+	// newHandler replaces the inside of the server in tests of its shell.
+	newHandler func(parts) (handler, error)
+}
+
+// complete fills in defaults, and refuses what cannot be.
+func (o *Options) complete() error {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.newHandler == nil {
+		o.newHandler = newHandler
+	}
+	if o.HistoryMemory < 0 || o.HistoryDisk < 0 || o.HistoryAge < 0 {
+		return errors.New("bounds of history must not be negative")
+	}
+	if o.Listen == "" {
+		if o.Kubeconfig != "" {
+			return errors.New("a kubeconfig is for a server with a socket: set Listen")
+		}
+		return nil
+	}
+	_, port, err := net.SplitHostPort(o.Listen)
+	if err != nil {
+		return fmt.Errorf("listen address %q: want HOST:PORT, like 127.0.0.1:6443", o.Listen)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("listen address %q: port %q must be a number from 0 to 65535, 0 picks a free one", o.Listen, port)
+	}
+	if o.Kubeconfig == "" && o.DataDir != "" {
+		o.Kubeconfig = filepath.Join(o.DataDir, "kubeconfig")
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package corpus
+
+import (
+	"context"
+	"flag"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/pmezard/go-difflib/difflib"
+	"k8s.io/client-go/rest"
+)
+
+// Options say what to run and what to do with the answers.
+type Options struct {
+	// Dir holds the scripts, *.txt.
+	Dir string
+	// Record writes the answers into the scripts when the tests run with -rewrite. Only the oracle sets it; without it
+	// -rewrite is refused.
+	Record bool
+	// Differences is a file of "file/case: reason" lines, the cases in which this server is known to answer otherwise.
+	// Empty: none.
+	Differences string
+	// Compact makes the server forget the history before now. Nil: cases that need it are skipped.
+	Compact func(context.Context) error
+}
+
+// Run puts all scripts to the server that config reaches, as a subtest each, and each case as a subtest of these.
+// The user of config must be allowed everything.
+func Run(t *testing.T, config *rest.Config, o Options) {
+	t.Helper()
+	if rewriting() && !o.Record {
+		t.Fatal("golden files are recorded by test/oracle; see its README.md")
+	}
+	known, err := readDifferences(o.Differences)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(o.Dir, "*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts in %s (%v)", o.Dir, err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+		t.Run(name, func(t *testing.T) { runFile(t, config, o, file, known.of(name)) })
+	}
+}
+
+func rewriting() bool {
+	f := flag.Lookup("rewrite")
+	return f != nil && f.Value.String() == "true"
+}
+
+// verdict is what became of a case.
+type verdict struct {
+	name    string
+	skipped string // why
+	diffs   []string
+}
+
+func runFile(t *testing.T, config *rest.Config, o Options, file string, known map[string]string) {
+	s, err := newSession(t.Context(), config, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	var verdicts []*verdict
+	current := &verdict{name: "setup"}
+	datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
+		if d.Cmd == "case" {
+			if len(d.CmdArgs) != 1 {
+				d.Fatalf(t, "case needs one name")
+			}
+			current = &verdict{name: d.CmdArgs[0].Key}
+			if slices.ContainsFunc(verdicts, func(v *verdict) bool { return v.name == current.name }) {
+				d.Fatalf(t, "a second case of this name")
+			}
+			verdicts = append(verdicts, current)
+			s.beginCase()
+			return ""
+		}
+		if current.skipped != "" {
+			return d.Expected
+		}
+		got, err := s.step(t.Context(), d)
+		if err == errSkip {
+			current.skipped = "the server cannot do what " + d.Cmd + " asks for"
+			return d.Expected
+		}
+		if err != nil {
+			got = "error: " + s.n.text(err.Error()) + "\n"
+			if o.Record {
+				t.Logf("%s: %v", d.Pos, err)
+			}
+		}
+		if rewriting() {
+			return got
+		}
+		if got != d.Expected {
+			current.diffs = append(current.diffs, d.Pos+"\n"+unified(d.Expected, got))
+		}
+		// Datadriven would end the file at the first difference; the case is judged below.
+		return d.Expected
+	})
+	if current.name == "setup" {
+		verdicts = append(verdicts, current)
+	}
+	for _, v := range verdicts {
+		t.Run(v.name, func(t *testing.T) { v.judge(t, known[v.name]) })
+		delete(known, v.name)
+	}
+	for name := range known {
+		t.Errorf("%s lists a case %q that does not exist", o.Differences, name)
+	}
+}
+
+// judge fails t unless the case went as it should.
+func (v *verdict) judge(t *testing.T, reason string) {
+	if v.skipped != "" {
+		t.Skip(v.skipped)
+	}
+	if complaint := v.failure(reason); complaint != "" {
+		t.Error(complaint)
+	} else if reason != "" {
+		t.Logf("differs as known: %s", reason)
+	}
+}
+
+// failure says what is wrong: a case must go as the golden file says, or, with a reason, differ from it.
+func (v *verdict) failure(reason string) string {
+	switch {
+	case reason == "":
+		return strings.Join(v.diffs, "\n")
+	case len(v.diffs) == 0:
+		return "answers as kube-apiserver does; remove it from the differences (" + reason + ")"
+	}
+	return ""
+}
+
+func unified(want, got string) string {
+	diff, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: difflib.SplitLines(want), FromFile: "kube-apiserver",
+		B: difflib.SplitLines(got), ToFile: "this server",
+		Context: 4,
+	})
+	if err != nil {
+		return err.Error()
+	}
+	return diff
+}

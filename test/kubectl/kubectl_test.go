@@ -1,0 +1,181 @@
+// Package kubectl runs kubectl against the kapok binary. Both are built from
+// source, so that a fresh machine needs nothing but Go.
+//
+// The scripts in testdata are the documentation of what a user sees: each "run"
+// is a few shell commands and what they print, standard error included. Every
+// file gets a server of its own, in memory. Record anew with
+//
+//	go test ./... -rewrite
+//
+// and read the difference.
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// bin holds the programs that TestMain builds.
+var bin string
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "kapok-kubectl-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	bin = dir
+	for name, build := range map[string]*exec.Cmd{
+		"kubectl": exec.Command("go", "build", "-ldflags", "-X k8s.io/component-base/version.gitVersion=v1.37.2", "-o", filepath.Join(dir, "kubectl"), "./kubectl"),
+		"kapok":   exec.Command("go", "build", "-o", filepath.Join(dir, "kapok"), "./cmd/kapok"),
+	} {
+		if name == "kapok" {
+			build.Dir = filepath.Join("..", "..")
+		}
+		if out, err := build.CombinedOutput(); err != nil {
+			return 0, fmt.Errorf("build %s: %w\n%s", name, err, out)
+		}
+	}
+	return m.Run(), nil
+}
+
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
+		t.Parallel()
+		s := start(t)
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd != "run" {
+				t.Fatalf("%s: unknown command %q", d.Pos, d.Cmd)
+			}
+			return s.run(t, d.Input)
+		})
+	})
+}
+
+// server is a kapok process and the environment in which commands reach it.
+type server struct {
+	home string
+	env  []string
+}
+
+func start(t *testing.T) *server {
+	t.Helper()
+	home := t.TempDir()
+	kubeconfig := filepath.Join(home, "kubeconfig")
+	cmd := exec.Command(filepath.Join(bin, "kapok"), "up", "--in-memory", "--listen", "127.0.0.1:0", "--kubeconfig", kubeconfig)
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Errorf("interrupt kapok: %v", err)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("kapok: %v\n%s", err, &out)
+		}
+	})
+	// The kubeconfig is there as soon as the server is ready.
+	ready := time.NewTicker(5 * time.Millisecond)
+	defer ready.Stop()
+	deadline := time.After(30 * time.Second)
+	for {
+		if _, err := os.Stat(kubeconfig); err == nil {
+			break
+		}
+		select {
+		case <-ready.C:
+		case err := <-done:
+			done <- err
+			t.Fatalf("kapok ended: %v\n%s", err, &out)
+		case <-deadline:
+			t.Fatalf("kapok is not ready after 30 s\n%s", &out)
+		}
+	}
+	return &server{home: home, env: append(os.Environ(),
+		"KUBECONFIG="+kubeconfig, "HOME="+home, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))}
+}
+
+// run executes the commands one by one and returns what they print.
+func (s *server) run(t *testing.T, commands string) string {
+	t.Helper()
+	var out strings.Builder
+	for _, line := range splitCommands(commands) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		cmd := exec.CommandContext(ctx, "sh", "-c", line)
+		cmd.Dir, cmd.Env = filepath.Join("testdata", "manifests"), s.env
+		printed, err := cmd.CombinedOutput()
+		cancel()
+		out.Write(printed)
+		if len(printed) > 0 && printed[len(printed)-1] != '\n' {
+			out.WriteByte('\n')
+		}
+		if err != nil {
+			fmt.Fprintf(&out, "[%v]\n", err)
+		}
+	}
+	return normalize(out.String())
+}
+
+// splitCommands takes a here-document and its command as one.
+func splitCommands(text string) (commands []string) {
+	end := ""
+	for line := range strings.SplitSeq(text, "\n") {
+		switch {
+		case end != "":
+			commands[len(commands)-1] += "\n" + line
+			if line == end {
+				end = ""
+			}
+			continue
+		case strings.Contains(line, "<<"):
+			_, word, _ := strings.Cut(line, "<<")
+			end = strings.Trim(strings.Fields(word)[0], "'\"")
+		}
+		commands = append(commands, line)
+	}
+	return commands
+}
+
+// What differs from run to run.
+var volatile = []struct {
+	pattern *regexp.Regexp
+	with    string
+}{
+	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "<uid>"},
+	{regexp.MustCompile(`20(2[5-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "<time>"},
+	{regexp.MustCompile(`(resourceVersion"?: *)"\d+"`), `$1"<rv>"`},
+	{regexp.MustCompile(`(Resource Version: +)\d+`), "$1<rv>"},
+	{regexp.MustCompile(`https://127\.0\.0\.1:\d+`), "https://<address>"},
+	{regexp.MustCompile(`(?m)( {2,}|^)(<invalid>|\d+(s|ms|m|m\d+s))( *)( {3,}|$)`), "$1<age>$5"},
+	{regexp.MustCompile(`/tmp/[\w./-]+`), "<tmp>"},
+	{regexp.MustCompile(`(?m)[ \t]+$`), ""},
+}
+
+func normalize(s string) string {
+	for _, v := range volatile {
+		s = v.pattern.ReplaceAllString(s, v.with)
+	}
+	return s
+}

@@ -1,0 +1,187 @@
+package oracle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+)
+
+// token is the admin's. The server listens on the loopback device, for the length of a test.
+const token = "oracle"
+
+// flags make kube-apiserver comparable: no controllers run beside it, so the admission plugins whose objects would be
+// made by controllers, and the defaults which belong to a scheduler, are off. NamespaceLifecycle, webhooks and policies
+// stay on.
+var flags = []string{
+	"--disable-admission-plugins=" + strings.Join([]string{
+		"DefaultIngressClass",
+		"DefaultStorageClass",
+		"DefaultTolerationSeconds",
+		"LimitRanger",
+		"PodSecurity",
+		"Priority",
+		"ResourceQuota",
+		"RuntimeClass",
+		"ServiceAccount",
+		"StorageObjectInUseProtection",
+		"TaintNodesByCondition",
+	}, ","),
+	"--authorization-mode=RBAC",
+	"--endpoint-reconciler-type=none",
+	"--service-cluster-ip-range=10.0.0.0/16",
+	"--service-account-issuer=https://kubernetes.default.svc",
+	// Compaction happens when a script says so, and at no other time.
+	"--etcd-compaction-interval=24h",
+	// Requests of a script come one after another and in any number.
+	"--max-requests-inflight=0",
+	"--max-mutating-requests-inflight=0",
+	"--enable-priority-and-fairness=false",
+}
+
+// Server is a kube-apiserver and its etcd.
+type Server struct {
+	cancel context.CancelFunc
+	etcd   *store
+	host   string
+	ca     string
+	done   chan struct{}
+	err    error // why the apiserver ended; set before done is closed
+}
+
+// Start runs etcd and kube-apiserver with their files below dir, and returns when the server is ready.
+func Start(ctx context.Context, dir string) (*Server, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	etcd, err := startStore(filepath.Join(dir, "etcd"))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	s := &Server{cancel: cancel, etcd: etcd, done: make(chan struct{})}
+	if err := s.startAPIServer(ctx, dir); err != nil {
+		cancel()
+		etcd.stop()
+		return nil, err
+	}
+	if err := s.waitReady(ctx); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Config reaches the server as a member of system:masters.
+func (s *Server) Config() *rest.Config {
+	return &rest.Config{
+		Host:            s.host,
+		BearerToken:     token,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: s.ca},
+		QPS:             -1,
+	}
+}
+
+// Compact forgets all revisions but the last.
+func (s *Server) Compact(ctx context.Context) error { return s.etcd.compact(ctx) }
+
+// Stop ends the server and waits for it. It returns the error with which kube-apiserver ended, if any.
+func (s *Server) Stop() error {
+	s.cancel()
+	<-s.done
+	s.etcd.stop()
+	return s.err
+}
+
+func (s *Server) startAPIServer(ctx context.Context, dir string) error {
+	// A renewed lease is a revision, which would move the resourceVersions of lists.
+	controlplaneapiserver.IdentityLeaseRenewIntervalPeriod = time.Hour
+
+	tokens := filepath.Join(dir, "tokens.csv")
+	if err := os.WriteFile(tokens, []byte(token+",admin,admin,system:masters\n"), 0o600); err != nil {
+		return err
+	}
+	key := filepath.Join(dir, "service-account.key")
+	if err := writeSigningKey(key); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	address := listener.Addr().(*net.TCPAddr)
+	certs := filepath.Join(dir, "certs")
+	s.host = "https://" + address.String()
+	s.ca = filepath.Join(certs, "apiserver.crt")
+
+	o := options.NewServerRunOptions()
+	set := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
+	for _, f := range o.Flags().FlagSets {
+		set.AddFlagSet(f)
+	}
+	o.SecureServing.Listener = listener
+	o.SecureServing.BindPort = address.Port
+	args := append([]string{
+		"--bind-address=" + address.IP.String(),
+		"--cert-dir=" + certs,
+		"--etcd-servers=" + s.etcd.endpoint,
+		"--token-auth-file=" + tokens,
+		"--service-account-signing-key-file=" + key,
+		"--service-account-key-file=" + key,
+	}, flags...)
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	if err := o.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return err
+	}
+	completed, err := o.Complete(ctx)
+	if err != nil {
+		return err
+	}
+	if errs := completed.Validate(); len(errs) != 0 {
+		return errors.Join(errs...)
+	}
+	go func() {
+		defer close(s.done)
+		s.err = app.Run(ctx, completed)
+	}()
+	return nil
+}
+
+// waitReady returns when /readyz says ok and the bootstrap hooks have made the namespaces that every cluster has.
+func (s *Server) waitReady(ctx context.Context) error {
+	ready := func(ctx context.Context) (bool, error) {
+		select {
+		case <-s.done:
+			return false, fmt.Errorf("kube-apiserver ended before it was ready: %w", s.err)
+		default:
+		}
+		client, err := rest.HTTPClientFor(s.Config())
+		if err != nil {
+			return false, nil // the certificate is not written yet
+		}
+		for _, path := range []string{"/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-node-lease"} {
+			answer, err := client.Get(s.host + path)
+			if err != nil {
+				return false, nil
+			}
+			answer.Body.Close()
+			if answer.StatusCode != http.StatusOK {
+				return false, nil
+			}
+		}
+		return true, nil
+	}
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, ready)
+}
