@@ -28,7 +28,7 @@ type handler interface {
 type inner struct {
 	*endpoint.Handler
 	kinds  *crd.Controller
-	reaper *reaper.Reaper
+	reaper *reaper.Reaper // nil if garbage is kept
 }
 
 // parts are what the inside of the server is built on.
@@ -51,9 +51,8 @@ func newHandler(p parts) (handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("custom resources: %w", err)
 	}
-	return &inner{
-		kinds:  kinds,
-		reaper: reaper.Start(ctx, store, p.options.Logger),
+	in := &inner{
+		kinds: kinds,
 		Handler: endpoint.New(endpoint.Options{
 			Store:         store,
 			Authenticator: p.authenticator,
@@ -62,12 +61,18 @@ func newHandler(p parts) (handler, error) {
 			Version:       serverVersion(),
 			Address:       p.address,
 		}),
-	}, nil
+	}
+	if !p.options.KeepGarbage {
+		in.reaper = reaper.Start(ctx, store, p.options.Logger)
+	}
+	return in, nil
 }
 
 // Close implements handler.
 func (in *inner) Close() {
 	in.Handler.Close()
-	in.reaper.Close()
+	if in.reaper != nil {
+		in.reaper.Close()
+	}
 	in.kinds.Close()
 }

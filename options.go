@@ -45,6 +45,11 @@ type Options struct {
 	// longer does, for the definitions of older texts.
 	V1beta1CRDs bool
 
+	// KeepGarbage leaves alone what kube-apiserver alone leaves alone: dependents of
+	// owners that are gone, contents of deleted namespaces, expired events. It is
+	// for programs that bring controllers of their own for these.
+	KeepGarbage bool
+
 	// newHandler replaces the inside of the server in tests of its shell.
 	newHandler func(parts) (handler, error)
 }

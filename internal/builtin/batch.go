@@ -45,6 +45,7 @@ func batch() []*resource.Definition {
 			}}},
 			hooks: resource.Hooks{
 				OrphanByDefault: true,
+				OrphanWarning:   "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
 				Warnings:        warnOfHostname("Pod names and hostnames"),
 			},
 		}.definition(),

@@ -10,6 +10,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/builtin/openapi"
 	"github.com/kapok-dev/kapok/internal/resource"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -121,6 +122,9 @@ func (m *model[T]) Normalise(tree resource.Tree, strict *[]error) (resource.Tree
 	return m.tree(obj)
 }
 
+// Prune is Normalise: Go types that are converted have their defaults.
+func (m *model[T]) Prune(tree resource.Tree) (resource.Tree, error) { return m.Normalise(tree, nil) }
+
 // tree gives an object its defaults and turns it into a tree.
 func (m *model[T]) tree(obj *T) (resource.Tree, error) {
 	if m.defaults != nil {
@@ -129,6 +133,9 @@ func (m *model[T]) tree(obj *T) (resource.Tree, error) {
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		return nil, err
+	}
+	if meta, ok := any(obj).(metav1.Object); ok && meta.GetManagedFields() != nil && len(meta.GetManagedFields()) == 0 {
+		put(tree, []any{}, "metadata", "managedFields") // an empty list asks for a fresh start
 	}
 	for key, value := range map[string]string{"apiVersion": m.apiVersion, "kind": m.kind} {
 		if text(tree, key) == "" {
@@ -139,18 +146,19 @@ func (m *model[T]) tree(obj *T) (resource.Tree, error) {
 }
 
 func (m *model[T]) Validate(obj, old resource.Tree, subresource string) field.ErrorList {
+	errs := validateFinalizers(obj)
 	validate, ok := m.validators[subresource]
 	if !ok {
 		validate = m.validators[""]
 	}
 	if validate == nil {
-		return nil
+		return errs
 	}
 	var before *T
 	if old != nil {
 		before = decoded[T](old)
 	}
-	return validate(decoded[T](obj), before)
+	return append(errs, validate(decoded[T](obj), before)...)
 }
 
 // decoded returns the Go object of a tree that a model has made.

@@ -75,10 +75,27 @@ func validateNamespaceFinalizers(ns, _ *corev1.Namespace) field.ErrorList {
 
 // validateFinalizer accepts qualified names and the few that Kubernetes has defined.
 func validateFinalizer(name string, path *field.Path) field.ErrorList {
-	all := apivalidation.ValidateFinalizerName(name, path)
-	standard := []string{string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
-	if !qualified(name) && !slices.Contains(standard, name) {
-		all = append(all, field.Invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified"))
+	return append(apivalidation.ValidateFinalizerName(name, path), validateStandardFinalizer(name, path)...)
+}
+
+// validateStandardFinalizer wants names without a domain to be Kubernetes' own.
+func validateStandardFinalizer(name string, path *field.Path) field.ErrorList {
+	switch name {
+	case string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
+		return nil
+	}
+	if qualified(name) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified")}
+}
+
+// validateFinalizers judges the finalizers of any object of a built-in kind, beyond what is common to all kinds.
+func validateFinalizers(obj resource.Tree) (all field.ErrorList) {
+	finalizers, _ := get(obj, "metadata", "finalizers").([]any)
+	for i, f := range finalizers {
+		name, _ := f.(string)
+		all = append(all, validateStandardFinalizer(name, field.NewPath("metadata", "finalizers").Index(i))...)
 	}
 	return all
 }

@@ -27,6 +27,9 @@ func customDefinition(m *manifest, from *source) (*resource.Definition, error) {
 		Categories: names.Categories,
 		Namespaced: m.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		Custom:     true,
+
+		DefinedBy:   m.object.Key,
+		Terminating: m.terminating(),
 	}
 	types := newFieldTypes(m, from)
 	statuses := map[string]bool{} // by apiVersion: whether status is a subresource

@@ -71,7 +71,7 @@ func prepareKindCreate(obj resource.Tree) {
 	obj["status"] = resource.Tree{
 		"acceptedNames":  resource.Tree{"plural": "", "kind": ""},
 		"conditions":     nil,
-		"storedVersions": []any{},
+		"storedVersions": nil,
 	}
 	addStoredVersion(obj)
 }
@@ -126,11 +126,6 @@ func prepareKindDelete(obj resource.Tree) {
 		}
 	}
 	m := metadataOf(obj)
-	// Kubernetes marks definitions by a path of their own, which leaves these two alone.
-	delete(m, "deletionGracePeriodSeconds")
-	if generation, _ := m["generation"].(int64); generation > 1 {
-		m["generation"] = generation - 1
-	}
 	finalizers, _ := m["finalizers"].([]any)
 	if !slices.Contains(finalizers, any(apiextensionsv1.CustomResourceCleanupFinalizer)) {
 		m["finalizers"] = append(finalizers, apiextensionsv1.CustomResourceCleanupFinalizer)

@@ -106,6 +106,9 @@ func (m *kindModel) Normalise(obj resource.Tree, strict *[]error) (resource.Tree
 	return m.Decode(data, strict)
 }
 
+// Prune is Normalise: what has been converted has its defaults.
+func (m *kindModel) Prune(obj resource.Tree) (resource.Tree, error) { return m.Normalise(obj, nil) }
+
 // tree gives an object its defaults and makes a tree of it.
 func (m *kindModel) tree(obj runtime.Object) (resource.Tree, error) {
 	kinds().Default(obj)

@@ -19,24 +19,22 @@ import (
 // A model is what the objects of one version of a custom resource may hold. Its program is compiled when it is first
 // needed, from the stored form of the CustomResourceDefinition.
 type model struct {
-	version     string
-	preserve    bool // spec.preserveUnknownFields
-	terminating bool // no new objects
-	scale       *apiextensionsv1.CustomResourceSubresourceScale
-	source      *source // of the schema
-	program     func() (*schema.Program, error)
-	types       *fieldTypes
+	version  string
+	preserve bool // spec.preserveUnknownFields
+	scale    *apiextensionsv1.CustomResourceSubresourceScale
+	source   *source // of the schema
+	program  func() (*schema.Program, error)
+	types    *fieldTypes
 }
 
 var _ resource.Model = (*model)(nil)
 
 func newModel(m *manifest, from *source, v *manifestVersion, types *fieldTypes) *model {
 	model := &model{
-		version:     v.Name,
-		preserve:    m.Spec.PreserveUnknownFields,
-		terminating: m.terminating(),
-		source:      from,
-		types:       types,
+		version:  v.Name,
+		preserve: m.Spec.PreserveUnknownFields,
+		source:   from,
+		types:    types,
 	}
 	if v.Subresources != nil {
 		model.scale = v.Subresources.Scale
@@ -125,6 +123,19 @@ func (m *model) normalise(obj resource.Tree, strict *[]error, stored bool) (reso
 	return obj, nil
 }
 
+// Prune coerces the metadata and drops what the schema does not know; it leaves the rest as it is.
+func (m *model) Prune(obj resource.Tree) (resource.Tree, error) {
+	p, err := m.program()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnservable, err)
+	}
+	if err := coerceMetadata(obj, nil); err != nil {
+		return nil, err
+	}
+	p.Prune(obj, nil)
+	return obj, nil
+}
+
 // Validate judges an object by its schema and by what its scale subresource needs.
 func (m *model) Validate(obj, old resource.Tree, subresource string) field.ErrorList {
 	p, err := m.program()
@@ -132,8 +143,6 @@ func (m *model) Validate(obj, old resource.Tree, subresource string) field.Error
 		return field.ErrorList{field.InternalError(nil, fmt.Errorf("%w: %w", errUnservable, err))}
 	}
 	switch {
-	case old == nil && m.terminating:
-		return field.ErrorList{field.Forbidden(nil, "create not allowed while custom resource definition is terminating")}
 	case old == nil:
 		errs := p.Validate(obj)
 		errs = append(errs, validateScaleSpec(m.scale, obj)...)

@@ -106,6 +106,7 @@ func (c *catalogue) group(name string) *apiGroup {
 var (
 	builtInVerbs     = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 	singleVerbs      = metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"}
+	terminatingVerbs = metav1.Verbs{"delete", "deletecollection", "get", "list", "watch"}
 	customVerbs      = metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 	subresourceVerbs = metav1.Verbs{"get", "patch", "update"}
 	updateVerbs      = metav1.Verbs{"update"}
@@ -124,6 +125,8 @@ func (gv *groupVersion) resources() []metav1.APIResource {
 func (gv *groupVersion) resource(d *resource.Definition) metav1.APIResource {
 	verbs := builtInVerbs
 	switch {
+	case d.Terminating:
+		verbs = terminatingVerbs
 	case d.Custom:
 		verbs = customVerbs
 	case !deletesCollections(d):

@@ -43,6 +43,8 @@ func (freeModel) Decode(data []byte, strict *[]error) (resource.Tree, error) {
 
 func (freeModel) Normalise(obj resource.Tree, _ *[]error) (resource.Tree, error) { return obj, nil }
 
+func (freeModel) Prune(obj resource.Tree) (resource.Tree, error) { return obj, nil }
+
 func (freeModel) Validate(_, _ resource.Tree, _ string) field.ErrorList { return nil }
 
 func (freeModel) TypeConverter() (managedfields.TypeConverter, error) {

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/kapok-dev/kapok/internal/journal"
@@ -67,7 +68,7 @@ func generateName(base string) string {
 
 // create stores obj, which it uses up, under the name in it.
 func (s *Store) create(ctx context.Context, r *Request, obj Tree) (Result, error) {
-	guards, err := s.admitToNamespace(r, obj)
+	guards, err := s.admit(r, obj)
 	if err != nil {
 		return Result{}, err
 	}
@@ -104,6 +105,30 @@ func alreadyExists(r *Request, existing *object.Object) error {
 		err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
 	}
 	return err
+}
+
+// admit refuses new objects where their namespace or their kind does not take
+// any, and returns the conditions under which that stays so.
+func (s *Store) admit(r *Request, obj Tree) ([]journal.Guard, error) {
+	guards, err := s.admitToKind(r, obj)
+	if err != nil {
+		return nil, err
+	}
+	more, err := s.admitToNamespace(r, obj)
+	return append(guards, more...), err
+}
+
+// admitToKind refuses new custom resources whose CRD is gone or on its way out.
+func (s *Store) admitToKind(r *Request, obj Tree) ([]journal.Guard, error) {
+	if !r.Definition.Custom || r.Definition.DefinedBy.Name == "" {
+		return nil, nil
+	}
+	crd, _ := s.state.Get(r.Definition.DefinedBy)
+	if crd == nil || crd.Meta.Deleting() {
+		return nil, apierrors.NewForbidden(r.GroupResource(), metaString(obj, "name"),
+			errors.New("create not allowed while custom resource definition is terminating"))
+	}
+	return []journal.Guard{{Key: crd.Key, Revision: crd.Revision}}, nil
 }
 
 // admitToNamespace refuses new objects in namespaces that do not exist or are on

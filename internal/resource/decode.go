@@ -52,6 +52,9 @@ func (s *Store) decode(r *Request, b Body) (Tree, error) {
 		}
 		gvk.Group, gvk.Version = want.Group, want.Version
 	}
+	if gvk.Kind != want.Kind && r.Subresource == scaleSubresource {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("no kind is registered for the type v1.Scale in scheme %q", schemeName))
+	}
 	if gvk.Kind != want.Kind {
 		return nil, s.wrongKind(r, b.Data, *gvk, want)
 	}

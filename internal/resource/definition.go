@@ -32,6 +32,12 @@ type Definition struct {
 	Namespaced bool
 	Custom     bool // defined by a CRD
 
+	// DefinedBy is the key of the CRD that defines a custom resource. Objects are
+	// created only as long as it is there and not on its way out.
+	DefinedBy object.Key
+	// Terminating says that the CRD is on its way out: nothing new is accepted.
+	Terminating bool
+
 	// Versions are the served ones, the preferred first.
 	Versions []*Version
 	// Storage is the version in which objects are stored. It need not be served.
@@ -105,6 +111,9 @@ type Model interface {
 	// returns the result, which may be obj itself. Unless strict is nil it
 	// receives an error for each field dropped.
 	Normalise(obj Tree, strict *[]error) (Tree, error)
+	// Prune drops what the schema does not know from an object that comes from
+	// another version, and fills in no defaults.
+	Prune(obj Tree) (Tree, error)
 	// Validate returns what is wrong with an object, beyond its ObjectMeta. old
 	// is nil on create. subresource is "" for the main resource.
 	Validate(obj, old Tree, subresource string) field.ErrorList
@@ -158,13 +167,16 @@ type Hooks struct {
 	// Grace is the default grace period of a deletion, by object; nil means that
 	// objects of this kind are deleted at once.
 	Grace func(obj Tree) int64
-	// OrphanByDefault keeps dependents unless the request says otherwise.
+	// OrphanByDefault keeps dependents unless the request says otherwise; then
+	// OrphanWarning tells the client so.
 	OrphanByDefault bool
+	OrphanWarning   string
 	// Finalize is asked whether a deletion must wait although metadata.finalizers
 	// is empty (namespaces: spec.finalizers).
 	Finalize func(obj Tree) bool
-	// PrepareDelete changes an object that starts to wait for its finalizers
-	// (namespaces: phase Terminating; CRDs: condition Terminating).
+	// PrepareDelete marks an object of a kind that has finalization of its own when
+	// it starts to wait (namespaces: phase Terminating; CRDs: condition
+	// Terminating). Of the metadata only the deletionTimestamp has been set.
 	PrepareDelete func(obj Tree)
 	// DeleteReturnsObject: deleting answers with the object, not with a Status.
 	DeleteReturnsObject bool

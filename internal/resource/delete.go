@@ -20,6 +20,12 @@ func (s *Store) Delete(ctx context.Context, r *Request, options *metav1.DeleteOp
 	if options == nil {
 		options = &metav1.DeleteOptions{}
 	}
+	if err := checkName(r.Name); err != nil {
+		return Result{}, err
+	}
+	if h := r.Definition.Hooks; h.OrphanByDefault && h.OrphanWarning != "" && options.PropagationPolicy == nil && options.OrphanDependents == nil {
+		r.Warn(h.OrphanWarning)
+	}
 	return retry(ctx, func() (Result, error) {
 		current := s.current(r)
 		if current == nil {
@@ -58,11 +64,14 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 		}
 		return s.deleted(r, current, false), nil
 	}
-	if !graceful {
-		markDeleting(obj, now())
-	}
-	if hook := d.Hooks.PrepareDelete; hook != nil {
+	switch hook := d.Hooks.PrepareDelete; {
+	case hook != nil:
+		if !current.Meta.Deleting() {
+			metadata(obj)["deletionTimestamp"] = timestamp(now())
+		}
 		hook(obj)
+	case !graceful:
+		markDeleting(obj, now())
 	}
 	seconds, _ := metaInt(obj, "deletionGracePeriodSeconds")
 	marked, err := encode(r, obj)
@@ -111,12 +120,27 @@ func checkPreconditions(r *Request, current *object.Object, p *metav1.Preconditi
 	if p == nil {
 		return nil
 	}
+	if r.Definition.Hooks.PrepareDelete != nil {
+		return checkOwnPreconditions(r, current, p)
+	}
 	gr := schema.GroupResource{Group: r.Definition.Group, Resource: r.Definition.Kind}
 	if p.UID != nil && *p.UID != current.Meta.UID {
 		return apierrors.NewConflict(gr, r.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, current.Meta.UID))
 	}
 	if p.ResourceVersion != nil && *p.ResourceVersion != current.Revision.String() {
 		return apierrors.NewConflict(gr, r.Name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, current.Revision))
+	}
+	return nil
+}
+
+// checkOwnPreconditions is checkPreconditions in the words of the kinds that have
+// finalization of their own.
+func checkOwnPreconditions(r *Request, current *object.Object, p *metav1.Preconditions) error {
+	if p.UID != nil && *p.UID != current.Meta.UID {
+		return apierrors.NewConflict(r.GroupResource(), r.Name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, current.Meta.UID))
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != current.Revision.String() {
+		return apierrors.NewConflict(r.GroupResource(), r.Name, fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, current.Revision))
 	}
 	return nil
 }

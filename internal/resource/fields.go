@@ -29,6 +29,7 @@ func (s *Store) fieldManager(r *Request) (*managedfields.FieldManager, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.forget() // rare enough: a manager is made once for a definition
 	actual, _ := s.managers.LoadOrStore(key, m)
 	return actual.(*managedfields.FieldManager), nil
 }
@@ -195,6 +196,9 @@ func (c converter) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	}
 	obj, err := convert(c.definition, runtime.DeepCopyJSON(u.Object), source, to)
 	if err != nil {
+		return nil, err
+	}
+	if obj, err = to.Model.Prune(obj); err != nil {
 		return nil, err
 	}
 	return &unstructured.Unstructured{Object: obj}, nil

@@ -95,7 +95,14 @@ func decodeStored(d *Definition, v *Version, o *object.Object) (Tree, error) {
 			return nil, fmt.Errorf("normalise %s: %w", o.Key, err)
 		}
 	}
-	return convert(d, obj, from, v)
+	if from == v {
+		return obj, nil
+	}
+	// Defaults are those of the version that is stored, as in Kubernetes.
+	if obj, err = convert(d, obj, from, v); err != nil {
+		return nil, err
+	}
+	return v.Model.Prune(obj)
 }
 
 // anyVersion returns a version by name, served or the one that is stored.
@@ -106,7 +113,8 @@ func (d *Definition) anyVersion(name string) *Version {
 	return d.Version(name)
 }
 
-// convert brings a tree from one version to another, in place.
+// convert brings a tree from one version to another, in place. The caller prunes
+// or normalises it.
 func convert(d *Definition, obj Tree, from, to *Version) (Tree, error) {
 	if from == to {
 		return obj, nil
@@ -117,7 +125,7 @@ func convert(d *Definition, obj Tree, from, to *Version) (Tree, error) {
 		}
 	}
 	obj["apiVersion"] = d.APIVersion(to)
-	return to.Model.Normalise(obj, nil)
+	return obj, nil
 }
 
 // encode makes the object to be stored of a tree in the version of the request.
@@ -125,9 +133,14 @@ func convert(d *Definition, obj Tree, from, to *Version) (Tree, error) {
 func encode(r *Request, obj Tree) (*object.Object, error) {
 	d := r.Definition
 	obj["apiVersion"], obj["kind"] = d.APIVersion(r.Version), d.Kind
-	obj, err := convert(d, obj, r.Version, d.Storage)
-	if err != nil {
-		return nil, err
+	if r.Version != d.Storage {
+		var err error
+		if obj, err = convert(d, obj, r.Version, d.Storage); err != nil {
+			return nil, err
+		}
+		if obj, err = d.Storage.Model.Normalise(obj, nil); err != nil {
+			return nil, err
+		}
 	}
 	key := d.Key(r.Namespace, metaString(obj, "name"))
 	return object.New(key, obj, stamp(d.Storage), now())

@@ -30,9 +30,7 @@ type Set struct {
 func NewRegistry(definitions ...*Definition) *Registry {
 	r := &Registry{}
 	r.current.Store(newSet(0, nil))
-	for _, d := range definitions {
-		r.Put(d)
-	}
+	r.Put(definitions...)
 	return r
 }
 
@@ -54,17 +52,23 @@ func newSet(generation uint64, all []*Definition) *Set {
 // Load returns the definitions of now.
 func (r *Registry) Load() *Set { return r.current.Load() }
 
-// Put adds a definition, or replaces that of the same resource.
-func (r *Registry) Put(d *Definition) {
+// Put adds definitions, or replaces those of the same resources.
+func (r *Registry) Put(definitions ...*Definition) {
 	r.change(func(all []*Definition) []*Definition {
-		d.retired = make(chan struct{})
-		for i, old := range all {
-			if old.GroupResource() == d.GroupResource() {
-				all[i] = d
-				return all
-			}
+		at := make(map[schema.GroupResource]int, len(all))
+		for i, d := range all {
+			at[d.GroupResource()] = i
 		}
-		return append(all, d)
+		for _, d := range definitions {
+			d.retired = make(chan struct{})
+			if i, ok := at[d.GroupResource()]; ok {
+				all[i] = d
+				continue
+			}
+			at[d.GroupResource()] = len(all)
+			all = append(all, d)
+		}
+		return all
 	})
 }
 

@@ -2,6 +2,8 @@ package resource
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/state"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -34,6 +37,9 @@ func (s *Store) State() *state.State { return s.state }
 // Get returns an object. resourceVersion, if set, is one that the answer must
 // not be older than.
 func (s *Store) Get(ctx context.Context, r *Request, resourceVersion string) (Result, error) {
+	if err := checkName(r.Name); err != nil {
+		return Result{}, err
+	}
 	at, err := parseRevision(resourceVersion)
 	if err != nil {
 		return Result{}, err
@@ -49,6 +55,15 @@ func (s *Store) Get(ctx context.Context, r *Request, resourceVersion string) (Re
 		return s.getScale(r, o)
 	}
 	return Result{Object: o}, nil
+}
+
+// checkName refuses names that can be no part of a path, in which Kubernetes
+// keeps its objects.
+func checkName(name string) error {
+	if problems := path.IsValidPathSegmentName(name); len(problems) > 0 {
+		return apierrors.NewBadRequest(fmt.Sprintf("Name parameter invalid: %q: %s", name, strings.Join(problems, ";")))
+	}
+	return nil
 }
 
 // namespaces is the resource that holds the namespaces of all others.

@@ -12,7 +12,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -35,6 +34,8 @@ func (freeModel) Decode(data []byte, strict *[]error) (resource.Tree, error) {
 }
 
 func (freeModel) Normalise(obj resource.Tree, _ *[]error) (resource.Tree, error) { return obj, nil }
+
+func (freeModel) Prune(obj resource.Tree) (resource.Tree, error) { return obj, nil }
 
 func (freeModel) Validate(obj, _ resource.Tree, _ string) field.ErrorList {
 	spec, _ := obj["spec"].(map[string]any)
@@ -198,5 +199,3 @@ func (b *bench) drain(w *resource.Watch) (lines []string) {
 		}
 	}
 }
-
-var widgetResource = schema.GroupResource{Group: "example.com", Resource: "widgets"}

@@ -3,6 +3,7 @@ package resource
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/kapok-dev/kapok/internal/object"
@@ -54,6 +55,9 @@ type change struct {
 }
 
 func (s *Store) change(ctx context.Context, r *Request, c change) (Result, error) {
+	if err := checkName(r.Name); err != nil {
+		return Result{}, err
+	}
 	return retry(ctx, func() (Result, error) {
 		current := s.current(r)
 		if current == nil {
@@ -161,7 +165,7 @@ func expectRevision(r *Request, obj Tree, current *object.Object) error {
 		})
 	}
 	if want != current.Revision {
-		return apierrors.NewConflict(r.GroupResource(), r.Name, fmt.Errorf(lostUpdate))
+		return apierrors.NewConflict(r.GroupResource(), r.Name, errors.New(lostUpdate))
 	}
 	return nil
 }

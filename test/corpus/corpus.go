@@ -23,6 +23,9 @@ type Options struct {
 	// Differences is a file of "file/case: reason" lines, the cases in which this server is known to answer otherwise.
 	// Empty: none.
 	Differences string
+	// Anonymous reaches the server without saying who asks; credentials in it are left out. Nil: the config of Run, which
+	// does not do where being able to reach the server is the credential.
+	Anonymous *rest.Config
 	// Compact makes the server forget the history before now. Nil: cases that need it are skipped.
 	Compact func(context.Context) error
 }

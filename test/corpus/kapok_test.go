@@ -5,17 +5,24 @@ import (
 
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/test/corpus"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
-// TestKapok compares Kapok with kube-apiserver.
+// TestKapok compares Kapok with kube-apiserver. Whoever reaches it in process is its admin, so those whom it does not
+// know come through the socket.
 func TestKapok(t *testing.T) {
-	server, err := kapok.Start(t.Context(), kapok.Options{})
+	server, err := kapok.Start(t.Context(), kapok.Options{Listen: "127.0.0.1:0", KeepGarbage: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Stop()
+	socket, err := clientcmd.RESTConfigFromKubeConfig(server.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
 	corpus.Run(t, server.Config(), corpus.Options{
 		Dir:         "testdata",
 		Differences: "differences.txt",
+		Anonymous:   socket,
 	})
 }

@@ -56,7 +56,11 @@ func newSession(ctx context.Context, config *rest.Config, o Options) (*session, 
 	if err != nil {
 		return nil, err
 	}
-	nobody, err := newClient(rest.AnonymousClientConfig(config))
+	anonymous := o.Anonymous
+	if anonymous == nil {
+		anonymous = config
+	}
+	nobody, err := newClient(rest.AnonymousClientConfig(anonymous))
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,6 @@ type encoded struct {
 		Name, UID, ResourceVersion string
 	}
 	Data, Spec map[string]string
-	Status     json.RawMessage
 	Message    string // of a Status
 	Items      []encoded
 }
@@ -125,9 +124,6 @@ func (c *client) list(ctx context.Context, k kind) (map[string]object, uint64, e
 	}
 	objects := map[string]object{}
 	for i := range e.Items {
-		if e.Items[i].Data["ca.crt"] != "" {
-			continue
-		}
 		o, err := e.Items[i].read()
 		if err != nil {
 			return nil, 0, err

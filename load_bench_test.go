@@ -1,0 +1,268 @@
+//go:build linux
+
+package kapok_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok"
+
+	"k8s.io/client-go/rest"
+)
+
+const (
+	crdPath    = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	widgetPath = "/apis/bench.example.com/v1/namespaces/default/widgets"
+	asJSON     = "application/json"
+	asMerge    = "application/merge-patch+json"
+	asApply    = "application/apply-patch+yaml"
+)
+
+// widgets is the kind that is written and read: fields of all sorts, 150 in all
+// with what is in the list of parts.
+func widgets() string {
+	return crd("widget", 130, `"replicas":{"type":"integer","minimum":0},"paused":{"type":"boolean","default":false},
+		"parts":{"type":"array","items":{"type":"object","required":["name"],"properties":{
+			"name":{"type":"string","maxLength":63},"image":{"type":"string"},"args":{"type":"array","items":{"type":"string"}},
+			"env":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"value":{"type":"string"}}}},
+			"port":{"type":"integer","minimum":1,"maximum":65535}}}},`)
+}
+
+// crd is a definition with n fields of strings, and more.
+func crd(singular string, n int, more string) string {
+	var fields []string
+	for i := range n {
+		fields = append(fields, fmt.Sprintf(`"field%d":{"type":"string","maxLength":%d,"description":"field %d, and what it is good for"}`, i, 100+i, i))
+	}
+	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[1]ss.bench.example.com"},
+		"spec":{"group":"bench.example.com","scope":"Namespaced","names":{"plural":"%[1]ss","kind":"%[2]s"},"versions":[{"name":"v1","served":true,"storage":true,
+		"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{%[3]s%[4]s}}}}}}]}}`,
+		singular, strings.ToUpper(singular[:1])+singular[1:], more, strings.Join(fields, ","))
+}
+
+// widget is an object of 1.5 KB as it is sent; one of ten is blue of a hundred shades.
+func widget(name string, i, replicas int) string {
+	var parts []string
+	for p := range 3 {
+		parts = append(parts, fmt.Sprintf(`{"name":"part-%d","image":"registry.example.com/team/part:%d","args":["--level=%s"],
+			"env":[{"name":"REGION","value":"europe-%d"},{"name":"MODE","value":"careful"}],"port":%d}`, p, i, strings.Repeat("x", 120), p, 8000+p))
+	}
+	var fields []string
+	for f := range 8 {
+		fields = append(fields, fmt.Sprintf(`"field%d":"a value of some length, number %d"`, f, i))
+	}
+	return fmt.Sprintf(`{"apiVersion":"bench.example.com/v1","kind":"Widget","metadata":{"name":%q,"labels":{"app":"bench","shade":"blue-%d"}},
+		"spec":{"replicas":%d,"parts":[%s],%s}}`, name, i%50, replicas, strings.Join(parts, ","), strings.Join(fields, ","))
+}
+
+// target is a server under load.
+type target struct {
+	client *http.Client
+	host   string
+	cpu    func() time.Duration // that it has used; within this process, its clients' too
+}
+
+// targets runs a benchmark on a server of this process and on one that is a
+// process of its own.
+func targets(b *testing.B, run func(*testing.B, *target)) {
+	for _, store := range []string{"memory", "disk"} {
+		b.Run("inside/store="+store, func(b *testing.B) {
+			var opts kapok.Options
+			if store == "disk" {
+				opts.DataDir = b.TempDir()
+			}
+			s, err := kapok.Start(b.Context(), opts)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Stop()
+			run(b, newTarget(b, s.Config(), func() time.Duration {
+				var u syscall.Rusage
+				syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+				return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+			}))
+		})
+	}
+	b.Run("tls/store=disk", func(b *testing.B) {
+		p := launch(b, b.TempDir(), true)
+		defer p.stop()
+		run(b, newTarget(b, p.config, p.cpu))
+	})
+}
+
+// newTarget brings the kind to a server.
+func newTarget(b *testing.B, config *rest.Config, cpu func() time.Duration) *target {
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	t := &target{client: client, host: config.Host, cpu: cpu}
+	if err := t.do("POST", crdPath, asJSON, widgets()); err != nil {
+		b.Fatal(err)
+	}
+	t.await(b, widgetPath)
+	return t
+}
+
+// await waits until a path is served.
+func (t *target) await(b *testing.B, path string) {
+	deadline := time.Now().Add(time.Minute)
+	for tick := time.Tick(time.Millisecond); ; <-tick {
+		err := t.do("GET", path, "", "")
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.Fatal(err)
+		}
+	}
+}
+
+// do sends a request and reads the answer to its end.
+func (t *target) do(method, path, contentType, body string) error {
+	r, err := http.NewRequest(method, t.host+path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", contentType)
+	resp, err := t.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode > 299 {
+		message, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
+		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, message)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+// load has n operations done by some workers, and returns how long each took.
+func load(b *testing.B, workers, n int, op func(i int) error) durations {
+	var (
+		group sync.WaitGroup
+		next  atomic.Int64
+		took  = make(durations, n)
+	)
+	for range workers {
+		group.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				begin := time.Now()
+				if err := op(i); err != nil {
+					b.Error(err)
+					return
+				}
+				took[i] = time.Since(begin)
+			}
+		})
+	}
+	group.Wait()
+	if b.Failed() {
+		b.FailNow()
+	}
+	return took
+}
+
+// measure loads a server with b.N operations and reports what they cost.
+func (t *target) measure(b *testing.B, workers int, op func(i int) error) {
+	b.ResetTimer()
+	before := t.cpu()
+	took := load(b, workers, b.N, op)
+	b.StopTimer()
+	b.ReportMetric(microseconds(t.cpu()-before)/float64(b.N), "cpu-us/op")
+	b.ReportMetric(microseconds(took.quantile(0.5)), "p50-us")
+	b.ReportMetric(microseconds(took.quantile(0.99)), "p99-us")
+}
+
+// fill creates n widgets.
+func (t *target) fill(b *testing.B, n int) {
+	load(b, 8, n, func(i int) error {
+		return t.do("POST", widgetPath, asJSON, widget(fmt.Sprintf("w%05d", i), i, 1))
+	})
+}
+
+func workers(b *testing.B, run func(b *testing.B, workers int)) {
+	for _, n := range []int{1, 16} {
+		b.Run(fmt.Sprintf("clients=%d", n), func(b *testing.B) { run(b, n) })
+	}
+}
+
+func BenchmarkCreate(b *testing.B) {
+	targets(b, func(b *testing.B, t *target) {
+		var names atomic.Int64 // used in earlier runs
+		workers(b, func(b *testing.B, workers int) {
+			t.measure(b, workers, func(i int) error {
+				return t.do("POST", widgetPath, asJSON, widget(fmt.Sprintf("w%08d", names.Add(1)), i, 1))
+			})
+		})
+	})
+}
+
+func BenchmarkGet(b *testing.B) {
+	targets(b, func(b *testing.B, t *target) {
+		t.fill(b, 100)
+		workers(b, func(b *testing.B, workers int) {
+			t.measure(b, workers, func(i int) error {
+				return t.do("GET", fmt.Sprintf("%s/w%05d", widgetPath, i%100), "", "")
+			})
+		})
+	})
+}
+
+// BenchmarkPatch changes a field, by merge patch and by server-side apply of the
+// whole object.
+func BenchmarkPatch(b *testing.B) {
+	targets(b, func(b *testing.B, t *target) {
+		const objects = 256
+		t.fill(b, objects)
+		var changes atomic.Int64
+		for _, patch := range []string{asMerge, asApply} {
+			name := strings.TrimPrefix(patch, "application/")
+			b.Run(name, func(b *testing.B) {
+				workers(b, func(b *testing.B, workers int) {
+					t.measure(b, workers, func(i int) error {
+						return t.patch(patch, i%objects, int(changes.Add(1)))
+					})
+				})
+			})
+		}
+	})
+}
+
+// patch changes the replicas of a widget.
+func (t *target) patch(contentType string, i, replicas int) error {
+	name := fmt.Sprintf("w%05d", i)
+	if contentType == asMerge {
+		return t.do("PATCH", widgetPath+"/"+name, asMerge, fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
+	}
+	return t.do("PATCH", widgetPath+"/"+name+"?fieldManager=bench&force=true", asApply, widget(name, i, replicas))
+}
+
+func BenchmarkList(b *testing.B) {
+	const objects = 5000
+	targets(b, func(b *testing.B, t *target) {
+		t.fill(b, objects)
+		for _, tc := range []struct{ name, query string }{
+			{"all", ""},
+			{"page=500", "?limit=500"},
+			{"label=100", "?labelSelector=shade%3Dblue-7"},
+		} {
+			b.Run(fmt.Sprintf("objects=%d/%s", objects, tc.name), func(b *testing.B) {
+				t.measure(b, 1, func(int) error { return t.do("GET", widgetPath+tc.query, "", "") })
+			})
+		}
+	})
+}
