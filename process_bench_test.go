@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +51,16 @@ func BenchmarkProcess(b *testing.B) {
 	}
 }
 
+// TestMain takes away what benchmarks have built.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.Load() {
+		path, _ := binary()
+		os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
 // process is a running kapok up.
 type process struct {
 	*exec.Cmd
@@ -58,15 +69,18 @@ type process struct {
 	once   sync.Once
 }
 
+var built atomic.Bool // binary has been called
+
 // binary is kapok, built once.
 var binary = sync.OnceValues(func() (string, error) {
+	built.Store(true)
 	dir, err := os.MkdirTemp("", "kapok-bench-")
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, "kapok")
 	if out, err := exec.Command("go", "build", "-o", path, "./cmd/kapok").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
+		return path, fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return path, nil
 })

@@ -9,7 +9,6 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // A manifest is a stored CustomResourceDefinition without its schemas, which are large and seldom needed.
@@ -96,11 +95,6 @@ func rawSchema(o *object.Object, version string) (json.RawMessage, error) {
 		}
 	}
 	return nil, nil
-}
-
-// resource is the resource that the definition is about.
-func (m *manifest) resource() schema.GroupResource {
-	return schema.GroupResource{Group: m.Spec.Group, Resource: m.Spec.Names.Plural}
 }
 
 // terminating says that the objects of the definition are on their way out.

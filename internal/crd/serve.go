@@ -50,6 +50,14 @@ func (c *Controller) serve(name string) {
 		e.source.newest.Store(m.object) // so that nothing else keeps the older one
 		return
 	}
+	if was := e.shape; e.served != nil && !was.terminating {
+		if was.terminating = true; was == now {
+			e.source.newest.Store(m.object)
+			e.served, e.shape = e.served.AsTerminating(), now
+			c.store.Registry().Put(e.served)
+			return
+		}
+	}
 	from := newSource(m.object, c.programs)
 	d, err := customDefinition(m, from)
 	if err != nil || len(d.Versions) == 0 {

@@ -8,7 +8,10 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/duration"
 )
 
 // table writes objects of one kind as a Table.
@@ -190,12 +193,35 @@ func (t *table) appendBookmark(dst []byte, revision object.Revision, metadata []
 	return append(dst, "}}]}"...), nil
 }
 
-// appendTreeTable appends the Table of an object that is not stored.
+// scaleColumns are those of a Scale, whatever is scaled.
+func scaleColumns() []metav1.TableColumnDefinition {
+	meta := metav1.ObjectMeta{}.SwaggerDoc()
+	return []metav1.TableColumnDefinition{
+		{Name: "Name", Type: "string", Description: meta["name"]},
+		{Name: "Desired", Type: "integer", Description: autoscalingv1.ScaleSpec{}.SwaggerDoc()["replicas"]},
+		{Name: "Available", Type: "integer", Description: autoscalingv1.ScaleStatus{}.SwaggerDoc()["replicas"]},
+		{Name: "Age", Type: "string", Description: meta["creationTimestamp"]},
+	}
+}
+
+func scaleCells(scale resource.Tree, now time.Time) []any {
+	desired, _, _ := unstructured.NestedInt64(scale, "spec", "replicas")
+	available, _, _ := unstructured.NestedInt64(scale, "status", "replicas")
+	name, _, _ := unstructured.NestedString(scale, "metadata", "name")
+	age := "<unknown>"
+	created, _, _ := unstructured.NestedString(scale, "metadata", "creationTimestamp")
+	if t, err := time.Parse(time.RFC3339, created); err == nil {
+		age = duration.HumanDuration(now.Sub(t))
+	}
+	return []any{name, desired, available, age}
+}
+
+// appendTreeTable appends the Table of a Scale, which is not stored.
 func appendTreeTable(dst []byte, version string, options *metav1.TableOptions, tree resource.Tree) ([]byte, error) {
 	var columns []byte
 	var err error
 	if !options.NoHeaders {
-		if columns, err = json.Marshal(columnsOf(nil)); err != nil {
+		if columns, err = json.Marshal(scaleColumns()); err != nil {
 			return dst, err
 		}
 	}
@@ -205,7 +231,7 @@ func appendTreeTable(dst []byte, version string, options *metav1.TableOptions, t
 		return dst, err
 	}
 	dst = openTable(dst, version, listMeta, columns)
-	if dst, err = appendCells(dst, []any{metadata["name"], metadata["creationTimestamp"]}); err != nil {
+	if dst, err = appendCells(dst, scaleCells(tree, time.Now())); err != nil {
 		return dst, err
 	}
 	dst = append(dst, `,"object":`...)

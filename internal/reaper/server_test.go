@@ -37,11 +37,11 @@ func (freeModel) Decode(data []byte, _ *[]error) (resource.Tree, error) {
 }
 
 func (freeModel) Normalise(obj resource.Tree, _ *[]error) (resource.Tree, error) { return obj, nil }
-func (freeModel) Prune(obj resource.Tree) (resource.Tree, error) { return obj, nil }
+func (freeModel) Prune(obj resource.Tree) (resource.Tree, error)                 { return obj, nil }
 
-func (freeModel) Validate(_, _ resource.Tree, _ string) field.ErrorList          { return nil }
-func (freeModel) PatchMeta() strategicpatch.LookupPatchMeta                      { return nil }
-func (freeModel) New() runtime.Object                                            { return nil }
+func (freeModel) Validate(_, _ resource.Tree, _ string) field.ErrorList { return nil }
+func (freeModel) PatchMeta() strategicpatch.LookupPatchMeta             { return nil }
+func (freeModel) New() runtime.Object                                   { return nil }
 
 func (freeModel) TypeConverter() (managedfields.TypeConverter, error) {
 	return managedfields.NewDeducedTypeConverter(), nil

@@ -224,6 +224,14 @@ func (d *Definition) Key(namespace, name string) object.Key {
 	return object.Key{Resource: d.GroupResource(), Namespace: namespace, Name: name}
 }
 
+// AsTerminating returns the definition as it is once its CRD is on its way out.
+// It takes the place of d without ending watches.
+func (d *Definition) AsTerminating() *Definition {
+	terminating := *d
+	terminating.Terminating = true
+	return &terminating
+}
+
 // Retired is closed when the definition is no longer served: the resource is
 // gone or has a new definition. Watches end then.
 func (d *Definition) Retired() <-chan struct{} { return d.retired }

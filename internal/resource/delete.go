@@ -136,13 +136,16 @@ func checkPreconditions(r *Request, current *object.Object, p *metav1.Preconditi
 // checkOwnPreconditions is checkPreconditions in the words of the kinds that have
 // finalization of their own.
 func checkOwnPreconditions(r *Request, current *object.Object, p *metav1.Preconditions) error {
-	if p.UID != nil && *p.UID != current.Meta.UID {
-		return apierrors.NewConflict(r.GroupResource(), r.Name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, current.Meta.UID))
+	var failed string
+	switch {
+	case p.UID != nil && *p.UID != current.Meta.UID:
+		failed = fmt.Sprintf("Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, current.Meta.UID)
+	case p.ResourceVersion != nil && *p.ResourceVersion != current.Revision.String():
+		failed = fmt.Sprintf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, current.Revision)
+	default:
+		return nil
 	}
-	if p.ResourceVersion != nil && *p.ResourceVersion != current.Revision.String() {
-		return apierrors.NewConflict(r.GroupResource(), r.Name, fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, current.Revision))
-	}
-	return nil
+	return apierrors.NewConflict(r.GroupResource(), r.Name, errors.New(failed))
 }
 
 // grace starts or shortens the grace period of a kind that has one. graceful says

@@ -52,7 +52,8 @@ func newSet(generation uint64, all []*Definition) *Set {
 // Load returns the definitions of now.
 func (r *Registry) Load() *Set { return r.current.Load() }
 
-// Put adds definitions, or replaces those of the same resources.
+// Put adds definitions, or replaces those of the same resources, whose watches end
+// unless the new one was made of the old one.
 func (r *Registry) Put(definitions ...*Definition) {
 	r.change(func(all []*Definition) []*Definition {
 		at := make(map[schema.GroupResource]int, len(all))
@@ -60,7 +61,9 @@ func (r *Registry) Put(definitions ...*Definition) {
 			at[d.GroupResource()] = i
 		}
 		for _, d := range definitions {
-			d.retired = make(chan struct{})
+			if d.retired == nil {
+				d.retired = make(chan struct{})
+			}
 			if i, ok := at[d.GroupResource()]; ok {
 				all[i] = d
 				continue
@@ -86,7 +89,7 @@ func (r *Registry) change(edit func([]*Definition) []*Definition) {
 	next := newSet(old.Generation+1, edit(slices.Clone(old.all)))
 	r.current.Store(next)
 	for _, d := range old.all {
-		if next.byResource[d.GroupResource()] != d {
+		if now := next.byResource[d.GroupResource()]; now == nil || now.retired != d.retired {
 			close(d.retired)
 		}
 	}

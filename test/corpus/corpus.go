@@ -69,8 +69,8 @@ func runFile(t *testing.T, config *rest.Config, o Options, file string, known ma
 		t.Fatal(err)
 	}
 	defer s.close()
-	var verdicts []*verdict
-	current := &verdict{name: "setup"}
+	current := &verdict{name: "setup"} // what stands before the first case
+	verdicts := []*verdict{current}
 	datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
 		if d.Cmd == "case" {
 			if len(d.CmdArgs) != 1 {
@@ -107,9 +107,6 @@ func runFile(t *testing.T, config *rest.Config, o Options, file string, known ma
 		// Datadriven would end the file at the first difference; the case is judged below.
 		return d.Expected
 	})
-	if current.name == "setup" {
-		verdicts = append(verdicts, current)
-	}
 	for _, v := range verdicts {
 		t.Run(v.name, func(t *testing.T) { v.judge(t, known[v.name]) })
 		delete(known, v.name)

@@ -157,6 +157,7 @@ var (
 	uid          = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 	timestamp    = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
 	hash         = regexp.MustCompile(`hash=[0-9A-F]{32,}`)
+	parameter    = regexp.MustCompile(`^(#/parameters/[a-zA-Z]+)-[A-Za-z0-9_-]{8}$`) // shared by operations of OpenAPI v2
 	port         = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 	// A patch that does not fit is quoted with the whole object, in the order of the fields of Go types.
 	quotedObject = regexp.MustCompile(`Invalid value: "\{(?:[^"\\]|\\.)*\}"`)
@@ -173,6 +174,7 @@ func (n *normalizer) text(s string) string {
 	s = uid.ReplaceAllStringFunc(s, func(u string) string { return n.given("uid", u) })
 	s = timestamp.ReplaceAllStringFunc(s, n.time)
 	s = hash.ReplaceAllString(s, "hash=<hash>")
+	s = parameter.ReplaceAllString(s, "$1-<hash>")
 	s = port.ReplaceAllString(s, "127.0.0.1:<port>")
 	return revisions.ReplaceAllStringFunc(s, func(m string) string {
 		parts := revisions.FindStringSubmatch(m)
