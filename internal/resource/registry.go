@@ -61,10 +61,11 @@ func (r *Registry) Put(definitions ...*Definition) {
 			at[d.GroupResource()] = i
 		}
 		for _, d := range definitions {
-			if d.retired == nil {
+			i, replaces := at[d.GroupResource()]
+			if !replaces || d.retired == nil || all[i].retired != d.retired {
 				d.retired = make(chan struct{})
 			}
-			if i, ok := at[d.GroupResource()]; ok {
+			if replaces {
 				all[i] = d
 				continue
 			}

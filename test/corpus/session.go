@@ -142,6 +142,10 @@ func (s *session) stepHTTP(ctx context.Context, input string, p parameters) (str
 		}
 		a, err := s.send(ctx, r, p.anonymous)
 		if err != nil {
+			// A server that is putting a changed definition into service may drop a request.
+			if p.until != 0 && pause(ctx) {
+				continue
+			}
 			return "", err
 		}
 		s.noteCRD(r, a)
