@@ -43,8 +43,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/resource"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/version"
 )
 
@@ -155,7 +155,7 @@ func (c *call) serve() {
 	header := c.w.Header()
 	auditID := c.r.Header.Get("Audit-ID")
 	if auditID == "" {
-		auditID = uuid.NewString()
+		auditID = string(uuid.NewUUID())
 	}
 	header.Set("Audit-Id", auditID)
 
