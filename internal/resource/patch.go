@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -113,13 +114,39 @@ func (r *Request) jsonPatch(data []byte) (func(Tree) (Tree, error), error) {
 	}
 	return func(live Tree) (Tree, error) {
 		return r.patchJSON(live, strict, func(current []byte) ([]byte, error) {
-			patched, err := patch.Apply(current)
+			patched, err := applyJSONPatch(patch, current)
 			if err != nil {
 				return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 			}
 			return patched, nil
 		})
 	}, nil
+}
+
+// maxJSONPatchCopy bounds, in bytes, what the copy operations of a JSON patch may
+// add up to: each can double the object. It is what kube-apiserver allows.
+const maxJSONPatchCopy = 3 << 20
+
+// applyJSONPatch applies a patch, up to and including one copy at a time.
+func applyJSONPatch(patch jsonpatch.Patch, doc []byte) ([]byte, error) {
+	copied := 0
+	for len(patch) > 0 {
+		n := 1 + slices.IndexFunc(patch, func(op jsonpatch.Operation) bool { return op.Kind() == "copy" })
+		if n == 0 {
+			n = len(patch)
+		}
+		patched, err := patch[:n].Apply(doc)
+		if err != nil {
+			return nil, err
+		}
+		if grown := len(patched) - len(doc); patch[n-1].Kind() == "copy" && grown > 0 {
+			if copied += grown; copied > maxJSONPatchCopy {
+				return nil, jsonpatch.NewAccumulatedCopySizeError(maxJSONPatchCopy, int64(copied))
+			}
+		}
+		doc, patch = patched, patch[n:]
+	}
+	return doc, nil
 }
 
 // jsonPatchOp is an operation of a JSON patch, to find fields that it does not have.

@@ -366,3 +366,19 @@ func TestVersionsShareObjects(t *testing.T) {
 		t.Errorf("patched through v1, stored as %s, %v", changed.Raw, err)
 	}
 }
+
+func TestJSONPatchCopiesAreBounded(t *testing.T) {
+	b := newBench(t, state.Options{})
+	b.widget("a", fmt.Sprintf(`,"spec":{"a":%q}`, strings.Repeat("x", 1000)))
+	var ops []string
+	for i := range 40 {
+		ops = append(ops, fmt.Sprintf(`{"op":"copy","from":"/spec","path":"/spec/c%d"}`, i))
+	}
+	_, err := b.patch(b.request("a"), types.JSONPatchType, "["+strings.Join(ops, ",")+"]")
+	if !apierrors.IsInvalid(err) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := b.patch(b.request("a"), types.JSONPatchType, `[{"op":"copy","from":"/spec/a","path":"/spec/b"},{"op":"replace","path":"/spec/a","value":"y"}]`); err != nil {
+		t.Errorf("a small copy: %v", err)
+	}
+}
