@@ -188,28 +188,32 @@ func deletesCollections(d *resource.Definition) bool {
 	return d.Group != "" || d.Plural != "namespaces"
 }
 
-// verb carries out a request for a resource. It returns false for verbs that no
-// resource has.
+// verb carries out a request for a resource, and answers it. It returns false for
+// verbs that no resource has.
 func (c *call) verb() bool {
+	var err error
 	switch c.info.Verb {
 	case "get":
-		c.get()
+		err = c.get()
 	case "list":
-		c.list()
+		err = c.list()
 	case "watch":
-		c.watch()
+		err = c.watch()
 	case "create":
-		c.create()
+		err = c.create()
 	case "update":
-		c.update()
+		err = c.update()
 	case "patch":
-		c.patch()
+		err = c.patch()
 	case "delete":
-		c.delete()
+		err = c.delete()
 	case "deletecollection":
-		c.deleteCollection()
+		err = c.deleteCollection()
 	default:
 		return false
+	}
+	if err != nil {
+		c.fail(err)
 	}
 	return true
 }

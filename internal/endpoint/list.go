@@ -13,16 +13,14 @@ import (
 )
 
 // list serves list.
-func (c *call) list() {
+func (c *call) list() error {
 	m, err := negotiate(c.r, c.objectMedia())
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	options, err := c.listOptions()
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	ctx, cancel := c.context(requestTimeout)
 	defer cancel()
@@ -35,10 +33,10 @@ func (c *call) list() {
 		ResourceVersionMatch: options.ResourceVersionMatch,
 	})
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	c.answerList(m, found)
+	return nil
 }
 
 // answerList answers with a list of objects, one behind the other.

@@ -46,20 +46,17 @@ func (c *call) writing(manager, fieldValidation string, dryRun []string) *resour
 
 func nameRequired() error { return apierrors.NewBadRequest("name must be provided") }
 
-func (c *call) get() {
+func (c *call) get() error {
 	if c.info.Name == "" {
-		c.fail(nameRequired())
-		return
+		return nameRequired()
 	}
 	m, err := negotiate(c.r, c.objectMedia())
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	options, err := c.getOptions()
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	ctx := c.r.Context()
 	if options.ResourceVersion != "" { // which may have to be waited for
@@ -69,89 +66,78 @@ func (c *call) get() {
 	}
 	result, err := c.h.store.Get(ctx, c.request(), options.ResourceVersion)
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	c.answerResult(http.StatusOK, m, result)
+	return nil
 }
 
-func (c *call) create() {
+func (c *call) create() error {
 	m, err := negotiate(c.r, c.objectMedia())
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	e, err := bodyEncoding(c.r)
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	data, err := c.readBody()
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	options, err := c.createOptions()
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	request := c.writing(options.FieldManager, options.FieldValidation, options.DryRun)
 	request.Name = "" // the name is in the body
 	body, err := c.body(e, data, request.FieldValidation)
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	ctx, cancel := c.context(writeTimeout)
 	defer cancel()
 	result, err := c.h.store.Create(ctx, request, body)
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	c.answerResult(http.StatusCreated, m, result)
+	return nil
 }
 
-func (c *call) update() {
+func (c *call) update() error {
 	if c.info.Name == "" {
-		c.fail(nameRequired())
-		return
+		return nameRequired()
 	}
 	m, err := negotiate(c.r, c.objectMedia())
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	data, err := c.readBody()
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	options, err := c.updateOptions()
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	e, err := bodyEncoding(c.r)
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	request := c.writing(options.FieldManager, options.FieldValidation, options.DryRun)
 	body, err := c.body(e, data, request.FieldValidation)
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	ctx, cancel := c.context(writeTimeout)
 	defer cancel()
 	result, err := c.h.store.Update(ctx, request, body)
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	c.answerResult(created(result), m, result)
+	return nil
 }
 
 // patchTypes are the types of patches that a kind understands.
@@ -163,45 +149,39 @@ func (c *call) patchTypes() []string {
 	return append(known, string(types.ApplyYAMLPatchType))
 }
 
-func (c *call) patch() {
+func (c *call) patch() error {
 	contentType, _, _ := strings.Cut(c.r.Header.Get("Content-Type"), ";")
 	if known := c.patchTypes(); !slices.Contains(known, contentType) {
-		c.fail(unsupportedMediaType(known))
-		return
+		return unsupportedMediaType(known)
 	}
 	if c.info.Name == "" {
-		c.fail(nameRequired())
-		return
+		return nameRequired()
 	}
 	m, err := negotiate(c.r, c.objectMedia())
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	data, err := c.readBody()
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	patch := resource.Patch{Type: types.PatchType(contentType), Data: data}
 	options, err := c.patchOptions(patch.Type)
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	if err := checkPatch(patch); err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	patch.Force = options.Force != nil && *options.Force
 	ctx, cancel := c.context(writeTimeout)
 	defer cancel()
 	result, err := c.h.store.Patch(ctx, c.writing(options.FieldManager, options.FieldValidation, options.DryRun), patch)
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	c.answerResult(created(result), m, result)
+	return nil
 }
 
 // checkPatch refuses patches that are no JSON, or no YAML, in the words that
@@ -219,46 +199,41 @@ func checkPatch(p resource.Patch) error {
 	return nil
 }
 
-func (c *call) delete() {
+func (c *call) delete() error {
 	m, err := negotiate(c.r, c.objectMedia())
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	options, err := c.deleteOptions()
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	ctx, cancel := c.context(writeTimeout)
 	defer cancel()
 	result, err := c.h.store.Delete(ctx, c.writing("", "", options.DryRun), options)
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	code := http.StatusOK
 	if result.Pending && options.OrphanDependents != nil && !*options.OrphanDependents {
 		code = http.StatusAccepted
 	}
 	c.answerResult(code, m, result)
+	return nil
 }
 
-func (c *call) deleteCollection() {
+func (c *call) deleteCollection() error {
 	m, err := negotiate(c.r, c.objectMedia())
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	selected, err := c.listOptions()
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	options, err := c.deleteOptions()
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	request := c.writing("", "", options.DryRun)
 	request.Name = ""
@@ -271,8 +246,8 @@ func (c *call) deleteCollection() {
 		ResourceVersionMatch: selected.ResourceVersionMatch,
 	})
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	c.answerList(m, deleted)
+	return nil
 }

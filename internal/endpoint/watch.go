@@ -27,29 +27,25 @@ const (
 
 // watch serves watch: a stream of events, for as long as client, server and
 // resource are there.
-func (c *call) watch() {
+func (c *call) watch() error {
 	m, err := negotiate(c.r, c.objectMedia())
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	options, err := c.listOptions()
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	s := &stream{c: c, m: m, bookmarks: options.AllowWatchBookmarks}
 	if m.as.Kind == "Table" {
 		tableOptions, err := c.tableOptions()
 		if err != nil {
-			c.fail(err)
-			return
+			return err
 		}
 		s.table = c.table(m, tableOptions)
 	}
 	if m.encoding == asYAML {
-		c.fail(notAcceptable("only the following media types are accepted: " + mediaStreams[0] + ", " + mediaStreams[1]))
-		return
+		return notAcceptable("only the following media types are accepted: " + mediaStreams[0] + ", " + mediaStreams[1])
 	}
 	s.m.pretty = false
 	s.lasts = time.Duration(float64(minWatch) * (1 + rand.Float64()))
@@ -70,8 +66,9 @@ func (c *call) watch() {
 	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
 		s.serveError(err) // what is no longer there to be watched is told in the stream
 	default:
-		c.fail(err)
+		return err
 	}
+	return nil
 }
 
 // stream is a watch under way. It lives in the goroutine of its request.
