@@ -133,6 +133,11 @@ func (s *Server) Kubeconfig() []byte {
 	return s.outside.kubeconfig
 }
 
+// Compact forgets the history of changes up to now. Watches that have not come so
+// far yet, and lists and watches that start from an older resourceVersion, are told
+// that it is gone (410): so one can try how a client copes.
+func (s *Server) Compact(ctx context.Context) error { return s.store.state.Compact(ctx) }
+
 // Stop stops the server and waits for the end: new connections are refused,
 // watches end, connections get a GOAWAY, and requests that are under way have
 // ten seconds to finish. It may be called at any time and more than once. The

@@ -208,3 +208,19 @@ func (s *State) boundLocked() {
 		s.mu.bytes -= freed
 	}
 }
+
+// Compact forgets all history up to now, in memory and in the journal: from then
+// on a watch, or a list, of an older revision is a [journal.ErrCompacted].
+func (s *State) Compact(ctx context.Context) error {
+	head := s.Revision()
+	if err := s.journal.Compact(ctx, head); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.since = max(s.mu.since, head)
+	for _, t := range s.mu.tables {
+		s.mu.bytes -= t.evict(head)
+	}
+	return nil
+}

@@ -20,7 +20,7 @@ type Options struct {
 	// Record writes the answers into the scripts when the tests run with -rewrite. Only the oracle sets it; without it
 	// -rewrite is refused.
 	Record bool
-	// Differences is a file of "file/case: reason" lines, the cases in which this server is known to answer otherwise.
+	// Differences is a page with indented "file/case: reason" lines, the cases in which this server is known to answer otherwise.
 	// Empty: none.
 	Differences string
 	// Anonymous reaches the server without saying who asks; credentials in it are left out. Nil: the config of Run, which

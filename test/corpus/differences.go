@@ -27,12 +27,15 @@ func readDifferences(file string) (differences, error) {
 	return parseDifferences(string(text))
 }
 
-// parseDifferences reads lines of the form "file/case: reason". Blank lines and lines that begin with # say nothing.
+// indent marks the lines of a page of Markdown that list differences.
+const indent = "    "
+
+// parseDifferences reads the lines of the form "file/case: reason" that are indented as code. The rest is for people.
 func parseDifferences(text string) (differences, error) {
 	d := differences{}
 	for i, line := range strings.Split(text, "\n") {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
+		line, listed := strings.CutPrefix(line, indent)
+		if !listed || strings.TrimSpace(line) == "" {
 			continue
 		}
 		name, reason, ok := strings.Cut(line, ": ")

@@ -6,7 +6,7 @@ import (
 )
 
 func TestParseDifferences(t *testing.T) {
-	d, err := parseDifferences("# a comment\n\nlist/limit: not yet\n  list/other: for ever: really\n")
+	d, err := parseDifferences("# A page\n\nWith text: x.\n\n    list/limit: not yet\n    list/other: for ever: really\n    \n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,10 +17,10 @@ func TestParseDifferences(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	for text, want := range map[string]string{
-		"list/limit":             "line 1",
-		"list: reason":           "line 1",
-		"\nlist/limit: ":         "line 2",
-		"list/a: x\nlist/a: y\n": "twice",
+		"    list/limit":                 "line 1",
+		"    list: reason":               "line 1",
+		"\n    list/limit: ":             "line 2",
+		"    list/a: x\n    list/a: y\n": "twice",
 	} {
 		if _, err := parseDifferences(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q in it", text, err, want)

@@ -2,7 +2,7 @@
 //
 // The questions are scripts in testdata, one subject a file, each a sequence of named cases. The answers beside them
 // were recorded by test/oracle and are never written by hand. Run puts the questions to any server and compares.
-// Where Kapok answers otherwise on purpose, or not yet, differences.txt says why; a case listed there must differ.
+// Where Kapok answers otherwise on purpose, or not yet, docs/differences.md says why; a case listed there must differ.
 //
 // # The language
 //

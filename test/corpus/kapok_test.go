@@ -22,7 +22,8 @@ func TestKapok(t *testing.T) {
 	}
 	corpus.Run(t, server.Config(), corpus.Options{
 		Dir:         "testdata",
-		Differences: "differences.txt",
+		Differences: "../../docs/differences.md",
+		Compact:     server.Compact,
 		Anonymous:   socket,
 	})
 }

@@ -39,6 +39,10 @@ func (s *session) stepWatch(input string, p parameters) (string, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	begun := time.AfterFunc(patience, cancel)
 	response, err := s.open(ctx, r, p.anonymous)
+	for p.until != 0 && err == nil && response.StatusCode != p.until && pause(ctx) {
+		response.Body.Close()
+		response, err = s.open(ctx, r, p.anonymous)
+	}
 	begun.Stop()
 	if err != nil {
 		cancel()
