@@ -1,6 +1,7 @@
 package object
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -33,14 +34,14 @@ var errNoMetadata = errors.New("object has no metadata")
 // Encode returns the canonical JSON of a tree as a form, with the place for the
 // resourceVersion.
 func Encode(tree map[string]any) (Form, error) {
-	e := encoder{buf: make([]byte, 0, 1024), splice: -1}
+	e := encoder{buf: make([]byte, 0, 4096), splice: -1}
 	if err := e.root(tree); err != nil {
 		return Form{}, err
 	}
 	if e.splice < 0 {
 		return Form{}, errNoMetadata
 	}
-	return Form{Bytes: slices.Clip(e.buf), Splice: e.splice}, nil
+	return Form{Bytes: bytes.Clone(e.buf), Splice: e.splice}, nil // kept for long: no byte too many
 }
 
 // AppendJSON appends the canonical JSON of any JSON value to dst.

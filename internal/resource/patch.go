@@ -158,12 +158,15 @@ type jsonPatchOp struct {
 }
 
 func (r *Request) mergePatch(data []byte) (func(Tree) (Tree, error), error) {
-	var strict []error
-	if r.FieldValidation != metav1.FieldValidationIgnore {
-		var err error
-		if strict, err = json.UnmarshalStrict(data, &map[string]any{}); err != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
-		}
+	var patch Tree
+	strict, err := json.UnmarshalStrict(data, &patch)
+	if r.FieldValidation == metav1.FieldValidationIgnore {
+		strict = nil
+	} else if err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+	}
+	if err == nil && patch != nil && r.Definition.Custom && r.Subresource != scaleSubresource {
+		return func(live Tree) (Tree, error) { return r.patchTree(live, patch, strict) }, nil
 	}
 	return func(live Tree) (Tree, error) {
 		return r.patchJSON(live, strict, func(current []byte) ([]byte, error) {
@@ -174,6 +177,38 @@ func (r *Request) mergePatch(data []byte) (func(Tree) (Tree, error), error) {
 			return patched, err
 		})
 	}, nil
+}
+
+// patchTree is a merge patch of a custom resource, which needs no encoding.
+func (r *Request) patchTree(live, patch Tree, strict []error) (Tree, error) {
+	mergeTree(live, runtime.DeepCopyJSON(patch))
+	refuse := func(err error) error {
+		patched, failed := object.AppendJSON(nil, live)
+		if failed != nil {
+			return failed
+		}
+		return badPatch(string(patched), err)
+	}
+	apiVersion, ok := live["apiVersion"].(string)
+	kind, ok2 := live["kind"].(string)
+	if !ok || !ok2 {
+		return nil, refuse(errors.New("apiVersion and kind must be strings"))
+	}
+	if err := r.sameKind(metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}); err != nil {
+		return nil, refuse(err)
+	}
+	var unknown []error
+	obj, err := r.model().Normalise(runtime.DeepCopyJSON(live), &unknown)
+	if err != nil {
+		return nil, refuse(err)
+	}
+	if r.FieldValidation == metav1.FieldValidationIgnore {
+		return obj, nil
+	}
+	if err := r.judgeStrict(append(strict, unknown...), refuse); err != nil {
+		return nil, err
+	}
+	return obj, nil
 }
 
 // patchJSON applies a patch that works on encoded objects.
@@ -192,7 +227,11 @@ func (r *Request) patchJSON(live Tree, strict []error, patch func([]byte) ([]byt
 		}
 		return badPatch(string(patched), err)
 	}
-	if err := r.sameKind(patched); err != nil {
+	var meta metav1.TypeMeta
+	if err := json.UnmarshalCaseSensitivePreserveInts(patched, &meta); err != nil {
+		return nil, refuse(err)
+	}
+	if err := r.sameKind(meta); err != nil {
 		return nil, refuse(err)
 	}
 	var unknown []error
@@ -221,11 +260,7 @@ func (r *Request) declared(obj Tree) []byte {
 }
 
 // sameKind refuses a patch that turns the object into one of another kind.
-func (r *Request) sameKind(data []byte) error {
-	var meta metav1.TypeMeta
-	if err := json.UnmarshalCaseSensitivePreserveInts(data, &meta); err != nil {
-		return err
-	}
+func (r *Request) sameKind(meta metav1.TypeMeta) error {
 	want, got := r.bodyKind(), meta.GroupVersionKind()
 	if got.Kind == "" || meta.APIVersion == "" || got == want {
 		return nil
@@ -289,32 +324,52 @@ func badPatch(value string, err error) error {
 
 // applyPatch is server-side apply.
 func (r *Request) applyPatch(manager *managedfields.FieldManager, p Patch) (func(Tree) (Tree, error), error) {
-	applied := map[string]any{}
-	if err := yaml.Unmarshal(p.Data, &applied); err != nil {
+	applied, repeated, err := decodeApplied(p.Data)
+	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 	}
 	return func(live Tree) (Tree, error) {
 		if live == nil {
 			live = blank(r.model())
 		}
-		patch := Tree{}
-		if err := yaml.Unmarshal(p.Data, &patch); err != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
-		}
-		result, err := manager.Apply(typed(r, live), &unstructured.Unstructured{Object: patch}, r.Manager, p.Force)
+		patch := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(applied)}
+		result, err := manager.Apply(typed(r, live), patch, r.Manager, p.Force)
 		if err != nil {
 			return nil, err
 		}
-		if r.FieldValidation != metav1.FieldValidationIgnore {
-			if err := yaml.UnmarshalStrict(p.Data, &map[string]any{}); err != nil {
-				if r.FieldValidation == metav1.FieldValidationStrict {
-					return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v", err))
-				}
-				if err := r.judgeStrict([]error{err}, nil); err != nil {
-					return nil, err
-				}
+		if repeated != nil && r.FieldValidation != metav1.FieldValidationIgnore {
+			err := r.judgeStrict([]error{repeated}, func(error) error {
+				return apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v", repeated))
+			})
+			if err != nil {
+				return nil, err
 			}
 		}
 		return r.model().Normalise(result.(*unstructured.Unstructured).Object, nil)
 	}, nil
+}
+
+// decodeApplied decodes the body of an apply request, YAML or JSON. repeated tells
+// of keys that occur more than once, in the words of the YAML decoder, which
+// Kubernetes uses for both.
+func decodeApplied(data []byte) (applied Tree, repeated, err error) {
+	errs, err := json.UnmarshalStrict(data, &applied)
+	switch {
+	case err == nil && applied != nil && len(errs) == 0:
+		return applied, nil, nil
+	case err == nil && applied != nil:
+		return applied, yaml.UnmarshalStrict(data, &map[string]any{}), nil
+	}
+	converted, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("error converting YAML to JSON: %w", err)
+	}
+	applied = Tree{}
+	if err := json.UnmarshalCaseSensitivePreserveInts(converted, &applied); err != nil {
+		return nil, nil, fmt.Errorf("error unmarshaling JSON: %w", err)
+	}
+	if applied == nil { // an empty document
+		applied = Tree{}
+	}
+	return applied, yaml.UnmarshalStrict(data, &map[string]any{}), nil
 }
