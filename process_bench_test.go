@@ -139,7 +139,6 @@ func launch(b *testing.B, dir string, durable bool) *process {
 	if resp.StatusCode != http.StatusOK {
 		b.Fatalf("/readyz: %s", resp.Status)
 	}
-	client.CloseIdleConnections()
 	return p
 }
 
