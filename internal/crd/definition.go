@@ -28,16 +28,14 @@ func customDefinition(m *manifest, from *source) (*resource.Definition, error) {
 		Namespaced: m.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		Custom:     true,
 
-		DefinedBy:   m.object.Key,
-		Terminating: m.terminating(),
+		DefinedBy:    m.object.Key,
+		DefinedByUID: m.Metadata.UID,
+		Terminating:  m.terminating(),
 	}
 	types := newFieldTypes(m, from)
 	statuses := map[string]bool{} // by apiVersion: whether status is a subresource
 	for i := range m.Spec.Versions {
 		stated := &m.Spec.Versions[i]
-		if !stated.Served && !stated.Storage {
-			continue
-		}
 		v := customVersion(m, from, stated, types)
 		statuses[d.APIVersion(v)] = v.Subresource("status") != nil
 		if stated.Storage {
@@ -45,6 +43,8 @@ func customDefinition(m *manifest, from *source) (*resource.Definition, error) {
 		}
 		if stated.Served {
 			d.Versions = append(d.Versions, v)
+		} else {
+			d.Unserved = append(d.Unserved, v)
 		}
 	}
 	if d.Storage == nil {

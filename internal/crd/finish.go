@@ -13,6 +13,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
@@ -24,7 +25,7 @@ func (c *Controller) finish(ctx context.Context, name string) {
 		return
 	}
 	e.finishes = true
-	f := finisher{Controller: c, name: name, definition: e.served}
+	f := finisher{Controller: c, name: name, uid: e.manifest.Metadata.UID, definition: e.served}
 	if f.definition == nil && e.manifest.is(apiextensionsv1.Established) {
 		// Established, but no version is served: the objects are there all the same.
 		f.definition, _ = customDefinition(e.manifest, newSource(e.manifest.object, c.programs))
@@ -46,6 +47,7 @@ func waitsForCleanup(m *manifest) bool {
 type finisher struct {
 	*Controller
 	name       string
+	uid        types.UID
 	definition *resource.Definition // nil if it has never been established
 }
 
@@ -107,7 +109,7 @@ func (f *finisher) update(ctx context.Context, edit func(*manifest)) error {
 		if err != nil {
 			return err
 		}
-		if m.Metadata.DeletionTimestamp == nil || !waitsForCleanup(m) {
+		if m.Metadata.UID != f.uid || m.Metadata.DeletionTimestamp == nil || !waitsForCleanup(m) {
 			return nil
 		}
 		edit(m)
@@ -146,7 +148,7 @@ func (f *finisher) deleteInstances(ctx context.Context, terminating func(apiexte
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	for st.Count(gr) > 0 {
+	for st.Count(gr) > 0 && f.waits() {
 		events, wait, err := cursor.Next(ctx)
 		if err != nil {
 			return "InstanceDeletionCheck", fmt.Errorf("could not confirm zero CustomResources remaining: %w", err)
@@ -177,7 +179,17 @@ func (f *finisher) deleteInstances(ctx context.Context, terminating func(apiexte
 	return "", nil
 }
 
+// waits says whether the definition that it works for still waits for its objects. Objects of another one of that name
+// are none of its business; whoever sees such an object has seen that definition.
+func (f *finisher) waits() bool {
+	o, _ := f.store.State().Get(f.kind.Key("", f.name))
+	return o != nil && o.Meta.UID == f.uid && o.Meta.Deleting() && o.Meta.HasFinalizer(apiextensionsv1.CustomResourceCleanupFinalizer)
+}
+
 func (f *finisher) deleteInstance(ctx context.Context, o *object.Object) error {
+	if !f.waits() {
+		return nil
+	}
 	_, err := f.store.Delete(ctx, &resource.Request{
 		Definition: f.definition, Version: f.definition.Storage, Namespace: o.Key.Namespace, Name: o.Key.Name,
 		Manager: manager, Warn: func(string) {},

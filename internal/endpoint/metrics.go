@@ -77,14 +77,15 @@ func inFlight(kind string, value func() float64) prometheus.Collector {
 // series is what the call counts as. Paths that nobody serves are one series:
 // strangers must not make up new ones.
 func (c *call) series(code int) series {
-	s := series{verb: strings.ToUpper(c.r.Method), code: code}
+	s := series{verb: c.r.Method, code: code}
+	switch c.r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	default:
+		s.verb = "other"
+	}
 	if c.version == nil {
-		switch c.r.Method {
-		case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-		default:
-			s.verb = "other"
-		}
-		if !c.info.IsResource && code != http.StatusNotFound && !strings.HasPrefix(c.info.Path, "/openapi/v3/") {
+		switch c.info.Path {
+		case "/", "/api", "/apis", "/version", "/metrics", "/healthz", "/livez", "/readyz", "/openapi/v2", "/openapi/v3":
 			s.subresource = c.info.Path
 		}
 		return s

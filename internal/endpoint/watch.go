@@ -61,6 +61,8 @@ func (c *call) watch() error {
 		Bookmarks:            options.AllowWatchBookmarks,
 	})
 	switch {
+	case err == nil && c.r.Method == http.MethodHead:
+		s.begin() // nothing follows that could be told
 	case err == nil:
 		s.serve()
 	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
@@ -210,6 +212,9 @@ func (s *stream) send() bool {
 func (s *stream) flush() bool {
 	ok := s.send()
 	s.c.w.Flush()
+	if cap(s.buf) > 16<<10 { // a watch is idle most of its life
+		s.buf, s.scratch = nil, nil
+	}
 	return ok
 }
 

@@ -2,6 +2,8 @@ package journal
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"sync"
 
 	"github.com/kapok-dev/kapok/internal/object"
@@ -163,10 +165,8 @@ func (s *Sequencer) flush(g *group) {
 	if failed != nil {
 		// Nothing of this group has been written, and nothing will be.
 		g.err = ErrUnavailable
-	} else if failed = s.commit(g.entries); failed != nil {
+	} else if failed = s.commitAndApply(g.entries); failed != nil {
 		g.err = &unknownError{failed}
-	} else {
-		s.sink.Apply(g.entries)
 	}
 
 	s.mu.Lock()
@@ -183,6 +183,20 @@ func (s *Sequencer) flush(g *group) {
 	}
 	s.mu.Unlock()
 	close(g.done)
+}
+
+// commitAndApply turns a panic on the way into an error: others wait for this group.
+func (s *Sequencer) commitAndApply(entries []Entry) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	if err := s.commit(entries); err != nil {
+		return err
+	}
+	s.sink.Apply(entries)
+	return nil
 }
 
 func sizeOf(entries []Entry) int64 {

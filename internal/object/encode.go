@@ -105,6 +105,8 @@ func (e *encoder) metadata(m map[string]any) error {
 // MaxDepth is how deep the values of an object may nest, as encoding/json has it.
 const MaxDepth = 10000
 
+var errDepth = errors.New("exceeded max depth")
+
 func (e *encoder) object(m map[string]any, depth int, member func(string, any) error) error {
 	e.buf = append(e.buf, '{')
 	first := len(e.keys)
@@ -135,9 +137,6 @@ func (e *encoder) object(m map[string]any, depth int, member func(string, any) e
 }
 
 func (e *encoder) value(v any, depth int) error {
-	if depth > MaxDepth {
-		return errors.New("exceeded max depth")
-	}
 	switch v := v.(type) {
 	case nil:
 		e.buf = append(e.buf, "null"...)
@@ -152,8 +151,14 @@ func (e *encoder) value(v any, depth int) error {
 	case float64:
 		return e.float(v)
 	case map[string]any:
+		if depth >= MaxDepth {
+			return errDepth
+		}
 		return e.object(v, depth, nil)
 	case []any:
+		if depth >= MaxDepth {
+			return errDepth
+		}
 		e.buf = append(e.buf, '[')
 		for i, item := range v {
 			if i > 0 {

@@ -50,13 +50,25 @@ func (o *Object) Form(key FormKey, make func(*Object) (Form, error)) (Form, erro
 	if err != nil {
 		return Form{}, err
 	}
-	entry := &form{key: key, form: made}
 	for {
-		entry.next = o.forms.Load()
-		if o.forms.CompareAndSwap(entry.next, entry) {
+		have := o.forms.Load()
+		if o.forms.CompareAndSwap(have, &form{key: key, form: made, next: have.without(key)}) {
 			return made, nil
 		}
 	}
+}
+
+// without returns the forms but for those that one under key takes the place of:
+// of the same version and media type, made with an older schema.
+func (f *form) without(key FormKey) *form {
+	if f == nil {
+		return nil
+	}
+	rest := f.next.without(key)
+	if f.key.Version == key.Version && f.key.Media == key.Media {
+		return rest
+	}
+	return &form{key: f.key, form: f.form, next: rest}
 }
 
 const resourceVersionKey = `"resourceVersion":"`

@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -178,7 +179,26 @@ func (r *Reaper) process(ctx context.Context, key object.Key) error {
 			return err
 		}
 	}
+	if d.Hooks.Grace != nil && o.Meta.Deleting() && len(o.Meta.Finalizers) == 0 {
+		return i.endGrace(ctx)
+	}
 	return i.collect(ctx)
+}
+
+// endGrace removes an object whose grace was over when it was marked as deleting:
+// whoever did that may have stopped in between.
+func (i *item) endGrace(ctx context.Context) error {
+	obj, err := i.object.Tree()
+	if err != nil {
+		return err
+	}
+	if seconds, _, _ := unstructured.NestedInt64(obj, "metadata", "deletionGracePeriodSeconds"); seconds > 0 {
+		return i.collect(ctx)
+	}
+	_, err = i.store.Delete(ctx, request(i.definition, i.object.Key, ""), &metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &i.object.Meta.UID},
+	})
+	return err
 }
 
 // The pauses before something that has failed is tried again.

@@ -124,7 +124,7 @@ func (s *Store) admitToKind(r *Request, obj Tree) ([]journal.Guard, error) {
 		return nil, nil
 	}
 	crd, _ := s.state.Get(r.Definition.DefinedBy)
-	if crd == nil || crd.Meta.Deleting() {
+	if crd == nil || crd.Meta.UID != r.Definition.DefinedByUID || crd.Meta.Deleting() {
 		return nil, apierrors.NewForbidden(r.GroupResource(), metaString(obj, "name"),
 			errors.New("create not allowed while custom resource definition is terminating"))
 	}

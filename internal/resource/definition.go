@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -32,9 +33,11 @@ type Definition struct {
 	Namespaced bool
 	Custom     bool // defined by a CRD
 
-	// DefinedBy is the key of the CRD that defines a custom resource. Objects are
-	// created only as long as it is there and not on its way out.
-	DefinedBy object.Key
+	// DefinedBy is the key of the CRD that defines a custom resource, and
+	// DefinedByUID its uid. Objects are created only as long as it is there and not
+	// on its way out.
+	DefinedBy    object.Key
+	DefinedByUID types.UID
 	// Terminating says that the CRD is on its way out: nothing new is accepted.
 	Terminating bool
 
@@ -42,6 +45,9 @@ type Definition struct {
 	Versions []*Version
 	// Storage is the version in which objects are stored. It need not be served.
 	Storage *Version
+	// Unserved are the versions that are not served. Objects may still be stored in
+	// them, and managed fields name them.
+	Unserved []*Version
 
 	// Convert changes an object of one version into another, in place; it need not
 	// set apiVersion. Nil if versions differ in nothing else.

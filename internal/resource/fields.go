@@ -154,7 +154,7 @@ type converter struct{ definition *Definition }
 // New implements runtime.ObjectCreater.
 func (c converter) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
 	u := &unstructured.Unstructured{Object: Tree{}}
-	if v := c.definition.Version(gvk.Version); v != nil {
+	if v := c.definition.anyVersion(gvk.Version); v != nil {
 		u.Object = blank(v.Model)
 	}
 	u.SetGroupVersionKind(gvk)
@@ -167,7 +167,7 @@ func (c converter) Default(in runtime.Object) {
 	if !ok {
 		return
 	}
-	v := c.definition.Version(u.GroupVersionKind().Version)
+	v := c.definition.anyVersion(u.GroupVersionKind().Version)
 	if v == nil {
 		return
 	}
@@ -190,7 +190,7 @@ func (c converter) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	if from.Version == gvk.Version {
 		return in, nil
 	}
-	source, to := c.definition.Version(from.Version), c.definition.Version(gvk.Version)
+	source, to := c.definition.anyVersion(from.Version), c.definition.anyVersion(gvk.Version)
 	if source == nil || to == nil {
 		return nil, runtime.NewNotRegisteredErrForKind("", gvk)
 	}

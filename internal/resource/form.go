@@ -6,6 +6,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/object"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,7 +36,9 @@ func Form(d *Definition, v *Version, o *object.Object, media object.Media) (obje
 				"metadata":   metadata(obj),
 			})
 		}
-		metadata(obj)["resourceVersion"] = o.Revision.String()
+		if o.Revision > 0 {
+			metadata(obj)["resourceVersion"] = o.Revision.String()
+		}
 		return protobufForm(d, v, obj, media)
 	})
 }
@@ -105,10 +108,15 @@ func decodeStored(d *Definition, v *Version, o *object.Object) (Tree, error) {
 	return v.Model.Prune(obj)
 }
 
-// anyVersion returns a version by name, served or the one that is stored.
+// anyVersion returns a version by name, served or not.
 func (d *Definition) anyVersion(name string) *Version {
 	if d.Storage.Name == name {
 		return d.Storage
+	}
+	for _, v := range d.Unserved {
+		if v.Name == name {
+			return v
+		}
 	}
 	return d.Version(name)
 }
@@ -143,7 +151,12 @@ func encode(r *Request, obj Tree) (*object.Object, error) {
 		}
 	}
 	key := d.Key(r.Namespace, metaString(obj, "name"))
-	return object.New(key, obj, stamp(d.Storage), now())
+	o, err := object.New(key, obj, stamp(d.Storage), now())
+	if err != nil {
+		// All that a tree can have that JSON cannot comes from the client.
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return o, nil
 }
 
 // stamp identifies the schema and the version in which an object is stored.

@@ -44,24 +44,37 @@ func (s *State) SnapshotAt(ctx context.Context, resource schema.GroupResource, a
 	if t.evicted > from {
 		from = t.evicted
 	}
-	undo := append([]Event(nil), t.history[t.after(from):]...)
+	newer := append([]Event(nil), t.history[t.after(from):]...)
 	s.mu.Unlock()
 
-	var older []Event
-	if from > at {
-		var err error
-		if older, err = s.readBack(ctx, resource, at, from, 0); err != nil {
+	// What a key held at the revision is what its first event since then replaced.
+	undone := map[object.Key]struct{}{}
+	for at < from {
+		older, err := s.readBack(ctx, resource, at, from, maxBatch)
+		if err != nil {
 			return Snapshot{}, err
 		}
+		snap.undo(older, undone)
+		if len(older) < maxBatch {
+			break
+		}
+		at = older[len(older)-1].Revision
 	}
-	snap.undo(undo)
-	snap.undo(older)
+	snap.undo(newer, undone)
 	return snap, nil
 }
 
-func (s Snapshot) undo(events []Event) {
-	for i := len(events) - 1; i >= 0; i-- {
-		if e := &events[i]; e.Prev != nil {
+// undo puts back what events, oldest first, have replaced; keys that are undone
+// already stay as they are.
+func (s Snapshot) undo(events []Event, undone map[object.Key]struct{}) {
+	for i := range events {
+		e := &events[i]
+		key := e.Last().Key
+		if _, ok := undone[key]; ok {
+			continue
+		}
+		undone[key] = struct{}{}
+		if e.Prev != nil {
 			s.objects.Set(e.Prev)
 		} else {
 			s.objects.Delete(e.Object)

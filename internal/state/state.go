@@ -148,6 +148,7 @@ func (k *sink) Apply(entries []journal.Entry) {
 	s := (*State)(k)
 	var changed []*table
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i := range entries {
 		e := &entries[i]
 		t := s.tableLocked(e.Key.Resource)
@@ -167,7 +168,6 @@ func (k *sink) Apply(entries []journal.Entry) {
 		t.wake()
 	}
 	s.wakeLocked()
-	s.mu.Unlock()
 }
 
 func (k *sink) Restore(e journal.Entry) {

@@ -31,11 +31,11 @@ func (j *Journal) Recover(_ context.Context, sink journal.Sink) error {
 
 // History implements [journal.Journal]: there is none, so only what lies behind
 // the newest revision is complete.
-func (j *Journal) History(_ context.Context, _ schema.GroupResource, after, _ object.Revision, _ int) ([]journal.Record, error) {
+func (j *Journal) History(_ context.Context, _ schema.GroupResource, after, upTo object.Revision, _ int) ([]journal.Record, error) {
 	if err := j.Err(); err != nil {
 		return nil, err
 	}
-	if after < j.Compacted() {
+	if after < upTo {
 		return nil, journal.ErrCompacted
 	}
 	return nil, nil
