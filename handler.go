@@ -60,6 +60,10 @@ func newHandler(p parts) (handler, error) {
 			Logger:        p.options.Logger,
 			Version:       serverVersion(),
 			Address:       p.address,
+			Checks: []endpoint.Check{{
+				Name: "journal",
+				Run:  func(*http.Request) error { return p.state.Health() },
+			}},
 		}),
 	}
 	if !p.options.KeepGarbage {

@@ -198,7 +198,7 @@ func (s *Server) stop() {
 	}
 	doors.Wait()
 	if s.outside != nil {
-		errs = append(errs, s.outside.err)
+		errs = append(errs, s.outside.err, s.outside.left)
 	}
 	if s.handler != nil {
 		s.handler.Close()

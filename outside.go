@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -22,7 +24,9 @@ type outside struct {
 	credentials *pki.Credentials
 	kubeconfig  []byte
 	server      *httpServer
-	err         error // why the server ended by itself; read after stop
+	announced   string // the kubeconfig's file; "" before there is one
+	err         error  // why the server ended by itself; read after stop
+	left        error  // what stop could not remove; read after stop
 }
 
 // listen binds the socket. Connections wait there until serve is called.
@@ -102,11 +106,21 @@ func (out *outside) announce(opts Options) error {
 	if opts.Kubeconfig == "" {
 		return nil
 	}
-	return pki.WriteFile(opts.Kubeconfig, out.kubeconfig)
+	if err := pki.WriteFile(opts.Kubeconfig, out.kubeconfig); err != nil {
+		return err
+	}
+	out.announced = opts.Kubeconfig
+	return nil
 }
 
-// stop takes its time until ctx is done.
+// stop takes its time until ctx is done. The kubeconfig goes first: it says that
+// there is a server.
 func (out *outside) stop(ctx context.Context) {
+	if out.announced != "" {
+		if err := os.Remove(out.announced); !errors.Is(err, fs.ErrNotExist) {
+			out.left = err
+		}
+	}
 	if out.server == nil {
 		out.listener.Close()
 		return

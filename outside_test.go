@@ -135,8 +135,8 @@ func TestKubeconfigTellsReady(t *testing.T) {
 		if err := s.Stop(); err != nil {
 			t.Error(err)
 		}
-		if _, err := os.Stat(file); err != nil {
-			t.Errorf("the kubeconfig went with the server: %v", err)
+		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the kubeconfig outlives the server: %v", err)
 		}
 	}
 }

@@ -77,7 +77,11 @@ func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) erro
 	}
 
 	// The first signal stops the server in good order, the second one at once.
-	ctx, restore := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup would have it
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, restore := signal.NotifyContext(ctx, signals...)
 	defer restore()
 	context.AfterFunc(ctx, restore)
 

@@ -91,7 +91,7 @@ func kindWarnings(obj, old resource.Tree) []string {
 }
 
 func schemaWarnings(obj resource.Tree) []string {
-	var formats, sets []string
+	var formats, sets, missing []string
 	compatible := environment.DefaultCompatibilityVersion()
 	visit := func(s resource.Tree) {
 		kind, _ := s["type"].(string)
@@ -100,6 +100,9 @@ func schemaWarnings(obj resource.Tree) []string {
 			for _, unknown := range apiservervalidation.GetUnrecognizedFormats(judged, compatible) {
 				formats = append(formats, fmt.Sprintf("unrecognized format %q", unknown))
 			}
+		}
+		if rules, _ := s["x-kubernetes-validations"].([]any); len(rules) > 0 {
+			missing = append(missing, "x-kubernetes-validations: rules are not enforced yet")
 		}
 		items, _ := s["items"].(map[string]any)
 		if t := items["type"]; s["x-kubernetes-list-type"] == "set" && (t == "object" || t == "array") {
@@ -112,8 +115,11 @@ func schemaWarnings(obj resource.Tree) []string {
 		s, _ := follow(v, []string{"schema", "openAPIV3Schema"})
 		eachSchema(s, visit)
 	}
+	if strategy, _ := follow(obj, []string{"spec", "conversion", "strategy"}); strategy == "Webhook" {
+		missing = append(missing, "spec.conversion.strategy: webhooks are not called yet, objects cannot be converted")
+	}
 	slices.Sort(sets)
-	return append(formats, slices.Compact(sets)...)
+	return slices.Concat(formats, slices.Compact(sets), slices.Compact(missing))
 }
 
 // eachSchema visits a schema and all below it, in a fixed order.

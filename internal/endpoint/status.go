@@ -26,7 +26,7 @@ func (c *call) statusOf(err error) *metav1.Status {
 	}
 	var known interface{ Status() metav1.Status }
 	if !errors.As(err, &known) {
-		c.h.log.Error("request failed with an error that is no API error",
+		c.h.log.Info("request failed with an error that is no API error",
 			"method", c.r.Method, "uri", c.r.RequestURI, "error", err)
 		known = &plainError{http.StatusInternalServerError, metav1.StatusReasonUnknown, err.Error()}
 	}

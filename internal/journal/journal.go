@@ -154,6 +154,9 @@ type Journal interface {
 	// Head returns the revision of the newest commit, and the bytes of the entries
 	// up to it, counted from the revision that was Compacted at Recover.
 	Head() (object.Revision, int64)
+	// Health returns nil while the journal takes writes, and otherwise an
+	// ErrUnavailable or ErrClosed that says why.
+	Health() error
 	// Compacted returns the revision up to which history is gone.
 	Compacted() object.Revision
 	// Compact forgets the history up to and including the revision, or all of it

@@ -104,7 +104,7 @@ func (s *Sequencer) checkLocked(b Batch) (*group, error) {
 	case s.mu.closed:
 		return nil, ErrClosed
 	case s.mu.failed != nil:
-		return nil, ErrUnavailable
+		return nil, &unavailableError{s.mu.failed}
 	}
 	for i := range b.Entries {
 		if g := s.mu.overlay[b.Entries[i].Key]; g != nil {
@@ -164,7 +164,7 @@ func (s *Sequencer) flush(g *group) {
 
 	if failed != nil {
 		// Nothing of this group has been written, and nothing will be.
-		g.err = ErrUnavailable
+		g.err = &unavailableError{failed}
 	} else if failed = s.commitAndApply(g.entries); failed != nil {
 		g.err = &unknownError{failed}
 	}
@@ -214,6 +214,19 @@ func (s *Sequencer) Head() (object.Revision, int64) {
 	return s.mu.head, s.mu.bytes
 }
 
+// Health is Journal.Health.
+func (s *Sequencer) Health() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.mu.closed:
+		return ErrClosed
+	case s.mu.failed != nil:
+		return &unavailableError{s.mu.failed}
+	}
+	return nil
+}
+
 // Err returns ErrClosed once Close has been called.
 func (s *Sequencer) Err() error {
 	s.mu.Lock()
@@ -240,3 +253,12 @@ type unknownError struct{ cause error }
 
 func (e *unknownError) Error() string   { return ErrUnknown.Error() + ": " + e.cause.Error() }
 func (e *unknownError) Unwrap() []error { return []error{ErrUnknown, e.cause} }
+
+// unavailableError is ErrUnavailable with the failure that the journal has not
+// come back from.
+type unavailableError struct{ cause error }
+
+func (e *unavailableError) Error() string {
+	return ErrUnavailable.Error() + " until it is opened again, because a write has failed: " + e.cause.Error()
+}
+func (e *unavailableError) Unwrap() []error { return []error{ErrUnavailable, e.cause} }

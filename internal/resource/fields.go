@@ -80,7 +80,19 @@ func (s *Store) manageUpdate(r *Request, live, obj Tree) (Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.UpdateNoErrors(typed(r, live), typed(r, obj), r.Manager).(*unstructured.Unstructured).Object, nil
+	return managed(m, typed(r, live), typed(r, obj), r.Manager), nil
+}
+
+// managed is FieldManager.UpdateNoErrors, which would log what is the client's
+// mistake: an object that does not fit its schema keeps the managedFields that it
+// had, and is refused later.
+func managed(m *managedfields.FieldManager, live, obj *unstructured.Unstructured, manager string) Tree {
+	updated, err := m.Update(live, obj, manager)
+	if err != nil {
+		obj.SetManagedFields(live.GetManagedFields())
+		return obj.Object
+	}
+	return updated.(*unstructured.Unstructured).Object
 }
 
 // blank is what a new object is compared with: nothing, but for what the Go type

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -86,8 +87,7 @@ func (s *Store) patcher(r *Request, p Patch) (func(Tree) (Tree, error), error) {
 		if err != nil {
 			return nil, err
 		}
-		updated := manager.UpdateNoErrors(typed(r, live), typed(r, obj), r.Manager)
-		return updated.(*unstructured.Unstructured).Object, nil
+		return managed(manager, typed(r, live), typed(r, obj), r.Manager), nil
 	}, nil
 }
 
@@ -129,7 +129,7 @@ const maxJSONPatchCopy = 3 << 20
 
 // applyJSONPatch applies a patch, up to and including one copy at a time.
 func applyJSONPatch(patch jsonpatch.Patch, doc []byte) ([]byte, error) {
-	copied := 0
+	copied, work := 0, 0
 	for len(patch) > 0 {
 		n := 1 + slices.IndexFunc(patch, func(op jsonpatch.Operation) bool { return op.Kind() == "copy" })
 		if n == 0 {
@@ -139,14 +139,45 @@ func applyJSONPatch(patch jsonpatch.Patch, doc []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if grown := len(patched) - len(doc); patch[n-1].Kind() == "copy" && grown > 0 {
-			if copied += grown; copied > maxJSONPatchCopy {
-				return nil, jsonpatch.NewAccumulatedCopySizeError(maxJSONPatchCopy, int64(copied))
+		if op := patch[n-1]; op.Kind() == "copy" {
+			copied += sizeAt(doc, op)
+			if work += len(doc); copied > maxJSONPatchCopy || work > maxJSONPatchWork {
+				return nil, jsonpatch.NewAccumulatedCopySizeError(maxJSONPatchCopy, int64(max(copied, work)))
 			}
 		}
 		doc, patch = patched, patch[n:]
 	}
 	return doc, nil
+}
+
+// maxJSONPatchWork bounds, in bytes, how much is parsed for the sake of copies.
+const maxJSONPatchWork = 64 << 20
+
+// sizeAt is the size in doc of what an operation copies; 0 if it is not there, which
+// the operation itself finds out.
+func sizeAt(doc []byte, op jsonpatch.Operation) int {
+	from, err := op.From()
+	if err != nil {
+		return 0
+	}
+	unescape := strings.NewReplacer("~1", "/", "~0", "~")
+	for key := range strings.SplitSeq(strings.TrimPrefix(from, "/"), "/") {
+		if from == "" {
+			break
+		}
+		var members map[string]stdjson.RawMessage
+		var items []stdjson.RawMessage
+		i, err := strconv.Atoi(key)
+		switch {
+		case stdjson.Unmarshal(doc, &members) == nil:
+			doc = members[unescape.Replace(key)]
+		case err == nil && stdjson.Unmarshal(doc, &items) == nil && i >= 0 && i < len(items):
+			doc = items[i]
+		default:
+			return 0
+		}
+	}
+	return len(doc)
 }
 
 // jsonPatchOp is an operation of a JSON patch, to find fields that it does not have.

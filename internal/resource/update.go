@@ -90,7 +90,11 @@ func (s *Store) createByChange(ctx context.Context, r *Request, c change) (Resul
 	}
 	wipeSystemFields(obj)
 	delete(metadata(obj), "resourceVersion")
-	return s.create(ctx, r, obj)
+	result, err := s.create(ctx, r, obj)
+	if apierrors.IsAlreadyExists(err) {
+		err = errConflict // somebody else was faster: now it is an update
+	}
+	return result, err
 }
 
 const lostUpdate = "the object has been modified; please apply your changes to the latest version and try again"

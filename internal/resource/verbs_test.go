@@ -378,7 +378,38 @@ func TestJSONPatchCopiesAreBounded(t *testing.T) {
 	if !apierrors.IsInvalid(err) {
 		t.Errorf("got %v", err)
 	}
+	big := fmt.Sprintf(`{"spec":{"big":%q}}`, strings.Repeat("x", 400<<10))
+	b.mustPatch("a", big)
+	same := strings.Repeat(`{"op":"copy","from":"/spec/big","path":"/spec/c"},`, 10)
+	if _, err := b.patch(b.request("a"), types.JSONPatchType, "["+strings.TrimSuffix(same, ",")+"]"); !apierrors.IsInvalid(err) {
+		t.Errorf("copies to one place: %v", err)
+	}
 	if _, err := b.patch(b.request("a"), types.JSONPatchType, `[{"op":"copy","from":"/spec/a","path":"/spec/b"},{"op":"replace","path":"/spec/a","value":"y"}]`); err != nil {
 		t.Errorf("a small copy: %v", err)
+	}
+}
+
+// TestRacingApplies: whoever comes second applies to what the first has made.
+func TestRacingApplies(t *testing.T) {
+	b := newBench(t, state.Options{})
+	for round := range 20 {
+		name := fmt.Sprintf("r%d", round)
+		var wg sync.WaitGroup
+		for m := range 8 {
+			wg.Go(func() {
+				r := b.request(name)
+				r.Manager = fmt.Sprintf("m%d", m)
+				_, err := b.Patch(t.Context(), r, resource.Patch{Type: types.ApplyPatchType,
+					Data: fmt.Appendf(nil, `{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":%q},"spec":{"f%d":1}}`, name, m)})
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		wg.Wait()
+		o, _ := b.State().Get(b.request(name).Key())
+		if spec, _ := b.tree(o)["spec"].(map[string]any); len(spec) != 8 {
+			t.Errorf("%s holds %d of 8 fields", name, len(spec))
+		}
 	}
 }

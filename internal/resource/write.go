@@ -36,7 +36,7 @@ func writeError(err error) error {
 	case errors.Is(err, journal.ErrUnknown):
 		return apierrors.NewTimeoutError("the outcome of the write is unknown: "+err.Error(), 1)
 	case errors.Is(err, journal.ErrUnavailable), errors.Is(err, journal.ErrClosed):
-		return apierrors.NewServiceUnavailable("the store takes no writes now: " + err.Error())
+		return apierrors.NewServiceUnavailable(err.Error())
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}

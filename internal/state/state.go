@@ -75,6 +75,9 @@ func (s *State) Append(ctx context.Context, b journal.Batch) (object.Revision, e
 	return s.journal.Append(ctx, b)
 }
 
+// Health says whether writes are taken; see [journal.Journal].
+func (s *State) Health() error { return s.journal.Health() }
+
 // Revision returns the newest visible revision.
 func (s *State) Revision() object.Revision {
 	s.mu.RLock()

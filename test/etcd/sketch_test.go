@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -148,6 +149,16 @@ func (j *sketch) setMark(kv *mvccpb.KeyValue) error {
 	defer j.mu.Unlock()
 	j.mu.compacted = max(j.mu.compacted, object.Revision(compacted))
 	j.mu.mark = kv.ModRevision
+	return nil
+}
+
+// Health implements [journal.Journal].
+func (j *sketch) Health() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.mu.failed != nil {
+		return fmt.Errorf("%w: %w", journal.ErrUnavailable, j.mu.failed)
+	}
 	return nil
 }
 

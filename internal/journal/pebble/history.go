@@ -111,3 +111,6 @@ func (h *history) object(rev object.Revision) (*object.Object, error) {
 	e, err := h.entry(rev, value)
 	return e.Object, err
 }
+
+// Health implements [journal.Journal].
+func (j *Journal) Health() error { return j.sequencer.Health() }
