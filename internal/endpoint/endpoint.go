@@ -124,6 +124,15 @@ func (h *Handler) EndWatches() {
 	h.endOnce.Do(func() { close(h.ending) })
 }
 
+func (h *Handler) isEnding() bool {
+	select {
+	case <-h.ending:
+		return true
+	default:
+		return false
+	}
+}
+
 // Close releases what the Handler holds. Watches end; other requests under way
 // are the HTTP server's to wait for.
 func (h *Handler) Close() { h.EndWatches() }

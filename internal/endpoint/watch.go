@@ -36,6 +36,10 @@ func (c *call) watch() error {
 	if err != nil {
 		return err
 	}
+	if c.h.isEnding() {
+		// A stream that ends at once makes informers list anew; this makes them wait.
+		return apierrors.NewTooManyRequests("the server is shutting down", 1)
+	}
 	s := &stream{c: c, m: m, bookmarks: options.AllowWatchBookmarks}
 	if m.as.Kind == "Table" {
 		tableOptions, err := c.tableOptions()

@@ -45,6 +45,15 @@ func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(req)
 }
 
+func (r *requests) await(t *testing.T, done func() bool) {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		return done(), nil
+	}); err != nil {
+		t.Fatal("informer does not ask")
+	}
+}
+
 func count(config *rest.Config) (*rest.Config, *requests) {
 	counted := &requests{}
 	config = rest.CopyConfig(config)
@@ -185,7 +194,8 @@ func TestInformerSurvivesRestart(t *testing.T) {
 	running.Go(func() { informer.RunWithContext(ctx) })
 	defer running.Wait()
 	defer cancel()
-	create("two")
+	counted.await(t, func() bool { return counted.watches.Load() == 1 })
+	create("two") // over the watch, which client-go would take for broken had it told nothing
 	seen.await(t, 2, 0)
 
 	if err := server.Stop(); err != nil {
