@@ -74,7 +74,7 @@ func (s *Store) patcher(r *Request, p Patch) (func(Tree) (Tree, error), error) {
 	case types.ApplyPatchType:
 		return r.applyPatch(manager, p)
 	default:
-		err = fmt.Errorf("%v: unimplemented patch type", p.Type)
+		err = fmt.Errorf("there is no patch type %q", p.Type)
 	}
 	if err != nil {
 		return nil, err
