@@ -170,6 +170,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`https://127\.0\.0\.1:\d+`), "https://<address>"},
 	{regexp.MustCompile(`(?m)( {2,}|^)(<invalid>|\d+(s|ms|m|m\d+s))( *)( {3,}|$)`), "$1<age>$5"},
 	{regexp.MustCompile(`/tmp/[\w./-]+`), "<tmp>"},
+	{regexp.MustCompile(`(unable to find api field )"\w+"`), `$1"<one of them>"`}, // the first of a map
 	{regexp.MustCompile(`(?m)^([WE])\d{4} [\d:.]+ +\d+ `), "$1 "},
 	{regexp.MustCompile(`(?m)[ \t]+$`), ""},
 }
