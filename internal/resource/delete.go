@@ -92,7 +92,11 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 		return Result{Object: marked, Pending: true}, nil
 	}
 	// No grace was asked for: watchers see the object marked, and then gone.
-	if err := s.append(ctx, marked.Key, marked, nil); err != nil && !errors.Is(err, errConflict) {
+	err = s.append(ctx, marked.Key, marked, nil)
+	if errors.Is(err, errConflict) && s.current(r) == nil {
+		err = nil // somebody else has removed it
+	}
+	if err != nil {
 		return Result{}, err
 	}
 	return s.deleted(r, marked, false), nil
