@@ -57,12 +57,11 @@ func (c *call) watch() error {
 		s.lasts = time.Duration(*t) * time.Second
 	}
 	s.watch, err = c.h.store.Watch(c.r.Context(), c.request(), resource.WatchOptions{
-		Labels:               options.LabelSelector,
-		Fields:               options.FieldSelector,
-		ResourceVersion:      options.ResourceVersion,
-		ResourceVersionMatch: options.ResourceVersionMatch,
-		SendInitialEvents:    options.SendInitialEvents,
-		Bookmarks:            options.AllowWatchBookmarks,
+		Labels:            options.LabelSelector,
+		Fields:            options.FieldSelector,
+		ResourceVersion:   options.ResourceVersion,
+		SendInitialEvents: options.SendInitialEvents,
+		Bookmarks:         options.AllowWatchBookmarks,
 	})
 	switch {
 	case err == nil && c.r.Method == http.MethodHead:

@@ -60,9 +60,6 @@ func (s *Store) patcher(r *Request, p Patch) (func(Tree) (Tree, error), error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.Type != types.ApplyPatchType && !stdjson.Valid(p.Data) {
-		return nil, apierrors.NewBadRequest("invalid JSON patch")
-	}
 	var patch func(Tree) (Tree, error)
 	switch p.Type {
 	case types.JSONPatchType:

@@ -64,10 +64,9 @@ type List struct {
 
 // WatchOptions are the parameters of watch.
 type WatchOptions struct {
-	Labels               labels.Selector
-	Fields               fields.Selector
-	ResourceVersion      string
-	ResourceVersionMatch metav1.ResourceVersionMatch
-	SendInitialEvents    *bool
-	Bookmarks            bool
+	Labels            labels.Selector
+	Fields            fields.Selector
+	ResourceVersion   string
+	SendInitialEvents *bool
+	Bookmarks         bool
 }
