@@ -97,7 +97,7 @@ func TestVirtualDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		ctx, cancel := context.WithCancel(t.Context())
-		srv, err := kapok.Start(ctx, kapok.Options{})
+		srv, err := kapok.Start(t.Context(), kapok.Options{}) // outlives its clients
 		if err != nil {
 			t.Fatal(err)
 		}
