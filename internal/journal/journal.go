@@ -27,9 +27,11 @@
 //     journal makes it, and has been applied to the Sink. Nothing is applied
 //     that is not durable: nobody sees what a crash could take back.
 //  4. Unknown outcomes. When durability cannot be established (a failed sync, a
-//     lost connection), Append returns [ErrUnknown]; the entries may or may not
-//     be there after the next Recover. A local journal refuses all further
-//     writes with [ErrUnavailable] until it has been opened again.
+//     lost connection), Append returns [ErrUnknown]: the entries may be there or
+//     not. A journal that cannot write refuses to, with [ErrUnavailable], and
+//     comes back by itself: a local one reads back what its files hold, a
+//     replicated one reconnects. If the entries turn out to be there, Sink.Apply
+//     gets them then, as it gets every commit.
 //  5. Recovery. Recover hands the newest entry of each live key and the kept
 //     history to the Sink, before any Append.
 //  6. History. Entries after Compacted can be read with History, each with what
@@ -37,11 +39,26 @@
 //     nothing else away: the newest entry of a live key stays for ever.
 //  7. Revisions are used once: also after a restart, and after everything has
 //     been deleted and compacted, new entries are numbered above all old ones.
-//  8. Close waits for running calls, and then for every goroutine that the
+//  8. Consistency. When Sync returns, the Sink holds everything that anybody had
+//     committed when Sync was called. A journal with one writer is always there.
+//  9. Close waits for running calls, and then for every goroutine that the
 //     journal owns. Later calls return [ErrClosed].
 //
 // All methods of a Journal are safe for concurrent use, but for Recover, which
 // comes first and alone.
+//
+// # What the API makes of errors
+//
+//	*ConflictError           the write starts again from what is there now, or 409
+//	ErrTooLarge              413: nothing was written
+//	ErrFull                  507: nothing was written; there is no room on the disk
+//	ErrUnavailable, other    503 with Retry-After: nothing was written
+//	ErrUnknown               504: the write may have happened
+//	ErrCompacted             410
+//	ErrClosed                503: the server is stopping
+//	*DamagedError            the server does not start; of History: 500
+//
+// Sync returns ErrUnavailable as well; reads that need not be consistent go on.
 package journal
 
 import (
@@ -125,6 +142,11 @@ type Sink interface {
 	// Restore is Apply for what Recover reads back. Entries of one resource come
 	// in the order of revisions; of different resources in any order.
 	Restore(entry Entry)
+	// Rebase is for a journal that has lost sight of what was committed after the
+	// sink's newest revision, up to head, and knows only what there is now: the
+	// entries, each with what the key was at as Prev, bring the sink there. History
+	// up to head is gone.
+	Rebase(entries []Entry, head object.Revision)
 	// Restored ends recovery: head is the revision of the last commit, and the
 	// entries restored are the whole history after since. What lies before, back
 	// to Journal.Compacted, is to be read with Journal.History.
@@ -135,6 +157,23 @@ type Sink interface {
 type Record struct {
 	Entry
 	Replaced *object.Object // nil if the entry created the object
+}
+
+// A Report is what Check finds.
+type Report struct {
+	Head, Compacted object.Revision
+	Objects         int   // live ones
+	Records         int   // all that are stored, history included
+	Bytes           int64 // of these
+	Problems        []Problem
+}
+
+// A Problem is something stored that does not fit.
+type Problem struct {
+	// Key is the object that it is about, as well as it is known.
+	Key      object.Key
+	Revision object.Revision // of the record; zero if it is about no single one
+	Text     string
 }
 
 // A Journal orders writes and makes them durable. See the package's promises.
@@ -148,6 +187,10 @@ type Journal interface {
 	// who reads again and retries does not spin. When the commit has begun, a
 	// cancelled context no longer stops it.
 	Append(ctx context.Context, batch Batch) (object.Revision, error)
+	// Sync returns when the sink holds everything that was committed, by whomever,
+	// before the call. behind says that it did not when the call came, or may not
+	// have.
+	Sync(ctx context.Context) (behind bool, err error)
 	// History returns up to limit records of one resource with revisions in
 	// (after, upTo], oldest first; ErrCompacted if some of them are gone.
 	History(ctx context.Context, resource schema.GroupResource, after, upTo object.Revision, limit int) ([]Record, error)
@@ -157,6 +200,9 @@ type Journal interface {
 	// Health returns nil while the journal takes writes, and otherwise an
 	// ErrUnavailable or ErrClosed that says why.
 	Health() error
+	// Check reads all that is stored and reports what it finds. An error means that
+	// it could not read to the end.
+	Check(ctx context.Context) (Report, error)
 	// Compacted returns the revision up to which history is gone.
 	Compacted() object.Revision
 	// Compact forgets the history up to and including the revision, or all of it
@@ -170,8 +216,13 @@ type Journal interface {
 var (
 	// ErrUnknown is returned by Append: whether the batch committed is not known.
 	ErrUnknown = errors.New("outcome of the write is unknown")
-	// ErrUnavailable is returned by Append: the journal takes no writes now.
+	// ErrUnavailable is returned by Append and Sync: the journal takes no writes now,
+	// and nothing was written.
 	ErrUnavailable = errors.New("journal takes no writes")
+	// ErrFull is an ErrUnavailable: there is no room for writes.
+	ErrFull = fmt.Errorf("%w: no space left", ErrUnavailable)
+	// ErrTooLarge is returned by Append: an object is larger than the journal takes.
+	ErrTooLarge = errors.New("object is too large")
 	// ErrCompacted is returned by History: some of the entries are gone.
 	ErrCompacted = errors.New("history has been compacted")
 	// ErrLocked is returned when a journal is opened: another process, or this one,
@@ -181,6 +232,26 @@ var (
 	// does nothing then.
 	ErrClosed = errors.New("journal is closed")
 )
+
+// DamagedError is returned where what is stored cannot be what was written.
+type DamagedError struct {
+	What   string // is damaged, and where
+	Advice string // what to do about it
+	Err    error  // may be nil
+}
+
+func (e *DamagedError) Error() string {
+	text := "damaged: " + e.What
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	if e.Advice != "" {
+		text += " (" + e.Advice + ")"
+	}
+	return text
+}
+
+func (e *DamagedError) Unwrap() error { return e.Err }
 
 // ConflictError is returned by Append: a precondition does not hold.
 type ConflictError struct {

@@ -56,6 +56,9 @@ type Object struct {
 	Schema   uint64    // fingerprint of the schema that Raw was normalised with; 0 if unknown
 	Raw      []byte    // canonical JSON of the storage version without resourceVersion
 	Meta     Meta
+	// Stale says that the object is stored in a way that is no longer wanted, like
+	// encrypted with an old key: a write that changes nothing is worth while.
+	Stale bool
 
 	splice int // where the resourceVersion goes in Raw
 	forms  atomic.Pointer[form]

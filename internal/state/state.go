@@ -75,6 +75,13 @@ func (s *State) Append(ctx context.Context, b journal.Batch) (object.Revision, e
 	return s.journal.Append(ctx, b)
 }
 
+// Sync returns when the state holds everything that anybody had committed before
+// the call, and whether it did not before; see [journal.Journal].
+func (s *State) Sync(ctx context.Context) (behind bool, err error) { return s.journal.Sync(ctx) }
+
+// Check reads all that the journal stores; see [journal.Journal].
+func (s *State) Check(ctx context.Context) (journal.Report, error) { return s.journal.Check(ctx) }
+
 // Health says whether writes are taken; see [journal.Journal].
 func (s *State) Health() error { return s.journal.Health() }
 
@@ -126,6 +133,19 @@ func (s *State) Dependents(uid types.UID) []object.Key {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.mu.owners.of(uid)
+}
+
+// All returns the newest objects of all resources, at one revision.
+func (s *State) All() (object.Revision, []Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []Snapshot
+	for _, t := range s.mu.tables {
+		if t.objects.Len() > 0 {
+			all = append(all, Snapshot{Revision: s.mu.head, objects: t.objects.Copy()})
+		}
+	}
+	return s.mu.head, all
 }
 
 func (s *State) tableLocked(resource schema.GroupResource) *table {
@@ -182,6 +202,29 @@ func (k *sink) Restore(e journal.Entry) {
 	s.mu.owners.move(e.Key, event.Prev, e.Object)
 	s.mu.bytes += t.record(event)
 	s.boundLocked()
+}
+
+// Rebase changes what is there, with no history of how it came: cursors that stand
+// before head find that it has been compacted. Feeds hear of every change.
+func (k *sink) Rebase(entries []journal.Entry, head object.Revision) {
+	s := (*State)(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range entries {
+		e := &entries[i]
+		event := s.tableLocked(e.Key.Resource).put(e)
+		event.Revision = head
+		s.mu.owners.move(e.Key, event.Prev, e.Object)
+		for _, f := range s.mu.feeds {
+			f.offerLocked(event)
+		}
+	}
+	s.mu.head, s.mu.since = head, head
+	for _, t := range s.mu.tables {
+		s.mu.bytes -= t.evict(head)
+		t.wake()
+	}
+	s.wakeLocked()
 }
 
 func (k *sink) Restored(head, since object.Revision) {

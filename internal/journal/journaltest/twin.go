@@ -86,6 +86,27 @@ func (w *Twin) Restore(e journal.Entry) {
 	w.foldLocked(&e)
 }
 
+// Rebase implements [journal.Sink]. What went before is forgotten.
+func (w *Twin) Rebase(entries []journal.Entry, head object.Revision) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range entries {
+		e := &entries[i]
+		if at := w.revisionLocked(e.Key); at != e.Prev {
+			panic(fmt.Sprintf("%s is at revision %d, and is rebased from %d", e.Key, at, e.Prev))
+		}
+		if e.Object == nil {
+			delete(w.live, e.Key)
+		} else {
+			w.live[e.Key] = e.Object
+		}
+	}
+	if head <= w.head {
+		panic(fmt.Sprintf("rebased from %d to %d", w.head, head))
+	}
+	w.head, w.since, w.entries = head, head, nil
+}
+
 // Restored implements [journal.Sink].
 func (w *Twin) Restored(head, since object.Revision) {
 	w.mu.Lock()

@@ -50,6 +50,12 @@ func (j *Journal) Compacted() object.Revision {
 // Compact implements [journal.Journal]; there is nothing to forget.
 func (j *Journal) Compact(context.Context, object.Revision) error { return j.Err() }
 
+// Check implements [journal.Journal]; nothing is stored.
+func (j *Journal) Check(context.Context) (journal.Report, error) {
+	head, bytes := j.Head()
+	return journal.Report{Head: head, Compacted: head, Bytes: bytes}, j.Err()
+}
+
 // Close implements [journal.Journal].
 func (j *Journal) Close() error {
 	if j.Sequencer != nil {

@@ -22,6 +22,7 @@ type nowhere struct{ entries int }
 func (n *nowhere) Revision(object.Key) object.Revision { return 0 }
 func (n *nowhere) Apply(e []journal.Entry)             { n.entries += len(e) }
 func (n *nowhere) Restore(journal.Entry)               { n.entries++ }
+func (n *nowhere) Rebase(e []journal.Entry, _ object.Revision) { n.entries += len(e) }
 func (n *nowhere) Restored(_, _ object.Revision)       {}
 
 // syncs counts the syncs of the files below it.

@@ -194,6 +194,9 @@ func (j *Journal) commit(entries []journal.Entry) error {
 	return j.disk.err()
 }
 
+// Sync implements [journal.Journal].
+func (j *Journal) Sync(ctx context.Context) (behind bool, err error) { return j.sequencer.Sync(ctx) }
+
 // Head implements [journal.Journal].
 func (j *Journal) Head() (object.Revision, int64) { return j.sequencer.Head() }
 
