@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 
 	"github.com/kapok-dev/kapok/internal/auth"
 
@@ -17,6 +18,7 @@ import (
 // ones are kept for the next request.
 type inside struct {
 	server    *httpServer
+	pipes     *pipes
 	transport *http.Transport
 }
 
@@ -24,20 +26,45 @@ type inside struct {
 const insideHost = "kapok"
 
 func serveInside(h http.Handler, log *slog.Logger) *inside {
-	pipes := newPipes()
-	in := &inside{server: newHTTPServer(h, log)}
+	in := &inside{server: newHTTPServer(h, log), pipes: newPipes()}
 	in.server.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return auth.InProcessContext(ctx) }
 	in.transport = &http.Transport{
-		DialContext:         pipes.dial,
+		DialContext:         in.pipes.dial,
 		MaxIdleConnsPerHost: 64,
 		DisableCompression:  true, // bytes that travel nowhere
 	}
-	in.server.start(pipes, func() {}) // pipes do not fail
+	in.server.start(in.pipes, func() {}) // pipes do not fail
 	return in
 }
 
 func (in *inside) config() *rest.Config {
-	return &rest.Config{Host: "http://" + insideHost, Transport: in.transport, QPS: -1}
+	return &rest.Config{Host: "http://" + insideHost, Transport: in, QPS: -1}
+}
+
+// RoundTrip implements http.RoundTripper. It asks the door before anything else,
+// and so has one answer for all who come too late, whether or not they have a
+// connection left, and whether or not they have given up meanwhile.
+func (in *inside) RoundTrip(r *http.Request) (*http.Response, error) {
+	if in.pipes.isClosed() {
+		if r.Body != nil {
+			r.Body.Close()
+		}
+		return nil, refused()
+	}
+	return in.transport.RoundTrip(r)
+}
+
+// CloseIdleConnections is for the method of http.Client.
+func (in *inside) CloseIdleConnections() { in.transport.CloseIdleConnections() }
+
+// refuse shuts the door: requests that are under way go on, none is added.
+func (in *inside) refuse() { in.pipes.Close() }
+
+// refused is what the system says of an address where nobody listens. Clients know
+// it: an informer waits and resumes its watch, where any other error makes it
+// complain and list anew.
+func refused() error {
+	return &net.OpError{Op: "dial", Net: pipeAddr{}.Network(), Addr: pipeAddr{}, Err: syscall.ECONNREFUSED}
 }
 
 // stop takes its time until ctx is done.
@@ -64,7 +91,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	case p.accepted <- server:
 		return client, nil
 	case <-p.closed:
-		return nil, http.ErrServerClosed
+		return nil, refused()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -84,6 +111,15 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	return nil
+}
+
+func (p *pipes) isClosed() bool {
+	select {
+	case <-p.closed:
+		return true
+	default:
+		return false
+	}
 }
 
 // Addr implements net.Listener.

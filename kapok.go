@@ -185,6 +185,9 @@ func (s *Server) stop() {
 	defer close(s.done)
 	defer s.hurry()
 	var errs []error
+	if s.inside != nil {
+		s.inside.refuse() // first, as whose watch ends comes again at once
+	}
 	if s.handler != nil {
 		s.handler.EndWatches()
 	}

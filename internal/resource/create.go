@@ -34,7 +34,7 @@ func (s *Store) Create(ctx context.Context, r *Request, body Body) (Result, erro
 		return Result{}, err
 	}
 	if metaString(obj, "name") != "" || metaString(obj, "generateName") == "" {
-		return retry(ctx, func() (Result, error) { return s.create(ctx, r, runtime.DeepCopyJSON(obj)) })
+		return s.retry(ctx, func() (Result, error) { return s.create(ctx, r, runtime.DeepCopyJSON(obj)) })
 	}
 	return s.createGenerated(ctx, r, obj)
 }
@@ -47,7 +47,7 @@ func (s *Store) createGenerated(ctx context.Context, r *Request, obj Tree) (resu
 		attempt := runtime.DeepCopyJSON(obj)
 		name := generateName(metaString(obj, "generateName"))
 		metadata(attempt)["name"] = name
-		result, err = retry(ctx, func() (Result, error) { return s.create(ctx, r, runtime.DeepCopyJSON(attempt)) })
+		result, err = s.retry(ctx, func() (Result, error) { return s.create(ctx, r, runtime.DeepCopyJSON(attempt)) })
 		if !apierrors.IsAlreadyExists(err) {
 			return result, err
 		}
@@ -96,7 +96,7 @@ func (s *Store) create(ctx context.Context, r *Request, obj Tree) (Result, error
 	if err := s.append(ctx, o.Key, nil, o, guards...); err != nil {
 		return Result{}, err
 	}
-	return Result{Object: o, Created: true}, nil
+	return Result{Object: o, Created: true, committed: true}, nil
 }
 
 func alreadyExists(r *Request, existing *object.Object) error {

@@ -26,7 +26,7 @@ func (s *Store) Delete(ctx context.Context, r *Request, options *metav1.DeleteOp
 	if h := r.Definition.Hooks; h.OrphanByDefault && h.OrphanWarning != "" && options.PropagationPolicy == nil && options.OrphanDependents == nil {
 		r.Warn(h.OrphanWarning)
 	}
-	return retry(ctx, func() (Result, error) {
+	return s.retry(ctx, func() (Result, error) {
 		current := s.current(r)
 		if current == nil {
 			return Result{}, apierrors.NewNotFound(r.GroupResource(), r.Name)
@@ -62,7 +62,7 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 		if err := s.append(ctx, current.Key, current, nil); err != nil {
 			return Result{}, err
 		}
-		return s.deleted(r, current, false), nil
+		return s.deleted(r, current, false).done(), nil
 	}
 	switch hook := d.Hooks.PrepareDelete; {
 	case hook != nil:
@@ -89,7 +89,7 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 		return Result{}, err
 	}
 	if !graceful || seconds > 0 || waits {
-		return Result{Object: marked, Pending: true}, nil
+		return Result{Object: marked, Pending: true, committed: true}, nil
 	}
 	// No grace was asked for: watchers see the object marked, and then gone.
 	err = s.append(ctx, marked.Key, marked, nil)
@@ -99,7 +99,7 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 	if err != nil {
 		return Result{}, err
 	}
-	return s.deleted(r, marked, false), nil
+	return s.deleted(r, marked, false).done(), nil
 }
 
 // deleted is the answer to a deletion that is done: a Status with the uid, so that

@@ -74,6 +74,9 @@ func (s *Store) snapshotFor(ctx context.Context, r *Request, o ListOptions) (sta
 			return state.Snapshot{}, token{}, apierrors.NewBadRequest(continueWithRevision)
 		}
 		if from.Revision < 0 {
+			if err := s.sync(ctx); err != nil {
+				return state.Snapshot{}, token{}, err
+			}
 			return s.state.Snapshot(gr), from, nil
 		}
 		snap, err := s.snapshotAt(ctx, r, from.Revision)
@@ -91,7 +94,7 @@ func (s *Store) snapshotFor(ctx context.Context, r *Request, o ListOptions) (sta
 	exact := o.ResourceVersionMatch == metav1.ResourceVersionMatchExact ||
 		o.ResourceVersionMatch == "" && o.Limit > 0 && at > 0
 	if !exact {
-		if err := s.waitFor(ctx, at); err != nil {
+		if err := s.reach(ctx, o.ResourceVersion, at); err != nil {
 			return state.Snapshot{}, token{}, err
 		}
 		return s.state.Snapshot(gr), token{}, nil

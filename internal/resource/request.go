@@ -42,6 +42,13 @@ type Result struct {
 	Created bool
 	// Pending says that a deletion waits, for finalizers or for grace to end.
 	Pending bool
+
+	committed bool // the journal has taken it
+}
+
+func (r Result) done() Result {
+	r.committed = true
+	return r
 }
 
 // ListOptions are the parameters of list and deletecollection.

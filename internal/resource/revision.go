@@ -35,6 +35,16 @@ func parseRevision(s string) (object.Revision, error) {
 // what kube-apiserver's watch cache waits.
 const freshWait = 3 * time.Second
 
+// reach returns when the state is new enough for a read at a resourceVersion, which
+// is at if parsed. Without one a read shows everything that has been committed; with
+// "0" whatever is there.
+func (s *Store) reach(ctx context.Context, resourceVersion string, at object.Revision) error {
+	if resourceVersion == "" {
+		return s.sync(ctx)
+	}
+	return s.waitFor(ctx, at)
+}
+
 // waitFor returns when the state has reached a revision, or with the error that
 // clients know for one from the future.
 func (s *Store) waitFor(ctx context.Context, at object.Revision) error {

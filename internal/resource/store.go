@@ -44,7 +44,7 @@ func (s *Store) Get(ctx context.Context, r *Request, resourceVersion string) (Re
 	if err != nil {
 		return Result{}, err
 	}
-	if err := s.waitFor(ctx, at); err != nil {
+	if err := s.reach(ctx, resourceVersion, at); err != nil {
 		return Result{}, err
 	}
 	o, _ := s.state.Get(r.Key())

@@ -58,7 +58,7 @@ func (s *Store) change(ctx context.Context, r *Request, c change) (Result, error
 	if err := checkName(r.Name); err != nil {
 		return Result{}, err
 	}
-	return retry(ctx, func() (Result, error) {
+	return s.retry(ctx, func() (Result, error) {
 		current := s.current(r)
 		if current == nil {
 			return s.createByChange(ctx, r, c)
@@ -143,14 +143,14 @@ func (s *Store) replace(ctx context.Context, r *Request, c change, current *obje
 		if r.DryRun {
 			return Result{Object: o}, nil
 		}
-		return Result{Object: o}, s.append(ctx, current.Key, current, nil)
-	case bytes.Equal(o.Raw, current.Raw):
+		return Result{Object: o, committed: true}, s.append(ctx, current.Key, current, nil)
+	case bytes.Equal(o.Raw, current.Raw) && !current.Stale:
 		return Result{Object: current}, nil
 	case r.DryRun:
 		o.Revision = current.Revision
 		return Result{Object: o}, nil
 	}
-	return Result{Object: o}, s.append(ctx, current.Key, current, o)
+	return Result{Object: o, committed: true}, s.append(ctx, current.Key, current, o)
 }
 
 // expectRevision compares the resourceVersion in an object with the current one.
@@ -210,19 +210,5 @@ func finalizersOf(obj Tree) []any {
 func uidPrecondition(r *Request, want, current string) error {
 	return apierrors.NewConflict(r.GroupResource(), r.Name, fmt.Errorf(
 		"StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
-		storageKey(r), want, current))
-}
-
-// storageKey is the key under which kube-apiserver stores an object; it occurs in
-// messages.
-func storageKey(r *Request) string {
-	path := "/registry/"
-	if r.Definition.Custom {
-		path += r.Definition.Group + "/"
-	}
-	path += r.Definition.Plural + "/"
-	if r.Definition.Namespaced {
-		path += r.Namespace + "/"
-	}
-	return path + r.Name
+		"/registry"+r.Key().Path(), want, current))
 }

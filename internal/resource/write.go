@@ -3,16 +3,24 @@ package resource
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // errConflict says that somebody else has written in between: the write starts
 // again from what is there now.
 var errConflict = errors.New("object has changed")
+
+// maxStored bounds what the journal is given for one object, in bytes. It is
+// etcd's bound on a request, --max-request-bytes, less what a transaction holds
+// besides the value; the object's key occurs in it three times.
+const maxStored = 1536<<10 - 128
 
 // append commits one write. o is nil for a deletion. It returns errConflict if
 // the key, or a guard, is no longer what the write started from.
@@ -20,6 +28,10 @@ func (s *Store) append(ctx context.Context, key object.Key, prev *object.Object,
 	entry := journal.Entry{Key: key, Object: o}
 	if prev != nil {
 		entry.Prev = prev.Revision
+	}
+	names := len(key.Resource.Group) + len(key.Resource.Resource) + len(key.Namespace) + len(key.Name)
+	if o != nil && len(o.Raw)+3*names > maxStored {
+		return writeError(journal.ErrTooLarge)
 	}
 	_, err := s.state.Append(ctx, journal.Batch{Entries: []journal.Entry{entry}, Guards: guards})
 	return writeError(err)
@@ -33,25 +45,83 @@ func writeError(err error) error {
 		return nil
 	case errors.As(err, &conflict):
 		return errConflict
+	case errors.Is(err, journal.ErrTooLarge):
+		return final{errors.New("etcdserver: request is too large")} // the words that clients know
 	case errors.Is(err, journal.ErrUnknown):
-		return apierrors.NewTimeoutError("the outcome of the write is unknown: "+err.Error(), 1)
-	case errors.Is(err, journal.ErrUnavailable), errors.Is(err, journal.ErrClosed):
-		return apierrors.NewServiceUnavailable(err.Error())
+		return final{apierrors.NewTimeoutError("whether the write has happened is not known: "+err.Error(), 0)}
+	case errors.Is(err, journal.ErrFull):
+		return final{full(err)}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
+		return final{err}
 	}
-	return apierrors.NewInternalError(err)
+	return final{unavailable(err)}
 }
 
+// unavailable words what a journal says that takes no writes, or does not know
+// what others have written.
+func unavailable(err error) error {
+	if !errors.Is(err, journal.ErrUnavailable) && !errors.Is(err, journal.ErrClosed) {
+		return apierrors.NewInternalError(err)
+	}
+	status := apierrors.NewServiceUnavailable(err.Error())
+	status.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return status
+}
+
+func full(err error) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusInsufficientStorage,
+		Reason:  "InsufficientStorage",
+		Message: fmt.Sprintf("nothing was written: %v", err),
+	}}
+}
+
+// final is an error that says how the commit of a write went: to look again at
+// what it started from would be of no use.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }
+
 // retry runs a write until it no longer meets another one.
-func retry(ctx context.Context, write func() (Result, error)) (Result, error) {
+//
+// Where others write, too, what a write starts from may be older than what they
+// have been told of. The journal refuses to commit on top of that; but what is
+// refused, or found to be done, without a commit is tried again on a state that
+// is sure to be new enough.
+func (s *Store) retry(ctx context.Context, write func() (Result, error)) (Result, error) {
+	synced := false
 	for {
 		result, err := write()
-		if !errors.Is(err, errConflict) {
+		switch {
+		case errors.Is(err, errConflict):
+			if err := ctx.Err(); err != nil {
+				return Result{}, err
+			}
+			continue
+		case synced, err == nil && result.committed, errors.As(err, new(final)):
 			return result, err
 		}
-		if err := ctx.Err(); err != nil {
-			return Result{}, err
+		behind, syncErr := s.state.Sync(ctx)
+		if syncErr != nil {
+			return Result{}, readError(syncErr)
 		}
+		if !behind {
+			return result, err
+		}
+		synced = true
 	}
+}
+
+// sync waits until the state holds everything that has been committed.
+func (s *Store) sync(ctx context.Context) error {
+	_, err := s.state.Sync(ctx)
+	return readError(err)
+}
+
+func readError(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return unavailable(err)
 }
