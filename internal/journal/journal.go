@@ -50,7 +50,7 @@
 // # What the API makes of errors
 //
 //	*ConflictError           the write starts again from what is there now, or 409
-//	ErrTooLarge              413: nothing was written
+//	ErrTooLarge              500 in the words of etcd: nothing was written
 //	ErrFull                  507: nothing was written; there is no room on the disk
 //	ErrUnavailable, other    503 with Retry-After: nothing was written
 //	ErrUnknown               504: the write may have happened
