@@ -47,7 +47,7 @@ func newHandler(p parts) (handler, error) {
 	if err := builtin.EnsureNamespaces(ctx, store); err != nil {
 		return nil, err
 	}
-	kinds, err := crd.Start(ctx, store, p.options.Logger)
+	kinds, err := crd.Start(ctx, store, nil, p.options.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("custom resources: %w", err)
 	}

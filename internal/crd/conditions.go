@@ -13,8 +13,8 @@ import (
 )
 
 // review brings the status of a definition up to date: its names, and the conditions that follow from them and from the
-// spec. It says whether anything has changed.
-func review(m *manifest, taken nameSet, now time.Time) bool {
+// spec; it is established once it is served everywhere. It says whether anything has changed.
+func review(m *manifest, taken nameSet, everywhere bool, now time.Time) bool {
 	status, changed := &m.Status, false
 	set := func(c apiextensionsv1.CustomResourceDefinitionCondition) {
 		changed = setCondition(&status.Conditions, c, now) || changed
@@ -34,7 +34,11 @@ func review(m *manifest, taken nameSet, now time.Time) bool {
 		set(verdict)
 	}
 	if !m.is(apiextensionsv1.Established) {
-		set(established(m))
+		c := established(m)
+		if c.Status == apiextensionsv1.ConditionTrue && !everywhere {
+			c.Status, c.Reason = apiextensionsv1.ConditionFalse, installing
+		}
+		set(c)
 	}
 	return changed
 }

@@ -46,13 +46,13 @@ func TestReview(t *testing.T) {
 	} {
 		m := base(test.edit)
 		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		if !review(m, newNameSet(), start) {
+		if !review(m, newNameSet(), true, start) {
 			t.Errorf("%s: nothing has changed", test.name)
 		}
 		if got := conditions(m); got != test.want {
 			t.Errorf("%s:\n%s\nwant:\n%s", test.name, got, test.want)
 		}
-		if review(m, newNameSet(), start.Add(time.Hour)) {
+		if review(m, newNameSet(), true, start.Add(time.Hour)) {
 			t.Errorf("%s: the second review changes something", test.name)
 		}
 	}

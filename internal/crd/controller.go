@@ -24,19 +24,25 @@ type Controller struct {
 	kind     *resource.Definition // of CustomResourceDefinitions
 	log      *slog.Logger
 	programs *programs
+	peers    Peers
 
-	stop func()
-	done sync.WaitGroup
+	stop    func()
+	reached reached
+	done    sync.WaitGroup
 
 	// The rest belongs to the goroutine that reconciles.
 	known map[string]*entry // by name
+	led   bool              // when it looked last
 	// finished names definitions whose objects the controller no longer waits for.
 	finished chan string
 }
 
 // Start registers all custom resources that are established, and then follows their definitions until Close. The
-// registry of the store must hold the definition of CustomResourceDefinitions.
-func Start(ctx context.Context, store *resource.Store, log *slog.Logger) (*Controller, error) {
+// registry of the store must hold the definition of CustomResourceDefinitions. Without peers the server is alone.
+func Start(ctx context.Context, store *resource.Store, peers Peers, log *slog.Logger) (*Controller, error) {
+	if peers == nil {
+		peers = alone{}
+	}
 	kind := store.Registry().Load().Resource(Resource)
 	if kind == nil {
 		return nil, fmt.Errorf("%s is not served", Resource)
@@ -49,8 +55,9 @@ func Start(ctx context.Context, store *resource.Store, log *slog.Logger) (*Contr
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Controller{
 		store: store, kind: kind, log: log, stop: cancel, programs: newPrograms(),
-		known: map[string]*entry{}, finished: make(chan string),
+		known: map[string]*entry{}, finished: make(chan string), peers: peers,
 	}
+	c.reached.poke = make(chan struct{}, 1)
 	var pending []string
 	for o := range snapshot.All("") {
 		if err := c.load(o); err != nil { // one that cannot be read keeps no other from being served
@@ -88,6 +95,8 @@ const (
 
 func (c *Controller) run(ctx context.Context, cursor *state.Cursor, pending []string) {
 	pause := firstRetry
+	changed := c.peers.Changed()
+	c.led = c.peers.Leads()
 	for ctx.Err() == nil {
 		pending = c.reconcileAll(ctx, pending) // what has failed
 		events, wait, err := cursor.Next(ctx)
@@ -105,6 +114,8 @@ func (c *Controller) run(ctx context.Context, cursor *state.Cursor, pending []st
 			}
 			continue
 		}
+		c.reached.set(cursor.Revision())
+		c.peers.Serves(cursor.Revision())
 		timer := time.NewTimer(pause)
 		again := timer.C
 		if len(pending) == 0 {
@@ -112,6 +123,10 @@ func (c *Controller) run(ctx context.Context, cursor *state.Cursor, pending []st
 		}
 		select {
 		case <-wait:
+		case <-changed:
+			changed = c.peers.Changed()
+			pending = append(pending, c.undecided()...)
+		case <-c.reached.poke:
 		case <-again:
 			pause = min(2*pause, lastRetry)
 		case name := <-c.finished:
@@ -183,7 +198,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (freed bool, er
 		return true, nil
 	}
 	e := c.known[name]
-	if e != nil && e.manifest.object == o && e.served != nil && sameNames(&e.manifest.Spec.Names, &e.manifest.Status.AcceptedNames) {
+	if e != nil && e.manifest.object == o && e.served != nil && !e.manifest.installing() && sameNames(&e.manifest.Spec.Names, &e.manifest.Status.AcceptedNames) {
 		c.finish(ctx, name) // all else has been done, most likely just now
 		return false, nil
 	}
@@ -199,8 +214,12 @@ func (c *Controller) reconcile(ctx context.Context, name string) (freed bool, er
 		freed = true
 	}
 	e.manifest = m
+	if !c.peers.Leads() {
+		c.serve(name)
+		return false, nil
+	}
 	granted := m.Status.AcceptedNames
-	if review(m, c.taken(m.Spec.Group), time.Now()) {
+	if review(m, c.taken(m.Spec.Group), c.everywhere(m), time.Now()) {
 		// What clients see as established must be served by then.
 		c.serve(name)
 		stored, err := c.writeStatus(ctx, m)

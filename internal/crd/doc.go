@@ -12,6 +12,9 @@
 // Two things differ on purpose. Names and establishment are written in one update, so that no client ever waits; and a
 // name that belongs to a built-in kind of the same group is refused.
 //
+// Of several servers on one journal all serve what has been accepted, and one decides ([Peers]). There a definition is
+// established in two steps: its names are accepted, and when every server has told that it serves it, so is the whole.
+//
 // # Goroutines and locks
 //
 // A Controller owns one goroutine that reconciles, and one for each CustomResourceDefinition that waits for its objects

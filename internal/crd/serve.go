@@ -41,7 +41,7 @@ func shapeOf(m *manifest) shape {
 func (c *Controller) serve(name string) {
 	e := c.known[name]
 	m := e.manifest
-	if !m.is(apiextensionsv1.Established) {
+	if !m.is(apiextensionsv1.Established) && !m.installing() {
 		c.unserve(e)
 		return
 	}

@@ -68,7 +68,7 @@ func newServer(t testing.TB) *server {
 func (s *server) start(st *state.State) {
 	s.t.Helper()
 	s.store = resource.NewStore(st, resource.NewRegistry(namespaceKind(), Definition(true)))
-	c, err := Start(context.Background(), s.store, slog.New(slog.DiscardHandler))
+	c, err := Start(context.Background(), s.store, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		s.t.Fatal(err)
 	}

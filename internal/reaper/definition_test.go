@@ -17,7 +17,7 @@ func TestDeleteDefinition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		s.store.Registry().Put(crd.Definition(true))
-		kinds, err := crd.Start(context.Background(), s.store, slog.New(slog.DiscardHandler))
+		kinds, err := crd.Start(context.Background(), s.store, nil, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -80,17 +80,17 @@ type peer struct {
 func (p peer) alive(now time.Time) bool { return now.Sub(p.seen) < duration }
 
 // Join makes this server known under a name that no other has, and returns the
-// revision from which on the others know of it.
-func Join(ctx context.Context, store *resource.Store, name string, serves object.Revision, log *slog.Logger) (*Replica, object.Revision, error) {
+// revision from which on the others know of it. Until it says more, it serves
+// nothing.
+func Join(ctx context.Context, store *resource.Store, name string, log *slog.Logger) (*Replica, object.Revision, error) {
 	leases, err := newLeases(store, name)
 	if err != nil {
 		return nil, 0, err
 	}
-	r := &Replica{name: name, leases: leases, log: log, poke: make(chan struct{}, 1), said: serves}
-	r.mu.serves = serves
+	r := &Replica{name: name, leases: leases, log: log, poke: make(chan struct{}, 1)}
 	r.mu.peers = map[string]peer{}
 	r.mu.changed = make(chan struct{})
-	known, err := leases.renew(ctx, serves)
+	known, err := leases.renew(ctx, 0)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -105,6 +105,7 @@ func Join(ctx context.Context, store *resource.Store, name string, serves object
 func (r *Replica) Close() {
 	r.stop()
 	r.running.Wait()
+	r.lead(time.Time{})
 	ctx, cancel := context.WithTimeout(context.Background(), again)
 	defer cancel()
 	r.leases.leave(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,11 +22,11 @@ var quiet = slog.New(slog.DiscardHandler)
 // line is a journal that can be cut off from its writers.
 type line struct {
 	journal.Journal
-	cut bool
+	cut atomic.Bool
 }
 
 func (l *line) Append(ctx context.Context, b journal.Batch) (object.Revision, error) {
-	if l.cut {
+	if l.cut.Load() {
 		return 0, journal.ErrUnavailable
 	}
 	return l.Journal.Append(ctx, b)
@@ -48,13 +49,14 @@ func newStore(t *testing.T) (*resource.Store, *line) {
 
 func join(t *testing.T, store *resource.Store, name string, serves object.Revision) *Replica {
 	t.Helper()
-	r, known, err := Join(t.Context(), store, name, serves, quiet)
+	r, known, err := Join(t.Context(), store, name, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if known == 0 || known > store.State().Revision() {
 		t.Fatalf("known since revision %d", known)
 	}
+	r.Serves(serves)
 	synctest.Wait()
 	return r
 }
@@ -110,7 +112,7 @@ func TestLeaderIsCutOff(t *testing.T) {
 		store, wire := newStore(t)
 		a, b := join(t, store, "a", 0), join(t, store, "b", 0)
 		wantLeader(t, "a", a, b)
-		wire.cut = true
+		wire.cut.Store(true)
 		cut := time.Now()
 		for a.Leads() {
 			time.Sleep(100 * time.Millisecond)
@@ -122,7 +124,7 @@ func TestLeaderIsCutOff(t *testing.T) {
 		if got := leaders(a, b); got != nil {
 			t.Errorf("%v lead, and nobody can write", got)
 		}
-		wire.cut = false
+		wire.cut.Store(false)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if got := leaders(a, b); len(got) != 1 {
@@ -203,10 +205,10 @@ func TestServes(t *testing.T) {
 func TestNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, _ := newStore(t)
-		if _, _, err := Join(t.Context(), store, "controllers", 0, quiet); err == nil {
+		if _, _, err := Join(t.Context(), store, "controllers", quiet); err == nil {
 			t.Error("a server is called as the leader's lease")
 		}
-		if _, _, err := Join(t.Context(), store, "Not/A/Name", 0, quiet); err == nil {
+		if _, _, err := Join(t.Context(), store, "Not/A/Name", quiet); err == nil {
 			t.Error("a server has a name that no lease can have")
 		}
 	})

@@ -1,0 +1,132 @@
+package crd
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// group is what two servers on one state know of each other.
+type group struct {
+	mu      sync.Mutex
+	leader  string
+	serves  map[string]object.Revision
+	changed chan struct{}
+}
+
+func (g *group) set(change func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	change()
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+type member struct {
+	*group
+	name string
+	mute bool // does not say what it serves
+}
+
+func (m *member) Leads() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.leader == m.name
+}
+
+func (m *member) Serves(r object.Revision) {
+	if !m.mute {
+		m.set(func() { m.serves[m.name] = max(m.serves[m.name], r) })
+	}
+}
+
+func (m *member) AllServe(r object.Revision) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, serves := range m.serves {
+		if name != m.name && serves < r {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *member) Changed() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changed
+}
+
+// TestEstablishedEverywhere: a definition is established once all servers serve it,
+// and the one who leads says so.
+func TestEstablishedEverywhere(t *testing.T) {
+	g := &group{leader: "a", serves: map[string]object.Revision{"a": 0, "b": 0}, changed: make(chan struct{})}
+	a, b := &member{group: g, name: "a"}, &member{group: g, name: "b", mute: true}
+	s := newServer(t)
+	s.controller.Close()
+	start := func(m *member) (*Controller, *resource.Registry) {
+		store := resource.NewStore(s.store.State(), resource.NewRegistry(namespaceKind(), Definition(true)))
+		c, err := Start(context.Background(), store, m, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c, store.Registry()
+	}
+	_, registryA := start(a)
+	controllerB, registryB := start(b)
+	served := func(r *resource.Registry) bool {
+		return r.Load().Resource(schema.GroupResource{Group: "example.com", Resource: "widgets"}) != nil
+	}
+	s.mustCreate(simple("widgets", "Widget"))
+	s.wait("accepted names", func() bool {
+		d := s.crd("widgets.example.com")
+		return d.is(apiextensionsv1.NamesAccepted) && d.installing()
+	})
+	s.wait("both to serve it", func() bool { return served(registryA) && served(registryB) })
+	// b says nothing; whatever a hears otherwise, it waits.
+	revision := s.store.State().Revision()
+	if err := controllerB.Reach(t.Context(), revision); err != nil {
+		t.Fatal(err)
+	}
+	g.set(func() {})
+	if d := s.crd("widgets.example.com"); d.is(apiextensionsv1.Established) {
+		t.Error("established before b has said that it serves it")
+	}
+	g.set(func() { g.serves["b"] = revision })
+	s.wait("establishment", func() bool { return s.crd("widgets.example.com").is(apiextensionsv1.Established) })
+
+	// The lead goes over to b while another definition is undecided.
+	g.set(func() { g.leader = "" })
+	s.mustCreate(simple("gadgets", "Gadget"))
+	if err := controllerB.Reach(t.Context(), s.store.State().Revision()); err != nil {
+		t.Fatal(err)
+	}
+	if d := s.crd("gadgets.example.com"); len(d.Status.Conditions) > 0 {
+		t.Errorf("somebody has decided without the lead: %v", d.Status.Conditions)
+	}
+	g.set(func() { g.leader = "b" })
+	s.wait("establishment by b", func() bool { return s.crd("gadgets.example.com").is(apiextensionsv1.Established) })
+}
+
+// TestReach waits for a revision of the whole store, even where no definition changes.
+func TestReach(t *testing.T) {
+	s := newServer(t)
+	at := s.store.State().Revision()
+	if err := s.controller.Reach(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := s.controller.Reach(ctx, at+100); err == nil {
+		t.Error("reached the future")
+	}
+}
