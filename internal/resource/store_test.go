@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
@@ -100,7 +101,16 @@ type bench struct {
 
 func newBench(t testing.TB, opts state.Options) *bench {
 	t.Helper()
-	j := memory.New()
+	b := newBenchOn(t, memory.New(), opts)
+	ns := b.request("default")
+	ns.Definition, ns.Version, ns.Namespace, ns.Name = b.namespaces, b.namespaces.Storage, "", ""
+	b.mustCreate(ns, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default"}}`)
+	return b
+}
+
+// newBenchOn is a store on a journal, with what that holds.
+func newBenchOn(t testing.TB, j journal.Journal, opts state.Options) *bench {
+	t.Helper()
 	st, err := state.Open(t.Context(), j, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -108,9 +118,6 @@ func newBench(t testing.TB, opts state.Options) *bench {
 	t.Cleanup(func() { j.Close() })
 	b := &bench{TB: t, widgets: widgets(), namespaces: namespaces()}
 	b.Store = resource.NewStore(st, resource.NewRegistry(b.namespaces, b.widgets))
-	ns := b.request("default")
-	ns.Definition, ns.Version, ns.Namespace, ns.Name = b.namespaces, b.namespaces.Storage, "", ""
-	b.mustCreate(ns, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default"}}`)
 	return b
 }
 
