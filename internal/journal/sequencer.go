@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -23,9 +24,15 @@ import (
 //
 // A batch whose keys or guards touch a pending entry waits for that entry's
 // group before it is checked: its precondition can only be judged then.
+//
+// # Failures
+//
+// After a commit with an unknown outcome, or after Fail, nothing is written until
+// Resume says what the outcome was. Numbers given out before are not given out
+// again.
 type Sequencer struct {
 	sink   Sink
-	commit func([]Entry) error // makes a group durable; called by one leader at a time
+	commit func([]Entry) error // see NewSequencer; called by one leader at a time
 
 	mu struct {
 		sync.Mutex
@@ -35,7 +42,7 @@ type Sequencer struct {
 		overlay map[object.Key]*group
 		open    *group // takes entries; its leader waits for the group before
 		tail    *group // the newest group that was opened
-		failed  error  // a commit failed: no more writes
+		failed  error  // an ErrUnavailable: there are no writes until Resume
 		closed  bool
 	}
 }
@@ -49,7 +56,8 @@ type group struct {
 
 // NewSequencer returns a Sequencer that continues after the revision head, up to
 // which there are so many bytes. It hands commit the entries of a group to make
-// durable, or to fail on: an error ends all writing.
+// durable. An error that is ErrUnavailable says that nothing of them was written,
+// and is what their writers get; after any other the outcome is unknown.
 func NewSequencer(sink Sink, head object.Revision, bytes int64, commit func([]Entry) error) *Sequencer {
 	s := &Sequencer{sink: sink, commit: commit}
 	s.mu.last, s.mu.head, s.mu.bytes = head, head, bytes
@@ -104,7 +112,7 @@ func (s *Sequencer) checkLocked(b Batch) (*group, error) {
 	case s.mu.closed:
 		return nil, ErrClosed
 	case s.mu.failed != nil:
-		return nil, &unavailableError{s.mu.failed}
+		return nil, s.mu.failed
 	}
 	for i := range b.Entries {
 		if g := s.mu.overlay[b.Entries[i].Key]; g != nil {
@@ -163,17 +171,19 @@ func (s *Sequencer) flush(g *group) {
 	s.mu.Unlock()
 
 	if failed != nil {
-		// Nothing of this group has been written, and nothing will be.
-		g.err = &unavailableError{failed}
-	} else if failed = s.commitAndApply(g.entries); failed != nil {
-		g.err = &unknownError{failed}
+		g.err = failed // nothing of this group has been written, and nothing will be
+	} else if err := s.commitAndApply(g.entries); errors.Is(err, ErrUnavailable) {
+		g.err = err
+	} else if err != nil {
+		g.err, failed = &unknownError{err}, &unavailableError{err}
 	}
 
 	s.mu.Lock()
-	s.mu.failed = failed
+	if s.mu.failed == nil { // what Fail has said says more
+		s.mu.failed = failed
+	}
 	if g.err == nil {
-		s.mu.head = g.entries[len(g.entries)-1].Revision
-		s.mu.bytes += sizeOf(g.entries)
+		s.advanceLocked(g.entries)
 	}
 	for i := range g.entries {
 		delete(s.mu.overlay, g.entries[i].Key)
@@ -199,6 +209,50 @@ func (s *Sequencer) commitAndApply(entries []Entry) (err error) {
 	return nil
 }
 
+func (s *Sequencer) advanceLocked(entries []Entry) {
+	s.mu.head = entries[len(entries)-1].Revision
+	s.mu.bytes += sizeOf(entries)
+}
+
+// Fail refuses all writes from now on with an error, which is an ErrUnavailable. It
+// may be called again, to tell the newest reason. Groups under way end on their own.
+func (s *Sequencer) Fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.failed = err
+}
+
+// Settle waits, after Fail, for the groups under way. Head does not move after it.
+func (s *Sequencer) Settle(ctx context.Context) error {
+	s.mu.Lock()
+	tail := s.mu.tail
+	s.mu.Unlock()
+	if tail == nil {
+		return nil
+	}
+	select {
+	case <-tail.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Resume takes writes again, after Fail and Settle. The entries, which may be none,
+// are those of failed commits that turned out to be there, in the order of their
+// revisions; they are applied first.
+func (s *Sequencer) Resume(entries []Entry) {
+	if len(entries) > 0 {
+		s.sink.Apply(entries)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(entries) > 0 {
+		s.advanceLocked(entries)
+	}
+	s.mu.failed = nil
+}
+
 func sizeOf(entries []Entry) int64 {
 	size := 0
 	for i := range entries {
@@ -218,13 +272,10 @@ func (s *Sequencer) Head() (object.Revision, int64) {
 func (s *Sequencer) Health() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.mu.closed:
+	if s.mu.closed {
 		return ErrClosed
-	case s.mu.failed != nil:
-		return &unavailableError{s.mu.failed}
 	}
-	return nil
+	return s.mu.failed
 }
 
 // Sync is Journal.Sync: with a single writer process, what is committed is applied.
@@ -262,6 +313,6 @@ func (e *unknownError) Unwrap() []error { return []error{ErrUnknown, e.cause} }
 type unavailableError struct{ cause error }
 
 func (e *unavailableError) Error() string {
-	return ErrUnavailable.Error() + " until it is opened again, because a write has failed: " + e.cause.Error()
+	return ErrUnavailable.Error() + ", because one has failed: " + e.cause.Error()
 }
 func (e *unavailableError) Unwrap() []error { return []error{ErrUnavailable, e.cause} }

@@ -19,11 +19,11 @@ import (
 // nowhere is a sink that folds nothing: what a benchmark shows is the journal's.
 type nowhere struct{ entries int }
 
-func (n *nowhere) Revision(object.Key) object.Revision { return 0 }
-func (n *nowhere) Apply(e []journal.Entry)             { n.entries += len(e) }
-func (n *nowhere) Restore(journal.Entry)               { n.entries++ }
+func (n *nowhere) Revision(object.Key) object.Revision         { return 0 }
+func (n *nowhere) Apply(e []journal.Entry)                     { n.entries += len(e) }
+func (n *nowhere) Restore(journal.Entry)                       { n.entries++ }
 func (n *nowhere) Rebase(e []journal.Entry, _ object.Revision) { n.entries += len(e) }
-func (n *nowhere) Restored(_, _ object.Revision)       {}
+func (n *nowhere) Restored(_, _ object.Revision)               {}
 
 // syncs counts the syncs of the files below it.
 type syncs struct {

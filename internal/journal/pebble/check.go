@@ -8,37 +8,43 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 
 	"github.com/cockroachdb/pebble/v2"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Check implements [journal.Journal]: one scan of all records, which also checks
-// every block's checksum on the way.
+// every block's checksum on the way. It reads the store as it is when it is called,
+// whatever is written meanwhile.
 func (j *Journal) Check(ctx context.Context) (journal.Report, error) {
-	release, err := j.use()
+	s, release, err := j.use()
 	if err != nil {
 		return journal.Report{}, err
 	}
 	defer release()
-	c := check{newest: map[object.Key]object.Revision{}}
-	c.report.Compacted = j.Compacted()
-	if c.report.Head, err = j.mark(markHead); err != nil {
-		return c.report, err
-	}
-	if err := c.run(ctx, j.db); err != nil {
-		return c.report, fmt.Errorf("check journal in %s: %w", j.dir, err)
+	var c check
+	if err := c.run(ctx, s, decoder{sealer: j.opts.Sealer}); err != nil {
+		return c.report, fmt.Errorf("check journal in %s: %w", j.dir, judge(j.dir, "the store in "+j.dir, err))
 	}
 	return c.report, nil
 }
 
-// check is one walk over all records.
+// check is one walk over all records, which goes on where something does not fit.
 type check struct {
 	report journal.Report
-	newest map[object.Key]object.Revision
-	names  names
+	decode decoder
+	tally  tally
+	keys   keyReader
 }
 
-func (c *check) run(ctx context.Context, db *pebble.DB) error {
-	iter, err := db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{'r'}, UpperBound: []byte{'r' + 1}})
+func (c *check) run(ctx context.Context, s *store, decode decoder) (err error) {
+	defer guard(&err)
+	snapshot := s.db.NewSnapshot()
+	defer snapshot.Close()
+	marks, err := readMarks(snapshot)
+	if err != nil {
+		return err
+	}
+	c.decode, c.tally.compacted = decode, marks.compacted
+	c.report.Head, c.report.Compacted = marks.totals.head, marks.compacted
+	iter, err := snapshot.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{'r'}, UpperBound: []byte{'r' + 1}})
 	if err != nil {
 		return err
 	}
@@ -53,54 +59,41 @@ func (c *check) run(ctx context.Context, db *pebble.DB) error {
 		}
 		c.record(iter.Key(), value)
 	}
-	return iter.Error()
+	if err := iter.Error(); err != nil {
+		return err
+	}
+	if err := c.tally.compare(&marks); err != nil {
+		c.problem(object.Key{}, 0, err)
+	}
+	c.report.Objects = int(c.tally.found.live)
+	return nil
 }
 
-func (c *check) problem(key object.Key, rev object.Revision, format string, args ...any) {
-	c.report.Problems = append(c.report.Problems, journal.Problem{Key: key, Revision: rev, Text: fmt.Sprintf(format, args...)})
+func (c *check) problem(key object.Key, rev object.Revision, err error) {
+	c.report.Problems = append(c.report.Problems, journal.Problem{Key: key, Revision: rev, Text: err.Error()})
 }
 
 func (c *check) record(key, value []byte) {
 	c.report.Records++
 	c.report.Bytes += int64(len(key) + len(value))
-	prefix, rev, err := splitRecordKey(key)
-	var resource schema.GroupResource
-	if err == nil {
-		resource, err = resourceOf(prefix)
-	}
+	rev, fresh, err := c.keys.next(key)
 	if err != nil {
-		c.problem(object.Key{}, 0, "%v", err)
+		c.problem(object.Key{}, 0, err)
 		return
+	}
+	if fresh {
+		c.tally.resource()
 	}
 	r, err := parseRecord(value)
 	if err != nil {
-		c.problem(object.Key{Resource: resource}, rev, "%v", err)
+		c.problem(object.Key{Resource: c.keys.resource}, rev, err)
 		return
 	}
-	r.revision = rev
-	e, err := r.entry(resource, &c.names)
-	if err != nil {
-		c.problem(e.Key, rev, "%v", err)
-		return
+	r.resource, r.revision = c.keys.resource, rev
+	if err := c.tally.add(&r); err != nil {
+		c.problem(r.key(), rev, err)
 	}
-	c.report.Head = max(c.report.Head, rev)
-	switch was := c.newest[e.Key]; {
-	case r.previous >= rev:
-		c.problem(e.Key, rev, "replaces revision %d, which is not older", r.previous)
-	case was != 0 && was != r.previous:
-		c.problem(e.Key, rev, "replaces revision %d, but the one before is %d", r.previous, was)
-	case was == 0 && r.previous > c.report.Compacted:
-		c.problem(e.Key, rev, "replaces revision %d, which is not there", r.previous)
+	if _, err := c.decode.entry(&r); err != nil {
+		c.problem(r.key(), rev, err)
 	}
-	if e.Object == nil {
-		if c.newest[e.Key] != 0 {
-			c.report.Objects--
-		}
-		delete(c.newest, e.Key)
-		return
-	}
-	if c.newest[e.Key] == 0 {
-		c.report.Objects++
-	}
-	c.newest[e.Key] = rev
 }

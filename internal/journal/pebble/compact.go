@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -18,46 +17,40 @@ import (
 // removes what they replaced, and those that say that their key was deleted.
 // What a crash leaves of a sweep is swept by the next Compact.
 func (j *Journal) Compact(ctx context.Context, upTo object.Revision) error {
-	release, err := j.use()
+	s, release, err := j.use()
 	if err != nil {
 		return err
 	}
 	defer release()
 	j.compacting.Lock()
 	defer j.compacting.Unlock()
-	if j.disk.err() != nil {
-		return journal.ErrUnavailable
+	if err := j.Health(); err != nil {
+		return err
 	}
 	head, _ := j.Head()
 	upTo = max(min(upTo, head), j.Compacted())
-	swept, err := j.mark(markSwept)
+	swept, err := readMark(s.db, markSwept)
 	if err == nil && upTo > j.Compacted() {
-		err = j.moveMark(upTo, head)
+		err = j.moveMark(s, upTo)
 	}
 	if err == nil && upTo > swept {
-		err = j.sweep(ctx, swept, upTo)
+		err = s.sweep(ctx, swept, upTo)
 	}
-	if err != nil {
-		return fmt.Errorf("compact journal in %s: %w", j.dir, err)
+	switch failed := s.disk.err(); {
+	case failed != nil:
+		return j.refusal(failed)
+	case err != nil:
+		return fmt.Errorf("compact journal in %s: %w", j.dir, judge(j.dir, "the history", err))
 	}
 	return nil
 }
 
-// moveMark forgets history. The head goes with it: the records that tell of it
-// may leave.
-func (j *Journal) moveMark(upTo, head object.Revision) error {
-	batch := j.db.NewBatch()
-	defer batch.Close()
-	if err := batch.Set([]byte(markHead), encodeMark(head), nil); err != nil {
+// moveMark forgets history.
+func (j *Journal) moveMark(s *store, upTo object.Revision) error {
+	if err := s.db.Set([]byte(markCompacted), encodeMark(upTo), pebble.Sync); err != nil {
 		return err
 	}
-	if err := batch.Set([]byte(markCompacted), encodeMark(upTo), nil); err != nil {
-		return err
-	}
-	if err := j.db.Apply(batch, pebble.Sync); err != nil {
-		return err
-	}
-	if err := j.disk.err(); err != nil {
+	if err := s.disk.err(); err != nil {
 		return err
 	}
 	j.compacted.Store(int64(upTo))
@@ -67,14 +60,14 @@ func (j *Journal) moveMark(upTo, head object.Revision) error {
 // sweep removes what the records with revisions in (after, upTo] make needless.
 // Its writes need no sync: they reach the log in order, and any part of them may
 // be done again.
-func (j *Journal) sweep(ctx context.Context, after, upTo object.Revision) error {
-	iter, err := j.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{'r'}, UpperBound: []byte{'r' + 1}})
+func (s *store) sweep(ctx context.Context, after, upTo object.Revision) error {
+	iter, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{'r'}, UpperBound: []byte{'r' + 1}})
 	if err != nil {
 		return err
 	}
 	defer iter.Close()
-	s := sweep{journal: j, batch: j.db.NewBatch()}
-	defer func() { s.batch.Close() }()
+	w := sweep{store: s, batch: s.db.NewBatch()}
+	defer func() { w.batch.Close() }()
 
 	for ok := iter.First(); ok; {
 		if ctx.Err() != nil {
@@ -85,15 +78,15 @@ func (j *Journal) sweep(ctx context.Context, after, upTo object.Revision) error 
 		case err != nil:
 			return err
 		case rev <= after: // to the first record that has not been swept
-			ok = iter.SeekGE(s.key(prefix, after+1))
+			ok = iter.SeekGE(w.key(prefix, after+1))
 		case rev > upTo: // to the next resource
-			ok = iter.SeekGE(s.key(prefix, -1))
+			ok = iter.SeekGE(w.key(prefix, -1))
 		default:
 			value, err := iter.ValueAndErr()
 			if err != nil {
 				return err
 			}
-			if err := s.record(prefix, rev, value); err != nil {
+			if err := w.record(prefix, rev, value); err != nil {
 				return err
 			}
 			ok = iter.Next()
@@ -102,16 +95,16 @@ func (j *Journal) sweep(ctx context.Context, after, upTo object.Revision) error 
 	if err := iter.Error(); err != nil {
 		return err
 	}
-	if err := s.batch.Set([]byte(markSwept), encodeMark(upTo), nil); err != nil {
+	if err := w.batch.Set([]byte(markSwept), encodeMark(upTo), nil); err != nil {
 		return err
 	}
-	return s.flush()
+	return w.flush()
 }
 
 type sweep struct {
-	journal *Journal
-	batch   *pebble.Batch
-	buf     []byte
+	store *store
+	batch *pebble.Batch
+	buf   []byte
 }
 
 // sweepBatch is how many bytes of removals go into one write: few enough not to
@@ -142,11 +135,11 @@ func (s *sweep) record(prefix []byte, rev object.Revision, value []byte) error {
 }
 
 func (s *sweep) flush() error {
-	if err := s.journal.db.Apply(s.batch, pebble.NoSync); err != nil {
+	if err := s.store.db.Apply(s.batch, pebble.NoSync); err != nil {
 		return err
 	}
 	s.batch.Reset()
-	return s.journal.disk.err()
+	return s.store.disk.err()
 }
 
 // key puts a revision behind a prefix; -1 stands for one above all others.

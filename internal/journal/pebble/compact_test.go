@@ -42,7 +42,7 @@ func TestSweep(t *testing.T) {
 				}
 			}
 		}
-		iter, err := j.db.NewIter(&pebble.IterOptions{LowerBound: []byte{'r'}, UpperBound: []byte{'s'}})
+		iter, err := j.life.store.db.NewIter(&pebble.IterOptions{LowerBound: []byte{'r'}, UpperBound: []byte{'s'}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func TestTablesStayFew(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := j.db.Flush(); err != nil {
+	if err := j.life.store.db.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	// The background may still be at it.
@@ -43,7 +43,7 @@ func TestTablesStayFew(t *testing.T) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		m := j.db.Metrics()
+		m := j.life.store.db.Metrics()
 		if rev == 3000 && m.Flush.Count >= 20 && m.Compact.Count > 0 && m.Levels[0].Sublevels <= 20 {
 			return
 		}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -23,15 +25,32 @@ import (
 // happened after the first error.
 //
 // Errors of reading are passed on as they are.
+//
+// At first a disk removes no files: what pebble takes for needless after opening
+// damaged files may be all that is left of them. Once what is there has been read
+// back, release removes what has been put off.
 type disk struct {
 	vfs.FS // the real files
 	log    *slog.Logger
+	syncs  *atomic.Int64
 	after  *vfs.MemFS // what was written after the failure
 	failed atomic.Pointer[error]
+	ops    sync.RWMutex // read-held while the real files change
+
+	mu struct {
+		sync.Mutex
+		onFail  func(error)         // called once; see watch
+		keep    bool                // files are not removed
+		kept    map[string]struct{} // those that pebble thinks are gone
+		made    []string            // files made, in order
+		rebased bool                // pebble has begun a new list of its files
+	}
 }
 
-func newDisk(files vfs.FS, log *slog.Logger) *disk {
-	return &disk{FS: files, log: log, after: vfs.NewMem()}
+func newDisk(files vfs.FS, log *slog.Logger, syncs *atomic.Int64) *disk {
+	d := &disk{FS: files, log: log, syncs: syncs, after: vfs.NewMem()}
+	d.mu.keep, d.mu.kept = true, map[string]struct{}{}
+	return d
 }
 
 // err returns the error that has frozen the files, nil if they are not.
@@ -44,34 +63,116 @@ func (d *disk) err() error {
 
 // fail freezes the files.
 func (d *disk) fail(err error) {
-	if d.failed.CompareAndSwap(nil, &err) {
-		d.log.Error("journal cannot write to its files and takes no more writes", "error", err)
+	if !d.failed.CompareAndSwap(nil, &err) {
+		return
 	}
+	d.mu.Lock()
+	onFail := d.mu.onFail
+	d.mu.onFail = nil
+	d.mu.Unlock()
+	if onFail != nil {
+		onFail(err)
+	}
+}
+
+// watch has a function called when the files freeze, or now if they are frozen. It
+// is called by whoever writes, and must not block.
+func (d *disk) watch(onFail func(error)) {
+	d.mu.Lock()
+	if d.err() == nil {
+		d.mu.onFail, onFail = onFail, nil
+	}
+	d.mu.Unlock()
+	if onFail != nil {
+		onFail(d.err())
+	}
+}
+
+// real runs what changes the real files, unless they are frozen; done says that it
+// has succeeded.
+func (d *disk) real(change func() error) (done bool) {
+	d.ops.RLock()
+	defer d.ops.RUnlock()
+	if d.err() != nil {
+		return false
+	}
+	if err := change(); err != nil {
+		d.fail(err)
+		return false
+	}
+	return true
+}
+
+// quiet says whether the files are frozen, and whatever was changing them then has
+// come to its end.
+func (d *disk) quiet() bool {
+	if d.err() == nil || !d.ops.TryLock() {
+		return false
+	}
+	d.ops.Unlock()
+	return true
 }
 
 // change runs what changes the real files, or freezes them; then it runs the
 // same on those in memory, if there is anything to do.
 func (d *disk) change(real, memory func() error) error {
-	if d.err() == nil {
-		err := real()
-		if err == nil {
-			return nil
-		}
-		d.fail(err)
+	if !d.real(real) {
+		_ = memory() // a file that was not changed since the failure is not there
 	}
-	_ = memory() // a file that was not changed since the failure is not there
 	return nil
 }
 
-func (d *disk) create(name string, real func() (vfs.File, error)) (vfs.File, error) {
-	if d.err() == nil {
-		f, err := real()
-		if err == nil {
-			return &file{File: f, disk: d, name: name}, nil
-		}
-		d.fail(err)
+func (d *disk) create(name string, real func() (vfs.File, error)) (f vfs.File, err error) {
+	done := d.real(func() (err error) {
+		f, err = real()
+		return err
+	})
+	if !done {
+		return d.createAfter(name)
 	}
-	return d.createAfter(name)
+	d.made(name)
+	return &file{File: f, disk: d, name: name}, nil
+}
+
+// made notes that a file is there.
+func (d *disk) made(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.mu.kept, name)
+	d.mu.made = append(d.mu.made, name)
+	if strings.HasPrefix(d.PathBase(name), "marker.manifest.") {
+		d.mu.rebased = true
+	}
+}
+
+// rebased says whether pebble has begun a new list of its files, durably: then
+// nothing that it found when it was opened matters any more.
+func (d *disk) rebased() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.rebased
+}
+
+// release removes the files whose removal was put off.
+func (d *disk) release() {
+	d.mu.Lock()
+	kept := d.mu.kept
+	d.mu.keep, d.mu.kept = false, nil
+	d.mu.Unlock()
+	for name := range kept {
+		_ = d.Remove(name) // a file that stays is removed when the store is opened next
+	}
+}
+
+// undo removes the files made, if they are of no use: a store that could not be
+// opened must not fill the disk. The disk must be frozen, and pebble be done.
+func (d *disk) undo() {
+	if d.rebased() {
+		return
+	}
+	for _, name := range d.mu.made {
+		_ = d.FS.Remove(name)
+	}
 }
 
 func (d *disk) createAfter(name string) (vfs.File, error) {
@@ -126,11 +227,26 @@ func (d *disk) Link(oldname, newname string) error {
 }
 
 func (d *disk) Rename(oldname, newname string) error {
-	return d.change(func() error { return d.FS.Rename(oldname, newname) },
+	return d.change(func() error {
+		err := d.FS.Rename(oldname, newname)
+		if err == nil {
+			d.made(newname)
+		}
+		return err
+	},
 		func() error { return d.after.Rename(oldname, newname) })
 }
 
 func (d *disk) Remove(name string) error {
+	d.mu.Lock()
+	if d.mu.keep && d.err() == nil {
+		d.mu.kept[name] = struct{}{}
+		d.mu.Unlock()
+		return nil
+	}
+	d.mu.Unlock()
+	d.ops.RLock()
+	defer d.ops.RUnlock()
 	if d.err() == nil {
 		// A file that stays does no harm: pebble removes it when it is opened.
 		return d.FS.Remove(name)
@@ -138,6 +254,9 @@ func (d *disk) Remove(name string) error {
 	_ = d.after.Remove(name)
 	return nil
 }
+
+// Lock does nothing: the Journal holds the lock, whichever store is open.
+func (d *disk) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 func (d *disk) MkdirAll(name string, perm os.FileMode) error {
 	return d.change(func() error { return d.FS.MkdirAll(name, perm) },
@@ -164,14 +283,14 @@ type file struct {
 	after    vfs.File // what it is since the failure; nil until it is written then
 }
 
-func (f *file) Write(p []byte) (int, error) {
-	if f.disk.err() == nil {
-		n, err := f.File.Write(p)
-		if err == nil {
-			f.size += int64(n)
-			return n, nil
-		}
-		f.disk.fail(err)
+func (f *file) Write(p []byte) (n int, err error) {
+	done := f.disk.real(func() (err error) {
+		n, err = f.File.Write(p)
+		return err
+	})
+	if done {
+		f.size += int64(n)
+		return n, nil
 	}
 	if f.after == nil {
 		if err := f.moveToMemory(); err != nil {
@@ -195,29 +314,28 @@ func (f *file) moveToMemory() error {
 }
 
 func (f *file) WriteAt(p []byte, at int64) (int, error) {
-	return len(p), f.flush(func() error { _, err := f.File.WriteAt(p, at); return err })
+	f.disk.real(func() error { _, err := f.File.WriteAt(p, at); return err })
+	return len(p), nil
 }
 
-// flush runs what makes earlier writes durable, or freezes the files.
-func (f *file) flush(sync func() error) error {
-	if f.disk.err() == nil {
-		if err := sync(); err != nil {
-			f.disk.fail(err)
-		}
-	}
+// sync makes earlier writes durable, or freezes the files.
+func (f *file) sync(sync func() error) error {
+	f.disk.syncs.Add(1)
+	f.disk.real(sync)
 	return nil
 }
 
-func (f *file) Sync() error     { return f.flush(f.File.Sync) }
-func (f *file) SyncData() error { return f.flush(f.File.SyncData) }
+func (f *file) Sync() error     { return f.sync(f.File.Sync) }
+func (f *file) SyncData() error { return f.sync(f.File.SyncData) }
 
 func (f *file) SyncTo(length int64) (full bool, err error) {
-	err = f.flush(func() (err error) { full, err = f.File.SyncTo(length); return err })
-	return full, err
+	f.disk.real(func() (err error) { full, err = f.File.SyncTo(length); return err })
+	return full, nil
 }
 
 func (f *file) Preallocate(offset, length int64) error {
-	return f.flush(func() error { return f.File.Preallocate(offset, length) })
+	f.disk.real(func() error { return f.File.Preallocate(offset, length) })
+	return nil
 }
 
 // Close closes the real file in any case, so that no handle is lost.

@@ -32,15 +32,15 @@ func (l logger) Fatalf(format string, args ...any) {
 
 // listener hears of what happens in the background. A store that cannot flush,
 // compact or read its own files takes no more writes.
-func (j *Journal) listener() *pebble.EventListener {
+func listener(log *slog.Logger, disk *disk) *pebble.EventListener {
 	return &pebble.EventListener{
-		BackgroundError: func(err error) { j.disk.fail(err) },
-		DataCorruption:  func(info pebble.DataCorruptionInfo) { j.disk.fail(info.Details) },
+		BackgroundError: func(err error) { disk.fail(err) },
+		DataCorruption:  func(info pebble.DataCorruptionInfo) { disk.fail(info.Details) },
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
-			j.log.Warn("journal is slow: writes wait for the disk", "reason", info.Reason)
+			log.Warn("journal is slow: writes wait for the disk", "reason", info.Reason)
 		},
 		LowDiskSpace: func(info pebble.LowDiskSpaceInfo) {
-			j.log.Warn("journal is running out of disk space", "available", info.AvailBytes, "total", info.TotalBytes)
+			log.Warn("journal is running out of disk space", "available", info.AvailBytes, "total", info.TotalBytes)
 		},
 	}
 }

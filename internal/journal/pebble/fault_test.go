@@ -3,7 +3,10 @@ package pebble
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,7 +58,7 @@ func script(t *testing.T, j *Journal, twin *journaltest.Twin, acknowledged func(
 			acknowledged()
 		}
 		if i%10 == 9 {
-			if err := j.db.Flush(); err != nil {
+			if err := j.life.store.db.Flush(); err != nil {
 				return err
 			}
 		}
@@ -133,24 +136,36 @@ func checkPrefix(t *testing.T, wrote []journal.Entry, acknowledged object.Revisi
 }
 
 // TestFailingDisk lets the first, second, third ... call of the disk fail, once or
-// for ever, until none is left to fail. Nothing may hang or panic, nothing that was
-// acknowledged may be lost, and nothing that was not may be seen.
+// for some time, until none is left to fail. Nothing may hang or panic, nothing that
+// was acknowledged may be lost, nothing that was not may be seen, and once the disk
+// is well again the journal takes writes again by itself.
 func TestFailingDisk(t *testing.T) {
 	isWrite := func(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }
 	isRead := func(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsRead }
+	isSync := func(op errorfs.Op) bool {
+		switch op.Kind {
+		case errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+			return true
+		}
+		return false
+	}
 	for _, test := range []struct {
-		name    string
-		which   func(errorfs.Op) bool
-		forever bool
+		name   string
+		which  func(errorfs.Op) bool
+		err    error
+		always bool
 	}{
-		{"a write", isWrite, false},
-		{"all writes", isWrite, true},
-		{"a read", isRead, false},
-		{"all reads", isRead, true},
+		{"a write", isWrite, errorfs.ErrInjected, false},
+		{"all writes", isWrite, errorfs.ErrInjected, true},
+		{"a sync", isSync, syscall.EIO, false},
+		{"a full disk", isWrite, syscall.ENOSPC, true},
+		{"read only", isWrite, syscall.EROFS, true},
+		{"a read", isRead, errorfs.ErrInjected, false},
+		{"all reads", isRead, errorfs.ErrInjected, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for i := int64(0); ; i++ {
-				f := fault{which: test.which, forever: test.forever, at: i}
+				f := fault{which: test.which, err: test.err, always: test.always, at: i}
 				f.run(t)
 				if f.failed.Load() == nil {
 					t.Logf("%d calls failed", i)
@@ -163,21 +178,23 @@ func TestFailingDisk(t *testing.T) {
 
 // fault makes some calls of a disk fail.
 type fault struct {
-	which   func(errorfs.Op) bool // the calls that count
-	at      int64                 // the one that fails, from 0 on
-	forever bool                  // as do those after it
+	which  func(errorfs.Op) bool // the calls that count
+	err    error                 // what they return
+	at     int64                 // the one that fails, from 0 on
+	always bool                  // as do those after it, until the disk is healed
 
 	calls  atomic.Int64
 	failed atomic.Pointer[errorfs.Op]
+	healed atomic.Bool
 }
 
 func (f *fault) MaybeError(op errorfs.Op) error {
-	if !f.which(op) {
+	if !f.which(op) || f.healed.Load() {
 		return nil
 	}
-	if n := f.calls.Add(1) - 1; n == f.at || f.forever && n > f.at {
+	if n := f.calls.Add(1) - 1; n == f.at || f.always && n > f.at {
 		f.failed.CompareAndSwap(nil, &op)
-		return errorfs.ErrInjected
+		return f.err
 	}
 	return nil
 }
@@ -187,71 +204,131 @@ func (f *fault) String() string { return fmt.Sprintf("call %d: %+v", f.at, f.fai
 // run runs the script on a disk with the fault, and reads back what there is.
 func (f *fault) run(t *testing.T) {
 	mem := vfs.NewCrashableMem()
+	files := crashable{mem}
 	defer func() {
 		if t.Failed() {
 			t.Log(f)
 		}
 	}()
 	twin := journaltest.NewTwin()
-	var acknowledged object.Revision
-	j, err := Open(Options{Dir: "journal", FS: errorfs.Wrap(mem, f), Logger: quiet, MemTableBytes: 8 << 10})
+	opts := Options{Dir: "journal", FS: errorfs.Wrap(files, f), Logger: quiet, MemTableBytes: 8 << 10, firstRetry: time.Millisecond}
+	j, err := Open(opts)
 	if err == nil {
 		if err = j.Recover(t.Context(), twin); err == nil {
+			var acknowledged object.Revision
 			err = script(t, j, twin, func() { acknowledged = twin.Head() })
-			f.after(t, j, twin, acknowledged, err)
+			f.down(t, j, acknowledged, err)
+			f.checkClones(t, mem, twin, acknowledged)
+			f.comeBack(t, j, mem, twin)
 		}
-		failed := j.disk.err()
-		if err := j.Close(); failed != nil && err == nil {
-			t.Fatal("close on a bad disk says that all is well")
+		f.healed.Store(true)
+		if err := j.Close(); err != nil && f.failed.Load() == nil {
+			t.Fatalf("close on a good disk: %v", err)
 		}
 	}
 	if f.failed.Load() == nil && err != nil {
 		t.Fatalf("nothing failed: %v", err)
 	}
-	// Entries whose outcome is not known are not in the twin: they may be on disk,
-	// as a whole.
-	for _, files := range []vfs.FS{mem.CrashClone(vfs.CrashCloneCfg{}), mem} {
-		got, compacted := readBack(t, files)
+	f.checkClones(t, mem, twin, twin.Head())
+}
+
+// checkClones reads back what a crash would leave, with all or nothing of what was
+// not synced. Entries whose outcome is not known may be there, as a whole.
+func (f *fault) checkClones(t *testing.T, mem *vfs.MemFS, twin *journaltest.Twin, acknowledged object.Revision) {
+	t.Helper()
+	wrote := twin.Entries()
+	for _, percent := range []int{0, 100} {
+		clone := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(1, 1))})
+		got, compacted := readBack(t, clone)
 		unknown := 0
-		wrote := twin.Entries()
+		all := wrote
 		for _, e := range got.Entries() {
 			if e.Revision > acknowledged && e.Key.Name != "new" {
 				unknown++
-				wrote = append(wrote, e)
+				if len(wrote) == 0 || e.Revision > wrote[len(wrote)-1].Revision {
+					all = append(all, e)
+				}
 			}
 		}
 		if unknown != 0 && unknown != 2 {
 			t.Fatalf("%d entries of a batch of 2 were read back", unknown)
 		}
-		checkPrefix(t, wrote, acknowledged, got, compacted)
+		checkPrefix(t, all, acknowledged, got, compacted)
 	}
 }
 
-// after checks a journal whose script has ended with err.
-func (f *fault) after(t *testing.T, j *Journal, twin *journaltest.Twin, acknowledged object.Revision, err error) {
+// down checks a journal whose script has ended with err.
+func (f *fault) down(t *testing.T, j *Journal, acknowledged object.Revision, err error) {
 	t.Helper()
-	if twin.Head() != acknowledged {
-		t.Fatalf("revision %d is visible, acknowledged is %d", twin.Head(), acknowledged)
+	if err == nil || errors.Is(err, errorfs.ErrInjected) && !errors.Is(err, journal.ErrUnavailable) && !errors.Is(err, journal.ErrUnknown) {
+		return // all was well, or something could not be read
 	}
-	failed := j.disk.err()
-	switch {
-	case err == nil:
-		return
-	case failed == nil && !errors.Is(err, errorfs.ErrInjected):
-		t.Fatalf("refused on a good disk: %v", err)
-	case failed == nil:
-		return // something could not be read
+	want := journal.ErrUnavailable
+	if errors.Is(f.err, syscall.ENOSPC) {
+		want = journal.ErrFull
 	}
-	_, err = j.Append(t.Context(), journal.Batch{Entries: []journal.Entry{put(pods, "new", 0, "")}})
-	if !errors.Is(err, journal.ErrUnavailable) && !errors.Is(err, journal.ErrUnknown) {
-		t.Fatalf("append on a bad disk: %v", err)
+	if !errors.Is(err, want) && !errors.Is(err, journal.ErrUnknown) {
+		t.Fatalf("the script ended with %v", err)
 	}
-	if err := j.Compact(t.Context(), twin.Head()); !errors.Is(err, journal.ErrUnavailable) {
-		t.Fatalf("compact on a bad disk: %v", err)
+	if f.always {
+		_, err = j.Append(t.Context(), journal.Batch{Entries: []journal.Entry{put(pods, "new", 0, "")}})
+		if !errors.Is(err, want) || !errors.Is(err, f.err) || !strings.Contains(err.Error(), "journal") {
+			t.Fatalf("append on a bad disk: %v", err)
+		}
+		if err := j.Compact(t.Context(), acknowledged); !errors.Is(err, want) {
+			t.Fatalf("compact on a bad disk: %v", err)
+		}
+		if err := j.Health(); !errors.Is(err, want) {
+			t.Fatalf("a bad disk is in health: %v", err)
+		}
 	}
 	// What is there can still be read, unless it is reading that fails.
 	_, err = j.History(t.Context(), pods, j.Compacted(), acknowledged, 0)
 	if err != nil && !errors.Is(err, errorfs.ErrInjected) {
 		t.Fatalf("history on a bad disk: %v", err)
+	}
+}
+
+// comeBack heals the disk, waits for the journal, and runs the script again. What is
+// seen then is durable, also what was written while nobody knew.
+func (f *fault) comeBack(t *testing.T, j *Journal, mem *vfs.MemFS, twin *journaltest.Twin) {
+	t.Helper()
+	f.healed.Store(true)
+	await(t, func() bool { return j.Health() == nil })
+	f.checkDurable(t, mem, twin)
+	for range 2 {
+		if err := script(t, j, twin, func() {}); err != nil {
+			t.Fatalf("after the return: %v", err)
+		}
+	}
+	f.checkDurable(t, mem, twin)
+	if n := j.Stats(); n.Returns > n.Failures {
+		t.Fatalf("%+v", n)
+	}
+	report, err := j.Check(t.Context())
+	if err != nil || len(report.Problems) > 0 || report.Objects != len(twin.Live()) {
+		t.Fatalf("check: %+v, error %v, %d objects", report, err, len(twin.Live()))
+	}
+}
+
+// checkDurable checks that all that is seen survives a crash.
+func (f *fault) checkDurable(t *testing.T, mem *vfs.MemFS, twin *journaltest.Twin) {
+	t.Helper()
+	got, compacted := readBack(t, mem.CrashClone(vfs.CrashCloneCfg{}))
+	checkPrefix(t, twin.Entries(), twin.Head(), got, compacted)
+}
+
+// await waits until a condition holds.
+func await(t *testing.T, condition func() bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("waited in vain")
+		}
 	}
 }

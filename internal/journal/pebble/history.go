@@ -16,22 +16,22 @@ func (j *Journal) Compacted() object.Revision { return object.Revision(j.compact
 
 // History implements [journal.Journal].
 func (j *Journal) History(ctx context.Context, resource schema.GroupResource, after, upTo object.Revision, limit int) ([]journal.Record, error) {
-	release, err := j.use()
+	s, release, err := j.use()
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	snapshot := j.db.NewSnapshot()
+	snapshot := s.db.NewSnapshot()
 	defer snapshot.Close()
 	// The mark moves before records leave: whatever it allows now is in the
 	// snapshot taken before.
 	if after < j.Compacted() {
 		return nil, journal.ErrCompacted
 	}
-	h := history{snapshot: snapshot, resource: resource, seen: map[object.Revision]*object.Object{}}
+	h := history{snapshot: snapshot, resource: resource, decode: decoder{sealer: j.opts.Sealer}, seen: map[object.Revision]*object.Object{}}
 	records, err := h.read(ctx, after, upTo, limit)
 	if err != nil {
-		return nil, fmt.Errorf("read the history of %s in %s: %w", resource, j.dir, err)
+		return nil, fmt.Errorf("read the history of %s in %s: %w", resource, j.dir, judge(j.dir, "the history", err))
 	}
 	return records, nil
 }
@@ -40,7 +40,7 @@ func (j *Journal) History(ctx context.Context, resource schema.GroupResource, af
 type history struct {
 	snapshot *pebble.Snapshot
 	resource schema.GroupResource
-	names    names
+	decode   decoder
 	seen     map[object.Revision]*object.Object // read already
 }
 
@@ -91,8 +91,8 @@ func (h *history) entry(rev object.Revision, value []byte) (journal.Entry, error
 	if err != nil {
 		return journal.Entry{}, fmt.Errorf("revision %d: %w", rev, err)
 	}
-	r.revision = rev
-	return r.entry(h.resource, &h.names)
+	r.resource, r.revision = h.resource, rev
+	return h.decode.entry(&r)
 }
 
 // object returns the object that was written at a revision; nil for zero.
@@ -111,6 +111,3 @@ func (h *history) object(rev object.Revision) (*object.Object, error) {
 	e, err := h.entry(rev, value)
 	return e.Object, err
 }
-
-// Health implements [journal.Journal].
-func (j *Journal) Health() error { return j.sequencer.Health() }

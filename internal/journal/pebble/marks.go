@@ -15,48 +15,79 @@ const (
 	markFormat    = "mformat"    // the layout of everything else
 	markCompacted = "mcompacted" // history is gone up to this revision
 	markSwept     = "mswept"     // and the records that went with it, up to this one
-	markHead      = "mhead"      // the newest revision when the journal was last compacted
+	markTotals    = "mtotals"    // what there must be; see totals
+	markLost      = "mlost"      // revisions that were never committed; see lost
 )
 
 // format is the layout that this program reads and writes.
-const format = 1
+const format = 2
 
-// readMarks checks the format of the store, or sets it where the store is new.
-func (j *Journal) readMarks() error {
-	at, err := j.mark(markFormat)
-	if err != nil {
-		return err
-	}
-	switch at {
-	case 0:
-		if err := j.db.Set([]byte(markFormat), encodeMark(format), pebble.Sync); err != nil {
-			return err
-		}
-	case format:
-	default:
-		return fmt.Errorf("format %d is not known, only %d: written by a newer program", at, format)
-	}
-	compacted, err := j.mark(markCompacted)
-	j.compacted.Store(int64(compacted))
-	return err
+var errFormat = errors.New("written by a newer program, or by one that was never released")
+
+// marks are all marks of a store.
+type marks struct {
+	format           object.Revision
+	compacted, swept object.Revision
+	totals           totals
+	lost             lost
 }
 
-// mark returns a mark, zero if it has not been set.
-func (j *Journal) mark(name string) (object.Revision, error) {
-	value, closer, err := j.db.Get([]byte(name))
+func readMarks(r pebble.Reader) (m marks, err error) {
+	for _, mark := range []struct {
+		name string
+		at   *object.Revision
+	}{{markFormat, &m.format}, {markCompacted, &m.compacted}, {markSwept, &m.swept}} {
+		if *mark.at, err = readMark(r, mark.name); err != nil {
+			return m, err
+		}
+	}
+	if m.format != 0 && m.format != format {
+		return m, fmt.Errorf("format %d is not known, only %d: %w", m.format, format, errFormat)
+	}
+	err = getMark(r, markTotals, func(value []byte) (ok bool) {
+		m.totals, ok = decodeTotals(value)
+		return ok
+	})
+	if err != nil {
+		return m, err
+	}
+	err = getMark(r, markLost, func(value []byte) (ok bool) {
+		m.lost, ok = decodeLost(value)
+		return ok
+	})
+	return m, err
+}
+
+// readMark returns a mark, zero if it has not been set.
+func readMark(r pebble.Reader, name string) (rev object.Revision, err error) {
+	err = getMark(r, name, func(value []byte) bool {
+		if len(value) != 8 {
+			return false
+		}
+		rev = decodeMark(value)
+		return rev >= 0
+	})
+	return rev, err
+}
+
+// getMark decodes a mark, if there is one.
+func getMark(r pebble.Reader, name string, decode func([]byte) bool) error {
+	value, closer, err := r.Get([]byte(name))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return 0, nil
+		return nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read %s: %w", name, err)
+		return fmt.Errorf("read %s: %w", name, err)
 	}
 	defer closer.Close()
-	if len(value) != 8 {
-		return 0, fmt.Errorf("malformed %s", name)
+	if !decode(value) {
+		return fmt.Errorf("malformed %s", name)
 	}
-	return object.Revision(binary.BigEndian.Uint64(value)), nil
+	return nil
 }
 
 func encodeMark[N ~int64 | ~int](n N) []byte {
 	return binary.BigEndian.AppendUint64(nil, uint64(n))
 }
+
+func decodeMark(b []byte) object.Revision { return object.Revision(binary.BigEndian.Uint64(b)) }

@@ -9,7 +9,7 @@
 //	r<group>/<resource> 00 <revision>   what a key of the resource holds from that
 //	                                    revision on; see record.go
 //	m<name>                             marks about the whole: format, compacted,
-//	                                    swept, head; see marks.go
+//	                                    swept, totals, lost; see marks.go
 //
 // Revisions are big-endian, so the history of a resource is contiguous, and one
 // scan in key order folds each resource. A record leaves when the record that
@@ -20,26 +20,38 @@
 //
 // Append commits in groups (see [journal.Sequencer]), a synced write a group. The
 // first error that the disk returns for a write freezes the files as they are
-// then, as a crash would; see disk.go. From then on the journal takes no writes;
-// it can be read, and closed.
+// then, as a crash would; see disk.go. From then on the journal takes no writes and
+// can be read, until it has opened the files anew, made durable what it found there,
+// and applied what nobody knew to be there; see revive.go.
+//
+// # Damage
+//
+// Blocks and logs have checksums. What checksums cannot tell, that something is
+// missing as a whole, three things do: each group says what the store holds in all
+// (totals.go), the file HEAD what has been acknowledged (head.go), and history has
+// no gaps but those that are known. All of it is compared whenever the store is
+// opened, before a file is removed. What does not fit is a [journal.DamagedError];
+// [Salvage] reads what is left.
 //
 // The directory and its files are for their owner only, whatever the umask. A
 // directory is open once at a time.
 //
-// The package starts no goroutine; pebble's own (flushes, compactions) end with
-// Close.
+// The package starts a goroutine when the files fail, which ends when the journal
+// has come back; it, and pebble's own (flushes, compactions), end with Close.
 package pebble
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
@@ -50,20 +62,25 @@ import (
 
 // Journal implements [journal.Journal] on a directory.
 type Journal struct {
-	dir  string
-	disk *disk
-	lock *pebble.Lock
-	db   *pebble.DB
-	log  *slog.Logger
+	opts  Options
+	dir   string
+	files vfs.FS
+	lock  io.Closer // nil where a read-only directory cannot be locked
 
 	sequencer *journal.Sequencer // set by Recover
 	compacted atomic.Int64       // the mark; moves before any record leaves
+	stats     counters
 
 	compacting sync.Mutex // one Compact at a time
 
+	ctx     context.Context // of the goroutine that comes back; ended by Close
+	cancel  context.CancelFunc
+	revival sync.WaitGroup
+
 	life struct {
-		sync.RWMutex // read-held while db is used, write-held to close it
-		closed       bool
+		sync.RWMutex
+		store  *store // counts its users
+		closed bool
 	}
 }
 
@@ -71,6 +88,11 @@ type Journal struct {
 type Options struct {
 	// Dir is the directory of the journal, made if it is missing. Required.
 	Dir string
+	// ReadOnly opens a journal that is there, to look at it: no file is changed.
+	// Append and Compact return ErrUnavailable.
+	ReadOnly bool
+	// Sealer encrypts objects on their way to the disk. Default none.
+	Sealer journal.Sealer
 	// FS holds the directory. Default is the file system of the machine.
 	FS vfs.FS
 	// Logger gets what the store has to tell. Default slog.Default().
@@ -80,46 +102,68 @@ type Options struct {
 	// MemTableBytes is how much is written to the log before it goes to a table.
 	// Recovery reads back twice as much of the log at most. Default 4 MiB.
 	MemTableBytes uint64
+
+	firstRetry time.Duration // after a failure; see revive.go
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.CacheBytes <= 0 {
+		o.CacheBytes = 4 << 20
+	}
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = 4 << 20
+	}
+	if o.firstRetry == 0 {
+		o.firstRetry = 100 * time.Millisecond
+	}
+	return o
 }
 
 // Open opens the journal of a directory. It returns [journal.ErrLocked] where
-// the directory is open already.
+// the directory is open already, and a [journal.DamagedError] where what is there
+// cannot be what was written.
 func Open(opts Options) (*Journal, error) {
-	if opts.Logger == nil {
-		opts.Logger = slog.Default()
+	j, err := lockDirectory(opts)
+	if err == nil {
+		if j.life.store, err = j.openStore(); err == nil {
+			j.compacted.Store(int64(j.life.store.marks.compacted))
+			return j, nil
+		}
+		j.unlock()
 	}
-	j, err := open(opts)
-	if err != nil {
-		return nil, fmt.Errorf("open journal in %s: %w", opts.Dir, err)
-	}
-	return j, nil
+	return nil, fmt.Errorf("open journal in %s: %w", opts.Dir, err)
 }
 
-func open(opts Options) (j *Journal, err error) {
+// lockDirectory makes a Journal that has its directory, and has not opened it.
+func lockDirectory(opts Options) (*Journal, error) {
 	dir, files, err := prepare(opts)
 	if err != nil {
 		return nil, err
 	}
-	j = &Journal{dir: dir, disk: newDisk(files, opts.Logger), log: opts.Logger}
-	if j.lock, err = pebble.LockDirectory(dir, files); err != nil {
-		if path := (*fs.PathError)(nil); errors.As(err, &path) {
-			return nil, err // the lock file could not be made
+	j := &Journal{opts: opts.withDefaults(), dir: dir, files: files}
+	j.ctx, j.cancel = context.WithCancel(context.Background())
+	j.lock, err = files.Lock(files.PathJoin(dir, "LOCK"))
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		if opts.ReadOnly {
+			return j, nil // nobody can write where no lock file can be made
 		}
-		return nil, fmt.Errorf("%w: stop whoever has the directory open, or take another (%v)", journal.ErrLocked, err)
-	}
-	if j.db, err = pebble.Open(dir, j.settings(opts)); err != nil {
-		j.lock.Close()
 		return nil, err
-	}
-	if err = j.readMarks(); err == nil {
-		err = j.disk.err()
 	}
 	if err != nil {
-		j.db.Close()
-		j.lock.Close()
-		return nil, err
+		return nil, fmt.Errorf("%w: stop whoever has the directory open, or take another (%v)", journal.ErrLocked, err)
 	}
 	return j, nil
+}
+
+func (j *Journal) unlock() error {
+	j.cancel()
+	if j.lock == nil {
+		return nil
+	}
+	return j.lock.Close()
 }
 
 // prepare makes the directory and returns its one name and the files in it.
@@ -127,47 +171,49 @@ func prepare(opts Options) (string, vfs.FS, error) {
 	if opts.Dir == "" {
 		return "", nil, errors.New("no directory given")
 	}
-	if opts.FS != nil {
-		return opts.Dir, opts.FS, opts.FS.MkdirAll(opts.Dir, 0o700)
+	files, dir := opts.FS, opts.Dir
+	if files == nil {
+		files = ownerOnly{vfs.Default}
+		if !opts.ReadOnly {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				return "", nil, err
+			}
+			if err := os.Chmod(dir, 0o700); err != nil {
+				return "", nil, err
+			}
+		}
+		// A lock is held by name: two names of one directory must not look like two.
+		name, err := filepath.Abs(dir)
+		if err == nil {
+			dir, err = filepath.EvalSymlinks(name)
+		}
+		return dir, files, err
 	}
-	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
-		return "", nil, err
+	if opts.ReadOnly {
+		_, err := files.Stat(dir)
+		return dir, files, err
 	}
-	// A lock is held by name: two names of one directory must not look like two.
-	dir, err := filepath.Abs(opts.Dir)
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
-	}
-	if err != nil {
-		return "", nil, err
-	}
-	return dir, ownerOnly{vfs.Default}, os.Chmod(dir, 0o700)
+	return dir, files, files.MkdirAll(dir, 0o700)
 }
 
 // settings are for a store that is written more than it is read, next to a
 // server whose memory it must not show in.
-func (j *Journal) settings(opts Options) *pebble.Options {
-	if opts.CacheBytes <= 0 {
-		opts.CacheBytes = 4 << 20
-	}
-	if opts.MemTableBytes == 0 {
-		opts.MemTableBytes = 4 << 20
-	}
+func (j *Journal) settings(s *store) *pebble.Options {
 	set := &pebble.Options{
-		FS:                 j.disk,
-		Lock:               j.lock,
-		Logger:             logger{j.log, j.disk},
-		EventListener:      j.listener(),
+		FS:                 s.disk,
+		ReadOnly:           s.readOnly,
+		Logger:             logger{j.opts.Logger, s.disk},
+		EventListener:      listener(j.opts.Logger, s.disk),
 		FormatMajorVersion: pebble.FormatTableFormatV6,
-		CacheSize:          opts.CacheBytes,
-		MemTableSize:       opts.MemTableBytes,
+		CacheSize:          j.opts.CacheBytes,
+		MemTableSize:       j.opts.MemTableBytes,
 		// A burst may fill some tables before it has to wait for the first.
 		MemTableStopWritesThreshold: 4,
 		L0StopWritesThreshold:       1000,
 		MaxOpenFiles:                128,
 	}
 	set.Experimental.FileCacheShards = 1
-	set.Experimental.CompactionScheduler = newScheduler(j.disk)
+	set.Experimental.CompactionScheduler = newScheduler(s.disk)
 	return set
 }
 
@@ -176,61 +222,51 @@ func (j *Journal) Append(ctx context.Context, b journal.Batch) (object.Revision,
 	return j.sequencer.Append(ctx, b)
 }
 
-// commit makes a group of entries durable. One group is committed at a time.
-func (j *Journal) commit(entries []journal.Entry) error {
-	batch := j.db.NewBatchWithSize(batchSize(entries))
-	defer batch.Close()
-	var w writer
-	for i := range entries {
-		if err := w.put(batch, &entries[i]); err != nil {
-			return err
-		}
-	}
-	if err := j.db.Apply(batch, pebble.Sync); err != nil {
-		return err
-	}
-	// Frozen files take any write, and keep none: what counts is that they were
-	// not frozen when the sync returned.
-	return j.disk.err()
-}
-
 // Sync implements [journal.Journal].
 func (j *Journal) Sync(ctx context.Context) (behind bool, err error) { return j.sequencer.Sync(ctx) }
 
 // Head implements [journal.Journal].
 func (j *Journal) Head() (object.Revision, int64) { return j.sequencer.Head() }
 
-// Close implements [journal.Journal]. It returns the error that ended the
-// writing before, if there was one.
+// Health implements [journal.Journal].
+func (j *Journal) Health() error { return j.sequencer.Health() }
+
+// Close implements [journal.Journal]. Where the files have failed, it returns that
+// error.
 func (j *Journal) Close() error {
+	j.cancel()
 	if j.sequencer != nil {
 		j.sequencer.Close()
 	}
 	j.life.Lock()
-	defer j.life.Unlock()
-	if j.life.closed {
+	closed := j.life.closed
+	j.life.closed = true
+	j.life.Unlock()
+	if closed {
 		return nil
 	}
-	j.life.closed = true
-	err := j.db.Close()
-	if lockErr := j.lock.Close(); err == nil {
-		err = lockErr
-	}
-	if failed := j.disk.err(); failed != nil {
+	j.revival.Wait() // it ends with ctx, and begins only where closed is not set
+	s := j.life.store
+	err := s.close()
+	if failed := s.disk.err(); failed != nil {
 		err = failed
 	}
-	if err != nil {
+	if err = errors.Join(err, j.unlock()); err != nil {
 		return fmt.Errorf("close journal in %s: %w", j.dir, err)
 	}
 	return nil
 }
 
-// use keeps the database open until the function it returns is called.
-func (j *Journal) use() (release func(), err error) {
+// use returns the store that is open, and keeps it open until release is called.
+func (j *Journal) use() (s *store, release func(), err error) {
 	j.life.RLock()
+	defer j.life.RUnlock()
 	if j.life.closed {
-		j.life.RUnlock()
-		return nil, journal.ErrClosed
+		return nil, nil, journal.ErrClosed
 	}
-	return j.life.RUnlock, nil
+	s = j.life.store
+	s.users.Add(1)
+	return s, s.users.Done, nil
 }
+
+var _ journal.Journal = (*Journal)(nil)

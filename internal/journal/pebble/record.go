@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,17 +18,19 @@ import (
 // A record is the value of an r key:
 //
 //	version   byte    recordVersion
-//	flags     byte    1 the key is deleted; 2 there is a time
+//	flags     byte    1 the key is deleted; 2 there is a time; 4 raw is sealed
 //	schema    8 bytes little-endian fingerprint of the schema
 //	previous  uvarint the revision that this one replaces; 0 for none
 //	written   varint  nanoseconds since 1970; only if flagged
 //	namespace uvarint length, bytes
 //	name      uvarint length, bytes
-//	raw       the rest: the object, canonical JSON; nothing if deleted
+//	raw       the rest: the object, canonical JSON, or what a Sealer has made of it;
+//	          nothing if deleted
 type record struct {
+	resource        schema.GroupResource // of the key, as is revision
 	revision        object.Revision
 	previous        object.Revision
-	deleted         bool
+	deleted, sealed bool
 	schema          uint64
 	written         time.Time
 	namespace, name []byte // both part of the value, as is raw
@@ -39,20 +42,25 @@ const (
 
 	flagDeleted = 1 << 0
 	flagWritten = 1 << 1
+	flagSealed  = 1 << 2
+	flagsKnown  = flagDeleted | flagWritten | flagSealed
 )
 
-var errRecord = errors.New("malformed record")
+var (
+	errRecord   = errors.New("malformed record")
+	errNoSealer = errors.New("is encrypted: the settings of encryption at rest that it was written with are needed to read it")
+)
 
 // parseRecord reads a record without copying: it lives as long as value does.
 func parseRecord(value []byte) (r record, err error) {
 	if len(value) < 10 {
 		return r, errRecord
 	}
-	if value[0] != recordVersion {
-		return r, fmt.Errorf("record of version %d: written by a newer program", value[0])
-	}
 	flags := value[1]
-	r.deleted = flags&flagDeleted != 0
+	if value[0] != recordVersion || flags&^flagsKnown != 0 {
+		return r, fmt.Errorf("record of version %d.%d: %w", value[0], flags, errFormat)
+	}
+	r.deleted, r.sealed = flags&flagDeleted != 0, flags&flagSealed != 0
 	r.schema = binary.LittleEndian.Uint64(value[2:])
 	rest := value[10:]
 
@@ -79,25 +87,46 @@ func parseRecord(value []byte) (r record, err error) {
 	return r, nil
 }
 
-// entry makes an entry of the record, with bytes of its own.
-func (r *record) entry(resource schema.GroupResource, names *names) (journal.Entry, error) {
-	e := journal.Entry{
-		Key:      object.Key{Resource: resource, Namespace: names.namespace(r.namespace), Name: string(r.name)},
-		Prev:     r.previous,
-		Revision: r.revision,
+// key is the key of the object.
+func (r *record) key() object.Key {
+	return object.Key{Resource: r.resource, Namespace: string(r.namespace), Name: string(r.name)}
+}
+
+// decoder makes entries of records, with bytes of their own.
+type decoder struct {
+	sealer    journal.Sealer
+	namespace string // read last, so that not every object has a copy
+}
+
+func (d *decoder) entry(r *record) (e journal.Entry, err error) {
+	if d.namespace != string(r.namespace) {
+		d.namespace = string(r.namespace)
 	}
-	if r.deleted {
-		return e, nil
+	key := object.Key{Resource: r.resource, Namespace: d.namespace, Name: string(r.name)}
+	e = journal.Entry{Key: key, Prev: r.previous, Revision: r.revision}
+	if !r.deleted {
+		e.Object, err = d.object(key, r)
 	}
-	raw := make([]byte, len(r.raw))
-	copy(raw, r.raw)
-	o, err := object.Parse(e.Key, raw, r.schema, r.written)
+	return e, err
+}
+
+func (d *decoder) object(key object.Key, r *record) (*object.Object, error) {
+	raw, stale, err := bytes.Clone(r.raw), false, error(nil)
+	switch {
+	case d.sealer != nil:
+		raw, stale, err = d.sealer.Open(key, raw)
+	case r.sealed:
+		err = errNoSealer
+	}
 	if err != nil {
-		return e, err
+		return nil, fmt.Errorf("%s at revision %d: %w", key, r.revision, err)
 	}
-	o.Revision = r.revision
-	e.Object = o
-	return e, nil
+	o, err := object.Parse(key, raw, r.schema, r.written)
+	if err != nil {
+		return nil, fmt.Errorf("revision %d: %w", r.revision, err)
+	}
+	o.Revision, o.Stale = r.revision, stale
+	return o, nil
 }
 
 // size is what the record counts in bounds on history, as journal.Entry has it.
@@ -106,18 +135,11 @@ func (r *record) size() int64 {
 	return int64(e.Size() + len(r.namespace) + len(r.name) + len(r.raw))
 }
 
-// names keeps the namespace read last, so that not every object has a copy.
-type names struct{ last string }
-
-func (n *names) namespace(b []byte) string {
-	if n.last != string(b) {
-		n.last = string(b)
-	}
-	return n.last
-}
-
 // writer encodes entries. Its buffer is used again for each of them.
-type writer struct{ buf []byte }
+type writer struct {
+	sealer journal.Sealer
+	buf    []byte
+}
 
 func (w *writer) put(batch *pebble.Batch, e *journal.Entry) error {
 	b := append(w.buf[:0], recordVersion, 0)
@@ -126,6 +148,16 @@ func (w *writer) put(batch *pebble.Batch, e *journal.Entry) error {
 		b[1] |= flagDeleted
 	} else {
 		o.Schema, o.Written, o.Raw = e.Object.Schema, e.Object.Written, e.Object.Raw
+	}
+	if w.sealer != nil && e.Object != nil {
+		sealed, err := w.sealer.Seal(e.Key, o.Raw)
+		if err != nil {
+			return fmt.Errorf("encrypt %s: %w", e.Key, err)
+		}
+		if !bytes.Equal(sealed, o.Raw) {
+			b[1] |= flagSealed
+			o.Raw = sealed
+		}
 	}
 	b = binary.LittleEndian.AppendUint64(b, o.Schema)
 	b = binary.AppendUvarint(b, uint64(e.Prev))
@@ -184,4 +216,26 @@ func resourceOf(prefix []byte) (schema.GroupResource, error) {
 		return schema.GroupResource{}, fmt.Errorf("malformed key %q", prefix)
 	}
 	return schema.GroupResource{Group: group, Resource: resource}, nil
+}
+
+// keyReader reads the keys of records in order.
+type keyReader struct {
+	prefix   []byte // of the resource that is being read
+	resource schema.GroupResource
+}
+
+// next returns the resource and revision of a key, and whether the resource is
+// another one than before.
+func (k *keyReader) next(key []byte) (rev object.Revision, fresh bool, err error) {
+	prefix, rev, err := splitRecordKey(key)
+	if err != nil {
+		return 0, false, err
+	}
+	if fresh = !bytes.Equal(prefix, k.prefix); fresh {
+		if k.resource, err = resourceOf(prefix); err != nil {
+			return 0, false, err
+		}
+		k.prefix = append(k.prefix[:0], prefix...)
+	}
+	return rev, fresh, nil
 }

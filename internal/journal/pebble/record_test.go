@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func first(b *pebble.Batch) (kind pebble.InternalKeyKind, key, value []byte, ok 
 }
 
 func openDB(t testing.TB) *pebble.DB {
-	db, err := pebble.Open("db", &pebble.Options{FS: vfs.NewMem(), Logger: logger{quiet, newDisk(vfs.NewMem(), quiet)}})
+	db, err := pebble.Open("db", &pebble.Options{FS: vfs.NewMem(), Logger: logger{quiet, newDisk(vfs.NewMem(), quiet, new(atomic.Int64))}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,8 +72,8 @@ func TestRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.revision = rev
-		got, err := r.entry(resource, &names{})
+		r.resource, r.revision = resource, rev
+		got, err := (&decoder{}).entry(&r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +130,8 @@ func FuzzRecord(f *testing.F) {
 		if len(r.namespace)+len(r.name)+len(r.raw) > len(value) || r.previous < 0 {
 			t.Fatalf("%+v", r)
 		}
-		r.entry(pods, &names{}) // must not panic
+		r.resource = pods
+		(&decoder{}).entry(&r) // must not panic
 	})
 }
 
@@ -140,7 +142,7 @@ func TestForeignStores(t *testing.T) {
 		key, value []byte
 		want       string
 	}{
-		{"format", []byte(markFormat), encodeMark(2), "newer program"},
+		{"format", []byte(markFormat), encodeMark(9), "newer program"},
 		{"mark", []byte(markCompacted), []byte("x"), "malformed mcompacted"},
 		{"record version", appendRecordKey(nil, pods, 1), append([]byte{9}, make([]byte, 20)...), "newer program"},
 		{"record", appendRecordKey(nil, pods, 1), []byte{1, 2, 3}, "malformed record"},
@@ -155,7 +157,7 @@ func TestForeignStores(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := j.db.Set(test.key, test.value, pebble.Sync); err != nil {
+			if err := j.life.store.db.Set(test.key, test.value, pebble.Sync); err != nil {
 				t.Fatal(err)
 			}
 			if err := j.Close(); err != nil {

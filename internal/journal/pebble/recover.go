@@ -1,97 +1,105 @@
 package pebble
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
 	"github.com/kapok-dev/kapok/internal/journal"
-	"github.com/kapok-dev/kapok/internal/object"
 
 	"github.com/cockroachdb/pebble/v2"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Recover implements [journal.Journal]: one scan of all records, in order.
+// Recover implements [journal.Journal]: one scan of all records, in order. Before it
+// returns, what it has read is compared with what there must be, and made durable.
 func (j *Journal) Recover(ctx context.Context, sink journal.Sink) error {
-	release, err := j.use()
+	s, release, err := j.use()
 	if err != nil {
 		return err
 	}
 	defer release()
-	head, err := j.mark(markHead)
-	if err != nil {
-		return err
+	bytes, err := j.restore(ctx, s, sink)
+	if err == nil {
+		err = s.settle()
 	}
-	scan := scan{compacted: j.Compacted(), head: head}
-	if err := scan.run(ctx, j.db, sink); err != nil {
+	if err != nil {
 		return fmt.Errorf("read back the journal in %s: %w", j.dir, err)
 	}
-	j.sequencer = journal.NewSequencer(sink, scan.head, scan.bytes, j.commit)
-	sink.Restored(scan.head, scan.compacted)
+	m := s.marks
+	j.sequencer = journal.NewSequencer(sink, m.totals.head, bytes, j.commit)
+	sink.Restored(m.totals.head, m.compacted)
+	if j.opts.ReadOnly {
+		j.sequencer.Fail(fmt.Errorf("%w: %s has been opened to be read only", journal.ErrUnavailable, j.dir))
+		return nil
+	}
+	s.disk.release()
+	s.disk.watch(func(err error) { j.down(s, err) })
 	return nil
 }
 
-// scan is one walk over all records.
-type scan struct {
-	compacted object.Revision
-	head      object.Revision // the newest revision seen
-	bytes     int64           // of the records that are history
-
-	prefix   []byte // of the resource that is being read
-	resource schema.GroupResource
-	names    names
+// restore reads all records into the sink, and returns the bytes of those that are
+// history. The records are read, decoded and folded at the same time, each in order.
+func (j *Journal) restore(ctx context.Context, s *store, sink journal.Sink) (bytes int64, err error) {
+	p := startPipeline(j.opts.Sealer, func(put func(*record) error) error {
+		return j.scan(ctx, s, func(r *record) error {
+			if r.revision > s.marks.compacted {
+				bytes += r.size()
+			}
+			return put(r)
+		})
+	})
+	err = p.each(sink.Restore)
+	return bytes, judge(j.dir, "the store in "+j.dir, err)
 }
 
 // ctxEvery is how many records are read before the context is asked.
 const ctxEvery = 1024
 
-func (s *scan) run(ctx context.Context, db *pebble.DB, sink journal.Sink) error {
-	iter, err := db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{'r'}, UpperBound: []byte{'r' + 1}})
+// scan calls take with every record of a store, in the order of keys, and compares
+// them with what there must be. A record lives until take returns.
+func (j *Journal) scan(ctx context.Context, s *store, take func(*record) error) error {
+	t := tally{compacted: s.marks.compacted}
+	err := s.each(ctx, &t, take)
+	if err == nil {
+		err = s.check(&t)
+	}
+	return judge(j.dir, "the store in "+j.dir, err)
+}
+
+func (s *store) each(ctx context.Context, t *tally, take func(*record) error) (err error) {
+	defer guard(&err)
+	iter, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{'r'}, UpperBound: []byte{'r' + 1}})
 	if err != nil {
 		return err
 	}
 	defer iter.Close()
+	var keys keyReader
 	n := 0
 	for ok := iter.First(); ok; ok = iter.Next() {
 		if n++; n%ctxEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
+		rev, fresh, err := keys.next(iter.Key())
+		if err != nil {
+			return err
+		}
+		if fresh {
+			t.resource()
+		}
 		value, err := iter.ValueAndErr()
 		if err != nil {
 			return err
 		}
-		if err := s.record(iter.Key(), value, sink); err != nil {
+		r, err := parseRecord(value)
+		if err == nil {
+			r.resource, r.revision = keys.resource, rev
+			err = t.add(&r)
+		}
+		if err != nil {
+			return fmt.Errorf("%s at revision %d: %w", keys.resource, rev, err)
+		}
+		if err := take(&r); err != nil {
 			return err
 		}
 	}
 	return iter.Error()
-}
-
-func (s *scan) record(key, value []byte, sink journal.Sink) error {
-	prefix, rev, err := splitRecordKey(key)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(prefix, s.prefix) {
-		if s.resource, err = resourceOf(prefix); err != nil {
-			return err
-		}
-		s.prefix = append(s.prefix[:0], prefix...)
-	}
-	r, err := parseRecord(value)
-	if err != nil {
-		return fmt.Errorf("%s at revision %d: %w", s.resource, rev, err)
-	}
-	r.revision = rev
-	e, err := r.entry(s.resource, &s.names)
-	if err != nil {
-		return fmt.Errorf("revision %d: %w", rev, err)
-	}
-	sink.Restore(e)
-	s.head = max(s.head, rev)
-	if rev > s.compacted {
-		s.bytes += r.size()
-	}
-	return nil
 }

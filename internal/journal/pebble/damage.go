@@ -1,0 +1,59 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// damaged makes a DamagedError of what is wrong with the store in a directory.
+func damaged(dir, what string, err error) error {
+	return &journal.DamagedError{
+		What: what,
+		Err:  err,
+		Advice: fmt.Sprintf("restore a snapshot with kapok snapshot restore, "+
+			"or write out what can still be read with kapok snapshot save --salvage --data-dir %s", filepath.Dir(dir)),
+	}
+}
+
+// judge tells damage from all else that can go wrong when files are read: a file
+// that is not there or holds what was not written is damaged, one that cannot be
+// read just now is not.
+func judge(dir, what string, err error) error {
+	var (
+		already *journal.DamagedError
+		path    *fs.PathError
+		number  syscall.Errno
+	)
+	switch {
+	case err == nil, errors.As(err, &already),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, errFormat), errors.Is(err, errNoSealer), errors.Is(err, journal.ErrClosed):
+		return err
+	case pebble.IsCorruptionError(err), errors.Is(err, fs.ErrNotExist):
+		return damaged(dir, what, err)
+	case errors.As(err, &path), errors.As(err, &number):
+		return err
+	}
+	return damaged(dir, what, err)
+}
+
+// guard turns a panic over bytes that pebble did not expect into an error.
+func guard(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%v", p)
+	}
+}
+
+// noRoom says that an error is about a full disk.
+func noRoom(err error) bool {
+	return vfs.IsNoSpaceError(err) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.ENOSPC)
+}

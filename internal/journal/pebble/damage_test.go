@@ -1,0 +1,329 @@
+package pebble
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/journal/journaltest"
+	"github.com/kapok-dev/kapok/internal/object"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// thorough takes the samples of the tests of this package closer.
+var thorough = flag.Bool("thorough", false, "damage many more bytes, and fail every call of the disk")
+
+// damage is something that befalls a file.
+type damage struct {
+	name string
+	do   func(rng *rand.Rand, content []byte) []byte // nil deletes the file
+}
+
+var damages = []damage{
+	{"flip", func(rng *rand.Rand, b []byte) []byte {
+		if len(b) > 0 {
+			b[rng.IntN(len(b))] ^= 1 << rng.IntN(8)
+		}
+		return b
+	}},
+	{"flip an early bit", func(rng *rand.Rand, b []byte) []byte {
+		if len(b) > 0 {
+			b[rng.IntN(min(len(b), 64))] ^= 1 << rng.IntN(8)
+		}
+		return b
+	}},
+	{"flip a late bit", func(rng *rand.Rand, b []byte) []byte {
+		if len(b) > 0 {
+			b[len(b)-1-rng.IntN(min(len(b), 64))] ^= 1 << rng.IntN(8)
+		}
+		return b
+	}},
+	{"truncate", func(rng *rand.Rand, b []byte) []byte { return b[:rng.IntN(len(b)+1)] }},
+	{"cut off a little", func(rng *rand.Rand, b []byte) []byte { return b[:len(b)-rng.IntN(min(len(b), 100)+1)] }},
+	{"zero a part", func(rng *rand.Rand, b []byte) []byte {
+		from := rng.IntN(len(b) + 1)
+		clear(b[from:min(len(b), from+rng.IntN(4096))])
+		return b
+	}},
+	{"cut out a part", func(rng *rand.Rand, b []byte) []byte {
+		from := rng.IntN(len(b) + 1)
+		return append(b[:from], b[min(len(b), from+rng.IntN(4096)):]...)
+	}},
+	{"delete", func(*rand.Rand, []byte) []byte { return nil }},
+}
+
+// specimen is a store to be damaged, and what it holds.
+type specimen struct {
+	name  string
+	files *vfs.MemFS
+	twin  *journaltest.Twin
+	from  object.Revision // there is history after it
+}
+
+// specimens makes stores with tables, logs and lists in different states.
+func specimens(t *testing.T) []specimen {
+	var all []specimen
+	for _, test := range []struct {
+		name     string
+		memtable uint64
+		closed   bool
+		percent  int // of what was not synced that a crash leaves
+		return_  bool
+	}{
+		{name: "logs only", memtable: 1 << 20, percent: 100},
+		{name: "killed", memtable: 8 << 10, percent: 100},
+		{name: "power loss", memtable: 8 << 10, percent: 0},
+		{name: "closed", memtable: 8 << 10, closed: true, percent: 100},
+		{name: "came back", memtable: 8 << 10, percent: 100, return_: true},
+	} {
+		fs := crashable{vfs.NewCrashableMem()}
+		j, err := Open(Options{Dir: "journal", FS: fs, Logger: quiet, MemTableBytes: test.memtable, firstRetry: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		twin := journaltest.NewTwin()
+		if err := j.Recover(t.Context(), twin); err != nil {
+			t.Fatal(err)
+		}
+		if err := script(t, j, twin, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		if test.return_ {
+			j.life.store.disk.fail(errors.New("as if"))
+			await(t, func() bool { return j.Health() == nil })
+		}
+		// So that there is a log behind the last flush, and history behind the last compaction.
+		for i := range 5 {
+			e := put(pods, fmt.Sprint("late", i), 0, "late")
+			if _, err := j.Append(t.Context(), journal.Batch{Entries: []journal.Entry{e}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		from := j.Compacted()
+		if test.closed {
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		clone := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: test.percent, RNG: rand.New(rand.NewPCG(1, 1))})
+		if !test.closed {
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all = append(all, specimen{test.name, clone, twin, from})
+	}
+	return all
+}
+
+func copyFiles(t *testing.T, from vfs.FS) (to *vfs.MemFS, names []string) {
+	t.Helper()
+	to = vfs.NewMem()
+	if err := to.MkdirAll("journal", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	names, err := from.List("journal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		store(t, to, name, load(t, from, name))
+	}
+	return to, names
+}
+
+func load(t *testing.T, fs vfs.FS, name string) []byte {
+	t.Helper()
+	f, err := fs.Open("journal/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	content, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func store(t *testing.T, fs vfs.FS, name string, content []byte) {
+	t.Helper()
+	f, err := fs.Create("journal/"+name, vfs.WriteCategoryUnspecified)
+	if err == nil {
+		_, err = f.Write(content)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDamage damages files, one at a time: what is read back is exactly what was
+// acknowledged, or the store is refused, and then it is still refused the next time,
+// no file has been removed, and Salvage reads nothing that was never written.
+func TestDamage(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	samples := 4
+	if *thorough {
+		samples = 200
+	}
+	for _, s := range specimens(t) {
+		t.Run(s.name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 0))
+			_, names := copyFiles(t, s.files)
+			refused, whole := 0, 0
+			for _, name := range names {
+				for _, d := range damages {
+					n := samples
+					if d.name == "delete" {
+						n = 1
+					}
+					for range n {
+						if s.damage(t, rng, name, d) {
+							refused++
+						} else {
+							whole++
+						}
+					}
+				}
+			}
+			t.Logf("%d files: refused %d times, read back %d times", len(names), refused, whole)
+			if refused == 0 || whole == 0 {
+				t.Error("the damages are all the same")
+			}
+		})
+	}
+}
+
+// damage damages a file of a copy, and says whether the store was refused.
+func (s *specimen) damage(t *testing.T, rng *rand.Rand, name string, d damage) (refused bool) {
+	t.Helper()
+	files, before := copyFiles(t, s.files)
+	content := d.do(rng, load(t, files, name))
+	if content == nil {
+		if err := files.Remove("journal/" + name); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		store(t, files, name, content)
+	}
+	fail := func(format string, args ...any) {
+		t.Helper()
+		t.Errorf("%s %s: %s", d.name, name, fmt.Sprintf(format, args...))
+	}
+	twin, err := open1(t, files)
+	if err == nil {
+		if err := s.twin.SameObjects(twin); err != nil {
+			fail("%v", err)
+		}
+		if err := s.twin.SameEntries(twin, s.from); err != nil {
+			fail("%v", err)
+		}
+		return false
+	}
+	var damaged *journal.DamagedError
+	if !errors.As(err, &damaged) && !errors.Is(err, errFormat) {
+		fail("%v", err)
+	} else if damaged != nil && (damaged.What == "" || !strings.Contains(damaged.Advice, "restore")) {
+		fail("%v does not say what to do", err)
+	}
+	after, _ := files.List("journal")
+	for _, file := range before {
+		if !slices.Contains(after, file) && file != name && !strings.HasSuffix(file, ".dbtmp") {
+			fail("%s is gone after the store has been refused", file)
+		}
+	}
+	s.salvage(t, files, fail)
+	if twin, err := open1(t, files); err == nil {
+		if err := s.twin.SameObjects(twin); err != nil {
+			fail("opened again it is not refused: %v", err)
+		}
+	}
+	return true
+}
+
+func open1(t *testing.T, files vfs.FS) (*journaltest.Twin, error) {
+	j, err := Open(Options{Dir: "journal", FS: files, Logger: quiet, MemTableBytes: 8 << 10})
+	if err != nil {
+		return nil, err
+	}
+	defer j.Close()
+	twin := journaltest.NewTwin()
+	return twin, j.Recover(t.Context(), twin)
+}
+
+// salvage checks that every object that is salvaged was once written as it is.
+func (s *specimen) salvage(t *testing.T, files vfs.FS, fail func(string, ...any)) {
+	t.Helper()
+	wrote := map[object.Revision]*object.Object{}
+	for _, e := range s.twin.Entries() {
+		if e.Object != nil {
+			wrote[e.Revision] = e.Object
+		}
+	}
+	seen := map[object.Key]bool{}
+	found, err := Salvage(t.Context(), Options{Dir: "journal", FS: files, Logger: quiet}, func(o *object.Object) error {
+		if w := wrote[o.Revision]; w == nil || w.Key != o.Key || string(w.Raw) != string(o.Raw) {
+			fail("salvaged %s at %d, which was never written", o.Key, o.Revision)
+		}
+		if seen[o.Key] {
+			fail("salvaged %s twice", o.Key)
+		}
+		seen[o.Key] = true
+		return nil
+	})
+	if err != nil {
+		fail("salvage: %v", err)
+	}
+	for key := range s.twin.Live() {
+		if !seen[key] && len(found.Problems) == 0 {
+			fail("%s was not salvaged, and no problem was found", key)
+		}
+	}
+}
+
+// TestSalvageWhole: of a store that is whole Salvage reads everything, in its newest
+// version, and finds no problem.
+func TestSalvageWhole(t *testing.T) {
+	for _, s := range specimens(t) {
+		t.Run(s.name, func(t *testing.T) {
+			files, before := copyFiles(t, s.files)
+			live := s.twin.Live()
+			found, err := Salvage(t.Context(), Options{Dir: "journal", FS: files, Logger: quiet}, func(o *object.Object) error {
+				if l := live[o.Key]; l == nil || l.Revision != o.Revision || string(l.Raw) != string(o.Raw) {
+					t.Errorf("salvaged %s at %d", o.Key, o.Revision)
+				}
+				delete(live, o.Key)
+				return nil
+			})
+			if err != nil || len(found.Problems) > 0 || len(live) > 0 || found.Head != s.twin.Head() || found.Objects != len(s.twin.Live()) {
+				t.Errorf("%+v, error %v, not salvaged: %v", found, err, live)
+			}
+			for _, name := range before {
+				if string(load(t, files, name)) != string(load(t, s.files, name)) {
+					t.Errorf("%s has been changed", name)
+				}
+			}
+			if after, _ := files.List("journal"); len(after) != len(before) {
+				t.Errorf("files %q, there were %q", after, before)
+			}
+			stop := errors.New("enough")
+			_, err = Salvage(t.Context(), Options{Dir: "journal", FS: files, Logger: quiet}, func(*object.Object) error { return stop })
+			if !errors.Is(err, stop) {
+				t.Errorf("stopped with %v", err)
+			}
+		})
+	}
+}

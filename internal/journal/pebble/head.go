@@ -1,0 +1,157 @@
+package pebble
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"io/fs"
+
+	"github.com/kapok-dev/kapok/internal/object"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// headName is a file beside those of pebble that says up to which revision writes
+// have been acknowledged.
+//
+// The end of a log cannot tell whether more was written behind it: it looks the
+// same whether a crash has cut off a write that nobody was told of, or damage one
+// that somebody was. So the journal notes every group here before it acknowledges
+// it. The note is not synced: it survives the end of the process at once, and may
+// be older than what is durable after that of the machine, but never newer.
+//
+// The file has two slots, each in a page of its own, which are written in turn. So
+// a slot that is torn leaves the other.
+const headName = "HEAD"
+
+const (
+	headPage = 4096
+	headSlot = 8 + 1 + 8 + 4 // magic, state, revision, checksum of these
+	magic    = "kapokhd1"
+
+	unfinished = ".new" // ends the name of the file while it is made
+)
+
+// The states of a store that a head tells of.
+const (
+	stateReady     = 'r'
+	stateImporting = 'i' // it is not whole yet
+)
+
+var errHead = errors.New("checksum mismatch")
+
+// head is what the file says.
+type head struct {
+	state    byte
+	revision object.Revision
+}
+
+// headFile is the open file. It is used by one goroutine at a time.
+type headFile struct {
+	file vfs.File
+	next int64 // the slot to write
+}
+
+func encodeHead(h head) []byte {
+	b := append([]byte(magic), h.state)
+	b = binary.BigEndian.AppendUint64(b, uint64(h.revision))
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli()))
+}
+
+func decodeHead(b []byte) (h head, ok bool) {
+	if len(b) < headSlot || string(b[:8]) != magic {
+		return h, false
+	}
+	if crc32.Checksum(b[:headSlot-4], castagnoli()) != binary.BigEndian.Uint32(b[headSlot-4:]) {
+		return h, false
+	}
+	return head{b[8], object.Revision(binary.BigEndian.Uint64(b[9:]))}, true
+}
+
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
+
+// createHead makes the file, durably and whole from the moment on when it is there.
+func createHead(files vfs.FS, dir string, h head) error {
+	name := files.PathJoin(dir, headName)
+	f, err := files.Create(name+unfinished, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	page := make([]byte, 2*headPage)
+	copy(page, encodeHead(h))
+	copy(page[headPage:], encodeHead(h))
+	if _, err = f.Write(page); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := files.Rename(name+unfinished, name); err != nil {
+		return err
+	}
+	return syncDir(files, dir)
+}
+
+func syncDir(files vfs.FS, dir string) error {
+	d, err := files.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// readHead reads the file. It returns fs.ErrNotExist where there is none, and
+// errHead where neither slot is whole.
+func readHead(files vfs.FS, dir string) (h head, err error) {
+	f, err := files.Open(files.PathJoin(dir, headName))
+	if err != nil {
+		return h, err
+	}
+	defer f.Close()
+	found := false
+	for slot := range int64(2) {
+		b := make([]byte, headSlot)
+		n, err := f.ReadAt(b, slot*headPage)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return h, err
+		}
+		if at, ok := decodeHead(b[:n]); ok && (!found || at.revision >= h.revision) {
+			h, found = at, true
+		}
+	}
+	if !found {
+		return h, errHead
+	}
+	return h, nil
+}
+
+// openHead opens the file to write to it.
+func openHead(files vfs.FS, dir string) (*headFile, error) {
+	name := files.PathJoin(dir, headName)
+	if _, err := files.Stat(name); err != nil {
+		return nil, err // do not make it
+	}
+	f, err := files.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, err
+	}
+	return &headFile{file: f}, nil
+}
+
+// write notes a head over the older of the two. It is not durable.
+func (f *headFile) write(h head) error {
+	_, err := f.file.WriteAt(encodeHead(h), f.next*headPage)
+	f.next = 1 - f.next
+	return err
+}
+
+// settle notes a head in both slots, one after the other, durably.
+func (f *headFile) settle(h head) error {
+	return errors.Join(f.write(h), f.file.Sync(), f.write(h))
+}
+
+func (f *headFile) close() error { return f.file.Close() }
+
+// noHead says that an error of readHead is that there is no file.
+func noHead(err error) bool { return errors.Is(err, fs.ErrNotExist) }

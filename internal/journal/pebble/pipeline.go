@@ -1,0 +1,139 @@
+package pebble
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+)
+
+// pipeline decodes records on all processors and hands the entries over in the
+// order in which the records came. It owns its goroutines; they have ended when
+// each returns.
+type pipeline struct {
+	order   chan *chunk   // as they came; closed when there are no more
+	work    chan *chunk   // the same, for the decoders
+	stop    chan struct{} // closed when no more chunks are wanted
+	err     error         // of the source; set before order is closed
+	running sync.WaitGroup
+}
+
+// chunk is some records, one after the other. Whoever has received it from a
+// channel owns it.
+type chunk struct {
+	values  []byte // what the records point to
+	records []record
+	entries []journal.Entry
+	err     error
+	done    chan struct{} // closed when entries or err are set
+}
+
+const (
+	chunkBytes   = 256 << 10
+	chunkRecords = 512
+)
+
+var errStopped = errors.New("nobody wants more records")
+
+// startPipeline starts to decode what source puts.
+func startPipeline(sealer journal.Sealer, source func(put func(*record) error) error) *pipeline {
+	workers := runtime.GOMAXPROCS(0)
+	p := &pipeline{
+		order: make(chan *chunk, 2*workers),
+		work:  make(chan *chunk, 2*workers),
+		stop:  make(chan struct{}),
+	}
+	for range workers {
+		p.running.Go(func() {
+			decode := decoder{sealer: sealer}
+			for c := range p.work {
+				c.decode(&decode)
+			}
+		})
+	}
+	p.running.Go(func() {
+		defer close(p.order)
+		defer close(p.work)
+		open := newChunk()
+		err := source(func(r *record) error {
+			if !open.fits(r) {
+				if err := p.send(open); err != nil {
+					return err
+				}
+				open = newChunk()
+			}
+			open.add(r)
+			return nil
+		})
+		p.err = errors.Join(p.send(open), err)
+	})
+	return p
+}
+
+func (p *pipeline) send(c *chunk) error {
+	select {
+	case p.order <- c:
+		p.work <- c
+		return nil
+	case <-p.stop:
+		return errStopped
+	}
+}
+
+// each calls take with every entry, and returns the first error of source or of
+// decoding.
+func (p *pipeline) each(take func(journal.Entry)) (err error) {
+	for c := range p.order {
+		if err != nil {
+			continue // the source is about to notice
+		}
+		<-c.done
+		for i := range c.entries {
+			take(c.entries[i])
+		}
+		if err = c.err; err != nil {
+			close(p.stop)
+		}
+	}
+	p.running.Wait()
+	if err == nil {
+		err = p.err
+	}
+	return err
+}
+
+func newChunk() *chunk {
+	return &chunk{values: make([]byte, 0, chunkBytes), records: make([]record, 0, chunkRecords), done: make(chan struct{})}
+}
+
+// fits says whether there is room for a record. There is always room for a first.
+func (c *chunk) fits(r *record) bool {
+	n := len(r.namespace) + len(r.name) + len(r.raw)
+	return len(c.records) == 0 || len(c.records) < cap(c.records) && len(c.values)+n <= cap(c.values)
+}
+
+// add copies a record.
+func (c *chunk) add(r *record) {
+	copied := *r
+	for _, field := range []*[]byte{&copied.namespace, &copied.name, &copied.raw} {
+		at := len(c.values)
+		c.values = append(c.values, *field...)
+		*field = c.values[at:len(c.values):len(c.values)]
+	}
+	c.records = append(c.records, copied)
+}
+
+func (c *chunk) decode(d *decoder) {
+	defer close(c.done)
+	c.entries = make([]journal.Entry, 0, len(c.records))
+	for i := range c.records {
+		e, err := d.entry(&c.records[i])
+		if err != nil {
+			c.err = err
+			return
+		}
+		c.entries = append(c.entries, e)
+	}
+	c.values, c.records = nil, nil
+}

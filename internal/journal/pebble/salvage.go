@@ -1,0 +1,194 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Salvaged is what Salvage has found beside the objects.
+type Salvaged struct {
+	// Head is the newest revision that anything tells of.
+	Head object.Revision
+	// Objects is how many were handed over.
+	Objects int
+	// Problems are what could not be read, and what is missing.
+	Problems []journal.Problem
+}
+
+// Salvage calls yield with every live object of a store that can still be read, in
+// the newest version that can, in no order, until yield returns an error. It changes
+// no file. Of a store that is whole it reads what Recover does; of a damaged one an
+// object may be missing, older than it was, or back from its deletion, and Problems
+// is not empty then.
+//
+// Tables and logs are read one by one, block by block, without the store that they
+// belong to: three times, so that memory holds no more than the keys.
+func Salvage(ctx context.Context, opts Options, yield func(*object.Object) error) (found Salvaged, err error) {
+	opts.ReadOnly = true
+	j, err := lockDirectory(opts)
+	if err != nil {
+		return found, fmt.Errorf("salvage journal in %s: %w", opts.Dir, err)
+	}
+	defer func() { err = errors.Join(err, j.unlock()) }()
+	s := salvage{
+		ctx: ctx, files: wreck{files: j.files, dir: j.dir}, yield: yield,
+		decode: decoder{sealer: j.opts.Sealer},
+		gone:   map[string]struct{}{}, newest: map[object.Key]version{},
+	}
+	if err := s.run(j); err != nil {
+		return s.found, fmt.Errorf("salvage journal in %s: %w", opts.Dir, err)
+	}
+	return s.found, nil
+}
+
+type salvage struct {
+	ctx    context.Context
+	files  wreck
+	decode decoder
+	yield  func(*object.Object) error
+	found  Salvaged
+
+	gone   map[string]struct{} // keys of records that have been removed
+	swept  object.Revision     // what logs tell of records up to it is not to be trusted
+	newest map[object.Key]version
+}
+
+// version is what a key was at last.
+type version struct {
+	revision object.Revision
+	deleted  bool
+	done     bool // handed over
+}
+
+func (s *salvage) run(j *Journal) error {
+	if err := s.files.list(j); err != nil {
+		return err
+	}
+	// What has been removed is known once all has been read.
+	if err := s.read(s.noteRemovals); err != nil {
+		return err
+	}
+	problems := s.files.problems
+	if err := s.read(s.noteVersions); err != nil {
+		return err
+	}
+	if err := s.read(s.handOver); err != nil {
+		return err
+	}
+	for key, v := range s.newest {
+		if !v.deleted && !v.done {
+			s.problem(key, v.revision, errors.New("cannot be read"))
+		}
+	}
+	for _, err := range problems {
+		s.problem(object.Key{}, 0, err)
+	}
+	switch h, err := readHead(j.files, j.dir); {
+	case err != nil:
+		s.problem(object.Key{}, 0, fmt.Errorf("%s: %w", headName, err))
+	case h.revision > s.found.Head:
+		s.problem(object.Key{}, 0, fmt.Errorf("the writes after revision %d are missing, %d was the last", s.found.Head, h.revision))
+		s.found.Head = h.revision
+	}
+	return nil
+}
+
+func (s *salvage) problem(key object.Key, rev object.Revision, err error) {
+	s.found.Problems = append(s.found.Problems, journal.Problem{Key: key, Revision: rev, Text: err.Error()})
+}
+
+// read calls take with every write that can be read.
+func (s *salvage) read(take func(*piece) error) error {
+	s.files.problems = nil
+	return s.files.each(func(p *piece) error {
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+		return take(p)
+	})
+}
+
+func (s *salvage) noteRemovals(p *piece) error {
+	switch {
+	case p.kind == pebble.InternalKeyKindDelete:
+		s.gone[string(p.key)] = struct{}{}
+	case p.kind != pebble.InternalKeyKindSet || len(p.value) < 8:
+	case string(p.key) == markTotals:
+		if t, ok := decodeTotals(p.value); ok {
+			s.found.Head = max(s.found.Head, t.head)
+		}
+	case string(p.key) == markSwept && !p.log:
+		s.swept = max(s.swept, decodeMark(p.value))
+	}
+	return nil
+}
+
+// record returns the record that a write made, if it made one that still counts.
+//
+// Of a log it is not known whether all of it has gone to tables long ago, from which
+// records may have been swept since without a trace. But the tables tell up to where
+// they have been swept, and what is behind has not been.
+func (s *salvage) record(p *piece) (r record, ok bool, err error) {
+	if p.kind != pebble.InternalKeyKindSet || len(p.key) == 0 || p.key[0] != 'r' {
+		return r, false, nil
+	}
+	if _, gone := s.gone[string(p.key)]; gone {
+		return r, false, nil
+	}
+	prefix, rev, err := splitRecordKey(p.key)
+	if err != nil {
+		return r, false, err
+	}
+	if p.log && rev <= s.swept {
+		return r, false, nil
+	}
+	if r, err = parseRecord(p.value); err != nil {
+		return r, false, err
+	}
+	r.revision = rev
+	r.resource, err = resourceOf(prefix)
+	return r, err == nil, err
+}
+
+func (s *salvage) noteVersions(p *piece) error {
+	r, ok, err := s.record(p)
+	if err != nil {
+		s.problem(object.Key{}, 0, fmt.Errorf("%s: record %q: %w", p.file, p.key, err))
+	}
+	if !ok {
+		return nil
+	}
+	s.found.Head = max(s.found.Head, r.revision)
+	key := r.key()
+	if at := s.newest[key]; r.revision > at.revision {
+		s.newest[key] = version{revision: r.revision, deleted: r.deleted}
+	}
+	return nil
+}
+
+func (s *salvage) handOver(p *piece) error {
+	r, ok, _ := s.record(p) // its error is known
+	if !ok || r.deleted {
+		return nil
+	}
+	key := r.key()
+	v := s.newest[key]
+	if v.revision != r.revision || v.done {
+		return nil
+	}
+	v.done = true
+	s.newest[key] = v
+	o, err := s.decode.object(key, &r)
+	if err != nil {
+		s.problem(key, r.revision, err)
+		return nil
+	}
+	s.found.Objects++
+	return s.yield(o)
+}
