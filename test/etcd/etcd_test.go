@@ -1,7 +1,8 @@
-package etcd
+package etcd_test
 
 import (
 	"errors"
+	"log/slog"
 	"net/url"
 	"strconv"
 	"sync"
@@ -10,11 +11,11 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/journal/etcd"
 	"github.com/kapok-dev/kapok/internal/journal/journaltest"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -22,11 +23,21 @@ func TestJournal(t *testing.T) {
 	journaltest.Run(t, journaltest.Engine{
 		New: func(t *testing.T) func() (journal.Journal, error) {
 			server := start(t)
-			return func() (journal.Journal, error) { return open(v3client.New(server.Server)), nil }
+			return func() (journal.Journal, error) { return etcd.Open(t.Context(), options(t, server)) }
 		},
 		OnePerResource: true,
 		Sparse:         true,
+		Plain:          true,
 	})
+}
+
+// options are those of a journal on some servers.
+func options(t *testing.T, servers ...*embed.Etcd) etcd.Options {
+	opts := etcd.Options{Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	for _, server := range servers {
+		opts.Endpoints = append(opts.Endpoints, server.Clients[0].Addr().String())
+	}
+	return opts
 }
 
 // start starts an etcd of one member in this process.
@@ -61,8 +72,12 @@ func TestReplicas(t *testing.T) {
 	var replicas [2]journal.Journal
 	var twins [2]*journaltest.Twin
 	for i := range replicas {
-		replicas[i], twins[i] = open(v3client.New(server.Server)), journaltest.NewTwin()
-		defer replicas[i].Close()
+		j, err := etcd.Open(t.Context(), options(t, server))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		replicas[i], twins[i] = j, journaltest.NewTwin()
 		if err := replicas[i].Recover(t.Context(), twins[i]); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,246 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Append implements [journal.Journal]. The objects of the batch are the journal's
+// from then on, whatever it returns.
+func (j *Journal) Append(ctx context.Context, b journal.Batch) (object.Revision, error) {
+	release, err := j.use()
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	if err := b.Validate(); err != nil {
+		return 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	t, err := j.transaction(&b)
+	if err != nil {
+		return 0, err
+	}
+	j.pending.add(t.puts)
+	revision, err := j.commit(ctx, t)
+	j.pending.remove(t.puts, revision)
+	return revision, err
+}
+
+// transaction is a batch as etcd is told of it.
+type transaction struct {
+	request *pb.TxnRequest
+	puts    []*put
+	expect  []journal.Guard // in the order of the comparisons: of entries, then guards
+	entries int
+}
+
+func (j *Journal) transaction(b *journal.Batch) (*transaction, error) {
+	t := &transaction{request: &pb.TxnRequest{}, entries: len(b.Entries)}
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		for k := range i {
+			if b.Entries[k].Key.Resource == e.Key.Resource {
+				return nil, fmt.Errorf("batch writes two %s: %w", e.Key.Resource, errors.ErrUnsupported)
+			}
+		}
+		path := j.values.path(e.Key)
+		t.expectAt(path, journal.Guard{Key: e.Key, Revision: e.Prev})
+		if e.Object == nil {
+			t.request.Success = append(t.request.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{
+				RequestDeleteRange: &pb.DeleteRangeRequest{Key: path}}})
+			continue
+		}
+		stored, err := j.values.seal(e.Key, e.Object.Raw)
+		if err != nil {
+			return nil, err
+		}
+		t.puts = append(t.puts, &put{object: e.Object, stored: stored})
+		t.request.Success = append(t.request.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestPut{
+			RequestPut: &pb.PutRequest{Key: path, Value: stored}}})
+	}
+	for _, g := range b.Guards {
+		t.expectAt(j.values.path(g.Key), g)
+	}
+	return t, nil
+}
+
+// expectAt adds a comparison, and a look at the key for when it fails.
+func (t *transaction) expectAt(path []byte, g journal.Guard) {
+	t.request.Compare = append(t.request.Compare, &pb.Compare{
+		Key: path, Result: pb.Compare_EQUAL, Target: pb.Compare_MOD,
+		TargetUnion: &pb.Compare_ModRevision{ModRevision: int64(g.Revision)},
+	})
+	t.request.Failure = append(t.request.Failure, &pb.RequestOp{Request: &pb.RequestOp_RequestRange{
+		RequestRange: &pb.RangeRequest{Key: path, KeysOnly: true}}})
+	t.expect = append(t.expect, g)
+}
+
+// commit sends a transaction and waits until the sink holds what it wrote.
+func (j *Journal) commit(ctx context.Context, t *transaction) (object.Revision, error) {
+	ctx, cancel := context.WithTimeout(ctx, j.opts.RequestTimeout)
+	defer cancel()
+	rebases := j.rebases.Load()
+	response, err := j.send(ctx, t.request)
+	// From here on a cancelled context changes nothing.
+	deadline, _ := ctx.Deadline()
+	waiting, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	defer cancel()
+	if errors.Is(err, journal.ErrFull) {
+		return 0, j.full(waiting, t, rebases, err)
+	}
+	if err != nil {
+		return 0, err
+	}
+	revision := object.Revision(response.Header.Revision)
+	if !response.Succeeded {
+		return 0, j.conflict(waiting, t, response)
+	}
+	if err := j.await(waiting, revision, false); err != nil {
+		return 0, fmt.Errorf("%w: it was committed at revision %d, which this replica has not seen: %v", journal.ErrUnknown, revision, err)
+	}
+	j.setFull(false)
+	return revision, nil
+}
+
+// send sends a transaction once, or again where etcd has certainly not taken it.
+func (j *Journal) send(ctx context.Context, request *pb.TxnRequest) (*pb.TxnResponse, error) {
+	deadline, _ := ctx.Deadline()
+	var pause pause
+	for {
+		l, err := j.links.get(ctx)
+		if err != nil {
+			if cause := ctx.Err(); errors.Is(cause, context.Canceled) {
+				return nil, cause
+			}
+			return nil, unavailable(err)
+		}
+		var sent atomic.Bool
+		sending, cancel := context.WithDeadline(context.WithValue(context.WithoutCancel(ctx), sentKey{}, &sent), deadline)
+		response, err := l.kv.Txn(clientv3.WithRequireLeader(sending), request)
+		cancel()
+		if err == nil {
+			return response, nil
+		}
+		again, err := outcome(err, sent.Load())
+		if errors.Is(err, journal.ErrUnknown) || again {
+			l.suspect()
+		}
+		if !again {
+			return nil, err
+		}
+		pause.wait(ctx)
+		if ctx.Err() != nil {
+			return nil, err
+		}
+	}
+}
+
+// outcome says what an error of a transaction means: an error of package journal,
+// and whether trying again may help. sent says that etcd may have got any of it.
+func outcome(cause error, sent bool) (again bool, err error) {
+	// Of errors that etcd returns these come before the transaction has gone to the
+	// leader, or instead of its effects when it is applied. ErrNoSpace may come with
+	// its effects: see full.
+	switch named := rpctypes.Error(cause); {
+	case errors.Is(named, rpctypes.ErrNoSpace):
+		return false, fmt.Errorf("%w: %v", journal.ErrFull, cause)
+	case errors.Is(named, rpctypes.ErrRequestTooLarge):
+		return false, fmt.Errorf("%w: %v", journal.ErrTooLarge, cause)
+	case errors.Is(named, rpctypes.ErrNoLeader), // to who requires one
+		errors.Is(named, rpctypes.ErrTooManyRequests),
+		errors.Is(named, rpctypes.ErrInvalidAuthToken), // another one is there now
+		errors.Is(named, rpctypes.ErrUserEmpty),
+		errors.Is(named, rpctypes.ErrAuthOldRevision):
+		return true, unavailable(cause)
+	case errors.Is(named, rpctypes.ErrPermissionDenied),
+		errors.Is(named, rpctypes.ErrTooManyOps):
+		return false, unavailable(cause)
+	}
+	switch {
+	case !sent:
+		return true, unavailable(cause)
+	case tooLarge(cause):
+		return false, fmt.Errorf("%w: %v", journal.ErrTooLarge, cause)
+	}
+	return false, fmt.Errorf("%w: %v", journal.ErrUnknown, cause)
+}
+
+// full finds out what became of a transaction to which etcd said that it has no
+// space: it may have found that out while it applied it, and then it is there. It
+// is not if nothing like it has come with the watch by now.
+func (j *Journal) full(ctx context.Context, t *transaction, rebases int64, err error) error {
+	j.setFull(true)
+	now, unseen := j.headOfEtcd(ctx)
+	if unseen == nil {
+		unseen = j.await(ctx, now, true)
+	}
+	if unseen == nil && !j.pending.taken(t.puts) && j.rebases.Load() == rebases {
+		return err
+	}
+	return fmt.Errorf("%w: %v", journal.ErrUnknown, err)
+}
+
+// tooLarge says whether one of the two ends of the connection did not take a
+// request for its size, of which gRPC tells by these words alone.
+func tooLarge(err error) bool {
+	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "larger than max")
+}
+
+// conflict finds what did not hold, and waits until the sink knows it, too.
+func (j *Journal) conflict(ctx context.Context, t *transaction, response *pb.TxnResponse) error {
+	for i, g := range t.expect {
+		var at object.Revision
+		if kvs := response.Responses[i].GetResponseRange().GetKvs(); len(kvs) > 0 {
+			at = object.Revision(kvs[0].ModRevision)
+		}
+		if at == g.Revision {
+			continue
+		}
+		seen := at
+		if at == 0 && j.sink.Revision(g.Key) != 0 {
+			seen = object.Revision(response.Header.Revision) // it is gone, at some revision before
+		}
+		if err := j.await(ctx, seen, at == 0); err != nil {
+			return fmt.Errorf("%w: %s has changed, and this replica has not seen how: %v", journal.ErrUnavailable, g.Key, err)
+		}
+		if err := j.damagedAt(g.Key); err != nil {
+			return err
+		}
+		return &journal.ConflictError{Key: g.Key, Want: g.Revision, Current: at, Guard: i >= t.entries}
+	}
+	return unavailable(errors.New("etcd refused a transaction for no reason"))
+}
+
+// damagedAt returns an error if a key holds what cannot be read.
+func (j *Journal) damagedAt(key object.Key) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if at := j.mu.damaged[key]; at > 0 {
+		return &journal.DamagedError{
+			What:   fmt.Sprintf("the value of %s in etcd at revision %d", j.values.path(key), at),
+			Advice: damagedAdvice,
+		}
+	}
+	return nil
+}
+
+func (j *Journal) setFull(full bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mu.full = full
+}

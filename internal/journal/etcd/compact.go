@@ -1,0 +1,122 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/kapok-dev/kapok/internal/object"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+)
+
+// Compact implements [journal.Journal]. It writes the mark, unless another replica
+// has moved it, and then lets etcd forget.
+func (j *Journal) Compact(ctx context.Context, upTo object.Revision) error {
+	release, err := j.use()
+	if err != nil {
+		return err
+	}
+	defer release()
+	j.compacting.Lock()
+	defer j.compacting.Unlock()
+	j.mu.Lock()
+	upTo = min(upTo, j.mu.head)
+	compacted, mark := j.mu.compacted, j.mu.mark
+	j.mu.Unlock()
+	if upTo <= compacted {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, j.opts.RequestTimeout)
+	defer cancel()
+	if err := j.compact(ctx, upTo, mark); err != nil {
+		return fmt.Errorf("compact etcd up to revision %d: %w", upTo, err)
+	}
+	return nil
+}
+
+func (j *Journal) compact(ctx context.Context, upTo object.Revision, mark int64) error {
+	key := j.values.markKey()
+	response, err := j.send(ctx, &pb.TxnRequest{
+		Compare: []*pb.Compare{{
+			Key: key, Result: pb.Compare_EQUAL, Target: pb.Compare_MOD,
+			TargetUnion: &pb.Compare_ModRevision{ModRevision: mark},
+		}},
+		Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{
+			RequestPut: &pb.PutRequest{Key: key, Value: []byte(upTo.String())},
+		}}},
+	})
+	if err != nil || !response.Succeeded {
+		return err
+	}
+	if err := j.await(ctx, object.Revision(response.Header.Revision), false); err != nil {
+		return unavailable(err)
+	}
+	l, err := j.links.get(ctx)
+	if err != nil {
+		return unavailable(err)
+	}
+	_, err = l.kv.Compact(ctx, &pb.CompactionRequest{Revision: int64(upTo)})
+	if errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) {
+		return nil // somebody else has
+	}
+	return err
+}
+
+// setMark notes up to where the replicas have agreed that history is gone.
+func (j *Journal) setMark(kv *mvccpb.KeyValue) error {
+	if len(kv.Value) == 0 {
+		return nil // deleted by hand
+	}
+	compacted, err := strconv.ParseInt(string(kv.Value), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%s: %w", kv.Key, err)
+	}
+	j.setCompacted(object.Revision(compacted))
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mu.mark = kv.ModRevision
+	return nil
+}
+
+func (j *Journal) setCompacted(upTo object.Revision) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mu.compacted = max(j.mu.compacted, upTo)
+}
+
+// findCompacted finds out whether etcd has been compacted by somebody who does not
+// write the mark, and up to where.
+func (j *Journal) findCompacted(ctx context.Context) error {
+	readable := func(at object.Revision) (bool, error) {
+		_, err := j.read(ctx, &pb.RangeRequest{Key: j.values.markKey(), Revision: int64(max(at, 1)), KeysOnly: true})
+		if errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	low := j.Compacted()
+	if ok, err := readable(low); ok || err != nil {
+		return err
+	}
+	head, err := j.headOfEtcd(ctx)
+	if err != nil {
+		return err
+	}
+	for high := head; low+1 < high; { // low is not readable, high is
+		middle := low + (high-low)/2
+		switch ok, err := readable(middle); {
+		case err != nil:
+			return err
+		case ok:
+			high = middle
+		default:
+			low = middle
+		}
+	}
+	j.setCompacted(low + 1)
+	return nil
+}

@@ -1,0 +1,197 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+// follower feeds the sink with what etcd commits. Its goroutine owns the fields.
+type follower struct {
+	*Journal
+	sink journal.Sink
+	at   object.Revision                // the sink holds everything up to it
+	live map[object.Key]object.Revision // what the sink holds
+}
+
+// follow opens the watch, again and again, until the journal is closed.
+func (f *follower) follow(ctx context.Context) {
+	var pause pause
+	for {
+		l, err := f.links.get(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			before := f.at
+			err = f.stream(ctx, l)
+			if ctx.Err() != nil {
+				return
+			}
+			if compacted := (*compactedError)(nil); errors.As(err, &compacted) {
+				if err = f.rebase(ctx, compacted.revision); err == nil {
+					continue
+				}
+			}
+			l.suspect()
+			if f.at > before {
+				pause.reset()
+			} else if pause.next > 0 { // not even twice
+				f.setDeaf(err)
+			}
+			f.log.Warn("watch of etcd lost", "endpoint", l.endpoint, "revision", f.at, "error", err)
+		}
+		pause.wait(ctx)
+	}
+}
+
+func (j *Journal) setDeaf(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mu.deaf = err
+}
+
+// apply hands events to the sink: whole revisions, in their order. What it has
+// already is passed over.
+func (f *follower) apply(events []*mvccpb.Event) error {
+	entries := make([]journal.Entry, 0, len(events))
+	from := f.at
+	var size int64
+	for _, event := range events {
+		revision := object.Revision(event.Kv.ModRevision)
+		if revision <= from {
+			continue
+		}
+		if revision < f.at {
+			return fmt.Errorf("etcd's watch brings revision %d after %d", revision, f.at)
+		}
+		f.at = revision
+		if string(event.Kv.Key) == string(f.values.markKey()) {
+			if err := f.setMark(event.Kv); err != nil {
+				f.log.Error("the mark of compaction cannot be read", "error", err)
+			}
+			continue
+		}
+		key, ok := f.values.key(event.Kv.Key)
+		if !ok {
+			continue
+		}
+		if e, ok := f.entry(key, event); ok {
+			entries = append(entries, e)
+			size += int64(e.Size())
+		}
+	}
+	if len(entries) > 0 {
+		f.sink.Apply(entries)
+		f.applied(f.at, size)
+	}
+	f.position.advance(f.at)
+	return nil
+}
+
+// entry returns what an event does to the sink; false if that is nothing.
+func (f *follower) entry(key object.Key, event *mvccpb.Event) (journal.Entry, bool) {
+	e := journal.Entry{Key: key, Prev: f.live[key], Revision: object.Revision(event.Kv.ModRevision)}
+	if event.Type == mvccpb.Event_DELETE {
+		f.setDamaged(key, 0)
+		delete(f.live, key)
+		return e, e.Prev > 0
+	}
+	o, ok := f.pending.claim(key, event.Kv)
+	if !ok {
+		var err error
+		if o, err = f.values.object(key, event.Kv); err != nil {
+			f.damage(key, e.Revision, err)
+			return e, false
+		}
+	}
+	f.setDamaged(key, 0)
+	f.live[key], e.Object = e.Revision, o
+	return e, true
+}
+
+// damage is told of a value that cannot be read. What the key held before stays.
+func (f *follower) damage(key object.Key, revision object.Revision, err error) {
+	f.log.Error("an object in etcd cannot be read; what it was before is kept", "key", key, "error", err)
+	f.setDamaged(key, revision)
+}
+
+// setDamaged says at which revision a key cannot be read; zero if it can.
+func (j *Journal) setDamaged(key object.Key, revision object.Revision) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if revision > 0 {
+		j.mu.damaged[key] = revision
+	} else {
+		delete(j.mu.damaged, key)
+	}
+}
+
+func (j *Journal) applied(head object.Revision, size int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mu.head = head
+	j.mu.bytes += size
+}
+
+// compactedError says that the watch cannot be had any more from where it is
+// needed.
+type compactedError struct{ revision object.Revision }
+
+func (e *compactedError) Error() string {
+	return fmt.Sprintf("etcd has been compacted up to revision %d", e.revision)
+}
+
+// rebase brings the sink to what there is now, by what differs.
+func (f *follower) rebase(ctx context.Context, compacted object.Revision) error {
+	list, err := f.list(ctx)
+	if err != nil {
+		return err
+	}
+	changes, size := f.differences(&list)
+	f.log.Warn("etcd was compacted before it was followed; listed it anew",
+		"compacted", compacted, "from", f.at, "to", list.head, "changes", len(changes))
+	f.setCompacted(compacted)
+	f.rebases.Add(1)
+	f.sink.Rebase(changes, list.head)
+	f.at = list.head
+	f.applied(f.at, size)
+	f.position.advance(f.at)
+	return nil
+}
+
+// differences are what brings the sink to a listing.
+func (f *follower) differences(list *listing) (changes []journal.Entry, size int64) {
+	there := make(map[object.Key]bool, len(list.entries))
+	for _, d := range list.damaged {
+		there[d.key] = true
+		f.damage(d.key, d.revision, d.err)
+	}
+	for i := range list.entries {
+		e := &list.entries[i]
+		there[e.Key] = true
+		f.setDamaged(e.Key, 0)
+		if was := f.live[e.Key]; was != e.Revision {
+			e.Prev = was
+			changes = append(changes, *e)
+			f.live[e.Key] = e.Revision
+		}
+	}
+	for key, was := range f.live {
+		if !there[key] {
+			f.setDamaged(key, 0)
+			changes = append(changes, journal.Entry{Key: key, Prev: was, Revision: list.head})
+			delete(f.live, key)
+		}
+	}
+	for i := range changes {
+		size += int64(changes[i].Size())
+	}
+	return slices.Clip(changes), size
+}

@@ -1,0 +1,136 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// History implements [journal.Journal]: by a watch from an older revision.
+func (j *Journal) History(ctx context.Context, resource schema.GroupResource, after, upTo object.Revision, limit int) ([]journal.Record, error) {
+	release, err := j.use()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if after < j.Compacted() {
+		return nil, journal.ErrCompacted
+	}
+	upTo = min(upTo, j.position.now())
+	if upTo <= after {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, j.opts.DialTimeout)
+	defer cancel()
+	var pause pause
+	for {
+		records, err := j.readHistory(ctx, resource, after, upTo, limit)
+		var compacted *compactedError
+		var damaged *journal.DamagedError
+		switch {
+		case err == nil:
+			return records, nil
+		case errors.As(err, &compacted):
+			j.setCompacted(compacted.revision)
+			return nil, journal.ErrCompacted
+		case errors.As(err, &damaged):
+			return nil, err
+		}
+		pause.wait(ctx)
+		if ctx.Err() != nil {
+			return nil, unavailable(err)
+		}
+	}
+}
+
+func (j *Journal) readHistory(ctx context.Context, resource schema.GroupResource, after, upTo object.Revision, limit int) ([]journal.Record, error) {
+	l, err := j.links.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// It begins with a revision that is not wanted: so etcd says if it has been
+	// compacted behind that, and if not all that comes after is there.
+	from, to := j.values.of(resource)
+	s, err := open(ctx, l, &pb.WatchCreateRequest{Key: from, RangeEnd: to, StartRevision: int64(after), PrevKv: true})
+	if err != nil {
+		return nil, err
+	}
+	// A watch of the past is asked for its progress until it has come to the present.
+	asking := make(chan struct{})
+	defer func() { cancel(); <-asking }()
+	go func() {
+		defer close(asking)
+		askUntil(ctx, s)
+	}()
+	var records []journal.Record
+	for {
+		events, reached, err := s.next()
+		if err != nil {
+			return nil, err
+		}
+		for _, event := range events {
+			revision := object.Revision(event.Kv.ModRevision)
+			if revision <= after {
+				continue
+			}
+			if revision > upTo || limit > 0 && len(records) == limit {
+				return records, nil
+			}
+			key, ok := j.values.key(event.Kv.Key)
+			if !ok || key.Resource != resource {
+				continue
+			}
+			record, err := j.record(key, event)
+			if err != nil {
+				return nil, err
+			}
+			records = append(records, record)
+		}
+		if reached >= upTo {
+			return records, nil
+		}
+	}
+}
+
+func askUntil(ctx context.Context, s *stream) {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for s.ask() == nil {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (j *Journal) record(key object.Key, event *mvccpb.Event) (r journal.Record, err error) {
+	r.Key, r.Revision = key, object.Revision(event.Kv.ModRevision)
+	if event.Type == mvccpb.Event_PUT {
+		if r.Object, err = j.values.object(key, event.Kv); err != nil {
+			return r, err
+		}
+		if event.Kv.CreateRevision == event.Kv.ModRevision {
+			return r, nil
+		}
+	}
+	if event.PrevKv == nil {
+		// Nothing but a compaction in the meantime takes that away.
+		return r, &compactedError{r.Revision - 1}
+	}
+	if r.Replaced, err = j.values.object(key, event.PrevKv); err != nil {
+		return r, fmt.Errorf("what was replaced at revision %d: %w", r.Revision, err)
+	}
+	r.Prev = r.Replaced.Revision
+	return r, nil
+}

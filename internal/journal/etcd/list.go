@@ -1,0 +1,125 @@
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+)
+
+// listing is everything at one revision.
+type listing struct {
+	head    object.Revision
+	entries []journal.Entry // by resource, and in it by revision
+	damaged []damage
+}
+
+type damage struct {
+	key      object.Key
+	revision object.Revision
+	err      error
+}
+
+// list reads everything. It begins again if etcd is compacted on the way.
+func (j *Journal) list(ctx context.Context) (listing, error) {
+	for {
+		var l listing
+		head, err := j.scan(ctx, func(kv *mvccpb.KeyValue) error {
+			if string(kv.Key) == string(j.values.markKey()) {
+				return j.setMark(kv)
+			}
+			key, ok := j.values.key(kv.Key)
+			if !ok {
+				return nil
+			}
+			e := journal.Entry{Key: key, Revision: object.Revision(kv.ModRevision)}
+			if e.Object, ok = j.pending.claim(key, kv); !ok {
+				var err error
+				if e.Object, err = j.values.object(key, kv); err != nil {
+					l.damaged = append(l.damaged, damage{key, e.Revision, err})
+					return nil
+				}
+			}
+			l.entries = append(l.entries, e)
+			return nil
+		})
+		if errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) {
+			continue
+		}
+		l.head = head
+		l.sort()
+		return l, err
+	}
+}
+
+// sort puts the entries of each resource, which are side by side, into the order
+// of revisions.
+func (l *listing) sort() {
+	for rest := l.entries; len(rest) > 0; {
+		n := slices.IndexFunc(rest, func(e journal.Entry) bool { return e.Key.Resource != rest[0].Key.Resource })
+		if n < 0 {
+			n = len(rest)
+		}
+		slices.SortFunc(rest[:n], func(a, b journal.Entry) int { return cmp.Compare(a.Revision, b.Revision) })
+		rest = rest[n:]
+	}
+}
+
+// pageKeys is how many keys are read at once.
+const pageKeys = 500
+
+// scan reads all keys at one revision, in pages, and returns that revision.
+func (j *Journal) scan(ctx context.Context, visit func(*mvccpb.KeyValue) error) (object.Revision, error) {
+	from, to := j.values.all()
+	request := &pb.RangeRequest{Key: from, RangeEnd: to, Limit: pageKeys}
+	for {
+		page, err := j.read(ctx, request)
+		if err != nil {
+			return 0, err
+		}
+		if request.Revision == 0 {
+			request.Revision = page.Header.Revision
+		}
+		for _, kv := range page.Kvs {
+			if err := visit(kv); err != nil {
+				return 0, err
+			}
+		}
+		if !page.More || len(page.Kvs) == 0 {
+			return object.Revision(request.Revision), nil
+		}
+		request.Key = append(slices.Clone(page.Kvs[len(page.Kvs)-1].Key), 0)
+	}
+}
+
+// read reads from whatever member there is, until DialTimeout has passed. The error
+// may be one of rpctypes.
+func (j *Journal) read(ctx context.Context, request *pb.RangeRequest) (*pb.RangeResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, j.opts.DialTimeout)
+	defer cancel()
+	var pause pause
+	for {
+		l, err := j.links.get(ctx)
+		if err == nil {
+			var response *pb.RangeResponse
+			if response, err = l.kv.Range(ctx, request); err == nil {
+				return response, nil
+			}
+			if errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) {
+				return nil, err
+			}
+			l.suspect()
+		}
+		pause.wait(ctx)
+		if ctx.Err() != nil {
+			return nil, unavailable(err)
+		}
+	}
+}

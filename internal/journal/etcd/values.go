@@ -1,0 +1,93 @@
+package etcd
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// values are the keys and values of etcd, and what they stand for.
+type values struct {
+	prefix string
+	sealer journal.Sealer // may be nil
+	decode func([]byte) ([]byte, error)
+}
+
+func (v *values) path(k object.Key) []byte { return []byte(v.prefix + k.Path()) }
+
+// key returns the object that a path of etcd is of; false if it is no object's.
+func (v *values) key(path []byte) (object.Key, bool) {
+	k, err := object.ParsePath(string(path[len(v.prefix):]))
+	return k, err == nil
+}
+
+// markKey is no object's path: no kind is kept under kapok.
+func (v *values) markKey() []byte              { return v.sharedKey("compacted") }
+func (v *values) sharedKey(name string) []byte { return []byte(v.prefix + "/kapok/" + name) }
+
+// all is the range of all keys.
+func (v *values) all() (from, to []byte) { return span(v.prefix + "/") }
+
+// of is the range of the keys of a resource.
+func (v *values) of(r schema.GroupResource) (from, to []byte) {
+	return span(v.prefix + object.ResourcePath(r))
+}
+
+// span is the range of keys that begin with a prefix; it ends with a slash.
+func span(prefix string) (from, to []byte) {
+	from, to = []byte(prefix), []byte(prefix)
+	to[len(to)-1]++
+	return from, to
+}
+
+// seal returns what is stored for some bytes under a key.
+func (v *values) seal(key object.Key, raw []byte) ([]byte, error) {
+	if v.sealer == nil {
+		return raw, nil
+	}
+	stored, err := v.sealer.Seal(key, raw)
+	if err != nil {
+		return nil, fmt.Errorf("seal %s: %w", key, err)
+	}
+	return stored, nil
+}
+
+// open is the inverse of seal.
+func (v *values) open(key object.Key, stored []byte) (raw []byte, stale bool, err error) {
+	if v.sealer == nil {
+		return stored, false, nil
+	}
+	return v.sealer.Open(key, stored)
+}
+
+const damagedAdvice = "write the key again or delete it with etcdctl, or restore a backup"
+
+// protobufMark is what kube-apiserver's protobuf begins with.
+var protobufMark = []byte("k8s\x00")
+
+// object returns the object of a pair, as somebody else has written it.
+func (v *values) object(key object.Key, kv *mvccpb.KeyValue) (*object.Object, error) {
+	raw, stale, err := v.open(key, kv.Value)
+	if err == nil && bytes.HasPrefix(raw, protobufMark) {
+		raw, err = v.decode(raw)
+	}
+	var o *object.Object
+	if err == nil {
+		o, err = object.Parse(key, raw, 0, time.Now())
+	}
+	if err != nil {
+		return nil, &journal.DamagedError{
+			What:   fmt.Sprintf("the value of %s in etcd at revision %d", kv.Key, kv.ModRevision),
+			Advice: damagedAdvice,
+			Err:    err,
+		}
+	}
+	o.Revision, o.Stale = object.Revision(kv.ModRevision), stale
+	return o, nil
+}

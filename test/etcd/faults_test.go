@@ -1,0 +1,190 @@
+package etcd_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var pods = schema.GroupResource{Resource: "pods"}
+
+func pod(name string) object.Key {
+	return object.Key{Resource: pods, Namespace: "default", Name: name}
+}
+
+// entry writes a text under a key.
+func entry(t testing.TB, k object.Key, prev object.Revision, text string) journal.Entry {
+	t.Helper()
+	o, err := object.New(k, map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{"name": k.Name, "namespace": k.Namespace, "uid": "u"},
+		"text":     text,
+	}, 7, time.Unix(1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return journal.Entry{Key: k, Prev: prev, Object: o}
+}
+
+func batch(entries ...journal.Entry) journal.Batch { return journal.Batch{Entries: entries} }
+
+// write appends, until that is done or refused for good.
+func (r *replica) write(t *testing.T, name, text string) object.Revision {
+	t.Helper()
+	k := pod(name)
+	for begin := time.Now(); ; {
+		rev, err := r.Append(t.Context(), batch(entry(t, k, r.twin.Revision(k), text)))
+		if err == nil {
+			return rev
+		}
+		if time.Since(begin) > 20*time.Second {
+			t.Fatalf("append: %v", err)
+		}
+		t.Logf("append: %v", err)
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// eventually waits for something; etcd keeps real time.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for begin := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(begin) > 20*time.Second {
+			t.Fatalf("%s: not after 20 s", what)
+		}
+	}
+}
+
+// TestNetworkLost: with no way to etcd the journal says so soon, and it comes back
+// by itself with what it missed.
+func TestNetworkLost(t *testing.T) {
+	c := startCluster(t, 1)
+	a, b := c.replica(t), c.replica(t)
+	for name, lose := range map[string]func(){"cut": a.cut, "frozen": a.freeze} {
+		t.Run(name, func(t *testing.T) {
+			a.write(t, "a", name+" before")
+			lose()
+			eventually(t, "health", func() bool { return errors.Is(a.Health(), journal.ErrUnavailable) })
+			begin := time.Now()
+			if _, err := a.Append(t.Context(), batch(entry(t, pod("never"), 0, ""))); !errors.Is(err, journal.ErrUnavailable) {
+				t.Errorf("append: %v", err)
+			}
+			if _, err := a.Sync(t.Context()); !errors.Is(err, journal.ErrUnavailable) {
+				t.Errorf("sync: %v", err)
+			}
+			if took := time.Since(begin); took > 200*time.Millisecond {
+				t.Errorf("it took %v to say that there is no etcd", took)
+			}
+			for i := range 20 {
+				b.write(t, fmt.Sprint("other", i%3), fmt.Sprint(name, i))
+			}
+			a.heal()
+			eventually(t, "recovery", func() bool { return a.Health() == nil })
+			if _, err := a.Sync(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if _, err := b.Sync(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := a.twin.SameEntries(b.twin, 0); err != nil {
+				t.Error(err)
+			}
+			a.write(t, "a", name+" after")
+		})
+	}
+	if a.twin.Revision(pod("never")) != 0 {
+		t.Error("a write that was refused was committed")
+	}
+}
+
+// TestCompactedWhileLost: what was compacted while there was no way to etcd is made
+// up for by a rebase.
+func TestCompactedWhileLost(t *testing.T) {
+	c := startCluster(t, 1)
+	a, b := c.replica(t), c.replica(t)
+	a.write(t, "stays", "1")
+	a.write(t, "changes", "1")
+	gone := a.write(t, "goes", "1")
+	a.cut()
+	eventually(t, "health", func() bool { return a.Health() != nil })
+	b.write(t, "changes", "2")
+	b.write(t, "changes", "3")
+	b.write(t, "comes", "1")
+	if _, err := b.Append(t.Context(), batch(journal.Entry{Key: pod("goes"), Prev: gone})); err != nil {
+		t.Fatal(err)
+	}
+	head, _ := b.Head()
+	if _, err := c.client(t).Compact(t.Context(), int64(head)); err != nil {
+		t.Fatal(err)
+	}
+	a.heal()
+	eventually(t, "recovery", func() bool { return a.Health() == nil })
+	if _, err := a.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.twin.SameObjects(b.twin); err != nil {
+		t.Error(err)
+	}
+	if a.Compacted() != head {
+		t.Errorf("compacted up to %d, want %d", a.Compacted(), head)
+	}
+	if entries := a.twin.Entries(); len(entries) != 0 {
+		t.Errorf("not rebased: %d entries", len(entries))
+	}
+	a.write(t, "changes", "4")
+	a.write(t, "goes", "back")
+	if _, err := b.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.twin.SameObjects(b.twin); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMembersLost: one member of three may go, and the leader too; two may not.
+func TestMembersLost(t *testing.T) {
+	c := startCluster(t, 3)
+	a := c.replica(t)
+	a.write(t, "a", "1")
+	for round := range 3 {
+		lost := c.leader()
+		if round == 1 {
+			lost = (lost + 1) % 3
+		}
+		t.Logf("member %d of leader %d", lost, c.leader())
+		c.stop(lost)
+		a.write(t, "a", fmt.Sprint("without ", lost))
+		c.start(t, lost)
+	}
+	eventually(t, "a leader", func() bool { return c.leader() >= 0 })
+	c.stop(0)
+	c.stop(1)
+	eventually(t, "health", func() bool { return a.Health() != nil })
+	if _, err := a.Append(t.Context(), batch(entry(t, pod("b"), 0, ""))); !errors.Is(err, journal.ErrUnavailable) {
+		t.Errorf("append: %v", err)
+	}
+	c.start(t, 1)
+	eventually(t, "recovery", func() bool { return a.Health() == nil })
+	a.write(t, "a", "again")
+}
+
+// TestWireFrozen: a member that says nothing any more is given up for another.
+func TestWireFrozen(t *testing.T) {
+	c := startCluster(t, 3)
+	a := c.replica(t)
+	for i := range a.wires {
+		a.wires[i].freeze()
+		a.wires[(i+1)%3].freeze()
+		a.write(t, "a", fmt.Sprint(i))
+		if _, err := a.Sync(t.Context()); err != nil {
+			t.Error(err)
+		}
+		a.heal()
+	}
+}

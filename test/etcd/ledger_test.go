@@ -1,0 +1,227 @@
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+)
+
+var disturbed = flag.Duration("disturbed", 8*time.Second, "how long TestLedger disturbs etcd and its network")
+
+// A ledger is what writers were told of their writes.
+type ledger struct {
+	mu     sync.Mutex
+	writes []write
+}
+
+type write struct {
+	replica  int
+	key      object.Key
+	prev     object.Revision
+	text     string // unique; empty for a deletion
+	revision object.Revision
+	err      error
+}
+
+func (l *ledger) add(w write) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writes = append(l.writes, w)
+}
+
+// TestLedger: while members of etcd go and come, networks break and history is
+// compacted, writers of three replicas write down what they are told. In the end
+// what was acknowledged is there, what was refused is not, and every replica has
+// seen the same: that of a witness, whom nobody disturbs.
+func TestLedger(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	c := startCluster(t, 3)
+	witness := c.replica(t)
+	replicas := []*replica{c.replica(t), c.replica(t), c.replica(t)}
+	var book ledger
+	ctx, cancel := context.WithTimeout(t.Context(), *disturbed)
+	defer cancel()
+	var writers sync.WaitGroup
+	for i, r := range replicas {
+		for w := range 3 {
+			writers.Go(func() {
+				r.writeRandomly(ctx, t, i, fmt.Sprint(i, "-", w), &book, rand.New(rand.NewPCG(seed, uint64(10*i+w))))
+			})
+		}
+	}
+	disturb(ctx, t, c, witness, replicas, rand.New(rand.NewPCG(seed, 100)))
+	writers.Wait()
+	for i, r := range append(replicas, witness) {
+		eventually(t, fmt.Sprint("recovery of ", i), func() bool {
+			_, err := r.Sync(t.Context())
+			return err == nil && r.Health() == nil
+		})
+	}
+	book.check(t, witness)
+	for i, r := range replicas {
+		if err := witness.twin.SameObjects(r.twin); err != nil {
+			t.Errorf("replica %d: %v", i, err)
+		}
+		if err := witness.twin.SameEntries(r.twin, r.twin.Since()); err != nil {
+			t.Errorf("replica %d: %v", i, err)
+		}
+		t.Logf("replica %d: since %d of %d", i, r.twin.Since(), r.twin.Head())
+	}
+}
+
+func (r *replica) writeRandomly(ctx context.Context, t *testing.T, replica int, name string, book *ledger, random *rand.Rand) {
+	for i := 0; ctx.Err() == nil; i++ {
+		w := write{replica: replica, key: pod(fmt.Sprint(random.IntN(6)))}
+		w.prev = r.twin.Revision(w.key)
+		b := batch(journal.Entry{Key: w.key, Prev: w.prev})
+		if w.prev == 0 || random.IntN(4) > 0 {
+			w.text = fmt.Sprint(name, "-", i)
+			b = batch(entry(t, w.key, w.prev, w.text))
+		}
+		if random.IntN(3) == 0 {
+			guard := pod(fmt.Sprint(6 + random.IntN(2)))
+			b.Guards = []journal.Guard{{Key: guard, Revision: r.twin.Revision(guard)}}
+		}
+		begin := time.Now()
+		w.revision, w.err = r.Append(t.Context(), b)
+		if took := time.Since(begin); took > 3*time.Second {
+			t.Errorf("append took %v: %v", took, w.err)
+		}
+		book.add(w)
+		if w.err != nil && !errors.As(w.err, new(*journal.ConflictError)) {
+			pause(ctx, 5*time.Millisecond)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// disturb breaks things until the context ends, and then mends them all.
+func disturb(ctx context.Context, t *testing.T, c *cluster, witness *replica, replicas []*replica, random *rand.Rand) {
+	client := c.client(t)
+	stopped := -1
+	for ctx.Err() == nil {
+		r := replicas[random.IntN(len(replicas))]
+		wire := r.wires[random.IntN(len(r.wires))]
+		switch random.IntN(12) {
+		case 0:
+			r.cut()
+		case 1:
+			r.freeze()
+		case 2, 3:
+			wire.freeze()
+		case 4:
+			wire.cut()
+		case 5, 6, 7:
+			r.heal()
+		case 8, 9:
+			if stopped >= 0 {
+				c.start(t, stopped)
+				stopped = -1
+			} else if leader := c.leader(); leader >= 0 {
+				stopped = (leader + random.IntN(2)) % 3
+				c.stop(stopped)
+			}
+		default:
+			if head := witness.twin.Head(); head > 1 {
+				compacting, cancel := context.WithTimeout(ctx, time.Second)
+				client.Compact(compacting, int64(head)) // it is no matter if that fails
+				cancel()
+			}
+		}
+		pause(ctx, time.Duration(20+random.IntN(300))*time.Millisecond)
+	}
+	if stopped >= 0 {
+		c.start(t, stopped)
+	}
+	for _, r := range replicas {
+		r.heal()
+	}
+}
+
+// check compares what was told with what the witness has seen.
+func (l *ledger) check(t *testing.T, witness *replica) {
+	entries := map[object.Revision]journal.Entry{}
+	texts := map[string]object.Revision{}
+	for _, e := range witness.twin.Entries() {
+		entries[e.Revision] = e
+		if e.Object != nil {
+			texts[textOf(t, e.Object)] = e.Revision
+		}
+	}
+	told := map[object.Revision]bool{} // of what was acknowledged
+	unknown := map[string]bool{}
+	counts := map[string]int{}
+	var conflict *journal.ConflictError
+	for _, w := range l.writes {
+		e, there := entries[w.revision]
+		deletion := fmt.Sprint("deletion of ", w.key, w.prev)
+		switch {
+		case w.err == nil:
+			counts["acknowledged"]++
+			if told[w.revision] {
+				t.Errorf("two writers were told of revision %d", w.revision)
+			}
+			told[w.revision] = true
+			if !there || e.Key != w.key || e.Prev != w.prev || (w.text == "") != (e.Object == nil) || w.text != "" && textOf(t, e.Object) != w.text {
+				t.Errorf("%+v was acknowledged, there is %+v", w, e)
+			}
+		case errors.Is(w.err, journal.ErrUnknown):
+			counts["unknown"]++
+			if w.text == "" {
+				unknown[deletion] = true
+			} else {
+				unknown[w.text] = true
+			}
+		case errors.As(w.err, &conflict), errors.Is(w.err, journal.ErrUnavailable):
+			if conflict != nil {
+				counts["conflicts"]++
+			} else {
+				counts["unavailable"]++
+			}
+			if at := texts[w.text]; w.text != "" && at > 0 {
+				t.Errorf("%+v was refused, and is there at revision %d", w, at)
+			}
+			conflict = nil
+		default:
+			t.Errorf("%+v", w)
+		}
+	}
+	found := 0
+	for revision, e := range entries {
+		if told[revision] {
+			continue
+		}
+		found++
+		if e.Object == nil && !unknown[fmt.Sprint("deletion of ", e.Key, e.Prev)] || e.Object != nil && !unknown[textOf(t, e.Object)] {
+			t.Errorf("%+v is there, and nobody was told", e)
+		}
+	}
+	t.Logf("%d entries, %d of unknown outcome; %v", len(entries), found, counts)
+	if counts["acknowledged"] < 100 {
+		t.Errorf("next to nothing was written")
+	}
+}
+
+func textOf(t *testing.T, o *object.Object) string {
+	tree, err := o.Tree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := tree["text"].(string)
+	return text
+}
