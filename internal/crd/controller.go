@@ -97,6 +97,8 @@ func (c *Controller) run(ctx context.Context, cursor *state.Cursor, pending []st
 	pause := firstRetry
 	changed := c.peers.Changed()
 	c.led = c.peers.Leads()
+	// Revisions of definitions. That of the store grows with every word among peers.
+	seen, served := cursor.Revision(), object.Revision(0)
 	for ctx.Err() == nil {
 		pending = c.reconcileAll(ctx, pending) // what has failed
 		events, wait, err := cursor.Next(ctx)
@@ -105,17 +107,24 @@ func (c *Controller) run(ctx context.Context, cursor *state.Cursor, pending []st
 				// Most likely too far behind the history: look at everything.
 				c.log.Warn("lost the history of CustomResourceDefinitions", "error", err)
 				cursor, pending = c.reload(ctx)
+				if cursor != nil {
+					seen = cursor.Revision()
+				}
 			}
 			continue
 		}
 		if wait == nil {
 			for _, e := range events {
 				pending = append(pending, e.Last().Key.Name)
+				seen = e.Revision
 			}
 			continue
 		}
 		c.reached.set(cursor.Revision())
-		c.peers.Serves(cursor.Revision())
+		if seen > served {
+			c.peers.Serves(seen)
+			served = seen
+		}
 		timer := time.NewTimer(pause)
 		again := timer.C
 		if len(pending) == 0 {

@@ -2,6 +2,7 @@ package crd
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -20,6 +21,7 @@ type group struct {
 	leader  string
 	serves  map[string]object.Revision
 	changed chan struct{}
+	said    int // calls of Serves
 }
 
 func (g *group) set(change func()) {
@@ -44,7 +46,7 @@ func (m *member) Leads() bool {
 
 func (m *member) Serves(r object.Revision) {
 	if !m.mute {
-		m.set(func() { m.serves[m.name] = max(m.serves[m.name], r) })
+		m.set(func() { m.serves[m.name] = max(m.serves[m.name], r); m.said++ })
 	}
 }
 
@@ -81,7 +83,7 @@ func TestEstablishedEverywhere(t *testing.T) {
 		t.Cleanup(c.Close)
 		return c, store.Registry()
 	}
-	_, registryA := start(a)
+	controllerA, registryA := start(a)
 	controllerB, registryB := start(b)
 	served := func(r *resource.Registry) bool {
 		return r.Load().Resource(schema.GroupResource{Group: "example.com", Resource: "widgets"}) != nil
@@ -91,12 +93,16 @@ func TestEstablishedEverywhere(t *testing.T) {
 		d := s.crd("widgets.example.com")
 		return d.is(apiextensionsv1.NamesAccepted) && d.installing()
 	})
-	s.wait("both to serve it", func() bool { return served(registryA) && served(registryB) })
-	// b says nothing; whatever a hears otherwise, it waits.
 	revision := s.store.State().Revision()
-	if err := controllerB.Reach(t.Context(), revision); err != nil {
-		t.Fatal(err)
+	for _, c := range []*Controller{controllerA, controllerB} {
+		if err := c.Reach(t.Context(), revision); err != nil {
+			t.Fatal(err)
+		}
 	}
+	if !served(registryA) || !served(registryB) {
+		t.Errorf("a serves it: %t, b: %t", served(registryA), served(registryB))
+	}
+	// b says nothing; whatever a hears otherwise, it waits.
 	g.set(func() {})
 	if d := s.crd("widgets.example.com"); d.is(apiextensionsv1.Established) {
 		t.Error("established before b has said that it serves it")
@@ -115,6 +121,43 @@ func TestEstablishedEverywhere(t *testing.T) {
 	}
 	g.set(func() { g.leader = "b" })
 	s.wait("establishment by b", func() bool { return s.crd("gadgets.example.com").is(apiextensionsv1.Established) })
+}
+
+// TestNoEndlessTalk: what servers say is itself written to the store, and hears
+// no answer.
+func TestNoEndlessTalk(t *testing.T) {
+	g := &group{leader: "a", serves: map[string]object.Revision{}, changed: make(chan struct{})}
+	s := newServer(t)
+	s.controller.Close()
+	store := resource.NewStore(s.store.State(), resource.NewRegistry(namespaceKind(), Definition(true)))
+	c, err := Start(context.Background(), store, &member{group: g, name: "a"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	words := 0
+	said := func() int {
+		words++
+		o, err := object.New(object.Key{Resource: schema.GroupResource{Resource: "namespaces"}, Name: fmt.Sprint("word-", words)},
+			resource.Tree{"metadata": resource.Tree{"uid": "x"}}, 0, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.append(o)
+		g.set(func() {})
+		if err := c.Reach(t.Context(), s.store.State().Revision()); err != nil {
+			t.Fatal(err)
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.said
+	}
+	before := said()
+	for range 10 {
+		if now := said(); now != before {
+			t.Fatalf("%d words after %d, and no definition has changed", now, before)
+		}
+	}
 }
 
 // TestReach waits for a revision of the whole store, even where no definition changes.
