@@ -4,14 +4,18 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"strings"
 
 	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/builtin"
 	"github.com/kapok-dev/kapok/internal/crd"
 	"github.com/kapok-dev/kapok/internal/endpoint"
 	"github.com/kapok-dev/kapok/internal/reaper"
+	"github.com/kapok-dev/kapok/internal/replica"
 	"github.com/kapok-dev/kapok/internal/resource"
-	"github.com/kapok-dev/kapok/internal/state"
+
+	"k8s.io/apimachinery/pkg/util/rand"
 )
 
 // handler is what the server serves, at either door.
@@ -27,56 +31,110 @@ type handler interface {
 // surface over all.
 type inner struct {
 	*endpoint.Handler
-	kinds  *crd.Controller
-	reaper *reaper.Reaper // nil if garbage is kept
+	replica *replica.Replica // nil if the server is alone
+	kinds   *crd.Controller
+	chores  *chores
 }
 
 // parts are what the inside of the server is built on.
 type parts struct {
-	state         *state.State
+	store         *store
 	authenticator *auth.Authenticator
 	address       string // of the socket, HOST:PORT; empty without one
 	options       Options
 }
 
 // newHandler builds the inside of the server.
-func newHandler(p parts) (handler, error) {
+func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	registry := resource.NewRegistry(append(builtin.Definitions(), crd.Definition(p.options.V1beta1CRDs))...)
-	store := resource.NewStore(p.state, registry)
-	ctx := context.Background() // only while the server starts
+	store := resource.NewStore(p.store.state, registry)
 	if err := builtin.EnsureNamespaces(ctx, store); err != nil {
 		return nil, err
 	}
-	kinds, err := crd.Start(ctx, store, nil, p.options.Logger)
-	if err != nil {
-		return nil, fmt.Errorf("custom resources: %w", err)
+	in := &inner{}
+	defer func() {
+		if err != nil {
+			in.Close()
+		}
+	}()
+	if err := in.join(ctx, p, store); err != nil {
+		return nil, err
 	}
-	in := &inner{
-		kinds: kinds,
-		Handler: endpoint.New(endpoint.Options{
-			Store:         store,
-			Authenticator: p.authenticator,
-			OpenAPI:       endpoint.OpenAPI(registry, serverVersion().GitVersion),
-			Logger:        p.options.Logger,
-			Version:       serverVersion(),
-			Address:       p.address,
-			Checks: []endpoint.Check{{
-				Name: "journal",
-				Run:  func(*http.Request) error { return p.state.Health() },
-			}},
-		}),
-	}
+	in.Handler = endpoint.New(endpoint.Options{
+		Store:         store,
+		Authenticator: p.authenticator,
+		OpenAPI:       endpoint.OpenAPI(registry, serverVersion().GitVersion),
+		Logger:        p.options.Logger,
+		Version:       serverVersion(),
+		Address:       p.address,
+		Checks: []endpoint.Check{{
+			Name: "journal",
+			Run:  func(*http.Request) error { return p.store.state.Health() },
+			// It comes back by itself, and until then objects can be read.
+			ReadyOnly: true,
+		}},
+	})
+	chores := []chore{p.store.compact}
 	if !p.options.KeepGarbage {
-		in.reaper = reaper.Start(ctx, store, p.options.Logger)
+		chores = append(chores, func() func() { return reaper.Start(ctx, store, p.options.Logger).Close })
 	}
+	in.chores = startChores(in.replica, chores...)
 	return in, nil
+}
+
+// join makes the server known to the others on its journal, if there may be any,
+// and serves the custom resources that they serve.
+func (in *inner) join(ctx context.Context, p parts, store *resource.Store) error {
+	var err error
+	if !p.store.shared {
+		if in.kinds, err = crd.Start(ctx, store, nil, p.options.Logger); err != nil {
+			return fmt.Errorf("custom resources: %w", err)
+		}
+		return nil
+	}
+	r, known, err := replica.Join(ctx, store, replicaName(), p.options.Logger)
+	if err != nil {
+		return fmt.Errorf("join the servers on %s: %w", p.options.Store, err)
+	}
+	in.replica = r
+	if in.kinds, err = crd.Start(ctx, store, r, p.options.Logger); err == nil {
+		// What the others have established before they knew of this server.
+		err = in.kinds.Reach(ctx, known)
+	}
+	if err != nil {
+		return fmt.Errorf("custom resources: %w", err)
+	}
+	return nil
+}
+
+// replicaName is one that no other server has, and that says where it runs.
+func replicaName() string {
+	host, _ := os.Hostname()
+	host, _, _ = strings.Cut(strings.ToLower(host), ".")
+	host = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return -1
+	}, host)
+	if host = strings.Trim(host, "-"); host != "" {
+		host += "-"
+	}
+	return host + rand.String(8)
 }
 
 // Close implements handler.
 func (in *inner) Close() {
-	in.Handler.Close()
-	if in.reaper != nil {
-		in.reaper.Close()
+	if in.Handler != nil {
+		in.Handler.Close()
 	}
-	in.kinds.Close()
+	if in.chores != nil {
+		in.chores.Close()
+	}
+	if in.kinds != nil {
+		in.kinds.Close()
+	}
+	if in.replica != nil {
+		in.replica.Close()
+	}
 }

@@ -9,7 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 )
 
 const adminInside = "kubernetes-admin [system:masters system:authenticated] over HTTP/1.1"
@@ -163,6 +167,140 @@ func TestContextStopsServer(t *testing.T) {
 		}
 		if err := s.Stop(); err != nil { // once more
 			t.Error(err)
+		}
+	})
+}
+
+// Clients of the server's context can say goodbye; a Stop meanwhile does not wait
+// for them, and leaves no goroutine either.
+func TestServerOutlivesContext(t *testing.T) {
+	for _, stop := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			s, err := Start(ctx, newEcho().options())
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := s.Config()
+			c := client(t, config)
+			cancel()
+			synctest.Wait()
+			if code, body := get(t, c, config.Host+"/who"); code != 200 {
+				t.Errorf("got %d %s", code, body)
+			}
+			begin, end := time.Now(), s.Wait
+			if stop {
+				end = s.Stop
+			}
+			if err := end(); err != nil {
+				t.Error(err)
+			}
+			if d := time.Since(begin); (d < courtesy) != stop || d >= 2*courtesy {
+				t.Errorf("stopped after %v", d)
+			}
+		})
+	}
+}
+
+// lastGasp is a handler that does something before it ends watches.
+type lastGasp struct {
+	*echo
+	gasp func()
+}
+
+func (l *lastGasp) EndWatches() {
+	l.gasp()
+	l.echo.EndWatches()
+}
+
+// A stopping server is to its clients like one that is not there, even before it
+// ends watches: with a kept connection or without, with a live context or without.
+func TestStoppingServerRefuses(t *testing.T) {
+	leakFree(t)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	asked := 0
+	var s *Server
+	ask := func(ctx context.Context) {
+		t.Helper()
+		asked++
+		config := s.Config()
+		body := &closer{Reader: strings.NewReader("x")}
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, config.Host+"/who", body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		response, err := client(t, config).Do(r)
+		if !utilnet.IsConnectionRefused(err) {
+			t.Errorf("got %v, %v", response, err)
+		}
+		if !body.closed {
+			t.Error("the request's body was left open")
+		}
+	}
+	h := &lastGasp{newEcho(), func() {
+		ask(t.Context())
+		ask(gone)
+	}}
+	options := h.options()
+	build := options.newHandler
+	options.newHandler = func(ctx context.Context, p parts) (handler, error) {
+		_, err := build(ctx, p)
+		return h, err
+	}
+	s = start(t, options)
+	config := s.Config()
+	get(t, client(t, config), config.Host+"/who") // leaves a connection
+	s.Stop()
+	ask(t.Context())
+	if _, err := s.inside.transport.DialContext(t.Context(), "", ""); !utilnet.IsConnectionRefused(err) {
+		t.Errorf("dialled: %v", err)
+	}
+	if asked != 3 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+type closer struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closer) Close() error {
+	c.closed = true
+	return nil
+}
+
+// An informer whose server has stopped waits for its return, and can be ended at
+// any time. It has nothing to report.
+func TestInformerOutlivesServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, Options{})
+		clients, err := kubernetes.NewForConfig(s.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		factory := informers.NewSharedInformerFactory(clients, 0)
+		informer := factory.Core().V1().ConfigMaps().Informer()
+		if err := informer.SetWatchErrorHandler(func(_ *cache.Reflector, err error) {
+			t.Errorf("the informer reports %v", err)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		factory.Start(ctx.Done())
+		cache.WaitForCacheSync(ctx.Done(), informer.HasSynced)
+		time.Sleep(time.Minute) // a watch that ends in its first second is taken for broken
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		begin := time.Now()
+		cancel()
+		factory.Shutdown()
+		if d := time.Since(begin); d != 0 {
+			t.Errorf("the informer took %v to end", d)
 		}
 	})
 }

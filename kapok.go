@@ -32,6 +32,14 @@
 // goroutines and connections, and Stop waits for all of them. It reads the clock
 // through package time and blocks on nothing from outside: without a socket and
 // a data directory, everything works inside a testing/synctest bubble.
+//
+// In a bubble, end the server and its clients with one context, or the clients
+// first. After another order, or a failure, clients may have errors to report, and
+// client-go does so through HandleError of k8s.io/apimachinery/pkg/util/runtime,
+// which sleeps until a millisecond after the last error, or the start, of the
+// process. That is decades away on the clock of a bubble: who reports seems to hang.
+// Tests that expect errors take the sleep, the second of ErrorHandlers, away in
+// TestMain.
 package kapok
 
 import (
@@ -45,6 +53,12 @@ import (
 
 // drainTime is how long Stop lets requests finish that are under way.
 const drainTime = 10 * time.Second
+
+// courtesy is how much longer than its context a server runs, so that clients of
+// the same context can leave before it: they end watches, release leases, write
+// last events. In a bubble, whose clock stands still while anybody has something
+// to do, all of them are out by then.
+const courtesy = 10 * time.Millisecond
 
 // Server is a running API server. Its methods are safe for concurrent use.
 type Server struct {
@@ -66,7 +80,8 @@ type Server struct {
 }
 
 // Start starts a server, and returns when it serves. The server runs until it is
-// stopped or ctx is done; then it stops by itself, as with [Server.Stop].
+// stopped or ctx is done; then it stops by itself, as with [Server.Stop], and a
+// moment later than others who wait for ctx.
 func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
@@ -84,12 +99,12 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 		return nil, err
 	}
 	if opts.Listen != "" {
-		if s.outside, err = listen(opts); err != nil {
+		if s.outside, err = listen(opts, s.store.root); err != nil {
 			return nil, err
 		}
 	}
-	s.handler, err = opts.newHandler(parts{
-		state:         s.store.state,
+	s.handler, err = opts.newHandler(ctx, parts{
+		store:         s.store,
 		authenticator: s.outside.authenticator(),
 		address:       s.Address(),
 		options:       opts,
@@ -106,7 +121,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	}
 	s.stopping.Lock()
 	defer s.stopping.Unlock()
-	s.stopping.release = context.AfterFunc(ctx, func() { s.Stop() })
+	s.stopping.release = context.AfterFunc(ctx, s.outliveContext)
 	return s, nil
 }
 
@@ -165,6 +180,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Wait() error {
 	<-s.done
 	return s.err
+}
+
+func (s *Server) outliveContext() {
+	select {
+	case <-time.After(courtesy):
+	case <-s.done:
+	}
+	s.Stop()
 }
 
 func (s *Server) beginStop() {

@@ -1,6 +1,7 @@
 package kapok
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,11 +14,25 @@ import (
 // Options are the settings of a server. With zero values it keeps everything in
 // memory and opens no socket.
 type Options struct {
-	// DataDir is the directory for what must outlive the process: objects,
-	// certificates, the kubeconfig. It is made if it is missing, is for its owner
+	// DataDir is the directory for what must outlive the process: objects (unless
+	// Store says otherwise), certificates, the kubeconfig. It is made if it is missing, is for its owner
 	// only, and belongs to one server at a time. Default: nothing outlives the
 	// process.
 	DataDir string
+
+	// Store is where the objects are kept, if not in DataDir: an etcd, as
+	// etcd://HOST:PORT,HOST:PORT. Any number of servers may share one. Objects are
+	// where kube-apiserver keeps them; a kubeconfig of one server is good for the
+	// others, too, but for the address.
+	Store string
+
+	// Etcd says how to reach the etcd of Store.
+	Etcd EtcdOptions
+
+	// EncryptionConfig is a file with Kubernetes' EncryptionConfiguration, which
+	// says which kinds are encrypted where they are stored. It is read again when
+	// it changes. Default: none is.
+	EncryptionConfig string
 
 	// Listen is the address of the TLS socket, HOST:PORT; port 0 picks a free
 	// one, an empty host means all interfaces. Default: no socket.
@@ -51,7 +66,18 @@ type Options struct {
 	KeepGarbage bool
 
 	// newHandler replaces the inside of the server in tests of its shell.
-	newHandler func(parts) (handler, error)
+	newHandler func(context.Context, parts) (handler, error)
+}
+
+// EtcdOptions say how to reach an etcd; zero values mean the defaults.
+type EtcdOptions struct {
+	// Prefix is what all keys begin with. Default /registry.
+	Prefix string
+	// CAFile, CertFile and KeyFile are files in PEM: the authority that has signed
+	// etcd's certificates, and a client's certificate and key. Default: no TLS.
+	CAFile, CertFile, KeyFile string
+	// Username and Password are for an etcd that asks for them.
+	Username, Password string
 }
 
 // complete fills in defaults, and refuses what cannot be.
@@ -64,6 +90,17 @@ func (o *Options) complete() error {
 	}
 	if o.HistoryMemory < 0 || o.HistoryDisk < 0 || o.HistoryAge < 0 {
 		return errors.New("bounds of history must not be negative")
+	}
+	if o.Store == "" && o.Etcd != (EtcdOptions{}) {
+		return errors.New("how to reach an etcd is said, and not which: set Store")
+	}
+	if o.Store != "" {
+		if _, err := o.etcd(); err != nil {
+			return err
+		}
+	}
+	if o.EncryptionConfig != "" && o.Store == "" && o.DataDir == "" {
+		return errors.New("encryption is for what is stored: set DataDir or Store")
 	}
 	if o.Listen == "" {
 		if o.Kubeconfig != "" {

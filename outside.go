@@ -29,8 +29,9 @@ type outside struct {
 	left        error  // what stop could not remove; read after stop
 }
 
-// listen binds the socket. Connections wait there until serve is called.
-func listen(opts Options) (_ *outside, err error) {
+// listen binds the socket. Connections wait there until serve is called. A root,
+// if there is one, is what all servers of the store share.
+func listen(opts Options, root []byte) (_ *outside, err error) {
 	listener, err := net.Listen("tcp", opts.Listen)
 	switch {
 	case taken(err):
@@ -57,7 +58,7 @@ func listen(opts Options) (_ *outside, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if out.credentials, err = pki.Open(dir, pki.Hosts(host), time.Now()); err != nil {
+	if out.credentials, err = pki.Open(dir, root, pki.Hosts(host), time.Now()); err != nil {
 		return nil, err
 	}
 	out.kubeconfig, err = out.credentials.Kubeconfig(listener.Addr().String())

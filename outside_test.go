@@ -40,7 +40,7 @@ func TestCredentials(t *testing.T) {
 	opts := newEcho().options()
 	opts.Listen = anyPort
 	s := start(t, opts)
-	stranger, err := pki.Open("", nil, time.Now())
+	stranger, err := pki.Open("", nil, nil, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,11 +113,11 @@ func TestKubeconfigTellsReady(t *testing.T) {
 		opts := newEcho().options()
 		opts.DataDir, opts.Listen = dir, anyPort
 		inner := opts.newHandler
-		opts.newHandler = func(p parts) (handler, error) {
+		opts.newHandler = func(ctx context.Context, p parts) (handler, error) {
 			if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the kubeconfig is there before the server is: %v", err)
 			}
-			return inner(p)
+			return inner(ctx, p)
 		}
 		s := start(t, opts)
 		data, err := os.ReadFile(file)
@@ -175,7 +175,7 @@ func TestStartFails(t *testing.T) {
 		{"unknown host", nil, Options{Listen: "256.0.0.1:0"}, "256.0.0.1"},
 		{"file for directory", nil, Options{DataDir: file, Listen: anyPort}, file},
 		{"negative history", nil, Options{HistoryMemory: -1}, "bounds of history must not be negative"},
-		{"handler fails", nil, Options{Listen: anyPort, newHandler: func(parts) (handler, error) {
+		{"handler fails", nil, Options{Listen: anyPort, newHandler: func(context.Context, parts) (handler, error) {
 			return nil, errors.New("no handler today")
 		}}, "no handler today"},
 	} {

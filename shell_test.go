@@ -45,7 +45,7 @@ func newEcho() *echo {
 }
 
 func (e *echo) options() Options {
-	return Options{newHandler: func(p parts) (handler, error) {
+	return Options{newHandler: func(_ context.Context, p parts) (handler, error) {
 		e.who = p.authenticator
 		return e, nil
 	}}

@@ -24,6 +24,9 @@ type up struct {
 	listen      string
 	dataDir     string
 	inMemory    bool
+	store       string
+	etcd        kapok.EtcdOptions
+	encryption  string
 	kubeconfig  string
 	v1beta1CRDs bool
 	logLevel    slog.Level
@@ -41,7 +44,8 @@ Objects, certificates and an admin's kubeconfig are kept in the data directory.
 The kubeconfig is complete whenever it exists, and is written when the server is
 ready: a script can wait for it.`,
 		Example: `  kapok up
-  kapok up --in-memory --listen 127.0.0.1:0 --kubeconfig ./kubeconfig`,
+  kapok up --in-memory --listen 127.0.0.1:0 --kubeconfig ./kubeconfig
+  kapok up --store etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			opts, err := u.options(c.ErrOrStderr())
@@ -55,11 +59,20 @@ ready: a script can wait for it.`,
 	f.StringVar(&u.listen, "listen", "127.0.0.1:6443", "address of the TLS socket, HOST:PORT; port 0 picks a free one")
 	f.StringVar(&u.dataDir, "data-dir", "", "directory that keeps the state (default "+shown(defaultDataDir())+")")
 	f.BoolVar(&u.inMemory, "in-memory", false, "keep no state on disk; it ends with the process")
+	f.StringVar(&u.store, "store", "", "etcd that keeps the objects in place of the data directory, etcd://HOST:PORT,HOST:PORT; any number of servers may share it")
+	f.StringVar(&u.etcd.Prefix, "etcd-prefix", "/registry", "what the keys in etcd begin with")
+	f.StringVar(&u.etcd.CAFile, "etcd-cafile", "", "file with the authority of etcd's certificates")
+	f.StringVar(&u.etcd.CertFile, "etcd-certfile", "", "file with the client certificate for etcd")
+	f.StringVar(&u.etcd.KeyFile, "etcd-keyfile", "", "file with the key of that certificate")
+	f.StringVar(&u.etcd.Username, "etcd-username", "", "user of an etcd that asks for one; the password is in the environment, "+etcdPassword)
+	f.StringVar(&u.encryption, "encryption-provider-config", "", "file with an EncryptionConfiguration: which kinds are encrypted where they are stored")
 	f.StringVar(&u.kubeconfig, "kubeconfig", "", "file for the admin's kubeconfig (default kubeconfig in the data directory, a temporary file with --in-memory)")
 	f.BoolVar(&u.v1beta1CRDs, "crd-v1beta1", true, "also accept and serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
 	f.TextVar(&u.logLevel, "log-level", slog.LevelWarn, "least level that is logged: debug, info, warn, error")
 	f.BoolVarP(&u.verbose, "verbose", "v", false, "log what happens, as with --log-level=info")
 	c.MarkFlagsMutuallyExclusive("data-dir", "in-memory")
+	c.MarkFlagsMutuallyExclusive("store", "in-memory")
+	c.MarkFlagsMutuallyExclusive("encryption-provider-config", "in-memory")
 	c.MarkFlagsMutuallyExclusive("log-level", "verbose")
 	return c
 }
@@ -115,6 +128,15 @@ func (u *up) options(stderr io.Writer) (kapok.Options, error) {
 		Kubeconfig:  u.kubeconfig,
 		Logger:      slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 		V1beta1CRDs: u.v1beta1CRDs,
+
+		Store:            u.store,
+		EncryptionConfig: u.encryption,
+	}
+	if u.store != "" {
+		opts.Etcd = u.etcd
+		opts.Etcd.Password = os.Getenv(etcdPassword)
+	} else if u.etcd != (kapok.EtcdOptions{Prefix: u.etcd.Prefix}) {
+		return kapok.Options{}, errors.New("flags --etcd-... are for --store etcd://HOST:PORT")
 	}
 	if u.inMemory {
 		return opts, nil
@@ -133,10 +155,17 @@ func (u *up) options(stderr io.Writer) (kapok.Options, error) {
 	return opts, nil
 }
 
+// etcdPassword is the variable with the password for etcd: command lines can be
+// read by everybody on the machine.
+const etcdPassword = "KAPOK_ETCD_PASSWORD"
+
 // welcome says what somebody needs who has just started the server.
 func welcome(w io.Writer, s *kapok.Server, opts kapok.Options, ready time.Duration) {
 	store := "memory, ends with the process"
-	if opts.DataDir != "" {
+	switch {
+	case opts.Store != "":
+		store = opts.Store
+	case opts.DataDir != "":
 		store = opts.DataDir
 	}
 	file := opts.Kubeconfig

@@ -20,8 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// TestStopTogether ends a server, a manager and an informer with one context: in
-// whatever order they notice, all of them end.
+// TestStopTogether ends a server, a manager and an informer with one context. The
+// server goes last, so that nobody has an error to report, which in a bubble takes
+// for ever: see package kapok.
 func TestStopTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

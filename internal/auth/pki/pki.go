@@ -15,6 +15,8 @@
 // are replaced whole, and only their owner can read them. Who can write to the
 // directory owns the server; the package expects one process at a time in it.
 //
+// Servers that stand for one another share a root: the authority and the token.
+//
 // All keys are ECDSA P-256. The package starts no goroutine.
 package pki
 
@@ -51,17 +53,22 @@ type Credentials struct {
 
 // Open returns the credentials that lie in a directory, which it makes if need
 // be; with an empty name it makes new ones that are nowhere but in memory. Hosts
-// are what the serving certificate must be good for: names or IP addresses.
-func Open(dir string, hosts []string, now time.Time) (*Credentials, error) {
+// are what the serving certificate must be good for: names or IP addresses. The
+// authority and the token are those of a root ([NewRoot]), if there is one.
+func Open(dir string, root []byte, hosts []string, now time.Time) (*Credentials, error) {
 	store := store{dir}
 	if err := store.prepare(); err != nil {
 		return nil, err
 	}
 	c := &Credentials{}
 	var err error
-	c.authority, err = store.pair("ca.pem",
-		func(p pair) bool { return p.cert.IsCA && p.holds(now, leafLife) },
-		func() (pair, error) { return newAuthority(now) })
+	if root != nil {
+		c.authority, c.token, err = parseRoot(root, now)
+	} else if c.token, err = store.secret("token"); err == nil {
+		c.authority, err = store.pair("ca.pem",
+			func(p pair) bool { return p.cert.IsCA && p.holds(now, leafLife) },
+			func() (pair, error) { return newAuthority(now) })
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -74,10 +81,6 @@ func Open(dir string, hosts []string, now time.Time) (*Credentials, error) {
 	c.admin, err = store.pair("admin.pem",
 		func(p pair) bool { return p.holds(now, leafReserve) && p.signedBy(c.authority) },
 		func() (pair, error) { return newLeaf(client(auth.AdminName, auth.Masters), c.authority, now) })
-	if err != nil {
-		return nil, err
-	}
-	c.token, err = store.secret("token")
 	return c, err
 }
 
@@ -148,12 +151,14 @@ func (s store) secret(name string) (string, error) {
 	if secret := strings.TrimSpace(string(data)); secret != "" {
 		return secret, nil
 	}
-	random := make([]byte, 32)
-	if _, err := rand.Read(random); err != nil {
-		return "", err
-	}
-	secret := base64.RawURLEncoding.EncodeToString(random)
+	secret := newSecret()
 	return secret, s.write(name, []byte(secret+"\n"))
+}
+
+func newSecret() string {
+	random := make([]byte, 32)
+	rand.Read(random) // never fails
+	return base64.RawURLEncoding.EncodeToString(random)
 }
 
 // read returns nil if there is no such file. It takes from others what they

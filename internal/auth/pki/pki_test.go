@@ -22,7 +22,7 @@ var files = []string{"ca.pem", "server.pem", "admin.pem", "token"}
 
 func open(t *testing.T, dir string, hosts []string, now time.Time) *pki.Credentials {
 	t.Helper()
-	c, err := pki.Open(dir, hosts, now)
+	c, err := pki.Open(dir, nil, hosts, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestReuseAndRenewal(t *testing.T) {
 				tc.between(t, dir)
 			}
 			now := start.Add(tc.later)
-			c, err := pki.Open(dir, tc.hosts, now)
+			c, err := pki.Open(dir, nil, tc.hosts, now)
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) {
 					t.Fatalf("got %v, want %s", err, tc.err)
