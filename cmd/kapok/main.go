@@ -45,7 +45,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newUp(), newVersion())
+	root.AddCommand(newUp(), newSnapshot(), newDoctor(), newVersion())
 	return root
 }
 

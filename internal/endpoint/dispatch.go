@@ -63,6 +63,8 @@ func (c *call) dispatchPath() {
 		c.discover()
 	case strings.HasPrefix(path, "/openapi/") && c.h.opts.OpenAPI != nil:
 		c.h.opts.OpenAPI.ServeHTTP(&c.w, c.r)
+	case strings.HasPrefix(path, "/kapok/"):
+		c.administer()
 	default:
 		if !c.health() {
 			c.notFound()

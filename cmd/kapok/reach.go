@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/kapok-dev/kapok/internal/encryption"
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/journal/pebble"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// reach is how a command gets at a store: through the server that runs on it, or
+// in the directory of one that is stopped.
+type reach struct {
+	kubeconfig string
+	dataDir    string
+	encryption string
+}
+
+func (r *reach) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&r.kubeconfig, "kubeconfig", "", "kubeconfig of the running server (default "+shown(defaultKubeconfig())+")")
+	f.StringVar(&r.dataDir, "data-dir", "", "data directory of a server that is stopped")
+	f.StringVar(&r.encryption, "encryption-provider-config", "", "file with which the server of --data-dir encrypts its objects")
+	c.MarkFlagsMutuallyExclusive("kubeconfig", "data-dir")
+	c.MarkFlagsMutuallyExclusive("kubeconfig", "encryption-provider-config")
+}
+
+// check refuses flags that make no sense.
+func (r *reach) check(c *cobra.Command) error {
+	for _, name := range []string{"kubeconfig", "data-dir", "encryption-provider-config"} {
+		if f := c.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+			return fmt.Errorf("--%s must not be empty", name)
+		}
+	}
+	if r.encryption != "" && r.dataDir == "" {
+		return errors.New("--encryption-provider-config is for a stopped server's --data-dir: a running one has its own")
+	}
+	return nil
+}
+
+func defaultKubeconfig() (string, error) {
+	dir, err := defaultDataDir()
+	return filepath.Join(dir, "kubeconfig"), err
+}
+
+// server returns a client of the running server, and its address.
+func (r *reach) server() (*http.Client, string, error) {
+	file := r.kubeconfig
+	if file == "" {
+		var err error
+		if file, err = defaultKubeconfig(); err != nil {
+			return nil, "", fmt.Errorf("no default for --kubeconfig: %w", err)
+		}
+	}
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return nil, "", fmt.Errorf("no server to ask: there is no %s. Start one with kapok up, "+
+			"or name the kubeconfig of the running one with --kubeconfig, or the directory of a stopped one with --data-dir", file)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", file)
+	if err != nil {
+		return nil, "", fmt.Errorf("kubeconfig %s: %w", file, err)
+	}
+	config.DisableCompression = true // what is large is compressed already
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, "", fmt.Errorf("kubeconfig %s: %w", file, err)
+	}
+	return client, strings.TrimSuffix(config.Host, "/"), nil
+}
+
+// get asks the running server for a path of its own. The body is the caller's to
+// close.
+func (r *reach) get(ctx context.Context, path string) (*http.Response, error) {
+	client, address, err := r.server()
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("%w: is the server running?", err)
+	}
+	if answer.StatusCode == http.StatusOK {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10)) // what there is of the reason
+	var status metav1.Status
+	switch {
+	case answer.StatusCode == http.StatusNotFound:
+		return nil, fmt.Errorf("%s knows no %s: it is no Kapok, or an older one", address, path)
+	case json.Unmarshal(body, &status) == nil && status.Message != "":
+		return nil, fmt.Errorf("%s answers: %s", address, status.Message)
+	}
+	return nil, fmt.Errorf("%s answers %s", address, answer.Status)
+}
+
+// options are those with which the journal of the stopped server opens, to be read
+// only.
+func (r *reach) options() (pebble.Options, error) {
+	opts := pebble.Options{Dir: journalDir(r.dataDir), ReadOnly: true, Logger: slog.New(slog.DiscardHandler)}
+	if _, err := os.Stat(opts.Dir); errors.Is(err, fs.ErrNotExist) {
+		return opts, fmt.Errorf("there is no store in %s: want the data directory of kapok up", r.dataDir)
+	}
+	var err error
+	opts.Sealer, err = sealer(r.encryption)
+	return opts, err
+}
+
+// explain says of a store that is locked how to reach it.
+func (r *reach) explain(err error) error {
+	if !errors.Is(err, journal.ErrLocked) {
+		return err
+	}
+	kubeconfig := filepath.Join(r.dataDir, "kubeconfig")
+	if _, statErr := os.Stat(kubeconfig); statErr != nil {
+		kubeconfig = "and the kubeconfig that kapok up has written"
+	}
+	return fmt.Errorf("a kapok is running on data directory %s: ask it with --kubeconfig %s instead of --data-dir, or stop it", r.dataDir, kubeconfig)
+}
+
+// journalDir is where kapok up keeps its journal.
+func journalDir(dataDir string) string { return filepath.Join(dataDir, "journal") }
+
+// sealer loads the configuration of encryption at rest; none if there is none.
+func sealer(file string) (journal.Sealer, error) {
+	if file == "" {
+		return nil, nil
+	}
+	config, err := encryption.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	return config, nil
+}
+
+// interruptible is a context that ends with the first signal, so that what is half
+// done can be cleared away. The second one ends the process.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, restore := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, restore)
+	return ctx, restore
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/journal/pebble"
+	"github.com/kapok-dev/kapok/internal/object"
+
+	"github.com/spf13/cobra"
+)
+
+// restore is the command line of kapok snapshot restore.
+type restore struct {
+	dataDir    string
+	encryption string
+	bump       int64
+}
+
+func newSnapshotRestore() *cobra.Command {
+	r := &restore{}
+	c := &cobra.Command{
+		Use:   "restore FILE --data-dir DIR",
+		Short: "Make a data directory of a snapshot",
+		Long: `Make a data directory of a snapshot.
+
+The directory is made, or must hold no store yet. All objects come back with their
+resourceVersions; new ones begin far above all that was ever given out, so that
+clients that have seen later ones than the snapshot's are told to list again (410)
+instead of taking old objects for new.`,
+		Example: `  kapok snapshot restore backup.snapshot --data-dir ./restored
+  kapok up --data-dir ./restored`,
+		Args: oneFile,
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case r.dataDir == "":
+				return errors.New("--data-dir must name the directory to restore to")
+			case r.bump < 0:
+				return fmt.Errorf("--bump-revision %d must not be negative", r.bump)
+			case c.Flags().Changed("encryption-provider-config") && r.encryption == "":
+				return errors.New("--encryption-provider-config must not be empty")
+			}
+			ctx, release := interruptible(c.Context())
+			defer release()
+			return failed(r.run(ctx, args[0], c.OutOrStdout(), c.ErrOrStderr()))
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&r.dataDir, "data-dir", "", "directory to restore to; required")
+	f.Int64Var(&r.bump, "bump-revision", 1_000_000_000, "how far above the snapshot's revision new ones begin: at least how many writes it has missed")
+	f.StringVar(&r.encryption, "encryption-provider-config", "", "file of the configuration to encrypt objects with")
+	return c
+}
+
+func (r *restore) run(ctx context.Context, file string, stdout, stderr io.Writer) error {
+	f, snap, err := openSnapshot(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	header := snap.Header()
+	if int64(header.Revision) > math.MaxInt64/2-r.bump {
+		return fmt.Errorf("--bump-revision %d is too large for a snapshot of revision %d", r.bump, header.Revision)
+	}
+	head := header.Revision + object.Revision(r.bump)
+	opts := pebble.Options{Dir: journalDir(r.dataDir), Logger: slog.New(slog.DiscardHandler)}
+	if opts.Sealer, err = sealer(r.encryption); err != nil {
+		return err
+	}
+	objects := 0
+	counted := func(yield func(*object.Object, error) bool) {
+		for o, err := range snap.Objects() {
+			if err == nil {
+				objects++
+			}
+			if !yield(o, err) {
+				return
+			}
+		}
+	}
+	_, missing := os.Stat(r.dataDir)
+	err = pebble.Import(ctx, opts, head, counted)
+	if err != nil && !errors.Is(err, journal.ErrLocked) {
+		r.forget(missing == nil)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return errors.Join(errors.New("interrupted: nothing was restored"), err)
+	case errors.Is(err, journal.ErrLocked):
+		return fmt.Errorf("a kapok is running on data directory %s: restore to another directory", r.dataDir)
+	case err != nil && holdsStore(r.dataDir):
+		return fmt.Errorf("%s holds a store already: restore to a directory that has none, or move %s away", r.dataDir, journalDir(r.dataDir))
+	case err != nil:
+		return fmt.Errorf("restore %s: %w", file, err)
+	}
+	if header.Salvaged {
+		fmt.Fprintf(stderr, "Warning: the snapshot was salvaged from a damaged store: objects may be missing or old.\n")
+	}
+	fmt.Fprintf(stdout, "Restored %d objects of revision %d, saved %s, to %s.\n", objects, header.Revision, header.Time.Format(time.RFC3339), r.dataDir)
+	fmt.Fprintf(stdout, "New resourceVersions begin above %d. Start it with:\n\n  kapok up --data-dir %s\n", head, r.dataDir)
+	return nil
+}
+
+// holdsStore says whether there are files of a journal in a data directory.
+func holdsStore(dataDir string) bool {
+	files, err := os.ReadDir(journalDir(dataDir))
+	return err == nil && slices.ContainsFunc(files, func(f os.DirEntry) bool { return f.Name() != "LOCK" })
+}
+
+// forget removes what an import that failed has made around it, if all of it was
+// made for the import.
+func (r *restore) forget(existed bool) {
+	if existed {
+		return
+	}
+	journal := journalDir(r.dataDir)
+	for _, name := range []string{filepath.Join(journal, "LOCK"), journal, r.dataDir} {
+		_ = os.Remove(name) // nothing that holds anything
+	}
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/doctor"
+	"github.com/kapok-dev/kapok/internal/journal/pebble"
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/snapshot"
+	"github.com/kapok-dev/kapok/internal/state"
+
+	"github.com/spf13/cobra"
+)
+
+// kubernetesVersion is what a snapshot of a stopped server says of it.
+const kubernetesVersion = "v1.37"
+
+// save is the command line of kapok snapshot save.
+type save struct {
+	reach
+	salvage bool
+}
+
+func newSnapshotSave() *cobra.Command {
+	s := &save{}
+	c := &cobra.Command{
+		Use:   "save FILE",
+		Short: "Save all objects of a running or stopped server to a file",
+		Long: `Save all objects of a running or stopped server to a file.
+
+A running server goes on serving: the file holds all objects as they were at one
+moment. It is complete and checked when it exists, takes the place of an older file
+of its name, and can be read by its owner only.
+
+With --salvage, of a stopped server, a damaged store is saved as far as it can be
+read, with a list of what cannot.`,
+		Example: `  kapok snapshot save backup.snapshot
+  kapok snapshot save backup.snapshot --kubeconfig ./kubeconfig
+  kapok snapshot save backup.snapshot --data-dir /var/lib/kapok
+  kapok snapshot save rest.snapshot --data-dir /var/lib/kapok --salvage`,
+		Args: oneFile,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := s.check(c); err != nil {
+				return err
+			}
+			if s.salvage && s.dataDir == "" {
+				return errors.New("--salvage is for the store of a stopped server: name its directory with --data-dir")
+			}
+			ctx, restore := interruptible(c.Context())
+			defer restore()
+			return failed(s.run(ctx, args[0], c.OutOrStdout(), c.ErrOrStderr()))
+		},
+	}
+	s.flags(c)
+	c.Flags().BoolVar(&s.salvage, "salvage", false, "save what can still be read of a damaged store")
+	return c
+}
+
+func (s *save) run(ctx context.Context, file string, stdout, stderr io.Writer) error {
+	write := s.fromServer
+	switch {
+	case s.salvage:
+		write = s.fromWreck
+	case s.dataDir != "":
+		write = s.fromDirectory
+	}
+	summary, err := snapshot.WriteFile(file, func(w io.Writer) error { return write(ctx, w, stderr) })
+	if ctx.Err() != nil {
+		return errors.New("interrupted: nothing was saved")
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "Saved %d objects of revision %d to %s.\n", summary.Objects, summary.Revision, file)
+	return nil
+}
+
+func (s *save) fromServer(ctx context.Context, w, stderr io.Writer) error {
+	answer, err := s.get(ctx, "/kapok/v1/snapshot")
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	for _, warning := range answer.Header.Values("Warning") {
+		fmt.Fprintf(stderr, "Warning: %s\n", warning)
+	}
+	if _, err := io.Copy(w, answer.Body); err != nil {
+		return fmt.Errorf("the server has broken off: %w", err)
+	}
+	return nil
+}
+
+func (s *save) fromDirectory(ctx context.Context, w, _ io.Writer) error {
+	return s.open(ctx, func(st *state.State) error {
+		revision, objects := snapshot.Of(st)
+		return snapshot.Write(w, snapshot.Header{Revision: revision, Time: time.Now().UTC(), Kubernetes: kubernetesVersion}, objects)
+	})
+}
+
+// open opens the store of a stopped server for as long as use runs.
+func (r *reach) open(ctx context.Context, use func(*state.State) error) (err error) {
+	opts, err := r.options()
+	if err != nil {
+		return err
+	}
+	j, err := pebble.Open(opts)
+	if err != nil {
+		return r.explain(err)
+	}
+	defer func() { err = errors.Join(err, j.Close()) }()
+	st, err := state.Open(ctx, j, state.Options{})
+	if err != nil {
+		return err
+	}
+	return use(st)
+}
+
+// fromWreck saves what can be read of a store that may be damaged, and lists what
+// cannot.
+func (s *save) fromWreck(ctx context.Context, w, stderr io.Writer) error {
+	opts, err := s.options()
+	if err != nil {
+		return err
+	}
+	var objects []*object.Object
+	found, err := pebble.Salvage(ctx, opts, func(o *object.Object) error {
+		objects = append(objects, o)
+		return nil
+	})
+	if err != nil {
+		return s.explain(err)
+	}
+	report := &doctor.Report{}
+	if report.AddAll(found.Problems); !report.Healthy() {
+		fmt.Fprintf(stderr, "What cannot be read, or is missing:\n\n")
+		printProblems(stderr, report)
+	}
+	if len(objects) == 0 && !report.Healthy() {
+		return fmt.Errorf("nothing can be read of the store in %s", s.dataDir)
+	}
+	header := snapshot.Header{
+		Revision: found.Head, Time: time.Now().UTC(), Kubernetes: kubernetesVersion,
+		Salvaged: !report.Healthy(),
+	}
+	return snapshot.Write(w, header, snapshot.Sorted(objects))
+}

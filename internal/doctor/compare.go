@@ -1,0 +1,41 @@
+package doctor
+
+import (
+	"bytes"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/state"
+)
+
+// Compare compares the state of a stopped store with its objects as they are read
+// from its files in another way. read calls its argument with each of them, once.
+// The report gets what differs.
+func Compare(r *Report, st *state.State, read func(func(*object.Object) error) error) error {
+	e := examination{report: r}
+	seen := map[object.Key]struct{}{}
+	err := read(func(o *object.Object) error {
+		seen[o.Key] = struct{}{}
+		switch shown, _ := st.Get(o.Key); {
+		case shown == nil:
+			e.problem(o.Key, 0, "the files hold it at revision %d, and a server would not show it", o.Revision)
+		case shown.Revision != o.Revision:
+			e.problem(o.Key, 0, "the files hold it at revision %d, and a server would show it at revision %d", o.Revision, shown.Revision)
+		case !bytes.Equal(shown.Raw, o.Raw):
+			e.problem(o.Key, o.Revision, "the files hold it as something else than a server would show")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	_, tables := st.All()
+	for _, table := range tables {
+		for o := range table.All("") {
+			if _, ok := seen[o.Key]; !ok {
+				r.AddAll([]journal.Problem{{Key: o.Key, Revision: o.Revision, Text: "a server would show it, and the files do not hold it"}})
+			}
+		}
+	}
+	return nil
+}

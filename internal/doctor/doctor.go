@@ -1,0 +1,139 @@
+// Package doctor examines a store: whether every object can be read and is what
+// its key says, whether the indices of the state machine agree with its objects
+// and its history, and whether the journal holds what the state machine shows.
+//
+// An examination changes nothing, and can be made while the store is written: what
+// happens meanwhile does not look like a problem, for everything is compared at one
+// revision or not at all. It takes about as long as to start from the store, and
+// some memory an object for as long.
+//
+// The package starts no goroutine and has no locks.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/state"
+)
+
+// Report is what an examination finds.
+type Report struct {
+	// Revision of the store when it was examined.
+	Revision object.Revision `json:"revision"`
+	// Compacted is the revision up to which history is gone.
+	Compacted object.Revision `json:"compacted"`
+	// Objects are the live ones.
+	Objects int `json:"objects"`
+	// Records are all that the journal stores, history included, and Bytes their
+	// size. Both are zero for a journal that keeps nothing.
+	Records int   `json:"records"`
+	Bytes   int64 `json:"bytes"`
+	// Problems are the first of what does not fit, MaxProblems at most. It is not nil.
+	Problems []Problem `json:"problems"`
+	// More is how many problems there are besides.
+	More int `json:"more,omitempty"`
+}
+
+// MaxProblems bounds the problems that a report tells one by one.
+const MaxProblems = 1000
+
+// Problem is something that does not fit.
+type Problem struct {
+	// Object is the key that it is about, in the form resource.group/namespace/name,
+	// as well as that is known; empty if it is about the store.
+	Object string `json:"object,omitempty"`
+	// Revision is that of the record; zero if it is about no single one.
+	Revision object.Revision `json:"revision,omitempty"`
+	Text     string          `json:"text"`
+}
+
+// String is the problem in one line.
+func (p Problem) String() string {
+	text := p.Text
+	if p.Object != "" {
+		text = p.Object + ": " + text
+	}
+	if p.Revision != 0 {
+		text += fmt.Sprintf(" (revision %d)", p.Revision)
+	}
+	return text
+}
+
+// Healthy says whether nothing was found.
+func (r *Report) Healthy() bool { return len(r.Problems) == 0 }
+
+// Add adds a problem to the report.
+func (r *Report) Add(p Problem) {
+	if len(r.Problems) < MaxProblems {
+		r.Problems = append(r.Problems, p)
+		return
+	}
+	r.More++
+}
+
+// AddAll adds what a journal has found.
+func (r *Report) AddAll(found []journal.Problem) {
+	for _, p := range found {
+		problem := Problem{Revision: p.Revision, Text: p.Text}
+		switch {
+		case p.Key.Name != "":
+			problem.Object = p.Key.String()
+		case p.Key.Resource.Resource != "":
+			problem.Object = p.Key.Resource.String()
+		}
+		r.Add(problem)
+	}
+}
+
+// Examine examines a state and the journal behind it. The error says that it
+// could not be done to the end; the report has what was found until then.
+func Examine(ctx context.Context, st *state.State) (*Report, error) {
+	e := &examination{ctx: ctx, state: st, report: &Report{Problems: []Problem{}}}
+	for _, step := range []func() error{e.objects, e.owners, e.history, e.journal} {
+		if err := step(); err != nil {
+			return e.report, fmt.Errorf("examine the store: %w", err)
+		}
+	}
+	return e.report, nil
+}
+
+// examination is one under way. Its steps are in files of their names.
+type examination struct {
+	ctx    context.Context // of Examine, and gone with it
+	state  *state.State
+	report *Report
+
+	revision object.Revision  // of the tables
+	tables   []state.Snapshot // of all resources, when the examination began
+}
+
+func (e *examination) problem(key object.Key, rev object.Revision, format string, args ...any) {
+	e.report.AddAll([]journal.Problem{{Key: key, Revision: rev, Text: fmt.Sprintf(format, args...)}})
+}
+
+// patience is how often something is looked at again that changes while it is
+// looked at.
+const patience = 5
+
+// applied waits until the state shows a revision that the journal has. It returns
+// false if that does not happen.
+func (e *examination) applied(rev object.Revision) bool {
+	const most = 10 * time.Second
+	ctx, cancel := context.WithTimeout(e.ctx, most)
+	defer cancel()
+	for {
+		head, changed := e.state.Changed()
+		if head >= rev {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}

@@ -1,0 +1,460 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/journal/memory"
+	"github.com/kapok-dev/kapok/internal/journal/pebble"
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/state"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	pods  = schema.GroupResource{Resource: "pods"}
+	nodes = schema.GroupResource{Resource: "nodes"}
+)
+
+func tree(key object.Key, owners ...string) map[string]any {
+	metadata := map[string]any{"name": key.Name, "uid": "uid-of-" + key.Name}
+	if key.Namespace != "" {
+		metadata["namespace"] = key.Namespace
+	}
+	var references []any
+	for _, owner := range owners {
+		references = append(references, map[string]any{"apiVersion": "v1", "kind": "Node", "name": owner, "uid": owner})
+	}
+	if len(references) > 0 {
+		metadata["ownerReferences"] = references
+	}
+	return map[string]any{"apiVersion": "v1", "kind": "Thing", "metadata": metadata}
+}
+
+func newObject(t testing.TB, key object.Key, tree map[string]any) *object.Object {
+	t.Helper()
+	o, err := object.New(key, tree, 1, time.Unix(1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// fixture is a state over a journal of which a test can say what it reports.
+type fixture struct {
+	*state.State
+	t testing.TB
+	// report changes what Check reports, if it is set.
+	report func(*journal.Report) error
+}
+
+func newFixture(t testing.TB, j journal.Journal, historyBytes int) *fixture {
+	t.Helper()
+	f := &fixture{t: t}
+	var err error
+	if f.State, err = state.Open(t.Context(), reporting{j, f}, state.Options{HistoryBytes: historyBytes}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return f
+}
+
+// reporting is a journal that reports what its fixture says.
+type reporting struct {
+	journal.Journal
+	f *fixture
+}
+
+func (r reporting) Check(ctx context.Context) (journal.Report, error) {
+	report, err := r.Journal.Check(ctx)
+	if r.f.report != nil {
+		err = r.f.report(&report)
+	}
+	return report, err
+}
+
+func (f *fixture) put(key object.Key, owners ...string) *object.Object {
+	f.t.Helper()
+	o := newObject(f.t, key, tree(key, owners...))
+	f.write(key, o)
+	return o
+}
+
+func (f *fixture) write(key object.Key, o *object.Object) {
+	f.t.Helper()
+	e := journal.Entry{Key: key, Object: o}
+	if was, _ := f.Get(key); was != nil {
+		e.Prev = was.Revision
+	}
+	if _, err := f.Append(f.t.Context(), journal.Batch{Entries: []journal.Entry{e}}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) examine() *Report {
+	f.t.Helper()
+	r, err := Examine(f.t.Context(), f.State)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return r
+}
+
+func openPebble(t testing.TB) journal.Journal {
+	t.Helper()
+	j, err := pebble.Open(pebble.Options{Dir: "journal", FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+var journals = map[string]func(testing.TB) journal.Journal{
+	"memory": func(testing.TB) journal.Journal { return memory.New() },
+	"pebble": openPebble,
+}
+
+// What is written during an examination is no problem.
+func TestHealthy(t *testing.T) {
+	for name, open := range journals {
+		for _, history := range []int{1 << 10, 1 << 20} {
+			t.Run(fmt.Sprintf("%s/history=%d", name, history), func(t *testing.T) {
+				f := newFixture(t, open(t), history)
+				var writers sync.WaitGroup
+				done := make(chan struct{})
+				for w := range 3 {
+					writers.Go(func() {
+						r := rand.New(rand.NewPCG(1, uint64(w)))
+						for {
+							select {
+							case <-done:
+								return
+							default:
+								f.random(r, w)
+							}
+						}
+					})
+				}
+				for range 20 {
+					f.advance(100)
+					if r := f.examine(); !r.Healthy() {
+						t.Errorf("%d problems: %v", len(r.Problems), r.Problems)
+					}
+					if name == "pebble" {
+						if err := f.Compact(t.Context()); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				close(done)
+				writers.Wait()
+				r := f.examine()
+				if !r.Healthy() || r.Revision != f.Revision() || r.Objects != f.Count(pods)+f.Count(nodes) {
+					t.Errorf("at the end: %+v", r)
+				}
+				if name == "pebble" && (r.Records < r.Objects || r.Bytes == 0 || r.Compacted == 0) {
+					t.Errorf("at the end: %+v", r)
+				}
+			})
+		}
+	}
+}
+
+// advance waits until others have written so much more.
+func (f *fixture) advance(n object.Revision) {
+	for until := f.Revision() + n; ; {
+		head, changed := f.Changed()
+		if head >= until {
+			return
+		}
+		<-changed
+	}
+}
+
+// random writes a random object of a writer's own.
+func (f *fixture) random(r *rand.Rand, writer int) {
+	key := object.Key{Resource: nodes, Name: fmt.Sprintf("n%d-%d", writer, r.IntN(20))}
+	if r.IntN(2) == 0 {
+		key = object.Key{Resource: pods, Namespace: fmt.Sprint("ns", writer), Name: fmt.Sprint("p", r.IntN(50))}
+	}
+	if was, _ := f.Get(key); was != nil && r.IntN(3) == 0 {
+		f.write(key, nil)
+		return
+	}
+	var owners []string
+	for range r.IntN(3) {
+		owners = append(owners, fmt.Sprintf("uid-of-n%d-%d", r.IntN(3), r.IntN(20)))
+	}
+	f.put(key, owners...)
+}
+
+// A state that has been recovered, with history from before, is as healthy.
+func TestRecovered(t *testing.T) {
+	fs := vfs.NewMem()
+	r := rand.New(rand.NewPCG(3, 4))
+	for round := range 5 {
+		j, err := pebble.Open(pebble.Options{Dir: "journal", FS: fs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := newFixture(t, j, 1<<12)
+		if r := f.examine(); !r.Healthy() {
+			t.Errorf("round %d: %v", round, r.Problems)
+		}
+		for range 300 {
+			f.random(r, r.IntN(3))
+		}
+		if round == 2 {
+			if err := f.Compact(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestPlantedDamage(t *testing.T) {
+	a := object.Key{Resource: pods, Namespace: "ns", Name: "a"}
+	b := object.Key{Resource: pods, Namespace: "ns", Name: "b"}
+	tests := []struct {
+		name  string
+		plant func(f *fixture)
+		want  []string // each in a problem of its own, and no others
+	}{
+		{"nothing", func(*fixture) {}, nil},
+		{"no JSON", func(f *fixture) { f.put(a).Raw = []byte(`{"metadata":`) }, []string{"pods: decode pods/ns/a"}},
+		{"another name", func(f *fixture) { f.write(a, newObject(f.t, a, tree(b))) }, []string{`pods/ns/a: says that it is "b" in namespace "ns"`}},
+		{"another namespace", func(f *fixture) {
+			f.write(a, newObject(f.t, a, tree(object.Key{Name: "a"})))
+		}, []string{`pods/ns/a: says that it is "a" in namespace ""`}},
+		{"no kind", func(f *fixture) {
+			obj := tree(a)
+			delete(obj, "kind")
+			f.write(a, newObject(f.t, a, obj))
+		}, []string{"pods/ns/a: has no kind (revision 3)"}},
+		{"no uid", func(f *fixture) {
+			o := f.put(a)
+			*o = *newObject(f.t, a, map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
+				"name": "a", "namespace": "ns", "zzz": "",
+			}})
+			o.Revision = 3
+		}, []string{"pods/ns/a: has no uid"}},
+		{"space", func(f *fixture) {
+			o := f.put(a)
+			o.Raw = append(o.Raw, ' ')
+		}, []string{"pods/ns/a: is not stored as canonical JSON"}},
+		{"labels", func(f *fixture) { f.put(a).Meta.Labels = map[string]string{"a": "b"} }, []string{"pods/ns/a: the metadata that the server goes by is not that of the object"}},
+		{"revision of the future", func(f *fixture) { f.put(a).Revision = 77 }, []string{
+			"pods/ns/a: its revision is not one of the store, which is at 3 (revision 77)",
+			"pods/ns/a: its event shows it at revision 77 (revision 3)",
+			"pods/ns/a: its last event left revision 3, and the store shows revision 77",
+		}},
+		{"revision twice", func(f *fixture) { f.put(a).Revision = 2 }, []string{
+			"pods: two objects are of one revision (revision 2)",
+			"pods/ns/a: its event shows it at revision 2 (revision 3)",
+			"pods/ns/a: its last event left revision 3, and the store shows revision 2",
+		}},
+		{"order", func(f *fixture) {
+			f.put(a)
+			z := f.put(b)
+			*z = *newObject(f.t, object.Key{Resource: pods, Namespace: "ns", Name: "A"}, tree(object.Key{Namespace: "ns", Name: "A"}))
+			z.Revision = 4
+		}, []string{"pods/ns/A: comes after pods/ns/a in the index", "pods/ns/a: is in the index, and cannot be found there", "pods/ns/a: its last event left revision 3, and the store shows no object"}},
+		{"resource", func(f *fixture) {
+			f.put(object.Key{Resource: pods, Namespace: "ns", Name: "z"}).Key.Resource = nodes
+		}, []string{"nodes/ns/z: its event stands in the history of pods", "nodes/ns/z: stands among the objects of pods"}},
+		{"dependent that is none", func(f *fixture) {
+			o := f.put(a, "uid-of-first")
+			*o = *newObject(f.t, a, tree(a))
+			o.Revision = 3
+		}, []string{"pods/ns/a: the index of owners has it as a dependent of uid-of-first, which it is not"}},
+		{"dependent that is unknown", func(f *fixture) {
+			o := f.put(a)
+			*o = *newObject(f.t, a, tree(a, "uid-of-first", "elsewhere"))
+			o.Revision = 3
+		}, []string{"pods/ns/a: the index of owners lacks it as a dependent of uid-of-first", "pods/ns/a: the index of owners lacks it as a dependent of elsewhere"}},
+		{"history", func(f *fixture) {
+			old := f.put(a)
+			f.put(a)
+			old.Revision = 1
+		}, []string{
+			"pods/ns/a: its event shows it at revision 1 (revision 3)",
+			"pods/ns/a: its event replaces revision 1, and the one before left revision 3 (revision 4)",
+		}},
+		{"replaced by nobody", func(f *fixture) {
+			lost := newObject(f.t, a, tree(a))
+			lost.Revision = 1
+			f.put(a)
+			f.put(a)
+			c, err := f.Watch(pods, 3)
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			events, _, err := c.Next(f.t.Context())
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			events[0].Prev.Revision = 5
+		}, []string{
+			"pods/ns/a: its event shows it at revision 5 (revision 3)",
+			"pods/ns/a: its event replaces revision 5, and the one before left revision 3 (revision 4)",
+		}},
+		{"problems of the journal", func(f *fixture) {
+			f.report = func(r *journal.Report) error {
+				r.Problems = []journal.Problem{{Key: a, Revision: 3, Text: "malformed record"}, {Text: "block 7"}}
+				return nil
+			}
+		}, []string{"pods/ns/a: malformed record (revision 3)", "block 7"}},
+		{"objects are missing", func(f *fixture) {
+			f.report = func(r *journal.Report) error { r.Objects--; return nil }
+		}, []string{"the journal holds 1 objects at revision 2, and the server shows 2"}},
+		{"the journal is behind", func(f *fixture) {
+			f.report = func(r *journal.Report) error { r.Head = 1; return nil }
+		}, []string{"the journal ends at revision 1, and the server has shown revision 2"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(t, openPebble(t), 1<<20)
+			f.put(object.Key{Resource: nodes, Name: "first"})
+			f.put(object.Key{Resource: pods, Namespace: "ns", Name: "other"}, "uid-of-first")
+			test.plant(f)
+			r := f.examine()
+			for _, want := range test.want {
+				found := false
+				for i, p := range r.Problems {
+					if strings.HasPrefix(p.String(), want) {
+						found = true
+						r.Problems = append(r.Problems[:i], r.Problems[i+1:]...)
+						break
+					}
+				}
+				if !found {
+					t.Errorf("lacks %q", want)
+				}
+			}
+			for _, p := range r.Problems {
+				t.Errorf("also finds %s", p)
+			}
+		})
+	}
+}
+
+// The journal may be ahead for a moment, not for ever.
+func TestJournalAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, memory.New(), 1<<20)
+		key := object.Key{Resource: nodes, Name: "a"}
+		f.put(key)
+		f.report = func(r *journal.Report) error { r.Head++; return nil }
+		begun := time.Now()
+		r := f.examine()
+		if len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "the journal holds revision 2, and the server shows 1") {
+			t.Errorf("%v", r.Problems)
+		}
+		if d := time.Since(begun); d != 10*time.Second {
+			t.Errorf("it waited %v", d)
+		}
+		go func() {
+			time.Sleep(time.Second)
+			f.put(key)
+		}()
+		if r := f.examine(); !r.Healthy() {
+			t.Errorf("%v", r.Problems)
+		}
+	})
+}
+
+// What files hold is compared with the state object by object.
+func TestCompare(t *testing.T) {
+	f := newFixture(t, memory.New(), 1<<20)
+	key := func(name string) object.Key { return object.Key{Resource: nodes, Name: name} }
+	for _, name := range []string{"same", "old", "other", "lost"} {
+		f.put(key(name))
+	}
+	get := func(name string) *object.Object {
+		o, _ := f.Get(key(name))
+		return o
+	}
+	old := newObject(t, key("old"), tree(key("old")))
+	old.Revision = 1
+	other := newObject(t, key("other"), tree(key("other"), "owner"))
+	other.Revision = get("other").Revision
+	dead := newObject(t, key("dead"), tree(key("dead")))
+	dead.Revision = 9
+	for _, test := range []struct {
+		stored []*object.Object
+		want   []string
+	}{
+		{[]*object.Object{get("same"), get("lost"), get("other"), get("old")}, nil},
+		{[]*object.Object{get("same"), old, other, dead}, []string{
+			"nodes/old: the files hold it at revision 1, and a server would show it at revision 2",
+			"nodes/other: the files hold it as something else than a server would show (revision 3)",
+			"nodes/dead: the files hold it at revision 9, and a server would not show it",
+			"nodes/lost: a server would show it, and the files do not hold it (revision 4)",
+		}},
+	} {
+		report := &Report{}
+		err := Compare(report, f.State, func(yield func(*object.Object) error) error {
+			for _, o := range test.stored {
+				if err := yield(o); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		var got []string
+		for _, p := range report.Problems {
+			got = append(got, p.String())
+		}
+		if err != nil || !slices.Equal(got, test.want) {
+			t.Errorf("%v: %s, want %s", err, strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+		}
+	}
+	broken := errors.New("cannot be read")
+	if err := Compare(&Report{}, f.State, func(func(*object.Object) error) error { return broken }); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}
+
+func TestMaxProblems(t *testing.T) {
+	f := newFixture(t, memory.New(), 1<<20)
+	f.report = func(r *journal.Report) error {
+		r.Problems = make([]journal.Problem, MaxProblems+5)
+		return nil
+	}
+	if r := f.examine(); len(r.Problems) != MaxProblems || r.More != 5 || r.Healthy() {
+		t.Errorf("%d problems and %d more", len(r.Problems), r.More)
+	}
+}
+
+// What stops an examination is no verdict.
+func TestStopped(t *testing.T) {
+	f := newFixture(t, memory.New(), 1<<20)
+	f.put(object.Key{Resource: nodes, Name: "a"})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Examine(ctx, f.State); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	broken := errors.New("cannot be read")
+	f.report = func(*journal.Report) error { return broken }
+	if _, err := Examine(t.Context(), f.State); !errors.Is(err, broken) {
+		t.Errorf("unreadable: %v", err)
+	}
+}

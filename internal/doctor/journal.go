@@ -1,0 +1,88 @@
+package doctor
+
+import (
+	"errors"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// journal reads all that the journal stores, and compares it with the state.
+func (e *examination) journal() error {
+	stored, known, shown, err := e.stored()
+	if err != nil {
+		return err
+	}
+	e.report.Compacted, e.report.Records, e.report.Bytes = stored.Compacted, stored.Records, stored.Bytes
+	e.report.AddAll(stored.Problems)
+	if known && shown != stored.Objects {
+		e.problem(object.Key{}, 0, "the journal holds %d objects at revision %d, and the server shows %d", stored.Objects, stored.Head, shown)
+	}
+	return nil
+}
+
+// stored returns what the journal says that it holds, and how many objects the
+// state showed at the same revision, as far as that is known. Where the two do not
+// agree it looks again, as a resource may have come and gone meanwhile, and its
+// history with it.
+func (e *examination) stored() (stored journal.Report, known bool, shown int, err error) {
+	before := e.state.Revision()
+	for range patience {
+		resources := e.state.Resources()
+		if stored, err = e.state.Check(e.ctx); err != nil {
+			return stored, false, 0, err
+		}
+		if stored.Head < before {
+			e.pause() // it may learn of a commit just after the state has
+			continue
+		}
+		if !e.applied(stored.Head) {
+			e.problem(object.Key{}, 0, "the journal holds revision %d, and the server shows %d", stored.Head, e.state.Revision())
+			return stored, false, 0, e.ctx.Err()
+		}
+		if stored.Records == 0 {
+			return stored, false, 0, nil // it keeps nothing
+		}
+		if shown, known, err = e.count(stored.Head, resources); err != nil || known && shown == stored.Objects {
+			return stored, known, shown, err
+		}
+	}
+	if stored.Head < before {
+		e.problem(object.Key{}, 0, "the journal ends at revision %d, and the server has shown revision %d", stored.Head, before)
+		return stored, false, 0, e.ctx.Err()
+	}
+	return stored, known, shown, nil
+}
+
+// pause waits a moment, or until the examination is broken off.
+func (e *examination) pause() {
+	timer := time.NewTimer(50 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-e.ctx.Done():
+	}
+}
+
+// count counts the objects of the state at a revision; known is false where that
+// cannot be known any more.
+func (e *examination) count(at object.Revision, resources []schema.GroupResource) (n int, known bool, err error) {
+	all := map[schema.GroupResource]bool{}
+	for _, resource := range append(resources, e.state.Resources()...) {
+		all[resource] = true
+	}
+	for resource := range all {
+		table, err := e.state.SnapshotAt(e.ctx, resource, at)
+		if errors.Is(err, journal.ErrCompacted) {
+			return 0, false, nil
+		}
+		if err != nil {
+			return 0, false, err
+		}
+		n += table.Len()
+	}
+	return n, true, nil
+}

@@ -1,0 +1,96 @@
+package doctor
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/state"
+)
+
+// ctxEvery is how many objects are looked at before the context is asked.
+const ctxEvery = 256
+
+// objects looks at every object, and at the order of their index.
+func (e *examination) objects() error {
+	e.revision, e.tables = e.state.All()
+	e.report.Revision = e.revision
+	for _, table := range e.tables {
+		e.report.Objects += table.Len()
+		if err := e.table(table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// table looks at the objects of one resource.
+func (e *examination) table(table state.Snapshot) error {
+	var last *object.Object
+	revisions := make([]object.Revision, 0, table.Len())
+	for o := range table.All("") {
+		if len(revisions)%ctxEvery == 0 && e.ctx.Err() != nil {
+			return e.ctx.Err()
+		}
+		if last != nil {
+			if o.Key.Resource != last.Key.Resource {
+				e.problem(o.Key, o.Revision, "stands among the objects of %s", last.Key.Resource)
+			}
+			if !last.Key.Less(o.Key) {
+				e.problem(o.Key, o.Revision, "comes after %s in the index", last.Key)
+			}
+		}
+		if table.Get(o.Key.Namespace, o.Key.Name) != o {
+			e.problem(o.Key, o.Revision, "is in the index, and cannot be found there")
+		}
+		if o.Revision < 1 || o.Revision > e.revision {
+			e.problem(o.Key, o.Revision, "its revision is not one of the store, which is at %d", e.revision)
+		}
+		e.object(o)
+		last = o
+		revisions = append(revisions, o.Revision)
+	}
+	slices.Sort(revisions)
+	for i := 1; i < len(revisions); i++ {
+		if revisions[i] == revisions[i-1] {
+			e.problem(object.Key{Resource: last.Key.Resource}, revisions[i], "two objects are of one revision")
+		}
+	}
+	return nil
+}
+
+// object looks at one object: its bytes are canonical, and say what its key and
+// its metadata say.
+func (e *examination) object(o *object.Object) {
+	tree, err := o.Tree()
+	if err != nil {
+		e.problem(object.Key{Resource: o.Key.Resource}, o.Revision, "%v", err)
+		return
+	}
+	metadata, _ := tree["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	namespace, _ := metadata["namespace"].(string)
+	if name != o.Key.Name || namespace != o.Key.Namespace {
+		e.problem(o.Key, o.Revision, "says that it is %q in namespace %q", name, namespace)
+	}
+	for _, field := range []string{"apiVersion", "kind"} {
+		if value, _ := tree[field].(string); value == "" {
+			e.problem(o.Key, o.Revision, "has no %s", field)
+		}
+	}
+	if uid, _ := metadata["uid"].(string); uid == "" {
+		e.problem(o.Key, o.Revision, "has no uid")
+	}
+	fresh, err := object.New(o.Key, tree, o.Schema, o.Written)
+	switch {
+	case err != nil:
+		e.problem(o.Key, o.Revision, "%v", err)
+	case !bytes.Equal(fresh.Raw, o.Raw):
+		e.problem(o.Key, o.Revision, "is not stored as canonical JSON")
+	case !reflect.DeepEqual(fresh.Meta, o.Meta):
+		e.problem(o.Key, o.Revision, "the metadata that the server goes by is not that of the object")
+	case !bytes.Equal(fresh.Stored().AppendTo(nil, 1), o.Stored().AppendTo(nil, 1)):
+		e.problem(o.Key, o.Revision, "the place for its resourceVersion is wrong")
+	}
+}

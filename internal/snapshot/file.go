@@ -1,0 +1,64 @@
+package snapshot
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// WriteFile makes a file of a snapshot that write writes. The file is there whole
+// or not at all, also after a crash: it gets its name, and takes the place of what
+// had it, once it has been read back and is on the disk. Its owner alone can read
+// it.
+func WriteFile(path string, write func(io.Writer) error) (_ Summary, err error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return Summary{}, &fs.PathError{Op: "write", Path: path, Err: fmt.Errorf("is no regular file")}
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // with mode 0600
+	if err != nil {
+		return Summary{}, err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if err := write(f); err != nil {
+		return Summary{}, err
+	}
+	r, err := Open(f)
+	if err != nil {
+		return Summary{}, err
+	}
+	summary, err := r.Summary()
+	if err != nil {
+		return Summary{}, err
+	}
+	if err := f.Sync(); err != nil {
+		return Summary{}, err
+	}
+	if err := f.Close(); err != nil {
+		return Summary{}, err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return Summary{}, err
+	}
+	return summary, syncDir(filepath.Dir(path))
+}
+
+// syncDir makes names in a directory durable.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // directories cannot be synced there
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
