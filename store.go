@@ -19,6 +19,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal/etcd"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
 	"github.com/kapok-dev/kapok/internal/journal/pebble"
+	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/state"
 )
 
@@ -59,7 +60,12 @@ func openStore(ctx context.Context, opts Options) (_ *store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.state, err = state.Open(ctx, s.journal, state.Options{HistoryBytes: opts.HistoryMemory}); err != nil {
+	options := state.Options{HistoryBytes: opts.HistoryMemory}
+	if sealer != nil {
+		// What was written before the configuration has changed is not sealed by it.
+		options.Stale = func(o *object.Object) bool { return o.Written.Before(sealer.Changed()) }
+	}
+	if s.state, err = state.Open(ctx, s.journal, options); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kapok-dev/kapok/internal/journal"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -40,6 +42,9 @@ func (e *UnopenedError) Error() string {
 			e.Path, provider, key, e.File, e.Resource)
 	}
 }
+
+// Unwrap makes errors.Is find [journal.ErrUnopened].
+func (e *UnopenedError) Unwrap() error { return journal.ErrUnopened }
 
 // headerOf returns what stands in front of an encrypted value, as far as it can be
 // told from what was encrypted: up to the fifth colon.

@@ -1,6 +1,10 @@
 package journal
 
-import "github.com/kapok-dev/kapok/internal/object"
+import (
+	"errors"
+
+	"github.com/kapok-dev/kapok/internal/object"
+)
 
 // A Sealer turns the bytes of objects into what is stored, and back: encryption at
 // rest. Its methods are safe for concurrent use. A nil Sealer in the options of a
@@ -15,3 +19,7 @@ type Sealer interface {
 	// opened if its settings allow for that (the identity provider).
 	Open(key object.Key, stored []byte) (raw []byte, stale bool, err error)
 }
+
+// ErrUnopened is returned where an object cannot be opened by a Sealer, or for want
+// of one. It is not damaged: with the right settings it opens.
+var ErrUnopened = errors.New("object cannot be decrypted")

@@ -261,14 +261,20 @@ func second[T any](_ T, err error) error { return err }
 // TestStaleIsRewritten: a write that changes nothing is worth while where the object
 // is stored in a way that is no longer wanted.
 func TestStaleIsRewritten(t *testing.T) {
-	b := newBench(t, state.Options{})
+	old := object.Revision(0) // what has been written up to here is stale
+	b := newBench(t, state.Options{Stale: func(o *object.Object) bool { return o.Revision <= old }})
 	b.widget("x", "")
 	o := b.mustPatch("x", `{"spec":{"n":1}}`)
 	if same := b.mustPatch("x", `{}`); same.Revision != o.Revision {
 		t.Error("written for no reason")
 	}
 	o.Stale = true
-	if again := b.mustPatch("x", `{}`); again.Revision == o.Revision || again.Stale {
+	again := b.mustPatch("x", `{}`)
+	if again.Revision == o.Revision || again.Stale {
 		t.Errorf("not written again: revision %d", again.Revision)
+	}
+	old = again.Revision
+	if last := b.mustPatch("x", `{}`); last.Revision == again.Revision {
+		t.Errorf("not written again: revision %d", last.Revision)
 	}
 }

@@ -144,7 +144,7 @@ func (s *Store) replace(ctx context.Context, r *Request, c change, current *obje
 			return Result{Object: o}, nil
 		}
 		return Result{Object: o, committed: true}, s.append(ctx, current.Key, current, nil)
-	case bytes.Equal(o.Raw, current.Raw) && !current.Stale:
+	case bytes.Equal(o.Raw, current.Raw) && !s.state.Stale(current):
 		return Result{Object: current}, nil
 	case r.DryRun:
 		o.Revision = current.Revision

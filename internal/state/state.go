@@ -37,6 +37,7 @@ const DefaultHistoryBytes = 32 << 20
 type State struct {
 	journal      journal.Journal
 	historyBytes int
+	stale        func(*object.Object) bool
 
 	mu struct {
 		sync.RWMutex
@@ -54,11 +55,14 @@ type State struct {
 type Options struct {
 	// HistoryBytes bounds the events in memory. Default DefaultHistoryBytes.
 	HistoryBytes int
+	// Stale says whether an object is stored in a way that is no longer wanted, besides
+	// those that say so themselves. Default: none is.
+	Stale func(*object.Object) bool
 }
 
 // Open recovers the state from a journal. The journal is the caller's to close.
 func Open(ctx context.Context, j journal.Journal, opts Options) (*State, error) {
-	s := &State{journal: j, historyBytes: opts.HistoryBytes}
+	s := &State{journal: j, historyBytes: opts.HistoryBytes, stale: opts.Stale}
 	if s.historyBytes <= 0 {
 		s.historyBytes = DefaultHistoryBytes
 	}
@@ -78,6 +82,10 @@ func (s *State) Append(ctx context.Context, b journal.Batch) (object.Revision, e
 // Sync returns when the state holds everything that anybody had committed before
 // the call, and whether it did not before; see [journal.Journal].
 func (s *State) Sync(ctx context.Context) (behind bool, err error) { return s.journal.Sync(ctx) }
+
+// Stale says whether an object is stored in a way that is no longer wanted: a write
+// that changes nothing is worth while then.
+func (s *State) Stale(o *object.Object) bool { return o.Stale || s.stale != nil && s.stale(o) }
 
 // Check reads all that the journal stores; see [journal.Journal].
 func (s *State) Check(ctx context.Context) (journal.Report, error) { return s.journal.Check(ctx) }

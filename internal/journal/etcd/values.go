@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"time"
 
@@ -81,7 +82,10 @@ func (v *values) object(key object.Key, kv *mvccpb.KeyValue) (*object.Object, er
 	if err == nil {
 		o, err = object.Parse(key, raw, 0, time.Now())
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, journal.ErrUnopened):
+		return nil, fmt.Errorf("%s in etcd at revision %d: %w", kv.Key, kv.ModRevision, err)
+	case err != nil:
 		return nil, &journal.DamagedError{
 			What:   fmt.Sprintf("the value of %s in etcd at revision %d", kv.Key, kv.ModRevision),
 			Advice: damagedAdvice,

@@ -36,7 +36,7 @@ func judge(dir, what string, err error) error {
 	switch {
 	case err == nil, errors.As(err, &already),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
-		errors.Is(err, errFormat), errors.Is(err, errNoSealer), errors.Is(err, journal.ErrClosed):
+		errors.Is(err, errFormat), errors.Is(err, journal.ErrUnopened), errors.Is(err, journal.ErrClosed):
 		return err
 	case pebble.IsCorruptionError(err), errors.Is(err, fs.ErrNotExist):
 		return damaged(dir, what, err)

@@ -48,7 +48,7 @@ const (
 
 var (
 	errRecord   = errors.New("malformed record")
-	errNoSealer = errors.New("is encrypted: the settings of encryption at rest that it was written with are needed to read it")
+	errNoSealer = fmt.Errorf("is encrypted: the settings of encryption at rest that it was written with are needed to read it (%w)", journal.ErrUnopened)
 )
 
 // parseRecord reads a record without copying: it lives as long as value does.
