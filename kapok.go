@@ -24,7 +24,7 @@
 //	internal/resource   the eight verbs, from the request to the journal
 //	internal/crd        the kinds that came over the API; internal/builtin those that were there before
 //	internal/state      all objects, as the fold of a journal
-//	internal/journal    what makes a write durable: memory, or pebble on a disk
+//	internal/journal    what makes a write durable: pebble on a disk, etcd, or memory
 //
 // # One server, and many
 //
