@@ -15,20 +15,25 @@ import (
 )
 
 var (
-	long = flag.Bool("long", false, "20 rounds rather than 5")
-	seed = flag.Uint64("seed", 0, "of what the writers do and when they are interrupted; 0 picks one")
+	long   = flag.Bool("long", false, "200 rounds rather than 5")
+	rounds = flag.Int("rounds", 0, "how many rounds, if neither 5 nor 200")
+	seed   = flag.Uint64("seed", 0, "of what the writers do and when they are interrupted; 0 picks one")
 )
 
 func TestCrash(t *testing.T) {
-	rounds := 5
-	if *long {
-		rounds = 20
+	rounds := *rounds
+	switch {
+	case rounds > 0:
+	case *long:
+		rounds = 200
+	default:
+		rounds = 5
 	}
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("%d rounds, -seed %d", rounds, *seed)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(rounds)*10*time.Second)
 	defer cancel()
 	random := rand.New(rand.NewPCG(*seed, 0))
 	binary, dir := build(t), t.TempDir()

@@ -17,6 +17,7 @@
 // of their own that show which lies they find. A SIGKILL leaves the machine
 // running: what a disk may lose without a sync is for the tests of the journal.
 //
-//	go test ./test/crash -long           20 rounds rather than 5
+//	go test ./test/crash -long           200 rounds rather than 5
+//	go test ./test/crash -rounds 1000 -timeout 3h
 //	go test ./test/crash -seed 17        the same choices once more
 package crash

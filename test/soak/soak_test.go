@@ -1,0 +1,239 @@
+//go:build linux
+
+// Package soak runs the server for long, under mixed load and with restarts, and
+// looks whether it stays the same: every answer right (see package linear), memory
+// and goroutines flat.
+//
+//	go test ./test/soak -v -soak 30m -timeout 1h
+//
+// Without the flag it runs for seconds, to show that the test itself works.
+package soak
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok/test/linear"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+var soak = flag.Duration("soak", 0, "how long the load goes on; 0 for a few seconds")
+
+// lives is how often the server is started: it ends in good order, then by SIGKILL.
+const lives = 3
+
+// TestSoak gives a process three lives on one data directory. Each of them has
+// stretches of load; after each of these it is measured when it has nothing to do.
+func TestSoak(t *testing.T) {
+	stretch, stretches := time.Second, 1
+	if *soak > 0 {
+		stretch = min(time.Minute, *soak/12)
+		stretches = max(int(*soak/stretch)/lives, 4)
+	}
+	binary := filepath.Join(t.TempDir(), "kapok")
+	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/kapok").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	dir := t.TempDir()
+	for life := range lives {
+		p := launch(t, binary, dir)
+		var measured []measure
+		for i := range stretches {
+			p.load(t, stretch)
+			m := p.rest(t)
+			t.Logf("life %d, after %v: %v", life+1, time.Duration(i+1)*stretch, m)
+			measured = append(measured, m)
+		}
+		if *soak > 0 {
+			flat(t, measured)
+		}
+		signal := syscall.SIGTERM
+		if life%2 == 1 {
+			signal = syscall.SIGKILL
+		}
+		p.end(t, signal)
+	}
+}
+
+// flat compares the end with what was measured a third of the way: by then the
+// history in memory is as large as it gets.
+func flat(t *testing.T, measured []measure) {
+	t.Helper()
+	first, last := measured[len(measured)/3], measured[len(measured)-1]
+	if last.goroutines > first.goroutines+5 {
+		t.Errorf("goroutines grow: %d, then %d", first.goroutines, last.goroutines)
+	}
+	if limit := first.memory + first.memory/4 + 8<<20; last.memory > limit {
+		t.Errorf("memory grows: %v, then %v", first, last)
+	}
+	if last.files > first.files+5 {
+		t.Errorf("open files grow: %d, then %d", first.files, last.files)
+	}
+}
+
+// process is a running server.
+type process struct {
+	*exec.Cmd
+	config *rest.Config
+	out    bytes.Buffer
+	done   chan struct{}
+}
+
+func launch(t *testing.T, binary, dir string) *process {
+	t.Helper()
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	_ = os.Remove(kubeconfig)
+	p := &process{Cmd: exec.Command(binary, "up", "--listen=127.0.0.1:0", "--data-dir", dir), done: make(chan struct{})}
+	p.Stdout, p.Stderr = &p.out, &p.out
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() { p.Process.Kill(); <-p.done })
+	p.until(t, "it serves", func() (ready bool) {
+		var err error
+		p.config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
+		return err == nil
+	})
+	return p
+}
+
+// until waits for something, and ends the test if the process ends before.
+func (p *process) until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick, deadline := time.NewTicker(10*time.Millisecond), time.After(time.Minute)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-p.done:
+			t.Fatalf("the server ended by itself: %v\n%s", p.ProcessState, &p.out)
+		case <-deadline:
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// load is a stretch of everything that clients do, which is judged.
+func (p *process) load(t *testing.T, d time.Duration) {
+	t.Helper()
+	e := &linear.Endpoint{Name: "kapok up"}
+	if err := e.Serve(p.config); err != nil {
+		t.Fatal(err)
+	}
+	report := linear.Run(t, linear.Config{Endpoints: []*linear.Endpoint{e}, Duration: d, Watchers: 4})
+	if err := e.Serve(nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(report)
+	if err := linear.Check(report); err != nil {
+		t.Error(err)
+	}
+}
+
+// measure is what a process has when it has nothing to do.
+type measure struct {
+	memory     int64 // RssAnon, in bytes
+	goroutines int
+	files      int // open ones
+}
+
+func (m measure) String() string {
+	return fmt.Sprintf("%.1f MB anonymous, %d goroutines, %d open files", float64(m.memory)/1e6, m.goroutines, m.files)
+}
+
+var (
+	rssAnon    = regexp.MustCompile(`RssAnon:\s+(\d+) kB`)
+	goroutines = regexp.MustCompile(`(?m)^go_goroutines (\d+)$`)
+)
+
+// rest waits until the goroutines of the load are gone, and measures.
+func (p *process) rest(t *testing.T) (m measure) {
+	t.Helper()
+	client, err := rest.HTTPClientFor(p.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.CloseIdleConnections()
+	last, same := -1, 0
+	p.until(t, "the server is at rest", func() bool {
+		m.goroutines = number(t, goroutines, get(t, client, p.config.Host+"/metrics"))
+		if m.goroutines != last {
+			last, same = m.goroutines, 0
+		}
+		same++
+		return same > 50
+	})
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.memory = int64(number(t, rssAnon, status)) << 10
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.files = len(files)
+	return m
+}
+
+func get(t *testing.T, client *http.Client, url string) []byte {
+	t.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), "GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: %s, %v", url, resp.Status, err)
+	}
+	return data
+}
+
+func number(t *testing.T, form *regexp.Regexp, text []byte) int {
+	t.Helper()
+	found := form.FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("nothing like %s in\n%s", form, text)
+	}
+	n, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// end ends the process and waits for it.
+func (p *process) end(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	if err := p.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-p.done:
+	case <-time.After(time.Minute):
+		t.Fatalf("the server has not ended a minute after %v", signal)
+	}
+}
