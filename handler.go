@@ -67,6 +67,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		Logger:        p.options.Logger,
 		Version:       serverVersion(),
 		Address:       p.address,
+		Collectors:    p.store.collectors(),
 		Checks: []endpoint.Check{{
 			Name: "journal",
 			Run:  func(*http.Request) error { return p.store.state.Health() },
