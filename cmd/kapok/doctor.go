@@ -55,10 +55,10 @@ func (e *examine) run(ctx context.Context, stdout io.Writer) error {
 		ask = e.lookInto
 	}
 	report, err := ask(ctx)
-	if ctx.Err() != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return errors.New("interrupted")
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	if e.as == asJSON {

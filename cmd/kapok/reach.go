@@ -18,6 +18,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/encryption"
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/pebble"
+	"github.com/kapok-dev/kapok/internal/state"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -127,6 +128,24 @@ func (r *reach) options() (pebble.Options, error) {
 	return opts, err
 }
 
+// open opens the store of a stopped server for as long as use runs.
+func (r *reach) open(ctx context.Context, use func(*state.State) error) (err error) {
+	opts, err := r.options()
+	if err != nil {
+		return err
+	}
+	j, err := pebble.Open(opts)
+	if err != nil {
+		return r.explain(err)
+	}
+	defer func() { err = errors.Join(err, j.Close()) }()
+	st, err := state.Open(ctx, j, state.Options{})
+	if err != nil {
+		return err
+	}
+	return use(st)
+}
+
 // explain says of a store that is locked how to reach it.
 func (r *reach) explain(err error) error {
 	if !errors.Is(err, journal.ErrLocked) {
@@ -134,7 +153,7 @@ func (r *reach) explain(err error) error {
 	}
 	kubeconfig := filepath.Join(r.dataDir, "kubeconfig")
 	if _, statErr := os.Stat(kubeconfig); statErr != nil {
-		kubeconfig = "and the kubeconfig that kapok up has written"
+		kubeconfig = "FILE, the one that its kapok up has written,"
 	}
 	return fmt.Errorf("a kapok is running on data directory %s: ask it with --kubeconfig %s instead of --data-dir, or stop it", r.dataDir, kubeconfig)
 }

@@ -93,8 +93,8 @@ func (r *restore) run(ctx context.Context, file string, stdout, stderr io.Writer
 		r.forget(missing == nil)
 	}
 	switch {
-	case ctx.Err() != nil:
-		return errors.Join(errors.New("interrupted: nothing was restored"), err)
+	case err != nil && ctx.Err() != nil:
+		return errors.New("interrupted: nothing was restored")
 	case errors.Is(err, journal.ErrLocked):
 		return fmt.Errorf("a kapok is running on data directory %s: restore to another directory", r.dataDir)
 	case err != nil && holdsStore(r.dataDir):

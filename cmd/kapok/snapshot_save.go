@@ -14,6 +14,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/state"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/net"
 )
 
 // kubernetesVersion is what a snapshot of a stopped server says of it.
@@ -69,10 +70,10 @@ func (s *save) run(ctx context.Context, file string, stdout, stderr io.Writer) e
 		write = s.fromDirectory
 	}
 	summary, err := snapshot.WriteFile(file, func(w io.Writer) error { return write(ctx, w, stderr) })
-	if ctx.Err() != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return errors.New("interrupted: nothing was saved")
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	fmt.Fprintf(stdout, "Saved %d objects of revision %d to %s.\n", summary.Objects, summary.Revision, file)
@@ -85,8 +86,9 @@ func (s *save) fromServer(ctx context.Context, w, stderr io.Writer) error {
 		return err
 	}
 	defer answer.Body.Close()
-	for _, warning := range answer.Header.Values("Warning") {
-		fmt.Fprintf(stderr, "Warning: %s\n", warning)
+	warnings, _ := net.ParseWarningHeaders(answer.Header.Values("Warning")) // those that are none say nothing
+	for _, warning := range warnings {
+		fmt.Fprintf(stderr, "Warning: %s\n", warning.Text)
 	}
 	if _, err := io.Copy(w, answer.Body); err != nil {
 		return fmt.Errorf("the server has broken off: %w", err)
@@ -99,24 +101,6 @@ func (s *save) fromDirectory(ctx context.Context, w, _ io.Writer) error {
 		revision, objects := snapshot.Of(st)
 		return snapshot.Write(w, snapshot.Header{Revision: revision, Time: time.Now().UTC(), Kubernetes: kubernetesVersion}, objects)
 	})
-}
-
-// open opens the store of a stopped server for as long as use runs.
-func (r *reach) open(ctx context.Context, use func(*state.State) error) (err error) {
-	opts, err := r.options()
-	if err != nil {
-		return err
-	}
-	j, err := pebble.Open(opts)
-	if err != nil {
-		return r.explain(err)
-	}
-	defer func() { err = errors.Join(err, j.Close()) }()
-	st, err := state.Open(ctx, j, state.Options{})
-	if err != nil {
-		return err
-	}
-	return use(st)
 }
 
 // fromWreck saves what can be read of a store that may be damaged, and lists what

@@ -13,7 +13,6 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
@@ -118,22 +117,3 @@ func (e *examination) problem(key object.Key, rev object.Revision, format string
 // patience is how often something is looked at again that changes while it is
 // looked at.
 const patience = 5
-
-// applied waits until the state shows a revision that the journal has. It returns
-// false if that does not happen.
-func (e *examination) applied(rev object.Revision) bool {
-	const most = 10 * time.Second
-	ctx, cancel := context.WithTimeout(e.ctx, most)
-	defer cancel()
-	for {
-		head, changed := e.state.Changed()
-		if head >= rev {
-			return true
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return false
-		}
-	}
-}

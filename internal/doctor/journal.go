@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -26,24 +27,29 @@ func (e *examination) journal() error {
 
 // stored returns what the journal says that it holds, and how many objects the
 // state showed at the same revision, as far as that is known. Where the two do not
-// agree it looks again, as a resource may have come and gone meanwhile, and its
-// history with it.
+// agree it looks again: the journal learns of a commit before the state does, or
+// after; a resource may have come and gone meanwhile, and its history with it.
+//
+// That the journal is ahead for good is not asked by revision: that of etcd moves
+// with whatever else is written there.
 func (e *examination) stored() (stored journal.Report, known bool, shown int, err error) {
 	before := e.state.Revision()
-	for range patience {
+	for try := range patience {
+		if try > 0 {
+			e.pause()
+		}
 		resources := e.state.Resources()
 		if stored, err = e.state.Check(e.ctx); err != nil {
 			return stored, false, 0, err
 		}
 		if stored.Head < before {
-			e.pause() // it may learn of a commit just after the state has
 			continue
 		}
-		if !e.applied(stored.Head) {
-			e.problem(object.Key{}, 0, "the journal holds revision %d, and the server shows %d", stored.Head, e.state.Revision())
+		if err := e.catchUp(); err != nil {
+			e.problem(object.Key{}, 0, "the journal holds revision %d, and the server shows %d: %v", stored.Head, e.state.Revision(), err)
 			return stored, false, 0, e.ctx.Err()
 		}
-		if stored.Records == 0 {
+		if stored.Records == 0 && stored.Objects == 0 && stored.Compacted >= stored.Head {
 			return stored, false, 0, nil // it keeps nothing
 		}
 		if shown, known, err = e.count(stored.Head, resources); err != nil || known && shown == stored.Objects {
@@ -55,6 +61,18 @@ func (e *examination) stored() (stored journal.Report, known bool, shown int, er
 		return stored, false, 0, e.ctx.Err()
 	}
 	return stored, known, shown, nil
+}
+
+// catchUp waits until the state has all that the journal has told of. That a journal
+// takes no writes does not make its state older: who examines it knows.
+func (e *examination) catchUp() error {
+	ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
+	defer cancel()
+	_, err := e.state.Sync(ctx)
+	if errors.Is(err, journal.ErrUnavailable) {
+		return nil
+	}
+	return err
 }
 
 // pause waits a moment, or until the examination is broken off.
