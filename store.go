@@ -126,6 +126,9 @@ func (s *store) openEtcd(ctx context.Context, opts Options, sealer *encryption.C
 		options.Sealer = sealer.Under(options.Prefix)
 	}
 	j, err := etcd.Open(ctx, options)
+	if err != nil && options.TLS == nil && strings.Contains(err.Error(), "server preface") {
+		err = fmt.Errorf("%w (etcd seems to want TLS: name the file of its authority)", err)
+	}
 	if err != nil {
 		return err
 	}

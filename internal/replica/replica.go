@@ -55,9 +55,10 @@ type Replica struct {
 	poke    chan struct{} // has room for one
 
 	// Of the goroutine.
-	cursor *state.Cursor
-	renew  time.Time // when the own Leases are due
-	said   object.Revision
+	cursor  *state.Cursor
+	failing bool
+	renew   time.Time // when the own Leases are due
+	said    object.Revision
 
 	mu struct {
 		sync.Mutex
@@ -254,6 +255,10 @@ func (r *Replica) act(ctx context.Context) time.Time {
 		r.lead(time.Time{})
 	}
 	if due {
+		if r.failing {
+			r.failing = false
+			r.log.Info("leases can be renewed again")
+		}
 		r.renew = now.Add(renewal)
 		r.forget(ctx, now)
 	}
@@ -268,7 +273,8 @@ func (r *Replica) act(ctx context.Context) time.Time {
 
 // failed puts off what has failed. Who cannot renew does not lead for long.
 func (r *Replica) failed(ctx context.Context, what string, err error) time.Time {
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && !r.failing { // once: it may take long
+		r.failing = true
 		r.log.Warn(what, "error", err)
 	}
 	if !r.Leads() {
