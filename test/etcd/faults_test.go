@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -186,5 +187,37 @@ func TestWireFrozen(t *testing.T) {
 			t.Error(err)
 		}
 		a.heal()
+	}
+}
+
+// TestOneWins: of two replicas that expect the same revision one wins, and the other
+// knows what it lost to.
+func TestOneWins(t *testing.T) {
+	c := startCluster(t, 1)
+	replicas := [2]*replica{c.replica(t), c.replica(t)}
+	var prev object.Revision
+	for i := range 100 {
+		var revisions [2]object.Revision
+		var errs [2]error
+		var all sync.WaitGroup
+		for n, r := range replicas {
+			all.Go(func() {
+				// The same bytes from both: who wins is not told by what is there.
+				revisions[n], errs[n] = r.Append(t.Context(), batch(entry(t, pod("a"), prev, fmt.Sprint(i))))
+			})
+		}
+		all.Wait()
+		winner := 0
+		if errs[0] != nil {
+			winner = 1
+		}
+		var conflict *journal.ConflictError
+		if errs[winner] != nil || !errors.As(errs[1-winner], &conflict) {
+			t.Fatalf("write %d: %v, %v", i, errs[0], errs[1])
+		}
+		prev = revisions[winner]
+		if conflict.Current != prev || replicas[1-winner].twin.Revision(pod("a")) != prev {
+			t.Fatalf("write %d at revision %d: %v, sink at %d", i, prev, conflict, replicas[1-winner].twin.Revision(pod("a")))
+		}
 	}
 }

@@ -9,10 +9,10 @@ import (
 // A wire is a TCP proxy that can be cut and frozen.
 type wire struct {
 	listener net.Listener
-	target   string
 
 	mu struct {
 		sync.Mutex
+		target  string
 		state   state
 		changed chan struct{} // closed at each change of state
 		conns   map[net.Conn]bool
@@ -32,7 +32,8 @@ func newWire(t *testing.T, target string) *wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{listener: l, target: target}
+	w := &wire{listener: l}
+	w.mu.target = target
 	w.mu.changed = make(chan struct{})
 	w.mu.conns = map[net.Conn]bool{}
 	var running sync.WaitGroup
@@ -72,6 +73,21 @@ func (w *wire) cut()    { w.set(cut) }
 func (w *wire) freeze() { w.set(frozen) }
 func (w *wire) heal()   { w.set(whole) }
 
+// moveTo leads the wire elsewhere.
+func (w *wire) moveTo(target string) {
+	w.cut()
+	w.mu.Lock()
+	w.mu.target = target
+	w.mu.Unlock()
+	w.heal()
+}
+
+func (w *wire) end() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.target
+}
+
 // pass returns true when the wire is whole, and false when it is cut.
 func (w *wire) pass() bool {
 	for {
@@ -102,7 +118,7 @@ func (w *wire) serve(conn net.Conn) {
 	if !w.pass() {
 		return
 	}
-	member, err := net.Dial("tcp", w.target)
+	member, err := net.Dial("tcp", w.end())
 	if err != nil {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
@@ -36,7 +37,7 @@ func (j *Journal) Append(ctx context.Context, b journal.Batch) (object.Revision,
 		return 0, err
 	}
 	j.pending.add(t.puts)
-	revision, err := j.commit(ctx, t)
+	revision, err := j.commit(ctx, &b, t)
 	j.pending.remove(t.puts, revision)
 	return revision, err
 }
@@ -91,13 +92,10 @@ func (t *transaction) expectAt(path []byte, g journal.Guard) {
 }
 
 // commit sends a transaction and waits until the sink holds what it wrote.
-func (j *Journal) commit(ctx context.Context, t *transaction) (object.Revision, error) {
-	ctx, cancel := context.WithTimeout(ctx, j.opts.RequestTimeout)
-	defer cancel()
-	rebases := j.rebases.Load()
-	response, err := j.send(ctx, t.request)
+func (j *Journal) commit(ctx context.Context, b *journal.Batch, t *transaction) (object.Revision, error) {
+	rebases, deadline := j.rebases.Load(), time.Now().Add(j.opts.RequestTimeout)
+	response, err := j.send(ctx, deadline, t.request)
 	// From here on a cancelled context changes nothing.
-	deadline, _ := ctx.Deadline()
 	waiting, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	if errors.Is(err, journal.ErrFull) {
@@ -110,23 +108,30 @@ func (j *Journal) commit(ctx context.Context, t *transaction) (object.Revision, 
 	if !response.Succeeded {
 		return 0, j.conflict(waiting, t, response)
 	}
+	if len(t.puts) > 0 {
+		j.setFull(false)
+	}
+	if j.follower.own(revision, b.Entries, t.puts) {
+		return revision, nil
+	}
 	if err := j.await(waiting, revision, false); err != nil {
 		return 0, fmt.Errorf("%w: it was committed at revision %d, which this replica has not seen: %v", journal.ErrUnknown, revision, err)
 	}
-	j.setFull(false)
 	return revision, nil
 }
 
-// send sends a transaction once, or again where etcd has certainly not taken it.
-func (j *Journal) send(ctx context.Context, request *pb.TxnRequest) (*pb.TxnResponse, error) {
-	deadline, _ := ctx.Deadline()
+// send sends a transaction once, or again where etcd has certainly not taken it. A
+// cancelled context stops it as long as nothing has been sent.
+func (j *Journal) send(caller context.Context, deadline time.Time, request *pb.TxnRequest) (*pb.TxnResponse, error) {
+	ctx, cancel := context.WithDeadline(caller, deadline)
+	defer cancel()
 	var pause pause
 	for {
 		l, err := j.links.get(ctx)
+		if err := caller.Err(); err != nil {
+			return nil, err
+		}
 		if err != nil {
-			if cause := ctx.Err(); errors.Is(cause, context.Canceled) {
-				return nil, cause
-			}
 			return nil, unavailable(err)
 		}
 		var sent atomic.Bool
@@ -167,9 +172,10 @@ func outcome(cause error, sent bool) (again bool, err error) {
 		errors.Is(named, rpctypes.ErrUserEmpty),
 		errors.Is(named, rpctypes.ErrAuthOldRevision):
 		return true, unavailable(cause)
-	case errors.Is(named, rpctypes.ErrPermissionDenied),
-		errors.Is(named, rpctypes.ErrTooManyOps):
+	case errors.Is(named, rpctypes.ErrPermissionDenied):
 		return false, unavailable(cause)
+	case errors.Is(named, rpctypes.ErrTooManyOps):
+		return false, fmt.Errorf("%w: %v", errors.ErrUnsupported, cause)
 	}
 	switch {
 	case !sent:
@@ -212,7 +218,7 @@ func (j *Journal) conflict(ctx context.Context, t *transaction, response *pb.Txn
 			continue
 		}
 		seen := at
-		if at == 0 && j.sink.Revision(g.Key) != 0 {
+		if at == 0 && j.follower.sink.Revision(g.Key) != 0 {
 			seen = object.Revision(response.Header.Revision) // it is gone, at some revision before
 		}
 		if err := j.await(ctx, seen, at == 0); err != nil {

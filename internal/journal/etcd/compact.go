@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/object"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
@@ -40,7 +40,8 @@ func (j *Journal) Compact(ctx context.Context, upTo object.Revision) error {
 
 func (j *Journal) compact(ctx context.Context, upTo object.Revision, mark int64) error {
 	key := j.values.markKey()
-	response, err := j.send(ctx, &pb.TxnRequest{
+	deadline := time.Now().Add(j.opts.RequestTimeout)
+	response, err := j.send(ctx, deadline, &pb.TxnRequest{
 		Compare: []*pb.Compare{{
 			Key: key, Result: pb.Compare_EQUAL, Target: pb.Compare_MOD,
 			TargetUnion: &pb.Compare_ModRevision{ModRevision: mark},
@@ -66,20 +67,20 @@ func (j *Journal) compact(ctx context.Context, upTo object.Revision, mark int64)
 	return err
 }
 
-// setMark notes up to where the replicas have agreed that history is gone.
-func (j *Journal) setMark(kv *mvccpb.KeyValue) error {
-	if len(kv.Value) == 0 {
-		return nil // deleted by hand
-	}
-	compacted, err := strconv.ParseInt(string(kv.Value), 10, 64)
+// setMark notes up to where the replicas have agreed that history is gone. The
+// value is empty where somebody has deleted the mark.
+func (j *Journal) setMark(revision int64, value []byte) {
+	compacted, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil {
-		return fmt.Errorf("%s: %w", kv.Key, err)
+		compacted = 0
+		if len(value) > 0 {
+			j.log.Error("the mark of compaction in etcd cannot be read, and will be overwritten", "error", err)
+		}
 	}
-	j.setCompacted(object.Revision(compacted))
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.mu.mark = kv.ModRevision
-	return nil
+	j.mu.mark = revision
+	j.mu.compacted = max(j.mu.compacted, object.Revision(compacted))
 }
 
 func (j *Journal) setCompacted(upTo object.Revision) {

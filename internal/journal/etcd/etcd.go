@@ -25,7 +25,8 @@
 //	precondition, guard    a comparison of a key's ModRevision
 //	Apply                  the watch: every replica applies what etcd has committed, in
 //	                       its order, its own writes like all others
-//	Append returns         when the watch has brought the revision of its transaction
+//	Append returns         when the watch has brought the revision of its transaction, or
+//	                       when it has applied it itself: if that is the next revision
 //	Sync                   a linearizable read, for its revision alone; who comes while
 //	                       one is under way shares the next. The watch is asked for its
 //	                       progress where no event brings that revision
@@ -37,8 +38,9 @@
 //
 // The journal is linked to one member at a time: to the one that first answers a
 // linearizable read. A link is probed with such reads and given up when one fails;
-// all members are then asked at once. When none answers the journal is down, and
-// Append and Sync fail at once, until one does. The watch resumes behind the last
+// all members are then asked at once, again and again. For a while Append and Sync
+// wait for an answer, as there may be an election; then the journal is down, and
+// they fail at once, until a member answers. The watch resumes behind the last
 // revision that was applied; where etcd has compacted that, everything is listed
 // anew, and the sink is rebased on the differences.
 //
@@ -60,14 +62,12 @@
 //
 // The Journal owns one goroutine that keeps the link (keep), one that follows the
 // watch and feeds the sink (follow) with one more while a stream is open, and one
-// while there are callers of Sync. Close ends them all. No lock is held while
-// another is taken, or while the sink or etcd is called.
+// while there are callers of Sync. Close ends them all. One lock is held by whoever
+// feeds the sink; others are taken under it, and under no other.
 package etcd
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -79,58 +79,6 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
-// Options are the settings of a Journal; zero values mean the defaults.
-type Options struct {
-	// Endpoints are the members of etcd: host:port, or URLs. Required.
-	Endpoints []string
-	// Prefix is what all keys begin with, without a slash at its end. Default
-	// /registry.
-	Prefix string
-	// TLS is for the connections to etcd. Default is none, but for endpoints that
-	// are https URLs.
-	TLS *tls.Config
-	// Username and Password are those of a user of etcd, if it asks for one.
-	Username, Password string
-	// Logger gets what happens to the connection. Default slog.Default().
-	Logger *slog.Logger
-	// Sealer encrypts values. Default is to store them as they are.
-	Sealer journal.Sealer
-	// DialTimeout is how long Open and Recover look for a member that answers.
-	// Default 10 seconds.
-	DialTimeout time.Duration
-	// RequestTimeout is how long Append and Sync wait for etcd. A member that does
-	// not answer within two fifths of it is given up. Default 5 seconds.
-	RequestTimeout time.Duration
-	// Decode returns the JSON of an object in kube-apiserver's protobuf encoding.
-	// Default DecodeProtobuf.
-	Decode func(value []byte) ([]byte, error)
-}
-
-func (o Options) withDefaults() (Options, error) {
-	if len(o.Endpoints) == 0 {
-		return o, errors.New("no endpoints given")
-	}
-	if o.Prefix == "" {
-		o.Prefix = "/registry"
-	}
-	if !strings.HasPrefix(o.Prefix, "/") || strings.HasSuffix(o.Prefix, "/") {
-		return o, fmt.Errorf("prefix %q must begin with a slash, and not end with one", o.Prefix)
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.DialTimeout <= 0 {
-		o.DialTimeout = 10 * time.Second
-	}
-	if o.RequestTimeout <= 0 {
-		o.RequestTimeout = 5 * time.Second
-	}
-	if o.Decode == nil {
-		o.Decode = DecodeProtobuf
-	}
-	return o, nil
-}
-
 // Journal implements [journal.Journal] on etcd.
 type Journal struct {
 	opts   Options
@@ -138,16 +86,18 @@ type Journal struct {
 	log    *slog.Logger
 
 	links    links
-	position position // how far the sink has come
-	pending  pending  // what Append has sent
-	reads    reads    // of Sync
-	rebases  atomic.Int64
+	position position     // how far the sink has come
+	pending  pending      // what Append has sent
+	reads    reads        // of Sync
+	rebases  atomic.Int64 // how often the sink was rebased
 
-	sink    journal.Sink       // set by Recover
-	stop    context.CancelFunc // ends the goroutines
-	ctx     context.Context    // of the goroutines
-	running sync.WaitGroup
-	calls   sync.RWMutex // read-held by calls under way
+	follower *follower          // set by Recover
+	stop     context.CancelFunc // ends the goroutines
+	ctx      context.Context    // of the goroutines
+	hurry    context.CancelFunc // ends calls that only read
+	closing  context.Context    // of these
+	running  sync.WaitGroup
+	calls    sync.RWMutex // read-held by calls under way
 
 	compacting sync.Mutex // one Compact at a time
 
@@ -179,6 +129,7 @@ func Open(ctx context.Context, opts Options) (*Journal, error) {
 	j.links.init()
 	j.position.init()
 	j.ctx, j.stop = context.WithCancel(context.WithoutCancel(ctx))
+	j.closing, j.hurry = context.WithCancel(j.ctx)
 	j.running.Go(func() { j.keep(j.ctx) })
 
 	ctx, cancel := context.WithTimeout(ctx, opts.DialTimeout)
@@ -214,7 +165,7 @@ func (j *Journal) Recover(ctx context.Context, sink journal.Sink) error {
 		sink.Restore(*e)
 	}
 	sink.Restored(list.head, list.head)
-	j.sink = sink
+	j.follower = f
 	j.mu.Lock()
 	j.mu.head = list.head
 	j.mu.Unlock()
@@ -261,6 +212,22 @@ func unavailable(cause error) error {
 	return fmt.Errorf("%w: %v", journal.ErrUnavailable, cause)
 }
 
+// failed is the error of a call that only reads, and has been given up.
+func (j *Journal) failed(cause error) error {
+	if j.closing.Err() != nil {
+		return journal.ErrClosed
+	}
+	return unavailable(cause)
+}
+
+// bounded returns a context for a call that only reads: it ends when its time has
+// passed, and when the journal is being closed.
+func (j *Journal) bounded(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	leave := context.AfterFunc(j.closing, cancel)
+	return ctx, func() { leave(); cancel() }
+}
+
 // use holds Close up until release is called.
 func (j *Journal) use() (release func(), err error) {
 	j.calls.RLock()
@@ -283,6 +250,7 @@ func (j *Journal) Close() error {
 	if closed {
 		return nil
 	}
+	j.hurry()
 	j.calls.Lock() // waits for the calls under way
 	defer j.calls.Unlock()
 	j.stop()

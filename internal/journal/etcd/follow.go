@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
@@ -12,12 +14,15 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// follower feeds the sink with what etcd commits. Its goroutine owns the fields.
+// follower feeds the sink with what etcd commits.
 type follower struct {
 	*Journal
 	sink journal.Sink
-	at   object.Revision                // the sink holds everything up to it
-	live map[object.Key]object.Revision // what the sink holds
+
+	// feeding is held by whoever feeds the sink, and guards what follows.
+	feeding sync.Mutex
+	at      object.Revision                // the sink holds everything up to it
+	live    map[object.Key]object.Revision // what the sink holds
 }
 
 // follow opens the watch, again and again, until the journal is closed.
@@ -29,23 +34,30 @@ func (f *follower) follow(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			before := f.at
+			before, opened := f.position.now(), time.Now()
 			err = f.stream(ctx, l)
 			if ctx.Err() != nil {
 				return
 			}
 			if compacted := (*compactedError)(nil); errors.As(err, &compacted) {
-				if err = f.rebase(ctx, compacted.revision); err == nil {
+				f.setCompacted(compacted.revision)
+				if f.position.now() < compacted.revision {
+					err = f.rebase(ctx)
+				} else { // own writes have brought the sink beyond that
+					err = nil
+				}
+				if err == nil {
 					continue
 				}
 			}
 			l.suspect()
-			if f.at > before {
+			at := f.position.now()
+			if at > before || time.Since(opened) > retryMax {
 				pause.reset()
-			} else if pause.next > 0 { // not even twice
+			} else if pause.next > 0 { // for the second time
 				f.setDeaf(err)
 			}
-			f.log.Warn("watch of etcd lost", "endpoint", l.endpoint, "revision", f.at, "error", err)
+			f.log.Warn("watch of etcd lost", "endpoint", l.endpoint, "revision", at, "error", err)
 		}
 		pause.wait(ctx)
 	}
@@ -60,21 +72,27 @@ func (j *Journal) setDeaf(err error) {
 // apply hands events to the sink: whole revisions, in their order. What it has
 // already is passed over.
 func (f *follower) apply(events []*mvccpb.Event) error {
+	f.feeding.Lock()
+	defer f.feeding.Unlock()
 	entries := make([]journal.Entry, 0, len(events))
 	from := f.at
 	var size int64
+	var disorder error
 	for _, event := range events {
 		revision := object.Revision(event.Kv.ModRevision)
 		if revision <= from {
 			continue
 		}
 		if revision < f.at {
-			return fmt.Errorf("etcd's watch brings revision %d after %d", revision, f.at)
+			disorder = fmt.Errorf("etcd's watch brings revision %d after %d", revision, f.at)
+			break
 		}
 		f.at = revision
 		if string(event.Kv.Key) == string(f.values.markKey()) {
-			if err := f.setMark(event.Kv); err != nil {
-				f.log.Error("the mark of compaction cannot be read", "error", err)
+			if event.Type == mvccpb.Event_DELETE {
+				f.setMark(0, nil)
+			} else {
+				f.setMark(event.Kv.ModRevision, event.Kv.Value)
 			}
 			continue
 		}
@@ -89,10 +107,52 @@ func (f *follower) apply(events []*mvccpb.Event) error {
 	}
 	if len(entries) > 0 {
 		f.sink.Apply(entries)
-		f.applied(f.at, size)
+		f.applied(entries[len(entries)-1].Revision, size)
 	}
 	f.position.advance(f.at)
-	return nil
+	return disorder
+}
+
+// reach says that there is nothing up to a revision that the sink does not hold.
+func (f *follower) reach(revision object.Revision) {
+	f.feeding.Lock()
+	defer f.feeding.Unlock()
+	f.at = max(f.at, revision)
+	f.position.advance(f.at)
+}
+
+// own hands a batch of this replica to the sink, without waiting for the watch, if
+// it is what comes next: etcd numbers its transactions one by one, so there is
+// nothing between two revisions that follow each other.
+func (f *follower) own(revision object.Revision, entries []journal.Entry, puts []*put) bool {
+	f.feeding.Lock()
+	defer f.feeding.Unlock()
+	if revision != f.at+1 {
+		return false
+	}
+	for i := range entries {
+		if f.live[entries[i].Key] != entries[i].Prev {
+			return false
+		}
+	}
+	if !f.pending.take(puts, revision) {
+		return false
+	}
+	entries = slices.Clone(entries)
+	var size int64
+	for i := range entries {
+		e := &entries[i]
+		e.Revision = revision
+		if f.live[e.Key] = revision; e.Object == nil {
+			delete(f.live, e.Key)
+		}
+		size += int64(e.Size())
+	}
+	f.sink.Apply(entries)
+	f.at = revision
+	f.applied(revision, size)
+	f.position.advance(revision)
+	return true
 }
 
 // entry returns what an event does to the sink; false if that is nothing.
@@ -107,7 +167,7 @@ func (f *follower) entry(key object.Key, event *mvccpb.Event) (journal.Entry, bo
 	if !ok {
 		var err error
 		if o, err = f.values.object(key, event.Kv); err != nil {
-			f.damage(key, e.Revision, err)
+			f.unreadable(key, e.Revision, err)
 			return e, false
 		}
 	}
@@ -116,8 +176,8 @@ func (f *follower) entry(key object.Key, event *mvccpb.Event) (journal.Entry, bo
 	return e, true
 }
 
-// damage is told of a value that cannot be read. What the key held before stays.
-func (f *follower) damage(key object.Key, revision object.Revision, err error) {
+// unreadable is told of a value that cannot be read. What the key held before stays.
+func (f *follower) unreadable(key object.Key, revision object.Revision, err error) {
 	f.log.Error("an object in etcd cannot be read; what it was before is kept", "key", key, "error", err)
 	f.setDamaged(key, revision)
 }
@@ -149,15 +209,19 @@ func (e *compactedError) Error() string {
 }
 
 // rebase brings the sink to what there is now, by what differs.
-func (f *follower) rebase(ctx context.Context, compacted object.Revision) error {
+func (f *follower) rebase(ctx context.Context) error {
 	list, err := f.list(ctx)
 	if err != nil {
 		return err
 	}
+	f.feeding.Lock()
+	defer f.feeding.Unlock()
+	if list.head <= f.at {
+		return nil // own writes have brought the sink there in the meantime
+	}
 	changes, size := f.differences(&list)
 	f.log.Warn("etcd was compacted before it was followed; listed it anew",
-		"compacted", compacted, "from", f.at, "to", list.head, "changes", len(changes))
-	f.setCompacted(compacted)
+		"compacted", f.Compacted(), "from", f.at, "to", list.head, "changes", len(changes))
 	f.rebases.Add(1)
 	f.sink.Rebase(changes, list.head)
 	f.at = list.head
@@ -171,7 +235,7 @@ func (f *follower) differences(list *listing) (changes []journal.Entry, size int
 	there := make(map[object.Key]bool, len(list.entries))
 	for _, d := range list.damaged {
 		there[d.key] = true
-		f.damage(d.key, d.revision, d.err)
+		f.unreadable(d.key, d.revision, d.err)
 	}
 	for i := range list.entries {
 		e := &list.entries[i]

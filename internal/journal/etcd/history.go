@@ -28,7 +28,7 @@ func (j *Journal) History(ctx context.Context, resource schema.GroupResource, af
 	if upTo <= after {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, j.opts.DialTimeout)
+	ctx, cancel := j.bounded(ctx, j.opts.DialTimeout)
 	defer cancel()
 	var pause pause
 	for {
@@ -45,8 +45,8 @@ func (j *Journal) History(ctx context.Context, resource schema.GroupResource, af
 			return nil, err
 		}
 		pause.wait(ctx)
-		if ctx.Err() != nil {
-			return nil, unavailable(err)
+		if ctx.Err() != nil || j.links.err() != nil {
+			return nil, j.failed(err)
 		}
 	}
 }

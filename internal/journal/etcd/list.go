@@ -33,7 +33,8 @@ func (j *Journal) list(ctx context.Context) (listing, error) {
 		var l listing
 		head, err := j.scan(ctx, func(kv *mvccpb.KeyValue) error {
 			if string(kv.Key) == string(j.values.markKey()) {
-				return j.setMark(kv)
+				j.setMark(kv.ModRevision, kv.Value)
+				return nil
 			}
 			key, ok := j.values.key(kv.Key)
 			if !ok {
@@ -102,7 +103,7 @@ func (j *Journal) scan(ctx context.Context, visit func(*mvccpb.KeyValue) error) 
 // read reads from whatever member there is, until DialTimeout has passed. The error
 // may be one of rpctypes.
 func (j *Journal) read(ctx context.Context, request *pb.RangeRequest) (*pb.RangeResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, j.opts.DialTimeout)
+	ctx, cancel := j.bounded(ctx, j.opts.DialTimeout)
 	defer cancel()
 	var pause pause
 	for {
@@ -119,7 +120,7 @@ func (j *Journal) read(ctx context.Context, request *pb.RangeRequest) (*pb.Range
 		}
 		pause.wait(ctx)
 		if ctx.Err() != nil {
-			return nil, unavailable(err)
+			return nil, j.failed(err)
 		}
 	}
 }

@@ -62,6 +62,19 @@ func (p *pending) taken(puts []*put) bool {
 	return slices.ContainsFunc(puts, func(w *put) bool { return w.taken })
 }
 
+// take gives all the objects to the sink, with their revision; false if it has one.
+func (p *pending) take(puts []*put, revision object.Revision) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if slices.ContainsFunc(puts, func(w *put) bool { return w.taken }) {
+		return false
+	}
+	for _, w := range puts {
+		w.taken, w.object.Revision = true, revision
+	}
+	return true
+}
+
 // claim returns the object that was appended with a value.
 func (p *pending) claim(key object.Key, kv *mvccpb.KeyValue) (*object.Object, bool) {
 	p.mu.Lock()

@@ -2,8 +2,11 @@ package etcd
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
@@ -21,6 +24,9 @@ func (j *Journal) Shared(ctx context.Context, name string, make func() ([]byte, 
 		return nil, err
 	}
 	defer release()
+	if string(j.values.sharedKey(name)) == string(j.values.markKey()) {
+		return nil, fmt.Errorf("secret %s in etcd: the name is taken", name)
+	}
 	secret, err := j.shared(ctx, name, make)
 	if err != nil {
 		return nil, fmt.Errorf("secret %s in etcd: %w", name, err)
@@ -31,7 +37,7 @@ func (j *Journal) Shared(ctx context.Context, name string, make func() ([]byte, 
 func (j *Journal) shared(ctx context.Context, name string, make func() ([]byte, error)) ([]byte, error) {
 	path := j.values.sharedKey(name)
 	key := object.Key{Resource: schema.GroupResource{Resource: "secrets"}, Namespace: "kapok", Name: name}
-	ctx, cancel := context.WithTimeout(ctx, j.opts.DialTimeout)
+	ctx, cancel := j.bounded(ctx, j.opts.DialTimeout)
 	defer cancel()
 	var made []byte
 	for {
@@ -40,18 +46,24 @@ func (j *Journal) shared(ctx context.Context, name string, make func() ([]byte, 
 			return nil, err
 		}
 		if len(there.Kvs) > 0 {
-			secret, _, err := j.values.open(key, there.Kvs[0].Value)
-			return secret, err
+			raw, _, err := j.values.open(key, there.Kvs[0].Value)
+			if err != nil {
+				return nil, err
+			}
+			return unwrap(raw)
 		}
 		if made == nil {
 			if made, err = make(); err == nil {
+				made, err = wrap(key, made)
+			}
+			if err == nil {
 				made, err = j.values.seal(key, made)
 			}
 			if err != nil {
 				return nil, err
 			}
 		}
-		_, err = j.send(ctx, &pb.TxnRequest{
+		_, err = j.send(ctx, time.Now().Add(j.opts.RequestTimeout), &pb.TxnRequest{
 			Compare: []*pb.Compare{{
 				Key: path, Result: pb.Compare_EQUAL, Target: pb.Compare_MOD, TargetUnion: &pb.Compare_ModRevision{},
 			}},
@@ -61,4 +73,28 @@ func (j *Journal) shared(ctx context.Context, name string, make func() ([]byte, 
 			return nil, err
 		}
 	}
+}
+
+// wrap makes a Secret that holds some bytes: a Sealer may want to see the object
+// that belongs to the key.
+func wrap(key object.Key, data []byte) ([]byte, error) {
+	return object.AppendJSON(nil, map[string]any{
+		"apiVersion": "v1", "kind": "Secret",
+		"metadata": map[string]any{"name": key.Name, "namespace": key.Namespace, "uid": key.Name},
+		"data":     map[string]any{sharedData: base64.StdEncoding.EncodeToString(data)},
+	})
+}
+
+// sharedData is the key in the data of such a Secret.
+const sharedData = "value"
+
+func unwrap(raw []byte) ([]byte, error) {
+	var secret struct{ Data map[string][]byte }
+	if err := json.Unmarshal(raw, &secret); err != nil {
+		return nil, err
+	}
+	if len(secret.Data[sharedData]) == 0 {
+		return nil, errors.New("it holds nothing")
+	}
+	return secret.Data[sharedData], nil
 }

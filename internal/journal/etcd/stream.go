@@ -23,8 +23,8 @@ type stream struct {
 	// idle is since when next has been waiting, in nanoseconds; zero while it is
 	// not.
 	idle atomic.Int64
-	// part is the newest revision of a response that comes in fragments: there may
-	// be more of it.
+	// part are the events of the newest revision, where a response comes in
+	// fragments: there may be more of them.
 	part []*mvccpb.Event
 }
 
@@ -88,7 +88,7 @@ func (s *stream) next() (events []*mvccpb.Event, reached object.Revision, err er
 		}
 		events = append(s.part, response.Events...)
 		whole := len(events)
-		if response.Fragment {
+		if response.Fragment && whole > 0 {
 			last := events[whole-1].Kv.ModRevision
 			for whole > 0 && events[whole-1].Kv.ModRevision == last {
 				whole--
@@ -107,7 +107,7 @@ func (f *follower) stream(ctx context.Context, l *link) error {
 	defer cancel(nil)
 	opening := time.AfterFunc(f.probeTimeout(), func() { cancel(errors.New("etcd does not open a watch")) })
 	from, to := f.values.all()
-	s, err := open(ctx, l, &pb.WatchCreateRequest{Key: from, RangeEnd: to, StartRevision: int64(f.at), ProgressNotify: true})
+	s, err := open(ctx, l, &pb.WatchCreateRequest{Key: from, RangeEnd: to, StartRevision: int64(f.position.now()), ProgressNotify: true})
 	if !opening.Stop() || err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
@@ -135,10 +135,7 @@ func (f *follower) stream(ctx context.Context, l *link) error {
 			}
 			return err
 		}
-		if reached > f.at {
-			f.at = reached
-			f.position.advance(reached)
-		}
+		f.reach(reached)
 	}
 }
 

@@ -46,13 +46,13 @@ func (j *Journal) Sync(ctx context.Context) (behind bool, err error) {
 	if before >= r.revision {
 		return false, nil
 	}
-	waiting, cancel := context.WithTimeout(ctx, j.opts.RequestTimeout)
+	waiting, cancel := j.bounded(ctx, j.opts.RequestTimeout)
 	defer cancel()
 	if err := j.await(waiting, r.revision, true); err != nil {
 		if ctx.Err() != nil {
 			return true, ctx.Err()
 		}
-		return true, unavailable(err)
+		return true, j.failed(err)
 	}
 	return true, nil
 }

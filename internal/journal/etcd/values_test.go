@@ -34,7 +34,7 @@ func TestKeys(t *testing.T) {
 		"/registry/masterleases/10.0.0.1":                "",
 		"/registry/ranges/serviceips":                    "",
 		"/registry/peerserverleases/apiserver-something": "",
-		"/registry/":                                     "",
+		"/registry/": "",
 	} {
 		k, ok := v.key([]byte(path))
 		if ok != (want != "") || ok && k.String() != want {
@@ -169,7 +169,7 @@ func TestSealed(t *testing.T) {
 	v := testValues()
 	v.sealer = reverser{'n'}
 	key := object.Key{Resource: schema.GroupResource{Resource: "secrets"}, Namespace: "d", Name: "a"}
-	raw := []byte(`{"kind":"Secret","metadata":{"name":"a"}}`)
+	raw := []byte(`{"kind":"Secret","metadata":{"name":"a","uid":"u"}}`)
 	stored, err := v.seal(key, raw)
 	if err != nil || bytes.Contains(stored, []byte("Secret")) {
 		t.Fatalf("stored %s, error %v", stored, err)
