@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -221,8 +222,12 @@ func (s *stream) flush() bool {
 	return ok
 }
 
-// fail ends the stream with an ERROR event.
+// fail ends the stream with an ERROR event, unless that would make clients list
+// anew for no reason.
 func (s *stream) fail(err error) {
+	if errors.Is(err, resource.ErrEnds) {
+		return
+	}
 	status := s.c.statusOf(err)
 	encoded, err := appendTyped(nil, s.m.encoding, status, "v1", "Status")
 	if err != nil {

@@ -57,6 +57,7 @@ type Replica struct {
 	// Of the goroutine.
 	cursor  *state.Cursor
 	failing bool
+	alive   int       // Leases, when last looked at
 	renew   time.Time // when the own Leases are due
 	said    object.Revision
 
@@ -262,12 +263,28 @@ func (r *Replica) act(ctx context.Context) time.Time {
 		r.renew = now.Add(renewal)
 		r.forget(ctx, now)
 	}
-	next := r.renew
-	if !r.leading() && anybody && leader.holder != "" {
-		if end := leader.seen.Add(duration); end.Before(next) {
+	return r.nextEnd(now)
+}
+
+// nextEnd returns when there is something to do even if nobody says anything: to
+// renew, or to see that a Lease has ended. It tells if one has.
+func (r *Replica) nextEnd(now time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next, alive := r.renew, 0
+	for _, p := range r.mu.peers {
+		if !p.alive(now) {
+			continue
+		}
+		alive++
+		if end := p.seen.Add(duration); end.Before(next) {
 			next = end
 		}
 	}
+	if alive < r.alive {
+		r.tellLocked()
+	}
+	r.alive = alive
 	return next
 }
 
@@ -294,12 +311,6 @@ func (r *Replica) lead(until time.Time) {
 	}
 }
 
-func (r *Replica) leading() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.mu.leading
-}
-
 // forget removes the Leases of servers that have not been there for long. That
 // is the leader's to do.
 func (r *Replica) forget(ctx context.Context, now time.Time) {
@@ -313,8 +324,6 @@ func (r *Replica) forget(ctx context.Context, now time.Time) {
 			gone = append(gone, name)
 		}
 	}
-	// Who is no longer there no longer has to serve anything.
-	r.tellLocked()
 	r.mu.Unlock()
 	for _, name := range gone {
 		if err := r.leases.remove(ctx, name); err != nil {

@@ -193,9 +193,13 @@ func TestServes(t *testing.T) {
 		if a.AllServe(30) {
 			t.Error("c may be there")
 		}
-		time.Sleep(duration + time.Second)
-		if !a.AllServe(30) {
-			t.Error("c is gone")
+		// And then a is told, at once.
+		begin := time.Now()
+		for !a.AllServe(30) {
+			<-a.Changed()
+		}
+		if took := time.Since(begin); took > duration {
+			t.Errorf("c is taken to be there for %v", took)
 		}
 		a.Close()
 		b.Close()

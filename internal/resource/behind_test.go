@@ -3,6 +3,7 @@ package resource_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -76,6 +78,46 @@ func (l *late) Append(ctx context.Context, b journal.Batch) (object.Revision, er
 	}
 	defer l.catchUp()
 	return l.hub.core.Append(ctx, b)
+}
+
+// deaf is a journal with a history that cannot be read now.
+type deaf struct{ *late }
+
+func (deaf) Compacted() object.Revision { return 0 }
+
+func (deaf) History(context.Context, schema.GroupResource, object.Revision, object.Revision, int) ([]journal.Record, error) {
+	return nil, fmt.Errorf("%w: nobody is there", journal.ErrUnavailable)
+}
+
+// TestHistoryIsAway: what memory does not hold is refused for the moment, before a
+// stream begins; a stream that needs it ends without an event, so that clients come
+// again where they were.
+func TestHistoryIsAway(t *testing.T) {
+	h := newHub(t)
+	b := newBenchOn(t, deaf{&late{hub: h}}, state.Options{HistoryBytes: 1})
+	ns := b.request("default")
+	ns.Definition, ns.Version, ns.Namespace, ns.Name = b.namespaces, b.namespaces.Storage, "", ""
+	b.mustCreate(ns, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default"}}`)
+	old := b.widget("x", "").Revision.String()
+	open, err := b.Watch(t.Context(), b.request(""), resource.WatchOptions{ResourceVersion: old})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 10 {
+		b.mustPatch("x", fmt.Sprintf(`{"spec":{"n":%d}}`, n))
+	}
+	if _, _, err := open.Next(t.Context()); err != resource.ErrEnds {
+		t.Errorf("an open watch: %v", err)
+	}
+	for what, err := range map[string]error{
+		"watch": second(b.Watch(t.Context(), b.request(""), resource.WatchOptions{ResourceVersion: old})),
+		"list":  second(b.List(t.Context(), b.request(""), resource.ListOptions{ResourceVersion: old, ResourceVersionMatch: metav1.ResourceVersionMatchExact})),
+	} {
+		var status apierrors.APIStatus
+		if !errors.As(err, &status) || status.Status().Code != http.StatusServiceUnavailable || status.Status().Details.RetryAfterSeconds != 1 {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 }
 
 // servers returns two servers on one hub, the second of which learns late of what

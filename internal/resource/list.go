@@ -111,7 +111,11 @@ func (s *Store) snapshotAt(ctx context.Context, r *Request, at object.Revision) 
 		return state.Snapshot{}, err
 	}
 	snap, err := s.state.SnapshotAt(ctx, r.GroupResource(), at)
-	if err != nil && !errors.Is(err, journal.ErrCompacted) && ctx.Err() == nil {
+	switch {
+	case err == nil, errors.Is(err, journal.ErrCompacted), ctx.Err() != nil:
+	case errors.Is(err, journal.ErrUnavailable):
+		err = unavailable(err)
+	default:
 		err = apierrors.NewInternalError(fmt.Errorf("read history: %w", err))
 	}
 	return snap, err

@@ -72,7 +72,7 @@ func (s *selection) matches(o *object.Object) bool {
 	if o == nil || s.namespace != "" && o.Key.Namespace != s.namespace || s.name != "" && o.Key.Name != s.name {
 		return false
 	}
-	if s.labels != nil && !s.labels.Matches(labels.Set(o.Meta.Labels)) {
+	if s.labels != nil && !s.labels.Matches(&o.Meta.Labels) {
 		return false
 	}
 	return s.fields == nil || s.fields.Matches(&fieldsOf{selection: s, object: o})

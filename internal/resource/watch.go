@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/state"
 
@@ -28,6 +29,7 @@ type Watch struct {
 	selection *selection
 	cursor    *state.Cursor
 	initial   []*object.Object // still to be sent as Added
+	first     []state.Event    // read already
 	endMark   bool             // the initial events end with a bookmark
 	started   object.Revision
 	failed    error // what Next tells; nil while all is well
@@ -72,10 +74,20 @@ func (s *Store) Watch(ctx context.Context, r *Request, o WatchOptions) (*Watch, 
 		at = s.state.Revision()
 	}
 	w.started = at
-	w.cursor, err = s.state.Watch(gr, at)
+	if w.cursor, err = s.state.Watch(gr, at); err == nil && !initial {
+		// What memory does not hold has to be read, or refused, before the stream begins.
+		w.first, _, err = w.cursor.Next(ctx)
+		if errors.Is(err, journal.ErrUnavailable) {
+			return nil, unavailable(err)
+		}
+	}
 	w.failed = w.failure(err)
 	return w, nil
 }
+
+// ErrEnds is returned by Watch.Next when the journal cannot be read now. The stream
+// ends, and whoever comes again with the last resourceVersion goes on there.
+var ErrEnds = errors.New("the watch cannot go on now")
 
 // Next returns events to send. Where there are none it returns a channel that is
 // closed when there may be some. An error is to be sent as an event, and ends the
@@ -88,7 +100,10 @@ func (w *Watch) Next(ctx context.Context) ([]WatchEvent, <-chan struct{}, error)
 		return w.initialEvents(), nil, nil
 	}
 	for {
-		changes, wait, err := w.cursor.Next(ctx)
+		changes, wait, err := w.next(ctx)
+		if errors.Is(err, journal.ErrUnavailable) {
+			return nil, nil, ErrEnds
+		}
 		if err != nil {
 			return nil, nil, w.failure(err)
 		}
@@ -105,6 +120,14 @@ func (w *Watch) Next(ctx context.Context) ([]WatchEvent, <-chan struct{}, error)
 			return events, nil, nil
 		}
 	}
+}
+
+func (w *Watch) next(ctx context.Context) ([]state.Event, <-chan struct{}, error) {
+	if first := w.first; len(first) > 0 {
+		w.first = nil
+		return first, nil, nil
+	}
+	return w.cursor.Next(ctx)
 }
 
 // Revision is what a bookmark may say now: the client has seen everything up to it.

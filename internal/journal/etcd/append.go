@@ -163,7 +163,7 @@ func outcome(cause error, sent bool) (again bool, err error) {
 	// its effects: see full.
 	switch named := rpctypes.Error(cause); {
 	case errors.Is(named, rpctypes.ErrNoSpace):
-		return false, fmt.Errorf("%w: %v", journal.ErrFull, cause)
+		return false, fmt.Errorf("%w: %v", journal.ErrFull, brief(cause))
 	case errors.Is(named, rpctypes.ErrRequestTooLarge):
 		return false, fmt.Errorf("%w: %v", journal.ErrTooLarge, cause)
 	case errors.Is(named, rpctypes.ErrNoLeader), // to who requires one
@@ -183,7 +183,7 @@ func outcome(cause error, sent bool) (again bool, err error) {
 	case tooLarge(cause):
 		return false, fmt.Errorf("%w: %v", journal.ErrTooLarge, cause)
 	}
-	return false, fmt.Errorf("%w: %v", journal.ErrUnknown, cause)
+	return false, fmt.Errorf("%w: %v", journal.ErrUnknown, brief(cause))
 }
 
 // full finds out what became of a transaction to which etcd said that it has no

@@ -68,6 +68,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -77,6 +78,9 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/status"
 )
 
 // Journal implements [journal.Journal] on etcd.
@@ -209,7 +213,22 @@ func (j *Journal) Health() error {
 // unavailable is ErrUnavailable with its cause. The cause is told and not wrapped:
 // a deadline of a request to etcd is not the caller's.
 func unavailable(cause error) error {
-	return fmt.Errorf("%w: %v", journal.ErrUnavailable, cause)
+	return fmt.Errorf("%w: %v", journal.ErrUnavailable, brief(cause))
+}
+
+// errUnreachable is what clients are told. Which member said what is in the log.
+var errUnreachable = errors.New("etcd cannot be reached, or has no leader")
+
+// brief is an error as clients may see it: without addresses, and on one line.
+func brief(cause error) error {
+	var known rpctypes.EtcdError
+	if errors.As(rpctypes.Error(cause), &known) {
+		return known
+	}
+	if _, isRPC := status.FromError(cause); isRPC && cause != nil {
+		return errUnreachable
+	}
+	return cause
 }
 
 // failed is the error of a call that only reads, and has been given up.

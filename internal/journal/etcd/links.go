@@ -2,7 +2,10 @@ package etcd
 
 import (
 	"context"
+	"fmt"
 	"sync"
+
+	"github.com/kapok-dev/kapok/internal/journal"
 )
 
 // links is the link of the moment.
@@ -60,7 +63,10 @@ func (s *links) fail(cause error) (news bool) {
 func (s *links) err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.cause
+	if s.mu.cause != nil {
+		return errUnreachable
+	}
+	return nil
 }
 
 // isDown returns a channel that is closed while the journal is down.
@@ -83,8 +89,11 @@ func (s *links) get(ctx context.Context) (*link, error) {
 		s.mu.Lock()
 		now, cause, changed := s.mu.now, s.mu.cause, s.mu.changed
 		s.mu.Unlock()
-		if now != nil || cause != nil {
-			return now, cause
+		switch {
+		case now != nil:
+			return now, nil
+		case cause != nil:
+			return nil, errUnreachable
 		}
 		select {
 		case <-changed:
@@ -107,7 +116,7 @@ func (s *links) first(ctx context.Context) error {
 		case <-changed:
 		case <-ctx.Done():
 			if cause != nil {
-				return unavailable(cause)
+				return fmt.Errorf("%w: %w", journal.ErrUnavailable, cause)
 			}
 			return ctx.Err()
 		}
