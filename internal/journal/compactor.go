@@ -97,6 +97,7 @@ func (c *Compactor) run(ctx context.Context) {
 			case err == nil:
 			case ctx.Err() != nil || errors.Is(err, ErrClosed):
 				return
+			case errors.Is(err, ErrUnavailable): // which the journal has told of
 			default: // it is tried again at the next tick
 				c.log.Warn("cannot compact the journal", "upTo", upTo, "error", err)
 			}

@@ -107,6 +107,82 @@ func TestFailedGroup(t *testing.T) {
 	})
 }
 
+// TestResume: after a failure nothing is written until its outcome is known; then
+// what was there all along is applied, and no number is used again.
+func TestResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk, twin := &disk{fails: 2}, journaltest.NewTwin()
+		s := journal.NewSequencer(twin, 0, 0, disk.commit)
+		if _, err := s.Append(t.Context(), write("a", 0)); err != nil {
+			t.Fatal(err)
+		}
+		unknown, refused := write("b", 0), write("c", 0)
+		errs := make([]error, 2)
+		go func() { _, errs[0] = s.Append(context.Background(), unknown) }()
+		synctest.Wait()
+		go func() { _, errs[1] = s.Append(context.Background(), refused) }() // waits behind it
+		synctest.Wait()
+		full := fmt.Errorf("%w: make room", journal.ErrFull)
+		s.Fail(full)
+		start := time.Now()
+		if err := s.Settle(t.Context()); err != nil || time.Since(start) != time.Second {
+			t.Errorf("settled after %v, error %v", time.Since(start), err)
+		}
+		synctest.Wait()
+		if !errors.Is(errs[0], journal.ErrUnknown) || errs[1] != full {
+			t.Errorf("errors %v", errs)
+		}
+		if _, err := s.Append(t.Context(), write("d", 0)); err != full {
+			t.Errorf("append while it is down: %v", err)
+		}
+		if err := s.Health(); err != full {
+			t.Errorf("health: %v", err)
+		}
+		if _, bytes := s.Head(); len(twin.Entries()) != 1 || bytes == 0 {
+			t.Errorf("%d entries, %d bytes", len(twin.Entries()), bytes)
+		}
+		there := unknown.Entries[0]
+		there.Revision, there.Object.Revision = 2, 2
+		s.Resume([]journal.Entry{there})
+		if head, _ := s.Head(); head != 2 || len(twin.Entries()) != 2 || s.Health() != nil {
+			t.Errorf("head %d, %d entries, health %v", head, len(twin.Entries()), s.Health())
+		}
+		// 3 was given to c, which is not there.
+		if rev, err := s.Append(t.Context(), write("d", 0)); err != nil || rev != 4 {
+			t.Errorf("revision %d, error %v", rev, err)
+		}
+		s.Fail(full)
+		if err := s.Settle(t.Context()); err != nil {
+			t.Error(err)
+		}
+		s.Resume(nil)
+		if rev, err := s.Append(t.Context(), write("e", 0)); err != nil || rev != 5 {
+			t.Errorf("revision %d, error %v", rev, err)
+		}
+		s.Close()
+		if err := s.Health(); err != journal.ErrClosed {
+			t.Errorf("health: %v", err)
+		}
+	})
+}
+
+// TestRefusedCommit: a commit that has written nothing says so to its writers, and
+// stands in nobody's way.
+func TestRefusedCommit(t *testing.T) {
+	refuse := fmt.Errorf("%w: no key", journal.ErrUnavailable)
+	var err error
+	twin := journaltest.NewTwin()
+	s := journal.NewSequencer(twin, 0, 0, func([]journal.Entry) error { return err })
+	err = refuse
+	if _, got := s.Append(t.Context(), write("a", 0)); got != refuse {
+		t.Errorf("append: %v", got)
+	}
+	err = nil
+	if rev, got := s.Append(t.Context(), write("a", 0)); got != nil || rev != 2 || len(twin.Entries()) != 1 {
+		t.Errorf("revision %d, error %v, %d entries", rev, got, len(twin.Entries()))
+	}
+}
+
 // TestPendingKey: who writes a key that is being written waits for the outcome,
 // and gives up waiting with the context.
 func TestPendingKey(t *testing.T) {

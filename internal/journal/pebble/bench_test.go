@@ -3,8 +3,10 @@ package pebble
 import (
 	"context"
 	"fmt"
+	"iter"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/state"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -25,118 +28,122 @@ func (n *nowhere) Restore(journal.Entry)                       { n.entries++ }
 func (n *nowhere) Rebase(e []journal.Entry, _ object.Revision) { n.entries += len(e) }
 func (n *nowhere) Restored(_, _ object.Revision)               {}
 
-// syncs counts the syncs of the files below it.
-type syncs struct {
-	vfs.FS
-	n atomic.Int64
-}
-
-type syncedFile struct {
-	vfs.File
-	n *atomic.Int64
-}
-
-func (s *syncs) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := s.FS.Create(name, c)
-	return syncedFile{f, &s.n}, err
-}
-
-func (s *syncs) ReuseForWrite(o, n string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := s.FS.ReuseForWrite(o, n, c)
-	return syncedFile{f, &s.n}, err
-}
-
-func (f syncedFile) Sync() error     { f.n.Add(1); return f.File.Sync() }
-func (f syncedFile) SyncData() error { f.n.Add(1); return f.File.SyncData() }
-
 // BenchmarkAppend writes objects of 1 KB, each under a key of its own.
 func BenchmarkAppend(b *testing.B) {
 	raw := put(pods, "x", 0, strings.Repeat("x", 1000)).Object.Raw
-	for _, writers := range []int{1, 16} {
+	for _, appenders := range []int{1, 16, 256} {
 		for _, engine := range []string{"memory", "disk"} {
-			b.Run(fmt.Sprintf("engine=%s/writers=%d", engine, writers), func(b *testing.B) {
+			b.Run(fmt.Sprintf("engine=%s/appenders=%d", engine, appenders), func(b *testing.B) {
 				var j journal.Journal = memory.New()
-				disk := &syncs{FS: vfs.Default}
+				var disk *Journal
 				if engine == "disk" {
 					var err error
-					if j, err = Open(Options{Dir: b.TempDir(), FS: disk, Logger: quiet}); err != nil {
+					if disk, err = Open(Options{Dir: b.TempDir(), Logger: quiet}); err != nil {
 						b.Fatal(err)
 					}
+					j = disk
 				}
 				if err := j.Recover(b.Context(), &nowhere{}); err != nil {
 					b.Fatal(err)
 				}
 				defer j.Close()
-				var n atomic.Int64
-				b.SetParallelism(max(1, writers/2)) // of two processors
-				before := disk.n.Load()
-				b.ResetTimer()
-				write := func() {
-					k := object.Key{Resource: pods, Namespace: "default", Name: fmt.Sprint(n.Add(1))}
-					e := journal.Entry{Key: k, Object: &object.Object{Key: k, Raw: raw}}
-					if _, err := j.Append(context.Background(), journal.Batch{Entries: []journal.Entry{e}}); err != nil {
-						b.Error(err)
-					}
+				var before Stats
+				if disk != nil {
+					before = disk.Stats()
 				}
-				if writers == 1 {
-					for b.Loop() {
-						write()
-					}
-				} else {
-					b.RunParallel(func(pb *testing.PB) {
-						for pb.Next() {
-							write()
+				var n atomic.Int64
+				var all sync.WaitGroup
+				b.ResetTimer()
+				for range appenders {
+					all.Go(func() {
+						for i := n.Add(1); i <= int64(b.N); i = n.Add(1) {
+							k := object.Key{Resource: pods, Namespace: "default", Name: fmt.Sprint(i)}
+							e := journal.Entry{Key: k, Object: &object.Object{Key: k, Raw: raw}}
+							if _, err := j.Append(context.Background(), journal.Batch{Entries: []journal.Entry{e}}); err != nil {
+								b.Error(err)
+							}
 						}
 					})
 				}
-				b.ReportMetric(float64(n.Load())/b.Elapsed().Seconds(), "writes/s")
-				b.ReportMetric(float64(disk.n.Load()-before)/b.Elapsed().Seconds(), "syncs/s")
+				all.Wait()
+				seconds := b.Elapsed().Seconds()
+				b.ReportMetric(float64(b.N)/seconds, "writes/s")
+				if disk != nil {
+					after := disk.Stats()
+					b.ReportMetric(float64(after.Commits-before.Commits)/seconds, "groups/s")
+					b.ReportMetric(float64(after.Syncs-before.Syncs)/seconds, "syncs/s")
+				}
 			})
 		}
 	}
 }
 
-// BenchmarkRecover reads back 100,000 objects of 1 KB; JOURNAL_BENCH_OBJECTS says
-// how many else.
-func BenchmarkRecover(b *testing.B) {
-	objects := 100_000
-	if n, err := fmt.Sscan(os.Getenv("JOURNAL_BENCH_OBJECTS"), &objects); n == 1 && err != nil {
+// BenchmarkNote writes the head that each group leaves beside the store.
+func BenchmarkNote(b *testing.B) {
+	dir := b.TempDir()
+	if err := createHead(vfs.Default, dir, head{state: stateReady}); err != nil {
 		b.Fatal(err)
 	}
-	dir := b.TempDir()
-	fill(b, dir, objects)
-	for b.Loop() {
-		j, err := Open(Options{Dir: dir, Logger: quiet})
-		if err != nil {
-			b.Fatal(err)
-		}
-		var sink nowhere
-		if err := j.Recover(b.Context(), &sink); err != nil {
-			b.Fatal(err)
-		}
-		if sink.entries != objects {
-			b.Fatalf("%d objects", sink.entries)
-		}
-		if err := j.Close(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(objects)*float64(b.N)/b.Elapsed().Seconds(), "objects/s")
-}
-
-func fill(b *testing.B, dir string, objects int) {
-	j, err := Open(Options{Dir: dir, Logger: quiet})
+	f, err := openHead(vfs.Default, dir)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer j.Close()
-	if err := j.Recover(b.Context(), &nowhere{}); err != nil {
+	defer f.close()
+	for i := object.Revision(0); b.Loop(); i++ {
+		if err := f.write(head{stateReady, i}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRecover reads back 100,000 objects of 1 KB, as the journal alone and with
+// the state machine; JOURNAL_BENCH_OBJECTS says how many else.
+func BenchmarkRecover(b *testing.B) {
+	objects := 100_000
+	if text := os.Getenv("JOURNAL_BENCH_OBJECTS"); text != "" {
+		if _, err := fmt.Sscan(text, &objects); err != nil {
+			b.Fatal(err)
+		}
+	}
+	opts := Options{Dir: b.TempDir(), Logger: quiet}
+	if err := Import(b.Context(), opts, object.Revision(objects), webPods(objects)); err != nil {
 		b.Fatal(err)
 	}
-	for i := 0; i < objects; {
-		var batch journal.Batch
-		for range min(100, objects-i) {
-			k := object.Key{Resource: pods, Namespace: "default", Name: fmt.Sprintf("pod-%07d", i)}
+	for _, sink := range []string{"none", "state"} {
+		b.Run("sink="+sink, func(b *testing.B) {
+			for b.Loop() {
+				j, err := Open(opts)
+				if err != nil {
+					b.Fatal(err)
+				}
+				found := 0
+				if sink == "none" {
+					var n nowhere
+					err = j.Recover(b.Context(), &n)
+					found = n.entries
+				} else {
+					var s *state.State
+					if s, err = state.Open(b.Context(), j, state.Options{}); err == nil {
+						found = s.Count(pods)
+					}
+				}
+				if err != nil || found != objects {
+					b.Fatalf("%d objects, error %v", found, err)
+				}
+				if err := j.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(objects)*float64(b.N)/b.Elapsed().Seconds(), "objects/s")
+		})
+	}
+}
+
+// webPods are objects of 1 KB, in no order of their names.
+func webPods(n int) iter.Seq2[*object.Object, error] {
+	return func(yield func(*object.Object, error) bool) {
+		for i := range n {
+			k := object.Key{Resource: pods, Namespace: "default", Name: fmt.Sprintf("web-%08x", uint32(i)*2654435761)}
 			o, err := object.New(k, map[string]any{
 				"metadata": map[string]any{
 					"name": k.Name, "namespace": k.Namespace, "uid": fmt.Sprintf("7c6d1a4e-0000-4000-8000-%012d", i),
@@ -144,14 +151,35 @@ func fill(b *testing.B, dir string, objects int) {
 				},
 				"spec": map[string]any{"text": fmt.Sprintf("%0800d", i*i)},
 			}, 1, time.Unix(7, 0))
-			if err != nil {
-				b.Fatal(err)
+			if err == nil {
+				o.Revision = object.Revision(i + 1)
 			}
-			batch.Entries = append(batch.Entries, journal.Entry{Key: k, Object: o})
-			i++
+			if !yield(o, err) {
+				return
+			}
 		}
-		if _, err := j.Append(b.Context(), batch); err != nil {
+	}
+}
+
+// BenchmarkOpen opens and recovers a small store: what a start waits for.
+func BenchmarkOpen(b *testing.B) {
+	opts := Options{Dir: b.TempDir(), Logger: quiet}
+	if err := Import(b.Context(), opts, 100, webPods(100)); err != nil {
+		b.Fatal(err)
+	}
+	var syncs int64
+	for b.Loop() {
+		j, err := Open(opts)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := j.Recover(b.Context(), &nowhere{}); err != nil {
+			b.Fatal(err)
+		}
+		syncs += j.Stats().Syncs
+		if err := j.Close(); err != nil {
 			b.Fatal(err)
 		}
 	}
+	b.ReportMetric(float64(syncs)/float64(b.N), "syncs/op")
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// crashable is vfs.MemFS without its way of using a file again, in which it waits
-// for itself when it is cloned meanwhile.
-type crashable struct{ *vfs.MemFS }
+// crashable is a file system that uses no file again: vfs.MemFS waits for itself
+// when it is cloned meanwhile, and errorfs does not see what is written then.
+type crashable struct{ vfs.FS }
 
 func (c crashable) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := c.Remove(oldname); err != nil {
@@ -26,8 +26,8 @@ func (c crashable) ReuseForWrite(oldname, newname string, category vfs.DiskWrite
 func TestCrash(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	fs := crashable{vfs.NewCrashableMem()}
-	j, err := Open(Options{Dir: "journal", FS: fs, Logger: quiet, MemTableBytes: 8 << 10})
+	fs := vfs.NewCrashableMem()
+	j, err := Open(Options{Dir: "journal", FS: crashable{fs}, Logger: quiet, MemTableBytes: 8 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}

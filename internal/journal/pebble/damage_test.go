@@ -15,6 +15,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal/journaltest"
 	"github.com/kapok-dev/kapok/internal/object"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -66,6 +67,10 @@ type specimen struct {
 	files *vfs.MemFS
 	twin  *journaltest.Twin
 	from  object.Revision // there is history after it
+
+	// acknowledged is how far it must be read back: to the last write, but where the
+	// power failed and no note of it was left on the disk.
+	acknowledged object.Revision
 }
 
 // specimens makes stores with tables, logs and lists in different states.
@@ -77,15 +82,17 @@ func specimens(t *testing.T) []specimen {
 		closed   bool
 		percent  int // of what was not synced that a crash leaves
 		return_  bool
+		swept    bool // all history, without a trace in the tables
 	}{
 		{name: "logs only", memtable: 1 << 20, percent: 100},
 		{name: "killed", memtable: 8 << 10, percent: 100},
 		{name: "power loss", memtable: 8 << 10, percent: 0},
 		{name: "closed", memtable: 8 << 10, closed: true, percent: 100},
+		{name: "swept", memtable: 8 << 10, percent: 100, swept: true},
 		{name: "came back", memtable: 8 << 10, percent: 100, return_: true},
 	} {
-		fs := crashable{vfs.NewCrashableMem()}
-		j, err := Open(Options{Dir: "journal", FS: fs, Logger: quiet, MemTableBytes: test.memtable, firstRetry: time.Millisecond})
+		fs := vfs.NewCrashableMem()
+		j, err := Open(Options{Dir: "journal", FS: crashable{fs}, Logger: quiet, MemTableBytes: test.memtable, firstRetry: 100 * time.Microsecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,6 +106,16 @@ func specimens(t *testing.T) []specimen {
 		if test.return_ {
 			j.life.store.disk.fail(errors.New("as if"))
 			await(t, func() bool { return j.Health() == nil })
+		}
+		if test.swept {
+			if err := j.Compact(t.Context(), twin.Head()); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // a flush, for what a sweep leaves in the log
+				if err := j.life.store.db.Compact(t.Context(), []byte("a"), []byte("z"), false); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 		// So that there is a log behind the last flush, and history behind the last compaction.
 		for i := range 5 {
@@ -119,7 +136,15 @@ func specimens(t *testing.T) []specimen {
 				t.Fatal(err)
 			}
 		}
-		all = append(all, specimen{test.name, clone, twin, from})
+		acknowledged := twin.Head()
+		if test.percent < 100 {
+			h, err := readHead(clone, "journal")
+			if err != nil {
+				t.Fatal(err)
+			}
+			acknowledged = h.revision
+		}
+		all = append(all, specimen{test.name, clone, twin, from, acknowledged})
 	}
 	return all
 }
@@ -136,12 +161,12 @@ func copyFiles(t *testing.T, from vfs.FS) (to *vfs.MemFS, names []string) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		store(t, to, name, load(t, from, name))
+		writeFile(t, to, name, readFile(t, from, name))
 	}
 	return to, names
 }
 
-func load(t *testing.T, fs vfs.FS, name string) []byte {
+func readFile(t *testing.T, fs vfs.FS, name string) []byte {
 	t.Helper()
 	f, err := fs.Open("journal/" + name)
 	if err != nil {
@@ -155,7 +180,7 @@ func load(t *testing.T, fs vfs.FS, name string) []byte {
 	return content
 }
 
-func store(t *testing.T, fs vfs.FS, name string, content []byte) {
+func writeFile(t *testing.T, fs vfs.FS, name string, content []byte) {
 	t.Helper()
 	f, err := fs.Create("journal/"+name, vfs.WriteCategoryUnspecified)
 	if err == nil {
@@ -211,24 +236,21 @@ func TestDamage(t *testing.T) {
 func (s *specimen) damage(t *testing.T, rng *rand.Rand, name string, d damage) (refused bool) {
 	t.Helper()
 	files, before := copyFiles(t, s.files)
-	content := d.do(rng, load(t, files, name))
+	content := d.do(rng, readFile(t, files, name))
 	if content == nil {
 		if err := files.Remove("journal/" + name); err != nil {
 			t.Fatal(err)
 		}
 	} else {
-		store(t, files, name, content)
+		writeFile(t, files, name, content)
 	}
 	fail := func(format string, args ...any) {
 		t.Helper()
 		t.Errorf("%s %s: %s", d.name, name, fmt.Sprintf(format, args...))
 	}
-	twin, err := open1(t, files)
+	twin, err := openTwin(t, files)
 	if err == nil {
-		if err := s.twin.SameObjects(twin); err != nil {
-			fail("%v", err)
-		}
-		if err := s.twin.SameEntries(twin, s.from); err != nil {
+		if err := s.same(twin); err != nil {
 			fail("%v", err)
 		}
 		return false
@@ -246,15 +268,32 @@ func (s *specimen) damage(t *testing.T, rng *rand.Rand, name string, d damage) (
 		}
 	}
 	s.salvage(t, files, fail)
-	if twin, err := open1(t, files); err == nil {
-		if err := s.twin.SameObjects(twin); err != nil {
+	if twin, err := openTwin(t, files); err == nil {
+		if err := s.same(twin); err != nil {
 			fail("opened again it is not refused: %v", err)
 		}
 	}
 	return true
 }
 
-func open1(t *testing.T, files vfs.FS) (*journaltest.Twin, error) {
+// same checks that what was read back is what was written, as far as it must be.
+func (s *specimen) same(got *journaltest.Twin) error {
+	if got.Head() < s.acknowledged {
+		return fmt.Errorf("read back up to %d, acknowledged %d", got.Head(), s.acknowledged)
+	}
+	want := journaltest.NewTwin()
+	for _, e := range s.twin.Entries() {
+		if e.Revision <= got.Head() {
+			want.Restore(e)
+		}
+	}
+	if err := want.SameObjects(got); err != nil {
+		return err
+	}
+	return want.SameEntries(got, s.from)
+}
+
+func openTwin(t *testing.T, files vfs.FS) (*journaltest.Twin, error) {
 	j, err := Open(Options{Dir: "journal", FS: files, Logger: quiet, MemTableBytes: 8 << 10})
 	if err != nil {
 		return nil, err
@@ -312,7 +351,7 @@ func TestSalvageWhole(t *testing.T) {
 				t.Errorf("%+v, error %v, not salvaged: %v", found, err, live)
 			}
 			for _, name := range before {
-				if string(load(t, files, name)) != string(load(t, s.files, name)) {
+				if string(readFile(t, files, name)) != string(readFile(t, s.files, name)) {
 					t.Errorf("%s has been changed", name)
 				}
 			}
@@ -325,5 +364,24 @@ func TestSalvageWhole(t *testing.T) {
 				t.Errorf("stopped with %v", err)
 			}
 		})
+	}
+}
+
+// TestSalvageOldLogs: what a log tells of records up to where the tables have been
+// swept is not believed, nor what has been removed anywhere.
+func TestSalvageOldLogs(t *testing.T) {
+	db := openDB(t)
+	_, value := encoded(t, db, put(pods, "a", 0, ""))
+	gone := appendRecordKey(nil, pods, 7)
+	for _, test := range []struct {
+		rev  object.Revision
+		log  bool
+		want bool
+	}{{4, true, false}, {5, true, false}, {6, true, true}, {4, false, true}, {7, false, false}, {7, true, false}} {
+		s := salvage{swept: 5, gone: map[string]struct{}{string(gone): {}}}
+		r, ok, err := s.record(&piece{log: test.log, kind: pebble.InternalKeyKindSet, key: appendRecordKey(nil, pods, test.rev), value: value})
+		if err != nil || ok != test.want || ok && (r.revision != test.rev || r.key() != (object.Key{Resource: pods, Name: "a"})) {
+			t.Errorf("%+v: %+v, %t, error %v", test, r, ok, err)
+		}
 	}
 }

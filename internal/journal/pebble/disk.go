@@ -39,13 +39,23 @@ type disk struct {
 
 	mu struct {
 		sync.Mutex
-		onFail  func(error)         // called once; see watch
-		keep    bool                // files are not removed
-		kept    map[string]struct{} // those that pebble thinks are gone
-		made    []string            // files made, in order
-		rebased bool                // pebble has begun a new list of its files
+		onFail func(error)         // called once; see watch
+		keep   bool                // files are not removed
+		kept   map[string]struct{} // those that pebble thinks are gone
+		made   []string            // files made, in order
+		list   listState
 	}
 }
+
+// listState is how far pebble has come with a new list of its files, which it begins
+// once after opening. A list is in use when a marker file names it.
+type listState int
+
+const (
+	listOld     listState = iota
+	listNew               // the marker is there
+	listDurable           // and will be after a crash
+)
 
 func newDisk(files vfs.FS, log *slog.Logger, syncs *atomic.Int64) *disk {
 	d := &disk{FS: files, log: log, syncs: syncs, after: vfs.NewMem()}
@@ -141,7 +151,16 @@ func (d *disk) made(name string) {
 	delete(d.mu.kept, name)
 	d.mu.made = append(d.mu.made, name)
 	if strings.HasPrefix(d.PathBase(name), "marker.manifest.") {
-		d.mu.rebased = true
+		d.mu.list = listNew
+	}
+}
+
+// synced notes that the directory has been synced.
+func (d *disk) synced() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.list == listNew {
+		d.mu.list = listDurable
 	}
 }
 
@@ -150,7 +169,7 @@ func (d *disk) made(name string) {
 func (d *disk) rebased() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.mu.rebased
+	return d.mu.list == listDurable
 }
 
 // release removes the files whose removal was put off.
@@ -165,13 +184,26 @@ func (d *disk) release() {
 }
 
 // undo removes the files made, if they are of no use: a store that could not be
-// opened must not fill the disk. The disk must be frozen, and pebble be done.
-func (d *disk) undo() {
-	if d.rebased() {
+// opened must not fill the disk. If they may be of use, it adds them to leftovers,
+// and removes those of earlier stores among them that they have taken the place of.
+// The disk must be frozen, and pebble be done.
+func (d *disk) undo(leftovers map[string]struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.list == listOld {
+		for _, name := range d.mu.made {
+			_ = d.FS.Remove(name)
+		}
 		return
 	}
+	for name := range d.mu.kept {
+		if _, ours := leftovers[name]; ours && d.mu.list == listDurable {
+			_ = d.FS.Remove(name)
+			delete(leftovers, name)
+		}
+	}
 	for _, name := range d.mu.made {
-		_ = d.FS.Remove(name)
+		leftovers[name] = struct{}{}
 	}
 }
 
@@ -209,7 +241,7 @@ func (d *disk) OpenDir(name string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &file{File: f, disk: d, name: name}, nil
+	return &directory{file{File: f, disk: d, name: name}}, nil
 }
 
 func (d *disk) Stat(name string) (vfs.FileInfo, error) {
@@ -273,78 +305,3 @@ func (d *disk) GetDiskUsage(path string) (vfs.DiskUsage, error) {
 }
 
 func (d *disk) Unwrap() vfs.FS { return d.FS }
-
-// file is an open file. It is written by one goroutine at a time.
-type file struct {
-	vfs.File // the real one
-	disk     *disk
-	name     string
-	size     int64    // how much has been written to the real one
-	after    vfs.File // what it is since the failure; nil until it is written then
-}
-
-func (f *file) Write(p []byte) (n int, err error) {
-	done := f.disk.real(func() (err error) {
-		n, err = f.File.Write(p)
-		return err
-	})
-	if done {
-		f.size += int64(n)
-		return n, nil
-	}
-	if f.after == nil {
-		if err := f.moveToMemory(); err != nil {
-			return len(p), nil // it cannot be read again, which pebble will notice
-		}
-	}
-	return f.after.Write(p)
-}
-
-// moveToMemory begins a copy of the file in memory, to write on there.
-func (f *file) moveToMemory() error {
-	after, err := f.disk.createAfter(f.name)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(after, io.NewSectionReader(f.File, 0, f.size)); err != nil {
-		return errors.Join(err, after.Close())
-	}
-	f.after = after
-	return nil
-}
-
-func (f *file) WriteAt(p []byte, at int64) (int, error) {
-	f.disk.real(func() error { _, err := f.File.WriteAt(p, at); return err })
-	return len(p), nil
-}
-
-// sync makes earlier writes durable, or freezes the files.
-func (f *file) sync(sync func() error) error {
-	f.disk.syncs.Add(1)
-	f.disk.real(sync)
-	return nil
-}
-
-func (f *file) Sync() error     { return f.sync(f.File.Sync) }
-func (f *file) SyncData() error { return f.sync(f.File.SyncData) }
-
-func (f *file) SyncTo(length int64) (full bool, err error) {
-	f.disk.real(func() (err error) { full, err = f.File.SyncTo(length); return err })
-	return full, nil
-}
-
-func (f *file) Preallocate(offset, length int64) error {
-	f.disk.real(func() error { return f.File.Preallocate(offset, length) })
-	return nil
-}
-
-// Close closes the real file in any case, so that no handle is lost.
-func (f *file) Close() error {
-	if f.after != nil {
-		_ = f.after.Close()
-	}
-	if err := f.File.Close(); err != nil {
-		f.disk.fail(err)
-	}
-	return nil
-}

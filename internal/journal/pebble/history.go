@@ -92,7 +92,7 @@ func (h *history) entry(rev object.Revision, value []byte) (journal.Entry, error
 		return journal.Entry{}, fmt.Errorf("revision %d: %w", rev, err)
 	}
 	r.resource, r.revision = h.resource, rev
-	return h.decode.entry(&r)
+	return h.decode.entry(r.own())
 }
 
 // object returns the object that was written at a revision; nil for zero.

@@ -77,6 +77,9 @@ type Journal struct {
 	cancel  context.CancelFunc
 	revival sync.WaitGroup
 
+	// Files made in vain by openStore; of whoever opens the store.
+	leftovers map[string]struct{}
+
 	life struct {
 		sync.RWMutex
 		store  *store // counts its users
@@ -143,7 +146,7 @@ func lockDirectory(opts Options) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{opts: opts.withDefaults(), dir: dir, files: files}
+	j := &Journal{opts: opts.withDefaults(), dir: dir, files: files, leftovers: map[string]struct{}{}}
 	j.ctx, j.cancel = context.WithCancel(context.Background())
 	j.lock, err = files.Lock(files.PathJoin(dir, "LOCK"))
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"bytes"
 	"errors"
 	"runtime"
 	"sync"
@@ -22,15 +23,16 @@ type pipeline struct {
 // chunk is some records, one after the other. Whoever has received it from a
 // channel owns it.
 type chunk struct {
-	values  []byte // what the records point to
+	names   []byte // that the records point to; their objects have bytes of their own
 	records []record
+	size    int // of objects
 	entries []journal.Entry
 	err     error
 	done    chan struct{} // closed when entries or err are set
 }
 
 const (
-	chunkBytes   = 256 << 10
+	chunkBytes   = 256 << 10 // of objects
 	chunkRecords = 512
 )
 
@@ -103,25 +105,23 @@ func (p *pipeline) each(take func(journal.Entry)) (err error) {
 	return err
 }
 
-func newChunk() *chunk {
-	return &chunk{values: make([]byte, 0, chunkBytes), records: make([]record, 0, chunkRecords), done: make(chan struct{})}
-}
+func newChunk() *chunk { return &chunk{done: make(chan struct{})} }
 
 // fits says whether there is room for a record. There is always room for a first.
 func (c *chunk) fits(r *record) bool {
-	n := len(r.namespace) + len(r.name) + len(r.raw)
-	return len(c.records) == 0 || len(c.records) < cap(c.records) && len(c.values)+n <= cap(c.values)
+	return len(c.records) == 0 || len(c.records) < chunkRecords && c.size+len(r.raw) <= chunkBytes
 }
 
 // add copies a record.
 func (c *chunk) add(r *record) {
+	at := len(c.names)
+	c.names = append(append(c.names, r.namespace...), r.name...)
 	copied := *r
-	for _, field := range []*[]byte{&copied.namespace, &copied.name, &copied.raw} {
-		at := len(c.values)
-		c.values = append(c.values, *field...)
-		*field = c.values[at:len(c.values):len(c.values)]
-	}
+	copied.namespace = c.names[at : at+len(r.namespace)]
+	copied.name = c.names[at+len(r.namespace):]
+	copied.raw = bytes.Clone(r.raw)
 	c.records = append(c.records, copied)
+	c.size += len(r.raw)
 }
 
 func (c *chunk) decode(d *decoder) {
@@ -135,5 +135,5 @@ func (c *chunk) decode(d *decoder) {
 		}
 		c.entries = append(c.entries, e)
 	}
-	c.values, c.records = nil, nil
+	c.names, c.records = nil, nil
 }

@@ -87,12 +87,19 @@ func parseRecord(value []byte) (r record, err error) {
 	return r, nil
 }
 
+// own gives the record bytes of its own for the object.
+func (r *record) own() *record {
+	r.raw = bytes.Clone(r.raw)
+	return r
+}
+
 // key is the key of the object.
 func (r *record) key() object.Key {
 	return object.Key{Resource: r.resource, Namespace: string(r.namespace), Name: string(r.name)}
 }
 
-// decoder makes entries of records, with bytes of their own.
+// decoder makes entries of records. The object keeps the bytes of a record; the names
+// are copied.
 type decoder struct {
 	sealer    journal.Sealer
 	namespace string // read last, so that not every object has a copy
@@ -111,7 +118,7 @@ func (d *decoder) entry(r *record) (e journal.Entry, err error) {
 }
 
 func (d *decoder) object(key object.Key, r *record) (*object.Object, error) {
-	raw, stale, err := bytes.Clone(r.raw), false, error(nil)
+	raw, stale, err := r.raw, false, error(nil)
 	switch {
 	case d.sealer != nil:
 		raw, stale, err = d.sealer.Open(key, raw)

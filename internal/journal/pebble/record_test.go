@@ -73,7 +73,7 @@ func TestRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.resource, r.revision = resource, rev
-		got, err := (&decoder{}).entry(&r)
+		got, err := (&decoder{}).entry(r.own())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,10 @@ import (
 // The journal comes back from a failure of its files by itself. It opens them anew,
 // again and again, less and less often, until that succeeds, while the store that
 // has failed stays open for readers.
+//
+// The first attempt is made after 100 ms, further ones up to 50 times later.
 const (
-	lastRetry = 5 * time.Second // between two attempts at most
+	retrySpread = 50
 	// reserve is how much room there must be before an attempt is made after a full
 	// disk, beside what the logs need to become tables.
 	reserve = 4 << 20
@@ -45,7 +47,7 @@ func (j *Journal) refusal(err error) error {
 
 func (j *Journal) comeBack(failed *store) {
 	since := time.Now()
-	for wait := j.opts.firstRetry; ; wait = min(2*wait, lastRetry) {
+	for wait := j.opts.firstRetry; ; wait = min(2*wait, retrySpread*j.opts.firstRetry) {
 		timer := time.NewTimer(wait)
 		select {
 		case <-j.ctx.Done():
@@ -54,8 +56,8 @@ func (j *Journal) comeBack(failed *store) {
 		case <-timer.C:
 		}
 		err := j.reopen(failed)
+		j.stats.attempts.Add(1)
 		if err == nil {
-			j.stats.returns.Add(1)
 			j.opts.Logger.Info("journal takes writes again", "dir", j.dir, "after", time.Since(since))
 			return
 		}
@@ -91,13 +93,15 @@ func (j *Journal) reopen(failed *store) error {
 		err = next.settle()
 	}
 	if err != nil {
-		next.abandon(err)
+		next.abandon(err, j.leftovers)
 		return err
 	}
+	clear(j.leftovers) // pebble has put off to remove them, too
 	j.life.Lock()
 	j.life.store = next
 	j.life.Unlock()
 	j.compacted.Store(int64(next.marks.compacted))
+	j.stats.returns.Add(1)
 	j.sequencer.Resume(entries)
 	next.disk.watch(func(err error) { j.down(next, err) })
 	_ = failed.close() // its error is known
@@ -115,7 +119,7 @@ func (j *Journal) readBack(s *store) ([]journal.Entry, error) {
 		if r.revision <= applied {
 			return nil
 		}
-		e, err := decode.entry(r)
+		e, err := decode.entry(r.own())
 		entries = append(entries, e)
 		return err
 	})

@@ -39,7 +39,6 @@ func Salvage(ctx context.Context, opts Options, yield func(*object.Object) error
 	s := salvage{
 		ctx: ctx, files: wreck{files: j.files, dir: j.dir}, yield: yield,
 		decode: decoder{sealer: j.opts.Sealer},
-		gone:   map[string]struct{}{}, newest: map[object.Key]version{},
 	}
 	if err := s.run(j); err != nil {
 		return s.found, fmt.Errorf("salvage journal in %s: %w", opts.Dir, err)
@@ -57,6 +56,7 @@ type salvage struct {
 	gone   map[string]struct{} // keys of records that have been removed
 	swept  object.Revision     // what logs tell of records up to it is not to be trusted
 	newest map[object.Key]version
+	totals totals // the newest that anything tells of
 }
 
 // version is what a key was at last.
@@ -67,16 +67,31 @@ type version struct {
 }
 
 func (s *salvage) run(j *Journal) error {
-	if err := s.files.list(j); err != nil {
+	all, err := s.files.list(j)
+	if err != nil {
 		return err
 	}
-	// What has been removed is known once all has been read.
-	if err := s.read(s.noteRemovals); err != nil {
-		return err
+	if s.files.unlisted == nil {
+		if err := s.survey(); err != nil {
+			return err
+		}
 	}
-	problems := s.files.problems
-	if err := s.read(s.noteVersions); err != nil {
-		return err
+	if !s.whole() && len(all) > len(s.files.tables) {
+		s.files.tables = all
+		if s.files.unlisted == nil {
+			s.files.unlisted = errors.New("the list of tables is not whole, so what was deleted may be back")
+		}
+	}
+	if s.files.unlisted != nil {
+		if err := s.survey(); err != nil {
+			return err
+		}
+	}
+	if !s.whole() {
+		s.problem(object.Key{}, 0, fmt.Errorf("%d objects are there, but other %d were written", s.live().live, s.totals.live))
+	}
+	for _, err := range s.files.problems {
+		s.problem(object.Key{}, 0, err)
 	}
 	if err := s.read(s.handOver); err != nil {
 		return err
@@ -86,9 +101,6 @@ func (s *salvage) run(j *Journal) error {
 			s.problem(key, v.revision, errors.New("cannot be read"))
 		}
 	}
-	for _, err := range problems {
-		s.problem(object.Key{}, 0, err)
-	}
 	switch h, err := readHead(j.files, j.dir); {
 	case err != nil:
 		s.problem(object.Key{}, 0, fmt.Errorf("%s: %w", headName, err))
@@ -97,6 +109,33 @@ func (s *salvage) run(j *Journal) error {
 		s.found.Head = h.revision
 	}
 	return nil
+}
+
+// survey finds out which versions there are: what has been removed is known once all
+// has been read.
+func (s *salvage) survey() error {
+	s.gone, s.newest = map[string]struct{}{}, map[object.Key]version{}
+	s.found, s.totals, s.swept = Salvaged{}, totals{}, 0
+	if err := s.read(s.noteRemovals); err != nil {
+		return err
+	}
+	return s.read(s.noteVersions)
+}
+
+// live adds up what there is.
+func (s *salvage) live() (t totals) {
+	for _, v := range s.newest {
+		if !v.deleted {
+			t.add(v.revision)
+		}
+	}
+	return t
+}
+
+// whole says whether that is what there must be.
+func (s *salvage) whole() bool {
+	t := s.live()
+	return t.live == s.totals.live && t.sum == s.totals.sum
 }
 
 func (s *salvage) problem(key object.Key, rev object.Revision, err error) {
@@ -120,7 +159,8 @@ func (s *salvage) noteRemovals(p *piece) error {
 		s.gone[string(p.key)] = struct{}{}
 	case p.kind != pebble.InternalKeyKindSet || len(p.value) < 8:
 	case string(p.key) == markTotals:
-		if t, ok := decodeTotals(p.value); ok {
+		if t, ok := decodeTotals(p.value); ok && t.head >= s.totals.head {
+			s.totals = t
 			s.found.Head = max(s.found.Head, t.head)
 		}
 	case string(p.key) == markSwept && !p.log:
@@ -184,7 +224,7 @@ func (s *salvage) handOver(p *piece) error {
 	}
 	v.done = true
 	s.newest[key] = v
-	o, err := s.decode.object(key, &r)
+	o, err := s.decode.object(key, r.own())
 	if err != nil {
 		s.problem(key, r.revision, err)
 		return nil

@@ -9,11 +9,12 @@ type Stats struct {
 	Bytes    int64 // of these groups, as they went to the log
 	Syncs    int64 // of all files: of the log, of tables, of lists
 	Failures int64 // times that the files have failed
+	Attempts int64 // made to come back
 	Returns  int64 // times that the journal has come back since
 }
 
 type counters struct {
-	commits, entries, bytes, syncs, failures, returns atomic.Int64
+	commits, entries, bytes, syncs, failures, attempts, returns atomic.Int64
 }
 
 // Stats returns what the journal has done since it was opened.
@@ -21,6 +22,6 @@ func (j *Journal) Stats() Stats {
 	c := &j.stats
 	return Stats{
 		Commits: c.commits.Load(), Entries: c.entries.Load(), Bytes: c.bytes.Load(),
-		Syncs: c.syncs.Load(), Failures: c.failures.Load(), Returns: c.returns.Load(),
+		Syncs: c.syncs.Load(), Failures: c.failures.Load(), Attempts: c.attempts.Load(), Returns: c.returns.Load(),
 	}
 }

@@ -3,6 +3,7 @@ package pebble
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -41,13 +42,13 @@ func (j *Journal) openStore() (s *store, err error) {
 	if err = s.openDB(j.settings(s)); err == nil {
 		err = s.readMarks()
 	}
-	if failed := s.disk.err(); failed != nil {
-		err = failed
-	} else if err != nil {
+	if failed := s.disk.err(); failed != nil && !pebble.IsCorruptionError(failed) {
+		err = failed // a write that pebble does not know to have failed
+	} else if err = errors.Join(err, failed); err != nil {
 		err = judge(s.dir, "the store in "+s.dir, err)
 	}
 	if err != nil {
-		s.abandon(err)
+		s.abandon(err, j.leftovers)
 		return nil, err
 	}
 	return s, nil
@@ -80,7 +81,7 @@ func (s *store) prepare() error {
 	s.known, err = readHead(s.files, s.dir)
 	switch {
 	case noHead(err):
-		return damaged(s.dir, fmt.Sprintf("%s is missing in %s, which holds %s and other files", headName, s.dir, s.files.PathBase(names[0])), nil)
+		return damaged(s.dir, fmt.Sprintf("%s is missing in %s, which holds %d tables and logs", headName, s.dir, len(stored)), nil)
 	case errors.Is(err, errHead):
 		return damaged(s.dir, s.files.PathJoin(s.dir, headName), err)
 	case err != nil:
@@ -90,6 +91,9 @@ func (s *store) prepare() error {
 			What:   s.dir + " holds a part of what was to be restored to it",
 			Advice: "remove the directory, and restore the snapshot again",
 		}
+	}
+	if !s.readOnly && slices.Contains(names, probeName) {
+		_ = s.files.Remove(s.files.PathJoin(s.dir, probeName)) // a crash has left it
 	}
 	list, err := pebble.Peek(s.dir, s.files)
 	if err != nil {
@@ -196,10 +200,10 @@ func (s *store) close() error {
 	return err
 }
 
-// abandon closes a store that could not be opened, and leaves nothing behind that
-// was not there.
-func (s *store) abandon(err error) {
+// abandon closes a store that could not be opened, and leaves behind as little as
+// it can that was not there.
+func (s *store) abandon(err error, leftovers map[string]struct{}) {
 	s.disk.fail(err)
 	_ = s.close()
-	s.disk.undo()
+	s.disk.undo(leftovers)
 }
