@@ -98,3 +98,25 @@ func BenchmarkAppendTo(b *testing.B) {
 		buf = o.Stored().AppendTo(buf[:0], 123456)
 	}
 }
+
+func BenchmarkNew(b *testing.B) {
+	tree := pod(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := New(benchKey, tree, 0, time.Time{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkLabels(b *testing.B) {
+	o, err := New(benchKey, pod(1), 0, time.Time{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if !o.Meta.Labels.Has("pod-template-hash") || o.Meta.Labels.Has("tier") {
+			b.Fatal(o.Meta.Labels)
+		}
+	}
+}

@@ -8,7 +8,7 @@ import (
 )
 
 // Parse makes an object of JSON that a journal kept. The bytes are not copied if
-// they are canonical; if not (they come from a foreign store), or if they hold a
+// they are canonical, and must not change from then on; if they are not (they come from a foreign store), or if they hold a
 // resourceVersion, the object is encoded anew.
 func Parse(key Key, raw []byte, schema uint64, written time.Time) (*Object, error) {
 	s := scanner{raw: raw}
@@ -16,7 +16,7 @@ func Parse(key Key, raw []byte, schema uint64, written time.Time) (*Object, erro
 	if !ok {
 		return reencode(key, raw, schema, written)
 	}
-	return &Object{Key: key, Written: written, Schema: schema, Raw: raw, Meta: meta, splice: splice}, nil
+	return &Object{Key: key, Written: written, Schema: schema, Raw: raw, Meta: meta, splice: int32(splice)}, nil
 }
 
 func reencode(key Key, raw []byte, schema uint64, written time.Time) (*Object, error) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+	"unique"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -19,13 +20,18 @@ import (
 // A tree is made of map[string]any, []any, string, bool, int64, float64 and nil,
 // as [k8s.io/apimachinery/pkg/apis/meta/v1/unstructured] has them.
 func New(key Key, tree map[string]any, schema uint64, written time.Time) (*Object, error) {
-	form, err := Encode(tree)
+	form, start, err := encodeAt(tree)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", key, err)
 	}
-	o := &Object{Key: key, Written: written, Schema: schema, Raw: form.Bytes, splice: form.Splice}
-	metadata, _ := tree["metadata"].(map[string]any)
-	o.Meta = metaOf(metadata)
+	// Namespaces are few, and often a part of a longer string, such as a URL.
+	key.Namespace = unique.Make(key.Namespace).Value()
+	o := &Object{Key: key, Written: written, Schema: schema, Raw: form.Bytes, splice: int32(form.Splice)}
+	var splice int
+	if s := (scanner{raw: o.Raw, at: start}); !s.metadata(&o.Meta, &splice) { // it nests too deep
+		metadata, _ := tree["metadata"].(map[string]any)
+		o.Meta = metaOf(metadata)
+	}
 	return o, nil
 }
 
@@ -34,14 +40,20 @@ var errNoMetadata = errors.New("object has no metadata")
 // Encode returns the canonical JSON of a tree as a form, with the place for the
 // resourceVersion.
 func Encode(tree map[string]any) (Form, error) {
+	form, _, err := encodeAt(tree)
+	return form, err
+}
+
+// encodeAt also returns where the value of metadata starts.
+func encodeAt(tree map[string]any) (form Form, metadata int, err error) {
 	e := encoder{buf: make([]byte, 0, 4096), splice: -1}
 	if err := e.root(tree); err != nil {
-		return Form{}, err
+		return Form{}, 0, err
 	}
 	if e.splice < 0 {
-		return Form{}, errNoMetadata
+		return Form{}, 0, errNoMetadata
 	}
-	return Form{Bytes: bytes.Clone(e.buf), Splice: e.splice}, nil // kept for long: no byte too many
+	return Form{Bytes: bytes.Clone(e.buf), Splice: e.splice}, e.start, nil // kept for long: no byte too many
 }
 
 // AppendJSON appends the canonical JSON of any JSON value to dst.
@@ -54,6 +66,7 @@ func AppendJSON(dst []byte, v any) ([]byte, error) {
 type encoder struct {
 	buf    []byte
 	splice int
+	start  int      // of the root metadata
 	keys   []string // of the maps that are open, innermost last
 }
 
@@ -69,6 +82,7 @@ func (e *encoder) root(tree map[string]any) error {
 // metadata encodes the root metadata. Keys are sorted, so the resourceVersion
 // goes in front of the first key that sorts after it.
 func (e *encoder) metadata(m map[string]any) error {
+	e.start = len(e.buf)
 	e.buf = append(e.buf, '{')
 	first := len(e.keys)
 	for k := range m {
@@ -241,14 +255,11 @@ func metaOf(m map[string]any) Meta {
 	var meta Meta
 	uid, _ := m["uid"].(string)
 	meta.UID = types.UID(uid)
-	meta.Created = timeOf(m["creationTimestamp"])
-	meta.Deleted = timeOf(m["deletionTimestamp"])
-	if labels, ok := m["labels"].(map[string]any); ok && len(labels) > 0 {
-		meta.Labels = make(map[string]string, len(labels))
-		for k, v := range labels {
-			meta.Labels[k], _ = v.(string)
-		}
-	}
+	created, _ := m["creationTimestamp"].(string)
+	meta.Created = timeOf(created)
+	deleted, _ := m["deletionTimestamp"].(string)
+	meta.deleting = !timeOf(deleted).IsZero()
+	meta.Labels = labelsOf(m["labels"])
 	if finalizers, ok := m["finalizers"].([]any); ok {
 		for _, f := range finalizers {
 			if s, ok := f.(string); ok {
@@ -279,11 +290,8 @@ func ownerOf(ref map[string]any) Owner {
 	return o
 }
 
-func timeOf(v any) time.Time {
-	s, ok := v.(string)
-	if !ok {
-		return time.Time{}
-	}
+// timeOf returns the zero time for what is none.
+func timeOf(s string) time.Time {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
 		return time.Time{}

@@ -36,7 +36,7 @@ type form struct {
 }
 
 // Stored returns the form of the object in its storage version as it is stored.
-func (o *Object) Stored() Form { return Form{Bytes: o.Raw, Splice: o.splice} }
+func (o *Object) Stored() Form { return Form{Bytes: o.Raw, Splice: int(o.splice)} }
 
 // Form returns the form under key, and makes and keeps it on first use. Two
 // callers may both make it; one result is kept.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,18 +61,21 @@ type Object struct {
 	// encrypted with an old key: a write that changes nothing is worth while.
 	Stale bool
 
-	splice int // where the resourceVersion goes in Raw
+	splice int32 // where the resourceVersion goes in Raw
 	forms  atomic.Pointer[form]
 }
 
 // Meta is the part of ObjectMeta that the server looks at without decoding.
+//
+// Its strings are parts of the object's bytes, as far as JSON has them as they are:
+// who keeps one for longer than the object clones it.
 type Meta struct {
 	UID        types.UID
-	Labels     map[string]string
+	Labels     Labels
 	Finalizers []string
 	Owners     []Owner
 	Created    time.Time
-	Deleted    time.Time // deletionTimestamp; zero while the object lives
+	deleting   bool // there is a deletionTimestamp
 }
 
 // Owner is an entry of metadata.ownerReferences.
@@ -83,7 +87,7 @@ type Owner struct {
 }
 
 // Deleting says whether the object has been asked to go.
-func (m *Meta) Deleting() bool { return !m.Deleted.IsZero() }
+func (m *Meta) Deleting() bool { return m.deleting }
 
 // HasFinalizer says whether the object waits for the given finalizer.
 func (m *Meta) HasFinalizer(name string) bool {
@@ -96,4 +100,4 @@ func (m *Meta) HasFinalizer(name string) bool {
 }
 
 // Size is what the object counts in bounds on memory, in bytes.
-func (o *Object) Size() int { return len(o.Raw) + 256 }
+func (o *Object) Size() int { return len(o.Raw) + int(unsafe.Sizeof(*o)) + 48 }

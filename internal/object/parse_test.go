@@ -96,6 +96,14 @@ func sameAsDecoded(t *testing.T, raw []byte) {
 		return
 	}
 	sameObject(t, got, want)
+	tree, err := got.Tree()
+	if err != nil {
+		t.Fatalf("%q: %v", got.Raw, err)
+	}
+	metadata, _ := tree["metadata"].(map[string]any)
+	decoded := Object{Key: got.Key, Raw: got.Raw, Written: got.Written, Schema: got.Schema, splice: got.splice, Meta: metaOf(metadata)}
+	sameObject(t, got, &decoded)
+	sameLabels(t, got.Meta.Labels, metadata["labels"])
 	again, err := Parse(benchKey, got.Raw, 7, time.Unix(1, 2))
 	if err != nil {
 		t.Fatalf("%q cannot be parsed again: %v", got.Raw, err)
@@ -104,9 +112,36 @@ func sameAsDecoded(t *testing.T, raw []byte) {
 	checkSplice(t, got)
 }
 
+// sameLabels checks what Labels say of labels in a tree.
+func sameLabels(t *testing.T, l Labels, tree any) {
+	t.Helper()
+	want, _ := tree.(map[string]any)
+	for name, v := range want {
+		text, _ := v.(string)
+		if value, ok := l.Lookup(name); !ok || value != text || !l.Has(name) || l.Get(name) != text {
+			t.Fatalf("%s: label %q is %q, %v", l, name, value, ok)
+		}
+		for _, other := range []string{name + "x", name[:len(name)/2]} {
+			if _, there := want[other]; l.Has(other) != there {
+				t.Fatalf("%s: label %q: %v", l, other, !there)
+			}
+		}
+	}
+	n := 0
+	for name, value := range l.All() {
+		if text, _ := want[name].(string); text != value {
+			t.Fatalf("%s: walk has %q as %q", l, name, value)
+		}
+		n++
+	}
+	if n != len(want) {
+		t.Fatalf("%s: walk has %d of %d", l, n, len(want))
+	}
+}
+
 func sameObject(t *testing.T, got, want *Object) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Object{}, "forms"), cmp.AllowUnexported(Object{}), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Object{}, "forms"), cmp.AllowUnexported(Object{}, Meta{}), cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("%s:\n%s", got.Raw, diff)
 	}
 }
@@ -276,7 +311,7 @@ func TestNewLeavesTheTree(t *testing.T) {
 		t.Errorf("stored %s", o.Raw)
 	}
 	checkSplice(t, o)
-	if !o.Meta.Owners[0].Controller || o.Meta.Labels["app"] != "web" || o.Meta.Created.Year() != 2025 || o.Meta.Deleting() {
+	if !o.Meta.Owners[0].Controller || o.Meta.Labels.Get("app") != "web" || o.Meta.Created.Year() != 2025 || o.Meta.Deleting() {
 		t.Errorf("metadata %+v", o.Meta)
 	}
 }

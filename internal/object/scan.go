@@ -3,6 +3,7 @@ package object
 import (
 	"bytes"
 	"encoding/binary"
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
 )
@@ -12,9 +13,10 @@ import (
 // them once they are decoded. So what the scanner accepts need not be decoded to
 // be trusted.
 type scanner struct {
-	raw    []byte
-	at     int
-	member int // where the key starts of the member that was begun last
+	raw     []byte
+	at      int
+	member  int  // where the key starts of the member that was begun last
+	escaped bool // the text that was passed last has an escape in it
 }
 
 // maxScan is how deep the scanner goes; what nests deeper is decoded.
@@ -70,7 +72,7 @@ func (s *scanner) object(depth int, member func(key []byte) bool) bool {
 		if !ok || !s.take(':') {
 			return false
 		}
-		if bytes.IndexByte(key, '\\') >= 0 {
+		if s.escaped {
 			key = unescape(key)
 		}
 		if !first && bytes.Compare(last, key) >= 0 {
@@ -117,10 +119,13 @@ func (s *scanner) text() ([]byte, bool) {
 	}
 	raw, start := s.raw, s.at
 	i := start
+	s.escaped = false
 	for i < len(raw) {
-		if len(raw)-i >= 8 && allPlain(binary.LittleEndian.Uint64(raw[i:])) {
-			i += 8
-			continue
+		if len(raw)-i >= 8 {
+			n := plain(binary.LittleEndian.Uint64(raw[i:]))
+			if i += n; n == 8 {
+				continue
+			}
 		}
 		switch b := raw[i]; {
 		case b == '"':
@@ -132,6 +137,7 @@ func (s *scanner) text() ([]byte, bool) {
 				return nil, false
 			}
 			i += n
+			s.escaped = true
 		case b < ' ':
 			return nil, false
 		case b < utf8.RuneSelf:
@@ -147,12 +153,15 @@ func (s *scanner) text() ([]byte, bool) {
 	return nil, false
 }
 
-// allPlain says whether none of eight bytes ends a string, begins an escape, is a
-// control character or part of a longer rune.
-func allPlain(x uint64) bool {
+// plain returns how many of eight bytes, from the first on, neither end a string
+// nor begin an escape, nor are control characters or parts of longer runes.
+func plain(x uint64) int {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
-	below := func(x uint64, n uint64) uint64 { return (x - ones*n) &^ x } // for bytes below 0x80
-	return (x|below(x, ' ')|below(x^(ones*'"'), 1)|below(x^(ones*'\\'), 1))&high == 0
+	// Of each byte that is below n the high bit is set. What is borrowed from the
+	// bytes behind it may set theirs, which does not matter: the first one counts.
+	below := func(x uint64, n uint64) uint64 { return (x - ones*n) &^ x }
+	special := (x | below(x, ' ') | below(x^(ones*'"'), 1) | below(x^(ones*'\\'), 1)) & high
+	return bits.TrailingZeros64(special) / 8
 }
 
 // escape returns the length of an escape that AppendString makes, zero for others.

@@ -1,8 +1,6 @@
 package object
 
 import (
-	"bytes"
-
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 )
@@ -21,6 +19,7 @@ func (s *scanner) document() (meta Meta, splice int, ok bool) {
 }
 
 func (s *scanner) metadata(meta *Meta, splice *int) bool {
+	*splice = -1
 	return s.object(1, func(key []byte) bool {
 		if *splice < 0 && string(key) > "resourceVersion" {
 			*splice = s.member
@@ -57,7 +56,7 @@ func (m *Meta) read(field string, value []byte) bool {
 		return ok
 	case "deletionTimestamp":
 		at, ok := s.string()
-		m.Deleted = timeOf(at)
+		m.deleting = !timeOf(at).IsZero()
 		return ok
 	case "labels":
 		return m.readLabels(&s)
@@ -80,7 +79,7 @@ func (m *Meta) decode(field string, value []byte) bool {
 	case "creationTimestamp":
 		m.Created = one.Created
 	case "deletionTimestamp":
-		m.Deleted = one.Deleted
+		m.deleting = one.deleting
 	case "labels":
 		m.Labels = one.Labels
 	case "finalizers":
@@ -91,25 +90,14 @@ func (m *Meta) decode(field string, value []byte) bool {
 	return true
 }
 
-// string passes over a string and returns what it stands for.
+// string passes over a string and returns what it stands for, which is a part of
+// the scanned bytes where nothing is escaped.
 func (s *scanner) string() (string, bool) {
 	text, ok := s.text()
-	if ok && bytes.IndexByte(text, '\\') >= 0 {
+	if ok && s.escaped {
 		text = unescape(text)
 	}
-	return string(text), ok
-}
-
-func (m *Meta) readLabels(s *scanner) bool {
-	if string(s.raw) == "{}" {
-		return true
-	}
-	m.Labels = make(map[string]string, 1+bytes.Count(s.raw, []byte(`","`)))
-	return s.object(0, func(key []byte) bool {
-		value, ok := s.string()
-		m.Labels[string(key)] = value
-		return ok
-	})
+	return alias(text), ok
 }
 
 func (m *Meta) readFinalizers(s *scanner) bool {

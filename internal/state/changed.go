@@ -13,9 +13,19 @@ func (s *State) Changed() (object.Revision, <-chan struct{}) {
 	return s.mu.head, s.mu.changed
 }
 
-func (s *State) wakeLocked() {
+// renewLocked appends to dst what is to be closed, if anybody waits for it.
+func (s *State) renewLocked(dst []chan struct{}) []chan struct{} {
 	if s.mu.changed != nil {
-		close(s.mu.changed)
+		dst = append(dst, s.mu.changed)
 		s.mu.changed = nil
+	}
+	return dst
+}
+
+// wake closes channels, of tables and of the whole state. It is called without the
+// lock: whoever wakes up wants it at once, and there may be thousands.
+func wake(changed []chan struct{}) {
+	for _, c := range changed {
+		close(c)
 	}
 }

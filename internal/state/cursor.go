@@ -14,6 +14,7 @@ import (
 // A Cursor is a position in the history of one resource. It is for one goroutine.
 type Cursor struct {
 	state    *State
+	table    *table
 	resource schema.GroupResource
 	at       object.Revision
 }
@@ -24,7 +25,9 @@ func (s *State) Watch(resource schema.GroupResource, after object.Revision) (*Cu
 	if oldest := s.oldest(resource); after < oldest {
 		return nil, &CompactedError{Wanted: after, Oldest: oldest}
 	}
-	return &Cursor{state: s, resource: resource, at: after}, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &Cursor{state: s, table: s.tableLocked(resource), resource: resource, at: after}, nil
 }
 
 // oldest is the revision after which the history of a resource is complete, in
@@ -63,11 +66,10 @@ const maxBatch = 512
 // Revision tells how far the cursor has got: with no events, to the newest
 // revision of the whole state.
 func (c *Cursor) Next(ctx context.Context) ([]Event, <-chan struct{}, error) {
-	s := c.state
-	s.mu.Lock()
-	t := s.tableLocked(c.resource)
+	s, t := c.state, c.table
+	s.mu.RLock()
 	if c.at >= t.evicted {
-		defer s.mu.Unlock()
+		defer s.mu.RUnlock()
 		events := t.history[t.after(c.at):]
 		if len(events) == 0 {
 			c.at = max(c.at, s.mu.head)
@@ -78,7 +80,7 @@ func (c *Cursor) Next(ctx context.Context) ([]Event, <-chan struct{}, error) {
 		return events, nil, nil
 	}
 	upTo := t.evicted
-	s.mu.Unlock()
+	s.mu.RUnlock()
 
 	events, err := s.readBack(ctx, c.resource, c.at, upTo, maxBatch)
 	if errors.Is(err, journal.ErrCompacted) {

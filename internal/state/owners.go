@@ -1,6 +1,8 @@
 package state
 
 import (
+	"strings"
+
 	"github.com/kapok-dev/kapok/internal/object"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +27,7 @@ func (w owners) move(key object.Key, from, to *object.Object) {
 			keys := w[o.UID]
 			if keys == nil {
 				keys = map[object.Key]struct{}{}
-				w[o.UID] = keys
+				w[types.UID(strings.Clone(string(o.UID)))] = keys // it is a part of the object, which may go
 			}
 			keys[key] = struct{}{}
 		}

@@ -19,7 +19,6 @@ package state
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/kapok-dev/kapok/internal/journal"
@@ -177,7 +176,11 @@ func (k *sink) Revision(key object.Key) object.Revision {
 
 func (k *sink) Apply(entries []journal.Entry) {
 	s := (*State)(k)
-	var changed []*table
+	wake(s.apply(entries))
+}
+
+// apply returns the channels to close.
+func (s *State) apply(entries []journal.Entry) (changed []chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range entries {
@@ -189,16 +192,11 @@ func (k *sink) Apply(entries []journal.Entry) {
 		for _, f := range s.mu.feeds {
 			f.offerLocked(event)
 		}
-		if !slices.Contains(changed, t) {
-			changed = append(changed, t)
-		}
+		changed = t.renew(changed)
 		s.mu.head = e.Revision
 	}
 	s.boundLocked()
-	for _, t := range changed {
-		t.wake()
-	}
-	s.wakeLocked()
+	return s.renewLocked(changed)
 }
 
 func (k *sink) Restore(e journal.Entry) {
@@ -215,7 +213,10 @@ func (k *sink) Restore(e journal.Entry) {
 // Rebase changes what is there, with no history of how it came: cursors that stand
 // before head find that it has been compacted. Feeds hear of every change.
 func (k *sink) Rebase(entries []journal.Entry, head object.Revision) {
-	s := (*State)(k)
+	wake((*State)(k).rebase(entries, head))
+}
+
+func (s *State) rebase(entries []journal.Entry, head object.Revision) (changed []chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range entries {
@@ -230,9 +231,9 @@ func (k *sink) Rebase(entries []journal.Entry, head object.Revision) {
 	s.mu.head, s.mu.since = head, head
 	for _, t := range s.mu.tables {
 		s.mu.bytes -= t.evict(head)
-		t.wake()
+		changed = t.renew(changed)
 	}
-	s.wakeLocked()
+	return s.renewLocked(changed)
 }
 
 func (k *sink) Restored(head, since object.Revision) {

@@ -2,6 +2,7 @@ package state
 
 import (
 	"sort"
+	"sync/atomic"
 
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
@@ -38,7 +39,8 @@ type table struct {
 	history []Event         // revisions ascending
 	evicted object.Revision // history is complete for revisions after it
 	bytes   int
-	changed chan struct{} // closed at the next event; nil if nobody waits
+	changed chan struct{} // closed once there are more events
+	awaited atomic.Bool   // somebody has got changed; set by readers, too
 }
 
 func less(a, b *object.Object) bool { return a.Key.Less(b.Key) }
@@ -47,6 +49,7 @@ func newTable(evicted object.Revision) *table {
 	return &table{
 		objects: btree.NewBTreeGOptions(less, btree.Options{NoLocks: true, Degree: 32}),
 		evicted: evicted,
+		changed: make(chan struct{}),
 	}
 }
 
@@ -112,16 +115,19 @@ func (t *table) after(r object.Revision) int {
 	return sort.Search(len(t.history), func(i int) bool { return t.history[i].Revision > r })
 }
 
-func (t *table) wake() {
-	if t.changed != nil {
-		close(t.changed)
-		t.changed = nil
-	}
+// wait returns a channel that is closed once there are more events. A read lock is
+// enough for it.
+func (t *table) wait() <-chan struct{} {
+	t.awaited.Store(true)
+	return t.changed
 }
 
-func (t *table) wait() <-chan struct{} {
-	if t.changed == nil {
+// renew puts a new channel in the place of the one that is to be closed, which it
+// appends to dst, if somebody waits for it.
+func (t *table) renew(dst []chan struct{}) []chan struct{} {
+	if t.awaited.Swap(false) {
+		dst = append(dst, t.changed)
 		t.changed = make(chan struct{})
 	}
-	return t.changed
+	return dst
 }
