@@ -15,42 +15,56 @@ import (
 // default. And what a burst of requests has taken goes back to the operating
 // system once it is over.
 //
-// It runs after each collection, and for some seconds then; an idle process is left
-// alone. Where GOGC is set it does nothing.
+// It looks after each collection, and every few seconds. Where GOGC is set there is
+// none.
 type thrift struct {
 	previous int // GOGC before
 
 	mu       sync.Mutex
-	percent  int
-	seen     uint64 // bytes allocated so far, when the timer was set
-	returned uint64 // the same, when memory was given back
-	timer    *time.Timer
+	starting bool
 	stopped  bool
+	percent  int    // GOGC
+	seen     uint64 // bytes allocated so far, when it looked last
+	returned uint64 // the same, when memory was returned
+	timer    *time.Timer
 }
 
 const (
-	// Garbage may take as much memory as what lives, up to littleGarbage, and
-	// from there on one garbagePart of what lives.
+	// Garbage may take littleGarbage, or a garbagePart of what lives if that is more.
 	littleGarbage = 16 << 20
 	garbagePart   = 8
+	// While a server reads back its objects, collections find all of them alive:
+	// beyond manyObjects, garbage may take half as much then.
+	manyObjects = 256 << 20
 
-	// A process is quiet when it allocates less than aLittle in quietTime.
-	quietTime = 2 * time.Second
-	aLittle   = 1 << 20
-	// Less than this is not worth a collection of its own.
-	worthReturning = 4 << 20
+	// Memory is returned in a lookEvery in which less than aLittle was allocated, if
+	// that was worthReturning since it was returned last.
+	lookEvery      = 4 * time.Second
+	aLittle        = 1 << 20
+	worthReturning = 2 << 20
 )
 
-// beThrifty begins with it, until stop is called.
-func beThrifty() (stop func()) {
+// beThrifty begins with it. started is to be called once the server serves, and
+// stop in the end.
+func beThrifty() (started, stop func()) {
 	if os.Getenv("GOGC") != "" {
-		return func() {}
+		return func() {}, func() {}
 	}
-	t := &thrift{percent: 100}
+	t := &thrift{starting: true}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	live, _ := heap()
+	t.percent = garbagePercent(live, true)
 	t.previous = debug.SetGCPercent(t.percent)
-	t.timer = time.AfterFunc(quietTime, t.lookAround)
+	t.timer = time.AfterFunc(lookEvery, t.look)
 	t.awaitCollection()
-	return t.stop
+	return t.started, t.stop
+}
+
+func (t *thrift) started() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.starting = false
 }
 
 func (t *thrift) stop() {
@@ -68,46 +82,53 @@ func (t *thrift) awaitCollection() {
 }
 
 func (t *thrift) collected() {
-	live, allocated := heap()
+	live, _ := heap()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.stopped {
 		return
 	}
 	// To set it stops the program for a moment: not for every little change.
-	if percent := garbagePercent(live); 10*percent > 11*t.percent || 11*percent < 10*t.percent {
+	if percent := garbagePercent(live, t.starting); 10*percent > 11*t.percent || 11*percent < 10*t.percent {
 		t.percent = percent
 		debug.SetGCPercent(percent)
 	}
-	t.seen = allocated
-	t.timer.Reset(quietTime)
 	t.awaitCollection()
 }
 
-// garbagePercent is how much garbage there may be, as a part of what lives.
-func garbagePercent(live uint64) int {
-	live = max(live, 1)
-	garbage := max(live/garbagePart, min(live, littleGarbage))
+// garbagePercent is how much garbage there may be, in percent of what lives.
+func garbagePercent(live uint64, starting bool) int {
+	live = max(live, 1<<20)
+	garbage := max(live/garbagePart, littleGarbage)
+	if starting && live > manyObjects {
+		garbage = live / 2
+	}
 	return int(100 * garbage / live)
 }
 
-// lookAround returns memory once the process is quiet.
-func (t *thrift) lookAround() {
+// look returns memory where the process has become quiet.
+func (t *thrift) look() {
 	_, allocated := heap()
-	t.mu.Lock()
-	quiet := allocated-t.seen < aLittle
-	t.seen = allocated
-	worth := quiet && !t.stopped && allocated-t.returned >= worthReturning
-	if worth {
-		t.returned = allocated
-	}
-	if !quiet && !t.stopped {
-		t.timer.Reset(quietTime)
-	}
-	t.mu.Unlock()
-	if worth {
+	if t.quiet(allocated) {
 		debug.FreeOSMemory()
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.stopped {
+		t.timer.Reset(lookEvery)
+	}
+}
+
+// quiet says whether memory is to be returned, given the bytes allocated so far.
+func (t *thrift) quiet(allocated uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	quiet := allocated-t.seen < aLittle && allocated-t.returned >= worthReturning
+	t.seen = allocated
+	if quiet {
+		t.returned = allocated
+	}
+	return quiet
 }
 
 // heap returns the bytes that lived at the last collection, and those that have

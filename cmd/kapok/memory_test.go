@@ -1,17 +1,62 @@
 package main
 
-import "testing"
+import (
+	"os"
+	"runtime/debug"
+	"testing"
+)
 
 func TestGarbagePercent(t *testing.T) {
 	const mb = 1 << 20
 	for _, tc := range []struct {
-		live uint64
-		want int
+		live     uint64
+		starting bool
+		want     int
 	}{
-		{0, 100}, {1, 100}, {4 * mb, 100}, {16 * mb, 100}, {32 * mb, 50}, {64 * mb, 25}, {128 * mb, 12}, {10000 * mb, 12},
+		{0, false, 1600}, {4 * mb, false, 400}, {16 * mb, false, 100}, {32 * mb, false, 50}, {128 * mb, false, 12}, {10000 * mb, false, 12},
+		{4 * mb, true, 400}, {128 * mb, true, 12}, {256 * mb, true, 12}, {257 * mb, true, 50}, {10000 * mb, true, 50},
 	} {
-		if got := garbagePercent(tc.live); got != tc.want {
-			t.Errorf("of %d MB: %d %%, want %d %%", tc.live/mb, got, tc.want)
+		if got := garbagePercent(tc.live, tc.starting); got != tc.want {
+			t.Errorf("of %d MB, starting: %v: %d %%, want %d %%", tc.live/mb, tc.starting, got, tc.want)
 		}
+	}
+}
+
+// TestQuiet feeds it with what has been allocated at each look.
+func TestQuiet(t *testing.T) {
+	const mb = 1 << 20
+	var s thrift
+	for i, look := range []struct {
+		allocated uint64
+		want      bool
+	}{
+		{10 * mb, false},                  // busy
+		{10*mb + aLittle, false},          // still
+		{10*mb + aLittle + 1, true},       // no longer
+		{10*mb + aLittle + 2, false},      // and nothing new to return
+		{11*mb + aLittle, false},          // little happens,
+		{12*mb + aLittle/2, false},        // and little,
+		{12*mb + aLittle/2 + 1024, false}, // which is not worth it,
+		{12*mb + aLittle + 1024, true},    // until it is
+		{100 * mb, false},
+		{100 * mb, true},
+	} {
+		if got := s.quiet(look.allocated); got != look.want {
+			t.Errorf("look %d, at %d: %v, want %v", i, look.allocated, got, look.want)
+		}
+	}
+}
+
+func TestThriftPutsBack(t *testing.T) {
+	if os.Getenv("GOGC") != "" {
+		t.Skip("GOGC is set")
+	}
+	before := debug.SetGCPercent(77)
+	defer debug.SetGCPercent(before)
+	started, stop := beThrifty()
+	started()
+	stop()
+	if now := debug.SetGCPercent(77); now != 77 {
+		t.Errorf("GOGC is %d after it, was 77", now)
 	}
 }

@@ -79,6 +79,8 @@ ready: a script can wait for it.`,
 
 func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) error {
 	begin := time.Now()
+	started, stop := beThrifty()
+	defer stop()
 	if opts.Kubeconfig == "" {
 		// Nothing is kept, so the kubeconfig ends with the process, too.
 		dir, err := os.MkdirTemp("", "kapok-")
@@ -102,6 +104,7 @@ func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) erro
 	if err != nil {
 		return err
 	}
+	started()
 	welcome(stdout, server, opts, time.Since(begin))
 
 	stopped := make(chan error, 1)

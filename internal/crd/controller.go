@@ -98,14 +98,18 @@ func (c *Controller) run(ctx context.Context, cursor *state.Cursor, pending []st
 	changed := c.peers.Changed()
 	c.led = c.peers.Leads()
 	// Revisions of definitions. That of the store grows with every word among peers.
-	seen, served := cursor.Revision(), object.Revision(0)
+	seen, served, lost := cursor.Revision(), object.Revision(0), false
 	for ctx.Err() == nil {
 		pending = c.reconcileAll(ctx, pending) // what has failed
 		events, wait, err := cursor.Next(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
 				// Most likely too far behind the history: look at everything.
-				c.log.Warn("lost the history of CustomResourceDefinitions", "error", err)
+				if !lost {
+					c.log.Warn("lost the history of CustomResourceDefinitions", "error", err)
+				}
+				lost = true
+				rest(ctx, firstRetry)
 				cursor, pending = c.reload(ctx)
 				if cursor != nil {
 					seen = cursor.Revision()
@@ -113,6 +117,7 @@ func (c *Controller) run(ctx context.Context, cursor *state.Cursor, pending []st
 			}
 			continue
 		}
+		lost = false
 		if wait == nil {
 			for _, e := range events {
 				pending = append(pending, e.Last().Key.Name)
@@ -149,21 +154,31 @@ func (c *Controller) run(ctx context.Context, cursor *state.Cursor, pending []st
 	}
 }
 
+func rest(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // reload starts over from what is stored now.
 func (c *Controller) reload(ctx context.Context) (*state.Cursor, []string) {
 	for {
-		snapshot := c.store.State().Snapshot(Resource)
+		// The cursor comes first: what happens until the snapshot is seen twice, not never.
+		cursor, err := c.store.State().Watch(Resource, c.store.State().Revision())
+		if err != nil && ctx.Err() == nil {
+			continue
+		}
 		var names []string
 		for name := range c.known {
 			names = append(names, name)
 		}
-		for o := range snapshot.All("") {
+		for o := range c.store.State().Snapshot(Resource).All("") {
 			names = append(names, o.Key.Name)
 		}
-		cursor, err := c.store.State().Watch(Resource, snapshot.Revision)
-		if err == nil || ctx.Err() != nil {
-			return cursor, names
-		}
+		return cursor, names
 	}
 }
 
@@ -224,6 +239,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (freed bool, er
 	}
 	e.manifest = m
 	if !c.peers.Leads() {
+		c.led = false // to look at everything again once it does
 		c.serve(name)
 		return false, nil
 	}

@@ -134,6 +134,9 @@ func (f *finisher) deleteInstances(ctx context.Context, terminating func(apiexte
 	if err != nil {
 		return "InstanceDeletionFailed", fmt.Errorf("could not list instances: %w", err)
 	}
+	if err := st.AllReadable(gr); err != nil {
+		return "InstanceDeletionFailed", err
+	}
 	var errs []error
 	for o := range snapshot.All("") {
 		if err := f.deleteInstance(ctx, o); err != nil {

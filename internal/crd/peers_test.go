@@ -173,3 +173,30 @@ func TestReach(t *testing.T) {
 		t.Error("reached the future")
 	}
 }
+
+// TestLapse: a lead that has lapsed, which nobody was told, and is had again.
+func TestLapse(t *testing.T) {
+	g := &group{leader: "a", serves: map[string]object.Revision{}, changed: make(chan struct{})}
+	s := newServer(t)
+	s.controller.Close()
+	store := resource.NewStore(s.store.State(), resource.NewRegistry(namespaceKind(), Definition(true)))
+	c, err := Start(context.Background(), store, &member{group: g, name: "a", mute: true}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	reach := func() {
+		t.Helper()
+		if err := c.Reach(t.Context(), s.store.State().Revision()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reach()
+	g.mu.Lock()
+	g.leader = ""
+	g.mu.Unlock()
+	s.mustCreate(simple("widgets", "Widget"))
+	reach()
+	g.set(func() { g.leader = "a" })
+	s.wait("a decision", func() bool { return s.crd("widgets.example.com").is(apiextensionsv1.Established) })
+}

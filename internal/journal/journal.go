@@ -144,9 +144,13 @@ type Sink interface {
 	Restore(entry Entry)
 	// Rebase is for a journal that has lost sight of what was committed after the
 	// sink's newest revision, up to head, and knows only what there is now: the
-	// entries, each with what the key was at as Prev, bring the sink there. History
-	// up to head is gone.
+	// entries, each with what the key was at as Prev, bring the sink there. What the
+	// sink holds of history up to head is to be read with Journal.History, if at all.
 	Rebase(entries []Entry, head object.Revision)
+	// Unreadable says that what a key holds from the next Apply on cannot be read,
+	// and why; nil that it can, or that the key is gone. What is not known must not
+	// be taken for what is not there.
+	Unreadable(key object.Key, why error)
 	// Restored ends recovery: head is the revision of the last commit, and the
 	// entries restored are the whole history after since. What lies before, back
 	// to Journal.Compacted, is to be read with Journal.History.
@@ -188,9 +192,9 @@ type Journal interface {
 	// cancelled context no longer stops it.
 	Append(ctx context.Context, batch Batch) (object.Revision, error)
 	// Sync returns when the sink holds everything that was committed, by whomever,
-	// before the call. behind says that it did not when the call came, or may not
-	// have.
-	Sync(ctx context.Context) (behind bool, err error)
+	// before the call. shared says that there may be others who commit: what was
+	// read from the sink before the call may have been older than what they did.
+	Sync(ctx context.Context) (shared bool, err error)
 	// History returns up to limit records of one resource with revisions in
 	// (after, upTo], oldest first; ErrCompacted if some of them are gone.
 	History(ctx context.Context, resource schema.GroupResource, after, upTo object.Revision, limit int) ([]Record, error)

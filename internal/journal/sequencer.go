@@ -279,7 +279,7 @@ func (s *Sequencer) Health() error {
 }
 
 // Sync is Journal.Sync: with a single writer process, what is committed is applied.
-func (s *Sequencer) Sync(context.Context) (behind bool, err error) { return false, s.Err() }
+func (s *Sequencer) Sync(context.Context) (shared bool, err error) { return false, s.Err() }
 
 // Err returns ErrClosed once Close has been called.
 func (s *Sequencer) Err() error {

@@ -1,7 +1,6 @@
 package object
 
 import (
-	"bytes"
 	"iter"
 	"slices"
 	"strings"
@@ -94,13 +93,14 @@ func labelsOf(v any) Labels {
 	return Labels(append(text, '}'))
 }
 
-// readLabels takes labels as they are. It returns false where one is no string.
+// readLabels passes over labels, and takes them as they are. It returns false where one is no string.
 func (m *Meta) readLabels(s *scanner) bool {
-	if !s.object(0, func([]byte) bool { _, ok := s.text(); return ok }) {
+	start := s.at
+	if !s.object(2, func([]byte) bool { _, ok := s.text(); return ok }) {
 		return false
 	}
-	if !bytes.Equal(s.raw, []byte("{}")) {
-		m.Labels = Labels(alias(s.raw))
+	if len("{}") < s.at-start {
+		m.Labels = Labels(alias(s.raw[start:s.at]))
 	}
 	return true
 }

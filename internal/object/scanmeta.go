@@ -24,27 +24,24 @@ func (s *scanner) metadata(meta *Meta, splice *int) bool {
 		if *splice < 0 && string(key) > "resourceVersion" {
 			*splice = s.member
 		}
-		start := s.at
-		if !s.value(2) {
-			return false
-		}
-		value := s.raw[start:s.at]
 		switch string(key) {
 		case "resourceVersion", "selfLink":
 			return false
 		case "uid", "creationTimestamp", "deletionTimestamp", "labels", "finalizers", "ownerReferences":
-			if !meta.read(string(key), value) {
-				return meta.decode(string(key), value)
+			start := s.at
+			if meta.read(string(key), s) {
+				return true
 			}
+			s.at = start
+			return s.value(2) && meta.decode(string(key), s.raw[start:s.at])
 		}
-		return true
+		return s.value(2)
 	})
 }
 
-// read reads one field from a canonical value of the shape that it should have;
-// decode reads it from any.
-func (m *Meta) read(field string, value []byte) bool {
-	s := scanner{raw: value}
+// read passes over one field that has the shape that it should have, and reads it;
+// decode reads it from any shape.
+func (m *Meta) read(field string, s *scanner) bool {
 	switch field {
 	case "uid":
 		uid, ok := s.string()
@@ -59,11 +56,11 @@ func (m *Meta) read(field string, value []byte) bool {
 		m.deleting = !timeOf(at).IsZero()
 		return ok
 	case "labels":
-		return m.readLabels(&s)
+		return m.readLabels(s)
 	case "finalizers":
-		return m.readFinalizers(&s)
+		return m.readFinalizers(s)
 	default:
-		return m.readOwners(&s)
+		return m.readOwners(s)
 	}
 }
 
@@ -101,7 +98,7 @@ func (s *scanner) string() (string, bool) {
 }
 
 func (m *Meta) readFinalizers(s *scanner) bool {
-	return s.list(0, func() bool {
+	return s.list(2, func() bool {
 		name, ok := s.string()
 		m.Finalizers = append(m.Finalizers, name)
 		return ok
@@ -109,9 +106,9 @@ func (m *Meta) readFinalizers(s *scanner) bool {
 }
 
 func (m *Meta) readOwners(s *scanner) bool {
-	return s.list(0, func() bool {
+	return s.list(2, func() bool {
 		var o Owner
-		ok := s.object(0, func(key []byte) (ok bool) {
+		ok := s.object(3, func(key []byte) (ok bool) {
 			switch string(key) {
 			case "apiVersion":
 				o.APIVersion, ok = s.string()
@@ -128,7 +125,7 @@ func (m *Meta) readOwners(s *scanner) bool {
 			case "blockOwnerDeletion":
 				o.BlockOwnerDeletion, ok = s.bool()
 			default:
-				return s.value(0)
+				return s.value(4)
 			}
 			return ok
 		})

@@ -69,7 +69,8 @@ func (r *Reaper) end(ctx context.Context, keys []object.Key) {
 	flush()
 }
 
-// remove commits deletions. If one of the objects has changed meanwhile, the others go one by one.
+// remove commits deletions, all at once. If the journal does not take that, or one of the objects has changed meanwhile, they
+// go one by one.
 func (r *Reaper) remove(ctx context.Context, batch []journal.Entry) {
 	if len(batch) == 0 {
 		return
@@ -78,7 +79,7 @@ func (r *Reaper) remove(ctx context.Context, batch []journal.Entry) {
 	conflict := &journal.ConflictError{}
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
-	case errors.As(err, &conflict):
+	case errors.As(err, &conflict), errors.Is(err, errors.ErrUnsupported) && len(batch) > 1: // etcd: one object of a resource at a time
 		if len(batch) > 1 {
 			for _, e := range batch {
 				r.remove(ctx, []journal.Entry{e})

@@ -67,7 +67,8 @@ var namespaces = schema.GroupResource{Resource: "namespaces"}
 
 // matters is the filter of the feed. Most writes change neither owners nor what is being deleted.
 func (r *Reaper) matters(e *state.Event) bool {
-	return e.Object == nil || e.Object.Meta.Deleting() || ownersChange(e) || r.ttls.has(e.Object.Key.Resource)
+	return e.Object == nil || e.Object.Meta.Deleting() || ownersChange(e) || r.ttls.has(e.Object.Key.Resource) ||
+		e.Prev != nil && e.Prev.Meta.UID != e.Object.Meta.UID
 }
 
 // ownersChange says whether an object has other owners now, or other terms with them.
@@ -137,8 +138,10 @@ func (r *Reaper) observe(e *state.Event) {
 		r.expire(o)
 	} else {
 		delete(r.parked, last.Key)
-		for _, key := range r.state.Dependents(last.Meta.UID) {
-			r.gone[last.Meta.UID] = struct{}{}
+	}
+	if prev := e.Prev; prev != nil && (e.Object == nil || e.Object.Meta.UID != prev.Meta.UID) {
+		for _, key := range r.state.Dependents(prev.Meta.UID) {
+			r.gone[prev.Meta.UID] = struct{}{}
 			r.queue.add(key)
 		}
 	}
@@ -168,6 +171,10 @@ func (r *Reaper) process(ctx context.Context, key object.Key) error {
 	o, _ := r.state.Get(key)
 	if o == nil {
 		return nil
+	}
+	// An owner, or the content of a namespace, that cannot be read is there.
+	if err := r.state.AllReadable(schema.GroupResource{}); err != nil {
+		return err
 	}
 	d := r.store.Registry().Load().Resource(key.Resource)
 	if d == nil {

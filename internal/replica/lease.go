@@ -48,22 +48,24 @@ func newLeases(store *resource.Store, name string) (*leases, error) {
 
 func (l *leases) key(name string) object.Key { return l.definition.Key(metav1.NamespaceSystem, name) }
 
-func (l *leases) ours(key object.Key) bool {
-	return key.Namespace == metav1.NamespaceSystem && strings.HasPrefix(key.Name, memberPrefix)
+// ours says whether a Lease is one of ours: others may have such names, too.
+func (l *leases) ours(o *object.Object) bool {
+	value, ok := o.Meta.Labels.Lookup(component)
+	return o.Key.Namespace == metav1.NamespaceSystem && strings.HasPrefix(o.Key.Name, memberPrefix) && ok && value == "replica"
 }
 
-// snapshot returns our Leases as they are now, and a cursor behind them.
+// snapshot returns our Leases as they are now, and a cursor that may show some of
+// what made them so once more.
 func (l *leases) snapshot() ([]*object.Object, *state.Cursor) {
 	st, gr := l.store.State(), l.definition.GroupResource()
 	for {
-		snapshot := st.Snapshot(gr)
-		cursor, err := st.Watch(gr, snapshot.Revision)
+		cursor, err := st.Watch(gr, st.Revision())
 		if err != nil {
 			continue // compacted in between
 		}
 		var found []*object.Object
-		for o := range snapshot.All(metav1.NamespaceSystem) {
-			if l.ours(o.Key) {
+		for o := range st.Snapshot(gr).All(metav1.NamespaceSystem) {
+			if l.ours(o) {
 				found = append(found, o)
 			}
 		}
@@ -96,8 +98,8 @@ func (l *leases) renew(ctx context.Context, serves object.Revision) (object.Revi
 			at = o.Revision
 		}
 		revision, err := l.write(ctx, name, l.name, at, map[string]any{servesAnnotation: serves.String()})
-		if err == nil || !isTaken(err) || ctx.Err() != nil {
-			return revision, err
+		if err == nil || !isTaken(err) || at == 0 && apierrors.IsNotFound(err) || ctx.Err() != nil {
+			return revision, err // not found: the namespace is missing
 		}
 	}
 }

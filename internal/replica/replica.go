@@ -193,15 +193,21 @@ func (r *Replica) observe(ctx context.Context) <-chan struct{} {
 	for ctx.Err() == nil {
 		events, wait, err := r.cursor.Next(ctx)
 		if err != nil {
-			r.follow() // too far behind the history
+			timer := time.NewTimer(again)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			timer.Stop()
+			r.follow() // too far behind the history, most likely
 			continue
 		}
 		if wait != nil {
 			return wait
 		}
 		for i := range events {
-			if key := events[i].Last().Key; r.leases.ours(key) {
-				r.learn(key.Name, events[i].Object)
+			if last := events[i].Last(); r.leases.ours(last) {
+				r.learn(last.Key.Name, events[i].Object)
 			}
 		}
 	}
@@ -248,6 +254,7 @@ func (r *Replica) act(ctx context.Context) time.Time {
 	if mine := leader.holder == r.name; mine && due || mine && !r.Leads() || free {
 		switch err := r.leases.take(ctx, leader.revision, r.name); {
 		case err == nil:
+			r.observe(ctx) // what peers have said while this server slept
 			r.lead(now.Add(trust))
 		case !isTaken(err):
 			return r.failed(ctx, "cannot renew the lease of the leader", err)
@@ -303,8 +310,10 @@ func (r *Replica) failed(ctx context.Context, what string, err error) time.Time 
 func (r *Replica) lead(until time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := time.Now()
+	lapsed := r.mu.leading && !now.Before(r.mu.leads) // and somebody may have noticed
 	r.mu.leads = until
-	if leading := time.Now().Before(until); leading != r.mu.leading {
+	if leading := now.Before(until); lapsed || leading != r.mu.leading {
 		r.mu.leading = leading
 		r.log.Info("leads what one server does for all", "server", r.name, "leads", leading)
 		r.tellLocked()

@@ -217,3 +217,26 @@ func TestNames(t *testing.T) {
 		}
 	})
 }
+
+// TestForeignLease: a Lease that has a name like ours is not ours.
+func TestForeignLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, _ := newStore(t)
+		r := join(t, store, "a", 5)
+		defer r.Close()
+		request := r.leases.request("")
+		body := `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"kapok-operator","namespace":"kube-system"},"spec":{"holderIdentity":"x"}}`
+		if _, err := store.Create(t.Context(), request, resource.Body{Data: []byte(body)}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !r.AllServe(5) {
+			t.Error("it is taken for a server")
+		}
+		time.Sleep(2 * forgotten)
+		synctest.Wait()
+		if o, _ := store.State().Get(r.leases.key("kapok-operator")); o == nil {
+			t.Error("it has been removed")
+		}
+	})
+}

@@ -54,7 +54,7 @@ func (l *late) Recover(_ context.Context, sink journal.Sink) error {
 	return nil
 }
 
-func (l *late) catchUp() (behind bool) {
+func (l *late) catchUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	entries := l.hub.Entries()[l.at:]
@@ -62,14 +62,14 @@ func (l *late) catchUp() (behind bool) {
 		l.sink.Apply(entries[i : i+1])
 	}
 	l.at += len(entries)
-	return len(entries) > 0
 }
 
-func (l *late) Sync(context.Context) (behind bool, err error) {
+func (l *late) Sync(context.Context) (shared bool, err error) {
 	if l.failure != nil {
 		return false, l.failure
 	}
-	return l.catchUp(), nil
+	l.catchUp()
+	return true, nil
 }
 
 func (l *late) Append(ctx context.Context, b journal.Batch) (object.Revision, error) {

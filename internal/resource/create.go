@@ -34,7 +34,7 @@ func (s *Store) Create(ctx context.Context, r *Request, body Body) (Result, erro
 		return Result{}, err
 	}
 	if metaString(obj, "name") != "" || metaString(obj, "generateName") == "" {
-		return s.retry(ctx, func() (Result, error) { return s.create(ctx, r, runtime.DeepCopyJSON(obj)) })
+		return s.retry(ctx, r, func() (Result, error) { return s.create(ctx, r, runtime.DeepCopyJSON(obj)) })
 	}
 	return s.createGenerated(ctx, r, obj)
 }
@@ -47,7 +47,7 @@ func (s *Store) createGenerated(ctx context.Context, r *Request, obj Tree) (resu
 		attempt := runtime.DeepCopyJSON(obj)
 		name := generateName(metaString(obj, "generateName"))
 		metadata(attempt)["name"] = name
-		result, err = s.retry(ctx, func() (Result, error) { return s.create(ctx, r, runtime.DeepCopyJSON(attempt)) })
+		result, err = s.retry(ctx, r, func() (Result, error) { return s.create(ctx, r, runtime.DeepCopyJSON(attempt)) })
 		if !apierrors.IsAlreadyExists(err) {
 			return result, err
 		}

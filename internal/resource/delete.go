@@ -26,7 +26,7 @@ func (s *Store) Delete(ctx context.Context, r *Request, options *metav1.DeleteOp
 	if h := r.Definition.Hooks; h.OrphanByDefault && h.OrphanWarning != "" && options.PropagationPolicy == nil && options.OrphanDependents == nil {
 		r.Warn(h.OrphanWarning)
 	}
-	return s.retry(ctx, func() (Result, error) {
+	return s.retry(ctx, r, func() (Result, error) {
 		current := s.current(r)
 		if current == nil {
 			return Result{}, apierrors.NewNotFound(r.GroupResource(), r.Name)

@@ -31,6 +31,9 @@ func (s *Store) List(ctx context.Context, r *Request, o ListOptions) (List, erro
 	if err != nil {
 		return List{}, err
 	}
+	if err := s.readable(r); err != nil {
+		return List{}, err
+	}
 	limit := o.Limit
 	if o.ResourceVersion == "0" {
 		limit = 0 // any revision will do: Kubernetes answers from its cache, in one page

@@ -47,6 +47,9 @@ func (s *Store) Get(ctx context.Context, r *Request, resourceVersion string) (Re
 	if err := s.reach(ctx, resourceVersion, at); err != nil {
 		return Result{}, err
 	}
+	if err := s.readable(r); err != nil {
+		return Result{}, err
+	}
 	o, _ := s.state.Get(r.Key())
 	if o == nil {
 		return Result{}, apierrors.NewNotFound(r.GroupResource(), r.Name)
@@ -55,6 +58,21 @@ func (s *Store) Get(ctx context.Context, r *Request, resourceVersion string) (Re
 		return s.getScale(r, o)
 	}
 	return Result{Object: o}, nil
+}
+
+// readable returns an error if it is not known what the object of a request is, or,
+// where it names none, what one of the resource is.
+func (s *Store) readable(r *Request) error {
+	var err error
+	if r.Name != "" {
+		err = s.state.Readable(r.Key())
+	} else {
+		err = s.state.AllReadable(r.GroupResource())
+	}
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	return nil
 }
 
 // checkName refuses names that can be no part of a path, in which Kubernetes

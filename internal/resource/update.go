@@ -58,7 +58,7 @@ func (s *Store) change(ctx context.Context, r *Request, c change) (Result, error
 	if err := checkName(r.Name); err != nil {
 		return Result{}, err
 	}
-	return s.retry(ctx, func() (Result, error) {
+	return s.retry(ctx, r, func() (Result, error) {
 		current := s.current(r)
 		if current == nil {
 			return s.createByChange(ctx, r, c)

@@ -49,6 +49,9 @@ func (s *Store) Watch(ctx context.Context, r *Request, o WatchOptions) (*Watch, 
 	if err != nil {
 		return nil, err
 	}
+	if err := s.readable(r); err != nil {
+		return nil, err
+	}
 	initial := at == 0
 	if o.SendInitialEvents != nil {
 		initial = *o.SendInitialEvents

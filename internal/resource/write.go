@@ -89,9 +89,15 @@ func (f final) Unwrap() error { return f.error }
 // have been told of. The journal refuses to commit on top of that; but what is
 // refused, or found to be done, without a commit is tried again on a state that
 // is sure to be new enough.
-func (s *Store) retry(ctx context.Context, write func() (Result, error)) (Result, error) {
+func (s *Store) retry(ctx context.Context, r *Request, write func() (Result, error)) (Result, error) {
 	synced := false
 	for {
+		before := s.state.Revision()
+		if r.Name != "" {
+			if err := s.readable(r); err != nil {
+				return Result{}, err
+			}
+		}
 		result, err := write()
 		switch {
 		case errors.Is(err, errConflict):
@@ -102,12 +108,17 @@ func (s *Store) retry(ctx context.Context, write func() (Result, error)) (Result
 		case synced, err == nil && result.committed, errors.As(err, new(final)):
 			return result, err
 		}
-		behind, syncErr := s.state.Sync(ctx)
+		shared, syncErr := s.state.Sync(ctx)
 		if syncErr != nil {
 			return Result{}, readError(syncErr)
 		}
-		if !behind {
-			return result, err
+		if r.Name != "" {
+			if err := s.readable(r); err != nil {
+				return Result{}, err
+			}
+		}
+		if !shared || s.state.Revision() == before {
+			return result, err // nothing was newer than what it looked at
 		}
 		synced = true
 	}

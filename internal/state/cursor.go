@@ -17,6 +17,7 @@ type Cursor struct {
 	table    *table
 	resource schema.GroupResource
 	at       object.Revision
+	rebases  int // of the state, when the cursor was last in step with it
 }
 
 // Watch returns a cursor that stands behind the given revision: Next returns the
@@ -27,7 +28,7 @@ func (s *State) Watch(resource schema.GroupResource, after object.Revision) (*Cu
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &Cursor{state: s, table: s.tableLocked(resource), resource: resource, at: after}, nil
+	return &Cursor{state: s, table: s.tableLocked(resource), resource: resource, at: after, rebases: s.mu.rebases}, nil
 }
 
 // oldest is the revision after which the history of a resource is complete, in
@@ -65,9 +66,23 @@ const maxBatch = 512
 //
 // Revision tells how far the cursor has got: with no events, to the newest
 // revision of the whole state.
+//
+// While an object of the resource cannot be read, the error is an UnreadableError:
+// nobody is to see what comes after it.
 func (c *Cursor) Next(ctx context.Context) ([]Event, <-chan struct{}, error) {
 	s, t := c.state, c.table
 	s.mu.RLock()
+	if err := s.allReadableLocked(c.resource); err != nil {
+		s.mu.RUnlock()
+		return nil, nil, err
+	}
+	if c.rebases != s.mu.rebases {
+		if c.at >= s.mu.since { // what changed there has no event
+			s.mu.RUnlock()
+			return nil, nil, &CompactedError{Wanted: c.at, Oldest: s.mu.since}
+		}
+		c.rebases = s.mu.rebases
+	}
 	if c.at >= t.evicted {
 		defer s.mu.RUnlock()
 		events := t.history[t.after(c.at):]
@@ -75,7 +90,11 @@ func (c *Cursor) Next(ctx context.Context) ([]Event, <-chan struct{}, error) {
 			c.at = max(c.at, s.mu.head)
 			return nil, t.wait(), nil
 		}
-		events = append([]Event(nil), events[:min(len(events), maxBatch)]...)
+		n := min(len(events), maxBatch)
+		for n < len(events) && events[n].Revision == events[n-1].Revision {
+			n++ // a revision is seen whole
+		}
+		events = append([]Event(nil), events[:n]...)
 		c.at = events[len(events)-1].Revision
 		return events, nil, nil
 	}

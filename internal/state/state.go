@@ -40,13 +40,15 @@ type State struct {
 
 	mu struct {
 		sync.RWMutex
-		head    object.Revision // the newest revision that is visible
-		since   object.Revision // what was recovered is the whole history after it
-		tables  map[schema.GroupResource]*table
-		owners  owners
-		bytes   int           // of all histories
-		changed chan struct{} // closed at the next revision; nil if nobody waits
-		feeds   []*Feed
+		head       object.Revision // the newest revision that is visible
+		since      object.Revision // what was recovered is the whole history after it
+		tables     map[schema.GroupResource]*table
+		owners     owners
+		bytes      int           // of all histories
+		changed    chan struct{} // closed at the next revision; nil if nobody waits
+		feeds      []*Feed
+		rebases    int                  // so far
+		unreadable map[object.Key]error // nil if all can be read
 	}
 }
 
@@ -79,8 +81,8 @@ func (s *State) Append(ctx context.Context, b journal.Batch) (object.Revision, e
 }
 
 // Sync returns when the state holds everything that anybody had committed before
-// the call, and whether it did not before; see [journal.Journal].
-func (s *State) Sync(ctx context.Context) (behind bool, err error) { return s.journal.Sync(ctx) }
+// the call, and whether there may be others who commit; see [journal.Journal].
+func (s *State) Sync(ctx context.Context) (shared bool, err error) { return s.journal.Sync(ctx) }
 
 // Stale says whether an object is stored in a way that is no longer wanted: a write
 // that changes nothing is worth while then.
@@ -229,11 +231,16 @@ func (s *State) rebase(entries []journal.Entry, head object.Revision) (changed [
 		}
 	}
 	s.mu.head, s.mu.since = head, head
+	s.mu.rebases++
 	for _, t := range s.mu.tables {
 		s.mu.bytes -= t.evict(head)
 		changed = t.renew(changed)
 	}
 	return s.renewLocked(changed)
+}
+
+func (k *sink) Unreadable(key object.Key, why error) {
+	wake((*State)(k).setUnreadable(key, why))
 }
 
 func (k *sink) Restored(head, since object.Revision) {

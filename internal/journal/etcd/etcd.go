@@ -1,5 +1,5 @@
 // Package etcd is the journal of many replicas: each is a process of its own, and
-// what they share is an etcd, version 3.5.8 or newer.
+// what they share is an etcd, version 3.5.13 or newer.
 //
 // # Layout
 //

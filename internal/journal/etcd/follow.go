@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
@@ -23,6 +25,7 @@ type follower struct {
 	feeding sync.Mutex
 	at      object.Revision                // the sink holds everything up to it
 	live    map[object.Key]object.Revision // what the sink holds
+	cleared []object.Key                   // can be read, or are gone; of one call
 }
 
 // follow opens the watch, again and again, until the journal is closed.
@@ -109,6 +112,7 @@ func (f *follower) apply(events []*mvccpb.Event) error {
 		f.sink.Apply(entries)
 		f.applied(entries[len(entries)-1].Revision, size)
 	}
+	f.clear()
 	f.position.advance(f.at)
 	return disorder
 }
@@ -159,7 +163,7 @@ func (f *follower) own(revision object.Revision, entries []journal.Entry, puts [
 func (f *follower) entry(key object.Key, event *mvccpb.Event) (journal.Entry, bool) {
 	e := journal.Entry{Key: key, Prev: f.live[key], Revision: object.Revision(event.Kv.ModRevision)}
 	if event.Type == mvccpb.Event_DELETE {
-		f.setDamaged(key, 0)
+		f.cleared = append(f.cleared, key)
 		delete(f.live, key)
 		return e, e.Prev > 0
 	}
@@ -171,26 +175,100 @@ func (f *follower) entry(key object.Key, event *mvccpb.Event) (journal.Entry, bo
 			return e, false
 		}
 	}
-	f.setDamaged(key, 0)
+	f.cleared = append(f.cleared, key)
 	f.live[key], e.Object = e.Revision, o
 	return e, true
 }
 
 // unreadable is told of a value that cannot be read. What the key held before stays.
 func (f *follower) unreadable(key object.Key, revision object.Revision, err error) {
-	f.log.Error("an object in etcd cannot be read; what it was before is kept", "key", key, "error", err)
+	f.log.Error("an object in etcd cannot be read", "key", key, "error", err)
+	f.cleared = slices.DeleteFunc(f.cleared, func(other object.Key) bool { return other == key })
 	f.setDamaged(key, revision)
+	f.sink.Unreadable(key, err)
 }
 
-// setDamaged says at which revision a key cannot be read; zero if it can.
-func (j *Journal) setDamaged(key object.Key, revision object.Revision) {
+// clear says of the keys that can be read, or are gone, that this is so: when the
+// sink holds what they are.
+func (f *follower) clear() {
+	for _, key := range f.cleared {
+		if f.setDamaged(key, 0) {
+			f.sink.Unreadable(key, nil)
+		}
+	}
+	f.cleared = f.cleared[:0]
+}
+
+// setDamaged says at which revision a key cannot be read; zero if it can. It returns
+// whether it could not be read before.
+func (j *Journal) setDamaged(key object.Key, revision object.Revision) (was bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	was = j.mu.damaged[key] > 0
 	if revision > 0 {
 		j.mu.damaged[key] = revision
 	} else {
 		delete(j.mu.damaged, key)
 	}
+	return was
+}
+
+// readAgainOften is readAgain, now and then.
+func (f *follower) readAgainOften(ctx context.Context) {
+	ticker := time.NewTicker(2 * f.opts.RequestTimeout)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			f.readAgain(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// readAgain looks whether values can be read by now that could not be, for want of
+// a key most likely.
+func (f *follower) readAgain(ctx context.Context) {
+	f.mu.Lock()
+	damaged := maps.Clone(f.mu.damaged)
+	f.mu.Unlock()
+	for key, revision := range damaged {
+		there, err := f.read(ctx, &pb.RangeRequest{Key: f.values.path(key)})
+		if err != nil {
+			return
+		}
+		if len(there.Kvs) == 0 || object.Revision(there.Kvs[0].ModRevision) != revision {
+			continue // the watch brings what it is now
+		}
+		if o, err := f.values.object(key, there.Kvs[0]); err == nil {
+			f.recover(o)
+		}
+	}
+}
+
+// recover gives the sink an object that could not be read when it came.
+func (f *follower) recover(o *object.Object) {
+	f.feeding.Lock()
+	defer f.feeding.Unlock()
+	f.mu.Lock()
+	still := f.mu.damaged[o.Key] == o.Revision
+	f.mu.Unlock()
+	if !still {
+		return
+	}
+	f.log.Info("an object in etcd can be read again", "key", o.Key)
+	f.sink.Rebase([]journal.Entry{{Key: o.Key, Prev: f.live[o.Key], Revision: o.Revision, Object: o}}, max(f.sinkHead(), o.Revision))
+	f.live[o.Key] = o.Revision
+	f.cleared = append(f.cleared, o.Key)
+	f.clear()
+}
+
+// sinkHead is the newest revision of the sink.
+func (j *Journal) sinkHead() object.Revision {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.mu.head
 }
 
 func (j *Journal) applied(head object.Revision, size int64) {
@@ -224,6 +302,7 @@ func (f *follower) rebase(ctx context.Context) error {
 		"compacted", f.Compacted(), "from", f.at, "to", list.head, "changes", len(changes))
 	f.rebases.Add(1)
 	f.sink.Rebase(changes, list.head)
+	f.clear()
 	f.at = list.head
 	f.applied(f.at, size)
 	f.position.advance(f.at)
@@ -240,7 +319,7 @@ func (f *follower) differences(list *listing) (changes []journal.Entry, size int
 	for i := range list.entries {
 		e := &list.entries[i]
 		there[e.Key] = true
-		f.setDamaged(e.Key, 0)
+		f.cleared = append(f.cleared, e.Key)
 		if was := f.live[e.Key]; was != e.Revision {
 			e.Prev = was
 			changes = append(changes, *e)
@@ -249,7 +328,7 @@ func (f *follower) differences(list *listing) (changes []journal.Entry, size int
 	}
 	for key, was := range f.live {
 		if !there[key] {
-			f.setDamaged(key, 0)
+			f.cleared = append(f.cleared, key)
 			changes = append(changes, journal.Entry{Key: key, Prev: was, Revision: list.head})
 			delete(f.live, key)
 		}

@@ -24,7 +24,7 @@ func (j *Journal) History(ctx context.Context, resource schema.GroupResource, af
 	if after < j.Compacted() {
 		return nil, journal.ErrCompacted
 	}
-	upTo = min(upTo, j.position.now())
+	upTo = min(upTo, j.settled())
 	if upTo <= after {
 		return nil, nil
 	}
@@ -83,8 +83,8 @@ func (j *Journal) readHistory(ctx context.Context, resource schema.GroupResource
 			if revision <= after {
 				continue
 			}
-			if revision > upTo || limit > 0 && len(records) == limit {
-				return records, nil
+			if revision > upTo || limit > 0 && len(records) >= limit && revision > records[len(records)-1].Revision {
+				return records, nil // of whole revisions: others may write several objects in one
 			}
 			key, ok := j.values.key(event.Kv.Key)
 			if !ok || key.Resource != resource {

@@ -88,6 +88,9 @@ func (j *Journal) connect(ctx context.Context) (*link, uint64, error) {
 			if a.link, a.err = j.dial(ctx, endpoint); a.err == nil {
 				a.cluster, a.err = j.examine(race, a.link)
 			}
+			if a.err == nil {
+				a.err = a.checkVersion(race)
+			}
 			if a.err != nil {
 				a.err = fmt.Errorf("%s: %w", endpoint, a.err)
 			}

@@ -22,11 +22,12 @@ import (
 // of no use any more. So all that goes over a link goes to the etcd that was
 // examined. Its calls are made once: nothing in it tries again by itself.
 type link struct {
-	endpoint  string
-	client    *clientv3.Client
-	kv        pb.KVClient
-	watch     pb.WatchClient
-	suspected chan struct{} // has a signal when it should be probed at once
+	endpoint    string
+	client      *clientv3.Client
+	kv          pb.KVClient
+	watch       pb.WatchClient
+	maintenance pb.MaintenanceClient
+	suspected   chan struct{} // has a signal when it should be probed at once
 }
 
 // dial connects to a member. It asks etcd for a token if there is a user.
@@ -57,7 +58,7 @@ func (j *Journal) dial(ctx context.Context, endpoint string) (*link, error) {
 	conn := client.ActiveConnection()
 	return &link{
 		endpoint: endpoint, client: client, suspected: make(chan struct{}, 1),
-		kv: pb.NewKVClient(conn), watch: pb.NewWatchClient(conn),
+		kv: pb.NewKVClient(conn), watch: pb.NewWatchClient(conn), maintenance: pb.NewMaintenanceClient(conn),
 	}, nil
 }
 

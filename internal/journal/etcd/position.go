@@ -106,3 +106,11 @@ func (j *Journal) await(ctx context.Context, revision object.Revision, asks bool
 	}
 	return fmt.Errorf("etcd is at revision %d, its watch at %d", revision, j.position.now())
 }
+
+// settled is position.now once whoever is feeding the sink has said how far it has
+// come: what can be seen in the sink is below it.
+func (j *Journal) settled() object.Revision {
+	j.follower.feeding.Lock()
+	defer j.follower.feeding.Unlock()
+	return j.position.now()
+}

@@ -124,6 +124,7 @@ func (f *follower) stream(ctx context.Context, l *link) error {
 			cancel(err)
 		}
 	})
+	asking.Go(func() { f.readAgainOften(ctx) })
 	for {
 		events, reached, err := s.next()
 		if err == nil {

@@ -24,7 +24,7 @@ type read struct {
 }
 
 // Sync implements [journal.Journal].
-func (j *Journal) Sync(ctx context.Context) (behind bool, err error) {
+func (j *Journal) Sync(ctx context.Context) (shared bool, err error) {
 	release, err := j.use()
 	if err != nil {
 		return false, err
@@ -33,7 +33,6 @@ func (j *Journal) Sync(ctx context.Context) (behind bool, err error) {
 	if err := j.links.err(); err != nil {
 		return true, unavailable(err)
 	}
-	before := j.position.now()
 	r := j.join()
 	select {
 	case <-r.done:
@@ -42,9 +41,6 @@ func (j *Journal) Sync(ctx context.Context) (behind bool, err error) {
 	}
 	if r.err != nil {
 		return true, unavailable(r.err)
-	}
-	if before >= r.revision {
-		return false, nil
 	}
 	waiting, cancel := j.bounded(ctx, j.opts.RequestTimeout)
 	defer cancel()

@@ -17,16 +17,19 @@ import (
 type Twin struct {
 	plain bool // Schema and Written are not compared; does not change
 
-	mu      sync.Mutex
-	entries []journal.Entry
-	live    map[object.Key]*object.Object
-	head    object.Revision
-	since   object.Revision
-	batches int // calls of Apply
+	mu         sync.Mutex
+	entries    []journal.Entry
+	live       map[object.Key]*object.Object
+	head       object.Revision
+	since      object.Revision
+	batches    int // calls of Apply
+	unreadable map[object.Key]error
 }
 
 // NewTwin returns an empty Twin.
-func NewTwin() *Twin { return &Twin{live: map[object.Key]*object.Object{}} }
+func NewTwin() *Twin {
+	return &Twin{live: map[object.Key]*object.Object{}, unreadable: map[object.Key]error{}}
+}
 
 // NewPlainTwin returns an empty Twin that does not compare what is not stored by
 // journals that are [Engine.Plain].
@@ -96,6 +99,24 @@ func (w *Twin) Restore(e journal.Entry) {
 	w.foldLocked(&e)
 }
 
+// Unreadable implements [journal.Sink].
+func (w *Twin) Unreadable(key object.Key, why error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if why != nil {
+		w.unreadable[key] = why
+	} else {
+		delete(w.unreadable, key)
+	}
+}
+
+// Readable returns why a key cannot be read; nil if it can.
+func (w *Twin) Readable(key object.Key) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unreadable[key]
+}
+
 // Rebase implements [journal.Sink]. What went before is forgotten.
 func (w *Twin) Rebase(entries []journal.Entry, head object.Revision) {
 	w.mu.Lock()
@@ -111,7 +132,7 @@ func (w *Twin) Rebase(entries []journal.Entry, head object.Revision) {
 			w.live[e.Key] = e.Object
 		}
 	}
-	if head <= w.head {
+	if head < w.head {
 		panic(fmt.Sprintf("rebased from %d to %d", w.head, head))
 	}
 	w.head, w.since, w.entries = head, head, nil

@@ -26,6 +26,7 @@ func (n *nowhere) Revision(object.Key) object.Revision         { return 0 }
 func (n *nowhere) Apply(e []journal.Entry)                     { n.entries += len(e) }
 func (n *nowhere) Restore(journal.Entry)                       { n.entries++ }
 func (n *nowhere) Rebase(e []journal.Entry, _ object.Revision) { n.entries += len(e) }
+func (n *nowhere) Unreadable(object.Key, error)                {}
 func (n *nowhere) Restored(_, _ object.Revision)               {}
 
 // BenchmarkAppend writes objects of 1 KB, each under a key of its own.

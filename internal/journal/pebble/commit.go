@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -19,7 +20,7 @@ func (j *Journal) commit(entries []journal.Entry) error {
 	}
 	batch := s.db.NewBatchWithSize(batchSize(entries))
 	defer batch.Close()
-	marks, err := s.fill(batch, entries, writer{sealer: j.opts.Sealer})
+	marks, err := s.fill(batch, entries, j.Compacted(), writer{sealer: j.opts.Sealer})
 	if err != nil {
 		return fmt.Errorf("%w: %w", journal.ErrUnavailable, err)
 	}
@@ -43,10 +44,10 @@ func (j *Journal) commit(entries []journal.Entry) error {
 
 // fill puts a group into a batch, and the totals with it. It returns what the marks
 // are once the group has been written.
-func (s *store) fill(batch *pebble.Batch, entries []journal.Entry, w writer) (m marks, err error) {
+func (s *store) fill(batch *pebble.Batch, entries []journal.Entry, compacted object.Revision, w writer) (m marks, err error) {
 	m = s.marks
 	if from, to := m.totals.head+1, entries[0].Revision-1; from <= to {
-		m.lost = m.lost.add(span{from, to}, m.compacted)
+		m.lost = m.lost.add(span{from, to}, compacted)
 		if err := batch.Set([]byte(markLost), m.lost.encode(), nil); err != nil {
 			return m, err
 		}

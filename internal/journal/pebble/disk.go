@@ -134,23 +134,35 @@ func (d *disk) change(real, memory func() error) error {
 
 func (d *disk) create(name string, real func() (vfs.File, error)) (f vfs.File, err error) {
 	done := d.real(func() (err error) {
+		if d.isMarker(name) {
+			// The list that it names must not be lost where the marker is not, and
+			// pebble syncs the directory only once, after both.
+			if err := syncDir(d.FS, d.PathDir(name)); err != nil {
+				return err
+			}
+		}
 		f, err = real()
+		d.made(name) // whatever the error: it may be there
 		return err
 	})
 	if !done {
 		return d.createAfter(name)
 	}
-	d.made(name)
 	return &file{File: f, disk: d, name: name}, nil
 }
 
-// made notes that a file is there.
+// isMarker says whether a file names the list of pebble's files that is in use.
+func (d *disk) isMarker(name string) bool {
+	return strings.HasPrefix(d.PathBase(name), "marker.manifest.")
+}
+
+// made notes that a file is there, or may be.
 func (d *disk) made(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.mu.kept, name)
 	d.mu.made = append(d.mu.made, name)
-	if strings.HasPrefix(d.PathBase(name), "marker.manifest.") {
+	if d.isMarker(name) {
 		d.mu.list = listNew
 	}
 }
@@ -261,9 +273,7 @@ func (d *disk) Link(oldname, newname string) error {
 func (d *disk) Rename(oldname, newname string) error {
 	return d.change(func() error {
 		err := d.FS.Rename(oldname, newname)
-		if err == nil {
-			d.made(newname)
-		}
+		d.made(newname) // whatever the error, as above
 		return err
 	},
 		func() error { return d.after.Rename(oldname, newname) })

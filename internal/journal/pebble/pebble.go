@@ -49,6 +49,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -184,6 +185,10 @@ func prepare(opts Options) (string, vfs.FS, error) {
 			if err := os.Chmod(dir, 0o700); err != nil {
 				return "", nil, err
 			}
+			// Names of directories that have just been made must outlive a power cut, too.
+			for parent := range 2 {
+				_ = syncDir(files, filepath.Join(dir, strings.Repeat("../", parent+1))) // it may not be ours to open
+			}
 		}
 		// A lock is held by name: two names of one directory must not look like two.
 		name, err := filepath.Abs(dir)
@@ -226,7 +231,7 @@ func (j *Journal) Append(ctx context.Context, b journal.Batch) (object.Revision,
 }
 
 // Sync implements [journal.Journal].
-func (j *Journal) Sync(ctx context.Context) (behind bool, err error) { return j.sequencer.Sync(ctx) }
+func (j *Journal) Sync(ctx context.Context) (shared bool, err error) { return j.sequencer.Sync(ctx) }
 
 // Head implements [journal.Journal].
 func (j *Journal) Head() (object.Revision, int64) { return j.sequencer.Head() }

@@ -57,6 +57,9 @@ func (j *Journal) openStore() (s *store, err error) {
 // prepare looks at the directory before pebble does, which takes any that has no
 // list of files for a new one. It makes the head of a new store, and reads it.
 func (s *store) prepare() error {
+	if !s.readOnly {
+		_ = s.files.Remove(s.files.PathJoin(s.dir, probeName)) // of one that was killed
+	}
 	names, err := s.files.List(s.dir)
 	if err != nil {
 		return err

@@ -1,0 +1,135 @@
+package replicas
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// A server is a Kapok with lines to each member of an etcd, and a door for clients
+// that stays where it is when the server is another one.
+type server struct {
+	*api
+	options kapok.Options
+	lines   []*line
+	door    *line
+
+	mu    sync.Mutex
+	kapok *kapok.Server // nil while dead
+}
+
+// startServer starts a server, which waits for etcd.
+func (c *cluster) startServer(t testing.TB, change ...func(*kapok.Options)) *server {
+	t.Helper()
+	s := &server{door: newLine(t, "")}
+	var addresses []string
+	for i := range c.configs {
+		l := c.way(t, i)
+		s.lines = append(s.lines, l)
+		addresses = append(addresses, l.address())
+	}
+	s.options = kapok.Options{
+		Store:  "etcd://" + strings.Join(addresses, ","),
+		Listen: "127.0.0.1:0",
+		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
+	}
+	for _, f := range change {
+		f(&s.options)
+	}
+	if err := s.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.door.cut() // a connection that does not end takes a second to say good-bye to
+		s.reach((*line).heal)
+		if err := s.stop(context.Background()); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	s.api = newAPI(t, s.config(t))
+	return s
+}
+
+// startServers starts some servers, one after the other: the first one leads.
+func (c *cluster) startServers(t testing.TB, count int, change ...func(*kapok.Options)) (all []*server) {
+	t.Helper()
+	for range count {
+		all = append(all, c.startServer(t, change...))
+	}
+	return all
+}
+
+// start starts the server, behind the same door as before.
+func (s *server) start(ctx context.Context) error {
+	k, err := kapok.Start(context.WithoutCancel(ctx), s.options)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.kapok = k
+	s.mu.Unlock()
+	s.door.lead(k.Address())
+	return nil
+}
+
+// stop stops the server in good order.
+func (s *server) stop(ctx context.Context) error {
+	s.mu.Lock()
+	k := s.kapok
+	s.kapok = nil
+	s.mu.Unlock()
+	if k == nil {
+		return nil
+	}
+	return k.Shutdown(ctx)
+}
+
+// die ends the server without a word to anybody. When it returns the server's
+// ways are whole, for the next one.
+func (s *server) die() {
+	s.door.cut()
+	s.reach((*line).cut)
+	hurry, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.stop(hurry) // has nobody to say good-bye to
+	s.reach((*line).heal)
+}
+
+// reach does something to all lines between the server and etcd.
+func (s *server) reach(do func(*line)) {
+	for _, l := range s.lines {
+		do(l)
+	}
+}
+
+// config leads through the door. It is good for any server there, as all servers
+// take the same credentials.
+func (s *server) config(t testing.TB) *rest.Config {
+	t.Helper()
+	config, err := clientcmd.RESTConfigFromKubeConfig(s.kapok.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Host = "https://" + s.door.address()
+	return config
+}
+
+// eventually waits for something that others do in their own time.
+func eventually(t testing.TB, patience time.Duration, what string, ok func() bool) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	for tick := time.Tick(10 * time.Millisecond); !ok(); <-tick {
+		if time.Since(begin) > patience {
+			t.Fatalf("%s: not after %v", what, patience)
+		}
+	}
+	return time.Since(begin)
+}
