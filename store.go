@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -21,6 +22,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal/pebble"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/state"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // store is the state of a server and the journal behind it. It owns what watches
@@ -31,6 +34,8 @@ type store struct {
 	state   *state.State
 	shared  bool   // other servers write to the journal, too
 	root    []byte // what these servers share; nil where there are none
+
+	lock io.Closer // of the data directory, where the journal has none
 
 	watching sync.WaitGroup
 	unwatch  context.CancelFunc
@@ -66,6 +71,9 @@ func openStore(ctx context.Context, opts Options) (_ *store, err error) {
 		options.Stale = func(o *object.Object) bool { return o.Written.Before(sealer.Changed()) }
 	}
 	if s.state, err = state.Open(ctx, s.journal, options); err != nil {
+		if errors.Is(err, journal.ErrUnopened) && sealer == nil {
+			err = fmt.Errorf("%w; say with which EncryptionConfiguration it was written (kapok up --encryption-provider-config FILE)", err)
+		}
 		return nil, err
 	}
 	return s, nil
@@ -117,9 +125,28 @@ func (s *store) openPebble(opts Options, sealer *encryption.Config) error {
 	return err
 }
 
+// lockDataDir keeps other servers out of the data directory, where the journal does
+// not.
+func (s *store) lockDataDir(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	var err error
+	if s.lock, err = vfs.Default.Lock(filepath.Join(dir, "LOCK")); err != nil {
+		return fmt.Errorf("another kapok is running on data directory %s: stop it, or choose another directory: %w", dir, err)
+	}
+	return nil
+}
+
 func (s *store) openEtcd(ctx context.Context, opts Options, sealer *encryption.Config) error {
 	options, err := opts.etcd()
 	if err != nil {
+		return err
+	}
+	if err := s.lockDataDir(opts.DataDir); err != nil {
 		return err
 	}
 	if sealer != nil {
@@ -215,5 +242,8 @@ func (s *store) close() error {
 		s.unwatch()
 	}
 	s.watching.Wait()
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
 	return err
 }

@@ -104,7 +104,7 @@ func (a *application) run(force bool) (Tree, managed, conflicts, error) {
 	merged.tree, _ = tree.(Tree) // as both are
 	changed := w.changed
 	if w.hollow || last.version != a.apiVersion || !includes(set, last.fields) { // else all is applied again
-		pruned, err := a.prune(&merged, list, last)
+		pruned, err := a.prune(&merged, w.hollow, list, last)
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("failed to prune fields: %w", err)
 		}
@@ -167,10 +167,17 @@ func withoutEntries(obj Tree) Tree {
 }
 
 // prune removes from an object what the applier owned by the last of its entries, and nobody owns by the list of the
-// entries that are to be. It tells whether it has made another object.
-func (m *Manager) prune(merged *typed, list managed, last entry) (pruned bool, err error) {
+// entries that are to be. hollow says that somewhere nothing was applied to what is not empty. It tells whether it has made
+// another object.
+func (m *Manager) prune(merged *typed, hollow bool, list managed, last entry) (pruned bool, err error) {
 	if len(last.fields) == 0 {
 		return false, nil
+	}
+	if others, ok := list.others(last.identity, m.apiVersion); ok && !hollow && last.version == m.apiVersion {
+		if gone, ok := removals(merged.node, merged.tree, last.fields, list.find(last.identity).fields, others); ok {
+			*merged = without(*merged, gone)
+			return true, nil
+		}
 	}
 	at, err := m.convert(*merged, last.version)
 	if isMissing(err) {

@@ -300,7 +300,7 @@ func (g gen) edit(s *spec.Schema, v any, wild int) any {
 	return m
 }
 
-// object makes the part of an object that is applied or created.
+// thing makes an object as it is applied or created.
 func (g gen) thing(w *world, version string, root *spec.Schema, wild int) Tree {
 	obj := Tree{"apiVersion": w.gvk(version).GroupVersion().String(), "kind": w.kind}
 	meta := Tree{"name": "thing"}

@@ -93,5 +93,6 @@ type sink struct{}
 func (*sink) Revision(object.Key) object.Revision       { return 0 }
 func (*sink) Apply([]journal.Entry)                     {}
 func (*sink) Restore(journal.Entry)                     {}
+func (*sink) Unreadable(object.Key, error)              {}
 func (*sink) Rebase([]journal.Entry, object.Revision)   {}
 func (*sink) Restored(object.Revision, object.Revision) {}

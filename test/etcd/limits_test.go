@@ -36,8 +36,8 @@ func TestIdle(t *testing.T) {
 			t.Errorf("sync took %v", took)
 		}
 	}
-	if behind, err := a.Sync(t.Context()); behind || err != nil {
-		t.Errorf("behind %t, error %v", behind, err)
+	if shared, err := a.Sync(t.Context()); !shared || err != nil {
+		t.Errorf("shared %t, error %v", shared, err)
 	}
 }
 

@@ -159,6 +159,9 @@ func TestDamaged(t *testing.T) {
 	if now := a.twin.Revision(pod("a")); now != at {
 		t.Errorf("at revision %d, was at %d", now, at)
 	}
+	if a.twin.Readable(pod("a")) == nil {
+		t.Error("nobody is told that it cannot be read")
+	}
 	var damaged *journal.DamagedError
 	_, err = a.Append(t.Context(), batch(entry(t, pod("a"), at, "x")))
 	if !errors.As(err, &damaged) || !strings.Contains(err.Error(), "/registry/pods/default/a") {
@@ -185,7 +188,64 @@ func TestDamaged(t *testing.T) {
 	if _, err := a.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if err := a.twin.Readable(pod("a")); err != nil {
+		t.Errorf("it is gone, and cannot be read: %v", err)
+	}
 	a.write(t, "a", "again")
+}
+
+// lateKey is a Sealer that can open nothing until it has got its key.
+type lateKey struct{ there atomic.Bool }
+
+func (*lateKey) Seal(_ object.Key, raw []byte) ([]byte, error) {
+	return append([]byte("sealed:"), raw...), nil
+}
+
+func (k *lateKey) Open(_ object.Key, stored []byte) ([]byte, bool, error) {
+	if !k.there.Load() {
+		return nil, false, journal.ErrUnopened
+	}
+	return bytes.TrimPrefix(stored, []byte("sealed:")), false, nil
+}
+
+// TestLateKey: what a server could not open is there once it can.
+func TestLateKey(t *testing.T) {
+	c := startCluster(t, 1)
+	a := c.replica(t)
+	key := &lateKey{}
+	options := a.options(t)
+	options.Sealer, options.RequestTimeout = key, 200*time.Millisecond
+	j, err := etcd.Open(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	twin := journaltest.NewPlainTwin()
+	if err := j.Recover(t.Context(), twin); err != nil {
+		t.Fatal(err)
+	}
+	at := a.write(t, "a", "x")
+	if _, err := j.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := twin.Readable(pod("a")); !errors.Is(err, journal.ErrUnopened) || twin.Revision(pod("a")) != 0 {
+		t.Fatalf("read without the key: %v", err)
+	}
+	key.there.Store(true)
+	for tick := time.Tick(10 * time.Millisecond); twin.Readable(pod("a")) != nil; {
+		select {
+		case <-tick:
+		case <-time.After(20 * time.Second):
+			t.Fatal("not read again")
+		}
+	}
+	if got := twin.Revision(pod("a")); got != at {
+		t.Errorf("at revision %d, want %d", got, at)
+	}
+	at = a.write(t, "a", "y")
+	if _, err := j.Sync(t.Context()); err != nil || twin.Revision(pod("a")) != at {
+		t.Errorf("goes on at %d, want %d: %v", twin.Revision(pod("a")), at, err)
+	}
 }
 
 // TestShared: all replicas get the secret of who came first.

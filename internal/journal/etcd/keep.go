@@ -64,10 +64,10 @@ func (j *Journal) examine(ctx context.Context, l *link) (cluster uint64, err err
 		return 0, err
 	}
 	if known := j.links.identity(); known != 0 && known != cluster {
-		return 0, fmt.Errorf("etcd has become another: its cluster is %x, was %x; restart the server", cluster, known)
+		return 0, &unusableError{fmt.Sprintf("etcd has become another: its cluster is %x, was %x; restart the server", cluster, known)}
 	}
 	if at < before {
-		return 0, fmt.Errorf("etcd has gone back to revision %d from %d: its data has been replaced; restart the server", at, before)
+		return 0, &unusableError{fmt.Sprintf("etcd has gone back to revision %d from %d: its data has been replaced; restart the server", at, before)}
 	}
 	return cluster, nil
 }

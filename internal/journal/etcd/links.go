@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -63,10 +64,24 @@ func (s *links) fail(cause error) (news bool) {
 func (s *links) err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.cause != nil {
-		return errUnreachable
+	return publicCause(s.mu.cause)
+}
+
+// unusableError is about an etcd that answers, and cannot be used.
+type unusableError struct{ text string }
+
+func (e *unusableError) Error() string { return e.text }
+
+// publicCause is why there is no link, as clients may see it: without addresses.
+func publicCause(cause error) error {
+	var unusable *unusableError
+	switch {
+	case cause == nil:
+		return nil
+	case errors.As(cause, &unusable):
+		return unusable
 	}
-	return nil
+	return errUnreachable
 }
 
 // isDown returns a channel that is closed while the journal is down.
@@ -93,7 +108,7 @@ func (s *links) get(ctx context.Context) (*link, error) {
 		case now != nil:
 			return now, nil
 		case cause != nil:
-			return nil, errUnreachable
+			return nil, publicCause(cause)
 		}
 		select {
 		case <-changed:

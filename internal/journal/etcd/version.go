@@ -22,7 +22,7 @@ func (l *link) checkVersion(ctx context.Context) error {
 	}
 	v, err := version.ParseSemantic(status.Version)
 	if err == nil && v.LessThan(version.MustParseSemantic(oldest)) {
-		return fmt.Errorf("etcd is of version %s, and has to be %s or newer", status.Version, oldest)
+		return &unusableError{fmt.Sprintf("etcd is of version %s, and has to be %s or newer", status.Version, oldest)}
 	}
 	return nil
 }

@@ -30,7 +30,8 @@ const (
 	headSlot = 8 + 1 + 8 + 4 // magic, state, revision, checksum of these
 	magic    = "kapokhd1"
 
-	unfinished = ".new" // ends the name of the file while it is made
+	unfinished = ".new"       // ends the name of the file while it is made
+	restoring  = ".restoring" // the same, of a store that is to be restored
 )
 
 // The states of a store that a head tells of.
@@ -73,8 +74,11 @@ func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // createHead makes the file, durably and whole from the moment on when it is there.
 func createHead(files vfs.FS, dir string, h head) error {
-	name := files.PathJoin(dir, headName)
-	f, err := files.Create(name+unfinished, vfs.WriteCategoryUnspecified)
+	name, suffix := files.PathJoin(dir, headName), unfinished
+	if h.state == stateImporting {
+		suffix = restoring
+	}
+	f, err := files.Create(name+suffix, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
@@ -87,7 +91,7 @@ func createHead(files vfs.FS, dir string, h head) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := files.Rename(name+unfinished, name); err != nil {
+	if err := files.Rename(name+suffix, name); err != nil {
 		return err
 	}
 	return syncDir(files, dir)

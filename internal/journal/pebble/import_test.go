@@ -171,3 +171,22 @@ func TestImportFails(t *testing.T) {
 		}
 	})
 }
+
+// TestImportKilledEarly: what is left of an import is refused, however early it ended.
+func TestImportKilledEarly(t *testing.T) {
+	name, mem := headName+restoring, vfs.NewMem()
+	if err := mem.MkdirAll("journal", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := mem.Create("journal/"+name, vfs.WriteCategoryUnspecified)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var damaged *journal.DamagedError
+	if _, err := Open(Options{Dir: "journal", FS: mem, Logger: quiet}); !errors.As(err, &damaged) || !strings.Contains(err.Error(), "restore") {
+		t.Errorf("opened with %s: %v", name, err)
+	}
+}

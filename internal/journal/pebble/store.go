@@ -82,6 +82,9 @@ func (s *store) prepare() error {
 		}
 	}
 	s.known, err = readHead(s.files, s.dir)
+	if noHead(err) && slices.ContainsFunc(names, func(name string) bool { return s.files.PathBase(name) == headName+restoring }) {
+		s.known, err = head{state: stateImporting}, nil
+	}
 	switch {
 	case noHead(err):
 		return damaged(s.dir, fmt.Sprintf("%s is missing in %s, which holds %d tables and logs", headName, s.dir, len(stored)), nil)
