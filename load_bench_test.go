@@ -3,9 +3,13 @@
 package kapok_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"runtime/pprof"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -65,9 +69,11 @@ func widget(name string, i, replicas int) string {
 
 // target is a server under load.
 type target struct {
-	client *http.Client
-	host   string
-	cpu    func() time.Duration // that it has used; within this process, its clients' too
+	client  *http.Client
+	host    string
+	cpu     func() time.Duration // that it has used; within this process, its clients' too
+	clients func() time.Duration // that its clients have used; nil within this process
+	dir     string               // on the disk of the journal; empty if there is none
 }
 
 // targets runs a benchmark on a server of this process and on one that is a
@@ -84,18 +90,25 @@ func targets(b *testing.B, run func(*testing.B, *target)) {
 				b.Fatal(err)
 			}
 			defer s.Stop()
-			run(b, newTarget(b, s.Config(), func() time.Duration {
-				var u syscall.Rusage
-				syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-				return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-			}))
+			t := newTarget(b, s.Config(), ownCPU)
+			t.dir = opts.DataDir
+			run(b, t)
 		})
 	}
 	b.Run("tls/store=disk", func(b *testing.B) {
 		p := launch(b, b.TempDir(), true)
 		defer p.stop()
-		run(b, newTarget(b, p.config, p.cpu))
+		t := newTarget(b, p.config, p.cpu)
+		t.clients, t.dir = ownCPU, b.TempDir()
+		run(b, t)
 	})
+}
+
+// ownCPU is the processor time that this process has used.
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // newTarget brings the kind to a server.
@@ -159,18 +172,22 @@ func load(b *testing.B, workers, n int, op func(i int) error) durations {
 	)
 	for range workers {
 		group.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
+			// A profile of one process tells its clients, and the connections that
+			// they open, by this label.
+			pprof.Do(b.Context(), pprof.Labels("side", "client"), func(context.Context) {
+				for {
+					i := int(next.Add(1)) - 1
+					if i >= n {
+						return
+					}
+					begin := time.Now()
+					if err := op(i); err != nil {
+						b.Error(err)
+						return
+					}
+					took[i] = time.Since(begin)
 				}
-				begin := time.Now()
-				if err := op(i); err != nil {
-					b.Error(err)
-					return
-				}
-				took[i] = time.Since(begin)
-			}
+			})
 		})
 	}
 	group.Wait()
@@ -182,13 +199,43 @@ func load(b *testing.B, workers, n int, op func(i int) error) durations {
 
 // measure loads a server with b.N operations and reports what they cost.
 func (t *target) measure(b *testing.B, workers int, op func(i int) error) {
+	var clients time.Duration
+	if t.clients != nil {
+		clients = t.clients()
+	}
+	writes, syncs := t.metric(b, "kapok_journal_entries_total"), t.metric(b, "kapok_journal_syncs_total")
 	b.ResetTimer()
-	before := t.cpu()
+	n, cpu := float64(b.N), t.cpu()
 	took := load(b, workers, b.N, op)
 	b.StopTimer()
-	b.ReportMetric(microseconds(t.cpu()-before)/float64(b.N), "cpu-us/op")
+	b.ReportMetric(n/b.Elapsed().Seconds(), "ops/s")
+	b.ReportMetric(microseconds(t.cpu()-cpu)/n, "cpu-us/op")
+	if t.clients != nil {
+		b.ReportMetric(microseconds(t.clients()-clients)/n, "client-cpu-us/op")
+	}
+	if writes = t.metric(b, "kapok_journal_entries_total") - writes; writes > 0 {
+		b.ReportMetric(writes/b.Elapsed().Seconds(), "writes/s")
+		b.ReportMetric((t.metric(b, "kapok_journal_syncs_total")-syncs)/b.Elapsed().Seconds(), "fsyncs/s")
+	}
 	b.ReportMetric(microseconds(took.quantile(0.5)), "p50-us")
 	b.ReportMetric(microseconds(took.quantile(0.99)), "p99-us")
+}
+
+// metric reads a counter of the server; zero where it has none.
+func (t *target) metric(b *testing.B, name string) float64 {
+	resp, err := t.client.Get(t.host + "/metrics")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, value, _ := strings.Cut(string(text), "\n"+name+" ")
+	value, _, _ = strings.Cut(value, "\n")
+	n, _ := strconv.ParseFloat(value, 64)
+	return n
 }
 
 // fill creates n widgets.
@@ -204,15 +251,49 @@ func workers(b *testing.B, run func(b *testing.B, workers int)) {
 	}
 }
 
+// BenchmarkCreate reports what one fsync takes at that time beside what the
+// creates take, where there is a disk.
 func BenchmarkCreate(b *testing.B) {
 	targets(b, func(b *testing.B, t *target) {
 		var names atomic.Int64 // used in earlier runs
-		workers(b, func(b *testing.B, workers int) {
-			t.measure(b, workers, func(i int) error {
-				return t.do("POST", widgetPath, asJSON, widget(fmt.Sprintf("w%08d", names.Add(1)), i, 1))
+		for _, workers := range []int{1, 16, 256} {
+			b.Run(fmt.Sprintf("clients=%d", workers), func(b *testing.B) {
+				var syncs durations
+				if t.dir != "" {
+					syncs = fsyncs(b, t.dir, 200)
+				}
+				t.measure(b, workers, func(i int) error {
+					return t.do("POST", widgetPath, asJSON, widget(fmt.Sprintf("w%08d", names.Add(1)), i, 1))
+				})
+				if t.dir != "" {
+					syncs = append(syncs, fsyncs(b, t.dir, 200)...)
+					b.ReportMetric(microseconds(syncs.quantile(0.5)), "fsync-p50-us")
+				}
 			})
-		})
+		}
 	})
+}
+
+// fsyncs appends 2 KB to a file, and syncs it, n times.
+func fsyncs(b *testing.B, dir string, n int) durations {
+	f, err := os.CreateTemp(dir, "fsync-")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	took, data := make(durations, n), make([]byte, 2<<10)
+	for i := range took {
+		begin := time.Now()
+		if _, err := f.Write(data); err != nil {
+			b.Fatal(err)
+		}
+		if err := f.Sync(); err != nil {
+			b.Fatal(err)
+		}
+		took[i] = time.Since(begin)
+	}
+	return took
 }
 
 func BenchmarkGet(b *testing.B) {

@@ -62,6 +62,35 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
+// BenchmarkManyObjects is the memory of a process that holds many objects and the
+// history of how they came, and of the next process on the same directory, which
+// reads them back.
+func BenchmarkManyObjects(b *testing.B) {
+	const objects = 100_000
+	b.Run(fmt.Sprintf("objects=%d", objects), func(b *testing.B) {
+		for range b.N {
+			dir := b.TempDir()
+			p := launch(b, dir, true)
+			t := newTarget(b, p.config, p.cpu)
+			begin := time.Now()
+			t.fill(b, objects)
+			b.ReportMetric(objects/time.Since(begin).Seconds(), "creates/s")
+			b.ReportMetric(p.memory("RssAnon"), "written-MB-at-once")
+			b.ReportMetric(p.memory("VmHWM"), "written-peak-MB") // with the binary's pages
+			<-time.After(quiet)
+			b.ReportMetric(p.memory("RssAnon"), "written-MB")
+			p.stop()
+			p = launch(b, dir, true)
+			b.ReportMetric(milliseconds(p.ready), "restart-ms")
+			b.ReportMetric(p.memory("RssAnon"), "restarted-MB-at-once")
+			<-time.After(quiet)
+			b.ReportMetric(p.memory("RssAnon"), "restarted-MB")
+			p.stop()
+		}
+		b.ReportMetric(0, "ns/op")
+	})
+}
+
 // discover reads what kubectl reads before its first request.
 func discover(b *testing.B, p *process) *discovery.DiscoveryClient {
 	c, err := discovery.NewDiscoveryClientForConfig(p.config)

@@ -79,7 +79,9 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "kapok")
-	if out, err := exec.Command("go", "build", "-o", path, "./cmd/kapok").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-o", path, "./cmd/kapok")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is shipped
+	if out, err := build.CombinedOutput(); err != nil {
 		return path, fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return path, nil

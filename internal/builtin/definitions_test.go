@@ -77,7 +77,7 @@ func TestDefinitionsFitTogether(t *testing.T) {
 		if v.Model.PatchMeta() == nil {
 			t.Errorf("%s: no strategic merge patch", d.Plural)
 		}
-		if _, err := v.Model.TypeConverter(); err != nil {
+		if _, err := v.Model.FieldTypes(); err != nil {
 			t.Errorf("%s: %v", d.Plural, err)
 		}
 		empty, err := v.Model.Decode([]byte(`{"metadata":{"name":"a"}}`), nil)

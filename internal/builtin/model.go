@@ -8,12 +8,12 @@ import (
 	"sync"
 
 	"github.com/kapok-dev/kapok/internal/builtin/openapi"
+	"github.com/kapok-dev/kapok/internal/manage"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
@@ -32,7 +32,7 @@ type model[T any] struct {
 	// validators by subresource; "" is the main resource, and stands in for
 	// subresources that have none.
 	validators map[string]func(obj, old *T) field.ErrorList
-	converter  func() (managedfields.TypeConverter, error)
+	types      func() (func(schema.GroupVersionKind) *manage.Type, error)
 	patchMeta  func() strategicpatch.LookupPatchMeta
 }
 
@@ -44,13 +44,8 @@ func newModel[T any](gvk schema.GroupVersionKind, defaults func(*T), validate fu
 		kind:       gvk.Kind,
 		defaults:   defaults,
 		validators: map[string]func(obj, old *T) field.ErrorList{"": validate},
-		converter: sync.OnceValues(func() (managedfields.TypeConverter, error) {
-			definitions := openapi.Builtin()
-			closure := definitions.Closure(definitions.NameOf(gvk))
-			if closure == nil {
-				return nil, fmt.Errorf("no schema of %v", gvk)
-			}
-			return managedfields.NewTypeConverter(closure, false)
+		types: sync.OnceValues(func() (func(schema.GroupVersionKind) *manage.Type, error) {
+			return fieldTypes(gvk)
 		}),
 		patchMeta: sync.OnceValue(func() strategicpatch.LookupPatchMeta {
 			meta, err := strategicpatch.NewPatchMetaFromStruct(new(T))
@@ -73,7 +68,9 @@ func newModel[T any](gvk schema.GroupVersionKind, defaults func(*T), validate fu
 
 func (m *model[T]) Fingerprint() uint64 { return m.fingerprint }
 
-func (m *model[T]) TypeConverter() (managedfields.TypeConverter, error) { return m.converter() }
+func (m *model[T]) FieldTypes() (func(schema.GroupVersionKind) *manage.Type, error) {
+	return m.types()
+}
 
 func (m *model[T]) PatchMeta() strategicpatch.LookupPatchMeta { return m.patchMeta() }
 
@@ -179,4 +176,15 @@ func edited[T any](edit func(obj *T)) func(resource.Tree) {
 			maps.Copy(tree, result)
 		}
 	}
+}
+
+// fieldTypes returns what field management needs to know of a kind.
+func fieldTypes(gvk schema.GroupVersionKind) (func(schema.GroupVersionKind) *manage.Type, error) {
+	definitions := openapi.Builtin()
+	closure := definitions.Closure(definitions.NameOf(gvk))
+	if closure == nil {
+		return nil, fmt.Errorf("no schema of %v", gvk)
+	}
+	kinds, _, err := manage.OfModels(closure, false, nil)
+	return func(gvk schema.GroupVersionKind) *manage.Type { return kinds[gvk] }, err
 }

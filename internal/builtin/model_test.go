@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/manage"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	"github.com/google/go-cmp/cmp"
@@ -259,31 +260,24 @@ func TestApply(t *testing.T) {
 		{"leases", `{spec: {holderIdentity: a}}`, `{spec: {holderIdentity: b}}`, `{spec: {holderIdentity: b}}`},
 	} {
 		d := definitionOf(t, c.plural)
-		types, err := d.Storage.Model.TypeConverter()
+		types, err := d.Storage.Model.FieldTypes()
 		if err != nil {
 			t.Fatal(err)
 		}
-		object := func(text string) *unstructured.Unstructured {
+		m, err := manage.New(manage.Options{Kind: d.GroupVersionKind(d.Storage), Type: types})
+		if err != nil {
+			t.Fatal(err)
+		}
+		object := func(text string) resource.Tree {
 			u := &unstructured.Unstructured{Object: parse(t, text)}
 			u.SetGroupVersionKind(d.GroupVersionKind(d.Storage))
-			return u
+			return u.Object
 		}
-		live, err := types.ObjectToTyped(object(c.live))
+		got, err := m.Apply(object(c.live), object(c.applied), "a", true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		applied, err := types.ObjectToTyped(object(c.applied))
-		if err != nil {
-			t.Fatal(err)
-		}
-		merged, err := live.Merge(applied)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := types.TypedToObject(merged)
-		if err != nil {
-			t.Fatal(err)
-		}
+		unstructured.RemoveNestedField(got, "metadata")
 		if diff := cmp.Diff(object(c.want), got); diff != "" {
 			t.Errorf("%s: %s", c.plural, diff)
 		}

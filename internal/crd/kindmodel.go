@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"sync"
 
+	"github.com/kapok-dev/kapok/internal/manage"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 
@@ -17,7 +18,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -207,11 +207,13 @@ func convertKind(obj resource.Tree, from, to *resource.Version) error {
 	return nil
 }
 
-// TypeConverter knows both versions.
-func (m *kindModel) TypeConverter() (managedfields.TypeConverter, error) { return kindTypes() }
+// FieldTypes knows both versions.
+func (m *kindModel) FieldTypes() (func(schema.GroupVersionKind) *manage.Type, error) {
+	return kindTypes()
+}
 
 // kindTypes are the schemas of both versions, made on first use and shared by all servers of the process.
-var kindTypes = sync.OnceValues(func() (managedfields.TypeConverter, error) {
+var kindTypes = sync.OnceValues(func() (func(schema.GroupVersionKind) *manage.Type, error) {
 	models := map[string]*spec.Schema{}
 	for name, d := range openapi.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + name) }) {
 		models[name] = &d.Schema
@@ -228,5 +230,6 @@ var kindTypes = sync.OnceValues(func() (managedfields.TypeConverter, error) {
 			map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind},
 		})
 	}
-	return managedfields.NewTypeConverter(models, false)
+	kinds, _, err := manage.OfModels(models, false, nil)
+	return func(gvk schema.GroupVersionKind) *manage.Type { return kinds[gvk] }, err
 })

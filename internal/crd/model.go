@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/kapok-dev/kapok/internal/manage"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/schema"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/managedfields"
+	gvk "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
@@ -155,8 +156,8 @@ func (m *model) Validate(obj, old resource.Tree, subresource string) field.Error
 	return append(errs, validateScaleStatus(m.scale, obj)...)
 }
 
-// TypeConverter knows all versions of the resource, because managedFields name versions of their own.
-func (m *model) TypeConverter() (managedfields.TypeConverter, error) { return m.types.converter() }
+// FieldTypes knows all versions of the resource, because managedFields name versions of their own.
+func (m *model) FieldTypes() (func(gvk.GroupVersionKind) *manage.Type, error) { return m.types.types() }
 
 // PatchMeta is nil: there is no strategic merge patch for custom resources.
 func (m *model) PatchMeta() strategicpatch.LookupPatchMeta { return nil }

@@ -5,9 +5,10 @@ import (
 	"sync"
 
 	"github.com/kapok-dev/kapok/internal/builtin/openapi"
+	"github.com/kapok-dev/kapok/internal/manage"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
@@ -18,7 +19,7 @@ type fieldTypes struct {
 	preserve    bool
 	source      *source
 
-	converter func() (managedfields.TypeConverter, error)
+	types func() (func(schema.GroupVersionKind) *manage.Type, error)
 }
 
 func newFieldTypes(m *manifest, from *source) *fieldTypes {
@@ -31,20 +32,24 @@ func newFieldTypes(m *manifest, from *source) *fieldTypes {
 	for _, v := range m.Spec.Versions {
 		t.versions = append(t.versions, v.Name)
 	}
-	t.converter = sync.OnceValues(t.build)
+	t.types = sync.OnceValues(t.build)
 	return t
 }
 
 const objectMetaName = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
-// objectMeta is the definition of ObjectMeta and of all that it refers to; nobody changes it.
-var objectMeta = sync.OnceValue(func() map[string]*spec.Schema { return openapi.Builtin().Closure(objectMetaName) })
+// objectMeta is the type of ObjectMeta and of all that it refers to, which all kinds share.
+var objectMeta = sync.OnceValues(func() (*manage.Types, error) {
+	_, types, err := manage.OfModels(openapi.Builtin().Closure(objectMetaName), false, nil)
+	return types, err
+})
 
-func (t *fieldTypes) build() (managedfields.TypeConverter, error) {
-	models := map[string]*spec.Schema{}
-	for name, s := range objectMeta() {
-		models[name] = s
+func (t *fieldTypes) build() (func(schema.GroupVersionKind) *manage.Type, error) {
+	base, err := objectMeta()
+	if err != nil {
+		return nil, err
 	}
+	models := map[string]*spec.Schema{}
 	for _, version := range t.versions {
 		s, err := readSchema(t.source.newest.Load(), version)
 		if err != nil {
@@ -60,7 +65,8 @@ func (t *fieldTypes) build() (managedfields.TypeConverter, error) {
 		})
 		models[t.group+"/"+version+"."+t.kind] = root
 	}
-	return managedfields.NewTypeConverter(models, t.preserve)
+	kinds, _, err := manage.OfModels(models, t.preserve, base)
+	return func(gvk schema.GroupVersionKind) *manage.Type { return kinds[gvk] }, err
 }
 
 // isMergeable says whether the library that merges fields can work with a schema; those that are not structural may

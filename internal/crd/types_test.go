@@ -2,16 +2,20 @@ package crd
 
 import (
 	"encoding/json"
-	"slices"
+	"strings"
 	"testing"
 
+	"github.com/kapok-dev/kapok/internal/builtin/openapi"
+	"github.com/kapok-dev/kapok/internal/manage"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/yaml"
 )
 
@@ -53,8 +57,8 @@ spec:
               maybe: {type: string, nullable: true}
 `
 
-// TestTypeConverter holds the fields that the library finds with our types against those with Kubernetes' own.
-func TestTypeConverter(t *testing.T) {
+// TestFieldTypes holds the fields that are found with our types against those that the library finds with Kubernetes' own.
+func TestFieldTypes(t *testing.T) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := yaml.Unmarshal([]byte(merging), crd); err != nil {
 		t.Fatal(err)
@@ -72,7 +76,7 @@ func TestTypeConverter(t *testing.T) {
 			t.Fatal(err)
 		}
 		models := built.Components.Schemas
-		for name, s := range objectMeta() {
+		for name, s := range openapi.Builtin().Closure(objectMetaName) {
 			models[name] = s
 		}
 		judge, err := managedfields.NewTypeConverter(models, preserve)
@@ -84,7 +88,7 @@ func TestTypeConverter(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.Spec.PreserveUnknownFields = preserve
-		ours, err := newFieldTypes(m, newSource(m.object, newPrograms())).converter()
+		ours, err := newFieldTypes(m, newSource(m.object, newPrograms())).types()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,24 +108,54 @@ func TestTypeConverter(t *testing.T) {
 				t.Fatal(err)
 			}
 			obj["apiVersion"], obj["kind"] = "example.com/v1", "Widget"
-			fields := func(c managedfields.TypeConverter) []string {
-				typed, err := c.ObjectToTyped(&unstructured.Unstructured{Object: obj})
-				if err != nil {
-					return []string{"error: " + err.Error()}
-				}
-				set, err := typed.ToFieldSet()
-				if err != nil {
-					return []string{"error: " + err.Error()}
-				}
-				data, err := set.ToJSON()
-				if err != nil {
-					return []string{err.Error()}
-				}
-				return []string{string(data)}
+			gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
+			manager, err := manage.New(manage.Options{Kind: gvk, Type: ours})
+			if err != nil {
+				t.Fatal(err)
 			}
-			if want, got := fields(judge), fields(ours); !slices.Equal(want, got) {
+			if want, got := judgedFields(judge, obj), appliedFields(manager, gvk, obj); want != got {
 				t.Errorf("preserve %v: %s:\n got %s\nwant %s", preserve, text, got, want)
 			}
 		}
 	}
+}
+
+// appliedFields are the fields that somebody owns who has applied an object.
+func appliedFields(m *manage.Manager, gvk schema.GroupVersionKind, obj resource.Tree) string {
+	live := resource.Tree{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind}
+	applied, err := m.Apply(live, obj, "somebody", false)
+	if err != nil {
+		_, text, _ := strings.Cut(err.Error(), "Kind=Widget): ")
+		return text
+	}
+	u := &unstructured.Unstructured{Object: applied}
+	for _, e := range u.GetManagedFields() {
+		return e.FieldsV1.GetRawString()
+	}
+	return "{}"
+}
+
+// judgedFields are the same by the library.
+func judgedFields(c managedfields.TypeConverter, obj resource.Tree) string {
+	typed, err := c.ObjectToTyped(&unstructured.Unstructured{Object: obj})
+	if err != nil {
+		return err.Error()
+	}
+	set, err := typed.ToFieldSet()
+	if err != nil {
+		return err.Error()
+	}
+	unmanaged := fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"), fieldpath.MakePathOrDie("metadata", "name"))
+	data, err := set.Difference(unmanaged).ToJSON()
+	if err != nil {
+		return err.Error()
+	}
+	var tree any
+	if err := json.Unmarshal(data, &tree); err != nil {
+		return err.Error()
+	}
+	if data, err = json.Marshal(tree); err != nil {
+		return err.Error()
+	}
+	return string(data)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
+	"github.com/kapok-dev/kapok/internal/manage"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
 
@@ -18,7 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/version"
@@ -47,8 +48,8 @@ func (freeModel) Prune(obj resource.Tree) (resource.Tree, error) { return obj, n
 
 func (freeModel) Validate(_, _ resource.Tree, _ string) field.ErrorList { return nil }
 
-func (freeModel) TypeConverter() (managedfields.TypeConverter, error) {
-	return managedfields.NewDeducedTypeConverter(), nil
+func (freeModel) FieldTypes() (func(schema.GroupVersionKind) *manage.Type, error) {
+	return func(schema.GroupVersionKind) *manage.Type { return manage.Deduced() }, nil
 }
 func (freeModel) PatchMeta() strategicpatch.LookupPatchMeta { return nil }
 func (freeModel) New() runtime.Object                       { return nil }

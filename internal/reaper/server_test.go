@@ -10,6 +10,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/builtin"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
+	"github.com/kapok-dev/kapok/internal/manage"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
@@ -17,8 +18,8 @@ import (
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
@@ -43,8 +44,8 @@ func (freeModel) Validate(_, _ resource.Tree, _ string) field.ErrorList { return
 func (freeModel) PatchMeta() strategicpatch.LookupPatchMeta             { return nil }
 func (freeModel) New() runtime.Object                                   { return nil }
 
-func (freeModel) TypeConverter() (managedfields.TypeConverter, error) {
-	return managedfields.NewDeducedTypeConverter(), nil
+func (freeModel) FieldTypes() (func(schema.GroupVersionKind) *manage.Type, error) {
+	return func(schema.GroupVersionKind) *manage.Type { return manage.Deduced() }, nil
 }
 
 // kind is a custom kind of the tests: Item in namespaces, Root in none.

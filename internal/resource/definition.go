@@ -3,13 +3,13 @@ package resource
 import (
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/manage"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -123,8 +123,8 @@ type Model interface {
 	// Validate returns what is wrong with an object, beyond its ObjectMeta. old
 	// is nil on create. subresource is "" for the main resource.
 	Validate(obj, old Tree, subresource string) field.ErrorList
-	// TypeConverter is what field management needs to know of the schema.
-	TypeConverter() (managedfields.TypeConverter, error)
+	// FieldTypes is what field management needs to know of the schemas of the kind, in all its versions.
+	FieldTypes() (func(schema.GroupVersionKind) *manage.Type, error)
 	// PatchMeta has the merge keys of strategic merge patch; nil where that patch
 	// is not supported.
 	PatchMeta() strategicpatch.LookupPatchMeta

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/kapok-dev/kapok/internal/manage"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -20,10 +20,10 @@ type fieldManagerKey struct {
 
 // fieldManager returns what keeps managedFields for a resource in the version of
 // the request. It is made on first use.
-func (s *Store) fieldManager(r *Request) (*managedfields.FieldManager, error) {
+func (s *Store) fieldManager(r *Request) (*manage.Manager, error) {
 	key := fieldManagerKey{r.Definition, r.Version, r.Subresource}
 	if m, ok := s.managers.Load(key); ok {
-		return m.(*managedfields.FieldManager), nil
+		return m.(*manage.Manager), nil
 	}
 	m, err := newFieldManager(r)
 	if err != nil {
@@ -31,14 +31,14 @@ func (s *Store) fieldManager(r *Request) (*managedfields.FieldManager, error) {
 	}
 	s.forget() // rare enough: a manager is made once for a definition
 	actual, _ := s.managers.LoadOrStore(key, m)
-	return actual.(*managedfields.FieldManager), nil
+	return actual.(*manage.Manager), nil
 }
 
-func newFieldManager(r *Request) (*managedfields.FieldManager, error) {
+func newFieldManager(r *Request) (*manage.Manager, error) {
 	if r.Subresource == scaleSubresource {
 		return newScaleManager()
 	}
-	types, err := r.Version.Model.TypeConverter()
+	types, err := r.Version.Model.FieldTypes()
 	if err != nil {
 		return nil, err
 	}
@@ -46,19 +46,24 @@ func newFieldManager(r *Request) (*managedfields.FieldManager, error) {
 	if sub := r.Version.Subresource(r.Subresource); sub != nil {
 		reset = sub.ResetFields
 	}
-	var filters map[fieldpath.APIVersion]fieldpath.Filter
+	d, v := r.Definition, r.Version
+	o := manage.Options{
+		Kind:        d.GroupVersionKind(v),
+		Subresource: r.Subresource,
+		Type:        types,
+		Convert:     func(obj Tree, to schema.GroupVersion) (Tree, error) { return convertFields(d, obj, to) },
+		New:         func() Tree { return blank(v.Model) },
+		Default: func(obj Tree) Tree {
+			if done, err := v.Model.Normalise(obj, nil); err == nil {
+				return done
+			}
+			return obj
+		},
+	}
 	if reset != nil {
-		filters = fieldpath.NewExcludeFilterSetMap(map[fieldpath.APIVersion]*fieldpath.Set{
-			fieldpath.APIVersion(r.Definition.APIVersion(r.Version)): reset,
-		})
+		o.Reset = map[string]*fieldpath.Set{d.APIVersion(v): reset}
 	}
-	c := converter{r.Definition}
-	gvk := r.Definition.GroupVersionKind(r.Version)
-	build := managedfields.NewDefaultFieldManager
-	if r.Definition.Custom {
-		build = managedfields.NewDefaultCRDFieldManager
-	}
-	return build(types, c, c, c, gvk, gvk.GroupVersion(), r.Subresource, filters)
+	return manage.New(o)
 }
 
 // forget drops what was made for definitions that are no longer served.
@@ -83,16 +88,18 @@ func (s *Store) manageUpdate(r *Request, live, obj Tree) (Tree, error) {
 	return managed(m, typed(r, live), typed(r, obj), r.Manager), nil
 }
 
-// managed is FieldManager.UpdateNoErrors, which would log what is the client's
-// mistake: an object that does not fit its schema keeps the managedFields that it
-// had, and is refused later.
-func managed(m *managedfields.FieldManager, live, obj *unstructured.Unstructured, manager string) Tree {
+// managed notes in an object's managedFields what it has changed. An object that
+// does not fit its schema keeps the managedFields that live had, and is refused
+// later.
+func managed(m *manage.Manager, live, obj Tree, manager string) Tree {
 	updated, err := m.Update(live, obj, manager)
-	if err != nil {
-		obj.SetManagedFields(live.GetManagedFields())
-		return obj.Object
+	if err == nil {
+		return updated
 	}
-	return updated.(*unstructured.Unstructured).Object
+	if was, _ := live["metadata"].(map[string]any); was["managedFields"] != nil {
+		metadata(obj)["managedFields"] = was["managedFields"]
+	}
+	return obj
 }
 
 // blank is what a new object is compared with: nothing, but for what the Go type
@@ -106,12 +113,12 @@ func blank(m Model) Tree {
 	return Tree{}
 }
 
-// typed wraps a tree as the field manager wants to see it: with apiVersion and kind.
-func typed(r *Request, obj Tree) *unstructured.Unstructured {
+// typed is a tree as field management wants to see it: with apiVersion and kind.
+func typed(r *Request, obj Tree) Tree {
 	if _, ok := obj["apiVersion"]; !ok {
 		obj["apiVersion"], obj["kind"] = r.bodyKind().ToAPIVersionAndKind()
 	}
-	return &unstructured.Unstructured{Object: obj}
+	return obj
 }
 
 // keepManagedTimes puts back the old managedFields where an update has changed
@@ -160,70 +167,24 @@ func equalBut(a, b any, key string) bool {
 	return n == 0
 }
 
-// converter is a Definition in the roles that field management asks for.
-type converter struct{ definition *Definition }
-
-// New implements runtime.ObjectCreater.
-func (c converter) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
-	u := &unstructured.Unstructured{Object: Tree{}}
-	if v := c.definition.anyVersion(gvk.Version); v != nil {
-		u.Object = blank(v.Model)
-	}
-	u.SetGroupVersionKind(gvk)
-	return u, nil
-}
-
-// Default implements runtime.ObjectDefaulter.
-func (c converter) Default(in runtime.Object) {
-	u, ok := in.(*unstructured.Unstructured)
-	if !ok {
-		return
-	}
-	v := c.definition.anyVersion(u.GroupVersionKind().Version)
-	if v == nil {
-		return
-	}
-	if obj, err := v.Model.Normalise(u.Object, nil); err == nil {
-		u.Object = obj
-	}
-}
-
-// ConvertToVersion implements runtime.ObjectConvertor.
-func (c converter) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
-	u, ok := in.(*unstructured.Unstructured)
-	if !ok {
-		return nil, fmt.Errorf("unexpected type %T", in)
-	}
-	from := u.GroupVersionKind()
-	gvk, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{from})
-	if !ok {
-		return nil, fmt.Errorf("%v is not suitable for converting to %q", from, target)
-	}
-	if from.Version == gvk.Version {
-		return in, nil
-	}
-	source, to := c.definition.anyVersion(from.Version), c.definition.anyVersion(gvk.Version)
-	if source == nil || to == nil {
-		return nil, runtime.NewNotRegisteredErrForKind("", gvk)
-	}
-	obj, err := convert(c.definition, runtime.DeepCopyJSON(u.Object), source, to)
+// convertFields brings an object into a version that managedFields name.
+func convertFields(d *Definition, obj Tree, to schema.GroupVersion) (Tree, error) {
+	from, err := schema.ParseGroupVersion(unstructuredString(obj, "apiVersion"))
 	if err != nil {
 		return nil, err
 	}
-	if obj, err = to.Model.Prune(obj); err != nil {
+	if from.Group != to.Group {
+		return nil, fmt.Errorf("%v is not suitable for converting to %q", from.WithKind(d.Kind), to)
+	}
+	source, target := d.anyVersion(from.Version), d.anyVersion(to.Version)
+	if source == nil || target == nil {
+		return nil, runtime.NewNotRegisteredErrForKind("", to.WithKind(d.Kind))
+	}
+	obj, err = convert(d, runtime.DeepCopyJSON(obj), source, target)
+	if err != nil {
 		return nil, err
 	}
-	return &unstructured.Unstructured{Object: obj}, nil
-}
-
-// Convert implements runtime.ObjectConvertor; nobody calls it.
-func (c converter) Convert(in, out, _ any) error {
-	return fmt.Errorf("cannot convert %T to %T", in, out)
-}
-
-// ConvertFieldLabel implements runtime.ObjectConvertor; nobody calls it.
-func (c converter) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
-	return label, value, nil
+	return target.Model.Prune(obj)
 }
 
 // managedFieldsOf decodes the managedFields of a tree.

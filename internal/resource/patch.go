@@ -13,17 +13,16 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kapok-dev/kapok/internal/manage"
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
@@ -351,7 +350,7 @@ func badPatch(value string, err error) error {
 }
 
 // applyPatch is server-side apply.
-func (r *Request) applyPatch(manager *managedfields.FieldManager, p Patch) (func(Tree) (Tree, error), error) {
+func (r *Request) applyPatch(manager *manage.Manager, p Patch) (func(Tree) (Tree, error), error) {
 	applied, repeated, err := decodeApplied(p.Data)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
@@ -360,8 +359,7 @@ func (r *Request) applyPatch(manager *managedfields.FieldManager, p Patch) (func
 		if live == nil {
 			live = blank(r.model())
 		}
-		patch := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(applied)}
-		result, err := manager.Apply(typed(r, live), patch, r.Manager, p.Force)
+		result, err := manager.Apply(typed(r, live), applied, r.Manager, p.Force)
 		if err != nil {
 			return nil, err
 		}
@@ -373,7 +371,7 @@ func (r *Request) applyPatch(manager *managedfields.FieldManager, p Patch) (func
 				return nil, err
 			}
 		}
-		return r.model().Normalise(result.(*unstructured.Unstructured).Object, nil)
+		return r.model().Normalise(result, nil)
 	}, nil
 }
 

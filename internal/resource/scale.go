@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/kapok-dev/kapok/internal/manage"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -175,26 +176,18 @@ func (d *Definition) replicasPaths() managedfields.ResourcePathMappings {
 	return paths
 }
 
-func newScaleManager() (*managedfields.FieldManager, error) {
-	c := scaleConverter{}
-	return managedfields.NewDefaultFieldManager(managedfields.NewDeducedTypeConverter(), c, c, c,
-		scaleKind, scaleKind.GroupVersion(), scaleSubresource, nil)
-}
-
-// scaleConverter plays the roles that field management asks for; a Scale has one
-// version and no defaults.
-type scaleConverter struct{ converter }
-
-func (scaleConverter) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
-	u := &unstructured.Unstructured{Object: blank(scaleModel{})}
-	u.SetGroupVersionKind(gvk)
-	return u, nil
-}
-
-func (scaleConverter) Default(runtime.Object) {}
-
-func (scaleConverter) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
-	return in, nil
+func newScaleManager() (*manage.Manager, error) {
+	return manage.New(manage.Options{
+		Kind:        scaleKind,
+		Subresource: scaleSubresource,
+		Type: func(gvk schema.GroupVersionKind) *manage.Type {
+			if gvk == scaleKind {
+				return manage.Deduced()
+			}
+			return nil
+		},
+		New: func() Tree { return blank(scaleModel{}) },
+	})
 }
 
 // scaleModel is the model of the Scale itself.

@@ -20,7 +20,7 @@ import (
 type Store struct {
 	state    *state.State
 	registry *Registry
-	managers sync.Map // fieldManagerKey -> *managedfields.FieldManager
+	managers sync.Map // fieldManagerKey -> *manage.Manager
 }
 
 // NewStore returns a Store over a state.

@@ -7,14 +7,15 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
+	"github.com/kapok-dev/kapok/internal/manage"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
@@ -46,8 +47,8 @@ func (freeModel) Validate(obj, _ resource.Tree, _ string) field.ErrorList {
 	return nil
 }
 
-func (freeModel) TypeConverter() (managedfields.TypeConverter, error) {
-	return managedfields.NewDeducedTypeConverter(), nil
+func (freeModel) FieldTypes() (func(schema.GroupVersionKind) *manage.Type, error) {
+	return func(schema.GroupVersionKind) *manage.Type { return manage.Deduced() }, nil
 }
 func (freeModel) PatchMeta() strategicpatch.LookupPatchMeta { return nil }
 func (freeModel) New() runtime.Object                       { return nil }
