@@ -2,8 +2,13 @@ package encryption
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/kapok-dev/kapok/internal/object"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // every is how often Watch looks at the file.
@@ -62,7 +67,40 @@ func (c *Config) reload() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if err := c.succeededBy(s); err != nil {
+		return false, err
+	}
 	c.current.Store(s)
 	c.changed.Store(new(time.Now())) // not before: what is sealed from now on is sealed anew
 	return true, nil
+}
+
+// succeededBy returns an error if other settings cannot open what these write: what
+// has been written just now, at least, must not be lost.
+func (c *Config) succeededBy(s *settings) error {
+	next := &Config{file: c.file}
+	next.current.Store(s)
+	kinds := map[schema.GroupResource]bool{{Group: "example.com", Resource: "others"}: true}
+	for _, chains := range []map[schema.GroupResource]chain{c.current.Load().chains, s.chains} {
+		for r := range chains {
+			if r.Resource == "*" {
+				r.Resource = "others"
+			}
+			if r.Group == "*" {
+				r.Group = "example.com"
+			}
+			kinds[r] = true
+		}
+	}
+	for r := range kinds {
+		key := object.Key{Resource: r, Namespace: "default", Name: "probe"}
+		sealed, err := c.Seal(key, []byte(`{"metadata":{"name":"probe","namespace":"default","uid":"probe"}}`))
+		if err != nil {
+			return err
+		}
+		if _, _, err := next.Open(key, sealed); err != nil {
+			return fmt.Errorf("what was written for %s so far could not be read any more; keep the provider that wrote, behind the new one, until everything has been written again: %w", r, err)
+		}
+	}
+	return nil
 }

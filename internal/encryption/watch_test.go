@@ -103,11 +103,19 @@ func TestWatch(t *testing.T) {
 		}
 		check("k8s:enc:secretbox:v1:two:", true)
 
+		for _, loses := range []string{"secrets: aescbc/one", "secrets: secretbox/two=other aescbc/one", "secrets: secretbox/two; configmaps: aescbc/one"} {
+			write(configOf(strings.Split(loses, "; ")...))
+			if got := logged(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "could not be read any more") {
+				t.Errorf("after a change that loses what was written, %s: %s", loses, got)
+			}
+			check("k8s:enc:secretbox:v1:two:", true)
+		}
+
 		if at := c.Changed(); at != changed {
 			t.Errorf("changed at %v by bad files", at)
 		}
 
-		write(configOf("secrets: aescbc/one=other aescbc/one"))
+		write(configOf("secrets: aescbc/one=other aescbc/one secretbox/two"))
 		if got := logged(); !strings.Contains(got, "level=INFO") || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "more than one aescbc key") {
 			t.Errorf("after a dubious change: %s", got)
 		}
@@ -117,7 +125,7 @@ func TestWatch(t *testing.T) {
 		if got := logged(); !strings.Contains(got, "the file is empty") {
 			t.Errorf("after the file was emptied: %s", got)
 		}
-		write(configOf("secrets: aescbc/one=other aescbc/one"))
+		write(configOf("secrets: aescbc/one=other aescbc/one secretbox/two"))
 		if got := logged(); got != "" {
 			t.Errorf("with what is in force: %s", got)
 		}

@@ -61,6 +61,9 @@ func (v *values) seal(key object.Key, raw []byte) ([]byte, error) {
 
 // open is the inverse of seal.
 func (v *values) open(key object.Key, stored []byte) (raw []byte, stale bool, err error) {
+	if v.sealer == nil && bytes.HasPrefix(stored, sealedMark) {
+		return nil, false, fmt.Errorf("is encrypted: the EncryptionConfiguration that it was written with is needed to read it (%w)", journal.ErrUnopened)
+	}
 	if v.sealer == nil {
 		return stored, false, nil
 	}
@@ -68,6 +71,9 @@ func (v *values) open(key object.Key, stored []byte) (raw []byte, stale bool, er
 }
 
 const damagedAdvice = "write the key again or delete it with etcdctl, or restore a backup"
+
+// sealedMark is what everything begins with that kube-apiserver has encrypted.
+var sealedMark = []byte("k8s:enc:")
 
 // protobufMark is what kube-apiserver's protobuf begins with.
 var protobufMark = []byte("k8s\x00")
