@@ -105,9 +105,9 @@ func decode(data []byte) (*apiserver.EncryptionConfiguration, error) {
 	decoded, kind, err := codecs.UniversalDecoder().Decode(data, nil, nil)
 	switch {
 	case kruntime.IsMissingKind(err): // whose own text is the whole file
-		return nil, errors.New("Object 'Kind' is missing")
+		return nil, missing("Kind")
 	case kruntime.IsMissingVersion(err):
-		return nil, errors.New("Object 'apiVersion' is missing")
+		return nil, missing("apiVersion")
 	case err != nil:
 		return nil, err
 	}
@@ -191,3 +191,8 @@ func sharedNames(config *apiserver.EncryptionConfiguration) []string {
 	}
 	return warnings
 }
+
+// A missing field is an error in the words of Kubernetes.
+type missing string
+
+func (m missing) Error() string { return "Object '" + string(m) + "' is missing" }

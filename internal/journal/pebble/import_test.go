@@ -112,7 +112,10 @@ func TestImportFails(t *testing.T) {
 	}
 	twice := func(yield func(*object.Object, error) bool) {
 		for o := range revisions(1) {
-			_ = yield(o, nil) && yield(o, nil)
+			if !yield(o, nil) {
+				return
+			}
+			yield(o, nil)
 		}
 	}
 	for _, test := range []struct {
