@@ -196,7 +196,8 @@ type Journal interface {
 	// read from the sink before the call may have been older than what they did.
 	Sync(ctx context.Context) (shared bool, err error)
 	// History returns up to limit records of one resource with revisions in
-	// (after, upTo], oldest first; ErrCompacted if some of them are gone.
+	// (after, upTo], oldest first; ErrCompacted if some of them are gone, and
+	// ErrUnavailable where they cannot be read for the moment.
 	History(ctx context.Context, resource schema.GroupResource, after, upTo object.Revision, limit int) ([]Record, error)
 	// Head returns the revision of the newest commit, and the bytes of the entries
 	// up to it, counted from the revision that was Compacted at Recover.

@@ -20,7 +20,11 @@ func (j *Journal) Check(ctx context.Context) (journal.Report, error) {
 	}
 	defer release()
 	var c check
-	if err := c.run(ctx, s, decoder{sealer: j.opts.Sealer}); err != nil {
+	err = c.run(ctx, s, decoder{sealer: j.opts.Sealer})
+	if failed := s.disk.err(); failed != nil {
+		return journal.Report{}, j.refusal(failed) // as with history
+	}
+	if err != nil {
 		return c.report, fmt.Errorf("check journal in %s: %w", j.dir, judge(j.dir, "the store in "+j.dir, err))
 	}
 	return c.report, nil

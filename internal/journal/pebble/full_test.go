@@ -121,8 +121,8 @@ func TestFullDisk(t *testing.T) {
 				if err := j.Health(); !errors.Is(err, journal.ErrFull) {
 					t.Errorf("health: %v", err)
 				}
-				if records, err := j.History(t.Context(), pods, j.Compacted(), twin.Head(), 0); err != nil || len(records) != len(twin.Entries()) {
-					t.Errorf("history of %d records, error %v", len(records), err)
+				if _, err := j.History(t.Context(), pods, j.Compacted(), twin.Head(), 0); !errors.Is(err, journal.ErrFull) {
+					t.Errorf("history: %v", err)
 				}
 				tried := j.Stats().Attempts
 				await(t, func() bool { return j.Stats().Attempts > tried+1 })

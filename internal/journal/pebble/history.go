@@ -30,6 +30,11 @@ func (j *Journal) History(ctx context.Context, resource schema.GroupResource, af
 	}
 	h := history{snapshot: snapshot, resource: resource, decode: decoder{sealer: j.opts.Sealer}, seen: map[object.Revision]*object.Object{}}
 	records, err := h.read(ctx, after, upTo, limit)
+	if failed := s.disk.err(); failed != nil {
+		// Who tries to open the files anew may write over what this store has not read
+		// yet: what it reads from then on is not to be trusted.
+		return nil, j.refusal(failed)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the history of %s in %s: %w", resource, j.dir, judge(j.dir, "the history", err))
 	}

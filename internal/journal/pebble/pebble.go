@@ -20,9 +20,9 @@
 //
 // Append commits in groups (see [journal.Sequencer]), a synced write a group. The
 // first error that the disk returns for a write freezes the files as they are
-// then, as a crash would; see disk.go. From then on the journal takes no writes and
-// can be read, until it has opened the files anew, made durable what it found there,
-// and applied what nobody knew to be there; see revive.go.
+// then, as a crash would; see disk.go. From then on the journal takes no writes, and
+// its history cannot be read, until it has opened the files anew, made durable what
+// it found there, and applied what nobody knew to be there; see revive.go.
 //
 // # Damage
 //

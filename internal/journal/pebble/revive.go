@@ -14,7 +14,9 @@ import (
 
 // The journal comes back from a failure of its files by itself. It opens them anew,
 // again and again, less and less often, until that succeeds, while the store that
-// has failed stays open for readers.
+// has failed stays open for those who have begun to read it. What they get is not
+// to be trusted once it has failed, and is an ErrUnavailable: state has what is live,
+// and the newest history.
 //
 // The first attempt is made after 100 ms, further ones up to 50 times later.
 const (
