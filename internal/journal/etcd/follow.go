@@ -227,6 +227,12 @@ func (f *follower) readAgainOften(ctx context.Context) {
 	}
 }
 
+func (j *Journal) damagedKeys() []object.Key {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Collect(maps.Keys(j.mu.damaged))
+}
+
 // readAgain looks whether values can be read by now that could not be, for want of
 // a key most likely.
 func (f *follower) readAgain(ctx context.Context) {
@@ -242,13 +248,13 @@ func (f *follower) readAgain(ctx context.Context) {
 			continue // the watch brings what it is now
 		}
 		if o, err := f.values.object(key, there.Kvs[0]); err == nil {
-			f.recover(o)
+			f.takeIn(o)
 		}
 	}
 }
 
-// recover gives the sink an object that could not be read when it came.
-func (f *follower) recover(o *object.Object) {
+// takeIn gives the sink an object that could not be read when it came.
+func (f *follower) takeIn(o *object.Object) {
 	f.feeding.Lock()
 	defer f.feeding.Unlock()
 	f.mu.Lock()
@@ -311,6 +317,7 @@ func (f *follower) rebase(ctx context.Context) error {
 
 // differences are what brings the sink to a listing.
 func (f *follower) differences(list *listing) (changes []journal.Entry, size int64) {
+	f.cleared = append(f.cleared, f.damagedKeys()...) // but for those that are found so again
 	there := make(map[object.Key]bool, len(list.entries))
 	for _, d := range list.damaged {
 		there[d.key] = true
@@ -319,7 +326,6 @@ func (f *follower) differences(list *listing) (changes []journal.Entry, size int
 	for i := range list.entries {
 		e := &list.entries[i]
 		there[e.Key] = true
-		f.cleared = append(f.cleared, e.Key)
 		if was := f.live[e.Key]; was != e.Revision {
 			e.Prev = was
 			changes = append(changes, *e)
@@ -328,7 +334,6 @@ func (f *follower) differences(list *listing) (changes []journal.Entry, size int
 	}
 	for key, was := range f.live {
 		if !there[key] {
-			f.cleared = append(f.cleared, key)
 			changes = append(changes, journal.Entry{Key: key, Prev: was, Revision: list.head})
 			delete(f.live, key)
 		}

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -100,6 +101,25 @@ func TestApplyDamaged(t *testing.T) {
 	apply(putEvent(t, "pods/default/a", "2", 5), putEvent(t, "pods/default/b", "-", 6))
 	if twin.Revision(pod("a")) != 5 || len(twin.Entries()) != 2 || f.damagedAt(pod("a")) != nil || f.damagedAt(pod("b")) != nil {
 		t.Errorf("entries %v", twin.Entries())
+	}
+}
+
+// TestGoneUnread: what could never be read, and is gone when etcd is listed anew,
+// keeps nobody waiting.
+func TestGoneUnread(t *testing.T) {
+	f, twin := newFollower(t)
+	if err := f.apply([]*mvccpb.Event{putEvent(t, "pods/default/a", "bad", 2), putEvent(t, "pods/default/b", "bad", 3)}); err != nil {
+		t.Fatal(err)
+	}
+	list := listing{head: 9, damaged: []damage{{pod("b"), 3, errors.New("still")}}}
+	changes, _ := f.differences(&list)
+	twin.Rebase(changes, list.head)
+	f.clear()
+	if err := twin.Readable(pod("a")); err != nil || f.damagedAt(pod("a")) != nil {
+		t.Errorf("it is gone, and cannot be read: %v", err)
+	}
+	if twin.Readable(pod("b")) == nil || f.damagedAt(pod("b")) == nil {
+		t.Error("what still cannot be read can be")
 	}
 }
 
