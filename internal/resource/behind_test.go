@@ -44,7 +44,8 @@ type late struct {
 	sink    journal.Sink
 	mu      sync.Mutex
 	at      int
-	failure error // of Sync and Append
+	failure error  // of Sync and Append
+	news    func() // called by Sync, if set
 }
 
 func (l *late) Recover(_ context.Context, sink journal.Sink) error {
@@ -69,6 +70,9 @@ func (l *late) Sync(context.Context) (shared bool, err error) {
 		return false, l.failure
 	}
 	l.catchUp()
+	if l.news != nil {
+		l.news()
+	}
 	return true, nil
 }
 
@@ -319,4 +323,47 @@ func TestStaleIsRewritten(t *testing.T) {
 	if last := b.mustPatch("x", `{}`); last.Revision == again.Revision {
 		t.Errorf("not written again: revision %d", last.Revision)
 	}
+}
+
+// TestUnreadable: what is not known is an error, and nothing that is not there; also
+// where that is learned on the way.
+func TestUnreadable(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		a, b, line := servers(t)
+		a.widget("x", "")
+		key := b.request("y").Key()
+		learn := func() { line.sink.Unreadable(key, journal.ErrUnopened) }
+		for what, ask := range map[string]func() error{
+			"get":    func() error { return second(b.Get(t.Context(), b.request("y"), "")) },
+			"list":   func() error { return second(b.List(t.Context(), b.request(""), resource.ListOptions{})) },
+			"watch":  func() error { return watched(b, resource.WatchOptions{}) },
+			"delete": func() error { return second(b.Delete(t.Context(), b.request("y"), nil)) },
+			"patch":  func() error { return second(b.patch(b.request("y"), types.MergePatchType, `{}`)) },
+		} {
+			line.sink.Unreadable(key, nil)
+			if line.news = nil; late {
+				line.news = learn
+			} else {
+				learn()
+			}
+			var status apierrors.APIStatus
+			if err := ask(); !errors.As(err, &status) || status.Status().Code != http.StatusInternalServerError || !strings.Contains(err.Error(), "y cannot be read") {
+				t.Errorf("%s, learned on the way %t: %v", what, late, err)
+			}
+		}
+		line.news = nil
+		line.sink.Unreadable(key, nil)
+		if _, err := b.Get(t.Context(), b.request("y"), ""); !apierrors.IsNotFound(err) {
+			t.Errorf("get, when it is known: %v", err)
+		}
+	}
+}
+
+// watched returns the error with which a watch is refused, or begins.
+func watched(b *bench, o resource.WatchOptions) error {
+	w, err := b.Watch(b.Context(), b.request(""), o)
+	if err == nil {
+		_, _, err = w.Next(b.Context())
+	}
+	return err
 }

@@ -97,7 +97,7 @@ func (s *Store) snapshotFor(ctx context.Context, r *Request, o ListOptions) (sta
 	exact := o.ResourceVersionMatch == metav1.ResourceVersionMatchExact ||
 		o.ResourceVersionMatch == "" && o.Limit > 0 && at > 0
 	if !exact {
-		if err := s.reach(ctx, o.ResourceVersion, at); err != nil {
+		if err := s.reach(ctx, r, o.ResourceVersion, at); err != nil {
 			return state.Snapshot{}, token{}, err
 		}
 		return s.state.Snapshot(gr), token{}, nil

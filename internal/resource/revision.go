@@ -37,12 +37,18 @@ const freshWait = 3 * time.Second
 
 // reach returns when the state is new enough for a read at a resourceVersion, which
 // is at if parsed. Without one a read shows everything that has been committed; with
-// "0" whatever is there.
-func (s *Store) reach(ctx context.Context, resourceVersion string, at object.Revision) error {
+// "0" whatever is there. What is asked for must be known then.
+func (s *Store) reach(ctx context.Context, r *Request, resourceVersion string, at object.Revision) error {
+	var err error
 	if resourceVersion == "" {
-		return s.sync(ctx)
+		err = s.sync(ctx)
+	} else {
+		err = s.waitFor(ctx, at)
 	}
-	return s.waitFor(ctx, at)
+	if err != nil {
+		return err
+	}
+	return s.readable(r)
 }
 
 // waitFor returns when the state has reached a revision, or with the error that

@@ -44,10 +44,7 @@ func (s *Store) Get(ctx context.Context, r *Request, resourceVersion string) (Re
 	if err != nil {
 		return Result{}, err
 	}
-	if err := s.reach(ctx, resourceVersion, at); err != nil {
-		return Result{}, err
-	}
-	if err := s.readable(r); err != nil {
+	if err := s.reach(ctx, r, resourceVersion, at); err != nil {
 		return Result{}, err
 	}
 	o, _ := s.state.Get(r.Key())

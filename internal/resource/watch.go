@@ -59,7 +59,7 @@ func (s *Store) Watch(ctx context.Context, r *Request, o WatchOptions) (*Watch, 
 	w := &Watch{selection: sel, started: at}
 	gr := r.GroupResource()
 	if initial {
-		if w.failed = s.reach(ctx, o.ResourceVersion, at); w.failed != nil {
+		if w.failed = s.reach(ctx, r, o.ResourceVersion, at); w.failed != nil {
 			return w, nil
 		}
 		snap := s.state.Snapshot(gr)
@@ -71,7 +71,7 @@ func (s *Store) Watch(ctx context.Context, r *Request, o WatchOptions) (*Watch, 
 		at = snap.Revision
 		w.endMark = o.SendInitialEvents != nil && o.Bookmarks
 	} else if at == 0 {
-		if w.failed = s.reach(ctx, o.ResourceVersion, at); w.failed != nil {
+		if w.failed = s.reach(ctx, r, o.ResourceVersion, at); w.failed != nil {
 			return w, nil
 		}
 		at = s.state.Revision()
