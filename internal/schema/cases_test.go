@@ -83,3 +83,12 @@ func mustCompile(t testing.TB, s *apiextensionsv1.JSONSchemaProps) *Program {
 	}
 	return p
 }
+
+func parseYAML(t testing.TB, text string) any {
+	t.Helper()
+	j, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return parse(t, string(j))
+}

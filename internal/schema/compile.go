@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -35,6 +36,10 @@ func Compile(s *apiextensionsv1.JSONSchemaProps, preserveUnknownFields bool) (*P
 	}
 	if c.defaults {
 		completeDefaults(root)
+	}
+	if root.guarded {
+		completeResources(root)
+		p.guard = sync.OnceValue(func() *guard { return guardFor(root) })
 	}
 	return p, nil
 }
@@ -86,6 +91,7 @@ func (c *compiler) compile(s *apiextensionsv1.JSONSchemaProps) (*node, error) {
 	if r.logic, err = c.logic(s); err != nil {
 		return nil, err
 	}
+	r.conditions = conditionsFor(s.XValidations)
 	if !r.empty() {
 		kept := r
 		n.rules = &kept
@@ -187,7 +193,7 @@ func parseJSON(j *apiextensionsv1.JSON) (any, error) {
 
 func (r *rules) empty() bool {
 	return r.typeName == "" && r.format == nil && r.text == nil && r.number == nil && r.size == nil && r.logic == nil &&
-		len(r.enum) == 0 && len(r.required) == 0
+		len(r.enum) == 0 && len(r.required) == 0 && len(r.conditions) == 0
 }
 
 func sizeRulesFor(s *apiextensionsv1.JSONSchemaProps) *sizeRules {

@@ -63,6 +63,48 @@ func tryRandom(t *testing.T, seed uint64, objects int) bool {
 	return true
 }
 
+// TestRandomRules holds programs against Kubernetes on random schemas whose rules are what objects break, if anything, and
+// on updates of all kinds.
+func TestRandomRules(t *testing.T) {
+	first := *seed
+	if first == 0 {
+		first = rand.Uint64()
+	}
+	t.Logf("seed %d", first)
+	for i := range *schemas / 6 {
+		seed := first + uint64(i)
+		tryRandomRules(t, seed, 6)
+		if t.Failed() {
+			t.Fatalf("repeat with: go test -run TestRandomRules -args -seed %d -schemas 6", seed)
+		}
+	}
+}
+
+func tryRandomRules(t *testing.T, seed uint64, objects int) {
+	g := newGenerator(seed)
+	g.rules, g.calm = 40, true
+	s := g.root()
+	p := mustCompile(t, s)
+	j, err := newJudge(t, s, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range objects {
+		obj := g.resource(s)
+		old := clone(obj).(map[string]any)
+		switch {
+		case g.chance(20):
+			old = g.resource(s)
+		case g.chance(50):
+			g.damage(old)
+		}
+		if err := compare(p, j, obj, old); err != nil {
+			t.Errorf("seed %d: %v\nschema %s\nobject %s\nold    %s", seed, err, toJSON(s), toJSON(obj), toJSON(old))
+			return
+		}
+	}
+}
+
 // TestExamples holds programs against Kubernetes on the examples, as they are and with random damage.
 func TestExamples(t *testing.T) {
 	first := *seed

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
@@ -18,7 +20,9 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/warning"
 )
 
 // judge is what Kubernetes makes of a schema: the packages of apiextensions-apiserver, called in the order in which its
@@ -27,11 +31,17 @@ type judge struct {
 	structural *structural.Structural
 	validator  validation.SchemaValidator
 	status     validation.SchemaValidator
+	rules      *cel.Validator
 	preserve   bool
 }
 
-func newJudge(t testing.TB, s *apiextensionsv1.JSONSchemaProps, preserve bool) (*judge, error) {
+func newJudge(t testing.TB, s *apiextensionsv1.JSONSchemaProps, preserve bool) (j *judge, err error) {
 	t.Helper()
+	defer func() {
+		if r := recover(); r != nil { // over paths of fields that lead on from additionalProperties without a schema
+			err = fmt.Errorf("the judge panics: %v", r)
+		}
+	}()
 	var in *apiextensions.JSONSchemaProps
 	if s != nil {
 		in = &apiextensions.JSONSchemaProps{}
@@ -39,8 +49,7 @@ func newJudge(t testing.TB, s *apiextensionsv1.JSONSchemaProps, preserve bool) (
 			return nil, err
 		}
 	}
-	j := &judge{preserve: preserve || s == nil}
-	var err error
+	j = &judge{preserve: preserve || s == nil}
 	if j.structural, err = structural.NewStructural(in); err != nil {
 		return nil, err
 	}
@@ -49,6 +58,9 @@ func newJudge(t testing.TB, s *apiextensionsv1.JSONSchemaProps, preserve bool) (
 		if err := defaulting.PruneDefaults(j.structural); err != nil {
 			return nil, err
 		}
+	}
+	if j.structural != nil {
+		j.rules = cel.NewValidator(j.structural, true, celconfig.PerCallLimit)
 	}
 	if j.validator, _, err = validation.NewSchemaValidator(in); err != nil {
 		return nil, err
@@ -123,6 +135,59 @@ func (j *judge) validateStatus(obj, old map[string]any) (errs field.ErrorList) {
 	return errs
 }
 
+// evaluate returns the errors of rules, the warnings about those that are excused, and what is left of the budget.
+func (j *judge) evaluate(obj, old map[string]any) (errs field.ErrorList, warned []string, left int64) {
+	if j.rules == nil {
+		return nil, nil, celconfig.RuntimeCELCostBudget
+	}
+	var before any
+	var options []cel.Option
+	if old != nil {
+		before = old
+		options = append(options, cel.WithRatcheting(common.NewCorrelatedObject(obj, old, &model.Structural{Structural: j.structural})))
+	}
+	var heard warnings
+	ctx := warning.WithWarningRecorder(context.Background(), &heard)
+	errs, left = j.rules.Validate(ctx, nil, j.structural, obj, before, celconfig.RuntimeCELCostBudget, options...)
+	return errs, heard, left
+}
+
+type warnings []string
+
+func (w *warnings) AddWarning(_, text string) { *w = append(*w, text) }
+
+// compareRules compares the verdicts of the rules on an object about which the given errors were found before.
+func compareRules(what string, p *Program, j *judge, obj, old map[string]any, found field.ErrorList) error {
+	var heard warnings
+	got := p.Evaluate(obj, old, found, func(w string) { heard.AddWarning("", w) })
+	slices.Sort(heard)
+	e := evaluation{program: p, obj: obj, old: old, budget: celconfig.RuntimeCELCostBudget, sealed: -1}
+	if p.guard != nil {
+		e.run()
+	}
+	if blocked(found) && j.rules != nil {
+		if len(got) != 1 || got[0].Error() != notChecked {
+			return fmt.Errorf("%s: blocked: got %v", what, got)
+		}
+		return nil
+	}
+	var err error
+	for range 200 { // of several errors in one rule the judge reports any
+		want, wanted, left := j.evaluate(obj, old)
+		slices.Sort(wanted)
+		if err = compareErrors(what+": rules", got, want); err == nil && !slices.Equal(heard, warnings(wanted)) {
+			err = fmt.Errorf("%s: warnings\n got %q\nwant %q", what, heard, wanted)
+		}
+		if err == nil && e.budget != left {
+			err = fmt.Errorf("%s: budget left: got %d, want %d", what, e.budget, left)
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // compare runs program and judge on copies of obj, and reports the first difference. old is the object that obj replaces.
 func compare(p *Program, j *judge, obj, old map[string]any) error {
 	ours, theirs := clone(obj).(map[string]any), clone(obj).(map[string]any)
@@ -181,10 +246,17 @@ func compare(p *Program, j *judge, obj, old map[string]any) error {
 	if err := sameObjects("normalise without unknown fields", silent, ours); err != nil {
 		return err
 	}
-	if err := compareErrors("validate", p.Validate(ours), j.validate(theirs)); err != nil {
+	created, updated := p.Validate(ours), p.ValidateUpdate(ours, old)
+	if err := compareErrors("validate", created, j.validate(theirs)); err != nil {
 		return err
 	}
-	if err := compareErrors("update", p.ValidateUpdate(ours, old), j.validateUpdate(theirs, old)); err != nil {
+	if err := compareErrors("update", updated, j.validateUpdate(theirs, old)); err != nil {
+		return err
+	}
+	if err := compareRules("create", p, j, ours, nil, created); err != nil {
+		return err
+	}
+	if err := compareRules("update", p, j, ours, old, updated); err != nil {
 		return err
 	}
 	if j.status == nil {
@@ -220,8 +292,15 @@ func compareErrors(what string, got, want field.ErrorList) error {
 func spell(errs field.ErrorList) []string {
 	list := make([]string, 0, len(errs))
 	for _, err := range errs {
-		list = append(list, fmt.Sprintf("%s|%s|%T %v|%s", err.Type, err.Field, err.BadValue, err.BadValue, err.Detail))
+		detail := selfTypes.ReplaceAllString(err.Detail, "selfType")
+		list = append(list, fmt.Sprintf("%s|%s|%T %v|%s", err.Type, err.Field, err.BadValue, err.BadValue, detail))
 	}
 	slices.Sort(list)
 	return list
 }
+
+// selfTypes are the names of types in errors about rules that do not compile; the judge's are random.
+var selfTypes = regexp.MustCompile(`selfType\d*`)
+
+const notChecked = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; " +
+	"correct the existing errors to complete validation"

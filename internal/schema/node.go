@@ -11,6 +11,7 @@ type node struct {
 	items      *node      // the schema of list items
 	list       *listType
 	rules      *rules // nil when nothing but the type restricts the value
+	resource   *node  // of an embedded resource: what expressions see of it
 	fallback   any    // the default, with its own defaults filled in; nil means none
 
 	types    typeSet
@@ -23,6 +24,7 @@ type node struct {
 	// What the subtree below holds, this node's own list type and embedded resource included, its own default not: walks
 	// skip what they cannot change.
 	fills, embeds, keyed bool
+	guarded              bool // by conditions; alternatives do not count
 }
 
 // property is a declared property.
@@ -41,6 +43,8 @@ type rules struct {
 	logic    *logic
 	enum     []any
 	required []string
+
+	conditions []condition // evaluated apart from all others
 }
 
 // sizeRules bound the number of items of a list and of properties of an object.
@@ -87,6 +91,7 @@ func (n *node) field(name string) *node {
 // summarise sets what the subtree of n holds. Children must have been summarised before.
 func (n *node) summarise() {
 	n.embeds, n.keyed = n.embedded, n.list != nil
+	n.guarded = n.rules != nil && len(n.rules.conditions) > 0
 	add := func(c *node) {
 		if c == nil {
 			return
@@ -94,6 +99,7 @@ func (n *node) summarise() {
 		n.fills = n.fills || c.fills || c.fallback != nil
 		n.embeds = n.embeds || c.embeds
 		n.keyed = n.keyed || c.keyed
+		n.guarded = n.guarded || c.guarded
 	}
 	for i := range n.fields {
 		add(n.fields[i].node)

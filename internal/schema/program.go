@@ -11,6 +11,7 @@ type Program struct {
 	root        *node
 	preserve    bool // nothing is pruned: the CRD preserves unknown fields, or has no schema
 	fingerprint uint64
+	guard       func() *guard // evaluates the conditions; nil if the schema has none
 }
 
 // Fingerprint identifies the program by content: programs with the same fingerprint normalise and validate alike. It is
@@ -70,29 +71,41 @@ func (p *Program) CoerceStored(obj map[string]any) {
 // Default fills in defaults where a field is absent, or null although the schema allows no null.
 func (p *Program) Default(obj map[string]any) { fill(obj, p.root) }
 
-// Validate judges an object that is about to be created. The errors come in the order of Kubernetes: the schema's rules,
-// embedded resources, keys of lists.
-func (p *Program) Validate(obj map[string]any) field.ErrorList {
-	errs := p.root.explain(nil, obj, nil)
+// Completes says whether Default would add a field at the root.
+func (p *Program) Completes(obj map[string]any) bool {
+	if !p.root.fills {
+		return false
+	}
+	return slices.ContainsFunc(p.root.fields, func(f property) bool {
+		_, found := obj[f.name]
+		return !found && f.node.fallback != nil
+	})
+}
+
+// Validate judges an object that is about to be created. The errors come in the order of Kubernetes: the schema's rules, more
+// that the caller has found, embedded resources, keys of lists.
+func (p *Program) Validate(obj map[string]any, more ...*field.Error) field.ErrorList {
+	errs := append(p.root.explain(nil, obj, nil), more...)
 	errs = append(errs, validateEmbedded(obj, p.root, nil)...)
 	return append(errs, validateLists(obj, p.root, nil)...)
 }
 
 // ValidateUpdate judges an object that is about to replace old. Errors about values that old holds as well are dropped
 // (KEP-4008), and those about keys of lists when old has any of them.
-func (p *Program) ValidateUpdate(obj, old map[string]any) field.ErrorList {
-	errs := p.root.explain(nil, obj, &correlation{node: p.root, old: old, root: true})
+func (p *Program) ValidateUpdate(obj, old map[string]any, more ...*field.Error) field.ErrorList {
+	errs := append(p.root.explain(nil, obj, &correlation{node: p.root, old: old, root: true}), more...)
 	errs = append(errs, validateEmbedded(obj, p.root, nil)...)
 	return append(errs, p.validateListsUpdate(obj, old)...)
 }
 
 // ValidateStatus judges an update of the status subresource: of the schema's rules, only those about status apply.
-func (p *Program) ValidateStatus(obj, old map[string]any) field.ErrorList {
+func (p *Program) ValidateStatus(obj, old map[string]any, more ...*field.Error) field.ErrorList {
 	var errs field.ErrorList
 	status := p.root.field("status")
 	if v, ok := obj["status"]; ok && status != nil {
 		errs = status.explain(field.NewPath("status"), v, &correlation{node: status, old: old["status"], root: true})
 	}
+	errs = append(errs, more...)
 	return append(errs, p.validateListsUpdate(obj, old)...)
 }
 

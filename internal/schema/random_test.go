@@ -10,9 +10,19 @@ import (
 )
 
 // generator makes schemas and objects that fit them more or less.
-type generator struct{ *rand.Rand }
+type generator struct {
+	*rand.Rand
+	rules int  // chance of rules on a schema, in percent
+	calm  bool // schemas restrict nothing but by rules, and objects fit
+}
 
-func newGenerator(seed uint64) generator { return generator{rand.New(rand.NewPCG(seed, 0))} }
+func newGenerator(seed uint64) generator {
+	g := generator{Rand: rand.New(rand.NewPCG(seed, 0))}
+	if g.chance(15) {
+		g.rules = 30
+	}
+	return g
+}
 
 func (g generator) chance(percent int) bool { return g.IntN(100) < percent }
 
@@ -45,6 +55,7 @@ func (g generator) root() *apiextensionsv1.JSONSchemaProps {
 	if g.chance(5) {
 		s.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: g.schema(2)}
 	}
+	g.guard(s)
 	return s
 }
 
@@ -86,6 +97,7 @@ func (g generator) schema(depth int) *apiextensionsv1.JSONSchemaProps {
 	if g.chance(20) {
 		s.Default = g.json(g.value(s, depth))
 	}
+	g.guard(s)
 	return s
 }
 
@@ -130,7 +142,7 @@ func (g generator) list(s *apiextensionsv1.JSONSchemaProps, depth int) {
 		for _, k := range []string{"a", "b", "c"} {
 			items.Properties[k] = *g.schema(0)
 		}
-		if g.chance(90) {
+		if g.calm || g.chance(90) {
 			s.Items.Schema = items
 		}
 	case 2:
@@ -143,7 +155,7 @@ func (g generator) restrict(s *apiextensionsv1.JSONSchemaProps, depth int) {
 	type schema = apiextensionsv1.JSONSchemaProps
 	small := func() *int64 { return ptr(int64(g.IntN(4))) }
 	float := func() *float64 { return ptr(pick(g, -1, 0, 0.5, 1, 1.5, 2, 3, 10, 3e9, 1e19, 1e300)) }
-	for g.chance(45) {
+	for !g.calm && g.chance(45) {
 		switch g.IntN(17) {
 		case 0:
 			s.MinLength = small()
@@ -243,7 +255,7 @@ func (g generator) resource(s *apiextensionsv1.JSONSchemaProps) map[string]any {
 
 // value makes a value that may fit the schema.
 func (g generator) value(s *apiextensionsv1.JSONSchemaProps, depth int) any {
-	if g.chance(4) {
+	if !g.calm && g.chance(4) {
 		return g.anything(2)
 	}
 	if g.chance(4) {
@@ -264,7 +276,7 @@ func (g generator) value(s *apiextensionsv1.JSONSchemaProps, depth int) any {
 	case s.Type == "string":
 		return g.text(s.Format)
 	case s.Type == "integer":
-		if g.chance(15) {
+		if !g.calm && g.chance(15) {
 			return float64(g.IntN(5))
 		}
 		return g.integer()

@@ -167,3 +167,37 @@ func (x *oldItems) key(item any) any {
 	}
 	return b.String()
 }
+
+// unchanged tells whether an error about the value at a place is excused because the value, or if it does not correlate
+// the nearest one around that does, is the same in the old object. It goes the way from the root again, which is cheaper
+// than to know the answer for values about which there is nothing to complain.
+func (e *evaluation) unchanged(at *path) bool {
+	if e.old == nil {
+		return false
+	}
+	var v any = e.obj
+	current := &correlation{node: e.program.root, old: e.old, root: true}
+	nearest, nearestValue := (*correlation)(nil), any(nil)
+	for i, s := range at.steps() {
+		if i == e.sealed || current == nil {
+			current = nil
+			break
+		}
+		if current.root && s.kind != stepIndex && (s.key == "apiVersion" || s.key == "kind") {
+			return false
+		}
+		nearest, nearestValue = current, v
+		if v = s.follow(v); s.kind == stepIndex {
+			current = current.item(v)
+		} else {
+			current = current.property(s.key)
+		}
+	}
+	if e.sealed >= 0 && e.sealed == at.depth() {
+		current = nil
+	}
+	if current != nil {
+		return current.node.unchanged(v, current.old)
+	}
+	return nearest != nil && nearest.node.unchanged(nearestValue, nearest.old)
+}
