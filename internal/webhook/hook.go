@@ -1,0 +1,81 @@
+package webhook
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// A Config says where a webhook is: at a URL or at a service.
+type Config struct {
+	Name     string // for messages
+	URL      string // "" if it is at a service
+	Service  *Service
+	CABundle []byte // PEM; what the system trusts if it is empty
+	// Repeatable says that a call may come twice. It does where a connection that was kept turns out to be dead: the
+	// webhook was restarted, most likely.
+	Repeatable bool
+}
+
+// A Service is a service in the cluster, and where on it the webhook is.
+type Service struct {
+	Namespace, Name string
+	Port            int32  // 0 for 443
+	Path            string // "" for the root
+}
+
+// A Hook is a Config to be called many times. It is immutable.
+type Hook struct {
+	config Config
+	key    string // all of the config but the name
+}
+
+// NewHook prepares a Config, which must not change any more.
+func NewHook(c Config) *Hook {
+	if len(bytes.TrimSpace(c.CABundle)) == 0 {
+		c.CABundle = nil
+	}
+	if c.Service != nil && c.Service.Port == 0 {
+		s := *c.Service
+		s.Port = 443
+		c.Service = &s
+	}
+	h := &Hook{config: c, key: c.URL}
+	if c.Service != nil {
+		h.key = fmt.Sprintf("%+v", *c.Service)
+	}
+	h.key = fmt.Sprintf("%s %t\n%s", h.key, c.Repeatable, c.CABundle)
+	return h
+}
+
+// serverName is what the certificate of a service is for.
+func (s *Service) serverName() string { return s.Name + "." + s.Namespace + ".svc" }
+
+// location is where requests go, as messages show it: scheme and host, and the path.
+func (h *Hook) location() (host *url.URL, path string, err error) {
+	fail := func(reason error) (*url.URL, string, error) {
+		return nil, "", fmt.Errorf("failed calling webhook %q: %w", h.config.Name, reason)
+	}
+	if s := h.config.Service; s != nil {
+		return &url.URL{Scheme: "https", Host: net.JoinHostPort(s.serverName(), strconv.Itoa(int(s.Port)))}, s.Path, nil
+	}
+	if h.config.URL == "" {
+		return fail(errors.New("webhook configuration must have either service or URL"))
+	}
+	u, err := url.Parse(h.config.URL)
+	if err != nil {
+		return fail(fmt.Errorf("Unparsable URL: %w", err)) //nolint:staticcheck // Kubernetes' words
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host}, u.Path, nil
+}
+
+// isHere says whether a URL is on this machine.
+func isHere(u *url.URL) bool {
+	host := u.Hostname()
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
