@@ -1,0 +1,104 @@
+package convert
+
+import (
+	"reflect"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// A Rule is a part of what a [Converter] knows.
+type Rule func(*rules)
+
+// rules are what New is given, before it is compiled.
+type rules struct {
+	spokes []spoke
+	funcs  map[pair]func(in, out reflect.Value) error
+	ignore map[pair]bool
+	labels map[reflect.Type]LabelFunc
+}
+
+// pair is a direction.
+type pair struct{ from, to reflect.Type }
+
+// spoke is a version of a kind. Its functions are among the funcs.
+type spoke struct{ hub, version reflect.Type }
+
+// object is a Go type whose pointer is an object.
+type object[T any] interface {
+	*T
+	runtime.Object
+}
+
+// Spoke registers T as a version of the kind whose hub is Hub, with the way to the hub and the way back. Functions are
+// called with the fields of the same name already converted; nil means that this is all. The hub is a version by itself
+// if the scheme knows it, and else never seen from outside.
+func Spoke[Hub, T any, P object[T]](to func(in *T, hub *Hub) error, from func(hub *Hub, out *T) error) Rule {
+	return func(r *rules) {
+		r.spokes = append(r.spokes, spoke{hub: reflect.TypeFor[Hub](), version: reflect.TypeFor[T]()})
+		if to != nil {
+			Func(to)(r)
+		}
+		if from != nil {
+			Func(from)(r)
+		}
+	}
+}
+
+// Func registers what is to be done wherever, within an object, an A becomes a B. It is called with the fields of the
+// same name already converted.
+func Func[A, B any](convert func(in *A, out *B) error) Rule {
+	return func(r *rules) {
+		r.funcs[pair{reflect.TypeFor[A](), reflect.TypeFor[B]()}] = func(in, out reflect.Value) error {
+			return convert(in.Addr().Interface().(*A), out.Addr().Interface().(*B))
+		}
+	}
+}
+
+// Ignore has conversions of A to B do nothing: the B stays what it was.
+func Ignore[A, B any]() Rule {
+	return func(r *rules) { r.ignore[pair{reflect.TypeFor[A](), reflect.TypeFor[B]()}] = true }
+}
+
+// A LabelFunc converts a field selector of one version, as "spec.nodeName" and the value to compare with, to that of the
+// hub, or says that there is no such label.
+type LabelFunc func(label, value string) (string, string, error)
+
+// FieldLabels registers the field labels of T. Without, the scheme is asked.
+func FieldLabels[T any](convert LabelFunc) Rule {
+	return func(r *rules) { r.labels[reflect.TypeFor[T]()] = convert }
+}
+
+// ConvertFieldLabel converts a field selector to that of the hub.
+func (c *Converter) ConvertFieldLabel(gvk schema.GroupVersionKind, label, value string) (string, string, error) {
+	if convert := c.labels[c.types[gvk]]; convert != nil {
+		return convert(label, value)
+	}
+	return c.scheme.ConvertFieldLabel(gvk, label, value)
+}
+
+// Rules is several rules in one.
+func Rules(all ...Rule) Rule {
+	return func(r *rules) {
+		for _, rule := range all {
+			rule(r)
+		}
+	}
+}
+
+// Names returns a function that converts the fields of the same name and leaves all others as they are: for use in
+// functions where a part of an object has moved to another place. It is compiled when it is first called.
+func Names[A, B any](within ...Rule) func(in *A, out *B) error {
+	compiled := sync.OnceValues(func() (func(in, out reflect.Value) error, error) {
+		c := newCompiler(within)
+		return c.fields(pair{reflect.TypeFor[A](), reflect.TypeFor[B]()}, true)
+	})
+	return func(in *A, out *B) error {
+		run, err := compiled()
+		if err != nil {
+			return err
+		}
+		return run(reflect.ValueOf(in).Elem(), reflect.ValueOf(out).Elem())
+	}
+}

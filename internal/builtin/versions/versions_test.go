@@ -1,0 +1,262 @@
+package versions
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+)
+
+// No field of any version may be lost without a rule that says so.
+func TestConverter(t *testing.T) {
+	if _, err := Converter(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every kind that may be in a file can be converted to all of its versions and back, and then is what it was.
+func TestEveryKind(t *testing.T) {
+	c, err := Converter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for gvk := range Scheme().AllKnownTypes() {
+		if gvk.Version == runtime.APIVersionInternal || strings.HasSuffix(gvk.Kind, "Options") || gvk.Kind == "WatchEvent" {
+			continue
+		}
+		obj, err := Decode([]byte(`{"apiVersion":"` + gvk.GroupVersion().String() + `","kind":"` + gvk.Kind + `"}`))
+		if err != nil {
+			t.Errorf("%s: %v", gvk, err)
+			continue
+		}
+		for _, target := range c.Versions(obj) {
+			out, err := c.To(obj, target.GroupVersion())
+			if err != nil {
+				t.Errorf("%s to %s: %v", gvk, target, err)
+			} else if got := out.GetObjectKind().GroupVersionKind(); got != target {
+				t.Errorf("%s to %s: is %s", gvk, target, got)
+			}
+		}
+		if _, err := c.To(obj, schema.GroupVersion{}); err != nil {
+			t.Errorf("%s: %v", gvk, err)
+		}
+	}
+}
+
+// The versions that k8s.io/api has forgotten, against what Kubernetes made of them when it still knew them.
+func TestForgotten(t *testing.T) {
+	const (
+		target = "scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}"
+		status = "status: {currentReplicas: 1, desiredReplicas: 2"
+	)
+	for _, test := range []struct {
+		name, in, target, want string
+	}{
+		{"v2beta1 to v2", `
+apiVersion: autoscaling/v2beta1
+kind: HorizontalPodAutoscaler
+metadata:
+  name: web
+  annotations:
+    autoscaling.alpha.kubernetes.io/behavior: '{"ScaleDown":{"Policies":[{"Type":"Pods","Value":1,"PeriodSeconds":2}]}}'
+spec:
+  ` + target + `
+  maxReplicas: 5
+  metrics:
+  - type: Resource
+    resource: {name: cpu, targetAverageUtilization: 50}
+  - type: Pods
+    pods: {metricName: rps, targetAverageValue: 10}
+  - type: External
+    external: {metricName: q, targetValue: 3}
+` + status + `, currentMetrics: [{type: Resource, resource: {name: cpu, currentAverageValue: 5m}}], conditions: []}
+`, "autoscaling/v2", `
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec:
+  ` + target + `
+  minReplicas: 1
+  maxReplicas: 5
+  metrics:
+  - type: Resource
+    resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}
+  - type: Pods
+    pods: {metric: {name: rps}, target: {type: AverageValue, averageValue: "10"}}
+  - type: External
+    external: {metric: {name: q}, target: {type: Value, value: "3"}}
+  behavior:
+    scaleDown: {policies: [{type: Pods, value: 1, periodSeconds: 2}]}
+` + status + `, currentMetrics: [{type: Resource, resource: {name: cpu, current: {averageValue: 5m}}}]}
+`},
+		{"v2beta1 without metrics has the default", `
+apiVersion: autoscaling/v2beta1
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec: {` + target + `, maxReplicas: 5}
+`, "autoscaling/v1", `
+apiVersion: autoscaling/v1
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec: {` + target + `, maxReplicas: 5, minReplicas: 1, targetCPUUtilizationPercentage: 80}
+status: {currentReplicas: 0, desiredReplicas: 0}
+`},
+		{"v2 to v2beta1", `
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec:
+  ` + target + `
+  maxReplicas: 5
+  metrics:
+  - type: Object
+    object: {describedObject: {kind: Service, name: s}, metric: {name: m}, target: {type: Value, value: 7}}
+  behavior:
+    scaleUp: {selectPolicy: Disabled, policies: []}
+`, "autoscaling/v2beta1", `
+apiVersion: autoscaling/v2beta1
+kind: HorizontalPodAutoscaler
+metadata:
+  name: web
+  annotations:
+    autoscaling.alpha.kubernetes.io/behavior: '{"ScaleUp":{"StabilizationWindowSeconds":0,"SelectPolicy":"Disabled","Policies":[],"Tolerance":null},"ScaleDown":{"StabilizationWindowSeconds":null,"SelectPolicy":"Max","Policies":[{"Type":"Percent","Value":100,"PeriodSeconds":15}],"Tolerance":null}}'
+spec:
+  ` + target + `
+  minReplicas: 1
+  maxReplicas: 5
+  metrics:
+  - type: Object
+    object: {target: {kind: Service, name: s}, metricName: m, targetValue: "7"}
+status: {currentReplicas: 0, desiredReplicas: 0, currentMetrics: null, conditions: null}
+`},
+		{"v2beta2 to v2", `
+apiVersion: autoscaling/v2beta2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec: {` + target + `, maxReplicas: 5, metrics: [{type: Resource, resource: {name: memory, target: {type: AverageValue, averageValue: 1Mi}}}]}
+`, "autoscaling/v2", `
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec: {` + target + `, minReplicas: 1, maxReplicas: 5, metrics: [{type: Resource, resource: {name: memory, target: {type: AverageValue, averageValue: 1Mi}}}]}
+status: {desiredReplicas: 0, currentMetrics: null}
+`},
+		{"v2alpha1 to v1", `
+apiVersion: batch/v2alpha1
+kind: CronJobList
+items:
+- metadata: {name: c}
+  spec: {schedule: "* * * * *", jobTemplate: {spec: {template: {spec: {restartPolicy: Never}}}}}
+`, "", `
+apiVersion: batch/v1
+kind: CronJobList
+metadata: {}
+items:
+- metadata: {name: c}
+  spec:
+    schedule: "* * * * *"
+    concurrencyPolicy: Allow
+    suspend: false
+    successfulJobsHistoryLimit: 3
+    failedJobsHistoryLimit: 1
+    jobTemplate:
+      metadata: {}
+      spec:
+        template:
+          metadata: {}
+          spec:
+            containers: null
+            dnsPolicy: ClusterFirst
+            restartPolicy: Never
+            schedulerName: default-scheduler
+            securityContext: {}
+            terminationGracePeriodSeconds: 30
+  status: {}
+`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			target, err := schema.ParseGroupVersion(test.target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := yaml.YAMLToJSON([]byte(test.in))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := Convert(data, target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tree(t, test.want), tree(t, string(text))); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func tree(t *testing.T, text string) (v any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestKnows(t *testing.T) {
+	for _, test := range []struct{ apiVersion, kind, want string }{
+		{"apps/v1", "Deployment", ""},
+		{"v1", "List", ""},
+		{"", "Pod", "apiVersion must not be empty"},
+		{"v1", "", "kind must not be empty"},
+		{"apps/__internal", "WatchEvent", "no version apps/__internal of kind WatchEvent is known, but "},
+		{"settings.k8s.io/v1alpha1", "PodPreset", "settings.k8s.io/v1alpha1, Kind=PodPreset has no successor: Kubernetes 1.20 removed it"},
+		{"example.com/v1", "Foo", "no kind Foo is known in example.com/v1"},
+		{"storage.k8s.io/v2", "CSINode", "no version storage.k8s.io/v2 of kind CSINode is known, but storage.k8s.io/v1 or storage.k8s.io/v1beta1"},
+	} {
+		err := Knows(schema.FromAPIVersionAndKind(test.apiVersion, test.kind))
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want)) {
+			t.Errorf("%s %s: %v, want %s", test.apiVersion, test.kind, err, test.want)
+		}
+	}
+}
+
+// FuzzConvert: whatever is said to be an object, conversion ends with an object of the target or an error.
+func FuzzConvert(f *testing.F) {
+	f.Add(`{"apiVersion":"apps/v1beta1","kind":"Deployment","spec":{"rollbackTo":{}}}`, "apps/v1")
+	f.Add(`{"apiVersion":"autoscaling/v1","kind":"HorizontalPodAutoscaler","metadata":{"annotations":{"autoscaling.alpha.kubernetes.io/metrics":"[{}]"}}}`, "")
+	f.Add(`{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition","spec":{"version":"v1"}}`, "apiextensions.k8s.io/v1")
+	f.Add(`{"apiVersion":"v1","kind":"List","items":[{},{"apiVersion":"v1","kind":"Pod"}]}`, "v1")
+	f.Fuzz(func(t *testing.T, data, version string) {
+		target, err := schema.ParseGroupVersion(version)
+		if err != nil {
+			return
+		}
+		out, err := Convert([]byte(data), target)
+		if err != nil {
+			return
+		}
+		if got := out.GetObjectKind().GroupVersionKind().GroupVersion(); !target.Empty() && got != target && !strings.HasSuffix(out.GetObjectKind().GroupVersionKind().Kind, "List") {
+			t.Errorf("%s is in %s, want %s", data, got, target)
+		}
+	})
+}
+
+func BenchmarkConvert(b *testing.B) {
+	data := []byte(`{"apiVersion":"apps/v1beta1","kind":"Deployment","metadata":{"name":"web"},"spec":{"template":{"metadata":{"labels":{"a":"b"}},
+		"spec":{"containers":[{"name":"c","image":"c:1","ports":[{"containerPort":80}]}]}}}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Convert(data, schema.GroupVersion{Group: "apps", Version: "v1"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
