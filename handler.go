@@ -46,7 +46,11 @@ type parts struct {
 
 // newHandler builds the inside of the server.
 func newHandler(ctx context.Context, p parts) (_ handler, err error) {
-	registry := resource.NewRegistry(append(builtin.Definitions(), crd.Definition(p.options.V1beta1CRDs))...)
+	kinds := builtin.Definitions
+	if p.options.RetiredAPIs {
+		kinds = builtin.WithRetired
+	}
+	registry := resource.NewRegistry(append(kinds(), crd.Definition(p.options.V1beta1CRDs))...)
 	store := resource.NewStore(p.store.state, registry)
 	if err := builtin.EnsureNamespaces(ctx, store); err != nil {
 		return nil, err
@@ -67,7 +71,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		Logger:        p.options.Logger,
 		Version:       serverVersion(),
 		Address:       p.address,
-		Collectors:    p.store.collectors(),
+		Collectors:    append(p.store.collectors(), in.kinds.Metrics()),
 		Checks: []endpoint.Check{{
 			Name: "journal",
 			Run:  func(*http.Request) error { return p.store.state.Health() },

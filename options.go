@@ -60,6 +60,10 @@ type Options struct {
 	// longer does, for the definitions of older texts.
 	V1beta1CRDs bool
 
+	// RetiredAPIs also serves the built-in kinds in versions that Kubernetes has
+	// retired, as apps/v1beta1, with a warning. What is stored is the same.
+	RetiredAPIs bool
+
 	// KeepGarbage leaves alone what kube-apiserver alone leaves alone: dependents of
 	// owners that are gone, contents of deleted namespaces, expired events. It is
 	// for programs that bring controllers of their own for these.

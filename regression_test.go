@@ -187,3 +187,26 @@ func TestManagersOfVersionsNoLongerServed(t *testing.T) {
 	r.wait("v2 to go", func() bool { code, _ := r.do("GET", v2, ""); return code == 404 })
 	r.must(409, "PATCH", foos+"/a?fieldManager=one", applied("v1", "2"), "Content-Type", applyPatch)
 }
+
+// TestStatusDefault: the status that a create drops comes back with its default, in the answer and whenever the object is read.
+func TestStatusDefault(t *testing.T) {
+	r := startRaw(t, kapok.Options{})
+	r.must(201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "jobs.example.com"},
+		"spec": {"group": "example.com", "scope": "Cluster", "names": {"plural": "jobs", "kind": "Job"}, "versions": [{
+			"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+			"schema": {"openAPIV3Schema": {"type": "object", "properties": {
+				"status": {"type": "object", "default": {"phase": "Pending"}, "properties": {"phase": {"type": "string"}}}}}}}]}}`,
+		"Content-Type", "application/json")
+	r.wait("the kind", func() bool { code, _ := r.do("GET", "/apis/example.com/v1/jobs", ""); return code == 200 })
+	const want = `"status":{"phase":"Pending"}`
+	job := `{"apiVersion": "example.com/v1", "kind": "Job", "metadata": {"name": "a"}, "status": {"phase": "Done"}}`
+	if got := r.must(201, "POST", "/apis/example.com/v1/jobs", job, "Content-Type", "application/json"); !strings.Contains(got, want) {
+		t.Error("created", got)
+	}
+	for _, path := range []string{"/apis/example.com/v1/jobs/a", "/apis/example.com/v1/jobs"} {
+		if got := r.must(200, "GET", path, ""); !strings.Contains(got, want) {
+			t.Error(path, got)
+		}
+	}
+}

@@ -45,7 +45,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newUp(), newSnapshot(), newDoctor(), newVersion())
+	root.AddCommand(newUp(), newSnapshot(), newDoctor(), newConvert(), newVersion())
 	return root
 }
 

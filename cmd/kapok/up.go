@@ -29,6 +29,7 @@ type up struct {
 	encryption  string
 	kubeconfig  string
 	v1beta1CRDs bool
+	retired     bool
 	logLevel    slog.Level
 	verbose     bool
 }
@@ -68,6 +69,7 @@ ready: a script can wait for it.`,
 	f.StringVar(&u.encryption, "encryption-provider-config", "", "file with an EncryptionConfiguration: which kinds are encrypted where they are stored")
 	f.StringVar(&u.kubeconfig, "kubeconfig", "", "file for the admin's kubeconfig (default kubeconfig in the data directory, a temporary file with --in-memory)")
 	f.BoolVar(&u.v1beta1CRDs, "crd-v1beta1", true, "also accept and serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
+	f.BoolVar(&u.retired, "serve-retired-apis", false, "also accept and serve built-in kinds in versions that Kubernetes has retired, like apps/v1beta1, with a warning")
 	f.TextVar(&u.logLevel, "log-level", slog.LevelWarn, "least level that is logged: debug, info, warn, error")
 	f.BoolVarP(&u.verbose, "verbose", "v", false, "log what happens, as with --log-level=info")
 	c.MarkFlagsMutuallyExclusive("data-dir", "in-memory")
@@ -131,6 +133,7 @@ func (u *up) options(stderr io.Writer) (kapok.Options, error) {
 		Kubeconfig:  u.kubeconfig,
 		Logger:      slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 		V1beta1CRDs: u.v1beta1CRDs,
+		RetiredAPIs: u.retired,
 
 		Store:            u.store,
 		EncryptionConfig: u.encryption,

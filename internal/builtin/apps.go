@@ -6,9 +6,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/builtin/defaults"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	appsv1 "k8s.io/api/apps/v1"
+	appsv1beta1 "k8s.io/api/apps/v1beta1"
+	appsv1beta2 "k8s.io/api/apps/v1beta2"
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +31,7 @@ func apps() []*resource.Definition {
 			plural:     "deployments",
 			shortNames: []string{"deploy"},
 			categories: []string{"all"},
-			defaults:   defaultDeployment,
+			defaults:   defaults.Deployment,
 			validate:   validateDeployment,
 			status:     &status[appsv1.Deployment]{validate: validateDeploymentStatus, keeps: []string{"metadata.labels"}},
 			// Annotations are copied to replica sets, and so they count.
@@ -49,23 +52,13 @@ func apps() []*resource.Definition {
 				wide(fieldColumn("Selector", appsv1.DeploymentSpec{}, "selector")),
 			},
 			cells: deploymentCells,
+			retired: []retired[appsv1.Deployment]{
+				formerly[appsv1.Deployment, appsv1beta2.Deployment](appsv1beta2.SchemeGroupVersion),
+				formerly[appsv1.Deployment, appsv1beta1.Deployment](appsv1beta1.SchemeGroupVersion),
+			},
 			hooks: resource.Hooks{Warnings: warnOfHostname("Pod names and hostnames")},
 		}.definition(),
 	}
-}
-
-func defaultDeployment(d *appsv1.Deployment) {
-	spec := &d.Spec
-	set(&spec.Replicas, 1)
-	fill(&spec.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
-	if spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType {
-		set(&spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
-		set(&spec.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
-		set(&spec.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
-	}
-	set(&spec.RevisionHistoryLimit, 10)
-	set(&spec.ProgressDeadlineSeconds, 600)
-	defaultPodSpec(&spec.Template.Spec)
 }
 
 // selectorOf is the label selector of a workload as scale shows it.

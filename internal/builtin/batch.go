@@ -3,10 +3,10 @@ package builtin
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/builtin/defaults"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -23,7 +23,7 @@ func batch() []*resource.Definition {
 			version:       v1,
 			plural:        "jobs",
 			categories:    []string{"all"},
-			defaults:      defaultJob,
+			defaults:      defaults.Job,
 			validate:      validateJob,
 			status:        &status[batchv1.Job]{validate: validateJobStatus},
 			generation:    []string{"spec"},
@@ -49,39 +49,6 @@ func batch() []*resource.Definition {
 				Warnings:        warnOfHostname("Pod names and hostnames"),
 			},
 		}.definition(),
-	}
-}
-
-func defaultJob(job *batchv1.Job) {
-	spec := &job.Spec
-	if spec.Completions == nil && spec.Parallelism == nil {
-		set(&spec.Completions, 1)
-	}
-	set(&spec.Parallelism, 1)
-	if spec.BackoffLimitPerIndex != nil {
-		set(&spec.BackoffLimit, math.MaxInt32)
-	}
-	set(&spec.BackoffLimit, 6)
-	set(&spec.CompletionMode, batchv1.NonIndexedCompletion)
-	set(&spec.Suspend, false)
-	if spec.PodFailurePolicy != nil {
-		set(&spec.PodReplacementPolicy, batchv1.Failed)
-		defaultFailurePolicy(spec.PodFailurePolicy)
-	}
-	set(&spec.PodReplacementPolicy, batchv1.TerminatingOrFailed)
-	set(&spec.ManualSelector, false)
-	// The labels of pods are complete when the job has a uid, see prepareJob.
-	if job.UID != "" && len(job.Labels) == 0 {
-		job.Labels = maps.Clone(spec.Template.Labels)
-	}
-	defaultPodSpec(&spec.Template.Spec)
-}
-
-func defaultFailurePolicy(policy *batchv1.PodFailurePolicy) {
-	for i := range policy.Rules {
-		for j := range policy.Rules[i].OnPodConditions {
-			fill(&policy.Rules[i].OnPodConditions[j].Status, corev1.ConditionTrue)
-		}
 	}
 }
 

@@ -44,20 +44,6 @@ func validateConfigMap(cm, old *corev1.ConfigMap) field.ErrorList {
 	return all
 }
 
-// defaultSecret folds stringData into data; nobody reads stringData back.
-func defaultSecret(s *corev1.Secret) {
-	for key, value := range s.StringData {
-		if s.Data == nil {
-			s.Data = map[string][]byte{}
-		}
-		s.Data[key] = []byte(value)
-	}
-	s.StringData = nil
-	if s.Type == "" {
-		s.Type = corev1.SecretTypeOpaque
-	}
-}
-
 func validateSecret(s, old *corev1.Secret) field.ErrorList {
 	var all field.ErrorList
 	if old != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	coordinationv1beta1 "k8s.io/api/coordination/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -32,7 +33,10 @@ func coordination() []*resource.Definition {
 			columns: []metav1.TableColumnDefinition{
 				nameColumn(), fieldColumn("Holder", coordinationv1.LeaseSpec{}, "holderIdentity"), ageColumn(),
 			},
-			cells:     leaseCells,
+			cells: leaseCells,
+			retired: []retired[coordinationv1.Lease]{
+				formerly[coordinationv1.Lease, coordinationv1beta1.Lease](coordinationv1beta1.SchemeGroupVersion),
+			},
 			versioned: true,
 			hooks:     resource.Hooks{CreateOnUpdate: true},
 		}.definition(),

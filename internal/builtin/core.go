@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"github.com/kapok-dev/kapok/internal/builtin/defaults"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,7 @@ func core() []*resource.Definition {
 			plural:        "namespaces",
 			shortNames:    []string{"ns"},
 			clusterScoped: true,
-			defaults:      defaultNamespace,
+			defaults:      defaults.Namespace,
 			validate:      validateNamespace,
 			status:        &status[corev1.Namespace]{validate: validateNamespaceStatus},
 			prepareCreate: prepareNamespace,
@@ -54,7 +55,7 @@ func core() []*resource.Definition {
 		kind[corev1.Secret]{
 			version:  v1,
 			plural:   "secrets",
-			defaults: defaultSecret,
+			defaults: defaults.Secret,
 			validate: validateSecret,
 			columns: []metav1.TableColumnDefinition{
 				nameColumn(), fieldColumn("Type", corev1.Secret{}, "type"), fieldColumn("Data", corev1.Secret{}, "data"), ageColumn(),

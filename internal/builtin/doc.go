@@ -26,6 +26,16 @@ import (
 // Definitions returns the built-in kinds. The definitions are the caller's own,
 // what they point to is shared and immutable.
 func Definitions() []*resource.Definition {
+	definitions := WithRetired()
+	for _, d := range definitions {
+		d.Versions, d.Convert = []*resource.Version{d.Storage}, nil
+	}
+	return definitions
+}
+
+// WithRetired returns the built-in kinds, served also in those versions of their
+// group that Kubernetes has retired. What is stored is the same.
+func WithRetired() []*resource.Definition {
 	definitions := make([]*resource.Definition, 0, len(rows()))
 	for _, row := range rows() {
 		definition := *row
@@ -34,7 +44,7 @@ func Definitions() []*resource.Definition {
 	return definitions
 }
 
-// rows are the definitions that Definitions copies.
+// rows are the definitions that WithRetired copies.
 var rows = sync.OnceValue(func() []*resource.Definition {
 	var all []*resource.Definition
 	for _, group := range []func() []*resource.Definition{core, apps, batch, coordination} {

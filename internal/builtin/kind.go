@@ -46,6 +46,9 @@ type kind[T any] struct {
 	cells      func(obj *T, now time.Time) []any
 	selectable []selectable
 
+	// retired are older versions, the newest first.
+	retired []retired[T]
+
 	// versioned updates must say which resourceVersion they overwrite.
 	versioned bool
 	// hooks are taken as they are, but for what the fields above say.
@@ -81,14 +84,14 @@ func at(label string) selectable {
 
 // definition completes the row.
 func (k kind[T]) definition() *resource.Definition {
-	name := reflect.TypeFor[T]().Name()
+	name := k.name()
 	subresources := k.subresources
 	if k.status != nil {
 		subresources = append([]subresource[T]{k.status.subresource()}, subresources...)
 	}
 	version := &resource.Version{
 		Name:       k.version.Version,
-		Model:      newModel(k.version.WithKind(name), k.defaults, k.validate, subresources),
+		Model:      newModel(k.version.WithKind(name), k.defaults, k.validate, subresources, k.kinds()...),
 		Scale:      k.scale,
 		Columns:    k.columns,
 		Selectable: names(k.selectable),
@@ -118,10 +121,25 @@ func (k kind[T]) definition() *resource.Definition {
 		Storage:    version,
 		Hooks:      k.hooks,
 	}
+	for _, r := range k.retired {
+		d.Versions = append(d.Versions, r.version(k, version, subresources))
+		d.Convert = convert
+	}
 	d.Hooks.PrepareCreate = k.create
 	d.Hooks.PrepareUpdate = k.update
 	d.Hooks.UnconditionalUpdate = !k.versioned
 	return d
+}
+
+func (k kind[T]) name() string { return reflect.TypeFor[T]().Name() }
+
+// kinds are the kind in all its versions.
+func (k kind[T]) kinds() []schema.GroupVersionKind {
+	all := []schema.GroupVersionKind{k.version.WithKind(k.name())}
+	for _, r := range k.retired {
+		all = append(all, r.gv.WithKind(k.name()))
+	}
+	return all
 }
 
 func (k kind[T]) create(obj resource.Tree) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -38,14 +39,15 @@ type model[T any] struct {
 
 var _ resource.Model = (*model[struct{}])(nil)
 
-func newModel[T any](gvk schema.GroupVersionKind, defaults func(*T), validate func(obj, old *T) field.ErrorList, subresources []subresource[T]) *model[T] {
+// newModel makes the model of a kind in one version. kinds are the kind in all its versions.
+func newModel[T any](gvk schema.GroupVersionKind, defaults func(*T), validate func(obj, old *T) field.ErrorList, subresources []subresource[T], kinds ...schema.GroupVersionKind) *model[T] {
 	m := &model[T]{
 		apiVersion: gvk.GroupVersion().String(),
 		kind:       gvk.Kind,
 		defaults:   defaults,
 		validators: map[string]func(obj, old *T) field.ErrorList{"": validate},
 		types: sync.OnceValues(func() (func(schema.GroupVersionKind) *manage.Type, error) {
-			return fieldTypes(gvk)
+			return fieldTypes(kinds)
 		}),
 		patchMeta: sync.OnceValue(func() strategicpatch.LookupPatchMeta {
 			meta, err := strategicpatch.NewPatchMetaFromStruct(new(T))
@@ -119,8 +121,15 @@ func (m *model[T]) Normalise(tree resource.Tree, strict *[]error) (resource.Tree
 	return m.tree(obj)
 }
 
-// Prune is Normalise: Go types that are converted have their defaults.
-func (m *model[T]) Prune(tree resource.Tree) (resource.Tree, error) { return m.Normalise(tree, nil) }
+// Prune fills in no defaults: what an object of another version leaves open, it
+// leaves open with the defaults of that version.
+func (m *model[T]) Prune(tree resource.Tree) (resource.Tree, error) {
+	obj := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, obj); err != nil {
+		return nil, err
+	}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+}
 
 // tree gives an object its defaults and turns it into a tree.
 func (m *model[T]) tree(obj *T) (resource.Tree, error) {
@@ -178,13 +187,17 @@ func edited[T any](edit func(obj *T)) func(resource.Tree) {
 	}
 }
 
-// fieldTypes returns what field management needs to know of a kind.
-func fieldTypes(gvk schema.GroupVersionKind) (func(schema.GroupVersionKind) *manage.Type, error) {
+// fieldTypes returns what field management needs to know of a kind in all its versions.
+func fieldTypes(versions []schema.GroupVersionKind) (func(schema.GroupVersionKind) *manage.Type, error) {
 	definitions := openapi.Builtin()
-	closure := definitions.Closure(definitions.NameOf(gvk))
-	if closure == nil {
-		return nil, fmt.Errorf("no schema of %v", gvk)
+	all := map[string]*spec.Schema{}
+	for _, gvk := range versions {
+		closure := definitions.Closure(definitions.NameOf(gvk))
+		if closure == nil {
+			return nil, fmt.Errorf("no schema of %v", gvk)
+		}
+		maps.Copy(all, closure)
 	}
-	kinds, _, err := manage.OfModels(closure, false, nil)
+	kinds, _, err := manage.OfModels(all, false, nil)
 	return func(gvk schema.GroupVersionKind) *manage.Type { return kinds[gvk] }, err
 }

@@ -15,19 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// defaultNamespace labels a namespace with its name.
-func defaultNamespace(ns *corev1.Namespace) {
-	if ns.Name != "" {
-		if ns.Labels == nil {
-			ns.Labels = map[string]string{}
-		}
-		ns.Labels[corev1.LabelMetadataName] = ns.Name
-	}
-	if ns.Status.Phase == "" {
-		ns.Status.Phase = corev1.NamespaceActive
-	}
-}
-
 // prepareNamespace has the namespace wait, when it is deleted, until it is empty.
 func prepareNamespace(obj resource.Tree) {
 	put(obj, string(corev1.NamespaceActive), "status", "phase")

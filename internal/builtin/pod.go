@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/builtin/defaults"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +20,7 @@ func pods(v1 schema.GroupVersion) *resource.Definition {
 		plural:     "pods",
 		shortNames: []string{"po"},
 		categories: []string{"all"},
-		defaults:   defaultPod,
+		defaults:   defaults.Pod,
 		validate:   validatePod,
 		status: &status[corev1.Pod]{
 			validate: validatePodStatus,

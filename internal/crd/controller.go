@@ -9,10 +9,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/crd/conversion"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
+	"github.com/kapok-dev/kapok/internal/webhook"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -25,6 +28,7 @@ type Controller struct {
 	log      *slog.Logger
 	programs *programs
 	peers    Peers
+	webhooks *conversion.Webhooks // its own
 
 	stop    func()
 	reached reached
@@ -32,7 +36,9 @@ type Controller struct {
 
 	// The rest belongs to the goroutine that reconciles.
 	known map[string]*entry // by name
-	led   bool              // when it looked last
+	// groups are the entries of known by group, and by name there: who asks for a name competes with its group only.
+	groups map[string]map[string]*entry
+	led    bool // when it looked last
 	// finished names definitions whose objects the controller no longer waits for.
 	finished chan string
 }
@@ -55,36 +61,38 @@ func Start(ctx context.Context, store *resource.Store, peers Peers, log *slog.Lo
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Controller{
 		store: store, kind: kind, log: log, stop: cancel, programs: newPrograms(),
-		known: map[string]*entry{}, finished: make(chan string), peers: peers,
+		known: map[string]*entry{}, groups: map[string]map[string]*entry{}, finished: make(chan string), peers: peers,
+		webhooks: conversion.NewWebhooks(webhook.InState(store.State())),
 	}
 	c.reached.poke = make(chan struct{}, 1)
-	var pending []string
+	var (
+		pending []string
+		served  []*resource.Definition
+	)
 	for o := range snapshot.All("") {
-		if err := c.load(o); err != nil { // one that cannot be read keeps no other from being served
+		m, err := readManifest(o)
+		if err != nil { // one that cannot be read keeps no other from being served
 			log.Error("cannot serve custom resource", "error", err)
 			continue
 		}
 		pending = append(pending, o.Key.Name)
+		if d := c.define(c.entry(o.Key.Name), m); d != nil {
+			served = append(served, d)
+		}
 	}
+	store.Registry().Put(served...) // at once: each time is work
 	c.done.Go(func() { c.run(ctx, cursor, pending) })
 	return c, nil
 }
+
+// Metrics tell of the webhooks that convert custom resources.
+func (c *Controller) Metrics() prometheus.Collector { return c.webhooks.Metrics }
 
 // Close ends all that the controller does, and waits for it.
 func (c *Controller) Close() {
 	c.stop()
 	c.done.Wait()
-}
-
-// load takes in a definition at the start.
-func (c *Controller) load(o *object.Object) error {
-	m, err := readManifest(o)
-	if err != nil {
-		return err
-	}
-	c.known[o.Key.Name] = &entry{manifest: m}
-	c.serve(o.Key.Name)
-	return nil
+	c.webhooks.Close()
 }
 
 // The pauses before something that has failed is tried again.
@@ -184,34 +192,64 @@ func (c *Controller) reload(ctx context.Context) (*state.Cursor, []string) {
 
 // reconcileAll brings definitions up to date, in the given order (who comes first gets the name), and then others on
 // which that has an effect. It returns the names of those that must be tried again.
-func (c *Controller) reconcileAll(ctx context.Context, queue []string) (failed []string) {
-	for len(queue) > 0 && ctx.Err() == nil {
+func (c *Controller) reconcileAll(ctx context.Context, pending []string) (failed []string) {
+	var queue []string
+	queued := map[string]bool{}
+	add := func(names []string) {
+		for _, name := range names {
+			if !queued[name] {
+				queued[name] = true
+				queue = append(queue, name)
+			}
+		}
+	}
+	for add(pending); len(queue) > 0 && ctx.Err() == nil; {
 		name := queue[0]
-		queue = slices.DeleteFunc(queue, func(other string) bool { return other == name })
+		queue = queue[1:]
+		delete(queued, name)
 		freed, err := c.reconcile(ctx, name)
 		if err != nil && ctx.Err() == nil {
 			c.log.Warn("cannot bring CustomResourceDefinition up to date", "name", name, "error", err)
 			failed = append(failed, name)
 		}
 		if freed {
-			queue = append(queue, c.waiting(name, queue)...)
+			add(c.waiting(name))
 		}
 	}
 	return failed
 }
 
 // waiting returns the other definitions of the group of name that have not got all names they ask for.
-func (c *Controller) waiting(name string, queued []string) []string {
-	_, group, _ := strings.Cut(name, ".")
+func (c *Controller) waiting(name string) []string {
 	var names []string
-	for other, e := range c.known {
-		m := e.manifest
-		if other != name && m.Spec.Group == group && !sameNames(&m.Spec.Names, &m.Status.AcceptedNames) && !slices.Contains(queued, other) {
+	for other, e := range c.groups[groupOf(name)] {
+		if m := e.manifest; other != name && !sameNames(&m.Spec.Names, &m.Status.AcceptedNames) {
 			names = append(names, other)
 		}
 	}
 	slices.Sort(names)
 	return names
+}
+
+// groupOf is the group of a definition, whose name is PLURAL.GROUP.
+func groupOf(name string) string {
+	_, group, _ := strings.Cut(name, ".")
+	return group
+}
+
+// entry returns what is known of a definition, which may be nothing yet.
+func (c *Controller) entry(name string) *entry {
+	e := c.known[name]
+	if e == nil {
+		e = &entry{}
+		c.known[name] = e
+		group := groupOf(name)
+		if c.groups[group] == nil {
+			c.groups[group] = map[string]*entry{}
+		}
+		c.groups[group][name] = e
+	}
+	return e
 }
 
 // reconcile brings one definition up to date. It says whether names may have become free.
@@ -230,23 +268,20 @@ func (c *Controller) reconcile(ctx context.Context, name string) (freed bool, er
 	if err != nil {
 		return false, err
 	}
-	if e == nil {
-		e = &entry{}
-		c.known[name] = e
-	}
+	e = c.entry(name)
 	if e.manifest != nil && e.manifest.Metadata.UID != m.Metadata.UID {
 		freed = true
 	}
 	e.manifest = m
 	if !c.peers.Leads() {
 		c.led = false // to look at everything again once it does
-		c.serve(name)
+		c.serve(e, m)
 		return false, nil
 	}
 	granted := m.Status.AcceptedNames
 	if review(m, c.taken(m.Spec.Group), c.everywhere(m), time.Now()) {
 		// What clients see as established must be served by then.
-		c.serve(name)
+		c.serve(e, m)
 		stored, err := c.writeStatus(ctx, m)
 		switch {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
@@ -255,8 +290,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (freed bool, er
 			if err != nil {
 				return freed, err
 			}
-			e.manifest = m
-			c.serve(name)
+			c.serve(e, m)
 			return true, nil
 		case err != nil:
 			return freed, err
@@ -264,7 +298,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (freed bool, er
 		m.object = stored
 		freed = freed || !sameNames(&granted, &m.Status.AcceptedNames)
 	}
-	c.serve(name)
+	c.serve(e, m)
 	c.finish(ctx, name)
 	return freed, nil
 }
@@ -274,16 +308,18 @@ func (c *Controller) drop(name string) {
 	if e := c.known[name]; e != nil {
 		c.unserve(e)
 		delete(c.known, name)
+		group := groupOf(name)
+		if delete(c.groups[group], name); len(c.groups[group]) == 0 {
+			delete(c.groups, group)
+		}
 	}
 }
 
 // taken returns the names that are taken in a group: by definitions, and by built-in kinds.
 func (c *Controller) taken(group string) nameSet {
 	taken := newNameSet()
-	for _, e := range c.known {
-		if e.manifest.Spec.Group == group {
-			taken.add(&e.manifest.Status.AcceptedNames)
-		}
+	for _, e := range c.groups[group] {
+		taken.add(&e.manifest.Status.AcceptedNames)
 	}
 	for _, d := range c.store.Registry().Load().All() {
 		if d.Group == group && !d.Custom {

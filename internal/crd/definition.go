@@ -1,10 +1,12 @@
 package crd
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/kapok-dev/kapok/internal/crd/conversion"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -15,7 +17,8 @@ import (
 
 // customDefinition makes the definition of the resource that a CustomResourceDefinition is about, under the names that
 // it has been granted. Schemas are read from the given source. It has a storage version; there may be no served ones.
-func customDefinition(m *manifest, from *source) (*resource.Definition, error) {
+// The webhook that converts, if it names one, is one of the given.
+func customDefinition(m *manifest, from *source, webhooks *conversion.Webhooks) (*resource.Definition, error) {
 	names := m.Status.AcceptedNames
 	d := &resource.Definition{
 		Group:      m.Spec.Group,
@@ -53,9 +56,10 @@ func customDefinition(m *manifest, from *source) (*resource.Definition, error) {
 	slices.SortStableFunc(d.Versions, func(a, b *resource.Version) int {
 		return version.CompareKubeAwareVersionStrings(b.Name, a.Name)
 	})
-	if c := m.Spec.Conversion; c != nil && c.Strategy != apiextensionsv1.NoneConverter {
-		d.Convert = func(_ resource.Tree, from, to *resource.Version) error {
-			return fmt.Errorf("conversion strategy %s is not supported: cannot convert %s from %s to %s", c.Strategy, d.Kind, from.Name, to.Name)
+	if c := m.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter {
+		hook := webhooks.New(m.object.Key.Name, c.Webhook)
+		d.Webhook = func(ctx context.Context, objs []resource.Tree, to *resource.Version) ([]resource.Tree, error) {
+			return hook.Convert(ctx, objs, d.APIVersion(to))
 		}
 	}
 	hasStatus := func(obj resource.Tree) bool {

@@ -28,7 +28,7 @@ func (c *Controller) finish(ctx context.Context, name string) {
 	f := finisher{Controller: c, name: name, uid: e.manifest.Metadata.UID, definition: e.served}
 	if f.definition == nil && e.manifest.is(apiextensionsv1.Established) {
 		// Established, but no version is served: the objects are there all the same.
-		f.definition, _ = customDefinition(e.manifest, newSource(e.manifest.object, c.programs))
+		f.definition, _ = customDefinition(e.manifest, newSource(e.manifest.object, c.programs), c.webhooks)
 	}
 	c.done.Go(func() {
 		f.run(ctx)

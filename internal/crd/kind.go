@@ -38,6 +38,8 @@ func Definition(v1beta1 bool) *resource.Definition {
 			// The cleanup finalizer is put in when a definition is told to go, not before.
 			Finalize:      func(obj resource.Tree) bool { _, deleting := metadataOf(obj)["deletionTimestamp"]; return !deleting },
 			PrepareDelete: prepareKindDelete,
+
+			ChecksMetadataAgain: true,
 		},
 	}
 	if v1beta1 {
@@ -93,10 +95,13 @@ func addStoredVersion(obj resource.Tree) {
 	}
 	stored, _ := status["storedVersions"].([]any)
 	for _, v := range versionsOf(obj) {
-		if v["storage"] == true && !slices.Contains(stored, v["name"]) {
-			status["storedVersions"] = append(stored, v["name"])
-			return
+		if v["storage"] != true {
+			continue
 		}
+		if !slices.Contains(stored, v["name"]) {
+			status["storedVersions"] = append(stored, v["name"])
+		}
+		return // of several the first counts, and the rest is refused
 	}
 }
 

@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"sync/atomic"
@@ -55,10 +56,51 @@ type manifestVersion struct {
 
 func readManifest(o *object.Object) (*manifest, error) {
 	m := &manifest{object: o}
-	if err := json.Unmarshal(o.Raw, m); err != nil {
+	if err := json.Unmarshal(withoutSchemas(o.Raw), m); err != nil {
 		return nil, fmt.Errorf("read %s: %w", o.Key, err)
 	}
 	return m, nil
+}
+
+// withoutSchemas cuts the schemas out of a stored definition, of which they are the most. What is stored has no white space.
+func withoutSchemas(raw []byte) []byte {
+	const key = `"openAPIV3Schema":`
+	var rest []byte
+	for {
+		at := bytes.Index(raw, []byte(key+"{"))
+		if at < 0 {
+			break
+		}
+		at += len(key)
+		rest = append(append(rest, raw[:at]...), "null"...)
+		raw = raw[at+lengthOf(raw[at:]):]
+	}
+	if rest == nil {
+		return raw
+	}
+	return append(rest, raw...)
+}
+
+// lengthOf is the length of the JSON object that begins raw; all of it, if there is no end.
+func lengthOf(raw []byte) int {
+	depth := 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			for i++; i < len(raw) && raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return len(raw)
 }
 
 // readSchema reads the schema of one version back; nil if it has none.

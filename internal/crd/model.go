@@ -3,6 +3,7 @@ package crd
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/kapok-dev/kapok/internal/manage"
@@ -28,7 +29,10 @@ type model struct {
 	types    *fieldTypes
 }
 
-var _ resource.Model = (*model)(nil)
+var (
+	_ resource.Model = (*model)(nil)
+	_ resource.Judge = (*model)(nil)
+)
 
 func newModel(m *manifest, from *source, v *manifestVersion, types *fieldTypes) *model {
 	model := &model{
@@ -124,6 +128,12 @@ func (m *model) normalise(obj resource.Tree, strict *[]error, stored bool) (reso
 	return obj, nil
 }
 
+// Completes says whether a field at the root is absent that has a default: a status that was dropped, say.
+func (m *model) Completes(obj resource.Tree) bool {
+	p, err := m.program()
+	return err == nil && p.Completes(obj)
+}
+
 // Prune coerces the metadata and drops what the schema does not know; it leaves the rest as it is.
 func (m *model) Prune(obj resource.Tree) (resource.Tree, error) {
 	p, err := m.program()
@@ -137,23 +147,33 @@ func (m *model) Prune(obj resource.Tree) (resource.Tree, error) {
 	return obj, nil
 }
 
-// Validate judges an object by its schema and by what its scale subresource needs.
+// Validate judges an object by its schema, by what its scale subresource needs, and by the rules in
+// x-kubernetes-validations.
 func (m *model) Validate(obj, old resource.Tree, subresource string) field.ErrorList {
+	return m.ValidateAfter(nil, obj, old, subresource, nil)
+}
+
+// ValidateAfter is Validate for an object about which something was found before, which may make it useless to evaluate
+// rules. What is wrong with the object, but was before, is handed to warn unless that is nil.
+func (m *model) ValidateAfter(found field.ErrorList, obj, old resource.Tree, subresource string, warn func(string)) field.ErrorList {
 	p, err := m.program()
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, fmt.Errorf("%w: %w", errUnservable, err))}
 	}
+	scale := validateScaleStatus(m.scale, obj)
+	if subresource != "status" {
+		scale = append(validateScaleSpec(m.scale, obj), scale...)
+	}
+	var errs field.ErrorList
 	switch {
 	case old == nil:
-		errs := p.Validate(obj)
-		errs = append(errs, validateScaleSpec(m.scale, obj)...)
-		return append(errs, validateScaleStatus(m.scale, obj)...)
+		errs = p.Validate(obj, scale...)
 	case subresource == "status":
-		return append(p.ValidateStatus(obj, old), validateScaleStatus(m.scale, obj)...)
+		errs = p.ValidateStatus(obj, old, scale...)
+	default:
+		errs = p.ValidateUpdate(obj, old, scale...)
 	}
-	errs := p.ValidateUpdate(obj, old)
-	errs = append(errs, validateScaleSpec(m.scale, obj)...)
-	return append(errs, validateScaleStatus(m.scale, obj)...)
+	return append(errs, p.Evaluate(obj, old, slices.Concat(found, errs), warn)...)
 }
 
 // FieldTypes knows all versions of the resource, because managedFields name versions of their own.

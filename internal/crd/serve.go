@@ -38,37 +38,43 @@ func shapeOf(m *manifest) shape {
 }
 
 // serve puts into the registry what a definition says now, or takes it out.
-func (c *Controller) serve(name string) {
-	e := c.known[name]
-	m := e.manifest
+func (c *Controller) serve(e *entry, m *manifest) {
+	if d := c.define(e, m); d != nil {
+		c.store.Registry().Put(d)
+	}
+}
+
+// define brings an entry up to date, and returns the definition that is to be served from now on, if it is not served
+// already. What is not to be served any more it takes out of the registry.
+func (c *Controller) define(e *entry, m *manifest) *resource.Definition {
+	e.manifest = m
 	if !m.is(apiextensionsv1.Established) && !m.installing() {
 		c.unserve(e)
-		return
+		return nil
 	}
 	now := shapeOf(m)
 	if e.served != nil && e.shape == now {
 		e.source.newest.Store(m.object) // so that nothing else keeps the older one
-		return
+		return nil
 	}
 	if was := e.shape; e.served != nil && !was.terminating {
 		if was.terminating = true; was == now {
 			e.source.newest.Store(m.object)
 			e.served, e.shape = e.served.AsTerminating(), now
-			c.store.Registry().Put(e.served)
-			return
+			return e.served
 		}
 	}
 	from := newSource(m.object, c.programs)
-	d, err := customDefinition(m, from)
+	d, err := customDefinition(m, from, c.webhooks)
 	if err != nil || len(d.Versions) == 0 {
 		c.unserve(e)
-		return
+		return nil
 	}
 	if e.served != nil && e.served.GroupResource() != d.GroupResource() {
 		c.unserve(e)
 	}
-	c.store.Registry().Put(d)
 	e.served, e.shape, e.source = d, now, from
+	return d
 }
 
 func (c *Controller) unserve(e *entry) {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/schema/expression"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
@@ -19,15 +19,17 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// warmUp makes what the library keeps for all validations of the process, under a lock that every goroutine may wait for.
-var warmUp = sync.OnceFunc(func() { environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()) })
-
 // validateKind judges a CustomResourceDefinition in its internal form. The rules on ObjectMeta are left to the caller,
 // but for the one that only this kind has: the name says what the definition is about.
-func validateKind(obj, old *apiextensions.CustomResourceDefinition, subresource string, version schema.GroupVersion) field.ErrorList {
-	warmUp()
+func validateKind(obj, old *apiextensions.CustomResourceDefinition, subresource string, version schema.GroupVersion) (errs field.ErrorList) {
+	expression.Environments() // which the library asks for as well
+	// The library panics over paths that lead on from additionalProperties without a schema.
+	defer func() {
+		if r := recover(); r != nil {
+			errs = field.ErrorList{field.InternalError(field.NewPath("spec"), fmt.Errorf("cannot be validated: %v", r))}
+		}
+	}()
 	ctx := context.Background()
-	var errs field.ErrorList
 	switch lenient := isLenient(obj, old, version); {
 	case subresource == "status":
 		return withoutMetadata(validation.ValidateUpdateCustomResourceDefinitionStatus(ctx, obj, old))
@@ -41,10 +43,19 @@ func validateKind(obj, old *apiextensions.CustomResourceDefinition, subresource 
 		errs = validation.ValidateCustomResourceDefinitionUpdate(ctx, obj, old)
 	}
 	errs = withoutMetadata(errs)
-	if name := obj.Spec.Names.Plural + "." + obj.Spec.Group; old == nil && obj.Name != name {
-		errs = append(field.ErrorList{
-			field.Invalid(field.NewPath("metadata", "name"), obj.Name, `must be spec.names.plural+"."+spec.group`),
-		}, errs...)
+	if old == nil {
+		errs = append(validateName(obj), errs...)
+	}
+	return errs
+}
+
+// validateName wants both names of a new definition to be what it is about. Without any the caller complains.
+func validateName(obj *apiextensions.CustomResourceDefinition) (errs field.ErrorList) {
+	want, path := obj.Spec.Names.Plural+"."+obj.Spec.Group, field.NewPath("metadata")
+	for _, name := range []struct{ key, value string }{{"generateName", obj.GenerateName}, {"name", obj.Name}} {
+		if name.value != "" && name.value != want {
+			errs = append(errs, field.Invalid(path.Child(name.key), name.value, `must be spec.names.plural+"."+spec.group`))
+		}
 	}
 	return errs
 }
@@ -91,7 +102,7 @@ func kindWarnings(obj, old resource.Tree) []string {
 }
 
 func schemaWarnings(obj resource.Tree) []string {
-	var formats, sets, missing []string
+	var formats, sets []string
 	compatible := environment.DefaultCompatibilityVersion()
 	visit := func(s resource.Tree) {
 		kind, _ := s["type"].(string)
@@ -100,9 +111,6 @@ func schemaWarnings(obj resource.Tree) []string {
 			for _, unknown := range apiservervalidation.GetUnrecognizedFormats(judged, compatible) {
 				formats = append(formats, fmt.Sprintf("unrecognized format %q", unknown))
 			}
-		}
-		if rules, _ := s["x-kubernetes-validations"].([]any); len(rules) > 0 {
-			missing = append(missing, "x-kubernetes-validations: rules are not enforced yet")
 		}
 		items, _ := s["items"].(map[string]any)
 		if t := items["type"]; s["x-kubernetes-list-type"] == "set" && (t == "object" || t == "array") {
@@ -115,11 +123,8 @@ func schemaWarnings(obj resource.Tree) []string {
 		s, _ := follow(v, []string{"schema", "openAPIV3Schema"})
 		eachSchema(s, visit)
 	}
-	if strategy, _ := follow(obj, []string{"spec", "conversion", "strategy"}); strategy == "Webhook" {
-		missing = append(missing, "spec.conversion.strategy: webhooks are not called yet, objects cannot be converted")
-	}
 	slices.Sort(sets)
-	return slices.Concat(formats, slices.Compact(sets), slices.Compact(missing))
+	return append(formats, slices.Compact(sets)...)
 }
 
 // eachSchema visits a schema and all below it, in a fixed order.

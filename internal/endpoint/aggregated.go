@@ -4,6 +4,7 @@ import (
 	"crypto/sha512"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 
@@ -37,34 +38,54 @@ func (c *call) answerAggregated(m media, core bool) {
 	out.end()
 }
 
-// aggregated returns the aggregated document, made on first use.
+// aggregated returns the aggregated document, made on first use of those of its
+// groups, most of which are older.
 func (c *catalogue) aggregated(core bool, m media) (*document, error) {
-	kept := m.encoding
-	if kept == asYAML {
-		kept = asJSON
-	}
-	key := documentKey{fmt.Sprintf("aggregated/%s/%t", m.as.Version, core), kept}
-	if known, ok := c.documents.Load(key); ok {
-		return known.(*document), nil
-	}
-	list := &apidiscoveryv2.APIGroupDiscoveryList{}
-	for _, g := range c.groups {
-		if (g.name == "") == core {
-			list.Items = append(list.Items, g.aggregated())
+	return c.documents.tagged(fmt.Sprintf("aggregated/%s/%t", m.as.Version, core), m.encoding, func(e encoding) (*document, error) {
+		content := sha512.New()
+		var items []byte
+		for _, g := range c.groups {
+			if (g.name == "") != core {
+				continue
+			}
+			item, err := g.item(e)
+			if err != nil {
+				return nil, err
+			}
+			if e != asProtobuf && len(items) > 0 {
+				items = append(items, ',')
+			}
+			items = append(items, item.bytes...)
+			io.WriteString(content, item.etag)
 		}
-	}
-	// The tag is that of the content, whatever the encoding.
-	content, err := json.Marshal(list)
-	if err != nil {
-		return nil, err
-	}
-	list.Kind, list.APIVersion = m.as.Kind, m.as.GroupVersion().String()
-	encoded, err := appendTyped(nil, kept, list, list.APIVersion, list.Kind)
-	if err != nil {
-		return nil, err
-	}
-	made, _ := c.documents.LoadOrStore(key, &document{bytes: encoded, etag: fmt.Sprintf("%X", sha512.Sum512(content))})
-	return made.(*document), nil
+		apiVersion := m.as.GroupVersion().String()
+		doc := &document{etag: fmt.Sprintf("%X", content.Sum(nil))}
+		if e == asProtobuf {
+			doc.bytes = appendEnvelope(nil, apiVersion, m.as.Kind, items)
+			return doc, nil
+		}
+		doc.bytes = fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{},"items":[%s]}`, m.as.Kind, apiVersion, items)
+		return doc, nil
+	})
+}
+
+// item is the group in the aggregated document: an element of the list in JSON, and
+// in protobuf a list of one, as concatenated messages are one message. The tag is
+// that of the content, whatever the encoding.
+func (g *apiGroup) item(e encoding) (*document, error) {
+	return g.documents.tagged("aggregated", e, func(e encoding) (*document, error) {
+		group := g.aggregated()
+		content, err := json.Marshal(group)
+		if err != nil {
+			return nil, err
+		}
+		doc := &document{bytes: content, etag: fmt.Sprintf("%X", sha512.Sum512(content))}
+		if e == asProtobuf {
+			list := apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{group}}
+			doc.bytes, err = list.Marshal()
+		}
+		return doc, err
+	})
 }
 
 func (g *apiGroup) aggregated() apidiscoveryv2.APIGroupDiscovery {

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/kapok-dev/kapok/internal/resource"
 
@@ -16,18 +15,22 @@ import (
 )
 
 // catalogue is what discovery tells of a set of definitions. It is made once for
-// each set, and keeps the documents that have been asked for.
+// each set, of the groups of the one before as far as they have not changed.
 type catalogue struct {
 	set    *resource.Set
 	groups []*apiGroup // as clients prefer them
-
-	documents sync.Map // documentKey -> *document
+	byName map[string]*apiGroup
+	documents
 }
 
+// apiGroup is what discovery tells of a group. It does not change, but for the
+// documents that it keeps.
 type apiGroup struct {
-	name     string
-	priority int
-	versions []*groupVersion // the preferred first
+	name        string
+	definitions []*resource.Definition // of which it was made
+	priority    int
+	versions    []*groupVersion // the preferred first
+	documents
 }
 
 type groupVersion struct {
@@ -40,28 +43,48 @@ type groupVersion struct {
 // catalogue returns the catalogue of the definitions of now.
 func (h *Handler) catalogue() *catalogue {
 	set := h.store.Registry().Load()
-	if c := h.discovery.Load(); c != nil && c.set == set {
-		return c
+	last := h.discovery.Load()
+	if last != nil && last.set == set {
+		return last
 	}
-	c := newCatalogue(set)
+	c := newCatalogue(set, last)
 	h.discovery.Store(c)
 	return c
 }
 
-func newCatalogue(set *resource.Set) *catalogue {
-	c := &catalogue{set: set}
-	groups := map[string]*apiGroup{}
+// newCatalogue takes over from the last one, if there is any, what is still so.
+func newCatalogue(set *resource.Set, last *catalogue) *catalogue {
+	byGroup := map[string][]*resource.Definition{}
 	for _, d := range set.All() {
+		if len(d.Versions) > 0 {
+			byGroup[d.Group] = append(byGroup[d.Group], d)
+		}
+	}
+	c := &catalogue{set: set, byName: make(map[string]*apiGroup, len(byGroup))}
+	for name, definitions := range byGroup {
+		var g *apiGroup
+		if last != nil {
+			g = last.byName[name]
+		}
+		if g == nil || !slices.Equal(g.definitions, definitions) {
+			g = newGroup(name, definitions)
+		}
+		c.byName[name] = g
+		c.groups = append(c.groups, g)
+	}
+	slices.SortFunc(c.groups, func(a, b *apiGroup) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.name, b.name))
+	})
+	return c
+}
+
+func newGroup(name string, definitions []*resource.Definition) *apiGroup {
+	g := &apiGroup{name: name, definitions: definitions}
+	for _, d := range definitions {
 		for _, v := range d.Versions {
-			g := groups[d.Group]
-			if g == nil {
-				g = &apiGroup{name: d.Group}
-				groups[d.Group] = g
-				c.groups = append(c.groups, g)
-			}
 			gv := g.version(v.Name)
 			if gv == nil {
-				gv = &groupVersion{GroupVersion: schema.GroupVersion{Group: d.Group, Version: v.Name}, custom: d.Custom}
+				gv = &groupVersion{GroupVersion: schema.GroupVersion{Group: name, Version: v.Name}, custom: d.Custom}
 				g.versions = append(g.versions, gv)
 			}
 			p := priorityOf(gv.GroupVersion, d.Custom)
@@ -69,34 +92,19 @@ func newCatalogue(set *resource.Set) *catalogue {
 			gv.kinds = append(gv.kinds, d)
 		}
 	}
-	slices.SortFunc(c.groups, func(a, b *apiGroup) int {
-		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.name, b.name))
+	slices.SortFunc(g.versions, func(a, b *groupVersion) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), version.CompareKubeAwareVersionStrings(b.Version, a.Version))
 	})
-	for _, g := range c.groups {
-		slices.SortFunc(g.versions, func(a, b *groupVersion) int {
-			return cmp.Or(cmp.Compare(b.priority, a.priority), version.CompareKubeAwareVersionStrings(b.Version, a.Version))
-		})
-		for _, gv := range g.versions {
-			slices.SortFunc(gv.kinds, func(a, b *resource.Definition) int { return cmp.Compare(a.Plural, b.Plural) })
-		}
+	for _, gv := range g.versions {
+		slices.SortFunc(gv.kinds, func(a, b *resource.Definition) int { return cmp.Compare(a.Plural, b.Plural) })
 	}
-	return c
+	return g
 }
 
 func (g *apiGroup) version(name string) *groupVersion {
 	for _, gv := range g.versions {
 		if gv.Version == name {
 			return gv
-		}
-	}
-	return nil
-}
-
-// group returns a group by name, nil if there is none.
-func (c *catalogue) group(name string) *apiGroup {
-	for _, g := range c.groups {
-		if g.name == name {
-			return g
 		}
 	}
 	return nil

@@ -16,26 +16,32 @@ import (
 // serves, at any time.
 func OpenAPI(registry *resource.Registry, version string) http.Handler {
 	type described struct {
-		set      *resource.Set
-		snapshot *openapi.Snapshot
+		catalogue *catalogue
+		snapshot  *openapi.Snapshot
 	}
 	var last atomic.Pointer[described]
 	return openapi.New(func() *openapi.Snapshot {
 		set := registry.Load()
-		if d := last.Load(); d != nil && d.set == set {
-			return d.snapshot
+		known := last.Load()
+		if known != nil && known.catalogue.set == set {
+			return known.snapshot
 		}
-		d := &described{set, describe(set, version)}
+		var before *catalogue
+		if known != nil {
+			before = known.catalogue
+		}
+		now := newCatalogue(set, before)
+		d := &described{now, describe(now, version)}
 		last.Store(d)
 		return d.snapshot
 	})
 }
 
-// describe tells of the resources of a set what discovery tells, and where their
-// schemas are.
-func describe(set *resource.Set, version string) *openapi.Snapshot {
+// describe tells of the resources of a catalogue what discovery tells, and where
+// their schemas are.
+func describe(c *catalogue, version string) *openapi.Snapshot {
 	snapshot := &openapi.Snapshot{Version: version}
-	for _, group := range newCatalogue(set).groups {
+	for _, group := range c.groups {
 		for _, gv := range group.versions {
 			for _, d := range gv.kinds {
 				snapshot.Resources = append(snapshot.Resources, describeKind(gv, d))

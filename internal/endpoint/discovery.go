@@ -26,7 +26,7 @@ func (c *call) discoverRoot() {
 		return
 	}
 	if core {
-		c.answerDocument("/api", func() (any, string, string) {
+		c.answerDocument(&c.h.catalogue().documents, "/api", func() (any, string, string) {
 			return &metav1.APIVersions{
 				TypeMeta: metav1.TypeMeta{Kind: "APIVersions"},
 				Versions: []string{"v1"},
@@ -37,9 +37,10 @@ func (c *call) discoverRoot() {
 		})
 		return
 	}
-	c.answerDocument("/apis", func() (any, string, string) {
+	now := c.h.catalogue()
+	c.answerDocument(&now.documents, "/apis", func() (any, string, string) {
 		list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
-		for _, g := range c.h.catalogue().groups {
+		for _, g := range now.groups {
 			if g.name != "" {
 				list.Groups = append(list.Groups, g.document())
 			}
@@ -67,19 +68,19 @@ func (c *call) discover() {
 	var gv *groupVersion
 	switch {
 	case parts[0] == "api":
-		if g = set.group(""); g != nil && len(parts) == 2 {
+		if g = set.byName[""]; g != nil && len(parts) == 2 {
 			gv = g.version(parts[1])
 		}
 	default:
-		if g = set.group(parts[1]); g != nil && len(parts) == 3 {
+		if g = set.byName[parts[1]]; g != nil && len(parts) == 3 {
 			gv = g.version(parts[2])
 		}
 	}
 	switch {
 	case gv != nil:
-		c.discoverVersion(gv)
+		c.discoverVersion(g, gv)
 	case g != nil && parts[0] == "apis" && len(parts) == 2:
-		c.answerDocument("/apis/"+g.name, func() (any, string, string) {
+		c.answerDocument(&g.documents, "/apis/"+g.name, func() (any, string, string) {
 			group := g.document()
 			group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
 			return &group, "v1", "APIGroup"
@@ -91,7 +92,7 @@ func (c *call) discover() {
 	}
 }
 
-func (c *call) discoverVersion(gv *groupVersion) {
+func (c *call) discoverVersion(g *apiGroup, gv *groupVersion) {
 	if !gv.custom {
 		if c.r.Method != http.MethodGet {
 			c.fail(methodNotAllowed())
@@ -106,7 +107,7 @@ func (c *call) discoverVersion(gv *groupVersion) {
 	if gv.Group == "" {
 		apiVersion = "" // as it was in Kubernetes 1.1
 	}
-	c.answerDocument("/apis/"+gv.String(), func() (any, string, string) {
+	c.answerDocument(&g.documents, "/apis/"+gv.String(), func() (any, string, string) {
 		return &metav1.APIResourceList{
 			TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: apiVersion},
 			GroupVersion: gv.String(),
@@ -115,40 +116,23 @@ func (c *call) discoverVersion(gv *groupVersion) {
 	})
 }
 
-type documentKey struct {
-	name     string
-	encoding encoding
-}
-
-type document struct {
-	bytes []byte
-	etag  string
-}
-
 // answerDocument answers with a discovery document, made on first use.
-func (c *call) answerDocument(name string, make func() (v any, apiVersion, kind string)) {
+func (c *call) answerDocument(kept *documents, name string, make func() (v any, apiVersion, kind string)) {
 	m, err := negotiate(c.r, plainMedia())
 	if err != nil {
 		c.fail(err)
 		return
 	}
-	kept := m.encoding
-	if kept == asYAML {
-		kept = asJSON // YAML is made of JSON at the end
-	}
-	set, key := c.h.catalogue(), documentKey{name, kept}
-	known, ok := set.documents.Load(key)
-	if !ok {
+	doc, err := kept.get(name, m.encoding, func(e encoding) ([]byte, error) {
 		v, apiVersion, kind := make()
-		encoded, err := appendTyped(nil, kept, v, apiVersion, kind)
-		if err != nil {
-			c.fail(err)
-			return
-		}
-		known, _ = set.documents.LoadOrStore(key, &document{bytes: encoded})
+		return appendTyped(nil, e, v, apiVersion, kind)
+	})
+	if err != nil {
+		c.fail(err)
+		return
 	}
 	out := c.output(http.StatusOK, m)
-	out.buf = append(out.buf, known.(*document).bytes...)
+	out.buf = append(out.buf, doc.bytes...)
 	out.end()
 }
 

@@ -30,7 +30,7 @@ func (s *Store) Create(ctx context.Context, r *Request, body Body) (Result, erro
 		}
 	}
 	dedupOwners(r, obj, repeatedOwners)
-	if obj, err = s.manageUpdate(r, blank(r.model()), obj); err != nil {
+	if obj, err = s.manageUpdate(ctx, r, blank(r.model()), obj); err != nil {
 		return Result{}, err
 	}
 	if metaString(obj, "name") != "" || metaString(obj, "generateName") == "" {
@@ -79,24 +79,32 @@ func (s *Store) create(ctx context.Context, r *Request, obj Tree) (Result, error
 	if err := validateCreate(r, obj); err != nil {
 		return Result{}, err
 	}
+	if r.DryRun {
+		delete(metadata(obj), "resourceVersion")
+	}
 	if metaString(obj, "resourceVersion") != "" {
 		return Result{}, fmt.Errorf("resourceVersion should not be set on objects to be created")
 	}
 	warn(r, obj, nil)
-	o, err := encode(r, obj)
+	o, err := r.encode(ctx, obj)
 	if err != nil {
 		return Result{}, err
 	}
 	if existing, _ := s.state.Get(o.Key); existing != nil {
 		return Result{}, alreadyExists(r, existing)
 	}
+	answer, err := r.answer(ctx, o)
+	if err != nil {
+		return Result{}, err
+	}
 	if r.DryRun {
-		return Result{Object: o, Created: true}, nil
+		return Result{Object: answer, Created: true}, nil
 	}
 	if err := s.append(ctx, o.Key, nil, o, guards...); err != nil {
 		return Result{}, err
 	}
-	return Result{Object: o, Created: true, committed: true}, nil
+	answer.Revision = o.Revision
+	return Result{Object: answer, Created: true, committed: true}, nil
 }
 
 func alreadyExists(r *Request, existing *object.Object) error {

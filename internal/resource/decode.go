@@ -37,28 +37,26 @@ func (s *Store) decode(r *Request, b Body) (Tree, error) {
 		return nil, r.undecodable(nil, b.Data, err)
 	}
 	want := r.bodyKind()
-	if gvk.Kind == "" && gvk.Version == "" && !r.Definition.Custom {
+	if gvk.Kind == "" && gvk.Version == "" && !r.customBody() {
 		gvk = &want
 	}
 	if gvk.Kind == "" {
-		if r.Definition.Custom {
+		if r.customBody() {
 			return nil, r.undecodable(gvk, b.Data, runtime.NewMissingKindErr(string(b.Data)))
 		}
 		gvk.Kind = want.Kind
 	}
-	if gvk.Version == "" {
-		if r.Definition.Custom {
-			return nil, r.undecodable(gvk, b.Data, runtime.NewMissingVersionErr(string(b.Data)))
-		}
+	if gvk.Version == "" && !r.customBody() {
 		gvk.Group, gvk.Version = want.Group, want.Version
 	}
-	if gvk.Kind != want.Kind && r.Subresource == scaleSubresource {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("no kind is registered for the type v1.Scale in scheme %q", schemeName))
+	if r.Subresource == scaleSubresource && (gvk.Kind != want.Kind || r.Definition.Custom && *gvk != want) {
+		return nil, errUnknownScale()
 	}
-	if gvk.Kind != want.Kind {
+	otherVersion := gvk.GroupVersion() != want.GroupVersion()
+	if gvk.Kind != want.Kind && !(r.Definition.Custom && otherVersion) {
 		return nil, s.wrongKind(r, b.Data, *gvk, want)
 	}
-	if gvk.GroupVersion() != want.GroupVersion() {
+	if otherVersion {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", gvk.GroupVersion(), want.GroupVersion()))
 	}
 	var strict []error
@@ -68,12 +66,23 @@ func (s *Store) decode(r *Request, b Body) (Tree, error) {
 	}
 	if r.FieldValidation != metav1.FieldValidationIgnore {
 		if err := r.judgeStrict(append(b.Strict, strict...), func(err error) error {
+			if r.Definition.Custom && r.Subresource == scaleSubresource {
+				return errUnknownScale()
+			}
 			return r.undecodable(gvk, b.Data, err)
 		}); err != nil {
 			return nil, err
 		}
 	}
 	return obj, nil
+}
+
+// customBody says whether the body must be a custom resource, which has to say what it is.
+func (r *Request) customBody() bool { return r.Definition.Custom && r.Subresource != scaleSubresource }
+
+// errUnknownScale is what Kubernetes says of most bodies that are no Scale.
+func errUnknownScale() error {
+	return apierrors.NewBadRequest(fmt.Sprintf("no kind is registered for the type v1.Scale in scheme %q", schemeName))
 }
 
 // bodyKind is what the bodies of this request are.
@@ -100,7 +109,12 @@ func (r *Request) judgeStrict(errs []error, refuse func(error) error) error {
 		return refuse(runtime.NewStrictDecodingError(errs))
 	}
 	for _, err := range errs {
-		r.Warn(strings.TrimPrefix(err.Error(), "yaml: unmarshal errors:\n"))
+		text := err.Error()
+		// What the YAML decoder has found stands on lines of its own.
+		if _, lines, found := strings.Cut(text, "yaml: unmarshal errors:\n"); found {
+			text = lines
+		}
+		r.Warn(strings.TrimSpace(text))
 	}
 	return nil
 }
@@ -117,6 +131,9 @@ func (r *Request) undecodable(gvk *schema.GroupVersionKind, data []byte, err err
 // schemeName is what Kubernetes calls its scheme in messages.
 const schemeName = "pkg/runtime/scheme.go:111"
 
+// definitions is the group of a server of its own in Kubernetes, which knows no kinds of others, and has words of its own.
+const definitions = "apiextensions.k8s.io"
+
 // wrongKind words the error for a body of another kind.
 func (s *Store) wrongKind(r *Request, data []byte, got, want schema.GroupVersionKind) error {
 	if r.Definition.Custom {
@@ -130,7 +147,7 @@ func (s *Store) wrongKind(r *Request, data []byte, got, want schema.GroupVersion
 	}
 	err := fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", got.Version, got.Kind, internalPackage(want.Group), want.Kind)
 	known := schema.GroupKind{Group: got.Group, Kind: strings.TrimSuffix(got.Kind, "List")}
-	if s.registry.Load().Kind(known) == nil {
+	if s.registry.Load().Kind(known) == nil || (got.Group == definitions) != (want.Group == definitions) {
 		err = runtime.NewNotRegisteredErrForKind(schemeName, got)
 	}
 	return r.undecodable(&got, data, err)

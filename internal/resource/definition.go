@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"context"
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/manage"
@@ -50,8 +51,15 @@ type Definition struct {
 	Unserved []*Version
 
 	// Convert changes an object of one version into another, in place; it need not
-	// set apiVersion. Nil if versions differ in nothing else.
+	// set apiVersion. What it makes of an object is always the same, and so is kept.
+	// Nil if versions differ in nothing else.
 	Convert func(obj Tree, from, to *Version) error
+	// Webhook, if there is one, converts instead of Convert: somebody outside, who
+	// takes time, may fail, and may answer otherwise next time. Each object says in
+	// its apiVersion what it is in, none that it is in the wanted version. They are
+	// used up; the results come in the same order, in the wanted version, with the
+	// metadata that they had but for labels and annotations.
+	Webhook func(ctx context.Context, objs []Tree, to *Version) ([]Tree, error)
 
 	// Hooks are the few places in which kinds differ.
 	Hooks Hooks
@@ -133,6 +141,12 @@ type Model interface {
 	New() runtime.Object
 }
 
+// A Judge is a Model whose verdict depends on what was found before, and that warns of what is wrong but excused.
+// ValidateAfter is asked instead of Validate; found is what is wrong with the ObjectMeta.
+type Judge interface {
+	ValidateAfter(found field.ErrorList, obj, old Tree, subresource string, warn func(string)) field.ErrorList
+}
+
 // A Subresource is a view on an object through which a part of it is written.
 type Subresource struct {
 	Name string
@@ -164,6 +178,10 @@ type Hooks struct {
 	PrepareUpdate func(obj, old Tree)
 	// Warnings are sent with a write that went well; old is nil on create.
 	Warnings func(obj, old Tree) []string
+
+	// ChecksMetadataAgain says that Kubernetes judges the metadata of an update once more for this kind, and so finds every error
+	// twice. It does so for all custom resources.
+	ChecksMetadataAgain bool
 
 	// CreateOnUpdate lets PUT create, UnconditionalUpdate lets it overwrite without
 	// a resourceVersion.

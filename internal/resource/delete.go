@@ -45,24 +45,28 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 			return Result{}, err
 		}
 	}
-	obj, err := TreeOf(d, r.Version, current)
+	seen, err := r.seen(ctx, current)
+	if err != nil {
+		return Result{}, err
+	}
+	obj, err := TreeOf(d, r.Version, seen)
 	if err != nil {
 		return Result{}, err
 	}
 	graceful, pending := d.grace(obj, options)
 	if pending {
-		return s.deleted(r, current, true), nil
+		return s.deleted(r, seen, true), nil
 	}
 	setFinalizers(obj, propagationFinalizers(d, obj, options))
 	waits := len(finalizersOf(obj)) > 0 || d.Hooks.Finalize != nil && d.Hooks.Finalize(obj)
 	if !graceful && !waits {
 		if r.DryRun {
-			return s.deleted(r, current, false), nil
+			return s.deleted(r, seen, false), nil
 		}
 		if err := s.append(ctx, current.Key, current, nil); err != nil {
 			return Result{}, err
 		}
-		return s.deleted(r, current, false).done(), nil
+		return s.deleted(r, seen, false).done(), nil
 	}
 	switch hook := d.Hooks.PrepareDelete; {
 	case hook != nil:
@@ -74,22 +78,27 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 		markDeleting(obj, now())
 	}
 	seconds, _ := metaInt(obj, "deletionGracePeriodSeconds")
-	marked, err := encode(r, obj)
+	marked, err := r.encode(ctx, obj)
 	if err != nil {
 		return Result{}, err
 	}
 	if string(marked.Raw) == string(current.Raw) {
-		return Result{Object: current, Pending: true}, nil
+		return Result{Object: seen, Pending: true}, nil
+	}
+	answer, err := r.answer(ctx, marked)
+	if err != nil {
+		return Result{}, err
 	}
 	if r.DryRun {
-		marked.Revision = current.Revision
-		return Result{Object: marked, Pending: true}, nil
+		answer.Revision = current.Revision
+		return Result{Object: answer, Pending: true}, nil
 	}
 	if err := s.append(ctx, current.Key, current, marked); err != nil {
 		return Result{}, err
 	}
+	answer.Revision = marked.Revision
 	if !graceful || seconds > 0 || waits {
-		return Result{Object: marked, Pending: true, committed: true}, nil
+		return Result{Object: answer, Pending: true, committed: true}, nil
 	}
 	// No grace was asked for: watchers see the object marked, and then gone.
 	err = s.append(ctx, marked.Key, marked, nil)
@@ -99,7 +108,7 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 	if err != nil {
 		return Result{}, err
 	}
-	return s.deleted(r, marked, false).done(), nil
+	return s.deleted(r, answer, false).done(), nil
 }
 
 // deleted is the answer to a deletion that is done: a Status with the uid, so that
@@ -141,11 +150,15 @@ func checkPreconditions(r *Request, current *object.Object, p *metav1.Preconditi
 // finalization of their own.
 func checkOwnPreconditions(r *Request, current *object.Object, p *metav1.Preconditions) error {
 	var failed string
+	word := "Precondition"
+	if r.Definition.Group == definitions {
+		word = "precondition"
+	}
 	switch {
 	case p.UID != nil && *p.UID != current.Meta.UID:
-		failed = fmt.Sprintf("Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, current.Meta.UID)
+		failed = fmt.Sprintf("%s failed: UID in precondition: %v, UID in object meta: %v", word, *p.UID, current.Meta.UID)
 	case p.ResourceVersion != nil && *p.ResourceVersion != current.Revision.String():
-		failed = fmt.Sprintf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, current.Revision)
+		failed = fmt.Sprintf("%s failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", word, *p.ResourceVersion, current.Revision)
 	default:
 		return nil
 	}

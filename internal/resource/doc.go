@@ -14,7 +14,10 @@
 // the client has said which resourceVersion it means.
 //
 // Objects travel as trees (decoded JSON) in the version of the request; they are
-// converted when they are read from and written to the state. All errors are
-// Kubernetes API errors, but for those of the context. The package starts no
-// goroutine and has no state but caches of what is derived from definitions.
+// converted when they are read from and written to the state. Where a webhook
+// converts, that happens inside the verbs: what they return can be decoded in the
+// version of the request, and in no other. All errors are those of the Kubernetes
+// API, or plain where Kubernetes answers 500 with nothing but a message, or the
+// context's. The package starts no goroutine and has no state but caches of what is
+// derived from definitions, and the conversions that watches share.
 package resource

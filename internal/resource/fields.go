@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 
@@ -20,18 +21,24 @@ type fieldManagerKey struct {
 
 // fieldManager returns what keeps managedFields for a resource in the version of
 // the request. It is made on first use.
-func (s *Store) fieldManager(r *Request) (*manage.Manager, error) {
+func (s *Store) fieldManager(ctx context.Context, r *Request) (*manage.Manager, error) {
 	key := fieldManagerKey{r.Definition, r.Version, r.Subresource}
-	if m, ok := s.managers.Load(key); ok {
-		return m.(*manage.Manager), nil
+	known, ok := s.managers.Load(key)
+	if !ok {
+		m, err := newFieldManager(r)
+		if err != nil {
+			return nil, err
+		}
+		s.forget() // rare enough: a manager is made once for a definition
+		known, _ = s.managers.LoadOrStore(key, m)
 	}
-	m, err := newFieldManager(r)
-	if err != nil {
-		return nil, err
+	m := known.(*manage.Manager)
+	if d := r.Definition; d.Webhook != nil && m.Convert != nil {
+		own := *m // webhooks are called for a request
+		own.Convert = func(obj Tree, to schema.GroupVersion) (Tree, error) { return convertFields(ctx, d, obj, to) }
+		m = &own
 	}
-	s.forget() // rare enough: a manager is made once for a definition
-	actual, _ := s.managers.LoadOrStore(key, m)
-	return actual.(*manage.Manager), nil
+	return m, nil
 }
 
 func newFieldManager(r *Request) (*manage.Manager, error) {
@@ -51,8 +58,10 @@ func newFieldManager(r *Request) (*manage.Manager, error) {
 		Kind:        d.GroupVersionKind(v),
 		Subresource: r.Subresource,
 		Type:        types,
-		Convert:     func(obj Tree, to schema.GroupVersion) (Tree, error) { return convertFields(d, obj, to) },
-		New:         func() Tree { return blank(v.Model) },
+		Convert: func(obj Tree, to schema.GroupVersion) (Tree, error) {
+			return convertFields(context.Background(), d, obj, to)
+		},
+		New: func() Tree { return blank(v.Model) },
 		Default: func(obj Tree) Tree {
 			if done, err := v.Model.Normalise(obj, nil); err == nil {
 				return done
@@ -80,8 +89,8 @@ func (s *Store) forget() {
 
 // manageUpdate notes in obj's managedFields what the request has changed against
 // live, which is empty on create.
-func (s *Store) manageUpdate(r *Request, live, obj Tree) (Tree, error) {
-	m, err := s.fieldManager(r)
+func (s *Store) manageUpdate(ctx context.Context, r *Request, live, obj Tree) (Tree, error) {
+	m, err := s.fieldManager(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +177,7 @@ func equalBut(a, b any, key string) bool {
 }
 
 // convertFields brings an object into a version that managedFields name.
-func convertFields(d *Definition, obj Tree, to schema.GroupVersion) (Tree, error) {
+func convertFields(ctx context.Context, d *Definition, obj Tree, to schema.GroupVersion) (Tree, error) {
 	from, err := schema.ParseGroupVersion(unstructuredString(obj, "apiVersion"))
 	if err != nil {
 		return nil, err
@@ -180,9 +189,10 @@ func convertFields(d *Definition, obj Tree, to schema.GroupVersion) (Tree, error
 	if source == nil || target == nil {
 		return nil, runtime.NewNotRegisteredErrForKind("", to.WithKind(d.Kind))
 	}
-	obj, err = convert(d, runtime.DeepCopyJSON(obj), source, target)
-	if err != nil {
-		return nil, err
+	obj, err = convert(ctx, d, runtime.DeepCopyJSON(obj), source, target)
+	if err != nil || d.Custom {
+		// A field that the other version does not have is an error here, as in Kubernetes.
+		return obj, err
 	}
 	return target.Model.Prune(obj)
 }

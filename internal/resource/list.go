@@ -38,31 +38,92 @@ func (s *Store) List(ctx context.Context, r *Request, o ListOptions) (List, erro
 	if o.ResourceVersion == "0" {
 		limit = 0 // any revision will do: Kubernetes answers from its cache, in one page
 	}
-	list := List{Revision: snap.Revision, Objects: []*object.Object{}}
-	var last *object.Object // the last object looked at
-	more, rest := false, int64(0)
+	p := page{ctx: ctx, r: r, selection: sel, limit: limit, objects: []*object.Object{}}
 	fromNamespace, fromName := from.from(sel.namespace, r.Definition.Namespaced)
 	for obj := range snap.From(sel.namespace, fromNamespace, fromName) {
-		if limit > 0 && int64(len(list.Objects)) >= limit {
-			more = true
-			if !sel.everything() {
-				break
-			}
-			rest++
-			continue
-		}
-		if sel.matches(obj) {
-			list.Objects = append(list.Objects, obj)
-			last = obj
+		if !p.add(obj) {
+			break
 		}
 	}
-	if more {
-		list.Continue = encodeToken(snap.Revision, last, sel.namespace)
+	if p.convert(); p.err != nil {
+		return List{}, listError(r, p.err)
+	}
+	list := List{Revision: snap.Revision, Objects: p.objects}
+	if p.more {
+		list.Continue = encodeToken(snap.Revision, p.last, sel.namespace)
 		if sel.everything() {
-			list.Remaining = &rest
+			list.Remaining = &p.rest
 		}
 	}
 	return list, nil
+}
+
+// callSize bounds, in bytes, what a webhook is asked to convert at once.
+const callSize = 8 << 20
+
+// A page gathers what a list shows. Where a webhook converts, objects wait until
+// there are enough for a call; selectors look at what it has made of them.
+type page struct {
+	ctx       context.Context
+	r         *Request
+	selection *selection
+	limit     int64 // 0 for none
+
+	objects []*object.Object
+	last    *object.Object // among those shown
+	more    bool           // there are objects behind the last
+	rest    int64          // how many, if all are selected
+	err     error
+
+	waiting []*object.Object // for the webhook
+	size    int              // of these
+}
+
+// add looks at the next object. It returns false if the page needs no more.
+func (p *page) add(o *object.Object) bool {
+	if p.full() {
+		p.convert() // selectors may leave room
+	}
+	switch {
+	case p.err != nil:
+		return false
+	case p.full():
+		p.more = true
+		p.rest++
+		return p.selection.everything()
+	case p.r.Definition.Webhook == nil:
+		p.take(o)
+	case p.selection.mayMatch(o):
+		p.waiting = append(p.waiting, o)
+		if p.size += len(o.Raw); p.size > callSize {
+			p.convert()
+		}
+	}
+	return true
+}
+
+func (p *page) full() bool { return p.limit > 0 && int64(len(p.objects)+len(p.waiting)) >= p.limit }
+
+func (p *page) take(o *object.Object) {
+	if p.selection.matches(o) {
+		p.objects = append(p.objects, o)
+		p.last = o
+	}
+}
+
+// convert asks the webhook for the objects that wait.
+func (p *page) convert() {
+	if len(p.waiting) == 0 || p.err != nil {
+		return
+	}
+	var found []*object.Object
+	found, p.err = inVersion(p.ctx, p.r.Definition, p.r.Version, p.waiting)
+	p.waiting, p.size = nil, 0
+	if p.err == nil {
+		for _, o := range found {
+			p.take(o)
+		}
+	}
 }
 
 // snapshotFor returns the objects to list from, and where to start.

@@ -39,7 +39,7 @@ const maxJSONPatchOperations = 10000
 // Patch changes an object, or the part of it that a subresource shows. Applying
 // creates an object that is not there.
 func (s *Store) Patch(ctx context.Context, r *Request, p Patch) (Result, error) {
-	apply, err := s.patcher(r, p)
+	apply, err := s.patcher(ctx, r, p)
 	if err != nil {
 		return Result{}, err
 	}
@@ -54,8 +54,8 @@ func (s *Store) Patch(ctx context.Context, r *Request, p Patch) (Result, error) 
 
 // patcher returns what makes the patched object of the live one, nil if there is
 // none, and notes in its managedFields who changed what.
-func (s *Store) patcher(r *Request, p Patch) (func(Tree) (Tree, error), error) {
-	manager, err := s.fieldManager(r)
+func (s *Store) patcher(ctx context.Context, r *Request, p Patch) (func(Tree) (Tree, error), error) {
+	manager, err := s.fieldManager(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -216,13 +216,20 @@ func (r *Request) patchTree(live, patch Tree, strict []error) (Tree, error) {
 		}
 		return badPatch(string(patched), err)
 	}
+	if live["kind"] == nil {
+		data, err := object.AppendJSON(nil, live)
+		if err != nil {
+			return nil, err
+		}
+		return nil, refuse(runtime.NewMissingKindErr(string(data)))
+	}
 	apiVersion, ok := live["apiVersion"].(string)
 	kind, ok2 := live["kind"].(string)
 	if !ok || !ok2 {
 		return nil, refuse(errors.New("apiVersion and kind must be strings"))
 	}
-	if err := r.sameKind(metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}); err != nil {
-		return nil, refuse(err)
+	if err := r.staysCustom(live, metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}); err != nil {
+		return nil, err
 	}
 	var unknown []error
 	obj, err := r.model().Normalise(runtime.DeepCopyJSON(live), &unknown)
@@ -258,7 +265,14 @@ func (r *Request) patchJSON(live Tree, strict []error, patch func([]byte) ([]byt
 	if err := json.UnmarshalCaseSensitivePreserveInts(patched, &meta); err != nil {
 		return nil, refuse(err)
 	}
-	if err := r.sameKind(meta); err != nil {
+	if r.customBody() && meta.Kind == "" {
+		return nil, refuse(runtime.NewMissingKindErr(string(patched)))
+	}
+	if r.customBody() {
+		if err := r.staysCustom(live, meta); err != nil {
+			return nil, err
+		}
+	} else if err := r.sameKind(meta); err != nil {
 		return nil, refuse(err)
 	}
 	var unknown []error
@@ -292,10 +306,26 @@ func (r *Request) sameKind(meta metav1.TypeMeta) error {
 	if got.Kind == "" || meta.APIVersion == "" || got == want {
 		return nil
 	}
-	if !r.Definition.Custom && got.GroupVersion() != want.GroupVersion() {
+	if r.Subresource == scaleSubresource || got.GroupVersion() != want.GroupVersion() {
 		return runtime.NewNotRegisteredErrForKind(schemeName, got)
 	}
 	return fmt.Errorf("unable to decode %s into %s", got, want)
+}
+
+// staysCustom refuses a patch that turns a custom resource into one of another kind, or does not say which.
+func (r *Request) staysCustom(live Tree, meta metav1.TypeMeta) error {
+	want, got := r.bodyKind(), meta.GroupVersionKind()
+	var errs field.ErrorList
+	if got.Kind != want.Kind {
+		errs = append(errs, field.Invalid(field.NewPath("kind"), got.Kind, "must be "+want.Kind))
+	}
+	if version := want.GroupVersion().String(); meta.APIVersion != version {
+		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), meta.APIVersion, "must be "+version))
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(got.GroupKind(), metaString(live, "name"), errs)
 }
 
 func (r *Request) strategicPatch(data []byte) (func(Tree) (Tree, error), error) {
@@ -392,7 +422,7 @@ func decodeApplied(data []byte) (applied Tree, repeated, err error) {
 	}
 	applied = Tree{}
 	if err := json.UnmarshalCaseSensitivePreserveInts(converted, &applied); err != nil {
-		return nil, nil, fmt.Errorf("error unmarshaling JSON: %w", err)
+		return nil, nil, fmt.Errorf("error unmarshaling JSON: while decoding JSON: %w", err)
 	}
 	if applied == nil { // an empty document
 		applied = Tree{}

@@ -21,32 +21,17 @@ type Set struct {
 	Generation uint64
 
 	all        []*Definition // in the order in which they came
-	byResource map[schema.GroupResource]*Definition
-	byKind     map[schema.GroupKind]*Definition
+	byResource index[schema.GroupResource]
+	byKind     index[schema.GroupKind]
 	changed    chan struct{}
 }
 
 // NewRegistry returns a registry of the given definitions.
 func NewRegistry(definitions ...*Definition) *Registry {
 	r := &Registry{}
-	r.current.Store(newSet(0, nil))
+	r.current.Store(&Set{changed: make(chan struct{})})
 	r.Put(definitions...)
 	return r
-}
-
-func newSet(generation uint64, all []*Definition) *Set {
-	s := &Set{
-		Generation: generation,
-		all:        all,
-		byResource: make(map[schema.GroupResource]*Definition, len(all)),
-		byKind:     make(map[schema.GroupKind]*Definition, len(all)),
-		changed:    make(chan struct{}),
-	}
-	for _, d := range all {
-		s.byResource[d.GroupResource()] = d
-		s.byKind[d.GroupKind()] = d
-	}
-	return s
 }
 
 // Load returns the definitions of now.
@@ -55,44 +40,72 @@ func (r *Registry) Load() *Set { return r.current.Load() }
 // Put adds definitions, or replaces those of the same resources, whose watches end
 // unless the new one was made of the old one.
 func (r *Registry) Put(definitions ...*Definition) {
-	r.change(func(all []*Definition) []*Definition {
-		at := make(map[schema.GroupResource]int, len(all))
-		for i, d := range all {
-			at[d.GroupResource()] = i
-		}
+	r.change(func(c *transition) {
 		for _, d := range definitions {
-			i, replaces := at[d.GroupResource()]
-			if !replaces || d.retired == nil || all[i].retired != d.retired {
+			old := c.byResource.get(d.GroupResource())
+			if old == nil || d.retired == nil || old.retired != d.retired {
 				d.retired = make(chan struct{})
 			}
-			if replaces {
-				all[i] = d
-				continue
+			if old == nil {
+				c.next.all = append(c.next.all, d)
+			} else {
+				c.next.all[slices.Index(c.next.all, old)] = d
+				c.leave(old, d)
 			}
-			at[d.GroupResource()] = len(all)
-			all = append(all, d)
+			c.byResource.put(d.GroupResource(), d)
+			c.byKind.put(d.GroupKind(), d)
 		}
-		return all
 	})
 }
 
 // Remove drops the definition of a resource, if there is one.
 func (r *Registry) Remove(gr schema.GroupResource) {
-	r.change(func(all []*Definition) []*Definition {
-		return slices.DeleteFunc(all, func(d *Definition) bool { return d.GroupResource() == gr })
+	r.change(func(c *transition) {
+		if old := c.byResource.get(gr); old != nil {
+			i := slices.Index(c.next.all, old)
+			c.next.all = slices.Delete(c.next.all, i, i+1)
+			c.byResource.drop(gr)
+			c.leave(old, nil)
+		}
 	})
 }
 
-func (r *Registry) change(edit func([]*Definition) []*Definition) {
+// A transition makes the next set of the current one. It takes little more than what
+// changes, however much is registered.
+type transition struct {
+	next       *Set
+	byResource editor[schema.GroupResource]
+	byKind     editor[schema.GroupKind]
+	retired    []*Definition
+}
+
+// leave notes that a definition is no longer served, and what is instead, if
+// anything.
+func (c *transition) leave(old, now *Definition) {
+	if c.byKind.get(old.GroupKind()) == old {
+		c.byKind.drop(old.GroupKind())
+	}
+	if now == nil || now.retired != old.retired {
+		c.retired = append(c.retired, old)
+	}
+}
+
+func (r *Registry) change(edit func(*transition)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old := r.current.Load()
-	next := newSet(old.Generation+1, edit(slices.Clone(old.all)))
-	r.current.Store(next)
-	for _, d := range old.all {
-		if now := next.byResource[d.GroupResource()]; now == nil || now.retired != d.retired {
-			close(d.retired)
-		}
+	c := &transition{next: &Set{
+		Generation: old.Generation + 1,
+		all:        slices.Clone(old.all),
+		byResource: old.byResource,
+		byKind:     old.byKind,
+		changed:    make(chan struct{}),
+	}}
+	c.byResource.index, c.byKind.index = &c.next.byResource, &c.next.byKind
+	edit(c)
+	r.current.Store(c.next)
+	for _, d := range c.retired {
+		close(d.retired)
 	}
 	close(old.changed)
 }
@@ -104,7 +117,7 @@ func (s *Set) All() []*Definition { return s.all }
 func (s *Set) Changed() <-chan struct{} { return s.changed }
 
 // Resource returns the definition of a resource, nil if it is not served.
-func (s *Set) Resource(gr schema.GroupResource) *Definition { return s.byResource[gr] }
+func (s *Set) Resource(gr schema.GroupResource) *Definition { return s.byResource.get(gr) }
 
 // Kind returns the definition of a kind, nil if it is not served.
-func (s *Set) Kind(gk schema.GroupKind) *Definition { return s.byKind[gk] }
+func (s *Set) Kind(gk schema.GroupKind) *Definition { return s.byKind.get(gk) }

@@ -1,9 +1,14 @@
 package resource_test
 
 import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/kapok-dev/kapok/internal/resource"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func retired(d *resource.Definition) bool {
@@ -36,5 +41,84 @@ func TestRetired(t *testing.T) {
 	r.Put(third)
 	if retired(third) {
 		t.Error("a definition that comes back is not retired")
+	}
+}
+
+// TestManyDefinitions compares a registry with a plain map, through many changes of
+// which the older sets must see nothing.
+func TestManyDefinitions(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	r := resource.NewRegistry()
+	want := map[schema.GroupResource]*resource.Definition{}
+	type moment struct {
+		set  *resource.Set
+		want map[schema.GroupResource]*resource.Definition
+	}
+	var moments []moment
+	for range 300 {
+		var batch []*resource.Definition
+		for range random.IntN(4) {
+			d := widgets()
+			d.Plural = fmt.Sprintf("r%d", random.IntN(200))
+			d.Kind = fmt.Sprintf("%sKind%d", d.Plural, random.IntN(3))
+			want[d.GroupResource()] = d
+			batch = append(batch, d)
+		}
+		r.Put(batch...)
+		gone := schema.GroupResource{Group: widgets().Group, Resource: fmt.Sprintf("r%d", random.IntN(200))}
+		delete(want, gone)
+		r.Remove(gone)
+		moments = append(moments, moment{r.Load(), maps.Clone(want)})
+	}
+	for i, m := range moments {
+		if len(m.set.All()) != len(m.want) {
+			t.Fatalf("%d definitions after step %d, want %d", len(m.set.All()), i, len(m.want))
+		}
+		kinds := 0
+		for n := range 200 {
+			plural := fmt.Sprintf("r%d", n)
+			gr := schema.GroupResource{Group: widgets().Group, Resource: plural}
+			d := m.want[gr]
+			if got := m.set.Resource(gr); got != d {
+				t.Fatalf("%s after step %d: %p, want %p", plural, i, got, d)
+			}
+			for k := range 3 {
+				if got := m.set.Kind(schema.GroupKind{Group: gr.Group, Kind: fmt.Sprintf("%sKind%d", plural, k)}); got != nil {
+					if kinds++; got != d {
+						t.Fatalf("kind of %s after step %d: %p, want %p", plural, i, got, d)
+					}
+				}
+			}
+		}
+		if kinds != len(m.want) {
+			t.Fatalf("%d kinds after step %d, want %d", kinds, i, len(m.want))
+		}
+	}
+	for _, d := range r.Load().All() {
+		if retired(d) {
+			t.Errorf("%s is retired, and served", d.Plural)
+		}
+	}
+}
+
+// BenchmarkRegistryPut adds one definition to many.
+func BenchmarkRegistryPut(b *testing.B) {
+	for _, many := range []int{200, 5000} {
+		b.Run(fmt.Sprintf("definitions=%d", many), func(b *testing.B) {
+			var all []*resource.Definition
+			for i := range many {
+				d := widgets()
+				d.Plural = fmt.Sprintf("r%d", i)
+				d.Kind = fmt.Sprintf("K%d", i)
+				all = append(all, d)
+			}
+			r := resource.NewRegistry(all...)
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Put(all[len(all)-1])
+			}
+		})
 	}
 }

@@ -135,6 +135,9 @@ func (r *Request) applyScale(live Tree, apply func(Tree) (Tree, error)) (Tree, e
 	if scale, err = apply(scale); err != nil {
 		return nil, err
 	}
+	if err := ensureName(r, scale); err != nil {
+		return nil, err
+	}
 	replicas, _, err := unstructured.NestedInt64(scale, "spec", "replicas")
 	if err != nil {
 		return nil, err

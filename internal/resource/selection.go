@@ -67,9 +67,16 @@ func (s *selection) selectable(field string) bool {
 // everything says that nothing but the namespace restricts the selection.
 func (s *selection) everything() bool { return s.labels == nil && s.fields == nil && s.name == "" }
 
-// matches says whether the selection holds an object; it may be nil.
+// mayMatch says whether an object, which may be nil, has the right name and
+// namespace, which are the same in all versions.
+func (s *selection) mayMatch(o *object.Object) bool {
+	return o != nil && (s.namespace == "" || o.Key.Namespace == s.namespace) && (s.name == "" || o.Key.Name == s.name)
+}
+
+// matches says whether the selection holds an object; it may be nil. It can be
+// decoded in the version of the request.
 func (s *selection) matches(o *object.Object) bool {
-	if o == nil || s.namespace != "" && o.Key.Namespace != s.namespace || s.name != "" && o.Key.Name != s.name {
+	if !s.mayMatch(o) {
 		return false
 	}
 	if s.labels != nil && !s.labels.Matches(&o.Meta.Labels) {

@@ -21,6 +21,7 @@ type Store struct {
 	state    *state.State
 	registry *Registry
 	managers sync.Map // fieldManagerKey -> *manage.Manager
+	shared   shared   // conversions of webhooks
 }
 
 // NewStore returns a Store over a state.
@@ -50,6 +51,9 @@ func (s *Store) Get(ctx context.Context, r *Request, resourceVersion string) (Re
 	o, _ := s.state.Get(r.Key())
 	if o == nil {
 		return Result{}, apierrors.NewNotFound(r.GroupResource(), r.Name)
+	}
+	if o, err = r.seen(ctx, o); err != nil {
+		return Result{}, err
 	}
 	if r.Subresource == scaleSubresource {
 		return s.getScale(r, o)

@@ -31,7 +31,7 @@ func (s *Store) Update(ctx context.Context, r *Request, body Body) (Result, erro
 		if live == nil {
 			live = blank(r.model())
 		}
-		return s.manageUpdate(r, live, runtime.DeepCopyJSON(obj))
+		return s.manageUpdate(ctx, r, live, runtime.DeepCopyJSON(obj))
 	}
 	if r.Subresource == scaleSubresource {
 		return s.writeScale(ctx, r, metaString(obj, "uid"), apply)
@@ -105,7 +105,11 @@ func (s *Store) replace(ctx context.Context, r *Request, c change, current *obje
 	if c.uid != "" && string(current.Meta.UID) != c.uid {
 		return Result{}, uidPrecondition(r, c.uid, string(current.Meta.UID))
 	}
-	old, err := TreeOf(d, r.Version, current)
+	seen, err := r.seen(ctx, current)
+	if err != nil {
+		return Result{}, err
+	}
+	old, err := TreeOf(d, r.Version, seen)
 	if err != nil {
 		return Result{}, err
 	}
@@ -133,24 +137,29 @@ func (s *Store) replace(ctx context.Context, r *Request, c change, current *obje
 	keepManagedTimes(obj, old)
 
 	finished := finishesDeletion(d, obj, old)
-	o, err := encode(r, obj)
+	o, err := r.encode(ctx, obj)
+	if err != nil {
+		return Result{}, err
+	}
+	if !finished && bytes.Equal(o.Raw, current.Raw) && !s.state.Stale(current) {
+		return Result{Object: seen}, nil
+	}
+	// What cannot be shown is not written.
+	answer, err := r.answer(ctx, o)
 	if err != nil {
 		return Result{}, err
 	}
 	switch {
-	case finished:
-		o.Revision = current.Revision
-		if r.DryRun {
-			return Result{Object: o}, nil
-		}
-		return Result{Object: o, committed: true}, s.append(ctx, current.Key, current, nil)
-	case bytes.Equal(o.Raw, current.Raw) && !s.state.Stale(current):
-		return Result{Object: current}, nil
 	case r.DryRun:
-		o.Revision = current.Revision
-		return Result{Object: o}, nil
+		answer.Revision = current.Revision
+		return Result{Object: answer}, nil
+	case finished:
+		answer.Revision = current.Revision
+		return Result{Object: answer, committed: true}, s.append(ctx, current.Key, current, nil)
 	}
-	return Result{Object: o, committed: true}, s.append(ctx, current.Key, current, o)
+	err = s.append(ctx, current.Key, current, o)
+	answer.Revision = o.Revision
+	return Result{Object: answer, committed: true}, err
 }
 
 // expectRevision compares the resourceVersion in an object with the current one.

@@ -17,7 +17,7 @@ func (d *Definition) validateName() validation.ValidateNameFunc {
 func validateCreate(r *Request, obj Tree) error {
 	d := r.Definition
 	errs := validation.ValidateObjectMetaAccessor(accessor(obj), d.Namespaced, d.validateName(), field.NewPath("metadata"))
-	errs = append(errs, r.Version.Model.Validate(obj, nil, "")...)
+	errs = append(errs, judge(r, errs, obj, nil, "")...)
 	return invalid(d, obj, errs)
 }
 
@@ -25,13 +25,25 @@ func validateCreate(r *Request, obj Tree) error {
 func validateUpdate(r *Request, obj, old Tree) error {
 	d, path := r.Definition, field.NewPath("metadata")
 	errs := validation.ValidateObjectMetaAccessor(accessor(obj), d.Namespaced, d.validateName(), path)
-	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(accessor(obj), accessor(old), path)...)
+	changes := validation.ValidateObjectMetaAccessorUpdate(accessor(obj), accessor(old), path)
+	errs = append(errs, changes...)
+	if d.Custom || d.Hooks.ChecksMetadataAgain {
+		errs = append(errs, changes...)
+	}
 	subresource := r.Subresource
 	if subresource == scaleSubresource {
 		subresource = ""
 	}
-	errs = append(errs, r.Version.Model.Validate(obj, old, subresource)...)
+	errs = append(errs, judge(r, errs, obj, old, subresource)...)
 	return invalid(d, obj, errs)
+}
+
+// judge asks the model, and tells it what is wrong with the ObjectMeta if it wants to know.
+func judge(r *Request, found field.ErrorList, obj, old Tree, subresource string) field.ErrorList {
+	if j, ok := r.Version.Model.(Judge); ok {
+		return j.ValidateAfter(found, obj, old, subresource, r.Warn)
+	}
+	return r.Version.Model.Validate(obj, old, subresource)
 }
 
 func invalid(d *Definition, obj Tree, errs field.ErrorList) error {

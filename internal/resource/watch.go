@@ -26,6 +26,7 @@ type WatchEvent struct {
 // A Watch is a stream of events for one client. It holds nothing but a position,
 // and is for one goroutine.
 type Watch struct {
+	store     *Store
 	selection *selection
 	cursor    *state.Cursor
 	initial   []*object.Object // still to be sent as Added
@@ -56,18 +57,23 @@ func (s *Store) Watch(ctx context.Context, r *Request, o WatchOptions) (*Watch, 
 	if o.SendInitialEvents != nil {
 		initial = *o.SendInitialEvents
 	}
-	w := &Watch{selection: sel, started: at}
+	w := &Watch{store: s, selection: sel, started: at}
 	gr := r.GroupResource()
 	if initial {
 		if w.failed = s.reach(ctx, r, o.ResourceVersion, at); w.failed != nil {
 			return w, nil
 		}
 		snap := s.state.Snapshot(gr)
+		p := page{ctx: ctx, r: r, selection: sel}
 		for o := range snap.All(sel.namespace) {
-			if sel.matches(o) {
-				w.initial = append(w.initial, o)
+			if !p.add(o) {
+				break
 			}
 		}
+		if p.convert(); p.err != nil {
+			return nil, watchError(r, p.err)
+		}
+		w.initial = p.objects
 		at = snap.Revision
 		w.endMark = o.SendInitialEvents != nil && o.Bookmarks
 	} else if at == 0 {
@@ -83,13 +89,19 @@ func (s *Store) Watch(ctx context.Context, r *Request, o WatchOptions) (*Watch, 
 		if errors.Is(err, journal.ErrUnavailable) {
 			return nil, unavailable(err)
 		}
+		if len(w.first) > 0 {
+			if err := w.convert(ctx, &w.first[0]); err != nil {
+				return nil, watchError(r, err)
+			}
+		}
 	}
 	w.failed = w.failure(err)
 	return w, nil
 }
 
-// ErrEnds is returned by Watch.Next when the journal cannot be read now. The stream
-// ends, and whoever comes again with the last resourceVersion goes on there.
+// ErrEnds is returned by Watch.Next when the journal cannot be read now, or a
+// webhook does not convert. The stream ends, as it does in Kubernetes then, and
+// whoever comes again with the last resourceVersion goes on there.
 var ErrEnds = errors.New("the watch cannot go on now")
 
 // Next returns events to send. Where there are none it returns a channel that is
@@ -115,9 +127,16 @@ func (w *Watch) Next(ctx context.Context) ([]WatchEvent, <-chan struct{}, error)
 		}
 		events := make([]WatchEvent, 0, len(changes))
 		for i := range changes {
+			if w.convert(ctx, &changes[i]) != nil {
+				w.failed = ErrEnds
+				break
+			}
 			if e, ok := w.translate(&changes[i]); ok {
 				events = append(events, e)
 			}
+		}
+		if len(events) == 0 && w.failed != nil {
+			return nil, nil, w.failed
 		}
 		if len(events) > 0 {
 			return events, nil, nil
@@ -151,6 +170,24 @@ func (w *Watch) initialEvents() []WatchEvent {
 	}
 	w.initial, w.endMark = nil, false
 	return events
+}
+
+// convert brings an event into the version of the watch: what is to be told of it,
+// and what selectors have to look at. The slice of events is the cursor's own.
+func (w *Watch) convert(ctx context.Context, c *state.Event) (err error) {
+	sel := w.selection
+	if sel.definition.Webhook == nil || !sel.mayMatch(c.Last()) {
+		return nil
+	}
+	if c.Prev != nil && (c.Object == nil || sel.labels != nil || sel.fields != nil) {
+		if c.Prev, err = w.store.shared.convert(ctx, sel.definition, sel.version, c.Prev); err != nil {
+			return err
+		}
+	}
+	if c.Object != nil {
+		c.Object, err = w.store.shared.convert(ctx, sel.definition, sel.version, c.Object)
+	}
+	return err
 }
 
 // translate tells a change from the point of view of a client that sees only the

@@ -23,6 +23,8 @@ import (
 var packages = []string{
 	"k8s.io/api/admissionregistration/v1",
 	"k8s.io/api/apps/v1",
+	"k8s.io/api/apps/v1beta1",
+	"k8s.io/api/apps/v1beta2",
 	"k8s.io/api/authentication/v1",
 	"k8s.io/api/authorization/v1",
 	"k8s.io/api/autoscaling/v1",
@@ -30,6 +32,7 @@ var packages = []string{
 	"k8s.io/api/batch/v1",
 	"k8s.io/api/certificates/v1",
 	"k8s.io/api/coordination/v1",
+	"k8s.io/api/coordination/v1beta1",
 	"k8s.io/api/core/v1",
 	"k8s.io/api/discovery/v1",
 	"k8s.io/api/events/v1",

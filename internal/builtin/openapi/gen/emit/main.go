@@ -37,6 +37,12 @@ const extensionKinds = "x-kubernetes-group-version-kind"
 
 var unfinished = regexp.MustCompile(`\.v\d+(alpha|beta)\d+$`)
 
+// retired are the versions that the server takes although Kubernetes does not any more.
+var retired = []string{
+	"io.k8s.api.apps.v1beta1", "io.k8s.api.apps.v1beta2", "io.k8s.api.coordination.v1beta1",
+	"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1beta1",
+}
+
 func main() {
 	if len(os.Args) != 2 {
 		log.Fatal("usage: emit FILE")
@@ -75,8 +81,8 @@ func emit(file string) error {
 	return os.WriteFile(file, []byte(strings.Join(lines, "")), 0o644)
 }
 
-// kept is the definitions of finished versions, and what they refer to. The unfinished CustomResourceDefinition is kept too:
-// older documents print it, and the server takes it.
+// kept is the definitions of finished versions, and what they refer to. Some that never got finished are kept too: older
+// documents print them, and the server takes them.
 func kept(definitions map[string]common.OpenAPIDefinition) map[string]bool {
 	keep := map[string]bool{}
 	var add func(name string)
@@ -91,7 +97,7 @@ func kept(definitions map[string]common.OpenAPIDefinition) map[string]bool {
 	}
 	for name := range definitions {
 		version := name[:strings.LastIndexByte(name, '.')]
-		if !unfinished.MatchString(version) || strings.HasSuffix(version, ".apiextensions.v1beta1") {
+		if !unfinished.MatchString(version) || slices.Contains(retired, version) {
 			add(name)
 		}
 	}

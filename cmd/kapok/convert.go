@@ -1,0 +1,156 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/kapok-dev/kapok/internal/builtin/versions"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+)
+
+// conversion is the command line of kapok convert.
+type conversion struct {
+	files     []string
+	recursive bool
+	crds      []string
+	target    string
+	format    string
+	local     bool
+}
+
+func newConvert() *cobra.Command {
+	v := &conversion{}
+	c := &cobra.Command{
+		Use:   "convert -f FILE",
+		Short: "Convert manifests to another version of their API",
+		Long: `Convert manifests to another version of their API.
+
+Files, directories or the standard input (-) are read as YAML or JSON, with any number
+of objects and lists in each. Without --output-version every object comes out in
+the version that its group prefers. No server is asked. What is printed is complete:
+if one object cannot be converted, nothing is printed.
+
+Versions that Kubernetes has retired are known, with the defaults that they had.
+Custom resources are converted if their CustomResourceDefinition is given with --crd.`,
+		Example: `  kapok convert -f deployment.yaml --output-version apps/v1
+  kapok convert -f manifests/ -R | kubectl apply -f -
+  kapok convert -f ats.yaml --crd at-crd.yaml --output-version cnat.programming-kubernetes.info/v1alpha1`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			target, err := v.check()
+			if err != nil {
+				return err
+			}
+			return failed(v.run(target, c.InOrStdin(), c.OutOrStdout()))
+		},
+	}
+	f := c.Flags()
+	f.StringSliceVarP(&v.files, "filename", "f", nil, "file or directory to convert, - for the standard input")
+	f.BoolVarP(&v.recursive, "recursive", "R", false, "also read what is in the directories of a directory")
+	f.StringSliceVar(&v.crds, "crd", nil, "file or directory with CustomResourceDefinitions, whose kinds are converted, too")
+	f.StringVar(&v.target, "output-version", "", "version to convert to, like apps/v1 (default what the group of each object prefers)")
+	f.StringVarP(&v.format, "output", "o", "yaml", "format: yaml or json")
+	f.BoolVar(&v.local, "local", true, "ask no server; there is no other way")
+	return c
+}
+
+// check returns the version to convert to, empty if none is said.
+func (v *conversion) check() (schema.GroupVersion, error) {
+	switch {
+	case len(v.files) == 0:
+		return schema.GroupVersion{}, errors.New("nothing to convert: say which with --filename")
+	case v.format != "yaml" && v.format != "json":
+		return schema.GroupVersion{}, fmt.Errorf("--output %q: want yaml or json", v.format)
+	case !v.local:
+		return schema.GroupVersion{}, errors.New("--local=false: kapok convert asks no server")
+	case v.target == "":
+		return schema.GroupVersion{}, nil
+	}
+	target, err := schema.ParseGroupVersion(v.target)
+	if err != nil || target.Version == "" {
+		return schema.GroupVersion{}, fmt.Errorf("--output-version %q: want GROUP/VERSION, like apps/v1, or v1 for the core group", v.target)
+	}
+	return target, nil
+}
+
+func (v *conversion) run(target schema.GroupVersion, stdin io.Reader, stdout io.Writer) error {
+	custom, err := readDefinitions(v.crds, stdin)
+	if err != nil {
+		return err
+	}
+	documents, single, err := readManifests(v.files, v.recursive, stdin)
+	if err != nil {
+		return err
+	}
+	var objects []runtime.Object
+	var errs []error
+	for _, d := range documents {
+		obj, err := convertDocument(d, custom, target)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", d, err))
+			continue
+		}
+		objects = append(objects, obj)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if len(objects) == 0 {
+		return errors.New("there is no object in what is to be converted")
+	}
+	if len(objects) == 1 && single {
+		return v.print(stdout, objects[0])
+	}
+	list := &corev1.List{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}}
+	for _, obj := range objects {
+		list.Items = append(list.Items, runtime.RawExtension{Object: obj})
+	}
+	return v.print(stdout, list)
+}
+
+// convertDocument converts a custom resource if its kind is known from a definition, else a built-in one.
+func convertDocument(d document, custom customKinds, target schema.GroupVersion) (runtime.Object, error) {
+	var obj runtime.Object
+	if kind := custom.of(d.gvk.GroupKind()); kind != nil {
+		tree, err := kind.convert(d, target)
+		if err != nil {
+			return nil, err
+		}
+		obj = &unstructured.Unstructured{Object: tree}
+	} else {
+		var err error
+		if obj, err = versions.Convert(d.data, target); err != nil {
+			return nil, err
+		}
+	}
+	if meta, err := meta.Accessor(obj); err == nil {
+		meta.SetManagedFields(nil) // they are about the version that was
+	}
+	return obj, nil
+}
+
+func (v *conversion) print(w io.Writer, obj runtime.Object) error {
+	var text []byte
+	var err error
+	if v.format == "json" {
+		text, err = json.MarshalIndent(obj, "", "    ")
+		text = append(text, '\n')
+	} else {
+		text, err = yaml.Marshal(obj)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
+}

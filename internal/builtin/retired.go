@@ -1,0 +1,120 @@
+package builtin
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/builtin/defaults"
+	"github.com/kapok-dev/kapok/internal/builtin/versions"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/deprecation"
+)
+
+// retired is an older version of the kind of T. Its objects have a Go type and
+// defaults of their own; for everything else they are looked at as a T.
+type retired[T any] struct {
+	gv      schema.GroupVersion
+	version func(k kind[T], current *resource.Version, views []subresource[T]) *resource.Version
+}
+
+// formerly is a version in which objects of the kind of T are of R.
+func formerly[T, R any](gv schema.GroupVersion) retired[T] {
+	return retired[T]{gv, func(k kind[T], current *resource.Version, views []subresource[T]) *resource.Version {
+		gvk := gv.WithKind(k.name())
+		var subresources []subresource[R]
+		for _, s := range views {
+			subresources = append(subresources, subresource[R]{Subresource: s.Subresource, validate: asCurrent[T, R](k, s.validate)})
+		}
+		v := *current
+		v.Name = gv.Version
+		v.Model = newModel(gvk, fill[R], asCurrent[T, R](k, k.validate), subresources, k.kinds()...)
+		v.Warning = deprecated(gvk)
+		if k.cells != nil {
+			v.Cells = func(obj resource.Tree, now time.Time) []any {
+				t := new(T)
+				if err := into(decoded[R](obj), t); err != nil {
+					return make([]any, len(current.Columns)) // what is served has been converted before
+				}
+				return k.cells(t, now)
+			}
+		}
+		return &v
+	}}
+}
+
+func fill[R any](obj *R) { defaults.Fill(obj) }
+
+// asCurrent has objects of a retired version judged as those of the current one.
+func asCurrent[T, R any](k kind[T], validate func(obj, old *T) field.ErrorList) func(obj, old *R) field.ErrorList {
+	if validate == nil {
+		return nil
+	}
+	return func(obj, old *R) field.ErrorList {
+		now, before := new(T), (*T)(nil)
+		err := into(obj, now)
+		if old != nil && err == nil {
+			before = new(T)
+			err = into(old, before)
+		}
+		if err != nil {
+			return field.ErrorList{field.InternalError(nil, err)}
+		}
+		for _, t := range []*T{now, before} {
+			if t != nil && k.defaults != nil {
+				k.defaults(t)
+			}
+		}
+		return validate(now, before)
+	}
+}
+
+// into converts an object to the version of another.
+func into(from, to any) error {
+	c, err := versions.Converter()
+	if err != nil {
+		return err
+	}
+	return c.Convert(from, to, nil)
+}
+
+// convert brings an object of a built-in kind to another version, in place.
+func convert(obj resource.Tree, _, to *resource.Version) error {
+	gvk := schema.FromAPIVersionAndKind(text(obj, "apiVersion"), text(obj, "kind"))
+	from, err := versions.Scheme().New(gvk)
+	if err != nil {
+		return fmt.Errorf("convert %s: %w", gvk, err)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj, from); err != nil {
+		return fmt.Errorf("convert %s: %w", gvk, err)
+	}
+	c, err := versions.Converter()
+	if err != nil {
+		return err
+	}
+	converted, err := c.To(from, schema.GroupVersion{Group: gvk.Group, Version: to.Name})
+	if err != nil {
+		return fmt.Errorf("convert %s: %w", gvk, err)
+	}
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(converted)
+	if err != nil {
+		return fmt.Errorf("convert %s: %w", gvk, err)
+	}
+	clear(obj)
+	maps.Copy(obj, tree)
+	return nil
+}
+
+// deprecated is what clients are told of a retired version.
+func deprecated(gvk schema.GroupVersionKind) string {
+	obj, err := versions.Scheme().New(gvk)
+	if err != nil {
+		return ""
+	}
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	return deprecation.WarningMessage(obj)
+}

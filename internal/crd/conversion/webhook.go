@@ -1,0 +1,134 @@
+package conversion
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/webhook"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+)
+
+// A Tree is the decoded JSON of an object: map[string]any, []any, string, bool, int64, float64 and nil.
+type Tree = map[string]any
+
+// Webhooks are those of all custom resources of a server, and what these share. Close ends their calls.
+type Webhooks struct {
+	*webhook.Caller
+	Metrics *Metrics
+}
+
+// NewWebhooks returns no webhooks yet. They are found at the given services, or at URLs.
+func NewWebhooks(services webhook.Services) *Webhooks {
+	return &Webhooks{webhook.New(webhook.Options{Services: services}), NewMetrics()}
+}
+
+// A Webhook converts the objects of one custom resource. It is immutable.
+type Webhook struct {
+	shared  *Webhooks
+	name    string // of the CustomResourceDefinition
+	hook    *webhook.Hook
+	reviews []string // versions of ConversionReview that it understands, in the order of its preference
+}
+
+// New returns the webhook that a CustomResourceDefinition names. It need not be there yet.
+func (shared *Webhooks) New(name string, c *apiextensionsv1.WebhookConversion) *Webhook {
+	config := webhook.Config{Name: "conversion_webhook_for_" + name, Repeatable: true}
+	if c != nil && c.ClientConfig != nil {
+		config.CABundle = c.ClientConfig.CABundle
+		if url := c.ClientConfig.URL; url != nil {
+			config.URL = *url
+		}
+		if s := c.ClientConfig.Service; s != nil {
+			config.Service = &webhook.Service{Namespace: s.Namespace, Name: s.Name}
+			if s.Port != nil {
+				config.Service.Port = *s.Port
+			}
+			if s.Path != nil {
+				config.Service.Path = *s.Path
+			}
+		}
+	}
+	w := &Webhook{shared: shared, name: name, hook: webhook.NewHook(config)}
+	if c != nil {
+		w.reviews = c.ConversionReviewVersions
+	}
+	return w
+}
+
+// Convert brings objects into a version, "group/version", in one call. None of them is in it already. They are used up, also
+// where there is an error; the results come in the same order. Errors are plain, so that nobody takes what went wrong between
+// the server and the webhook for something that a client did; but once ctx is done, its error is returned.
+func (w *Webhook) Convert(ctx context.Context, objs []Tree, to string) ([]Tree, error) {
+	results := make([]Tree, len(objs))
+	var full []Tree // those that there is something to convert of
+	var at []int    // where their results go
+	for i, obj := range objs {
+		if isEmpty(obj) {
+			obj["apiVersion"] = to
+			results[i] = obj
+			continue
+		}
+		full, at = append(full, obj), append(at, i)
+	}
+	if len(full) == 0 {
+		return results, nil
+	}
+	converted, err := w.ask(ctx, full, to)
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range at {
+		results[i] = converted[n]
+	}
+	return results, nil
+}
+
+// isEmpty says whether an object holds nothing that could be converted.
+func isEmpty(obj Tree) bool {
+	_, hasKind := obj["kind"]
+	_, hasVersion := obj["apiVersion"]
+	return len(obj) == 2 && hasKind && hasVersion
+}
+
+func (w *Webhook) ask(ctx context.Context, objs []Tree, to string) ([]Tree, error) {
+	r, err := newReview(w.reviews, objs, to)
+	if err != nil {
+		return nil, err
+	}
+	client, err := w.shared.Client(w.hook, codecs())
+	if err != nil {
+		return nil, err
+	}
+	from, started := kindOf(objs[0]), time.Now()
+	_, version, _ := strings.Cut(to, "/")
+	results, problem := r.ask(ctx, client, objs, to)
+	w.shared.Metrics.observe(w.name, from.Version, version, time.Since(started), problem)
+	switch {
+	case problem == nil:
+		return results, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	}
+	return nil, errors.New(problem.text)
+}
+
+// codecs read and write ConversionReviews. They do not change.
+var codecs = sync.OnceValue(func() runtime.NegotiatedSerializer {
+	scheme := runtime.NewScheme()
+	for _, gv := range []schema.GroupVersion{apiextensionsv1.SchemeGroupVersion, apiextensionsv1beta1.SchemeGroupVersion} {
+		metav1.AddToGroupVersion(scheme, gv)
+	}
+	scheme.AddKnownTypes(apiextensionsv1.SchemeGroupVersion, &apiextensionsv1.ConversionReview{})
+	scheme.AddKnownTypes(apiextensionsv1beta1.SchemeGroupVersion, &apiextensionsv1beta1.ConversionReview{})
+	codec := serializer.NewCodecFactory(scheme).LegacyCodec(apiextensionsv1.SchemeGroupVersion, apiextensionsv1beta1.SchemeGroupVersion)
+	return serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{Serializer: codec})
+})

@@ -1,0 +1,46 @@
+package conversion
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/crd/conversion/hooktest"
+	"github.com/kapok-dev/kapok/internal/webhook"
+)
+
+// TestTimeout: that a webhook is slow is not the deadline of the request, unless that has passed.
+func TestTimeout(t *testing.T) {
+	hook := hooktest.Start(t, func(r *hooktest.Review) any { <-r.GaveUp; return 500 })
+	hooks := &Webhooks{webhook.New(webhook.Options{Timeout: 30 * time.Millisecond}), NewMetrics()}
+	defer hooks.Close()
+	slow := hooks.New("foos.example.com", webhookConversion(hook, "v1"))
+	_, err := slow.Convert(context.Background(), []Tree{parse(t, foo)}, "example.com/v1")
+	if err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), `conversion webhook for example.com/v2, Kind=Foo failed: Post "`+hook.URL) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	if _, err = slow.Convert(ctx, []Tree{parse(t, foo)}, "example.com/v1"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// TestNobodyAsked: where there is nothing to convert the webhook, which is not there, is not called.
+func TestNobodyAsked(t *testing.T) {
+	hooks := NewWebhooks(nil)
+	defer hooks.Close()
+	w := hooks.New("foos.example.com", nil)
+	got, err := w.Convert(context.Background(), []Tree{{"apiVersion": "example.com/v2", "kind": "Foo"}}, "example.com/v1")
+	if err != nil || len(got) != 1 || got[0]["apiVersion"] != "example.com/v1" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := w.Convert(context.Background(), nil, "example.com/v1"); err != nil || len(got) != 0 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := w.Convert(context.Background(), []Tree{parse(t, foo)}, "example.com/v1"); err == nil || err.Error() != "no supported conversion review versions" {
+		t.Error(err)
+	}
+}

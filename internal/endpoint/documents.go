@@ -1,0 +1,45 @@
+package endpoint
+
+import "sync"
+
+// documents keeps the discovery documents of what does not change. The zero value
+// is empty.
+type documents struct {
+	byKey sync.Map // documentKey -> *document
+}
+
+type documentKey struct {
+	name     string
+	encoding encoding
+}
+
+type document struct {
+	bytes []byte
+	etag  string // of aggregated ones
+}
+
+// get returns a document, made on first use in the encoding that is handed to make;
+// YAML is made of JSON at the end.
+func (d *documents) get(name string, e encoding, make func(encoding) ([]byte, error)) (*document, error) {
+	return d.tagged(name, e, func(e encoding) (*document, error) {
+		encoded, err := make(e)
+		return &document{bytes: encoded}, err
+	})
+}
+
+// tagged is get for documents that have a tag.
+func (d *documents) tagged(name string, e encoding, make func(encoding) (*document, error)) (*document, error) {
+	if e == asYAML {
+		e = asJSON
+	}
+	key := documentKey{name, e}
+	if known, ok := d.byKey.Load(key); ok {
+		return known.(*document), nil
+	}
+	doc, err := make(e)
+	if err != nil {
+		return nil, err
+	}
+	kept, _ := d.byKey.LoadOrStore(key, doc)
+	return kept.(*document), nil
+}
