@@ -8,6 +8,7 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -74,6 +75,9 @@ func (a *answer) keep(v any, headers []string) any {
 func (a *answer) print(n *normalizer, p parameters) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d %s\n", a.code, http.StatusText(a.code))
+	if p.warnings {
+		slices.Sort(a.header["Warning"])
+	}
 	a.printHeaders(&b, n, p.headers)
 	if len(p.show) == 1 {
 		switch p.show[0] {

@@ -3,6 +3,7 @@ package corpus
 import (
 	"context"
 	"flag"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ type Options struct {
 	// -rewrite is refused.
 	Record bool
 	// Differences is a page with indented "file/case: reason" lines, the cases in which this server is known to answer otherwise.
-	// Empty: none.
+	// Such a case must differ; of the cases that a pattern "file/prefix-*" names, some must. Empty: none.
 	Differences string
 	// Anonymous reaches the server without saying who asks; credentials in it are left out. Nil: the config of Run, which
 	// does not do where being able to reach the server is the credential.
@@ -37,7 +38,7 @@ func Run(t *testing.T, config *rest.Config, o Options) {
 	if rewriting() && !o.Record {
 		t.Fatal("golden files are recorded by test/oracle; see its README.md")
 	}
-	known, err := readDifferences(o.Differences)
+	listed, err := readDifferences(o.Differences)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func Run(t *testing.T, config *rest.Config, o Options) {
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
-		t.Run(name, func(t *testing.T) { runFile(t, config, o, file, known.of(name)) })
+		t.Run(name, func(t *testing.T) { runFile(t, config, o, file, listed.of(name)) })
 	}
 }
 
@@ -63,7 +64,7 @@ type verdict struct {
 	diffs   []string
 }
 
-func runFile(t *testing.T, config *rest.Config, o Options, file string, known map[string]string) {
+func runFile(t *testing.T, config *rest.Config, o Options, file string, listed differences) {
 	s, err := newSession(t.Context(), config, o)
 	if err != nil {
 		t.Fatal(err)
@@ -108,35 +109,52 @@ func runFile(t *testing.T, config *rest.Config, o Options, file string, known ma
 		return d.Expected
 	})
 	for _, v := range verdicts {
-		t.Run(v.name, func(t *testing.T) { v.judge(t, known[v.name]) })
-		delete(known, v.name)
+		t.Run(v.name, func(t *testing.T) { v.judge(t, listed) })
 	}
-	for name := range known {
-		t.Errorf("%s lists a case %q that does not exist", o.Differences, name)
+	for _, complaint := range listed.stale(verdicts) {
+		t.Errorf("%s: %s", o.Differences, complaint)
 	}
 }
 
 // judge fails t unless the case went as it should.
-func (v *verdict) judge(t *testing.T, reason string) {
+func (v *verdict) judge(t *testing.T, listed differences) {
 	if v.skipped != "" {
 		t.Skip(v.skipped)
 	}
-	if complaint := v.failure(reason); complaint != "" {
+	if complaint := v.failure(listed); complaint != "" {
 		t.Error(complaint)
-	} else if reason != "" {
-		t.Logf("differs as known: %s", reason)
+	} else if len(v.diffs) != 0 {
+		d, _ := listed.find(v.name)
+		t.Logf("differs as known: %s", d.reason)
 	}
 }
 
-// failure says what is wrong: a case must go as the golden file says, or, with a reason, differ from it.
-func (v *verdict) failure(reason string) string {
+// failure says what is wrong: a case must go as the golden file says, or differ from it if it is listed.
+func (v *verdict) failure(listed differences) string {
+	d, found := listed.find(v.name)
 	switch {
-	case reason == "":
+	case !found:
 		return strings.Join(v.diffs, "\n")
-	case len(v.diffs) == 0:
-		return "answers as kube-apiserver does; remove it from the differences (" + reason + ")"
+	case len(v.diffs) == 0 && !d.pattern():
+		return "answers as kube-apiserver does; remove it from the differences (" + d.reason + ")"
 	}
 	return ""
+}
+
+// stale says what is listed of a file in vain.
+func (d differences) stale(verdicts []*verdict) (complaints []string) {
+	for _, d := range d {
+		needed := slices.ContainsFunc(verdicts, func(v *verdict) bool {
+			return d.about(v.name) && (!d.pattern() || v.skipped != "" || len(v.diffs) != 0)
+		})
+		switch {
+		case !needed && d.pattern():
+			complaints = append(complaints, fmt.Sprintf("no case %s/%s differs; remove it (%s)", d.file, d.name, d.reason))
+		case !needed:
+			complaints = append(complaints, fmt.Sprintf("a case %s/%s does not exist", d.file, d.name))
+		}
+	}
+	return complaints
 }
 
 func unified(want, got string) string {

@@ -3,17 +3,42 @@ package corpus
 import (
 	"fmt"
 	"os"
+	"path"
+	"slices"
 	"strings"
 )
 
-// differences maps file to case to reason.
-type differences map[string]map[string]string
+// differences are the cases in which a server is known to answer otherwise, as a page of Markdown lists them.
+type differences []difference
 
-func (d differences) of(file string) map[string]string {
-	if d[file] == nil {
-		return map[string]string{}
+// A difference is a line of the page: one case, or with a * in its name all that the pattern names.
+type difference struct {
+	file, name string
+	reason     string
+}
+
+// pattern says whether a difference is about cases of which only some need to differ.
+func (d difference) pattern() bool { return strings.Contains(d.name, "*") }
+
+// about says whether a case is meant. A bad pattern is refused when the page is read.
+func (d difference) about(name string) bool {
+	matches, _ := path.Match(d.name, name)
+	return matches
+}
+
+// of returns what is listed of a file.
+func (d differences) of(file string) differences {
+	return slices.DeleteFunc(slices.Clone(d), func(d difference) bool { return d.file != file })
+}
+
+// find returns the difference that a case may have, and whether there is one. Its own line counts more than a pattern.
+func (d differences) find(name string) (found difference, ok bool) {
+	for _, d := range d {
+		if d.about(name) && (!ok || found.pattern()) {
+			found, ok = d, true
+		}
 	}
-	return d[file]
+	return found, ok
 }
 
 func readDifferences(file string) (differences, error) {
@@ -32,7 +57,7 @@ const indent = "    "
 
 // parseDifferences reads the lines of the form "file/case: reason" that are indented as code. The rest is for people.
 func parseDifferences(text string) (differences, error) {
-	d := differences{}
+	var all differences
 	for i, line := range strings.Split(text, "\n") {
 		line, listed := strings.CutPrefix(line, indent)
 		if !listed || strings.TrimSpace(line) == "" {
@@ -40,16 +65,17 @@ func parseDifferences(text string) (differences, error) {
 		}
 		name, reason, ok := strings.Cut(line, ": ")
 		file, c, ok2 := strings.Cut(name, "/")
-		if reason = strings.TrimSpace(reason); !ok || !ok2 || reason == "" {
+		d := difference{file, c, strings.TrimSpace(reason)}
+		if !ok || !ok2 || d.reason == "" {
 			return nil, fmt.Errorf("differences, line %d: want \"file/case: reason\", have %q", i+1, line)
 		}
-		if d[file] == nil {
-			d[file] = map[string]string{}
+		if _, err := path.Match(c, ""); err != nil {
+			return nil, fmt.Errorf("differences, line %d: %s: %w", i+1, name, err)
 		}
-		if d[file][c] != "" {
+		if slices.ContainsFunc(all, func(other difference) bool { return other.file == d.file && other.name == d.name }) {
 			return nil, fmt.Errorf("differences, line %d: %s is listed twice", i+1, name)
 		}
-		d[file][c] = reason
+		all = append(all, d)
 	}
-	return d, nil
+	return all, nil
 }

@@ -2,7 +2,8 @@
 //
 // The questions are scripts in testdata, one subject a file, each a sequence of named cases. The answers beside them
 // were recorded by test/oracle and are never written by hand. Run puts the questions to any server and compares.
-// Where Kapok answers otherwise on purpose, or not yet, docs/differences.md says why; a case listed there must differ.
+// Where Kapok answers otherwise on purpose, or not yet, docs/differences.md says why; a case listed there must differ, and
+// of the cases listed by a pattern some.
 //
 // # The language
 //
@@ -32,6 +33,7 @@
 //	body=protobuf     sends the YAML of the input as protobuf; body=quoted sends the Go string literal in the input
 //	anonymous         sends no credentials
 //	unordered         sorts the causes of a Status: kube-apiserver finds them in the order of a Go map
+//	unordered-warnings   sorts the Warning headers likewise
 //	until=CODE        repeats the request until the server answers CODE
 //
 // In the input {ns} is a namespace made for the file. {NAME.path.to.field} is a field of the answer kept as NAME, where

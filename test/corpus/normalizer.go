@@ -18,6 +18,7 @@ import (
 //	<age>           a cell of a table that shows an age     <continue>   a continue token
 //	<suffixN>       what the server appended to a generateName
 //	<object>        the object that a message quotes        <hash>, <port>  what their names say
+//	selfType<N>     how CEL calls the type of self
 type normalizer struct {
 	ns       string
 	now      time.Time
@@ -159,6 +160,7 @@ var (
 	hash         = regexp.MustCompile(`hash=[0-9A-F]{32,}`)
 	parameter    = regexp.MustCompile(`^(#/parameters/[a-zA-Z]+)-[A-Za-z0-9_-]{8}$`) // shared by operations of OpenAPI v2
 	port         = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	selfType     = regexp.MustCompile(`\bselfType\d+`)
 	// A patch that does not fit is quoted with the whole object, in the order of the fields of Go types.
 	quotedObject = regexp.MustCompile(`Invalid value: "\{(?:[^"\\]|\\.)*\}"`)
 	revisions    = regexp.MustCompile(`(?i)(resource ?version:? |resource ?version in (?:precondition|object meta): |current: |in record \()(\d+)(?:( \()(\d+))?`)
@@ -176,6 +178,7 @@ func (n *normalizer) text(s string) string {
 	s = hash.ReplaceAllString(s, "hash=<hash>")
 	s = parameter.ReplaceAllString(s, "$1-<hash>")
 	s = port.ReplaceAllString(s, "127.0.0.1:<port>")
+	s = selfType.ReplaceAllString(s, "selfType<N>")
 	return revisions.ReplaceAllStringFunc(s, func(m string) string {
 		parts := revisions.FindStringSubmatch(m)
 		out := parts[1] + n.given("rv", parts[2])

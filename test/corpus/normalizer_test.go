@@ -34,6 +34,7 @@ func TestNormalise(t *testing.T) {
 		{"continue tokens", "", `{"metadata":{"continue":"eyJ2"}}`, `{"metadata": {"continue": "<continue>"}}`},
 		{"managedFields are left out", "", `{"metadata":{"managedFields":[{}],"name":"n"}}`, `{"metadata": {"name": "n"}}`},
 		{"quoted objects", "", `{"message":"patch: Invalid value: \"{\\\"a\\\":1}\": unknown"}`, `{"message": "patch: Invalid value: \"<object>\": unknown"}`},
+		{"types of self", "", `{"message":"applied to '(selfType17, int)'"}`, `{"message": "applied to '(selfType<N>, int)'"}`},
 		{"numbers stay as written", "", `[1.50,1e3,9007199254740993]`, `[1.50, 1e3, 9007199254740993]`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -19,6 +19,7 @@ type parameters struct {
 	body      string
 	anonymous bool
 	unordered bool
+	warnings  bool // unordered
 	until     int
 	count     int
 	end       bool
@@ -48,6 +49,8 @@ func parseParameters(args []datadriven.CmdArg) (parameters, error) {
 			p.anonymous = true
 		case "unordered":
 			p.unordered = true
+		case "unordered-warnings":
+			p.warnings = true
 		case "until":
 			p.until, err = strconv.Atoi(value)
 		case "count":
