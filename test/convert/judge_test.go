@@ -1,0 +1,29 @@
+package convert
+
+import (
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	_ "k8s.io/kubernetes/pkg/kubectl/cmd/convert" // registers all groups
+)
+
+// judge converts as Kubernetes does: into the internal version with defaults, and out of it.
+func judge(data []byte, target schema.GroupVersion) (runtime.Object, error) {
+	internal, err := runtime.Decode(legacyscheme.Codecs.UniversalDecoder(), data)
+	if err != nil {
+		return nil, err
+	}
+	return legacyscheme.Scheme.ConvertToVersion(internal, target)
+}
+
+// form is an object as it is printed, its fields sorted.
+func form(obj runtime.Object) (any, error) {
+	data, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	var tree any
+	return tree, json.Unmarshal(data, &tree)
+}

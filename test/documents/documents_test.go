@@ -1,0 +1,61 @@
+package documents
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// A row is a sentence of the documents.
+type row struct {
+	id   string
+	says string
+	// but says what today's clients expect instead, or why the sentence does not hold.
+	but string
+	// script is the file of test/kubectl that shows what kubectl makes of it.
+	script string
+	show   func(*server)
+}
+
+// ids are those of all sentences about custom resources, and about the API as far as custom resources are part of it.
+func ids() []string {
+	var ids []string
+	for _, of := range []struct {
+		letter string
+		last   int
+	}{{"D", 10}, {"C", 15}, {"V", 6}, {"N", 7}, {"T", 13}, {"A", 17}} {
+		for i := 1; i <= of.last; i++ {
+			ids = append(ids, fmt.Sprint(of.letter, i))
+		}
+	}
+	// Not these: which versions of built-in kinds there are, and what pods have below them.
+	return slices.DeleteFunc(ids, func(id string) bool { return slices.Contains([]string{"A8", "A9", "A11"}, id) })
+}
+
+func TestDocuments(t *testing.T) {
+	rows := slices.Concat(discovery(), definitions(), validation(), names(), subresources(), api())
+	var have []string
+	for _, r := range rows {
+		have = append(have, r.id)
+		t.Run(r.id, func(t *testing.T) {
+			t.Log(r.says)
+			if r.but != "" {
+				t.Log("but:", r.but)
+			}
+			if r.script != "" {
+				if _, err := os.Stat(filepath.Join("..", "kubectl", "testdata", "scripts", r.script)); err != nil {
+					t.Error(err)
+				}
+			}
+			r.show(start(t))
+		})
+	}
+	want := ids()
+	slices.Sort(want)
+	slices.Sort(have)
+	if !slices.Equal(want, have) {
+		t.Errorf("rows %v, want %v", have, want)
+	}
+}
