@@ -14,7 +14,6 @@ import (
 	"github.com/kapok-dev/kapok"
 
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 )
 
 // An api is a whole server, reached over HTTP.
@@ -190,16 +189,6 @@ func (f *follower) next() (string, map[string]any) {
 		return "garbled", nil
 	}
 	return e.Type, e.Object
-}
-
-// document is YAML as a tree.
-func document(t testing.TB, text string) map[string]any {
-	t.Helper()
-	var tree map[string]any
-	if err := yaml.Unmarshal([]byte(text), &tree); err != nil {
-		t.Fatal(err)
-	}
-	return tree
 }
 
 // kind is a definition of version v1 in example.com with names, and what else its version says.

@@ -66,10 +66,9 @@ func BenchmarkGuard(b *testing.B) {
 	s, obj := ruled(b)
 	mustCompile(b, s).Evaluate(obj, nil, nil, nil) // makes what all share
 	b.Run("ours", func(b *testing.B) {
-		p := mustCompile(b, s)
 		b.ReportAllocs()
 		for b.Loop() {
-			p = mustCompile(b, s)
+			p := mustCompile(b, s)
 			p.Evaluate(obj, nil, nil, nil)
 		}
 		b.ReportMetric(kept(func() any { p := mustCompile(b, s); p.Evaluate(obj, nil, nil, nil); return p })-

@@ -68,7 +68,8 @@ func (h *Hook) location() (host *url.URL, path string, err error) {
 	}
 	u, err := url.Parse(h.config.URL)
 	if err != nil {
-		return fail(fmt.Errorf("Unparsable URL: %w", err)) //nolint:staticcheck // Kubernetes' words
+		//lint:ignore ST1005 Kubernetes' words
+		return fail(fmt.Errorf("Unparsable URL: %w", err))
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, u.Path, nil
 }

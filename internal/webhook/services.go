@@ -112,7 +112,7 @@ func appendSlice(to []string, raw []byte, port string) []string {
 }
 
 func appendEndpoints(to []string, raw []byte, port string) []string {
-	var e corev1.Endpoints //nolint:staticcheck // still served, and written by hand
+	var e corev1.Endpoints // still served, and written by hand
 	if json.Unmarshal(raw, &e) != nil {
 		return to
 	}
