@@ -22,6 +22,15 @@ import (
 
 // readBody reads the whole body of a request, within the bound.
 func (c *call) readBody() ([]byte, error) {
+	if c.data != nil {
+		return c.data, nil // the request has begun anew
+	}
+	data, err := c.drainBody()
+	c.data = data
+	return data, err
+}
+
+func (c *call) drainBody() ([]byte, error) {
 	most := c.h.opts.MaxBody
 	tooLarge := apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", most))
 	if c.r.ContentLength > most {

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -214,7 +215,10 @@ func (c *call) verb() bool {
 	default:
 		return false
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, resource.ErrReplaced):
+		c.dispatch() // by the definition of now
+	case err != nil:
 		c.fail(err)
 	}
 	return true

@@ -151,6 +151,7 @@ type call struct {
 	version    *resource.Version
 	warnings   warnings
 	dryRun     bool
+	data       []byte // of the body, once read
 }
 
 // ServeHTTP implements http.Handler.

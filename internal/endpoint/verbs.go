@@ -40,6 +40,7 @@ func (c *call) writing(manager, fieldValidation string, dryRun []string) *resour
 		r.FieldValidation = fieldValidation
 	}
 	r.DryRun = len(dryRun) > 0
+	r.Exact = true
 	c.dryRun = r.DryRun
 	return r
 }

@@ -120,7 +120,7 @@ func (s *stream) serve() {
 	defer bookmark.Stop()
 
 	retired := c.definition.Retired()
-	last := false // the resource is gone: what has happened until then is still told
+	last := false // the resource is gone, or has another definition
 	for ctx.Err() == nil {
 		select {
 		case <-c.h.ending:
@@ -132,6 +132,11 @@ func (s *stream) serve() {
 			if ctx.Err() == nil {
 				s.fail(err)
 			}
+			return
+		}
+		// What is told of a resource that is gone happened before. Under another definition
+		// it may be newer, and is left to the next watch.
+		if c.h.store.Registry().Load().Replaced(c.definition) {
 			return
 		}
 		if len(events) > 0 {
@@ -199,6 +204,9 @@ func (s *stream) bookmark() bool {
 		s.fail(err)
 		return false
 	}
+	if s.c.h.store.Registry().Load().Replaced(s.c.definition) {
+		return false
+	}
 	mark := resource.WatchEvent{Type: watch.Bookmark, Revision: s.watch.Revision()}
 	return s.tell(append(events, mark))
 }
@@ -245,12 +253,16 @@ func (s *stream) append(e *resource.WatchEvent) (err error) {
 		}
 		return err
 	}
+	begin := len(s.buf)
 	s.buf = append(s.buf, `{"type":"`...)
 	s.buf = append(s.buf, e.Type...)
 	s.buf = append(s.buf, `","object":`...)
-	s.buf, err = s.appendObject(s.buf, e)
+	if s.buf, err = s.appendObject(s.buf, e); err != nil {
+		s.buf = s.buf[:begin]
+		return err
+	}
 	s.buf = append(s.buf, "}\n"...)
-	return err
+	return nil
 }
 
 func (s *stream) appendFrame(eventType watch.EventType, encoded []byte) {

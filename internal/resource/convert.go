@@ -48,8 +48,12 @@ func decodeStored(d *Definition, o *object.Object) (obj Tree, in *Version, err e
 	gv, err := schema.ParseGroupVersion(unstructuredString(obj, "apiVersion"))
 	if err == nil && gv.Version != in.Name {
 		// Stored when another version was the one to store.
-		if was := d.anyVersion(gv.Version); was != nil {
+		switch was := d.anyVersion(gv.Version); {
+		case was != nil:
 			in = was
+		case d.Custom && gv.Version != "":
+			// Nobody knows what is in it: to take it for something else would lose that.
+			return nil, nil, &refused{o, fmt.Errorf("request to convert CR from an invalid group/version: %s", gv)}
 		}
 	}
 	if o.Schema != stamp(in) {

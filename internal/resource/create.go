@@ -100,10 +100,12 @@ func (s *Store) create(ctx context.Context, r *Request, obj Tree) (Result, error
 	if r.DryRun {
 		return Result{Object: answer, Created: true}, nil
 	}
-	if err := s.append(ctx, o.Key, nil, o, guards...); err != nil {
+	if err := s.append(ctx, r, o.Key, nil, o, guards...); err != nil {
 		return Result{}, err
 	}
-	answer.Revision = o.Revision
+	if answer != o { // o is everybody's now
+		answer.Revision = o.Revision
+	}
 	return Result{Object: answer, Created: true, committed: true}, nil
 }
 

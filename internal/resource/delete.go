@@ -63,7 +63,7 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 		if r.DryRun {
 			return s.deleted(r, seen, false), nil
 		}
-		if err := s.append(ctx, current.Key, current, nil); err != nil {
+		if err := s.append(ctx, r, current.Key, current, nil); err != nil {
 			return Result{}, err
 		}
 		return s.deleted(r, seen, false).done(), nil
@@ -93,15 +93,17 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 		answer.Revision = current.Revision
 		return Result{Object: answer, Pending: true}, nil
 	}
-	if err := s.append(ctx, current.Key, current, marked); err != nil {
+	if err := s.append(ctx, r, current.Key, current, marked); err != nil {
 		return Result{}, err
 	}
-	answer.Revision = marked.Revision
+	if answer != marked { // which is everybody's now
+		answer.Revision = marked.Revision
+	}
 	if !graceful || seconds > 0 || waits {
 		return Result{Object: answer, Pending: true, committed: true}, nil
 	}
 	// No grace was asked for: watchers see the object marked, and then gone.
-	err = s.append(ctx, marked.Key, marked, nil)
+	err = s.append(ctx, r, marked.Key, marked, nil)
 	if errors.Is(err, errConflict) && s.current(r) == nil {
 		err = nil // somebody else has removed it
 	}

@@ -1,8 +1,10 @@
 package resource
 
 import (
+	"bytes"
 	"fmt"
 	"hash/fnv"
+	"math/bits"
 
 	"github.com/kapok-dev/kapok/internal/object"
 
@@ -20,6 +22,10 @@ func Form(d *Definition, v *Version, o *object.Object, media object.Media) (obje
 		return o.Stored(), nil
 	}
 	key := object.FormKey{Schema: stamp(v), Version: v.Name, Media: media}
+	if from := storedIn(d, o); from != v {
+		// It is brought up to the schema of the one before it is converted to the other.
+		key.Schema ^= bits.RotateLeft64(stamp(from), 1)
+	}
 	return o.Form(key, func(o *object.Object) (object.Form, error) {
 		obj, err := decodeIn(d, v, o)
 		if err != nil {
@@ -76,6 +82,19 @@ func TreeOf(d *Definition, v *Version, o *object.Object) (Tree, error) {
 		metadata(obj)["resourceVersion"] = o.Revision.String()
 	}
 	return obj, nil
+}
+
+// storedIn is the version in which an object is stored, found without decoding it:
+// canonical JSON begins with the apiVersion. Where that does not help it is the
+// version to store.
+func storedIn(d *Definition, o *object.Object) *Version {
+	rest, ok := bytes.CutPrefix(o.Raw, []byte(`{"apiVersion":"`))
+	if apiVersion, _, ended := bytes.Cut(rest, []byte{'"'}); ok && ended {
+		if v := d.anyVersion(string(apiVersion[bytes.LastIndexByte(apiVersion, '/')+1:])); v != nil {
+			return v
+		}
+	}
+	return d.Storage
 }
 
 // stamp identifies the schema and the version in which an object is stored.

@@ -119,5 +119,11 @@ func (s *Set) Changed() <-chan struct{} { return s.changed }
 // Resource returns the definition of a resource, nil if it is not served.
 func (s *Set) Resource(gr schema.GroupResource) *Definition { return s.byResource.get(gr) }
 
+// Replaced says whether the resource of a definition has another one by now.
+func (s *Set) Replaced(d *Definition) bool {
+	now := s.Resource(d.GroupResource())
+	return now != nil && now.retired != d.retired
+}
+
 // Kind returns the definition of a kind, nil if it is not served.
 func (s *Set) Kind(gk schema.GroupKind) *Definition { return s.byKind.get(gk) }

@@ -23,6 +23,10 @@ type Request struct {
 	// FieldValidation is Ignore, Warn or Strict.
 	FieldValidation string
 	DryRun          bool
+	// Exact says that a write ends in ErrReplaced once the resource has another
+	// definition than this one, whose schema may know fewer fields than objects have
+	// by then.
+	Exact bool
 	// Warn receives warnings for the client; never nil.
 	Warn func(string)
 }

@@ -155,10 +155,12 @@ func (s *Store) replace(ctx context.Context, r *Request, c change, current *obje
 		return Result{Object: answer}, nil
 	case finished:
 		answer.Revision = current.Revision
-		return Result{Object: answer, committed: true}, s.append(ctx, current.Key, current, nil)
+		return Result{Object: answer, committed: true}, s.append(ctx, r, current.Key, current, nil)
 	}
-	err = s.append(ctx, current.Key, current, o)
-	answer.Revision = o.Revision
+	err = s.append(ctx, r, current.Key, current, o)
+	if answer != o { // o is everybody's now
+		answer.Revision = o.Revision
+	}
 	return Result{Object: answer, committed: true}, err
 }
 

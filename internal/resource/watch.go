@@ -33,7 +33,8 @@ type Watch struct {
 	first     []state.Event    // read already
 	endMark   bool             // the initial events end with a bookmark
 	started   object.Revision
-	failed    error // what Next tells; nil while all is well
+	failed    error           // what Next tells; nil while all is well
+	behind    object.Revision // what the client has seen all of when a conversion failed
 }
 
 // Watch returns the events behind a revision: what is there now first, if the
@@ -128,7 +129,7 @@ func (w *Watch) Next(ctx context.Context) ([]WatchEvent, <-chan struct{}, error)
 		events := make([]WatchEvent, 0, len(changes))
 		for i := range changes {
 			if w.convert(ctx, &changes[i]) != nil {
-				w.failed = ErrEnds
+				w.failed, w.behind = ErrEnds, changes[i].Revision-1
 				break
 			}
 			if e, ok := w.translate(&changes[i]); ok {
@@ -154,8 +155,11 @@ func (w *Watch) next(ctx context.Context) ([]state.Event, <-chan struct{}, error
 
 // Revision is what a bookmark may say now: the client has seen everything up to it.
 func (w *Watch) Revision() object.Revision {
-	if w.cursor == nil {
+	switch {
+	case w.cursor == nil:
 		return w.started
+	case w.behind > 0:
+		return w.behind
 	}
 	return max(w.cursor.Revision(), w.started)
 }

@@ -22,9 +22,18 @@ var errConflict = errors.New("object has changed")
 // besides the value; the object's key occurs in it three times.
 const maxStored = 1536<<10 - 128
 
+// ErrReplaced is returned by writes that are Exact once their resource has another
+// definition. Nothing has been written.
+var ErrReplaced = errors.New("the resource has another definition by now")
+
 // append commits one write. o is nil for a deletion. It returns errConflict if
 // the key, or a guard, is no longer what the write started from.
-func (s *Store) append(ctx context.Context, key object.Key, prev *object.Object, o *object.Object, guards ...journal.Guard) error {
+func (s *Store) append(ctx context.Context, r *Request, key object.Key, prev *object.Object, o *object.Object, guards ...journal.Guard) error {
+	// What the write started from has been read. As long as the definition is the one
+	// that is served, nobody can have written it under a newer one.
+	if r.Exact && s.registry.Load().Replaced(r.Definition) {
+		return final{ErrReplaced}
+	}
 	entry := journal.Entry{Key: key, Object: o}
 	if prev != nil {
 		entry.Prev = prev.Revision
