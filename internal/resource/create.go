@@ -43,6 +43,7 @@ func (s *Store) Create(ctx context.Context, r *Request, body Body) (Result, erro
 const generateAttempts = 8
 
 func (s *Store) createGenerated(ctx context.Context, r *Request, obj Tree) (result Result, err error) {
+	r.generated = true
 	for range generateAttempts {
 		attempt := runtime.DeepCopyJSON(obj)
 		name := generateName(metaString(obj, "generateName"))
@@ -135,7 +136,11 @@ func (s *Store) admitToKind(r *Request, obj Tree) ([]journal.Guard, error) {
 	}
 	crd, _ := s.state.Get(r.Definition.DefinedBy)
 	if crd == nil || crd.Meta.UID != r.Definition.DefinedByUID || crd.Meta.Deleting() {
-		return nil, apierrors.NewForbidden(r.GroupResource(), metaString(obj, "name"),
+		name := metaString(obj, "name")
+		if r.generated { // later than this is asked in Kubernetes
+			name = ""
+		}
+		return nil, apierrors.NewForbidden(r.GroupResource(), name,
 			errors.New("create not allowed while custom resource definition is terminating"))
 	}
 	return []journal.Guard{{Key: crd.Key, Revision: crd.Revision}}, nil
@@ -153,7 +158,11 @@ func (s *Store) admitToNamespace(r *Request, obj Tree) ([]journal.Guard, error) 
 		return nil, apierrors.NewNotFound(namespaces, r.Namespace)
 	}
 	if ns.Meta.Deleting() {
-		err := apierrors.NewForbidden(r.GroupResource(), metaString(obj, "name"),
+		name := metaString(obj, "name")
+		if r.generated {
+			name = metaString(obj, "generateName")
+		}
+		err := apierrors.NewForbidden(r.GroupResource(), name,
 			fmt.Errorf("unable to create new content in namespace %s because it is being terminated", r.Namespace))
 		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
 			Type:    "NamespaceTerminating",

@@ -29,6 +29,8 @@ type Request struct {
 	Exact bool
 	// Warn receives warnings for the client; never nil.
 	Warn func(string)
+
+	generated bool // the name of the object to create is the server's
 }
 
 // Key is the key of the object that the request names.
