@@ -33,7 +33,8 @@ type server struct {
 
 func start(t testing.TB) *server {
 	t.Helper()
-	k, err := kapok.Start(t.Context(), kapok.Options{V1beta1CRDs: true})
+	// Samples name owners that are not there.
+	k, err := kapok.Start(t.Context(), kapok.Options{V1beta1CRDs: true, KeepGarbage: true})
 	if err != nil {
 		t.Fatal(err)
 	}
