@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,6 +26,7 @@ type conversion struct {
 	crds      []string
 	target    string
 	format    string
+	validate  string
 	local     bool
 }
 
@@ -38,20 +40,21 @@ func newConvert() *cobra.Command {
 Files, directories or the standard input (-) are read as YAML or JSON, with any number
 of objects and lists in each. Without --output-version every object comes out in
 the version that its group prefers. No server is asked. What is printed is complete:
-if one object cannot be converted, nothing is printed.
+if one object cannot be converted, nothing is printed. So it is if there are fields that
+are unknown, or there twice, unless --validate says warn or ignore.
 
 Versions that Kubernetes has retired are known, with the defaults that they had.
 Custom resources are converted if their CustomResourceDefinition is given with --crd.`,
 		Example: `  kapok convert -f deployment.yaml --output-version apps/v1
   kapok convert -f manifests/ -R | kubectl apply -f -
-  kapok convert -f ats.yaml --crd at-crd.yaml --output-version cnat.programming-kubernetes.info/v1alpha1`,
+  kapok convert -f at.yaml --crd at-crd-versions.yaml --output-version cnat.programming-kubernetes.info/v1beta1`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			target, err := v.check()
 			if err != nil {
 				return err
 			}
-			return failed(v.run(target, c.InOrStdin(), c.OutOrStdout()))
+			return failed(v.run(target, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()))
 		},
 	}
 	f := c.Flags()
@@ -60,6 +63,7 @@ Custom resources are converted if their CustomResourceDefinition is given with -
 	f.StringSliceVar(&v.crds, "crd", nil, "file or directory with CustomResourceDefinitions, whose kinds are converted, too")
 	f.StringVar(&v.target, "output-version", "", "version to convert to, like apps/v1 (default what the group of each object prefers)")
 	f.StringVarP(&v.format, "output", "o", "yaml", "format: yaml or json")
+	f.StringVar(&v.validate, "validate", validateStrict, "what becomes of fields that are unknown or there twice: strict (an error), warn or ignore")
 	f.BoolVar(&v.local, "local", true, "ask no server; there is no other way")
 	return c
 }
@@ -71,6 +75,8 @@ func (v *conversion) check() (schema.GroupVersion, error) {
 		return schema.GroupVersion{}, errors.New("nothing to convert: say which with --filename")
 	case v.format != "yaml" && v.format != "json":
 		return schema.GroupVersion{}, fmt.Errorf("--output %q: want yaml or json", v.format)
+	case v.validate != validateStrict && v.validate != validateWarn && v.validate != validateIgnore:
+		return schema.GroupVersion{}, fmt.Errorf("--validate %q: want strict, warn or ignore", v.validate)
 	case !v.local:
 		return schema.GroupVersion{}, errors.New("--local=false: kapok convert asks no server")
 	case v.target == "":
@@ -83,32 +89,35 @@ func (v *conversion) check() (schema.GroupVersion, error) {
 	return target, nil
 }
 
-func (v *conversion) run(target schema.GroupVersion, stdin io.Reader, stdout io.Writer) error {
-	custom, err := readDefinitions(v.crds, stdin)
+func (v *conversion) run(target schema.GroupVersion, stdin io.Reader, stdout, stderr io.Writer) error {
+	custom, found, err := readDefinitions(v.crds, stdin)
 	if err != nil {
 		return err
 	}
-	documents, single, err := readManifests(v.files, v.recursive, stdin)
+	manifests, err := readManifests(v.files, v.recursive, stdin)
 	if err != nil {
 		return err
 	}
+	found = append(found, manifests.findings...)
 	var objects []runtime.Object
 	var errs []error
-	for _, d := range documents {
-		obj, err := convertDocument(d, custom, target)
+	for _, d := range manifests.documents {
+		var strict []error
+		obj, err := convertDocument(d, custom, target, &strict)
+		found.add(d, strict...)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", d, err))
 			continue
 		}
 		objects = append(objects, obj)
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(append(errs, found.judge(v.validate, stderr))...); err != nil {
 		return err
 	}
 	if len(objects) == 0 {
 		return errors.New("there is no object in what is to be converted")
 	}
-	if len(objects) == 1 && single {
+	if len(objects) == 1 && manifests.single() {
 		return v.print(stdout, objects[0])
 	}
 	list := &corev1.List{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}}
@@ -118,19 +127,29 @@ func (v *conversion) run(target schema.GroupVersion, stdin io.Reader, stdout io.
 	return v.print(stdout, list)
 }
 
-// convertDocument converts a custom resource if its kind is known from a definition, else a built-in one.
-func convertDocument(d document, custom customKinds, target schema.GroupVersion) (runtime.Object, error) {
+// convertDocument converts a custom resource if its kind is known from a definition, else a built-in one. What is said in
+// vain is added to strict.
+func convertDocument(d document, custom customKinds, target schema.GroupVersion, strict *[]error) (runtime.Object, error) {
 	var obj runtime.Object
 	if kind := custom.of(d.gvk.GroupKind()); kind != nil {
-		tree, err := kind.convert(d, target)
+		tree, err := kind.convert(d, target, strict)
 		if err != nil {
 			return nil, err
 		}
 		obj = &unstructured.Unstructured{Object: tree}
 	} else {
 		var err error
-		if obj, err = versions.Convert(d.data, target); err != nil {
+		if obj, err = versions.Convert(d.data, target, strict); err != nil {
+			if versions.IsForeign(d.gvk) {
+				err = fmt.Errorf("%w (give its CustomResourceDefinition with --crd)", err)
+			}
 			return nil, err
+		}
+	}
+	if definition, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok && d.gvk.Version != apiextensionsv1.SchemeGroupVersion.Version {
+		keepUnknownFields(definition)
+		if err := acceptable(definition); err != nil {
+			*strict = append(*strict, fmt.Errorf("no server would accept this definition in %s; make its schemas structural, or give every place its type: %w", definition.APIVersion, err))
 		}
 	}
 	if meta, err := meta.Accessor(obj); err == nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	customschema "github.com/kapok-dev/kapok/internal/schema"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	kjson "sigs.k8s.io/json"
@@ -32,37 +35,46 @@ type customVersion struct {
 	program *customschema.Program
 }
 
-// readDefinitions reads the definitions in files and directories.
-func readDefinitions(paths []string, stdin io.Reader) (customKinds, error) {
+// readDefinitions reads the definitions in files and directories, and what they say in vain.
+func readDefinitions(paths []string, stdin io.Reader) (kinds customKinds, found findings, err error) {
 	if slices.Contains(paths, "-") {
-		return nil, errors.New("--crd must be a file or directory: the standard input is for what is to be converted")
+		return nil, nil, errors.New("--crd must be a file or directory: the standard input is for what is to be converted")
 	}
-	documents, _, err := readManifests(paths, false, stdin)
+	manifests, err := readManifests(paths, false, stdin)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var kinds customKinds
-	for _, d := range documents {
+	found = manifests.findings
+	for _, d := range manifests.documents {
 		if d.gvk.Group != apiextensionsv1.GroupName || d.gvk.Kind != "CustomResourceDefinition" {
 			continue // definitions often come with other objects
 		}
-		kind, err := newCustomKind(d)
+		var strict []error
+		kind, err := newCustomKind(d, &strict)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", d, err)
+			return nil, nil, fmt.Errorf("%s: %w", d, err)
 		}
+		found.add(d, strict...)
 		if kinds.of(kind.GroupKind) != nil {
-			return nil, fmt.Errorf("%s: kind %s is defined before", d, kind.GroupKind)
+			return nil, nil, fmt.Errorf("%s: kind %s is defined before", d, kind.GroupKind)
 		}
 		kinds = append(kinds, kind)
 	}
 	if len(paths) > 0 && len(kinds) == 0 {
-		return nil, fmt.Errorf("no CustomResourceDefinition in %s", strings.Join(paths, ", "))
+		return nil, nil, fmt.Errorf("no CustomResourceDefinition in %s", strings.Join(paths, ", "))
 	}
-	return kinds, nil
+	return kinds, found, nil
 }
 
-func newCustomKind(d document) (*customKind, error) {
-	obj, err := versions.Convert(d.data, apiextensionsv1.SchemeGroupVersion)
+func newCustomKind(d document, strict *[]error) (*customKind, error) {
+	written, err := versions.Decode(d.data, strict)
+	if err != nil {
+		return nil, err
+	}
+	if err := acceptable(written); err != nil {
+		return nil, fmt.Errorf("no server would accept the definition: %w", err)
+	}
+	obj, err := versions.Convert(d.data, apiextensionsv1.SchemeGroupVersion, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +116,8 @@ func (kinds customKinds) of(gk schema.GroupKind) *customKind {
 
 // convert brings an object from one version to another, the preferred one if target is empty, as the strategy None does:
 // what either schema does not know is dropped, and defaults are filled in.
-func (k *customKind) convert(d document, target schema.GroupVersion) (map[string]any, error) {
+// Fields that the version of the object does not know are added to strict, and those that are there twice.
+func (k *customKind) convert(d document, target schema.GroupVersion, strict *[]error) (map[string]any, error) {
 	from := k.version(d.gvk.Version)
 	if from == nil {
 		return nil, fmt.Errorf("%s has no version %s, but %s", k.GroupKind, d.gvk.GroupVersion(), k.names())
@@ -119,16 +132,57 @@ func (k *customKind) convert(d document, target schema.GroupVersion) (map[string
 		return nil, fmt.Errorf("%s is converted by a webhook, which only a server calls", k.GroupKind)
 	}
 	var obj map[string]any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(d.data, &obj); err != nil {
+	found, err := kjson.UnmarshalStrict(d.data, &obj)
+	if err != nil {
 		return nil, err
 	}
-	for _, v := range slices.Compact([]*customVersion{from, to}) {
-		obj["apiVersion"] = schema.GroupVersion{Group: k.Group, Version: v.name}.String()
-		if err := v.program.Normalise(obj, nil); err != nil {
+	var unknown []string
+	if err := tidyMetadata(obj, &unknown); err != nil {
+		return nil, err
+	}
+	if err := from.program.Normalise(obj, &unknown); err != nil {
+		return nil, err
+	}
+	for _, path := range unknown {
+		found = append(found, fmt.Errorf("unknown field %q", path))
+	}
+	*strict = append(*strict, found...)
+	if to != from {
+		obj["apiVersion"] = schema.GroupVersion{Group: k.Group, Version: to.name}.String()
+		if err := to.program.Normalise(obj, nil); err != nil {
 			return nil, err
 		}
 	}
 	return obj, nil
+}
+
+// tidyMetadata drops what ObjectMeta does not know.
+func tidyMetadata(obj map[string]any, unknown *[]string) error {
+	written, found := obj["metadata"]
+	if !found {
+		return nil
+	}
+	data, err := json.Marshal(written)
+	if err != nil {
+		return err
+	}
+	var known metav1.ObjectMeta
+	dropped, err := kjson.UnmarshalStrict(data, &known)
+	if err != nil {
+		return fmt.Errorf("metadata: %w", err)
+	}
+	if len(dropped) == 0 {
+		return nil // and stays as it is written
+	}
+	for _, err := range dropped {
+		if at := kjson.FieldError(nil); errors.As(err, &at) {
+			*unknown = append(*unknown, "metadata."+at.FieldPath())
+		}
+	}
+	if obj["metadata"], err = runtime.DefaultUnstructuredConverter.ToUnstructured(&known); err != nil {
+		return fmt.Errorf("metadata: %w", err)
+	}
+	return nil
 }
 
 func (k *customKind) version(name string) *customVersion {

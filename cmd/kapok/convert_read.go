@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -12,10 +13,12 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/yaml"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
 )
 
 // A document is an object to be converted and where it comes from.
@@ -42,33 +45,39 @@ func (d document) String() string {
 // manifestExtensions are the names of files that are read where a directory is given.
 var manifestExtensions = []string{".json", ".yaml", ".yml"}
 
-// readManifests reads all objects of files, directories and the standard input; lists are taken apart. single says that
-// what is read is one file, so that an object alone is no list.
-func readManifests(paths []string, recursive bool, stdin io.Reader) (all []document, single bool, err error) {
-	read := 0
+// manifests are the objects of files, directories and the standard input; lists are taken apart.
+type manifests struct {
+	documents []document
+	findings  findings // of what stands around the objects
+	files     int
+	stream    bool // the standard input is among them
+}
+
+// single says that all is of one file, so that an object alone is no list.
+func (m *manifests) single() bool { return m.files == 1 && !m.stream }
+
+// readManifests reads all that paths stand for.
+func readManifests(paths []string, recursive bool, stdin io.Reader) (*manifests, error) {
+	m := &manifests{}
 	for _, path := range paths {
 		if path == "-" {
-			found, err := readDocuments("standard input", stdin)
-			if err != nil {
-				return nil, false, err
+			m.stream = true
+			if err := m.read("standard input", stdin); err != nil {
+				return nil, err
 			}
-			all, read = append(all, found...), read+2 // a stream is of any number
 			continue
 		}
 		files, err := manifestFiles(path, recursive)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		read += len(files)
 		for _, file := range files {
-			found, err := readFile(file)
-			if err != nil {
-				return nil, false, err
+			if err := m.readFile(file); err != nil {
+				return nil, err
 			}
-			all = append(all, found...)
 		}
 	}
-	return all, read == 1, nil
+	return m, nil
 }
 
 // manifestFiles returns the files that a path stands for.
@@ -100,40 +109,83 @@ func manifestFiles(path string, recursive bool) (files []string, err error) {
 	return files, err
 }
 
-func readFile(path string) ([]document, error) {
+func (m *manifests) readFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
-	return readDocuments(path, f)
+	m.files++
+	return m.read(path, f)
 }
 
-// readDocuments reads YAML or JSON.
-func readDocuments(source string, r io.Reader) ([]document, error) {
-	var all []document
-	decoder := yaml.NewYAMLOrJSONDecoder(r, 4096)
-	for number := 1; ; number++ {
-		var raw runtime.RawExtension
-		err := decoder.Decode(&raw)
-		if errors.Is(err, io.EOF) {
-			return all, nil
+// read reads YAML or JSON.
+func (m *manifests) read(source string, r io.Reader) error {
+	stream, err := io.ReadAll(r)
+	if err != nil {
+		return fmt.Errorf("%s: %w", source, err)
+	}
+	texts, isJSON := splitJSON(stream)
+	if !isJSON {
+		if texts, err = splitYAML(stream); err != nil {
+			return fmt.Errorf("%s: %w", source, err)
 		}
-		d := document{source: source, number: number}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", d, err)
+	}
+	for i, text := range texts {
+		d := document{source: source, number: i + 1, data: text}
+		var repeated []error
+		if !json.Valid(text) {
+			if d.data, err = yaml.YAMLToJSON(text); err != nil {
+				return fmt.Errorf("%s: %w", d, err)
+			}
+			if _, err := yaml.YAMLToJSONStrict(text); err != nil {
+				repeated = repeatedKeys(err)
+			}
 		}
-		if d.data = bytes.TrimSpace(raw.Raw); len(d.data) == 0 || string(d.data) == "null" {
+		if d.data = bytes.TrimSpace(d.data); len(d.data) == 0 || string(d.data) == "null" {
 			continue // between two separators
 		}
 		if err := d.open(); err != nil {
-			return nil, fmt.Errorf("%s: %w", d, err)
+			return fmt.Errorf("%s: %w", d, err)
 		}
-		found, err := d.flatten()
+		m.findings.add(d, repeated...)
+		if err := m.add(d); err != nil {
+			return fmt.Errorf("%s: %w", d, err)
+		}
+	}
+	return nil
+}
+
+// splitJSON takes apart what is nothing but objects of JSON, one after the other.
+func splitJSON(stream []byte) (texts [][]byte, ok bool) {
+	if !utilyaml.IsJSONBuffer(stream) {
+		return nil, false
+	}
+	decoder := json.NewDecoder(bytes.NewReader(stream))
+	for {
+		var text json.RawMessage
+		switch err := decoder.Decode(&text); {
+		case errors.Is(err, io.EOF):
+			return texts, true
+		case err != nil:
+			return nil, false // maybe YAML, of which JSON is a part
+		}
+		texts = append(texts, text)
+	}
+}
+
+// splitYAML takes documents apart.
+func splitYAML(stream []byte) (texts [][]byte, err error) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
+	for {
+		text, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return texts, nil
+		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", d, err)
+			return nil, err
 		}
-		all = append(all, found...)
+		texts = append(texts, text)
 	}
 }
 
@@ -161,38 +213,48 @@ func (d *document) open() error {
 	return nil
 }
 
-// flatten returns the items of a list, or the document itself. Items of a list of one kind need not say what they are.
-func (d document) flatten() ([]document, error) {
-	if !strings.HasSuffix(d.gvk.Kind, "List") {
-		return []document{d}, nil
-	}
+// add adds a document or, if it is a list, its items. Those of a list of one kind need not say what they are.
+func (m *manifests) add(d document) error {
 	var list struct {
-		Items *[]map[string]any `json:"items"`
+		metav1.TypeMeta
+		metav1.ListMeta `json:"metadata"`
+		Items           *[]json.RawMessage `json:"items"`
 	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(d.data, &list); err != nil {
-		return nil, fmt.Errorf("items of a %s must be an array of objects", d.gvk.Kind)
+	if !strings.HasSuffix(d.gvk.Kind, "List") {
+		m.documents = append(m.documents, d)
+		return nil
+	}
+	found, err := kjson.UnmarshalStrict(d.data, &list)
+	if err != nil {
+		return fmt.Errorf("items of a %s must be an array of objects", d.gvk.Kind)
 	}
 	if list.Items == nil {
-		return []document{d}, nil // a kind whose name ends so
+		m.documents = append(m.documents, d) // a kind whose name ends so
+		return nil
 	}
-	var all []document
+	m.findings.add(d, found...)
 	for i, item := range *list.Items {
-		if kind := strings.TrimSuffix(d.gvk.Kind, "List"); kind != "" && item["kind"] == nil && item["apiVersion"] == nil && item != nil {
-			item["apiVersion"], item["kind"] = d.gvk.GroupVersion().String(), kind
-		}
-		data, err := json.Marshal(item)
-		if err != nil {
-			return nil, err
-		}
-		in := document{source: d.source, number: d.number, item: i + 1, data: data}
+		in := document{source: d.source, number: d.number, item: i + 1, data: typed(item, d.gvk)}
 		if err := in.open(); err != nil {
-			return nil, fmt.Errorf("item %d: %w", i+1, err)
+			return fmt.Errorf("item %d: %w", i+1, err)
 		}
-		nested, err := in.flatten()
-		if err != nil {
-			return nil, fmt.Errorf("item %d: %w", i+1, err)
+		if err := m.add(in); err != nil {
+			return fmt.Errorf("item %d: %w", i+1, err)
 		}
-		all = append(all, nested...)
 	}
-	return all, nil
+	return nil
+}
+
+// typed returns an item of a list of one kind with its kind. All else stays as it is written.
+func typed(item []byte, list schema.GroupVersionKind) []byte {
+	kind := strings.TrimSuffix(list.Kind, "List")
+	var fields map[string]json.RawMessage
+	if kind == "" || json.Unmarshal(item, &fields) != nil || fields == nil || fields["kind"] != nil || fields["apiVersion"] != nil {
+		return item
+	}
+	text := fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q`, list.GroupVersion(), kind)
+	if len(fields) > 0 {
+		text = append(text, ',')
+	}
+	return append(text, bytes.TrimSpace(item)[1:]...)
 }

@@ -124,7 +124,7 @@ spec:
               schedule: {type: string}
               retries: {type: integer, default: 3}
 `
-	at = "apiVersion: cnat.example.com/v1alpha1\nkind: At\nmetadata: {name: a}\nspec: {schedule: now, command: echo, other: 1}\n"
+	at = "apiVersion: cnat.example.com/v1alpha1\nkind: At\nmetadata: {name: a}\nspec: {schedule: now, command: echo}\n"
 )
 
 func TestConvertCustom(t *testing.T) {
@@ -148,7 +148,7 @@ func TestConvertCustom(t *testing.T) {
 		{"a list", "apiVersion: cnat.example.com/v1alpha1\nkind: AtList\nitems: [{metadata: {name: a}}]\n", []string{"--crd", crd},
 			"apiVersion: cnat.example.com/v1\nkind: At\nmetadata:\n  name: a\n", ""},
 		{"without the definition", at, nil,
-			"", "kapok: FILE: document 1 (At a): no kind At is known in cnat.example.com/v1alpha1\n"},
+			"", "kapok: FILE: document 1 (At a): no kind At is known in cnat.example.com/v1alpha1 (give its CustomResourceDefinition with --crd)\n"},
 		{"to an unknown version", at, []string{"--crd", crd, "--output-version", "cnat.example.com/v2"},
 			"", "kapok: FILE: document 1 (At a): cnat.example.com/v1alpha1, Kind=At cannot be converted to cnat.example.com/v2, but to cnat.example.com/v1, cnat.example.com/v1alpha1\n"},
 		{"to another group", at, []string{"--crd", crd, "--output-version", "apps/v1"},
@@ -182,9 +182,10 @@ func TestConvertRefusals(t *testing.T) {
 		{"no successor", "apiVersion: extensions/v1beta1\nkind: PodSecurityPolicy\nmetadata: {name: p}", nil,
 			where + " (PodSecurityPolicy p): extensions/v1beta1, Kind=PodSecurityPolicy has no successor: Kubernetes 1.25 removed it in favour of Pod Security admission, which is asked for by labels of namespaces\n"},
 		{"several", "apiVersion: a/v1\nkind: B\n---\napiVersion: v1\nkind: ConfigMap\n---\napiVersion: c/v1\nkind: D\n", nil,
-			where + ": no kind B is known in a/v1\nFILE: document 3: no kind D is known in c/v1\n"},
+			where + ": no kind B is known in a/v1 (give its CustomResourceDefinition with --crd)\nFILE: document 3: no kind D is known in c/v1 (give its CustomResourceDefinition with --crd)\n"},
 		{"in a list", "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: ConfigMap}, {apiVersion: a/v1, kind: B}]", nil,
-			where + ", item 2: no kind B is known in a/v1\n"},
+			where + ", item 2: no kind B is known in a/v1 (give its CustomResourceDefinition with --crd)\n"},
+		{"an unknown kind of Kubernetes", "apiVersion: apps/v1\nkind: B", nil, where + ": no kind B is known in apps/v1\n"},
 		{"what is no object in a list", "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1}]", nil,
 			where + ": item 1: not an object of Kubernetes: kind is missing\n"},
 		{"no list", "apiVersion: v1\nkind: List\nitems: {}", nil,
@@ -205,7 +206,7 @@ func TestConvertRefusals(t *testing.T) {
 		})
 	}
 	for _, args := range [][]string{
-		{"--output-version", "a/b/c"}, {"-o", "xml"}, {"--local=false"}, {"too", "much"},
+		{"--output-version", "a/b/c"}, {"-o", "xml"}, {"--local=false"}, {"--validate=maybe"}, {"too", "much"},
 	} {
 		if out, stderr, code := convertText(t, "apiVersion: v1\nkind: ConfigMap", args...); code != exitUsage || out != "" {
 			t.Errorf("%v: exit code %d: %s%s", args, code, out, stderr)
@@ -220,11 +221,11 @@ func FuzzReadDocuments(f *testing.F) {
 	f.Add("apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n---\n{}\n")
 	f.Add(`{"apiVersion":"v1","kind":"PodList","items":[{},null]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		documents, err := readDocuments("x", strings.NewReader(text))
-		if err != nil {
+		m := &manifests{}
+		if err := m.read("x", strings.NewReader(text)); err != nil {
 			return
 		}
-		for _, d := range documents {
+		for _, d := range m.documents {
 			if d.gvk.Kind == "" || len(d.data) == 0 {
 				t.Errorf("%s is empty", d)
 			}

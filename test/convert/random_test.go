@@ -111,7 +111,7 @@ func compare(t *testing.T, data []byte, target schema.GroupVersion) bool {
 	t.Helper()
 	for attempt := 0; ; attempt++ {
 		want, wantErr := judge(data, target)
-		got, err := versions.Convert(data, target)
+		got, err := versions.Convert(data, target, nil)
 		if (err == nil) != (wantErr == nil) {
 			t.Fatalf("to %s of %s\nerror is %v, Kubernetes says %v", target, data, err, wantErr)
 		}

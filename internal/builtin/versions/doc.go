@@ -1,7 +1,7 @@
 // Package versions knows the kinds that Kubernetes ships in all their versions, also in those that it has retired: the Go
 // types, and how objects get from one version to another.
 //
-//	out, err := versions.Convert([]byte(manifest), schema.GroupVersion{Group: "apps", Version: "v1"})
+//	out, err := versions.Convert([]byte(manifest), schema.GroupVersion{Group: "apps", Version: "v1"}, nil)
 //
 // An object is decoded, given the defaults of its version (package defaults), and taken to the target through the hub of
 // its kind, as package convert does it. The outcome is that of Kubernetes 1.37's own conversion, which goes through its

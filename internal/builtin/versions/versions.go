@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/kapok-dev/kapok/convert"
@@ -14,15 +15,23 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Convert converts an object as JSON, or a list of such objects, to a version; the preferred one if target is empty.
-func Convert(data []byte, target schema.GroupVersion) (runtime.Object, error) {
-	obj, err := Decode(data)
+// Convert converts an object as JSON, or a list of such objects, to a version; the preferred one if target is empty. For
+// strict see [Decode].
+func Convert(data []byte, target schema.GroupVersion, strict *[]error) (runtime.Object, error) {
+	obj, err := Decode(data, strict)
 	if err != nil {
 		return nil, err
 	}
 	c, err := Converter()
 	if err != nil {
 		return nil, err
+	}
+	if target.Empty() {
+		gvk := obj.GetObjectKind().GroupVersionKind()
+		if gone := successorless[gvk.GroupKind()]; gone != "" {
+			return nil, noSuccessor(gvk, gone)
+		}
+		target = settled(gvk)
 	}
 	out, err := c.To(obj, target)
 	if errors.Is(err, convert.ErrUnknown) {
@@ -31,8 +40,24 @@ func Convert(data []byte, target schema.GroupVersion) (runtime.Object, error) {
 	return out, err
 }
 
-// Decode decodes an object and gives it the defaults of its version. It tells what it does not know, see [Knows].
-func Decode(data []byte) (runtime.Object, error) {
+// settled returns the first version of a kind in its own group if that is stable, else nothing: who is in such a group
+// need not leave it (Events), and who is not has moved on to another.
+func settled(gvk schema.GroupVersionKind) schema.GroupVersion {
+	for _, gv := range Scheme().PrioritizedVersionsForGroup(gvk.Group) {
+		if !Scheme().Recognizes(gv.WithKind(gvk.Kind)) {
+			continue
+		}
+		if strings.Contains(gv.Version, "alpha") || strings.Contains(gv.Version, "beta") || gvk.Kind == "List" {
+			break
+		}
+		return gv
+	}
+	return schema.GroupVersion{}
+}
+
+// Decode decodes an object and gives it the defaults of its version. It tells what it does not know, see [Knows]. Unless
+// strict is nil it receives an error for each field that is unknown or there twice.
+func Decode(data []byte, strict *[]error) (runtime.Object, error) {
 	var meta runtime.TypeMeta
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &meta); err != nil {
 		return nil, fmt.Errorf("decode: %w", err)
@@ -45,8 +70,12 @@ func Decode(data []byte) (runtime.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode %s: %w", gvk, err)
 	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
+	found, err := kjson.UnmarshalStrict(data, obj)
+	if err != nil {
 		return nil, fmt.Errorf("decode %s: %w", gvk, err)
+	}
+	if strict != nil {
+		*strict = append(*strict, found...)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
 	defaults.Fill(obj)
@@ -64,7 +93,7 @@ func Knows(gvk schema.GroupVersionKind) error {
 		return nil
 	}
 	if gone := successorless[gvk.GroupKind()]; gone != "" {
-		return fmt.Errorf("%s, Kind=%s has no successor: %s", gvk.GroupVersion(), gvk.Kind, gone)
+		return noSuccessor(gvk, gone)
 	}
 	var others []string
 	for known := range Scheme().AllKnownTypes() {
@@ -79,6 +108,15 @@ func Knows(gvk schema.GroupVersionKind) error {
 	return fmt.Errorf("no kind %s is known in %s", gvk.Kind, gvk.GroupVersion())
 }
 
+// IsForeign says whether a kind is of a group that is not Kubernetes' own.
+func IsForeign(gvk schema.GroupVersionKind) bool {
+	return !Scheme().IsGroupRegistered(gvk.Group) && successorless[gvk.GroupKind()] == ""
+}
+
+func noSuccessor(gvk schema.GroupVersionKind, gone string) error {
+	return fmt.Errorf("%s, Kind=%s has no successor: %s", gvk.GroupVersion(), gvk.Kind, gone)
+}
+
 // successorless are the kinds that Kubernetes has removed without another in their place.
 var successorless = map[schema.GroupKind]string{
 	{Group: "extensions", Kind: "PodSecurityPolicy"}: pspGone,
@@ -86,7 +124,11 @@ var successorless = map[schema.GroupKind]string{
 	{Group: "settings.k8s.io", Kind: "PodPreset"}:    "Kubernetes 1.20 removed it in favour of admission webhooks",
 	{Group: "auditregistration.k8s.io", Kind: "AuditSink"}: "Kubernetes 1.19 removed it; the audit log is configured " +
 		"where the server is started",
+	{Group: "extensions", Kind: "DeploymentRollback"}: rollbackGone,
+	{Group: "apps", Kind: "DeploymentRollback"}:       rollbackGone,
 }
+
+const rollbackGone = "Kubernetes 1.16 removed it in favour of \"kubectl rollout undo\""
 
 const pspGone = "Kubernetes 1.25 removed it in favour of Pod Security admission, which is asked for by labels of namespaces"
 

@@ -29,7 +29,7 @@ func TestEveryKind(t *testing.T) {
 		if gvk.Version == runtime.APIVersionInternal || strings.HasSuffix(gvk.Kind, "Options") || gvk.Kind == "WatchEvent" {
 			continue
 		}
-		obj, err := Decode([]byte(`{"apiVersion":"` + gvk.GroupVersion().String() + `","kind":"` + gvk.Kind + `"}`))
+		obj, err := Decode([]byte(`{"apiVersion":"`+gvk.GroupVersion().String()+`","kind":"`+gvk.Kind+`"}`), nil)
 		if err != nil {
 			t.Errorf("%s: %v", gvk, err)
 			continue
@@ -188,7 +188,7 @@ items:
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := Convert(data, target)
+			got, err := Convert(data, target, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -229,6 +229,53 @@ func TestKnows(t *testing.T) {
 	}
 }
 
+// Without a target an object stays in its group if it is settled there.
+func TestPreferred(t *testing.T) {
+	for _, test := range []struct{ apiVersion, kind, want, fail string }{
+		{"events.k8s.io/v1", "Event", "events.k8s.io/v1", ""},
+		{"events.k8s.io/v1beta1", "Event", "events.k8s.io/v1", ""},
+		{"v1", "Event", "v1", ""},
+		{"v1", "EventList", "v1", ""},
+		{"extensions/v1beta1", "Deployment", "apps/v1", ""},
+		{"extensions/v1beta1", "DaemonSetList", "apps/v1", ""},
+		{"extensions/v1beta1", "Ingress", "networking.k8s.io/v1", ""},
+		{"apps/v1beta1", "Scale", "autoscaling/v1", ""},
+		{"autoscaling/v1", "HorizontalPodAutoscaler", "autoscaling/v2", ""},
+		{"v1", "List", "v1", ""},
+		{"apps/v1beta1", "DeploymentRollback", "", `apps/v1beta1, Kind=DeploymentRollback has no successor: Kubernetes 1.16 removed it in favour of "kubectl rollout undo"`},
+		{"extensions/v1beta1", "DeploymentRollback", "", `extensions/v1beta1, Kind=DeploymentRollback has no successor: Kubernetes 1.16 removed it in favour of "kubectl rollout undo"`},
+	} {
+		obj, err := Convert([]byte(`{"apiVersion":"`+test.apiVersion+`","kind":"`+test.kind+`"}`), schema.GroupVersion{}, nil)
+		if err != nil {
+			if err.Error() != test.fail {
+				t.Errorf("%s %s: %v", test.apiVersion, test.kind, err)
+			}
+			continue
+		}
+		if got := obj.GetObjectKind().GroupVersionKind().GroupVersion().String(); got != test.want {
+			t.Errorf("%s %s becomes %s, want %s", test.apiVersion, test.kind, got, test.want)
+		}
+	}
+}
+
+// Misspelt fields and fields that are there twice are told.
+func TestStrict(t *testing.T) {
+	var found []error
+	_, err := Convert([]byte(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a","nam":"b"},
+		"spec":{"replcas":3,"replicas":1,"replicas":2,"template":{"spec":{"containers":[{"imag":"x"}]}}}}`), schema.GroupVersion{}, &found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, err := range found {
+		got = append(got, err.Error())
+	}
+	want := []string{`unknown field "metadata.nam"`, `unknown field "spec.replcas"`, `duplicate field "spec.replicas"`, `unknown field "spec.template.spec.containers[0].imag"`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 // FuzzConvert: whatever is said to be an object, conversion ends with an object of the target or an error.
 func FuzzConvert(f *testing.F) {
 	f.Add(`{"apiVersion":"apps/v1beta1","kind":"Deployment","spec":{"rollbackTo":{}}}`, "apps/v1")
@@ -240,7 +287,7 @@ func FuzzConvert(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out, err := Convert([]byte(data), target)
+		out, err := Convert([]byte(data), target, nil)
 		if err != nil {
 			return
 		}
@@ -255,7 +302,7 @@ func BenchmarkConvert(b *testing.B) {
 		"spec":{"containers":[{"name":"c","image":"c:1","ports":[{"containerPort":80}]}]}}}}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Convert(data, schema.GroupVersion{Group: "apps", Version: "v1"}); err != nil {
+		if _, err := Convert(data, schema.GroupVersion{Group: "apps", Version: "v1"}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/kapok-dev/kapok/internal/crd"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// acceptable returns why a server would refuse a new CustomResourceDefinition, in the version that it is written in.
+func acceptable(definition runtime.Object) error {
+	gvk := definition.GetObjectKind().GroupVersionKind()
+	data, err := json.Marshal(definition)
+	if err != nil {
+		return err
+	}
+	kind := crd.Definition(true)
+	for _, v := range kind.Versions {
+		if v.Name != gvk.Version || kind.Group != gvk.Group {
+			continue
+		}
+		tree, err := v.Model.Decode(data, nil)
+		if err != nil {
+			return err
+		}
+		kind.Hooks.PrepareCreate(tree)
+		if errs := v.Model.Validate(tree, nil, ""); len(errs) > 0 {
+			return errs.ToAggregate()
+		}
+		return nil
+	}
+	return fmt.Errorf("no version %s of CustomResourceDefinition is known", gvk.GroupVersion())
+}
+
+// keepUnknownFields says in the schemas what spec.preserveUnknownFields says for a whole definition, which is the default in
+// v1beta1 and refused in v1: that fields are kept which are not in the schema.
+func keepUnknownFields(definition *apiextensionsv1.CustomResourceDefinition) {
+	spec := &definition.Spec
+	if !spec.PreserveUnknownFields {
+		return
+	}
+	spec.PreserveUnknownFields = false
+	for i := range spec.Versions {
+		v := &spec.Versions[i]
+		if v.Schema == nil {
+			v.Schema = &apiextensionsv1.CustomResourceValidation{}
+		}
+		if v.Schema.OpenAPIV3Schema == nil {
+			v.Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{}
+		}
+		root := v.Schema.OpenAPIV3Schema
+		if root.Type == "" {
+			root.Type = "object"
+		}
+		keepAll(root, true)
+	}
+}
+
+// keepAll lets a schema and all below it keep what they do not know. What the schema says of values stays. resource says
+// that the schema has metadata, where nothing is ever dropped and a schema may say next to nothing.
+func keepAll(s *apiextensionsv1.JSONSchemaProps, resource bool) {
+	if (s.Type == "object" || s.Type == "") && !s.XIntOrString {
+		keep := true
+		s.XPreserveUnknownFields = &keep
+	}
+	for name, p := range s.Properties {
+		if resource && name == "metadata" {
+			if p.Type == "" {
+				p.Type = "object"
+				s.Properties[name] = p
+			}
+			continue
+		}
+		keepAll(&p, p.XEmbeddedResource)
+		s.Properties[name] = p
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		keepAll(s.AdditionalProperties.Schema, s.AdditionalProperties.Schema.XEmbeddedResource)
+	}
+	if s.Type == "array" && s.Items == nil {
+		s.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &apiextensionsv1.JSONSchemaProps{}}
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		keepAll(s.Items.Schema, s.Items.Schema.XEmbeddedResource)
+	}
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// The values of --validate.
+const (
+	validateStrict = "strict" // what would be lost in silence is an error
+	validateWarn   = "warn"   // it is told
+	validateIgnore = "ignore" // it is lost in silence
+)
+
+// findings are what manifests say in vain: fields that are unknown, or there twice.
+type findings []error
+
+// add notes what was found in a document.
+func (f *findings) add(d document, errs ...error) {
+	for _, err := range errs {
+		*f = append(*f, fmt.Errorf("%s: %w", d, err))
+	}
+}
+
+// judge makes an error of what was found, or tells it, as --validate wants it.
+func (f findings) judge(validate string, stderr io.Writer) error {
+	switch validate {
+	case validateIgnore:
+		return nil
+	case validateWarn:
+		for _, err := range f {
+			fmt.Fprintf(stderr, "kapok: warning: %v\n", err)
+		}
+		return nil
+	}
+	return errors.Join(f...)
+}
+
+// repeatedKeys takes the error for keys of YAML that are there twice apart: there is one line for each.
+func repeatedKeys(err error) (all []error) {
+	_, lines, found := strings.Cut(err.Error(), "yaml: unmarshal errors:\n")
+	if !found {
+		return []error{err}
+	}
+	for line := range strings.Lines(lines) {
+		all = append(all, errors.New(strings.TrimSpace(line)+" (lines are those of the document)"))
+	}
+	return all
+}
