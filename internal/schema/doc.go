@@ -25,7 +25,7 @@
 // Rules in x-kubernetes-validations, here called conditions, are evaluated apart, by guards: a second tree that leads only to
 // places with conditions. A guard compiles its conditions when the first value is there. Expressions see values through
 // their nodes, as they are: nothing is copied or converted before it is asked for. Whether a value that breaks a condition
-// is excused because it did not change is found out afterwards, by going the way to it once more through the old object.
+// is excused because it did not change is found out afterwards, by correlating the values on the way to it, each once.
 //
 // # What it leaves to others
 //

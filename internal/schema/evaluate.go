@@ -28,7 +28,7 @@ func (p *Program) Evaluate(obj, old map[string]any, found field.ErrorList, warn 
 	if blocked(found) {
 		return field.ErrorList{field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")}
 	}
-	e := evaluation{program: p, obj: obj, old: old, budget: celconfig.RuntimeCELCostBudget, warn: warn, sealed: -1}
+	e := evaluation{program: p, obj: obj, old: old, budget: celconfig.RuntimeCELCostBudget, warn: warn}
 	e.run()
 	return e.errs
 }
@@ -39,6 +39,7 @@ func (e *evaluation) run() {
 	if e.old != nil {
 		before = e.old
 	}
+	e.way.start(e.program.root, e.obj, e.old)
 	if !e.value(e.program.guard(), e.obj, before, nil) {
 		e.budget = -1
 	}
@@ -62,7 +63,7 @@ type evaluation struct {
 	errs     field.ErrorList
 	budget   int64 // of cost that is left; negative when nothing more is evaluated
 	warn     func(string)
-	sealed   int // the depth below which values do not correlate, because allOf was passed there; -1 if it was not
+	way      way
 }
 
 // value visits a value and all below it, in the order of Kubernetes. It returns false when the budget is used up.
@@ -74,12 +75,9 @@ func (e *evaluation) value(g *guard, v, old any, at *path) bool {
 		return false
 	}
 	for _, alternative := range g.allOf {
-		outer := e.sealed
-		if outer < 0 {
-			e.sealed = at.depth()
-		}
+		back := e.way.apart() // errors of alternatives are excused by the values around only
 		ok := e.value(alternative, v, old, at)
-		if e.sealed = outer; !ok {
+		if e.way[len(e.way)-1] = back; !ok {
 			return false
 		}
 	}
@@ -90,6 +88,14 @@ func (e *evaluation) value(g *guard, v, old any, at *path) bool {
 		return e.properties(g, v, old, at)
 	}
 	return true
+}
+
+// below visits a child of the value at the end of the way.
+func (e *evaluation) below(p place, g *guard, old any, at *path) bool {
+	e.way = append(e.way, p)
+	ok := e.value(g, p.value, old, at)
+	e.way = e.way[:len(e.way)-1]
+	return ok
 }
 
 func (e *evaluation) items(g *guard, list []any, old any, at *path) bool {
@@ -103,7 +109,7 @@ func (e *evaluation) items(g *guard, list []any, old any, at *path) bool {
 				oldItem = c.old
 			}
 		}
-		if !e.value(g.items, v, oldItem, &step) {
+		if !e.below(place{value: v, item: true}, g.items, oldItem, &step) {
 			return false
 		}
 	}
@@ -116,7 +122,7 @@ func (e *evaluation) properties(g *guard, obj map[string]any, old any, at *path)
 		step := path{up: at, kind: stepKey}
 		for _, k := range slices.Sorted(maps.Keys(obj)) {
 			step.key = k
-			if !e.value(g.additional, obj[k], before[k], &step) {
+			if !e.below(place{value: obj[k], key: k}, g.additional, before[k], &step) {
 				return false
 			}
 		}
@@ -126,7 +132,7 @@ func (e *evaluation) properties(g *guard, obj map[string]any, old any, at *path)
 		f := &g.fields[i]
 		if v := obj[f.name]; v != nil {
 			step.key = f.name
-			if !e.value(f.guard, v, before[f.name], &step) {
+			if !e.below(place{value: v, key: f.name}, f.guard, before[f.name], &step) {
 				return false
 			}
 		}
@@ -183,7 +189,8 @@ func (e *evaluation) conditions(g *guard, v, old any, at *path) bool {
 		switch {
 		case err == nil && result == types.True:
 		case err == nil:
-			if !e.broken(c, variables, g, v, at) {
+			// Kubernetes shows explanations the old value itself, never an optional one.
+			if !e.broken(c, in, g, v, at) {
 				return false
 			}
 		case expression.Mismatched(err):
@@ -217,7 +224,7 @@ func (e *evaluation) broken(c *compiledCondition, in *expression.Variables, g *g
 	}
 	report := func(err *field.Error) {
 		switch {
-		case c.usesOld() || !e.unchanged(at):
+		case c.usesOld() || !e.way.unchanged():
 			e.errs = append(e.errs, err)
 		case e.warn != nil:
 			e.warn(err.Error())

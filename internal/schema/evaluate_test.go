@@ -141,6 +141,22 @@ var ruleCases = []struct {
 		want: []string{`spec: Invalid value: x`}},
 	{name: "maps as lists", schema: `{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: string}, v: {type: integer}}}, x-kubernetes-validations: [{rule: "self == oldSelf && (self + oldSelf).size() == 2"}]}`,
 		old: `[{k: a, v: 1}, {k: b, v: 2}]`, new: `[{k: b, v: 2}, {k: a, v: 1}]`},
+	{name: "maps as lists with keys that are spelt otherwise", schema: `{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [x-y], items: {type: object, properties: {x-y: {type: string}, v: {type: integer}}}, x-kubernetes-validations: [{rule: self == oldSelf, message: differs}, {rule: (self + oldSelf).size() == 2, message: size}, {rule: self + oldSelf == oldSelf + self, message: sum}]}`,
+		old: `[{x-y: a, v: 1}, {x-y: b, v: 2}]`, new: `[{x-y: b, v: 2}, {x-y: a, v: 1}]`, want: []string{`spec: Invalid value: differs`}},
+	{name: "one item with a key that is spelt otherwise", schema: `{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [namespace], items: {type: object, properties: {namespace: {type: string}}}, x-kubernetes-validations: [{rule: self == oldSelf}]}`,
+		old: `[{namespace: a}]`, new: `[{namespace: a}]`},
+	{name: "maps as lists with many keys", schema: `{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [a, b, c, d], items: {type: object, properties: {a: {type: number}, b: {type: number}, c: {type: number}, d: {type: number}}}, x-kubernetes-validations: [{rule: self == oldSelf}]}`,
+		old: `[{a: 1, b: 1, c: 1, d: 2}, {a: 1, b: 1, c: 1, d: 1}]`, new: `[{a: 1, b: 1, c: 1, d: 1}, {a: 1, b: 1, c: 1, d: 2}]`},
+	{name: "keys that do not fit are none in sums", schema: `{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: string}}}, x-kubernetes-validations: [{rule: (self + oldSelf).size() == 2}]}`,
+		old: `[{k: 3}]`, new: `[{k: 1}, {k: 2}]`},
+	{name: "keys that are lists", schema: `{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: string}}}, x-kubernetes-validations: [{rule: self == oldSelf || true}, {rule: (self + oldSelf).size() == 3, message: size}]}`,
+		old: `[{k: a}]`, new: `[{k: [a]}]`, want: []string{
+			`spec: Invalid value: "array": internal error: runtime error: hash of unhashable type []interface {} evaluating rule: self == oldSelf || true`, `spec: Invalid value: size`}},
+	{name: "keys that are objects", schema: `{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k, l], items: {type: object, properties: {k: {type: string}, l: {type: string}}}, x-kubernetes-validations: [{rule: self == oldSelf, message: x}]}`,
+		old: `[{k: a, l: {}}]`, new: `[{k: a, l: b}]`, want: []string{`spec: Invalid value: "array": internal error: runtime error: hash of unhashable type map[string]interface {} evaluating rule: x`}},
+	{name: "items before a key that is a list", schema: `{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: string}}}, x-kubernetes-validations: [{rule: self == oldSelf, message: first}, {rule: self == oldSelf, message: second}, {rule: self == self, message: third}]}`,
+		old: `[{k: a}, {k: a}]`, new: `[{k: a}, {k: [a]}]`, want: []string{`spec: Invalid value: "array": internal error: runtime error: hash of unhashable type []interface {} evaluating rule: first`,
+			`spec: Invalid value: "array": internal error: runtime error: hash of unhashable type []interface {} evaluating rule: third`}},
 
 	{name: "libraries", schema: `{type: string, x-kubernetes-validations: [
 		{rule: "url('https://' + self + ':80/x').getHostname() == self"}, {rule: "ip(self).family() == 4 && isIP(self) && cidr('10.0.0.0/8').containsIP(self)"},
@@ -256,6 +272,60 @@ func TestEvaluateBlocked(t *testing.T) {
 		if len(errs) != 1 || errs[0].Error() != want {
 			t.Errorf("%s: got %v, want %s", spec, errs, want)
 		}
+	}
+}
+
+// manyItems are n items with two keys, each of which breaks the rule of manySchema.
+func manyItems(n int) []any {
+	list := make([]any, n)
+	for i := range list {
+		list[i] = map[string]any{"k": fmt.Sprint(i), "l": "x", "v": int64(0)}
+	}
+	return list
+}
+
+const manySchema = `{type: object, properties: {spec: {type: array, LIST items: {type: object,
+	properties: {k: {type: string}, l: {type: string}, v: {type: integer, x-kubernetes-validations: [{rule: self > 1}]}}}}}}`
+
+func manyProgram(tb testing.TB, list string) *Program {
+	tb.Helper()
+	return mustCompile(tb, parseSchema(tb, strings.NewReplacer("LIST", list, "\n\t", " ").Replace(manySchema)))
+}
+
+const keyedBySome = "x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k, l],"
+
+// TestEvaluateMany counts what it takes to excuse many items, which must grow with their number and not with its square.
+func TestEvaluateMany(t *testing.T) {
+	p := manyProgram(t, keyedBySome)
+	work := func(n int) float64 {
+		obj := map[string]any{"spec": manyItems(n)}
+		old := clone(obj).(map[string]any)
+		return testing.AllocsPerRun(1, func() {
+			excused := 0
+			if errs := p.Evaluate(obj, old, nil, func(string) { excused++ }); len(errs) > 0 || excused != n {
+				t.Fatalf("%d excused, errors %v", excused, errs)
+			}
+		})
+	}
+	few, many := work(800), work(8000)
+	if many > 20*few {
+		t.Errorf("%.0f allocations for 800 items, %.0f for 8000", few, many)
+	}
+}
+
+// TestEvaluateComparesOnce changes the old list after the first item of an atomic list was excused: had it to be compared
+// again for the others, they would not be excused.
+func TestEvaluateComparesOnce(t *testing.T) {
+	p := manyProgram(t, "")
+	obj := map[string]any{"spec": manyItems(10)}
+	old := clone(obj).(map[string]any)
+	excused := 0
+	errs := p.Evaluate(obj, old, nil, func(string) {
+		excused++
+		old["spec"].([]any)[0] = "other"
+	})
+	if len(errs) > 0 || excused != 10 {
+		t.Errorf("%d of 10 items excused, errors %v", excused, errs)
 	}
 }
 

@@ -61,6 +61,23 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 }
 
+// BenchmarkExcuse measures an update that leaves 8,000 items unchanged that break a rule.
+func BenchmarkExcuse(b *testing.B) {
+	for name, list := range map[string]string{"keyed": keyedBySome, "atomic": ""} {
+		p := manyProgram(b, list)
+		obj := map[string]any{"spec": manyItems(8000)}
+		old := clone(obj).(map[string]any)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if errs := p.Evaluate(obj, old, nil, nil); len(errs) > 0 {
+					b.Fatalf("%d errors", len(errs))
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkGuard measures what it takes to compile five rules, and what they keep.
 func BenchmarkGuard(b *testing.B) {
 	s, obj := ruled(b)

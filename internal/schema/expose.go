@@ -166,7 +166,8 @@ func (o *objectValue) Contains(key ref.Val) ref.Val {
 // Size implements traits.Sizer. It counts what expressions do not see, too.
 func (o *objectValue) Size() ref.Val { return types.Int(len(o.value)) }
 
-// Iterator implements traits.Iterable. Keys come in order, so that equal objects give equal results.
+// Iterator implements traits.Iterable. Keys come in order, so that equal objects give equal results. In the place of those
+// that expressions do not see come nils at the end, which Kubernetes counts in the cost of a traversal.
 func (o *objectValue) Iterator() traits.Iterator {
 	keys := make([]ref.Val, 0, len(o.value))
 	for _, k := range slices.Sorted(maps.Keys(o.value)) {
@@ -180,7 +181,7 @@ func (o *objectValue) Iterator() traits.Iterator {
 		}
 		keys = append(keys, types.String(k))
 	}
-	return &valueIterator{rest: keys}
+	return &valueIterator{rest: keys[:len(o.value)]}
 }
 
 // Equal implements ref.Val. Properties that expressions do not see are compared as they are.

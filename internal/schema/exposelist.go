@@ -29,7 +29,7 @@ func exposeList(v any, n *node) ref.Val {
 		}
 		kind.keys = append(kind.keys, k)
 	}
-	return &identifiedList{&l, kind}
+	return &identifiedList{Lister: &l, identity: kind, raw: !kind.set}
 }
 
 // listValue is what expressions see of a list.

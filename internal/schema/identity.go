@@ -20,6 +20,11 @@ type identity struct {
 type identifiedList struct {
 	traits.Lister
 	identity
+
+	// Lists of type map that come from an object compare by what is held under the escaped names of the keys, which is
+	// nothing if a name has to be escaped; sums of lists compare by the keys that expressions see. So does Kubernetes.
+	raw   bool
+	items map[any]ref.Val // by key, of a raw list, when it was compared
 }
 
 // Add implements traits.Adder.
@@ -53,10 +58,11 @@ func (l *identifiedList) Add(other ref.Val) ref.Val {
 			all[i] = v
 		}
 	}
-	return &identifiedList{types.NewRefValList(types.DefaultTypeAdapter, all), l.identity}
+	return &identifiedList{Lister: types.NewRefValList(types.DefaultTypeAdapter, all), identity: l.identity}
 }
 
-// Equal implements ref.Val.
+// Equal implements ref.Val. Keys of raw lists that are lists or objects let it panic, in the words of the Go runtime: this
+// ends the evaluation of an expression with an error that nothing in the expression can absorb, as it does in Kubernetes.
 func (l *identifiedList) Equal(other ref.Val) ref.Val {
 	with, ok := other.(traits.Lister)
 	if !ok {
@@ -65,13 +71,13 @@ func (l *identifiedList) Equal(other ref.Val) ref.Val {
 	if l.Size() != with.Size() {
 		return types.False
 	}
-	mine, err := l.index(l.Lister)
+	mine, err := l.index()
 	if err != nil {
 		return err
 	}
 	seen := make(map[any]bool, len(mine))
 	for _, v := range valuesOf(with) {
-		key, err := l.of(v)
+		key, err := l.compared(v)
 		if err != nil {
 			return err
 		}
@@ -89,11 +95,19 @@ func (l *identifiedList) Equal(other ref.Val) ref.Val {
 	return types.Bool(len(seen) == len(mine))
 }
 
-func (l *identifiedList) index(list traits.Lister) (map[any]ref.Val, ref.Val) {
-	all := valuesOf(list)
+// index returns the items by what Equal compares them by. A raw list makes it once, and keeps what it has when a key makes
+// it panic: to compare the list again, in another expression, does not fail for the same reason.
+func (l *identifiedList) index() (map[any]ref.Val, ref.Val) {
+	if l.items != nil {
+		return l.items, nil
+	}
+	all := valuesOf(l.Lister)
 	index := make(map[any]ref.Val, len(all))
+	if l.raw {
+		l.items = index
+	}
 	for _, v := range all {
-		key, err := l.of(v)
+		key, err := l.compared(v)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +124,19 @@ func (l *identifiedList) ConvertToType(t ref.Type) ref.Val {
 	return l.Lister.ConvertToType(t)
 }
 
-// of returns what identifies an item, in a form that can be compared.
+// compared returns what Equal compares an item by.
+func (l *identifiedList) compared(item ref.Val) (key any, err ref.Val) {
+	if !l.raw {
+		return l.of(item)
+	}
+	obj, ok := item.Value().(map[string]any)
+	if !ok {
+		return new(byte), nil // like nothing else
+	}
+	return l.join(func(name string) any { return obj[name] }), nil
+}
+
+// of returns what identifies an item for expressions, in a form that can be compared.
 func (id *identity) of(item ref.Val) (key any, err ref.Val) {
 	if id.set {
 		switch item.(type) {
@@ -120,19 +146,33 @@ func (id *identity) of(item ref.Val) (key any, err ref.Val) {
 		return asKey(item.Value()), nil
 	}
 	obj, ok := item.(traits.Mapper)
-	if !ok {
-		return new(byte), nil // like nothing else
-	}
-	keys := make([]any, len(id.keys))
-	for i, k := range id.keys {
-		if v, found := obj.Find(types.String(k)); found && v != nil && !types.IsUnknownOrError(v) {
-			keys[i] = asKey(v.Value())
+	return id.join(func(name string) any {
+		if !ok {
+			return nil
 		}
+		v, found := obj.Find(types.String(name))
+		if !found || v == nil || types.IsUnknownOrError(v) {
+			return nil
+		}
+		return asKey(v.Value())
+	}), nil
+}
+
+// join makes one key of the values of all. Kubernetes compares up to three by what they are, more by how they are spelt.
+func (id *identity) join(value func(name string) any) any {
+	switch k := id.keys; len(k) {
+	case 1:
+		return value(k[0])
+	case 2:
+		return [2]any{value(k[0]), value(k[1])}
+	case 3:
+		return [3]any{value(k[0]), value(k[1]), value(k[2])}
 	}
-	if len(keys) == 1 {
-		return keys[0], nil
+	values := make([]any, len(id.keys))
+	for i, k := range id.keys {
+		values[i] = value(k)
 	}
-	return fmt.Sprintf("%#v", keys), nil
+	return fmt.Sprintf("%#v", values)
 }
 
 // asKey returns a value that is equal to another one if what they stand for is.

@@ -161,7 +161,7 @@ func compareRules(what string, p *Program, j *judge, obj, old map[string]any, fo
 	var heard warnings
 	got := p.Evaluate(obj, old, found, func(w string) { heard.AddWarning("", w) })
 	slices.Sort(heard)
-	e := evaluation{program: p, obj: obj, old: old, budget: celconfig.RuntimeCELCostBudget, sealed: -1}
+	e := evaluation{program: p, obj: obj, old: old, budget: celconfig.RuntimeCELCostBudget}
 	if p.guard != nil {
 		e.run()
 	}

@@ -64,35 +64,3 @@ func (p *path) field() *field.Path {
 		return up.Child(strings.Clone(p.key))
 	}
 }
-
-// depth is the number of steps from the root.
-func (p *path) depth() int {
-	n := 0
-	for ; p != nil; p = p.up {
-		n++
-	}
-	return n
-}
-
-// steps returns the steps in the order in which they lead from the root, each for itself. It copies the keys, as field does.
-func (p *path) steps() []path {
-	steps := make([]path, p.depth())
-	for i := len(steps) - 1; i >= 0; i-- {
-		steps[i] = path{key: strings.Clone(p.key), index: p.index, kind: p.kind}
-		p = p.up
-	}
-	return steps
-}
-
-// follow returns the value to which the last step of p leads from v, or nil.
-func (p path) follow(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		return v[p.key]
-	case []any:
-		if p.kind == stepIndex && p.index < len(v) {
-			return v[p.index]
-		}
-	}
-	return nil
-}

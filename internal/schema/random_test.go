@@ -52,7 +52,7 @@ func (g generator) root() *apiextensionsv1.JSONSchemaProps {
 	if g.chance(10) {
 		g.restrict(s, 2)
 	}
-	if g.chance(5) {
+	if g.rules == 0 && g.chance(5) {
 		s.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: g.schema(2)}
 	}
 	g.guard(s)
@@ -103,15 +103,21 @@ func (g generator) schema(depth int) *apiextensionsv1.JSONSchemaProps {
 
 func (g generator) object(s *apiextensionsv1.JSONSchemaProps, depth int) {
 	s.Type = "object"
-	switch g.IntN(6) {
+	kind := g.IntN(6)
+	// No CustomResourceDefinition has properties of both kinds, and rules about such objects are judged otherwise.
+	valid := g.rules > 0
+	if valid && s.XEmbeddedResource {
+		kind = -1
+	}
+	switch kind {
 	case 0:
 		s.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: g.schema(depth - 1)}
-		if g.chance(80) {
+		if valid || g.chance(80) {
 			return
 		}
 	case 1:
 		s.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{Allows: g.chance(60)}
-		if g.chance(50) {
+		if valid || g.chance(50) {
 			return
 		}
 	}
@@ -134,12 +140,10 @@ func (g generator) list(s *apiextensionsv1.JSONSchemaProps, depth int) {
 		s.XListType = ptr("set")
 	case 1:
 		s.XListType = ptr("map")
-		s.XListMapKeys = []string{"a"}
-		if g.chance(50) {
-			s.XListMapKeys = []string{"a", "b"}
-		}
+		s.XListMapKeys = pick(g, []string{"a"}, []string{"a", "b"}, []string{"x-y"}, []string{"ünï"}, []string{"a", "namespace"},
+			[]string{"a", "b", "x-y"}, []string{"a", "b", "c", "namespace"})
 		items := &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{}}
-		for _, k := range []string{"a", "b", "c"} {
+		for _, k := range append([]string{"a", "c"}, s.XListMapKeys...) {
 			items.Properties[k] = *g.schema(0)
 		}
 		if g.calm || g.chance(90) {

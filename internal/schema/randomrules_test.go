@@ -53,7 +53,8 @@ func (g generator) rule(s *apiextensionsv1.JSONSchemaProps) apiextensionsv1.Vali
 	}
 	if g.chance(30) {
 		r.MessageExpression = pick(g, "'not ' + string(self)", "'is ' + string(type(self) == string)", "''", "'a\\nb'", "'x'.substring(3)",
-			"1", "nonsense", "string(oldSelf == self)", "'no'")
+			"1", "nonsense", "string(oldSelf == self)", "'no'",
+			"'was ' + string(oldSelf.hasValue())", "string(oldSelf.orValue(self) == self)", "oldSelf.hasValue() ? 'was' : 'is new'", "'then ' + string(oldSelf)")
 	}
 	if g.chance(30) {
 		r.Reason = ptr(pick(g, apiextensionsv1.FieldValueRequired, apiextensionsv1.FieldValueForbidden, apiextensionsv1.FieldValueInvalid,
@@ -68,9 +69,8 @@ func (g generator) rule(s *apiextensionsv1.JSONSchemaProps) apiextensionsv1.Vali
 // expression makes a rule that mostly compiles for values of a schema.
 func (g generator) expression(s *apiextensionsv1.JSONSchemaProps) string {
 	common := []string{"true", "false", "self == oldSelf", "self != oldSelf", "self == self"}
-	// No CustomResourceDefinition has properties of both kinds, or a list with keys of anything but objects.
-	odd := s.AdditionalProperties != nil && (len(s.Properties) > 0 || s.XEmbeddedResource) ||
-		len(s.XListMapKeys) > 0 && s.Items.Schema.Type != "object"
+	// No CustomResourceDefinition has a list with keys of anything but objects.
+	odd := len(s.XListMapKeys) > 0 && s.Items.Schema.Type != "object"
 	if odd || g.chance(25) {
 		return pick(g, "true", "false", "", "oops(", "self.nothing == 1")
 	}

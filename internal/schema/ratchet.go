@@ -1,9 +1,6 @@
 package schema
 
-import (
-	"fmt"
-	"strings"
-)
+import "strconv"
 
 // correlation ties a value that is being validated to the value it replaces, so that an update is not refused for what it
 // leaves unchanged (KEP-4008, CRDValidationRatcheting). Properties correlate by name, items of lists of type map by their
@@ -14,6 +11,8 @@ type correlation struct {
 	old  any
 	root bool
 	list *oldItems // of the old value if it is a list, made when first asked for
+
+	compared, same bool // what unchanged has found
 }
 
 // validateChild validates v and forgets what it found if v is unchanged.
@@ -25,17 +24,28 @@ func (n *node) validateChild(v any, at *path, r *report, old *correlation) bool 
 	if n.validate(v, at, r, old) {
 		return true
 	}
-	if !old.node.unchanged(v, old.old) {
+	if !old.unchanged(v) {
 		return false
 	}
 	r.findings = r.findings[:mark]
 	return true
 }
 
-// property returns the correlation of a property, or nil. The root's apiVersion and kind never correlate: old and new object
-// have both been converted to the version of the request.
+// unchanged compares the new value, which is always the same one, with the old one. It does so once.
+func (c *correlation) unchanged(v any) bool {
+	if !c.compared {
+		c.compared, c.same = true, c.node.unchanged(v, c.old)
+	}
+	return c.same
+}
+
+// rootsOwn tells the root's apiVersion and kind. They never correlate: old and new object have both been converted to the
+// version of the request.
+func rootsOwn(name string) bool { return name == "apiVersion" || name == "kind" }
+
+// property returns the correlation of a property, or nil.
 func (c *correlation) property(name string) *correlation {
-	if c == nil || c.root && (name == "apiVersion" || name == "kind") {
+	if c == nil || c.root && rootsOwn(name) {
 		return nil
 	}
 	old, ok := c.old.(map[string]any)
@@ -149,55 +159,21 @@ func (x *oldItems) key(item any) any {
 		}
 		return nil
 	}
-	var b strings.Builder
+	var b []byte
 	for _, k := range x.keys {
-		b.WriteByte(0)
+		b = append(b, 0)
 		switch v := obj[k].(type) {
 		case bool:
-			fmt.Fprintf(&b, "%t", v)
+			b = strconv.AppendBool(b, v)
 		case float64:
-			fmt.Fprintf(&b, "%f", v)
+			b = strconv.AppendFloat(b, v, 'f', 6, 64)
 		case int64:
-			fmt.Fprintf(&b, "%d", v)
+			b = strconv.AppendInt(b, v, 10)
 		case string:
-			fmt.Fprintf(&b, "%q", v)
+			b = strconv.AppendQuote(b, v)
 		default:
 			return nil
 		}
 	}
-	return b.String()
-}
-
-// unchanged tells whether an error about the value at a place is excused because the value, or if it does not correlate
-// the nearest one around that does, is the same in the old object. It goes the way from the root again, which is cheaper
-// than to know the answer for values about which there is nothing to complain.
-func (e *evaluation) unchanged(at *path) bool {
-	if e.old == nil {
-		return false
-	}
-	var v any = e.obj
-	current := &correlation{node: e.program.root, old: e.old, root: true}
-	nearest, nearestValue := (*correlation)(nil), any(nil)
-	for i, s := range at.steps() {
-		if i == e.sealed || current == nil {
-			current = nil
-			break
-		}
-		if current.root && s.kind != stepIndex && (s.key == "apiVersion" || s.key == "kind") {
-			return false
-		}
-		nearest, nearestValue = current, v
-		if v = s.follow(v); s.kind == stepIndex {
-			current = current.item(v)
-		} else {
-			current = current.property(s.key)
-		}
-	}
-	if e.sealed >= 0 && e.sealed == at.depth() {
-		current = nil
-	}
-	if current != nil {
-		return current.node.unchanged(v, current.old)
-	}
-	return nearest != nil && nearest.node.unchanged(nearestValue, nearest.old)
+	return string(b)
 }
