@@ -6,7 +6,8 @@
 //   - the definition of a custom resource, made from the stored form of its CustomResourceDefinition. What a request
 //     needs of the schema is compiled on first use, so that a kind that nobody uses costs little more than its bytes;
 //   - the [Controller], which follows the history of CustomResourceDefinitions, accepts or refuses their names, sets their
-//     conditions, keeps the registry up to date, and deletes the objects of those that are to go.
+//     conditions, keeps the registry up to date, and deletes the objects of those that are to go. It owns what calls
+//     the webhooks that convert objects (package conversion).
 //
 // Kinds behave as k8s.io/apiextensions-apiserver serves them: conditions, reasons, messages, field paths, columns.
 // Two things differ on purpose. Names and establishment are written in one update, so that no client ever waits; and a

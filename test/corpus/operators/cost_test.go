@@ -28,7 +28,7 @@ var items = sync.OnceValues(func() ([]item, error) {
 	}
 	engines := map[any]*engine{}
 	for _, v := range versions(c.round(0)) {
-		e, err := newEngine(v, true)
+		e, err := newEngine(v)
 		if err != nil {
 			continue // TestEngine tells
 		}

@@ -18,8 +18,8 @@ type engine struct {
 	theirs *judge
 }
 
-func newEngine(v *version, rules bool) (*engine, error) {
-	theirs, err := newJudge(v, rules)
+func newEngine(v *version) (*engine, error) {
+	theirs, err := newJudge(v, true)
 	if err != nil {
 		return nil, err
 	}

@@ -42,11 +42,11 @@ type judge struct {
 }
 
 // newJudges makes the judges of the versions of a definition, by name.
-func newJudges(d *definition, rules bool) (map[string]*judge, error) {
+func newJudges(d *definition) (map[string]*judge, error) {
 	judges := map[string]*judge{}
 	var storage *judge
 	for _, v := range versions([]*definition{d}) {
-		j, err := newJudge(v, rules)
+		j, err := newJudge(v, true)
 		if err != nil {
 			return nil, fmt.Errorf("%v: %w", v, err)
 		}

@@ -86,7 +86,7 @@ func (s *server) testObjects(t *testing.T, versions []*version, objects []*manif
 	})
 	parallel(len(used), func(i int) {
 		d := used[i]
-		judges, err := newJudges(d, true)
+		judges, err := newJudges(d)
 		if err != nil {
 			t.Error(err)
 			return
