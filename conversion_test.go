@@ -36,16 +36,6 @@ func startConverting(t testing.TB) *converting {
 	return c
 }
 
-// established waits until the definition does not change any more: it would make writes start again.
-func (c *converting) established() {
-	c.Helper()
-	c.wait("foos", func() bool {
-		code, text := c.do("GET", foosCRD, "")
-		return code == 200 && strings.Contains(text, "the initial names have been accepted")
-	})
-	c.wait("foos", func() bool { code, _ := c.do("GET", foos, ""); return code == 200 })
-}
-
 // crd is the definition with a version to be stored, and a webhook.
 func (c *converting) crd(storage, client string) string {
 	version := func(name, more, spec string) string {
@@ -171,7 +161,7 @@ func TestOwnersAcrossVersions(t *testing.T) {
 	r.must(201, "POST", crds, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"foos.example.com"},
 		"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"foos","kind":"Foo"},"versions":[`+
 		version("v1", "false", `"old":{"type":"string"}`)+","+version("v2", "true", `"new":{"type":"string"},"weight":{"type":"integer","default":5}`)+`]}}`)
-	r.wait("foos", func() bool { code, _ := r.do("GET", foos, ""); return code == 200 })
+	r.established()
 	v2 := func(name, spec string) string {
 		return `{"apiVersion":"example.com/v2","kind":"Foo","metadata":{"name":"` + name + `"},"spec":` + spec + `}`
 	}

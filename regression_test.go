@@ -96,7 +96,16 @@ func (r *raw) fooVersions(versions ...string) {
 	}
 	r.must(201, "POST", crds, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"foos.example.com"},
 		"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"foos","kind":"Foo"},"versions":[`+strings.Join(stated, ",")+`]}}`)
-	r.wait("foos", func() bool { code, _ := r.do("GET", foos, ""); return code == 200 })
+	r.established()
+}
+
+// established waits until foos are served by their definition of now, and until that does not change any more (it would
+// make writes start again). That foos answer would say nothing: an older definition of that name may do that.
+func (r *raw) established() {
+	r.Helper()
+	r.wait("the definition to be established", func() bool {
+		return strings.Contains(r.must(200, "GET", foosCRD, ""), `"status":"True","type":"Established"`)
+	})
 }
 
 func foo(name, rest string) string {

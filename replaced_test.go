@@ -32,7 +32,7 @@ func (r *raw) define(conversion string, versions ...string) {
 		"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"foos.example.com"},
 		"spec":{`+conversion+`"group":"example.com","scope":"Namespaced","names":{"plural":"foos","kind":"Foo"},
 		"versions":[`+strings.Join(versions, ",")+`]}}`)
-	r.wait("the kind", func() bool { code, _ := r.do("GET", foos, ""); return code == 200 })
+	r.established()
 }
 
 func (r *raw) redefine(versions ...string) {
