@@ -209,3 +209,102 @@ func TestRetiredAPIsAreOff(t *testing.T) {
 		t.Errorf("%d versions of apps", got)
 	}
 }
+
+// TestMovedKinds: a kind that has moved to another group is served in both, and is one: the same objects, kept in its own.
+func TestMovedKinds(t *testing.T) {
+	r := startRaw(t, kapok.Options{RetiredAPIs: true})
+	const (
+		before = "/apis/extensions/v1beta1/namespaces/default/deployments"
+		now    = "/apis/apps/v1/namespaces/default/deployments"
+	)
+	body := func(name, spec string) string {
+		return strings.Replace(deployment("v1beta1", name, spec), "apps/v1beta1", "extensions/v1beta1", 1)
+	}
+	if got := field(t, r.must(200, "GET", "/apis/extensions", ""), "preferredVersion", "groupVersion"); got != "extensions/v1beta1" {
+		t.Errorf("preferred: %v", got)
+	}
+	listed := r.must(200, "GET", "/apis/extensions/v1beta1", "")
+	for _, want := range []string{`"deployments"`, `"deployments/scale"`, `"deployments/status"`} {
+		if !strings.Contains(listed, want) {
+			t.Errorf("discovery has no %s: %s", want, listed)
+		}
+	}
+	if strings.Contains(listed, `"all"`) || strings.Contains(listed, `"deploy"`) {
+		t.Errorf("kubectl get all would show deployments twice: %s", listed)
+	}
+	if doc := r.must(200, "GET", "/openapi/v3/apis/extensions/v1beta1", ""); !strings.Contains(doc, "io.k8s.api.extensions.v1beta1.Deployment") {
+		t.Errorf("OpenAPI: %.300s", doc)
+	}
+
+	// Created in the old group, with its defaults; seen, changed and watched in the new one.
+	made := r.must(201, "POST", before+"?fieldManager=old", body("web", `"rollbackTo":{"revision":3},`))
+	if field(t, made, "apiVersion") != "extensions/v1beta1" || field(t, made, "spec", "rollbackTo", "revision") != float64(3) {
+		t.Errorf("created: %s", made)
+	}
+	seen := r.must(200, "GET", now+"/web", "")
+	if field(t, seen, "apiVersion") != "apps/v1" || field(t, seen, "metadata", "uid") != field(t, made, "metadata", "uid") {
+		t.Errorf("read in apps/v1: %s", seen)
+	}
+	if got := field(t, seen, "spec", "strategy", "rollingUpdate", "maxSurge"); got != float64(1) {
+		t.Errorf("maxSurge is %v, want that of extensions/v1beta1", got)
+	}
+	r.must(200, "PATCH", now+"/web", `{"spec":{"replicas":5}}`, "Content-Type", mergePatch)
+	list := r.must(200, "GET", before, "")
+	if field(t, list, "apiVersion") != "extensions/v1beta1" || field(t, list, "kind") != "DeploymentList" || !strings.Contains(list, `"replicas":5`) {
+		t.Errorf("list: %s", list)
+	}
+	if got := firstEvent(t, r, before+"?watch=true"); field(t, got, "object", "apiVersion") != "extensions/v1beta1" {
+		t.Errorf("watch: %s", got)
+	}
+	if got := firstEvent(t, r, now+"?watch=true"); field(t, got, "object", "apiVersion") != "apps/v1" {
+		t.Errorf("watch: %s", got)
+	}
+	scaled := r.must(200, "PATCH", before+"/web/scale", `{"spec":{"replicas":2}}`, "Content-Type", mergePatch)
+	if field(t, scaled, "apiVersion") != "autoscaling/v1" || field(t, r.must(200, "GET", now+"/web", ""), "spec", "replicas") != float64(2) {
+		t.Errorf("scaled: %s", scaled)
+	}
+	if got := r.must(200, "GET", before+"/web", "", "Accept", "application/vnd.kubernetes.protobuf"); !strings.Contains(got, "extensions/v1beta1") {
+		t.Errorf("protobuf: %q", got)
+	}
+
+	// Fields that were applied in the old group are owned in the new one.
+	r.must(201, "PATCH", before+"/owned?fieldManager=one", body("owned", `"replicas":3,"selector":{"matchLabels":{"app":"x"}},`), "Content-Type", applyPatch)
+	if code, text := r.do("PATCH", now+"/owned?fieldManager=two", deployment("v1", "owned", `"replicas":4,"selector":{"matchLabels":{"app":"x"}},`),
+		"Content-Type", applyPatch); code != 409 || !strings.Contains(text, `conflict with \"one\"`) {
+		t.Errorf("%d %s", code, text)
+	}
+
+	// Words are those of the group in which the client speaks.
+	for path, want := range map[string]string{before: `deployments.extensions \"none\" not found`, now: `deployments.apps \"none\" not found`} {
+		if got := r.must(404, "GET", path+"/none", ""); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+	if got := r.must(422, "POST", before, body("bad", `"replicas":-1,`)); !strings.Contains(got, `Deployment.extensions \"bad\" is invalid: spec.replicas`) {
+		t.Errorf("%s", got)
+	}
+	if got := r.must(409, "POST", before, body("web", "")); !strings.Contains(got, `deployments.extensions \"web\" already exists`) {
+		t.Errorf("%s", got)
+	}
+	r.must(400, "POST", before, deployment("v1", "web", ""))
+	r.must(404, "GET", "/apis/extensions/v1/namespaces/default/deployments", "")
+
+	// Whoever names an owner in the old group is deleted with it.
+	uid := field(t, made, "metadata", "uid").(string)
+	r.must(201, "POST", "/api/v1/namespaces/default/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"owned","ownerReferences":[
+		{"apiVersion":"extensions/v1beta1","kind":"Deployment","name":"web","uid":"`+uid+`"}]}}`)
+	r.must(200, "DELETE", before+"/web", "")
+	r.must(404, "GET", now+"/web", "")
+	r.wait("the dependent to go", func() bool {
+		code, _ := r.do("GET", "/api/v1/namespaces/default/configmaps/owned", "")
+		return code == 404
+	})
+}
+
+// TestMovedKindsAreOff unless they are asked for: the group is free for others.
+func TestMovedKindsAreOff(t *testing.T) {
+	r := startRaw(t, kapok.Options{})
+	if got, want := r.must(404, "GET", "/apis/extensions/v1beta1", ""), r.must(404, "GET", "/apis/never/v1beta1", ""); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

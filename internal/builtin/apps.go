@@ -13,6 +13,7 @@ import (
 	appsv1beta1 "k8s.io/api/apps/v1beta1"
 	appsv1beta2 "k8s.io/api/apps/v1beta2"
 	corev1 "k8s.io/api/core/v1"
+	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -55,6 +56,7 @@ func apps() []*resource.Definition {
 			retired: []retired[appsv1.Deployment]{
 				formerly[appsv1.Deployment, appsv1beta2.Deployment](appsv1beta2.SchemeGroupVersion),
 				formerly[appsv1.Deployment, appsv1beta1.Deployment](appsv1beta1.SchemeGroupVersion),
+				formerly[appsv1.Deployment, extensionsv1beta1.Deployment](extensionsv1beta1.SchemeGroupVersion),
 			},
 			hooks: resource.Hooks{Warnings: warnOfHostname("Pod names and hostnames")},
 		}.definition(),

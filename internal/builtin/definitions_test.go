@@ -36,7 +36,7 @@ func TestDefinitions(t *testing.T) {
 		{"leases", "coordination.k8s.io", "Lease", "", "", "", "namespace"},
 	} {
 		d := definitionOf(t, c.plural)
-		v := d.Version("v1")
+		v := served(d, "v1")
 		var subresources []string
 		for _, s := range v.Subresources {
 			subresources = append(subresources, s.Name)
@@ -61,7 +61,7 @@ func TestDefinitionsFitTogether(t *testing.T) {
 	fingerprints := map[uint64]string{}
 	for _, d := range Definitions() {
 		v := d.Storage
-		if d.Version(v.Name) != v {
+		if d.Version(d.GroupVersion(v)) != v {
 			t.Errorf("%s: the storage version is not served", d.Plural)
 		}
 		gvk := d.GroupVersionKind(v)
@@ -128,4 +128,9 @@ func TestDefinitionsAreTheCallersOwn(t *testing.T) {
 	if one[0].Storage != two[0].Storage {
 		t.Error("two servers do not share a version")
 	}
+}
+
+// served returns a version of the definition's own group.
+func served(d *resource.Definition, version string) *resource.Version {
+	return d.Version(schema.GroupVersion{Group: d.Group, Version: version})
 }

@@ -33,8 +33,8 @@ func Definitions() []*resource.Definition {
 	return definitions
 }
 
-// WithRetired returns the built-in kinds, served also in those versions of their
-// group that Kubernetes has retired. What is stored is the same.
+// WithRetired returns the built-in kinds, served also in those versions that
+// Kubernetes has retired, some of them in another group. What is stored is the same.
 func WithRetired() []*resource.Definition {
 	definitions := make([]*resource.Definition, 0, len(rows()))
 	for _, row := range rows() {

@@ -123,7 +123,7 @@ func (k kind[T]) definition() *resource.Definition {
 	}
 	for _, r := range k.retired {
 		d.Versions = append(d.Versions, r.version(k, version, subresources))
-		d.Convert = convert
+		d.Convert = func(obj resource.Tree, _, to *resource.Version) error { return convert(obj, d.GroupVersion(to)) }
 	}
 	d.Hooks.PrepareCreate = k.create
 	d.Hooks.PrepareUpdate = k.update

@@ -32,6 +32,9 @@ func formerly[T, R any](gv schema.GroupVersion) retired[T] {
 		}
 		v := *current
 		v.Name = gv.Version
+		if gv.Group != k.version.Group {
+			v.Group = gv.Group
+		}
 		v.Model = newModel(gvk, fill[R], asCurrent[T, R](k, k.validate), subresources, k.kinds()...)
 		v.Warning = deprecated(gvk)
 		if k.cells != nil {
@@ -83,7 +86,7 @@ func into(from, to any) error {
 }
 
 // convert brings an object of a built-in kind to another version, in place.
-func convert(obj resource.Tree, _, to *resource.Version) error {
+func convert(obj resource.Tree, to schema.GroupVersion) error {
 	gvk := schema.FromAPIVersionAndKind(text(obj, "apiVersion"), text(obj, "kind"))
 	from, err := versions.Scheme().New(gvk)
 	if err != nil {
@@ -96,7 +99,7 @@ func convert(obj resource.Tree, _, to *resource.Version) error {
 	if err != nil {
 		return err
 	}
-	converted, err := c.To(from, schema.GroupVersion{Group: gvk.Group, Version: to.Name})
+	converted, err := c.To(from, to)
 	if err != nil {
 		return fmt.Errorf("convert %s: %w", gvk, err)
 	}

@@ -322,7 +322,7 @@ func (c *Controller) taken(group string) nameSet {
 		taken.add(&e.manifest.Status.AcceptedNames)
 	}
 	for _, d := range c.store.Registry().Load().All() {
-		if d.Group == group && !d.Custom {
+		if !d.Custom && d.In(group) {
 			taken.add(&apiextensionsv1.CustomResourceDefinitionNames{
 				Plural: d.Plural, Singular: d.Singular, ShortNames: d.ShortNames, Kind: d.Kind, ListKind: d.ListKind,
 			})

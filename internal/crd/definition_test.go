@@ -148,10 +148,10 @@ func TestDeprecation(t *testing.T) {
 	s := newServer(t)
 	s.mustCreate(full)
 	d := s.established("widgets.example.com")
-	if got, want := d.Version("v1beta1").Warning, "example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget"; got != want {
+	if got, want := served(d, "v1beta1").Warning, "example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget"; got != want {
 		t.Errorf("warning %q, want %q", got, want)
 	}
-	if got := d.Version("v1").Warning; got != "" {
+	if got := served(d, "v1").Warning; got != "" {
 		t.Errorf("warning of v1: %q", got)
 	}
 	own := "mind the gap"
@@ -182,7 +182,7 @@ func TestTable(t *testing.T) {
 	s := newServer(t)
 	s.mustCreate(full)
 	d := s.established("widgets.example.com")
-	v := d.Version("v1")
+	v := served(d, "v1")
 	var headers []string
 	for _, c := range v.Columns {
 		headers = append(headers, c.Name+" "+c.Type+" "+c.Description)
@@ -204,7 +204,7 @@ func TestTable(t *testing.T) {
 	if diff := cmp.Diff([]any{"w", nil, nil, nil}, v.Cells(resource.Tree{"metadata": resource.Tree{"name": "w"}}, now)); diff != "" {
 		t.Errorf("cells of an empty object (-want +got):\n%s", diff)
 	}
-	if got := d.Version("v1beta1").Columns; len(got) != 2 || got[1].Name != "Age" || got[1].Type != "date" {
+	if got := served(d, "v1beta1").Columns; len(got) != 2 || got[1].Name != "Age" || got[1].Type != "date" {
 		t.Errorf("columns by default: %v", got)
 	}
 	if diff := cmp.Diff(map[string]string{"spec.color": "red"}, v.Fields(obj)); diff != "" || !slices.Equal(v.Selectable, []string{"spec.color"}) {
@@ -249,12 +249,12 @@ func TestPublish(t *testing.T) {
 	s := newServer(t)
 	s.mustCreate(full)
 	d := s.established("widgets.example.com")
-	p := d.Version("v1").Published
+	p := served(d, "v1").Published
 	raw, err := p.Schema()
 	if err != nil || !strings.Contains(string(raw), `"enum":["Up","Down"]`) || p.PreserveUnknownFields {
 		t.Errorf("published: %+v, %s, %v", p, raw, err)
 	}
-	if p.Fingerprint == d.Version("v1beta1").Published.Fingerprint {
+	if p.Fingerprint == served(d, "v1beta1").Published.Fingerprint {
 		t.Error("two versions have one fingerprint")
 	}
 	if raw, err := rawSchema(s.crd("widgets.example.com").object, "v2"); raw != nil || err != nil {

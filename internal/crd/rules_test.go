@@ -180,7 +180,7 @@ func TestRulesRatchet(t *testing.T) {
 		t.Error("changed value is accepted")
 	}
 	var warnings []string
-	m := d.Version("v1").Model.(*model)
+	m := served(d, "v1").Model.(*model)
 	_, body := s.of(gauge)
 	obj, err := m.Decode(body.Data, nil)
 	if err != nil {

@@ -77,7 +77,7 @@ func (s *server) start(st *state.State) {
 
 func (s *server) request(d *resource.Definition, version string) *resource.Request {
 	s.t.Helper()
-	v := d.Version(version)
+	v := served(d, version)
 	if v == nil {
 		s.t.Fatalf("%s is not served in version %s", d.GroupResource(), version)
 	}
@@ -234,4 +234,9 @@ spec:
               size: {type: integer, minimum: 1, default: 3}
               note: {type: string}
 `, plural, kind, strings.Join(append([]string{""}, more...), ", "))
+}
+
+// served returns a version of the definition's own group.
+func served(d *resource.Definition, version string) *resource.Version {
+	return d.Version(schema.GroupVersion{Group: d.Group, Version: version})
 }

@@ -57,7 +57,9 @@ func newCatalogue(set *resource.Set, last *catalogue) *catalogue {
 	byGroup := map[string][]*resource.Definition{}
 	for _, d := range set.All() {
 		if len(d.Versions) > 0 {
-			byGroup[d.Group] = append(byGroup[d.Group], d)
+			for group := range d.Groups() {
+				byGroup[group] = append(byGroup[group], d)
+			}
 		}
 	}
 	c := &catalogue{set: set, byName: make(map[string]*apiGroup, len(byGroup))}
@@ -82,9 +84,13 @@ func newGroup(name string, definitions []*resource.Definition) *apiGroup {
 	g := &apiGroup{name: name, definitions: definitions}
 	for _, d := range definitions {
 		for _, v := range d.Versions {
+			named := d.GroupVersion(v)
+			if named.Group != name {
+				continue
+			}
 			gv := g.version(v.Name)
 			if gv == nil {
-				gv = &groupVersion{GroupVersion: schema.GroupVersion{Group: name, Version: v.Name}, custom: d.Custom}
+				gv = &groupVersion{GroupVersion: named, custom: d.Custom}
 				g.versions = append(g.versions, gv)
 			}
 			p := priorityOf(gv.GroupVersion, d.Custom)
@@ -140,7 +146,7 @@ func (gv *groupVersion) resource(d *resource.Definition) metav1.APIResource {
 	case !deletesCollections(d):
 		verbs = singleVerbs
 	}
-	return metav1.APIResource{
+	r := metav1.APIResource{
 		Name:               d.Plural,
 		SingularName:       d.Singular,
 		Namespaced:         d.Namespaced,
@@ -150,11 +156,16 @@ func (gv *groupVersion) resource(d *resource.Definition) metav1.APIResource {
 		Categories:         d.Categories,
 		StorageVersionHash: storageVersionHash(d),
 	}
+	if v := d.Version(gv.GroupVersion); v.Group != "" && v.Warning != "" {
+		// Who asks for all of a category would see the same objects twice.
+		r.ShortNames, r.Categories = nil, nil
+	}
+	return r
 }
 
 func (gv *groupVersion) subresources(d *resource.Definition) []metav1.APIResource {
 	var all []metav1.APIResource
-	v := d.Version(gv.Version)
+	v := d.Version(gv.GroupVersion)
 	for _, sub := range v.Subresources {
 		verbs := subresourceVerbs
 		if sub.UpdateOnly {

@@ -53,7 +53,7 @@ func describe(c *catalogue, version string) *openapi.Snapshot {
 
 func describeKind(gv *groupVersion, d *resource.Definition) openapi.Resource {
 	r := openapi.Resource{
-		Group: d.Group, Version: gv.Version, Plural: d.Plural, Kind: d.Kind, ListKind: d.ListKind,
+		Group: gv.Group, Version: gv.Version, Plural: d.Plural, Kind: d.Kind, ListKind: d.ListKind,
 		Namespaced:          d.Namespaced,
 		Verbs:               gv.resource(d).Verbs,
 		DeleteAnswersObject: d.Hooks.DeleteReturnsObject,
@@ -61,7 +61,7 @@ func describeKind(gv *groupVersion, d *resource.Definition) openapi.Resource {
 	for _, sub := range gv.subresources(d) {
 		r.Subresources = append(r.Subresources, describeSubresource(gv, d, sub))
 	}
-	if v := d.Version(gv.Version); d.Custom {
+	if v := d.Version(gv.GroupVersion); d.Custom {
 		r.Custom = describeCustom(v)
 	}
 	return r

@@ -21,7 +21,7 @@ func (c *call) dispatch() {
 	set := c.h.store.Registry().Load()
 	c.definition = set.Resource(schema.GroupResource{Group: c.info.Group, Resource: c.info.Resource})
 	if c.definition != nil {
-		c.version = c.definition.Version(c.info.Version)
+		c.version = c.definition.Version(schema.GroupVersion{Group: c.info.Group, Version: c.info.Version})
 	}
 	switch {
 	case c.version != nil && c.definition.Custom:
@@ -43,7 +43,7 @@ func (c *call) routed(set *resource.Set) bool {
 		return strings.HasPrefix(c.info.Path, "/api/")
 	}
 	group, _, _ := strings.Cut(below, "/")
-	return slices.ContainsFunc(set.All(), func(d *resource.Definition) bool { return !d.Custom && d.Group == group })
+	return slices.ContainsFunc(set.All(), func(d *resource.Definition) bool { return !d.Custom && d.In(group) })
 }
 
 // dispatchPath serves what is no resource.

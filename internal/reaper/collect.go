@@ -96,7 +96,7 @@ func (r *Reaper) ownerKey(o *object.Object, ref object.Owner) (object.Key, bool)
 		return object.Key{}, false
 	}
 	d := r.store.Registry().Load().Kind(schema.GroupKind{Group: gv.Group, Kind: ref.Kind})
-	if d == nil || d.Version(gv.Version) == nil || d.Namespaced && o.Key.Namespace == "" {
+	if d == nil || d.Version(gv) == nil || d.Namespaced && o.Key.Namespace == "" {
 		return object.Key{}, false
 	}
 	return d.Key(o.Key.Namespace, ref.Name), true

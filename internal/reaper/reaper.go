@@ -253,7 +253,7 @@ const manager = "kube-controller-manager"
 // request is one about an object, in the version in which it is stored if that is served.
 func request(d *resource.Definition, key object.Key, subresource string) *resource.Request {
 	v := d.Storage
-	if d.Version(v.Name) == nil && len(d.Versions) > 0 {
+	if d.Version(d.GroupVersion(v)) == nil && len(d.Versions) > 0 {
 		v = d.Versions[0]
 	}
 	return &resource.Request{

@@ -46,9 +46,9 @@ func decodeStored(d *Definition, o *object.Object) (obj Tree, in *Version, err e
 	}
 	in = d.Storage
 	gv, err := schema.ParseGroupVersion(unstructuredString(obj, "apiVersion"))
-	if err == nil && gv.Version != in.Name {
+	if err == nil && gv != d.GroupVersion(in) {
 		// Stored when another version was the one to store.
-		switch was := d.anyVersion(gv.Version); {
+		switch was := d.anyVersion(gv); {
 		case was != nil:
 			in = was
 		case d.Custom && gv.Version != "":
@@ -64,17 +64,17 @@ func decodeStored(d *Definition, o *object.Object) (obj Tree, in *Version, err e
 	return obj, in, nil
 }
 
-// anyVersion returns a version by name, served or not.
-func (d *Definition) anyVersion(name string) *Version {
-	if d.Storage.Name == name {
+// anyVersion returns a version, served or not.
+func (d *Definition) anyVersion(gv schema.GroupVersion) *Version {
+	if d.GroupVersion(d.Storage) == gv {
 		return d.Storage
 	}
 	for _, v := range d.Unserved {
-		if v.Name == name {
+		if d.GroupVersion(v) == gv {
 			return v
 		}
 	}
-	return d.Version(name)
+	return d.Version(gv)
 }
 
 // inVersion returns objects such that they can be decoded in a version: where a

@@ -1,7 +1,10 @@
 package resource
 
 import (
+	"cmp"
 	"context"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/manage"
@@ -24,7 +27,7 @@ type Tree = map[string]any
 // A Definition is one kind of resource, built-in or custom. It is immutable; a
 // changed CRD makes a new one.
 type Definition struct {
-	Group      string
+	Group      string // under which objects are kept; versions may be served in others
 	Plural     string
 	Singular   string
 	Kind       string
@@ -69,7 +72,10 @@ type Definition struct {
 
 // A Version is one version of a resource. It is immutable.
 type Version struct {
-	Name  string
+	Name string
+	// Group is where the version is served if that is not the group of its
+	// definition, but one from which the kind has moved, or to which.
+	Group string
 	Model Model
 
 	// Subresources through which parts of the object are read and written.
@@ -210,34 +216,52 @@ type Hooks struct {
 	TTL time.Duration
 }
 
-// GroupResource names the resource.
+// GroupResource names the resource as it is kept.
 func (d *Definition) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: d.Group, Resource: d.Plural}
 }
 
-// GroupKind names the kind.
-func (d *Definition) GroupKind() schema.GroupKind {
-	return schema.GroupKind{Group: d.Group, Kind: d.Kind}
+// GroupVersion names a version.
+func (d *Definition) GroupVersion(v *Version) schema.GroupVersion {
+	return schema.GroupVersion{Group: cmp.Or(v.Group, d.Group), Version: v.Name}
 }
 
 // GroupVersionKind names the kind in a version.
 func (d *Definition) GroupVersionKind(v *Version) schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: d.Group, Version: v.Name, Kind: d.Kind}
+	return d.GroupVersion(v).WithKind(d.Kind)
 }
 
 // APIVersion is the apiVersion of objects in a version.
-func (d *Definition) APIVersion(v *Version) string {
-	return schema.GroupVersion{Group: d.Group, Version: v.Name}.String()
-}
+func (d *Definition) APIVersion(v *Version) string { return d.GroupVersion(v).String() }
 
-// Version returns a served version by name, nil if it is not served.
-func (d *Definition) Version(name string) *Version {
+// Version returns a served version, nil if it is not served.
+func (d *Definition) Version(gv schema.GroupVersion) *Version {
 	for _, v := range d.Versions {
-		if v.Name == name {
+		if d.GroupVersion(v) == gv {
 			return v
 		}
 	}
 	return nil
+}
+
+// In says whether the resource is served in a group.
+func (d *Definition) In(group string) bool {
+	return d.Group == group || slices.ContainsFunc(d.Versions, func(v *Version) bool { return v.Group == group && group != "" })
+}
+
+// Groups yields the groups in which the resource is served, its own first.
+func (d *Definition) Groups() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if !yield(d.Group) {
+			return
+		}
+		for i, v := range d.Versions {
+			known := v.Group == "" || slices.ContainsFunc(d.Versions[:i], func(before *Version) bool { return before.Group == v.Group })
+			if !known && !yield(v.Group) {
+				return
+			}
+		}
+	}
 }
 
 // Key is the key of an object of this resource.

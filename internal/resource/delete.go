@@ -138,7 +138,7 @@ func checkPreconditions(r *Request, current *object.Object, p *metav1.Preconditi
 	if r.Definition.Hooks.PrepareDelete != nil {
 		return checkOwnPreconditions(r, current, p)
 	}
-	gr := schema.GroupResource{Group: r.Definition.Group, Resource: r.Definition.Kind}
+	gr := schema.GroupResource{Group: r.groupVersion().Group, Resource: r.Definition.Kind}
 	if p.UID != nil && *p.UID != current.Meta.UID {
 		return apierrors.NewConflict(gr, r.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, current.Meta.UID))
 	}

@@ -182,11 +182,11 @@ func convertFields(ctx context.Context, d *Definition, obj Tree, to schema.Group
 	if err != nil {
 		return nil, err
 	}
-	if from.Group != to.Group {
+	source, target := d.anyVersion(from), d.anyVersion(to)
+	switch {
+	case (source == nil || target == nil) && from.Group != to.Group:
 		return nil, fmt.Errorf("%v is not suitable for converting to %q", from.WithKind(d.Kind), to)
-	}
-	source, target := d.anyVersion(from.Version), d.anyVersion(to.Version)
-	if source == nil || target == nil {
+	case source == nil || target == nil:
 		return nil, runtime.NewNotRegisteredErrForKind("", to.WithKind(d.Kind))
 	}
 	obj, err = convert(ctx, d, runtime.DeepCopyJSON(obj), source, target)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 )
 
@@ -90,8 +91,10 @@ func TreeOf(d *Definition, v *Version, o *object.Object) (Tree, error) {
 func storedIn(d *Definition, o *object.Object) *Version {
 	rest, ok := bytes.CutPrefix(o.Raw, []byte(`{"apiVersion":"`))
 	if apiVersion, _, ended := bytes.Cut(rest, []byte{'"'}); ok && ended {
-		if v := d.anyVersion(string(apiVersion[bytes.LastIndexByte(apiVersion, '/')+1:])); v != nil {
-			return v
+		if gv, err := schema.ParseGroupVersion(string(apiVersion)); err == nil {
+			if v := d.anyVersion(gv); v != nil {
+				return v
+			}
 		}
 	}
 	return d.Storage
@@ -100,7 +103,7 @@ func storedIn(d *Definition, o *object.Object) *Version {
 // stamp identifies the schema and the version in which an object is stored.
 func stamp(v *Version) uint64 {
 	h := fnv.New64a()
-	h.Write([]byte(v.Name)) // never fails
+	h.Write([]byte(v.Group + v.Name)) // never fails
 	return v.Model.Fingerprint() ^ h.Sum64()
 }
 

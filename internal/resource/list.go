@@ -128,7 +128,7 @@ func (p *page) convert() {
 
 // snapshotFor returns the objects to list from, and where to start.
 func (s *Store) snapshotFor(ctx context.Context, r *Request, o ListOptions) (state.Snapshot, token, error) {
-	gr := r.GroupResource()
+	gr := r.Definition.GroupResource()
 	if o.Continue != "" {
 		from, err := decodeToken(o.Continue)
 		if err != nil {
@@ -174,7 +174,7 @@ func (s *Store) snapshotAt(ctx context.Context, r *Request, at object.Revision) 
 	if err := s.waitFor(ctx, at); err != nil {
 		return state.Snapshot{}, err
 	}
-	snap, err := s.state.SnapshotAt(ctx, r.GroupResource(), at)
+	snap, err := s.state.SnapshotAt(ctx, r.Definition.GroupResource(), at)
 	switch {
 	case err == nil, errors.Is(err, journal.ErrCompacted), ctx.Err() != nil:
 	case errors.Is(err, journal.ErrUnavailable):

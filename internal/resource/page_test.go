@@ -11,6 +11,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // TestPages pages through random objects whose labels a webhook changes, and compares with a look at all of them. A page asks
@@ -30,7 +31,7 @@ func TestPages(t *testing.T) {
 			}
 			return changeVersions(objs, to), nil
 		})
-		r := &Request{Definition: d, Version: d.Version("v1")}
+		r := &Request{Definition: d, Version: served(d, "v1")}
 		selector := labels.Everything()
 		if random.IntN(2) == 0 {
 			selector = labels.SelectorFromSet(labels.Set{"wanted": "yes"})
@@ -103,7 +104,7 @@ func TestLargeList(t *testing.T) {
 		}
 		return changeVersions(objs, to), nil
 	})
-	r := &Request{Definition: d, Version: d.Version("v1")}
+	r := &Request{Definition: d, Version: served(d, "v1")}
 	p := page{ctx: t.Context(), r: r, selection: &selection{definition: d, version: r.Version}}
 	added := 0
 	for n := range 100 {
@@ -115,4 +116,9 @@ func TestLargeList(t *testing.T) {
 	if !slices.Equal(calls, []int{10, 10, 10}) || !errors.Is(p.err, broken) || added != 30 {
 		t.Errorf("calls for %v objects of %d, error %v", calls, added, p.err)
 	}
+}
+
+// served returns a version of the definition's own group.
+func served(d *Definition, version string) *Version {
+	return d.Version(schema.GroupVersion{Group: d.Group, Version: version})
 }

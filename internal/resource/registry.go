@@ -52,8 +52,10 @@ func (r *Registry) Put(definitions ...*Definition) {
 				c.next.all[slices.Index(c.next.all, old)] = d
 				c.leave(old, d)
 			}
-			c.byResource.put(d.GroupResource(), d)
-			c.byKind.put(d.GroupKind(), d)
+			for group := range d.Groups() {
+				c.byResource.put(schema.GroupResource{Group: group, Resource: d.Plural}, d)
+				c.byKind.put(schema.GroupKind{Group: group, Kind: d.Kind}, d)
+			}
 		}
 	})
 }
@@ -64,7 +66,6 @@ func (r *Registry) Remove(gr schema.GroupResource) {
 		if old := c.byResource.get(gr); old != nil {
 			i := slices.Index(c.next.all, old)
 			c.next.all = slices.Delete(c.next.all, i, i+1)
-			c.byResource.drop(gr)
 			c.leave(old, nil)
 		}
 	})
@@ -82,8 +83,13 @@ type transition struct {
 // leave notes that a definition is no longer served, and what is instead, if
 // anything.
 func (c *transition) leave(old, now *Definition) {
-	if c.byKind.get(old.GroupKind()) == old {
-		c.byKind.drop(old.GroupKind())
+	for group := range old.Groups() {
+		if gr := (schema.GroupResource{Group: group, Resource: old.Plural}); c.byResource.get(gr) == old {
+			c.byResource.drop(gr)
+		}
+		if gk := (schema.GroupKind{Group: group, Kind: old.Kind}); c.byKind.get(gk) == old {
+			c.byKind.drop(gk)
+		}
 	}
 	if now == nil || now.retired != old.retired {
 		c.retired = append(c.retired, old)

@@ -63,6 +63,9 @@ func TestManyDefinitions(t *testing.T) {
 			d := widgets()
 			d.Plural = fmt.Sprintf("r%d", random.IntN(200))
 			d.Kind = fmt.Sprintf("%sKind%d", d.Plural, random.IntN(3))
+			if random.IntN(2) == 0 {
+				d.Versions = append(d.Versions, &resource.Version{Name: "v1beta1", Group: "moved.example.com", Model: freeModel{}})
+			}
 			want[d.GroupResource()] = d
 			batch = append(batch, d)
 		}
@@ -81,10 +84,20 @@ func TestManyDefinitions(t *testing.T) {
 			plural := fmt.Sprintf("r%d", n)
 			gr := schema.GroupResource{Group: widgets().Group, Resource: plural}
 			d := m.want[gr]
+			var moved *resource.Definition
+			if d != nil && d.In("moved.example.com") {
+				moved = d
+			}
+			if got := m.set.Resource(schema.GroupResource{Group: "moved.example.com", Resource: plural}); got != moved {
+				t.Fatalf("%s in another group after step %d: %p, want %p", plural, i, got, moved)
+			}
 			if got := m.set.Resource(gr); got != d {
 				t.Fatalf("%s after step %d: %p, want %p", plural, i, got, d)
 			}
 			for k := range 3 {
+				if got := m.set.Kind(schema.GroupKind{Group: "moved.example.com", Kind: fmt.Sprintf("%sKind%d", plural, k)}); got != nil && got != moved {
+					t.Fatalf("kind of %s in another group after step %d: %p, want %p", plural, i, got, moved)
+				}
 				if got := m.set.Kind(schema.GroupKind{Group: gr.Group, Kind: fmt.Sprintf("%sKind%d", plural, k)}); got != nil {
 					if kinds++; got != d {
 						t.Fatalf("kind of %s after step %d: %p, want %p", plural, i, got, d)

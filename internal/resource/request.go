@@ -36,8 +36,12 @@ type Request struct {
 // Key is the key of the object that the request names.
 func (r *Request) Key() object.Key { return r.Definition.Key(r.Namespace, r.Name) }
 
-// GroupResource names the resource, for errors.
-func (r *Request) GroupResource() schema.GroupResource { return r.Definition.GroupResource() }
+// GroupResource names the resource in the group in which the client speaks, for errors.
+func (r *Request) GroupResource() schema.GroupResource {
+	return r.groupVersion().WithResource(r.Definition.Plural).GroupResource()
+}
+
+func (r *Request) groupVersion() schema.GroupVersion { return r.Definition.GroupVersion(r.Version) }
 
 // A Result is the answer to a request about one object. One of its fields is set.
 type Result struct {

@@ -68,7 +68,7 @@ func TestSharedConversion(t *testing.T) {
 		for n := range results {
 			wg.Go(func() {
 				var err error
-				if results[n], err = s.convert(t.Context(), d, d.Version("v1"), o); err != nil {
+				if results[n], err = s.convert(t.Context(), d, served(d, "v1"), o); err != nil {
 					t.Error(err)
 				}
 			})
@@ -79,7 +79,7 @@ func TestSharedConversion(t *testing.T) {
 				t.Fatalf("got %v", r)
 			}
 		}
-		if again, err := s.convert(t.Context(), d, d.Version("v1"), o); err != nil || again != results[0] {
+		if again, err := s.convert(t.Context(), d, served(d, "v1"), o); err != nil || again != results[0] {
 			t.Errorf("later: %v, %v", again, err)
 		}
 		if same, err := s.convert(t.Context(), d, d.Storage, o); err != nil || same != o {
@@ -111,7 +111,7 @@ func TestSharedFailure(t *testing.T) {
 		o := stored(t, d, 1, "x")
 		var s shared
 		ask := func(ctx context.Context) error {
-			_, err := s.convert(ctx, d, d.Version("v1"), o)
+			_, err := s.convert(ctx, d, served(d, "v1"), o)
 			return err
 		}
 		impatient, cancel := context.WithTimeout(t.Context(), time.Second/2)
@@ -151,7 +151,7 @@ func TestSharedBound(t *testing.T) {
 	spec := strings.Repeat("x", sharedSize/10)
 	ask := func(n int) {
 		t.Helper()
-		if _, err := s.convert(context.Background(), d, d.Version("v1"), stored(t, d, n, spec)); err != nil {
+		if _, err := s.convert(context.Background(), d, served(d, "v1"), stored(t, d, n, spec)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -23,7 +23,7 @@ func TestWatchStopsBehind(t *testing.T) {
 		return changeVersions(objs, to), nil
 	})
 	s := NewStore(st, NewRegistry(d))
-	r := &Request{Definition: d, Version: d.Version("v1")}
+	r := &Request{Definition: d, Version: served(d, "v1")}
 	w, err := s.Watch(t.Context(), r, WatchOptions{ResourceVersion: "1"})
 	if err != nil {
 		t.Fatal(err)

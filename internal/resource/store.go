@@ -68,7 +68,7 @@ func (s *Store) readable(r *Request) error {
 	if r.Name != "" {
 		err = s.state.Readable(r.Key())
 	} else {
-		err = s.state.AllReadable(r.GroupResource())
+		err = s.state.AllReadable(r.Definition.GroupResource())
 	}
 	if err != nil {
 		return apierrors.NewInternalError(err)

@@ -18,7 +18,7 @@ func validateCreate(r *Request, obj Tree) error {
 	d := r.Definition
 	errs := validation.ValidateObjectMetaAccessor(accessor(obj), d.Namespaced, d.validateName(), field.NewPath("metadata"))
 	errs = append(errs, judge(r, errs, obj, nil, "")...)
-	return invalid(d, obj, errs)
+	return invalid(r, obj, errs)
 }
 
 // validateUpdate judges a changed object; the error is Invalid.
@@ -35,7 +35,7 @@ func validateUpdate(r *Request, obj, old Tree) error {
 		subresource = ""
 	}
 	errs = append(errs, judge(r, errs, obj, old, subresource)...)
-	return invalid(d, obj, errs)
+	return invalid(r, obj, errs)
 }
 
 // judge asks the model, and tells it what is wrong with the ObjectMeta if it wants to know.
@@ -46,9 +46,9 @@ func judge(r *Request, found field.ErrorList, obj, old Tree, subresource string)
 	return r.Version.Model.Validate(obj, old, subresource)
 }
 
-func invalid(d *Definition, obj Tree, errs field.ErrorList) error {
+func invalid(r *Request, obj Tree, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return apierrors.NewInvalid(d.GroupKind(), metaString(obj, "name"), errs)
+	return apierrors.NewInvalid(r.Definition.GroupVersionKind(r.Version).GroupKind(), metaString(obj, "name"), errs)
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -351,7 +352,7 @@ func TestWatchInitialEvents(t *testing.T) {
 func TestVersionsShareObjects(t *testing.T) {
 	b := newBench(t, state.Options{})
 	o := b.widget("a", `,"spec":{"n":1}`)
-	v1 := b.widgets.Version("v1")
+	v1 := b.widgets.Version(schema.GroupVersion{Group: b.widgets.Group, Version: "v1"})
 	form, err := resource.Form(b.widgets, v1, o, object.JSON)
 	if err != nil {
 		t.Fatal(err)

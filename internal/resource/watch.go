@@ -59,7 +59,7 @@ func (s *Store) Watch(ctx context.Context, r *Request, o WatchOptions) (*Watch, 
 		initial = *o.SendInitialEvents
 	}
 	w := &Watch{store: s, selection: sel, started: at}
-	gr := r.GroupResource()
+	gr := r.Definition.GroupResource()
 	if initial {
 		if w.failed = s.reach(ctx, r, o.ResourceVersion, at); w.failed != nil {
 			return w, nil

@@ -36,6 +36,7 @@ var packages = []string{
 	"k8s.io/api/core/v1",
 	"k8s.io/api/discovery/v1",
 	"k8s.io/api/events/v1",
+	"k8s.io/api/extensions/v1beta1",
 	"k8s.io/api/flowcontrol/v1",
 	"k8s.io/api/networking/v1",
 	"k8s.io/api/node/v1",

@@ -40,6 +40,7 @@ var unfinished = regexp.MustCompile(`\.v\d+(alpha|beta)\d+$`)
 // retired are the versions that the server takes although Kubernetes does not any more.
 var retired = []string{
 	"io.k8s.api.apps.v1beta1", "io.k8s.api.apps.v1beta2", "io.k8s.api.coordination.v1beta1",
+	"io.k8s.api.extensions.v1beta1",
 	"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1beta1",
 }
 
