@@ -1,26 +1,16 @@
 package builtin
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
-	"time"
-
 	"github.com/kapok-dev/kapok/internal/builtin/defaults"
+	"github.com/kapok-dev/kapok/internal/builtin/tables"
+	"github.com/kapok-dev/kapok/internal/builtin/validation"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	appsv1 "k8s.io/api/apps/v1"
 	appsv1beta1 "k8s.io/api/apps/v1beta1"
 	appsv1beta2 "k8s.io/api/apps/v1beta2"
-	corev1 "k8s.io/api/core/v1"
 	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // apps is the group of what keeps pods running.
@@ -33,8 +23,8 @@ func apps() []*resource.Definition {
 			shortNames: []string{"deploy"},
 			categories: []string{"all"},
 			defaults:   defaults.Deployment,
-			validate:   validateDeployment,
-			status:     &status[appsv1.Deployment]{validate: validateDeploymentStatus, keeps: []string{"metadata.labels"}},
+			validate:   validation.Deployment,
+			status:     &status[appsv1.Deployment]{validate: validation.DeploymentStatus, keeps: []string{"metadata.labels"}},
 			// Annotations are copied to replica sets, and so they count.
 			generation: []string{"spec", "metadata.annotations"},
 			scale: &resource.Scale{
@@ -42,17 +32,7 @@ func apps() []*resource.Definition {
 				StatusReplicas: []string{"status", "replicas"},
 				SelectorOf:     selectorOf,
 			},
-			columns: []metav1.TableColumnDefinition{
-				nameColumn(),
-				column("Ready", "Number of the pod with ready state"),
-				fieldColumn("Up-to-date", appsv1.DeploymentStatus{}, "updatedReplicas"),
-				fieldColumn("Available", appsv1.DeploymentStatus{}, "availableReplicas"),
-				ageColumn(),
-				wide(column("Containers", "Names of each container in the template.")),
-				wide(column("Images", "Images referenced by each container in the template.")),
-				wide(fieldColumn("Selector", appsv1.DeploymentSpec{}, "selector")),
-			},
-			cells: deploymentCells,
+			table: tables.Deployments(),
 			retired: []retired[appsv1.Deployment]{
 				formerly[appsv1.Deployment, appsv1beta2.Deployment](appsv1beta2.SchemeGroupVersion),
 				formerly[appsv1.Deployment, appsv1beta1.Deployment](appsv1beta1.SchemeGroupVersion),
@@ -71,156 +51,4 @@ func selectorOf(obj resource.Tree) string {
 		return ""
 	}
 	return selector.String()
-}
-
-func validateDeployment(d, old *appsv1.Deployment) field.ErrorList {
-	spec, path := &d.Spec, field.NewPath("spec")
-	all := apivalidation.ValidateNonnegativeField(int64(*spec.Replicas), path.Child("replicas"))
-	all = append(all, validateWorkloadSelector(spec.Selector, "deployment", path.Child("selector"))...)
-	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
-	if err != nil {
-		all = append(all, field.Invalid(path.Child("selector"), spec.Selector, "invalid label selector"))
-	} else {
-		all = append(all, validateReplicaTemplate(&spec.Template, selector, path.Child("template"))...)
-	}
-	all = append(all, validateStrategy(&spec.Strategy, path.Child("strategy"))...)
-	all = append(all, apivalidation.ValidateNonnegativeField(int64(spec.MinReadySeconds), path.Child("minReadySeconds"))...)
-	all = append(all, apivalidation.ValidateNonnegativeField(int64(*spec.RevisionHistoryLimit), path.Child("revisionHistoryLimit"))...)
-	deadline := path.Child("progressDeadlineSeconds")
-	all = append(all, apivalidation.ValidateNonnegativeField(int64(*spec.ProgressDeadlineSeconds), deadline)...)
-	if *spec.ProgressDeadlineSeconds <= spec.MinReadySeconds {
-		all = append(all, field.Invalid(deadline, spec.ProgressDeadlineSeconds, "must be greater than minReadySeconds"))
-	}
-	if old != nil {
-		all = append(all, apivalidation.ValidateImmutableField(spec.Selector, old.Spec.Selector, path.Child("selector"))...)
-	}
-	return all
-}
-
-// validateWorkloadSelector wants a selector that selects something.
-func validateWorkloadSelector(selector *metav1.LabelSelector, of string, path *field.Path) field.ErrorList {
-	if selector == nil {
-		return field.ErrorList{field.Required(path, "")}
-	}
-	all := metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, path)
-	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
-		all = append(all, field.Invalid(path, selector, "empty selector is invalid for "+of))
-	}
-	return all
-}
-
-// validateReplicaTemplate judges a template of pods that run for ever.
-func validateReplicaTemplate(template *corev1.PodTemplateSpec, selector labels.Selector, path *field.Path) field.ErrorList {
-	var all field.ErrorList
-	if !selector.Empty() && !selector.Matches(labels.Set(template.Labels)) {
-		all = append(all, field.Invalid(path.Child("metadata", "labels"), template.Labels, "`selector` does not match template `labels`"))
-	}
-	all = append(all, validatePodTemplate(template, path)...)
-	if policy := template.Spec.RestartPolicy; policy != corev1.RestartPolicyAlways {
-		all = append(all, field.NotSupported(path.Child("spec", "restartPolicy"), policy, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
-	}
-	if template.Spec.ActiveDeadlineSeconds != nil {
-		all = append(all, field.Forbidden(path.Child("spec", "activeDeadlineSeconds"), "activeDeadlineSeconds in ReplicaSet is not Supported"))
-	}
-	return all
-}
-
-func validateStrategy(strategy *appsv1.DeploymentStrategy, path *field.Path) field.ErrorList {
-	switch strategy.Type {
-	case appsv1.RecreateDeploymentStrategyType:
-		if strategy.RollingUpdate != nil {
-			return field.ErrorList{field.Forbidden(path.Child("rollingUpdate"), "may not be specified when strategy `type` is 'Recreate'")}
-		}
-		return nil
-	case appsv1.RollingUpdateDeploymentStrategyType:
-		unavailable, surge := strategy.RollingUpdate.MaxUnavailable, strategy.RollingUpdate.MaxSurge
-		path = path.Child("rollingUpdate")
-		all := validateAmount(*unavailable, path.Child("maxUnavailable"))
-		all = append(all, validateAmount(*surge, path.Child("maxSurge"))...)
-		if amount(*unavailable) == 0 && amount(*surge) == 0 {
-			all = append(all, field.Invalid(path.Child("maxUnavailable"), unavailable, "may not be 0 when `maxSurge` is 0"))
-		}
-		if unavailable.Type == intstr.String && amount(*unavailable) > 100 {
-			all = append(all, field.Invalid(path.Child("maxUnavailable"), unavailable, "must not be greater than 100%"))
-		}
-		return all
-	}
-	return field.ErrorList{field.NotSupported(path, asInternal(strategy), []appsv1.DeploymentStrategyType{
-		appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType,
-	})}
-}
-
-// validateAmount accepts a number of pods, or a share in percent.
-func validateAmount(n intstr.IntOrString, path *field.Path) field.ErrorList {
-	if n.Type == intstr.String {
-		return invalid(path, n, validation.IsValidPercent(n.StrVal))
-	}
-	return apivalidation.ValidateNonnegativeField(int64(n.IntVal), path)
-}
-
-// amount is the number, whether of pods or of percents; 0 if it is not valid.
-func amount(n intstr.IntOrString) int {
-	if n.Type == intstr.String {
-		value, _ := strconv.Atoi(strings.TrimSuffix(n.StrVal, "%"))
-		return value
-	}
-	return int(n.IntVal)
-}
-
-func validateDeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
-	var all field.ErrorList
-	status, path := &d.Status, field.NewPath("status")
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{
-		{"observedGeneration", status.ObservedGeneration}, {"replicas", int64(status.Replicas)},
-		{"updatedReplicas", int64(status.UpdatedReplicas)}, {"readyReplicas", int64(status.ReadyReplicas)},
-		{"availableReplicas", int64(status.AvailableReplicas)}, {"unavailableReplicas", int64(status.UnavailableReplicas)},
-	} {
-		all = append(all, apivalidation.ValidateNonnegativeField(n.value, path.Child(n.name))...)
-	}
-	all = append(all, validateCount(status.TerminatingReplicas, path.Child("terminatingReplicas"))...)
-	all = append(all, validateCount(status.CollisionCount, path.Child("collisionCount"))...)
-	for _, n := range []struct {
-		name  string
-		value int32
-	}{{"updatedReplicas", status.UpdatedReplicas}, {"readyReplicas", status.ReadyReplicas}, {"availableReplicas", status.AvailableReplicas}} {
-		if n.value > status.Replicas {
-			all = append(all, field.Invalid(path.Child(n.name), n.value, "cannot be greater than status.replicas"))
-		}
-	}
-	if status.AvailableReplicas > status.ReadyReplicas {
-		all = append(all, field.Invalid(path.Child("availableReplicas"), status.AvailableReplicas, "cannot be greater than readyReplicas"))
-	}
-	if before := old.Status.CollisionCount; before != nil {
-		now := int32(0)
-		if status.CollisionCount != nil {
-			now = *status.CollisionCount
-		}
-		if now < *before {
-			all = append(all, field.Invalid(path.Child("collisionCount"), now, "cannot be decremented"))
-		}
-	}
-	return all
-}
-
-// validateCount judges a number that may be missing.
-func validateCount[N int32 | int64](n *N, path *field.Path) field.ErrorList {
-	if n == nil {
-		return nil
-	}
-	return apivalidation.ValidateNonnegativeField(int64(*n), path)
-}
-
-func deploymentCells(d *appsv1.Deployment, now time.Time) []any {
-	desired := int32(0)
-	if d.Spec.Replicas != nil {
-		desired = *d.Spec.Replicas
-	}
-	names, images := containerCells(d.Spec.Template.Spec.Containers)
-	return []any{
-		d.Name, fmt.Sprintf("%d/%d", d.Status.ReadyReplicas, desired), int64(d.Status.UpdatedReplicas), int64(d.Status.AvailableReplicas),
-		age(d.ObjectMeta, now), names, images, selectorCell(d.Spec.Selector),
-	}
 }

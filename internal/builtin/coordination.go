@@ -1,14 +1,12 @@
 package builtin
 
 import (
-	"time"
-
+	"github.com/kapok-dev/kapok/internal/builtin/tables"
+	"github.com/kapok-dev/kapok/internal/builtin/validation"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	coordinationv1beta1 "k8s.io/api/coordination/v1beta1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // coordination is the group coordination.k8s.io.
@@ -17,7 +15,7 @@ func coordination() []*resource.Definition {
 		kind[coordinationv1.Lease]{
 			version:  coordinationv1.SchemeGroupVersion,
 			plural:   "leases",
-			validate: validateLease,
+			validate: validation.Lease,
 			// Coordinated leader election is off in Kubernetes unless asked for.
 			prepareCreate: func(obj resource.Tree) {
 				drop(obj, "spec", "strategy")
@@ -30,10 +28,7 @@ func coordination() []*resource.Definition {
 					}
 				}
 			},
-			columns: []metav1.TableColumnDefinition{
-				nameColumn(), fieldColumn("Holder", coordinationv1.LeaseSpec{}, "holderIdentity"), ageColumn(),
-			},
-			cells: leaseCells,
+			table: tables.Leases(),
 			retired: []retired[coordinationv1.Lease]{
 				formerly[coordinationv1.Lease, coordinationv1beta1.Lease](coordinationv1beta1.SchemeGroupVersion),
 			},
@@ -41,24 +36,4 @@ func coordination() []*resource.Definition {
 			hooks:     resource.Hooks{CreateOnUpdate: true},
 		}.definition(),
 	}
-}
-
-func validateLease(lease, _ *coordinationv1.Lease) field.ErrorList {
-	var all field.ErrorList
-	spec, path := &lease.Spec, field.NewPath("spec")
-	if n := spec.LeaseDurationSeconds; n != nil && *n <= 0 {
-		all = append(all, field.Invalid(path.Child("leaseDurationSeconds"), n, "must be greater than 0"))
-	}
-	if n := spec.LeaseTransitions; n != nil && *n < 0 {
-		all = append(all, field.Invalid(path.Child("leaseTransitions"), n, "must be greater than or equal to 0"))
-	}
-	return all
-}
-
-func leaseCells(lease *coordinationv1.Lease, now time.Time) []any {
-	holder := ""
-	if lease.Spec.HolderIdentity != nil {
-		holder = *lease.Spec.HolderIdentity
-	}
-	return []any{lease.Name, holder, age(lease.ObjectMeta, now)}
 }

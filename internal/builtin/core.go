@@ -2,11 +2,12 @@ package builtin
 
 import (
 	"github.com/kapok-dev/kapok/internal/builtin/defaults"
+	"github.com/kapok-dev/kapok/internal/builtin/tables"
+	"github.com/kapok-dev/kapok/internal/builtin/validation"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -20,8 +21,8 @@ func core() []*resource.Definition {
 			shortNames:    []string{"ns"},
 			clusterScoped: true,
 			defaults:      defaults.Namespace,
-			validate:      validateNamespace,
-			status:        &status[corev1.Namespace]{validate: validateNamespaceStatus},
+			validate:      validation.Namespace,
+			status:        &status[corev1.Namespace]{validate: validation.NamespaceStatus},
 			prepareCreate: prepareNamespace,
 			prepareUpdate: func(obj, old resource.Tree) { keep(obj, old, "spec", "finalizers") },
 			subresources: []subresource[corev1.Namespace]{{
@@ -31,10 +32,9 @@ func core() []*resource.Definition {
 					ResetFields: fieldpath.NewSet(fieldpath.MakePathOrDie("status")),
 					UpdateOnly:  true,
 				},
-				validate: validateNamespaceFinalizers,
+				validate: validation.NamespaceFinalizers,
 			}},
-			columns:    []metav1.TableColumnDefinition{nameColumn(), column("Status", "The status of the namespace"), ageColumn()},
-			cells:      namespaceCells,
+			table:      tables.Namespaces(),
 			selectable: []selectable{at("status.phase")},
 			hooks: resource.Hooks{
 				ValidateName:        apivalidation.ValidateNamespaceName,
@@ -48,19 +48,15 @@ func core() []*resource.Definition {
 			version:    v1,
 			plural:     "configmaps",
 			shortNames: []string{"cm"},
-			validate:   validateConfigMap,
-			columns:    []metav1.TableColumnDefinition{nameColumn(), fieldColumn("Data", corev1.ConfigMap{}, "data"), ageColumn()},
-			cells:      configMapCells,
+			validate:   validation.ConfigMap,
+			table:      tables.ConfigMaps(),
 		}.definition(),
 		kind[corev1.Secret]{
-			version:  v1,
-			plural:   "secrets",
-			defaults: defaults.Secret,
-			validate: validateSecret,
-			columns: []metav1.TableColumnDefinition{
-				nameColumn(), fieldColumn("Type", corev1.Secret{}, "type"), fieldColumn("Data", corev1.Secret{}, "data"), ageColumn(),
-			},
-			cells:      secretCells,
+			version:    v1,
+			plural:     "secrets",
+			defaults:   defaults.Secret,
+			validate:   validation.Secret,
+			table:      tables.Secrets(),
 			selectable: []selectable{at("type")},
 			hooks:      resource.Hooks{Warnings: warnOfSecret},
 		}.definition(),
@@ -70,8 +66,7 @@ func core() []*resource.Definition {
 			shortNames:    []string{"sa"},
 			prepareCreate: stripSecretReferences,
 			prepareUpdate: func(obj, _ resource.Tree) { stripSecretReferences(obj) },
-			columns:       []metav1.TableColumnDefinition{nameColumn(), ageColumn()},
-			cells:         serviceAccountCells,
+			table:         tables.ServiceAccounts(),
 			hooks: resource.Hooks{
 				ValidateName:        apivalidation.ValidateServiceAccountName,
 				Warnings:            warnOfServiceAccount,

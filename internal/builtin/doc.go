@@ -1,5 +1,7 @@
 // Package builtin defines the kinds that Kubernetes ships: one row a kind, one
-// file a group, and in each row only what is special about the kind.
+// file a group, and in each row only what is special about the kind. What a field
+// is worth when a client leaves it open is in package defaults, what it may be in
+// package validation, how it looks in a table in package tables.
 //
 // Objects are decoded into the Go types of k8s.io/api, given their defaults and
 // turned into trees, so that a tree holds what kube-apiserver would serve: known

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/builtin/tables"
 	"github.com/kapok-dev/kapok/internal/resource"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -42,8 +42,7 @@ type kind[T any] struct {
 	subresources []subresource[T]
 	scale        *resource.Scale
 
-	columns    []metav1.TableColumnDefinition
-	cells      func(obj *T, now time.Time) []any
+	table      tables.Table[T]
 	selectable []selectable
 
 	// retired are older versions, the newest first.
@@ -93,7 +92,7 @@ func (k kind[T]) definition() *resource.Definition {
 		Name:       k.version.Version,
 		Model:      newModel(k.version.WithKind(name), k.defaults, k.validate, subresources, k.kinds()...),
 		Scale:      k.scale,
-		Columns:    k.columns,
+		Columns:    k.table.Columns,
 		Selectable: names(k.selectable),
 	}
 	for _, s := range subresources {
@@ -102,8 +101,8 @@ func (k kind[T]) definition() *resource.Definition {
 	if k.status != nil {
 		version.ResetFields = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
 	}
-	if k.cells != nil {
-		version.Cells = func(obj resource.Tree, now time.Time) []any { return k.cells(decoded[T](obj), now) }
+	if k.table.Cells != nil {
+		version.Cells = func(obj resource.Tree, now time.Time) []any { return k.table.Cells(decoded[T](obj), now) }
 	}
 	if len(k.selectable) > 0 {
 		version.Fields = func(obj resource.Tree) map[string]string { return values(k.selectable, obj) }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/kapok-dev/kapok/internal/builtin/openapi"
+	"github.com/kapok-dev/kapok/internal/builtin/validation"
 	"github.com/kapok-dev/kapok/internal/manage"
 	"github.com/kapok-dev/kapok/internal/resource"
 
@@ -152,7 +153,7 @@ func (m *model[T]) tree(obj *T) (resource.Tree, error) {
 }
 
 func (m *model[T]) Validate(obj, old resource.Tree, subresource string) field.ErrorList {
-	errs := validateFinalizers(obj)
+	errs := validation.Finalizers(obj)
 	validate, ok := m.validators[subresource]
 	if !ok {
 		validate = m.validators[""]

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/builtin/defaults"
+	"github.com/kapok-dev/kapok/internal/builtin/tables"
+	"github.com/kapok-dev/kapok/internal/builtin/validation"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
+	kvalidation "k8s.io/apimachinery/pkg/util/validation"
 )
 
 func pods(v1 schema.GroupVersion) *resource.Definition {
@@ -21,9 +22,9 @@ func pods(v1 schema.GroupVersion) *resource.Definition {
 		shortNames: []string{"po"},
 		categories: []string{"all"},
 		defaults:   defaults.Pod,
-		validate:   validatePod,
+		validate:   validation.Pod,
 		status: &status[corev1.Pod]{
-			validate: validatePodStatus,
+			validate: validation.PodStatus,
 			keeps:    []string{"metadata.deletionTimestamp", "metadata.ownerReferences"},
 			prepare: func(obj, old resource.Tree) {
 				if text(obj, "status", "qosClass") == "" { // old kubelets do not know it
@@ -33,18 +34,7 @@ func pods(v1 schema.GroupVersion) *resource.Definition {
 		},
 		generation:    []string{"spec"},
 		prepareCreate: preparePod,
-		columns: []metav1.TableColumnDefinition{
-			nameColumn(),
-			column("Ready", "The aggregate readiness state of this pod for accepting traffic."),
-			column("Status", "The aggregate status of the containers in this pod."),
-			column("Restarts", "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted."),
-			ageColumn(),
-			wide(fieldColumn("IP", corev1.PodStatus{}, "podIP")),
-			wide(fieldColumn("Node", corev1.PodSpec{}, "nodeName")),
-			wide(fieldColumn("Nominated Node", corev1.PodStatus{}, "nominatedNodeName")),
-			wide(fieldColumn("Readiness Gates", corev1.PodSpec{}, "readinessGates")),
-		},
-		cells: podCells,
+		table:         tables.Pods(),
 		selectable: []selectable{
 			at("spec.nodeName"),
 			{"spec.host", at("spec.nodeName").value}, // what the field was called long ago
@@ -106,7 +96,7 @@ func warnOfHostname(use string) func(obj, old resource.Tree) []string {
 		if old != nil {
 			return nil
 		}
-		problems := validation.IsDNS1123Label(text(obj, "metadata", "name"))
+		problems := kvalidation.IsDNS1123Label(text(obj, "metadata", "name"))
 		if len(problems) == 0 {
 			return nil
 		}

@@ -37,13 +37,13 @@ func formerly[T, R any](gv schema.GroupVersion) retired[T] {
 		}
 		v.Model = newModel(gvk, fill[R], asCurrent[T, R](k, k.validate), subresources, k.kinds()...)
 		v.Warning = deprecated(gvk)
-		if k.cells != nil {
+		if k.table.Cells != nil {
 			v.Cells = func(obj resource.Tree, now time.Time) []any {
 				t := new(T)
 				if err := into(decoded[R](obj), t); err != nil {
 					return make([]any, len(current.Columns)) // what is served has been converted before
 				}
-				return k.cells(t, now)
+				return k.table.Cells(t, now)
 			}
 		}
 		return &v

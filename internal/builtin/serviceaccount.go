@@ -1,11 +1,7 @@
 package builtin
 
 import (
-	"time"
-
 	"github.com/kapok-dev/kapok/internal/resource"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // stripSecretReferences leaves the names of the secrets, which are all that counts.
@@ -28,8 +24,4 @@ func warnOfServiceAccount(obj, old resource.Tree) []string {
 		return nil
 	}
 	return []string{"metadata.annotations[" + enforceMountableSecrets + "]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}
-}
-
-func serviceAccountCells(sa *corev1.ServiceAccount, now time.Time) []any {
-	return []any{sa.Name, age(sa.ObjectMeta, now)}
 }

@@ -1,4 +1,4 @@
-package builtin
+package tables
 
 import (
 	"fmt"
@@ -6,7 +6,24 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
+
+// Pods is the table of pods.
+func Pods() Table[corev1.Pod] {
+	return Table[corev1.Pod]{Columns: []metav1.TableColumnDefinition{
+		nameColumn(),
+		column("Ready", "The aggregate readiness state of this pod for accepting traffic."),
+		column("Status", "The aggregate status of the containers in this pod."),
+		column("Restarts", "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted."),
+		ageColumn(),
+		wide(fieldColumn("IP", corev1.PodStatus{}, "podIP")),
+		wide(fieldColumn("Node", corev1.PodSpec{}, "nodeName")),
+		wide(fieldColumn("Nominated Node", corev1.PodStatus{}, "nominatedNodeName")),
+		wide(fieldColumn("Readiness Gates", corev1.PodSpec{}, "readinessGates")),
+	}, Cells: podCells}
+}
 
 func podCells(pod *corev1.Pod, now time.Time) []any {
 	s := summarise(pod)
@@ -84,7 +101,7 @@ func (s *podSummary) addInit(pod *corev1.Pod, sidecars map[string]bool) (initial
 		switch {
 		case terminated != nil && terminated.ExitCode == 0:
 			continue
-		case sidecars[status.Name] && isTrue(status.Started):
+		case sidecars[status.Name] && ptr.Deref(status.Started, false):
 			if status.Ready {
 				s.ready++
 			}

@@ -1,9 +1,11 @@
-package builtin
+package validation
 
 import (
 	"fmt"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,10 +13,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// validateJobStatus judges a status, whoever manages the job. Most rules hold
+// JobStatus judges a status, whoever manages the job. Most rules hold
 // only for what an update changes: a status may break them since the spec has
 // changed, and its controller must be able to mend it.
-func validateJobStatus(job, old *batchv1.Job) field.ErrorList {
+func JobStatus(job, old *batchv1.Job) field.ErrorList {
 	path := field.NewPath("status")
 	all := validateJobCounts(&job.Status, path)
 	all = append(all, validateJobIndexes(job, old, path)...)
@@ -201,4 +203,16 @@ func sameTime(a, b *metav1.Time) bool {
 		return a == b
 	}
 	return a.Equal(b)
+}
+
+func jobIsNot(status *batchv1.JobStatus, of batchv1.JobConditionType) bool {
+	return jobHas(status, of, corev1.ConditionFalse)
+}
+
+func jobIs(status *batchv1.JobStatus, of batchv1.JobConditionType) bool {
+	return jobHas(status, of, corev1.ConditionTrue)
+}
+
+func jobHas(status *batchv1.JobStatus, of batchv1.JobConditionType, value corev1.ConditionStatus) bool {
+	return slices.ContainsFunc(status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == of && c.Status == value })
 }

@@ -1,4 +1,4 @@
-package builtin
+package tables
 
 import (
 	"strings"
@@ -8,6 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 )
+
+// A Table is how the objects of the Go type T look as lines: its columns, and the cells of an object, one a column.
+type Table[T any] struct {
+	Columns []metav1.TableColumnDefinition
+	Cells   func(obj *T, now time.Time) []any
+}
 
 // documented is a Go type that knows the descriptions of its fields.
 type documented interface{ SwaggerDoc() map[string]string }

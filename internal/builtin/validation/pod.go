@@ -1,4 +1,4 @@
-package builtin
+package validation
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func validatePod(pod, old *corev1.Pod) field.ErrorList {
+func Pod(pod, old *corev1.Pod) field.ErrorList {
 	path := field.NewPath("spec")
 	spec := &pod.Spec
 	all := validatePodSpec(spec, path, true)
@@ -163,7 +163,7 @@ func validateSelectorAdditions(now, old map[string]string, at *field.Path) field
 	return nil
 }
 
-func validatePodStatus(pod, old *corev1.Pod) field.ErrorList {
+func PodStatus(pod, old *corev1.Pod) field.ErrorList {
 	var all field.ErrorList
 	path := field.NewPath("status")
 	for i, c := range pod.Status.Conditions {

@@ -1,4 +1,4 @@
-package builtin
+package validation
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ const (
 	maxManagedBy          = 63
 )
 
-func validateJob(job, old *batchv1.Job) field.ErrorList {
+func Job(job, old *batchv1.Job) field.ErrorList {
 	spec, path := &job.Spec, field.NewPath("spec")
 	var all field.ErrorList
 	if old == nil {
@@ -52,7 +52,7 @@ func validateGeneratedSelector(job *batchv1.Job, path *field.Path) field.ErrorLi
 		return nil
 	}
 	var all field.ErrorList
-	generated := generatedLabels(job)
+	generated := GeneratedJobLabels(job)
 	for _, label := range []string{legacyControllerUIDLabel, legacyJobNameLabel, batchv1.ControllerUidLabel, batchv1.JobNameLabel} {
 		at := path.Child("template", "metadata", "labels").Key(label)
 		must := fmt.Sprintf("must be '%s'", generated[label])
@@ -235,5 +235,21 @@ func allowResources(containers, was []corev1.Container) {
 		if containers[i].Name == was[i].Name {
 			was[i].Resources = containers[i].Resources
 		}
+	}
+}
+
+// The labels of pods of jobs before they had a prefix.
+const (
+	legacyControllerUIDLabel = "controller-uid"
+	legacyJobNameLabel       = "job-name"
+)
+
+// GeneratedJobLabels are the labels by which a job knows its pods, unless it says itself which these are.
+func GeneratedJobLabels(job *batchv1.Job) map[string]string {
+	return map[string]string{
+		legacyControllerUIDLabel:   string(job.UID),
+		legacyJobNameLabel:         job.Name,
+		batchv1.ControllerUidLabel: string(job.UID),
+		batchv1.JobNameLabel:       job.Name,
 	}
 }

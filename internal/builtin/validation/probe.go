@@ -1,4 +1,4 @@
-package builtin
+package validation
 
 import (
 	corev1 "k8s.io/api/core/v1"

@@ -1,0 +1,76 @@
+package tables
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// Jobs is the table of jobs.
+func Jobs() Table[batchv1.Job] {
+	return Table[batchv1.Job]{Columns: []metav1.TableColumnDefinition{
+		nameColumn(),
+		column("Status", "Status of the job."),
+		fieldColumn("Completions", batchv1.JobStatus{}, "succeeded"),
+		column("Duration", "Time required to complete the job."),
+		ageColumn(),
+		wide(column("Containers", "Names of each container in the template.")),
+		wide(column("Images", "Images referenced by each container in the template.")),
+		wide(fieldColumn("Selector", batchv1.JobSpec{}, "selector")),
+	}, Cells: jobCells}
+}
+
+func jobCells(job *batchv1.Job, now time.Time) []any {
+	names, images := containerCells(job.Spec.Template.Spec.Containers)
+	return []any{
+		job.Name, jobState(job), jobCompletions(job), jobDuration(job, now), age(job.ObjectMeta, now),
+		names, images, metav1.FormatLabelSelector(job.Spec.Selector),
+	}
+}
+
+func jobState(job *batchv1.Job) string {
+	is := func(of batchv1.JobConditionType) bool {
+		return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == of && c.Status == corev1.ConditionTrue })
+	}
+	switch {
+	case is(batchv1.JobComplete):
+		return "Complete"
+	case is(batchv1.JobFailed):
+		return "Failed"
+	case job.DeletionTimestamp != nil:
+		return "Terminating"
+	case is(batchv1.JobSuspended):
+		return "Suspended"
+	case is(batchv1.JobFailureTarget):
+		return "FailureTarget"
+	case is(batchv1.JobSuccessCriteriaMet):
+		return "SuccessCriteriaMet"
+	}
+	return "Running"
+}
+
+func jobCompletions(job *batchv1.Job) string {
+	succeeded := job.Status.Succeeded
+	switch {
+	case job.Spec.Completions != nil:
+		return fmt.Sprintf("%d/%d", succeeded, *job.Spec.Completions)
+	case job.Spec.Parallelism != nil && *job.Spec.Parallelism > 1:
+		return fmt.Sprintf("%d/1 of %d", succeeded, *job.Spec.Parallelism)
+	}
+	return fmt.Sprintf("%d/1", succeeded)
+}
+
+func jobDuration(job *batchv1.Job, now time.Time) string {
+	if job.Status.StartTime == nil {
+		return ""
+	}
+	if job.Status.CompletionTime != nil {
+		now = job.Status.CompletionTime.Time
+	}
+	return duration.HumanDuration(now.Sub(job.Status.StartTime.Time))
+}
