@@ -14,9 +14,9 @@ import (
 )
 
 // apps is the group of what keeps pods running.
-func apps() []*resource.Definition {
+func apps() []row {
 	v1 := appsv1.SchemeGroupVersion
-	return []*resource.Definition{
+	return []row{
 		kind[appsv1.Deployment]{
 			version:    v1,
 			plural:     "deployments",
@@ -33,13 +33,13 @@ func apps() []*resource.Definition {
 				SelectorOf:     selectorOf,
 			},
 			table: tables.Deployments(),
-			retired: []retired[appsv1.Deployment]{
-				formerly[appsv1.Deployment, appsv1beta2.Deployment](appsv1beta2.SchemeGroupVersion),
-				formerly[appsv1.Deployment, appsv1beta1.Deployment](appsv1beta1.SchemeGroupVersion),
-				formerly[appsv1.Deployment, extensionsv1beta1.Deployment](extensionsv1beta1.SchemeGroupVersion),
+			retired: []another[appsv1.Deployment]{
+				in[appsv1.Deployment, appsv1beta2.Deployment](appsv1beta2.SchemeGroupVersion),
+				in[appsv1.Deployment, appsv1beta1.Deployment](appsv1beta1.SchemeGroupVersion),
+				in[appsv1.Deployment, extensionsv1beta1.Deployment](extensionsv1beta1.SchemeGroupVersion),
 			},
 			hooks: resource.Hooks{Warnings: warnOfHostname("Pod names and hostnames")},
-		}.definition(),
+		}.row(),
 	}
 }
 

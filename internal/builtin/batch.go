@@ -15,9 +15,9 @@ import (
 )
 
 // batch is the group of what runs to an end.
-func batch() []*resource.Definition {
+func batch() []row {
 	v1 := batchv1.SchemeGroupVersion
-	return []*resource.Definition{
+	return []row{
 		kind[batchv1.Job]{
 			version:       v1,
 			plural:        "jobs",
@@ -37,7 +37,7 @@ func batch() []*resource.Definition {
 				OrphanWarning:   "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
 				Warnings:        warnOfHostname("Pod names and hostnames"),
 			},
-		}.definition(),
+		}.row(),
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 // coordination is the group coordination.k8s.io.
-func coordination() []*resource.Definition {
-	return []*resource.Definition{
+func coordination() []row {
+	return []row{
 		kind[coordinationv1.Lease]{
 			version:  coordinationv1.SchemeGroupVersion,
 			plural:   "leases",
@@ -29,11 +29,11 @@ func coordination() []*resource.Definition {
 				}
 			},
 			table: tables.Leases(),
-			retired: []retired[coordinationv1.Lease]{
-				formerly[coordinationv1.Lease, coordinationv1beta1.Lease](coordinationv1beta1.SchemeGroupVersion),
+			retired: []another[coordinationv1.Lease]{
+				in[coordinationv1.Lease, coordinationv1beta1.Lease](coordinationv1beta1.SchemeGroupVersion),
 			},
 			versioned: true,
 			hooks:     resource.Hooks{CreateOnUpdate: true},
-		}.definition(),
+		}.row(),
 	}
 }

@@ -12,9 +12,9 @@ import (
 )
 
 // core is the group "" of pods and of what is near to them.
-func core() []*resource.Definition {
+func core() []row {
 	v1 := corev1.SchemeGroupVersion
-	return []*resource.Definition{
+	return []row{
 		kind[corev1.Namespace]{
 			version:       v1,
 			plural:        "namespaces",
@@ -43,14 +43,14 @@ func core() []*resource.Definition {
 				DeleteReturnsObject: true,
 				AllowDelete:         refuseSystemNamespaces,
 			},
-		}.definition(),
+		}.row(),
 		kind[corev1.ConfigMap]{
 			version:    v1,
 			plural:     "configmaps",
 			shortNames: []string{"cm"},
 			validate:   validation.ConfigMap,
 			table:      tables.ConfigMaps(),
-		}.definition(),
+		}.row(),
 		kind[corev1.Secret]{
 			version:    v1,
 			plural:     "secrets",
@@ -59,7 +59,7 @@ func core() []*resource.Definition {
 			table:      tables.Secrets(),
 			selectable: []selectable{at("type")},
 			hooks:      resource.Hooks{Warnings: warnOfSecret},
-		}.definition(),
+		}.row(),
 		kind[corev1.ServiceAccount]{
 			version:       v1,
 			plural:        "serviceaccounts",
@@ -72,7 +72,7 @@ func core() []*resource.Definition {
 				Warnings:            warnOfServiceAccount,
 				DeleteReturnsObject: true,
 			},
-		}.definition(),
+		}.row(),
 		pods(v1),
 		events(v1),
 	}

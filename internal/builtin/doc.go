@@ -28,9 +28,14 @@ import (
 // Definitions returns the built-in kinds. The definitions are the caller's own,
 // what they point to is shared and immutable.
 func Definitions() []*resource.Definition {
-	definitions := WithRetired()
-	for _, d := range definitions {
-		d.Versions, d.Convert = []*resource.Version{d.Storage}, nil
+	definitions := make([]*resource.Definition, 0, len(rows()))
+	for _, row := range rows() {
+		d := *row.Definition
+		d.Versions = d.Versions[:len(d.Versions)-row.retired]
+		if len(d.Versions) == 1 {
+			d.Convert = nil
+		}
+		definitions = append(definitions, &d)
 	}
 	return definitions
 }
@@ -40,16 +45,22 @@ func Definitions() []*resource.Definition {
 func WithRetired() []*resource.Definition {
 	definitions := make([]*resource.Definition, 0, len(rows()))
 	for _, row := range rows() {
-		definition := *row
-		definitions = append(definitions, &definition)
+		d := *row.Definition
+		definitions = append(definitions, &d)
 	}
 	return definitions
 }
 
-// rows are the definitions that WithRetired copies.
-var rows = sync.OnceValue(func() []*resource.Definition {
-	var all []*resource.Definition
-	for _, group := range []func() []*resource.Definition{core, apps, batch, coordination} {
+// A row is a definition whose last versions are retired ones.
+type row struct {
+	*resource.Definition
+	retired int
+}
+
+// rows are the definitions of which others get copies.
+var rows = sync.OnceValue(func() []row {
+	var all []row
+	for _, group := range []func() []row{core, apps, batch, coordination} {
 		all = append(all, group()...)
 	}
 	return all

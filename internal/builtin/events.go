@@ -15,7 +15,7 @@ import (
 // eventTTL is how long events live, as kube-apiserver's --event-ttl has it.
 const eventTTL = time.Hour
 
-func events(v1 schema.GroupVersion) *resource.Definition {
+func events(v1 schema.GroupVersion) row {
 	return kind[corev1.Event]{
 		version:    v1,
 		plural:     "events",
@@ -38,5 +38,5 @@ func events(v1 schema.GroupVersion) *resource.Definition {
 			at("type"),
 		},
 		hooks: resource.Hooks{CreateOnUpdate: true, TTL: eventTTL},
-	}.definition()
+	}.row()
 }

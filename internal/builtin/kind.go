@@ -45,8 +45,9 @@ type kind[T any] struct {
 	table      tables.Table[T]
 	selectable []selectable
 
-	// retired are older versions, the newest first.
-	retired []retired[T]
+	// also are other versions that are served, and retired those that Kubernetes no
+	// longer serves; each the newest first.
+	also, retired []another[T]
 
 	// versioned updates must say which resourceVersion they overwrite.
 	versioned bool
@@ -81,7 +82,9 @@ func at(label string) selectable {
 	return selectable{label, func(obj resource.Tree) string { return text(obj, path...) }}
 }
 
-// definition completes the row.
+// row completes the row.
+func (k kind[T]) row() row { return row{k.definition(), len(k.retired)} }
+
 func (k kind[T]) definition() *resource.Definition {
 	name := k.name()
 	subresources := k.subresources
@@ -120,8 +123,8 @@ func (k kind[T]) definition() *resource.Definition {
 		Storage:    version,
 		Hooks:      k.hooks,
 	}
-	for _, r := range k.retired {
-		d.Versions = append(d.Versions, r.version(k, version, subresources))
+	for _, v := range slices.Concat(k.also, k.retired) {
+		d.Versions = append(d.Versions, v.version(k, version, subresources))
 		d.Convert = func(obj resource.Tree, _, to *resource.Version) error { return convert(obj, d.GroupVersion(to)) }
 	}
 	d.Hooks.PrepareCreate = k.create
@@ -135,8 +138,8 @@ func (k kind[T]) name() string { return reflect.TypeFor[T]().Name() }
 // kinds are the kind in all its versions.
 func (k kind[T]) kinds() []schema.GroupVersionKind {
 	all := []schema.GroupVersionKind{k.version.WithKind(k.name())}
-	for _, r := range k.retired {
-		all = append(all, r.gv.WithKind(k.name()))
+	for _, v := range slices.Concat(k.also, k.retired) {
+		all = append(all, v.gv.WithKind(k.name()))
 	}
 	return all
 }

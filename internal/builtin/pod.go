@@ -15,7 +15,7 @@ import (
 	kvalidation "k8s.io/apimachinery/pkg/util/validation"
 )
 
-func pods(v1 schema.GroupVersion) *resource.Definition {
+func pods(v1 schema.GroupVersion) row {
 	return kind[corev1.Pod]{
 		version:    v1,
 		plural:     "pods",
@@ -55,7 +55,7 @@ func pods(v1 schema.GroupVersion) *resource.Definition {
 			DeleteReturnsObject: true,
 			Warnings:            warnOfHostname("the Pod's hostname"),
 		},
-	}.definition()
+	}.row()
 }
 
 // preparePod says that nothing has happened to the pod yet.

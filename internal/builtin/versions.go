@@ -15,33 +15,33 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/deprecation"
 )
 
-// retired is an older version of the kind of T. Its objects have a Go type and
-// defaults of their own; for everything else they are looked at as a T.
-type retired[T any] struct {
+// another is a version besides that of the kind of T. Its objects have a Go type
+// and defaults of their own; for everything else they are looked at as a T.
+type another[T any] struct {
 	gv      schema.GroupVersion
-	version func(k kind[T], current *resource.Version, views []subresource[T]) *resource.Version
+	version func(k kind[T], stored *resource.Version, views []subresource[T]) *resource.Version
 }
 
-// formerly is a version in which objects of the kind of T are of R.
-func formerly[T, R any](gv schema.GroupVersion) retired[T] {
-	return retired[T]{gv, func(k kind[T], current *resource.Version, views []subresource[T]) *resource.Version {
+// in is a version in which objects of the kind of T are of R.
+func in[T, R any](gv schema.GroupVersion) another[T] {
+	return another[T]{gv, func(k kind[T], stored *resource.Version, views []subresource[T]) *resource.Version {
 		gvk := gv.WithKind(k.name())
 		var subresources []subresource[R]
 		for _, s := range views {
-			subresources = append(subresources, subresource[R]{Subresource: s.Subresource, validate: asCurrent[T, R](k, s.validate)})
+			subresources = append(subresources, subresource[R]{Subresource: s.Subresource, validate: asStored[T, R](k, s.validate)})
 		}
-		v := *current
+		v := *stored
 		v.Name = gv.Version
 		if gv.Group != k.version.Group {
 			v.Group = gv.Group
 		}
-		v.Model = newModel(gvk, fill[R], asCurrent[T, R](k, k.validate), subresources, k.kinds()...)
+		v.Model = newModel(gvk, fill[R], asStored[T, R](k, k.validate), subresources, k.kinds()...)
 		v.Warning = deprecated(gvk)
 		if k.table.Cells != nil {
 			v.Cells = func(obj resource.Tree, now time.Time) []any {
 				t := new(T)
 				if err := into(decoded[R](obj), t); err != nil {
-					return make([]any, len(current.Columns)) // what is served has been converted before
+					return make([]any, len(stored.Columns)) // what is served has been converted before
 				}
 				return k.table.Cells(t, now)
 			}
@@ -52,8 +52,8 @@ func formerly[T, R any](gv schema.GroupVersion) retired[T] {
 
 func fill[R any](obj *R) { defaults.Fill(obj) }
 
-// asCurrent has objects of a retired version judged as those of the current one.
-func asCurrent[T, R any](k kind[T], validate func(obj, old *T) field.ErrorList) func(obj, old *R) field.ErrorList {
+// asStored has objects of another version judged as those of the one that is stored.
+func asStored[T, R any](k kind[T], validate func(obj, old *T) field.ErrorList) func(obj, old *R) field.ErrorList {
 	if validate == nil {
 		return nil
 	}
@@ -112,7 +112,7 @@ func convert(obj resource.Tree, to schema.GroupVersion) error {
 	return nil
 }
 
-// deprecated is what clients are told of a retired version.
+// deprecated is what clients are told of a version that is on its way out, or gone.
 func deprecated(gvk schema.GroupVersionKind) string {
 	obj, err := versions.Scheme().New(gvk)
 	if err != nil {
