@@ -60,7 +60,10 @@ type row struct {
 // rows are the definitions of which others get copies.
 var rows = sync.OnceValue(func() []row {
 	var all []row
-	for _, group := range []func() []row{core, apps, batch, coordination} {
+	for _, group := range []func() []row{
+		core, nodes, volumes, services, quotas, replicas, components, apps, batch, autoscaling, networking, discovery, policy, rbac,
+		scheduling, storage, runtimes, flowcontrol, admission, certificates, aggregation, devices, coordination,
+	} {
 		all = append(all, group()...)
 	}
 	return all

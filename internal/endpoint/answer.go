@@ -10,7 +10,6 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -156,13 +155,14 @@ func (c *call) answerTree(code int, m media, tree resource.Tree) {
 			out.buf, err = appendTreeTable(out.buf, m.as.Version, options, tree)
 		}
 	case m.as.Kind == "PartialObjectMetadataList":
-		err = notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (*v1.Scale)")
+		err = notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (*v1." + c.bodyKind() + ")")
 	case m.as.Kind == "PartialObjectMetadata":
 		out.buf, err = appendTreePartial(out.buf, m, tree)
 	case m.encoding == asProtobuf:
-		scale := &autoscalingv1.Scale{}
-		if err = runtime.DefaultUnstructuredConverter.FromUnstructured(tree, scale); err == nil {
-			out.buf, err = appendTyped(out.buf, asProtobuf, scale, "autoscaling/v1", "Scale")
+		typed := c.bodyType()
+		if err = runtime.DefaultUnstructuredConverter.FromUnstructured(tree, typed); err == nil {
+			apiVersion, kind := c.request().BodyKind().ToAPIVersionAndKind()
+			out.buf, err = appendTyped(out.buf, asProtobuf, typed, apiVersion, kind)
 		}
 	default:
 		out.buf, err = object.AppendJSON(out.buf, tree)

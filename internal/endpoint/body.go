@@ -12,7 +12,6 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/resource"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -144,10 +143,7 @@ func (c *call) bodyOfProtobuf(data []byte) (resource.Body, error) {
 
 // bodyType is an empty object of the Go type of the body; nil for custom resources.
 func (c *call) bodyType() runtime.Object {
-	if c.scaling() {
-		return &autoscalingv1.Scale{}
-	}
-	return c.version.Model.New()
+	return c.request().BodyModel().New()
 }
 
 // scaling says that the request is for the scale of an object.
@@ -169,10 +165,7 @@ func (c *call) undecodable(envelope *runtime.Unknown, err error) error {
 }
 
 func (c *call) bodyKind() string {
-	if c.scaling() {
-		return "Scale"
-	}
-	return c.definition.Kind
+	return c.request().BodyKind().Kind
 }
 
 // summary is the beginning of a body, for messages: text if it looks like JSON.

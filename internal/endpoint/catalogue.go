@@ -124,6 +124,7 @@ var (
 	customVerbs      = metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 	subresourceVerbs = metav1.Verbs{"get", "patch", "update"}
 	updateVerbs      = metav1.Verbs{"update"}
+	createVerbs      = metav1.Verbs{"create"}
 )
 
 // resources lists the resources and subresources of a version.
@@ -143,6 +144,8 @@ func (gv *groupVersion) resource(d *resource.Definition) metav1.APIResource {
 		verbs = terminatingVerbs
 	case d.Custom:
 		verbs = customVerbs
+	case d.Action != nil:
+		verbs = createVerbs
 	case !deletesCollections(d):
 		verbs = singleVerbs
 	}
@@ -167,13 +170,17 @@ func (gv *groupVersion) subresources(d *resource.Definition) []metav1.APIResourc
 	var all []metav1.APIResource
 	v := d.Version(gv.GroupVersion)
 	for _, sub := range v.Subresources {
-		verbs := subresourceVerbs
-		if sub.UpdateOnly {
-			verbs = updateVerbs
+		r := metav1.APIResource{Name: d.Plural + "/" + sub.Name, Namespaced: d.Namespaced, Kind: d.Kind, Verbs: subresourceVerbs}
+		switch {
+		case sub.UpdateOnly:
+			r.Verbs = updateVerbs
+		case sub.Action != nil:
+			r.Kind, r.Verbs = sub.Action.Kind.Kind, createVerbs
+			if body := sub.Action.Kind.GroupVersion(); body != gv.GroupVersion {
+				r.Group, r.Version = body.Group, body.Version
+			}
 		}
-		all = append(all, metav1.APIResource{
-			Name: d.Plural + "/" + sub.Name, Namespaced: d.Namespaced, Kind: d.Kind, Verbs: verbs,
-		})
+		all = append(all, r)
 	}
 	if v.Scale != nil {
 		all = append(all, metav1.APIResource{

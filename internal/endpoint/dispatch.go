@@ -151,7 +151,7 @@ func (c *call) methods() []string {
 		return nil
 	}
 	if d.Namespaced && i.Namespace == "" {
-		if i.NameInPath {
+		if i.NameInPath || d.Action != nil {
 			return nil
 		}
 		return []string{http.MethodGet} // of all namespaces
@@ -163,6 +163,10 @@ func (c *call) methods() []string {
 		return []string{http.MethodGet}
 	case i.Subresource != "":
 		return c.subresourceMethods()
+	case d.Action != nil && i.NameInPath:
+		return nil
+	case d.Action != nil:
+		return []string{http.MethodPost}
 	case i.NameInPath:
 		return []string{http.MethodGet, http.MethodPut, http.MethodPatch, http.MethodDelete}
 	case !deletesCollections(d):
@@ -181,6 +185,8 @@ func (c *call) subresourceMethods() []string {
 		return nil
 	case sub.UpdateOnly:
 		return []string{http.MethodPut}
+	case sub.Action != nil:
+		return []string{http.MethodPost}
 	}
 	return []string{http.MethodGet, http.MethodPut, http.MethodPatch}
 }

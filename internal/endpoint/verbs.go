@@ -91,7 +91,9 @@ func (c *call) create() error {
 		return err
 	}
 	request := c.writing(options.FieldManager, options.FieldValidation, options.DryRun)
-	request.Name = "" // the name is in the body
+	if request.Subresource == "" {
+		request.Name = "" // the name is in the body
+	}
 	body, err := c.body(e, data, request.FieldValidation)
 	if err != nil {
 		return err

@@ -14,11 +14,14 @@ import (
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 )
 
-// Create stores a new object.
+// Create stores a new object, or does what a create means for the resource.
 func (s *Store) Create(ctx context.Context, r *Request, body Body) (Result, error) {
 	obj, err := s.decode(r, body)
 	if err != nil {
 		return Result{}, err
+	}
+	if action := r.action(); action != nil {
+		return s.act(ctx, r, action, obj)
 	}
 	wipeSystemFields(obj)
 	if err := ensureNamespace(r, obj); err != nil {
@@ -30,7 +33,7 @@ func (s *Store) Create(ctx context.Context, r *Request, body Body) (Result, erro
 		}
 	}
 	dedupOwners(r, obj, repeatedOwners)
-	if obj, err = s.manageUpdate(ctx, r, blank(r.model()), obj); err != nil {
+	if obj, err = s.manageUpdate(ctx, r, blank(r.BodyModel()), obj); err != nil {
 		return Result{}, err
 	}
 	if metaString(obj, "name") != "" || metaString(obj, "generateName") == "" {
@@ -86,6 +89,11 @@ func (s *Store) create(ctx context.Context, r *Request, obj Tree) (Result, error
 	if metaString(obj, "resourceVersion") != "" {
 		return Result{}, fmt.Errorf("resourceVersion should not be set on objects to be created")
 	}
+	claims, err := s.claim(r, obj, nil)
+	if err != nil {
+		return Result{}, err
+	}
+	claims.guards = append(claims.guards, guards...)
 	warn(r, obj, nil)
 	o, err := r.encode(ctx, obj)
 	if err != nil {
@@ -101,7 +109,7 @@ func (s *Store) create(ctx context.Context, r *Request, obj Tree) (Result, error
 	if r.DryRun {
 		return Result{Object: answer, Created: true}, nil
 	}
-	if err := s.append(ctx, r, o.Key, nil, o, guards...); err != nil {
+	if err := s.append(ctx, r, o.Key, nil, o, claims); err != nil {
 		return Result{}, err
 	}
 	if answer != o { // o is everybody's now

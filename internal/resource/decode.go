@@ -36,7 +36,7 @@ func (s *Store) decode(r *Request, b Body) (Tree, error) {
 	if err != nil {
 		return nil, r.undecodable(nil, b.Data, err)
 	}
-	want := r.bodyKind()
+	want := r.BodyKind()
 	if gvk.Kind == "" && gvk.Version == "" && !r.customBody() {
 		gvk = &want
 	}
@@ -60,7 +60,7 @@ func (s *Store) decode(r *Request, b Body) (Tree, error) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", gvk.GroupVersion(), want.GroupVersion()))
 	}
 	var strict []error
-	obj, err := r.model().Decode(b.Data, r.strictErrors(&strict))
+	obj, err := r.BodyModel().Decode(b.Data, r.strictErrors(&strict))
 	if err != nil {
 		return nil, r.undecodable(gvk, b.Data, err)
 	}
@@ -85,17 +85,24 @@ func errUnknownScale() error {
 	return apierrors.NewBadRequest(fmt.Sprintf("no kind is registered for the type v1.Scale in scheme %q", schemeName))
 }
 
-// bodyKind is what the bodies of this request are.
-func (r *Request) bodyKind() schema.GroupVersionKind {
+// BodyKind is what the bodies of this request are.
+func (r *Request) BodyKind() schema.GroupVersionKind {
 	if r.Subresource == scaleSubresource {
 		return scaleKind
+	}
+	if action := r.action(); action != nil {
+		return action.Kind
 	}
 	return r.Definition.GroupVersionKind(r.Version)
 }
 
-func (r *Request) model() Model {
+// BodyModel knows what the bodies of this request may hold.
+func (r *Request) BodyModel() Model {
 	if r.Subresource == scaleSubresource {
 		return scaleModel{}
+	}
+	if action := r.action(); action != nil {
+		return action.Model
 	}
 	return r.Version.Model
 }
@@ -121,7 +128,7 @@ func (r *Request) judgeStrict(errs []error, refuse func(error) error) error {
 
 // undecodable words the error for a body that cannot be decoded.
 func (r *Request) undecodable(gvk *schema.GroupVersionKind, data []byte, err error) error {
-	want := r.bodyKind()
+	want := r.BodyKind()
 	if gvk != nil && gvk.Kind != "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", gvk.Kind, gvk.Version, want.Kind, err))
 	}

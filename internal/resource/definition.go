@@ -64,6 +64,8 @@ type Definition struct {
 	// metadata that they had but for labels and annotations.
 	Webhook func(ctx context.Context, objs []Tree, to *Version) ([]Tree, error)
 
+	// Action is set where nothing is kept: then all that clients can do is create.
+	Action *Action
 	// Hooks are the few places in which kinds differ.
 	Hooks Hooks
 
@@ -163,6 +165,18 @@ type Subresource struct {
 	ResetFields *fieldpath.Set
 	// UpdateOnly says that the subresource is only written by update (PUT).
 	UpdateOnly bool
+	// Action is what a create (POST) does; there are no other verbs then.
+	Action *Action
+}
+
+// An Action is what a create does that stores no object of the kind that the client
+// sends: bind a pod, evict it, review an access. Its body is of a kind of its own.
+type Action struct {
+	Kind  schema.GroupVersionKind
+	Model Model
+	// Do acts for a request whose body has been decoded and has its name and
+	// namespace. The error is a Kubernetes API error.
+	Do func(ctx context.Context, s *Store, r *Request, body Tree) (Result, error)
 }
 
 // Scale is the view through which an object is scaled. Paths are the keys from
@@ -182,6 +196,11 @@ type Hooks struct {
 	// generation, computed fields. obj is normalised.
 	PrepareCreate func(obj Tree)
 	PrepareUpdate func(obj, old Tree)
+	// Claim is asked of a write that is valid what else must be written with it. It may
+	// set in obj what it has claimed. old is nil where an object is created, obj where
+	// it goes; a mark of deletion is no reason to ask. The error is a Kubernetes API
+	// error.
+	Claim func(c *Claims, obj, old Tree) error
 	// Warnings are sent with a write that went well; old is nil on create.
 	Warnings func(obj, old Tree) []string
 

@@ -63,7 +63,11 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 		if r.DryRun {
 			return s.deleted(r, seen, false), nil
 		}
-		if err := s.append(ctx, r, current.Key, current, nil); err != nil {
+		claims, err := s.release(r, current)
+		if err != nil {
+			return Result{}, err
+		}
+		if err := s.append(ctx, r, current.Key, current, nil, claims); err != nil {
 			return Result{}, err
 		}
 		return s.deleted(r, seen, false).done(), nil
@@ -93,7 +97,7 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 		answer.Revision = current.Revision
 		return Result{Object: answer, Pending: true}, nil
 	}
-	if err := s.append(ctx, r, current.Key, current, marked); err != nil {
+	if err := s.append(ctx, r, current.Key, current, marked, nil); err != nil {
 		return Result{}, err
 	}
 	if answer != marked { // which is everybody's now
@@ -103,7 +107,11 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 		return Result{Object: answer, Pending: true, committed: true}, nil
 	}
 	// No grace was asked for: watchers see the object marked, and then gone.
-	err = s.append(ctx, r, marked.Key, marked, nil)
+	claims, err := s.release(r, marked)
+	if err != nil {
+		return Result{}, err
+	}
+	err = s.append(ctx, r, marked.Key, marked, nil, claims)
 	if errors.Is(err, errConflict) && s.current(r) == nil {
 		err = nil // somebody else has removed it
 	}

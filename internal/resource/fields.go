@@ -125,7 +125,7 @@ func blank(m Model) Tree {
 // typed is a tree as field management wants to see it: with apiVersion and kind.
 func typed(r *Request, obj Tree) Tree {
 	if _, ok := obj["apiVersion"]; !ok {
-		obj["apiVersion"], obj["kind"] = r.bodyKind().ToAPIVersionAndKind()
+		obj["apiVersion"], obj["kind"] = r.BodyKind().ToAPIVersionAndKind()
 	}
 	return obj
 }

@@ -232,7 +232,7 @@ func (r *Request) patchTree(live, patch Tree, strict []error) (Tree, error) {
 		return nil, err
 	}
 	var unknown []error
-	obj, err := r.model().Normalise(runtime.DeepCopyJSON(live), &unknown)
+	obj, err := r.BodyModel().Normalise(runtime.DeepCopyJSON(live), &unknown)
 	if err != nil {
 		return nil, refuse(err)
 	}
@@ -276,7 +276,7 @@ func (r *Request) patchJSON(live Tree, strict []error, patch func([]byte) ([]byt
 		return nil, refuse(err)
 	}
 	var unknown []error
-	obj, err := r.model().Decode(patched, r.strictErrors(&unknown))
+	obj, err := r.BodyModel().Decode(patched, r.strictErrors(&unknown))
 	if err != nil {
 		return nil, refuse(err)
 	}
@@ -290,7 +290,7 @@ func (r *Request) patchJSON(live Tree, strict []error, patch func([]byte) ([]byt
 // of a built-in kind in the order of its Go type.
 func (r *Request) declared(obj Tree) []byte {
 	var v any = obj
-	if into := r.model().New(); into != nil && runtime.DefaultUnstructuredConverter.FromUnstructured(obj, into) == nil {
+	if into := r.BodyModel().New(); into != nil && runtime.DefaultUnstructuredConverter.FromUnstructured(obj, into) == nil {
 		v = into
 	}
 	data, err := stdjson.Marshal(v)
@@ -302,7 +302,7 @@ func (r *Request) declared(obj Tree) []byte {
 
 // sameKind refuses a patch that turns the object into one of another kind.
 func (r *Request) sameKind(meta metav1.TypeMeta) error {
-	want, got := r.bodyKind(), meta.GroupVersionKind()
+	want, got := r.BodyKind(), meta.GroupVersionKind()
 	if got.Kind == "" || meta.APIVersion == "" || got == want {
 		return nil
 	}
@@ -314,7 +314,7 @@ func (r *Request) sameKind(meta metav1.TypeMeta) error {
 
 // staysCustom refuses a patch that turns a custom resource into one of another kind, or does not say which.
 func (r *Request) staysCustom(live Tree, meta metav1.TypeMeta) error {
-	want, got := r.bodyKind(), meta.GroupVersionKind()
+	want, got := r.BodyKind(), meta.GroupVersionKind()
 	var errs field.ErrorList
 	if got.Kind != want.Kind {
 		errs = append(errs, field.Invalid(field.NewPath("kind"), got.Kind, "must be "+want.Kind))
@@ -329,7 +329,7 @@ func (r *Request) staysCustom(live Tree, meta metav1.TypeMeta) error {
 }
 
 func (r *Request) strategicPatch(data []byte) (func(Tree) (Tree, error), error) {
-	meta := r.model().PatchMeta()
+	meta := r.BodyModel().PatchMeta()
 	if meta == nil {
 		return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "", schema.GroupResource{}, "", "strategic merge patch is not supported for this kind", 0, false)
 	}
@@ -351,7 +351,7 @@ func (r *Request) strategicPatch(data []byte) (func(Tree) (Tree, error), error) 
 		}
 		refuse := func(err error) error { return badPatch(fmt.Sprintf("%+v", patch), err) }
 		var unknown []error
-		obj, err := r.model().Normalise(patched, r.strictErrors(&unknown))
+		obj, err := r.BodyModel().Normalise(patched, r.strictErrors(&unknown))
 		if err != nil {
 			return nil, refuse(err)
 		}
@@ -387,7 +387,7 @@ func (r *Request) applyPatch(manager *manage.Manager, p Patch) (func(Tree) (Tree
 	}
 	return func(live Tree) (Tree, error) {
 		if live == nil {
-			live = blank(r.model())
+			live = blank(r.BodyModel())
 		}
 		result, err := manager.Apply(typed(r, live), applied, r.Manager, p.Force)
 		if err != nil {
@@ -401,7 +401,7 @@ func (r *Request) applyPatch(manager *manage.Manager, p Patch) (func(Tree) (Tree
 				return nil, err
 			}
 		}
-		return r.model().Normalise(result, nil)
+		return r.BodyModel().Normalise(result, nil)
 	}, nil
 }
 

@@ -46,7 +46,7 @@ func (r *Request) groupVersion() schema.GroupVersion { return r.Definition.Group
 // A Result is the answer to a request about one object. One of its fields is set.
 type Result struct {
 	Object *object.Object
-	Tree   Tree           // an object that is not stored (Scale), complete, in autoscaling/v1
+	Tree   Tree           // an object that is not stored, complete, of the kind of the request's bodies
 	Status *metav1.Status // of a deletion
 	// Created says that the object is new (201 Created).
 	Created bool

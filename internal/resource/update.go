@@ -29,7 +29,7 @@ func (s *Store) Update(ctx context.Context, r *Request, body Body) (Result, erro
 	dedupOwners(r, obj, repeatedOwners)
 	apply := func(live Tree) (Tree, error) {
 		if live == nil {
-			live = blank(r.model())
+			live = blank(r.BodyModel())
 		}
 		return s.manageUpdate(ctx, r, live, runtime.DeepCopyJSON(obj))
 	}
@@ -133,10 +133,19 @@ func (s *Store) replace(ctx context.Context, r *Request, c change, current *obje
 	if err := validateUpdate(r, obj, old); err != nil {
 		return Result{}, err
 	}
+	finished := finishesDeletion(d, obj, old)
+	var claims *Claims
+	if finished {
+		claims, err = s.release(r, current)
+	} else {
+		claims, err = s.claim(r, obj, old)
+	}
+	if err != nil {
+		return Result{}, err
+	}
 	warn(r, obj, old)
 	keepManagedTimes(obj, old)
 
-	finished := finishesDeletion(d, obj, old)
 	o, err := r.encode(ctx, obj)
 	if err != nil {
 		return Result{}, err
@@ -155,9 +164,9 @@ func (s *Store) replace(ctx context.Context, r *Request, c change, current *obje
 		return Result{Object: answer}, nil
 	case finished:
 		answer.Revision = current.Revision
-		return Result{Object: answer, committed: true}, s.append(ctx, r, current.Key, current, nil)
+		return Result{Object: answer, committed: true}, s.append(ctx, r, current.Key, current, nil, claims)
 	}
-	err = s.append(ctx, r, current.Key, current, o)
+	err = s.append(ctx, r, current.Key, current, o, claims)
 	if answer != o { // o is everybody's now
 		answer.Revision = o.Revision
 	}

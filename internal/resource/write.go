@@ -26,9 +26,10 @@ const maxStored = 1536<<10 - 128
 // definition. Nothing has been written.
 var ErrReplaced = errors.New("the resource has another definition by now")
 
-// append commits one write. o is nil for a deletion. It returns errConflict if
-// the key, or a guard, is no longer what the write started from.
-func (s *Store) append(ctx context.Context, r *Request, key object.Key, prev *object.Object, o *object.Object, guards ...journal.Guard) error {
+// append commits one write, and what it claims, if anything. o is nil for a deletion.
+// It returns errConflict if the key, or a claim, is no longer what the write started
+// from.
+func (s *Store) append(ctx context.Context, r *Request, key object.Key, prev *object.Object, o *object.Object, claims *Claims) error {
 	// What the write started from has been read. As long as the definition is the one
 	// that is served, nobody can have written it under a newer one.
 	if r.Exact && s.registry.Load().Replaced(r.Definition) {
@@ -42,7 +43,11 @@ func (s *Store) append(ctx context.Context, r *Request, key object.Key, prev *ob
 	if o != nil && len(o.Raw)+3*names > maxStored {
 		return writeError(journal.ErrTooLarge)
 	}
-	_, err := s.state.Append(ctx, journal.Batch{Entries: []journal.Entry{entry}, Guards: guards})
+	batch := journal.Batch{Entries: []journal.Entry{entry}}
+	if claims != nil {
+		batch.Entries, batch.Guards = append(batch.Entries, claims.entries...), claims.guards
+	}
+	_, err := s.state.Append(ctx, batch)
 	return writeError(err)
 }
 

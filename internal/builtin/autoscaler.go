@@ -1,0 +1,4 @@
+package builtin
+
+// autoscaling has group autoscaling.
+func autoscaling() []row { return nil }

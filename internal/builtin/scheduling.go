@@ -1,0 +1,4 @@
+package builtin
+
+// scheduling has group scheduling.k8s.io.
+func scheduling() []row { return nil }
