@@ -142,8 +142,7 @@ func TestForeignValues(t *testing.T) {
 	}
 }
 
-// TestDamaged: what cannot be read keeps the server from starting, and does not stop
-// one that runs.
+// TestDamaged: what cannot be read stops no server, and keeps none from starting, but is known to be there.
 func TestDamaged(t *testing.T) {
 	c := startCluster(t, 1)
 	client := c.client(t)
@@ -179,8 +178,12 @@ func TestDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	if err := j.Recover(t.Context(), journaltest.NewTwin()); !errors.As(err, &damaged) || !strings.Contains(err.Error(), "/registry/pods/default/a") {
-		t.Errorf("recover: %v", err)
+	late := journaltest.NewTwin()
+	if err := j.Recover(t.Context(), late); err != nil || late.Readable(pod("a")) == nil || late.Revision(pod("b")) == 0 {
+		t.Errorf("recover: %v, readable: %v", err, late.Readable(pod("a")))
+	}
+	if _, err := j.Append(t.Context(), batch(entry(t, pod("a"), 0, "x"))); !errors.As(err, &damaged) {
+		t.Errorf("append after a start: %v", err)
 	}
 	if _, err := client.Delete(t.Context(), "/registry/pods/default/a"); err != nil {
 		t.Fatal(err)
@@ -192,6 +195,9 @@ func TestDamaged(t *testing.T) {
 		t.Errorf("it is gone, and cannot be read: %v", err)
 	}
 	a.write(t, "a", "again")
+	if _, err := j.Sync(t.Context()); err != nil || late.Readable(pod("a")) != nil || late.Revision(pod("a")) == 0 {
+		t.Errorf("sync: %v, readable: %v", err, late.Readable(pod("a")))
+	}
 }
 
 // lateKey is a Sealer that can open nothing until it has got its key.

@@ -53,10 +53,10 @@
 //
 // # Values that cannot be read
 //
-// Recover fails with a [journal.DamagedError] that names the key. When such a value
-// comes later, the sink keeps what the key held before (a deletion would be acted
-// upon), an error is logged, and Append to the key fails with a DamagedError, until
-// a readable value or a deletion comes.
+// An error is logged that names the key, the sink is told, and Append to the key
+// fails with a DamagedError, until a readable value or a deletion comes. The sink
+// keeps what the key held before, if it knows that (a deletion would be acted upon).
+// Only what no key opens keeps Recover from going on.
 //
 // # Goroutines and locks
 //
@@ -159,14 +159,17 @@ func (j *Journal) Recover(ctx context.Context, sink journal.Sink) error {
 	if err != nil {
 		return fmt.Errorf("read back the journal under %s: %w", j.opts.Prefix, err)
 	}
-	if len(list.damaged) > 0 {
-		return list.damaged[0].err
-	}
 	f := &follower{Journal: j, sink: sink, live: make(map[object.Key]object.Revision, len(list.entries)), at: list.head}
 	for i := range list.entries {
 		e := &list.entries[i]
 		f.live[e.Key] = e.Revision
 		sink.Restore(*e)
+	}
+	for _, d := range list.damaged {
+		if errors.Is(d.err, journal.ErrUnopened) {
+			return d.err // the keys are wrong, most likely: all is well once they are right
+		}
+		f.unreadable(d.key, d.revision, d.err)
 	}
 	sink.Restored(list.head, list.head)
 	j.follower = f

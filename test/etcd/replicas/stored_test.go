@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kapok-dev/kapok"
 
@@ -201,4 +202,39 @@ func testEncryption(t *testing.T, provider string) {
 	} else if !strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v does not name what cannot be read", err)
 	}
+}
+
+// TestDamagedObject: a value that nobody can read keeps no server from starting. It is not taken for absent: what it would
+// be part of is an error, until it is deleted; all else goes on.
+func TestDamagedObject(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 1)
+	etcd := c.client(t)
+	first := c.startServer(t)
+	first.must(t, 201, "POST", configMaps, configMap("whole", "x"))
+	first.must(t, 201, "POST", configMaps, configMap("broken", "x"))
+	const key = "/registry/configmaps/default/broken"
+	put(t, etcd, key, "rubbish")
+	second := c.startServer(t)
+	for _, s := range []*server{first, second} {
+		for request, want := range map[string]int{
+			"GET " + configMaps + "/whole":    200,
+			"GET " + configMaps + "/broken":   500,
+			"GET " + configMaps:               500,
+			"PATCH " + configMaps + "/broken": 500,
+			"GET /api/v1/namespaces":          200,
+			"GET /readyz":                     200,
+		} {
+			method, path, _ := strings.Cut(request, " ")
+			eventually(t, 30*time.Second, request, func() bool { return s.do(t, method, path, `{"data":{"value":"y"}}`).status == want })
+		}
+	}
+	if _, err := etcd.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*server{first, second} {
+		eventually(t, 30*time.Second, "an answer", func() bool { return s.do(t, "GET", configMaps, "").status == 200 })
+		s.must(t, 404, "GET", configMaps+"/broken", "")
+	}
+	second.must(t, 201, "POST", configMaps, configMap("broken", "again"))
 }
