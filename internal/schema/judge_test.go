@@ -172,7 +172,9 @@ func compareRules(what string, p *Program, j *judge, obj, old map[string]any, fo
 		return nil
 	}
 	var err error
-	for range 200 { // of several errors in one rule the judge reports any
+	// Of several errors in one rule the judge reports any, and what a look through a map costs it depends on what it comes upon
+	// first; we look in order.
+	for range 5000 {
 		want, wanted, left := j.evaluate(obj, old)
 		slices.Sort(wanted)
 		if err = compareErrors(what+": rules", got, want); err == nil && !slices.Equal(heard, warnings(wanted)) {
