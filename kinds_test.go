@@ -1,0 +1,291 @@
+package kapok_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kapok-dev/kapok"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	asYAML     = "application/yaml"
+	asProtobuf = "application/vnd.kubernetes.protobuf"
+	asTable    = "application/json;as=Table;v=v1;g=meta.k8s.io"
+	asPartial  = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+)
+
+// served is a kind that the server has, in one of its versions.
+type served struct {
+	metav1.APIResource
+	schema.GroupVersion
+}
+
+func (s served) gvk() schema.GroupVersionKind { return s.GroupVersion.WithKind(s.Kind) }
+
+// path is that of the collection, in the namespace of the samples if there are namespaces.
+func (s served) path() string {
+	path := "/apis/" + s.GroupVersion.String()
+	if s.GroupVersion.Group == "" {
+		path = "/api/" + s.GroupVersion.Version
+	}
+	if s.Namespaced {
+		path += "/namespaces/ns"
+	}
+	return path + "/" + s.Name
+}
+
+// kinds are all kinds that objects are kept of, as discovery tells them.
+func (r *raw) kinds() (all []served) {
+	r.Helper()
+	groups := []string{"/api/v1"}
+	var list metav1.APIGroupList
+	if err := json.Unmarshal([]byte(r.must(200, "GET", "/apis", "")), &list); err != nil {
+		r.Fatal(err)
+	}
+	for _, g := range list.Groups {
+		for _, v := range g.Versions {
+			groups = append(groups, "/apis/"+v.GroupVersion)
+		}
+	}
+	for _, path := range groups {
+		var resources metav1.APIResourceList
+		if err := json.Unmarshal([]byte(r.must(200, "GET", path, "")), &resources); err != nil {
+			r.Fatal(err)
+		}
+		gv, err := schema.ParseGroupVersion(resources.GroupVersion)
+		if err != nil {
+			r.Fatal(err)
+		}
+		for _, resource := range resources.APIResources {
+			if !strings.Contains(resource.Name, "/") && slices.Contains(resource.Verbs, "create") && slices.Contains(resource.Verbs, "list") {
+				all = append(all, served{resource, gv})
+			}
+		}
+	}
+	return all
+}
+
+// sample is an object of a kind as a client writes it: that of the tests of package builtin, which is of the stored version.
+func (s served) sample(t *testing.T) map[string]any {
+	gr := schema.GroupResource{Group: s.GroupVersion.Group, Resource: s.Name}
+	text, err := os.ReadFile("internal/builtin/testdata/kinds/" + gr.String() + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var obj map[string]any
+	if err := yaml.Unmarshal(text, &obj); err != nil {
+		t.Fatal(err)
+	}
+	obj["apiVersion"], obj["kind"] = s.GroupVersion.String(), s.Kind
+	return obj
+}
+
+func encode(t *testing.T, obj any) string {
+	t.Helper()
+	text, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func decodeJSON(t *testing.T, text string) (obj map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &obj); err != nil {
+		t.Fatalf("%v: %.300s", err, text)
+	}
+	return obj
+}
+
+// fromProtobuf is an object of a Go type that came in protobuf, as JSON shows it; nil if client-go does not know the kind.
+func fromProtobuf(t *testing.T, s served, text string) map[string]any {
+	t.Helper()
+	if !scheme.Scheme.Recognizes(s.gvk()) {
+		return nil
+	}
+	obj, gvk, err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Decode([]byte(text), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(*gvk)
+	return decodeJSON(t, encode(t, obj))
+}
+
+func toProtobuf(t *testing.T, obj map[string]any) string {
+	t.Helper()
+	u := unstructured.Unstructured{Object: obj}
+	typed, err := scheme.Scheme.New(u.GroupVersionKind())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(encode(t, obj)), typed); err != nil {
+		t.Fatal(err)
+	}
+	var buf bytes.Buffer
+	if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(typed, &buf); err != nil {
+		t.Fatal(err)
+	}
+	return buf.String()
+}
+
+// TestEveryKind takes an object of each kind that is served, in each version, through all verbs and all ways to write it down.
+func TestEveryKind(t *testing.T) {
+	r := startRaw(t, kapok.Options{})
+	r.must(201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"ns"}}`)
+	for _, s := range r.kinds() {
+		if s.Name == "customresourcedefinitions" {
+			continue // has tests of its own
+		}
+		t.Run(s.Name+"."+s.GroupVersion.String(), func(t *testing.T) {
+			r := &raw{t, r.server, r.client}
+			r.live(t, s)
+		})
+	}
+}
+
+func (r *raw) live(t *testing.T, s served) {
+	obj := s.sample(t)
+	name := field(t, encode(t, obj), "metadata", "name").(string)
+	path := s.path()
+	at := path + "/" + name
+	before := field(t, r.must(200, "GET", path, ""), "metadata", "resourceVersion").(string)
+
+	text, err := yaml.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.must(201, "POST", path, string(text), "Content-Type", asYAML)
+	r.read(t, s, name)
+
+	current := decodeJSON(t, r.must(200, "GET", at, ""))
+	(&unstructured.Unstructured{Object: current}).SetLabels(map[string]string{"step": "put"})
+	r.must(200, "PUT", at, encode(t, current))
+	for contentType, patch := range map[string]string{
+		mergePatch:                               `{"metadata":{"annotations":{"merge":"x"}}}`,
+		"application/json-patch+json":            `[{"op":"add","path":"/metadata/labels/json","value":"x"}]`,
+		"application/strategic-merge-patch+json": `{"metadata":{"annotations":{"strategic":"x"}}}`,
+		applyPatch:                               fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"annotations":{"apply":"x"}}}`, s.GroupVersion, s.Kind, name),
+	} {
+		r.must(200, "PATCH", at+"?fieldManager=test", patch, "Content-Type", contentType)
+	}
+	now := decodeJSON(t, r.must(200, "GET", at, ""))
+	u := unstructured.Unstructured{Object: now}
+	for _, label := range []string{"step", "json"} {
+		if u.GetLabels()[label] == "" {
+			t.Errorf("no label %s: %v", label, u.GetLabels())
+		}
+	}
+	for _, annotation := range []string{"merge", "strategic", "apply"} {
+		if u.GetAnnotations()[annotation] == "" {
+			t.Errorf("no annotation %s: %v", annotation, u.GetAnnotations())
+		}
+	}
+	r.must(409, "PUT", at, strings.Replace(encode(t, now), `"uid":"`, `"uid":"x`, 1)) // of another object
+	r.must(400, "POST", path+"?fieldValidation=Strict", strings.Replace(encode(t, obj), "{", `{"unheardOf":1,`, 1))
+
+	r.must(200, "DELETE", at, "")
+	r.wait("the object to go", func() bool { code, _ := r.do("GET", at, ""); return code == 404 })
+	if scheme.Scheme.Recognizes(s.gvk()) {
+		r.must(201, "POST", path, toProtobuf(t, s.sample(t)), "Content-Type", asProtobuf)
+		r.must(200, "DELETE", at, "")
+	}
+	r.watched(t, s, name, before)
+}
+
+// read reads an object in every way, which must show the same.
+func (r *raw) read(t *testing.T, s served, name string) {
+	at := s.path() + "/" + name
+	want := decodeJSON(t, r.must(200, "GET", at, ""))
+	if got := schema.FromAPIVersionAndKind(want["apiVersion"].(string), want["kind"].(string)); got != s.gvk() {
+		t.Errorf("it is a %v", got)
+	}
+	var inYAML map[string]any
+	if err := yaml.Unmarshal([]byte(r.must(200, "GET", at, "", "Accept", asYAML)), &inYAML); err != nil || !reflect.DeepEqual(inYAML, want) {
+		t.Errorf("YAML shows %v, JSON %v (%v)", inYAML, want, err)
+	}
+	if got := fromProtobuf(t, s, r.must(200, "GET", at, "", "Accept", asProtobuf)); got != nil && !reflect.DeepEqual(typed(t, got), typed(t, want)) {
+		t.Errorf("protobuf shows %v, JSON %v", got, want)
+	}
+	partial := decodeJSON(t, r.must(200, "GET", at, "", "Accept", asPartial))
+	if !reflect.DeepEqual(partial["metadata"], want["metadata"]) {
+		t.Errorf("the metadata are %v, and alone %v", want["metadata"], partial["metadata"])
+	}
+	for _, path := range []string{at, s.path() + "?fieldSelector=metadata.name=" + name} {
+		var table metav1.Table
+		if err := json.Unmarshal([]byte(r.must(200, "GET", path, "", "Accept", asTable)), &table); err != nil {
+			t.Fatal(err)
+		}
+		if len(table.Rows) != 1 || len(table.Rows[0].Cells) != len(table.ColumnDefinitions) || table.Rows[0].Cells[0] != name && table.ColumnDefinitions[0].Name == "Name" {
+			t.Errorf("table of %s: %+v", path, table)
+		}
+	}
+	for _, accept := range []string{"application/json", asYAML, asProtobuf} {
+		if list := r.must(200, "GET", s.path(), "", "Accept", accept); !strings.Contains(list, name) {
+			t.Errorf("not in the list in %s: %.300s", accept, list)
+		}
+	}
+}
+
+// typed is an object of a built-in kind by way of its Go type: what says nothing is equal to what is not there.
+func typed(t *testing.T, obj map[string]any) runtime.Object {
+	t.Helper()
+	u := unstructured.Unstructured{Object: obj}
+	into, err := scheme.Scheme.New(u.GroupVersionKind())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(encode(t, obj)), into); err != nil {
+		t.Fatal(err)
+	}
+	return into
+}
+
+// watched follows what has happened to an object since, from its creation to its end.
+func (r *raw) watched(t *testing.T, s served, name, since string) {
+	req, err := http.NewRequestWithContext(t.Context(), "GET",
+		"http://kapok"+s.path()+"?watch=true&fieldSelector=metadata.name="+name+"&resourceVersion="+since, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var seen []string
+	for events := json.NewDecoder(resp.Body); ; {
+		var event struct {
+			Type   string
+			Object map[string]any
+		}
+		if err := events.Decode(&event); err != nil && err != io.EOF {
+			t.Fatal(err)
+		}
+		u := unstructured.Unstructured{Object: event.Object}
+		if event.Type == "" || u.GroupVersionKind() != s.gvk() || u.GetName() != name {
+			t.Fatalf("event %v", event)
+		}
+		if seen = append(seen, event.Type); event.Type == "DELETED" {
+			break
+		}
+	}
+	if seen[0] != "ADDED" || len(seen) < 6 {
+		t.Errorf("events %v", seen)
+	}
+}
