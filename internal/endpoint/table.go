@@ -17,7 +17,8 @@ import (
 // table writes objects of one kind as a Table.
 type table struct {
 	c       *call
-	version string // of meta.k8s.io
+	rows    *resource.Version // how rows look
+	version string            // of meta.k8s.io
 	include metav1.IncludeObjectPolicy
 	headers bool // the next table has column definitions
 	now     time.Time
@@ -26,6 +27,7 @@ type table struct {
 func (c *call) table(m media, options *metav1.TableOptions) *table {
 	return &table{
 		c:       c,
+		rows:    c.version,
 		version: m.as.Version,
 		include: options.IncludeObject,
 		headers: !options.NoHeaders,
@@ -41,6 +43,9 @@ func (c *call) answerTable(m media, l resource.List) {
 		return
 	}
 	t := c.table(m, options)
+	if c.version.Default != nil {
+		t.mark(c.version.Default(l.Objects))
+	}
 	out := c.output(http.StatusOK, m)
 	out.buf, err = t.open(out.buf, appendListMetaJSON(nil, l, false))
 	for i, o := range l.Objects {
@@ -115,24 +120,48 @@ func columnsOf(v *resource.Version) []metav1.TableColumnDefinition {
 	}
 }
 
+// mark has the name of an object, if it is among the rows, followed by "(default)".
+func (t *table) mark(name string) {
+	marked := *t.rows
+	marked.Cells = func(obj resource.Tree, now time.Time) []any {
+		cells := t.c.version.Cells(obj, now)
+		if cells[0] == name {
+			cells[0] = name + " (default)"
+		}
+		return cells
+	}
+	t.rows = &marked
+}
+
 // row appends the row of an object.
 func (t *table) row(dst []byte, o *object.Object, revision object.Revision) ([]byte, error) {
-	v := t.c.version
+	v := t.rows
 	if v.Cells == nil || len(v.Columns) == 0 {
 		created := o.Meta.Created.UTC().Format(time.RFC3339)
-		return t.finishRow(dst, []any{o.Key.Name, created}, o, revision)
+		return t.finishRow(dst, []any{o.Key.Name, created}, nil, o, revision)
 	}
-	tree, err := resource.TreeOf(t.c.definition, v, o)
+	tree, err := resource.TreeOf(t.c.definition, t.c.version, o)
 	if err != nil {
 		return dst, err
 	}
-	return t.finishRow(dst, v.Cells(tree, t.now), o, revision)
+	var conditions []metav1.TableRowCondition
+	if v.RowConditions != nil {
+		conditions = v.RowConditions(tree)
+	}
+	return t.finishRow(dst, v.Cells(tree, t.now), conditions, o, revision)
 }
 
-func (t *table) finishRow(dst []byte, cells []any, o *object.Object, revision object.Revision) ([]byte, error) {
+func (t *table) finishRow(dst []byte, cells []any, conditions []metav1.TableRowCondition, o *object.Object, revision object.Revision) ([]byte, error) {
 	dst, err := appendCells(dst, cells)
 	if err != nil {
 		return dst, err
+	}
+	if len(conditions) > 0 {
+		encoded, err := json.Marshal(conditions)
+		if err != nil {
+			return dst, err
+		}
+		dst = append(append(dst, `,"conditions":`...), encoded...)
 	}
 	dst = append(dst, `,"object":`...)
 	m := media{}

@@ -42,7 +42,7 @@ func ParsePath(path string) (Key, error) {
 	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if !strings.Contains(first, ".") { // groups of other kinds have a dot
 		group, ok := builtinGroups[first]
-		if !ok {
+		if !ok || first == "ranges" && rest != "servicenodeports" {
 			return Key{}, fmt.Errorf("%q is no object's: no kind is kept under /%s", path, first)
 		}
 		return keyIn(schema.GroupResource{Group: group, Resource: first}, rest, path)
@@ -77,6 +77,7 @@ var builtinGroups = map[string]string{
 	"bindings": "", "configmaps": "", "events": "", "limitranges": "", "namespaces": "",
 	"persistentvolumeclaims": "", "persistentvolumes": "", "pods": "", "podtemplates": "", "resourcequotas": "",
 	"secrets": "", "serviceaccounts": "",
+	"ranges": "", // the node ports of services, and nothing else; no kind is served from there
 
 	"controllerrevisions": "apps", "daemonsets": "apps", "deployments": "apps", "replicasets": "apps", "statefulsets": "apps",
 

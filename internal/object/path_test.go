@@ -16,6 +16,7 @@ func TestPath(t *testing.T) {
 		"/ingress/default/a":                          {schema.GroupResource{Group: "networking.k8s.io", Resource: "ingresses"}, "default", "a"},
 		"/deployments/default/a":                      {schema.GroupResource{Group: "apps", Resource: "deployments"}, "default", "a"},
 		"/leases/kube-system/a":                       {schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, "kube-system", "a"},
+		"/ranges/servicenodeports":                    {schema.GroupResource{Resource: "ranges"}, "", "servicenodeports"},
 		"/clusterroles/system:node":                   {schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}, "", "system:node"},
 		"/example.com/widgets/default/a":              {schema.GroupResource{Group: "example.com", Resource: "widgets"}, "default", "a"},
 		"/example.com/clusterwidgets/a":               {schema.GroupResource{Group: "example.com", Resource: "clusterwidgets"}, "", "a"},

@@ -18,22 +18,21 @@ func (s *Store) act(ctx context.Context, r *Request, action *Action, body Tree) 
 	if err := ensureNamespace(r, body); err != nil {
 		return Result{}, err
 	}
-	if r.Name != "" {
-		if err := ensureName(r, body); err != nil {
-			return Result{}, err
-		}
-	}
 	return action.Do(ctx, s, r, body)
 }
 
 // Edit changes an object as an update would that starts from what is there, on
-// behalf of the manager of the request. edit gets a tree that is its own to change;
+// behalf of the manager of the request; if there is none, nobody comes to own what has
+// changed. edit gets a tree that is its own to change;
 // its error is returned as it is.
 func (s *Store) Edit(ctx context.Context, r *Request, edit func(live Tree) error) (Result, error) {
 	return s.change(ctx, r, change{apply: func(live Tree) (Tree, error) {
 		obj := runtime.DeepCopyJSON(live)
 		if err := edit(obj); err != nil {
 			return nil, err
+		}
+		if r.Manager == "" {
+			return obj, nil
 		}
 		return s.manageUpdate(ctx, r, live, obj)
 	}})

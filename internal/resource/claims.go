@@ -15,12 +15,16 @@ import (
 // the write is tried again, on a state that shows it.
 type Claims struct {
 	state   *state.State
+	dryRun  bool
 	entries []journal.Entry
 	guards  []journal.Guard
 }
 
 // State shows what is stored now.
 func (c *Claims) State() *state.State { return c.state }
+
+// DryRun says that nothing will be written, and so nothing needs to be free.
+func (c *Claims) DryRun() bool { return c.dryRun }
 
 // Create claims an object that must not exist. The tree is complete but for what
 // all objects have, and is used up.
@@ -42,6 +46,22 @@ func (c *Claims) Create(d *Definition, obj Tree) error {
 	return nil
 }
 
+// Put writes an object that nobody is served, in place of prev, nil if there is none:
+// one that says for many names which of them are claimed. Writes that change it come
+// one after another.
+func (c *Claims) Put(key object.Key, prev *object.Object, obj Tree) error {
+	o, err := object.New(key, obj, 0, now())
+	if err != nil {
+		return fmt.Errorf("claim %s: %w", key, err)
+	}
+	entry := journal.Entry{Key: key, Object: o}
+	if prev != nil {
+		entry.Prev = prev.Revision
+	}
+	c.entries = append(c.entries, entry)
+	return nil
+}
+
 // Remove lets go of an object.
 func (c *Claims) Remove(o *object.Object) {
 	c.entries = append(c.entries, journal.Entry{Key: o.Key, Prev: o.Revision})
@@ -60,7 +80,7 @@ func (c *Claims) Require(key object.Key, o *object.Object) {
 // claim asks the kind of a request what else is to be written with obj. old is nil
 // where it is created.
 func (s *Store) claim(r *Request, obj, old Tree) (*Claims, error) {
-	c := &Claims{state: s.state}
+	c := &Claims{state: s.state, dryRun: r.DryRun}
 	if hook := r.Definition.Hooks.Claim; hook != nil {
 		if err := hook(c, obj, old); err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,6 +54,9 @@ func (s *Store) decode(r *Request, b Body) (Tree, error) {
 		return nil, errUnknownScale()
 	}
 	otherVersion := gvk.GroupVersion() != want.GroupVersion()
+	if action := r.action(); action != nil && slices.Contains(action.Also, gvk.GroupVersion()) {
+		otherVersion = false
+	}
 	if gvk.Kind != want.Kind && !(r.Definition.Custom && otherVersion) {
 		return nil, s.wrongKind(r, b.Data, *gvk, want)
 	}

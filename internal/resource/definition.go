@@ -93,6 +93,12 @@ type Version struct {
 	// cell and belongs to the columns. Cells returns one value a column.
 	Columns []metav1.TableColumnDefinition
 	Cells   func(obj Tree, now time.Time) []any
+	// RowConditions say what is the matter with a row as a whole; nil if there is
+	// never anything to say.
+	RowConditions func(obj Tree) []metav1.TableRowCondition
+	// Default names the object of a list that counts where none is named, "" if none
+	// does. Tables of lists mark it.
+	Default func(list []*object.Object) string
 
 	// Selectable are the field labels, besides metadata.name and
 	// metadata.namespace, that field selectors may name; Fields returns their
@@ -174,8 +180,10 @@ type Subresource struct {
 type Action struct {
 	Kind  schema.GroupVersionKind
 	Model Model
-	// Do acts for a request whose body has been decoded and has its name and
-	// namespace. The error is a Kubernetes API error.
+	// Also are other versions that bodies may name; they say the same in all of them.
+	Also []schema.GroupVersion
+	// Do acts for a request whose body has been decoded and has its namespace; the
+	// name in it is what the client has sent. The error is a Kubernetes API error.
 	Do func(ctx context.Context, s *Store, r *Request, body Tree) (Result, error)
 }
 

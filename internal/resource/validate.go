@@ -50,5 +50,9 @@ func invalid(r *Request, obj Tree, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return apierrors.NewInvalid(r.Definition.GroupVersionKind(r.Version).GroupKind(), metaString(obj, "name"), errs)
+	gk := r.Definition.GroupVersionKind(r.Version).GroupKind()
+	if r.Version.Warning == "" { // of two groups that are no worse than each other, the kind has the name of its own
+		gk.Group = r.Definition.Group
+	}
+	return apierrors.NewInvalid(gk, metaString(obj, "name"), errs)
 }

@@ -33,6 +33,7 @@ func TestKeys(t *testing.T) {
 		"/registry/kapok/compacted":                      "",
 		"/registry/masterleases/10.0.0.1":                "",
 		"/registry/ranges/serviceips":                    "",
+		"/registry/ranges/servicenodeports":              "ranges/servicenodeports",
 		"/registry/peerserverleases/apiserver-something": "",
 		"/registry/": "",
 	} {
