@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/builtin"
@@ -34,6 +35,7 @@ type inner struct {
 	replica *replica.Replica // nil if the server is alone
 	kinds   *crd.Controller
 	chores  *chores
+	leave   func() // takes the server out of the endpoints of the service kubernetes
 }
 
 // parts are what the inside of the server is built on.
@@ -55,13 +57,19 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	if err := builtin.EnsureNamespaces(ctx, store); err != nil {
 		return nil, err
 	}
-	in := &inner{}
+	if err := builtin.EnsureDefaults(ctx, store); err != nil {
+		return nil, err
+	}
+	in := &inner{leave: func() {}}
 	defer func() {
 		if err != nil {
 			in.Close()
 		}
 	}()
 	if err := in.join(ctx, p, store); err != nil {
+		return nil, err
+	}
+	if err := in.enlist(ctx, p, store); err != nil {
 		return nil, err
 	}
 	in.Handler = endpoint.New(endpoint.Options{
@@ -112,6 +120,23 @@ func (in *inner) join(ctx context.Context, p parts, store *resource.Store) error
 	return nil
 }
 
+// enlist makes the service kubernetes lead to this server, as long as it runs.
+func (in *inner) enlist(ctx context.Context, p parts, store *resource.Store) error {
+	server := advertised(p.address)
+	if err := builtin.EnsureKubernetes(ctx, store, server, p.store.shared); err != nil {
+		return err
+	}
+	if p.store.shared && server.IsValid() {
+		in.leave = func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			// Where it does not succeed, the server seems to have crashed.
+			_ = builtin.LeaveKubernetes(ctx, store, server)
+		}
+	}
+	return nil
+}
+
 // replicaName is one that no other server has, and that says where it runs.
 func replicaName() string {
 	host, _ := os.Hostname()
@@ -139,6 +164,7 @@ func (in *inner) Close() {
 	if in.kinds != nil {
 		in.kinds.Close()
 	}
+	in.leave()
 	if in.replica != nil {
 		in.replica.Close()
 	}

@@ -3,6 +3,7 @@ package builtin
 import (
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/kapok-dev/kapok/internal/builtin/defaults"
 	"github.com/kapok-dev/kapok/internal/builtin/tables"
@@ -10,6 +11,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	batchv1 "k8s.io/api/batch/v1"
+	batchv1beta1 "k8s.io/api/batch/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
@@ -35,10 +37,54 @@ func batch() []row {
 			hooks: resource.Hooks{
 				OrphanByDefault: true,
 				OrphanWarning:   "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
-				Warnings:        warnOfHostname("Pod names and hostnames"),
+				Warnings: warnings(warnOfHostname("Pod names and hostnames"),
+					ifNew(warnOfIndexes("spec")), ifNew(warnOfTemplate("spec", "template"))),
 			},
 		}.row(),
+		kind[batchv1.CronJob]{
+			version:    v1,
+			plural:     "cronjobs",
+			shortNames: []string{"cj"},
+			categories: []string{"all"},
+			defaults:   fill[batchv1.CronJob],
+			validate:   validation.CronJob,
+			status:     &status[batchv1.CronJob]{validate: validation.CronJobStatus},
+			generation: []string{"spec"},
+			// WorkloadWithJob is off in Kubernetes unless asked for.
+			prepareCreate: func(obj resource.Tree) { drop(obj, "spec", "jobTemplate", "spec", "scheduling") },
+			prepareUpdate: func(obj, _ resource.Tree) { drop(obj, "spec", "jobTemplate", "spec", "scheduling") },
+			table:         tables.CronJobs(),
+			retired: []another[batchv1.CronJob]{
+				in[batchv1.CronJob, batchv1beta1.CronJob](batchv1beta1.SchemeGroupVersion),
+			},
+			hooks: resource.Hooks{Warnings: warnings(warnOfHostname("Pod names and hostnames"),
+				ifNew(warnOfIndexes("spec", "jobTemplate", "spec")), ifNew(warnOfTemplate("spec", "jobTemplate", "spec", "template")), warnOfTimeZone)},
+		}.row(),
 	}
+}
+
+// warnOfIndexes warns of more completions at once than the status of a job can tell
+// apart. The path is that of the spec of jobs.
+func warnOfIndexes(path ...string) func(obj, old resource.Tree) []string {
+	return func(obj, _ resource.Tree) []string {
+		spec, _ := get(obj, path...).(resource.Tree)
+		completions, _ := spec["completions"].(int64)
+		parallelism, _ := spec["parallelism"].(int64)
+		if text(spec, "completionMode") != string(batchv1.IndexedCompletion) || completions <= 100_000 || parallelism <= 10_000 {
+			return nil
+		}
+		return []string{strings.Join(path, ".") + ": In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, " +
+			"Kubernetes might not be able to track completedIndexes when a big number of indexes fail"}
+	}
+}
+
+// warnOfTimeZone warns, on update, of a time zone in a schedule, which new ones may not have.
+func warnOfTimeZone(obj, old resource.Tree) []string {
+	if old == nil || !strings.Contains(text(obj, "spec", "schedule"), "TZ") {
+		return nil
+	}
+	return []string{"cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, " +
+		"see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"}
 }
 
 // prepareJob gives the pods of a job labels by which the job finds them, unless

@@ -74,6 +74,7 @@ func core() []row {
 			},
 		}.row(),
 		pods(v1),
+		bindings(v1),
 		events(v1),
 	}
 }

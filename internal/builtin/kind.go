@@ -9,6 +9,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/builtin/tables"
 	"github.com/kapok-dev/kapok/internal/resource"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -32,6 +33,9 @@ type kind[T any] struct {
 	// status is set where the kind has a status that is written through its own
 	// subresource: it is emptied on create, and put back on update.
 	status *status[T]
+	// resets are dotted paths that clients do not write through the main resource,
+	// besides the status.
+	resets []string
 	// generation lists what metadata.generation counts the changes of, in dotted
 	// paths. It starts at 1.
 	generation []string
@@ -49,6 +53,11 @@ type kind[T any] struct {
 	// longer serves; each the newest first.
 	also, retired []another[T]
 
+	// inert says what this server does not do, yet, with objects of the kind, besides
+	// keeping them. Whoever makes one is told so: who is refused nothing by a policy
+	// must not believe that he was judged by it.
+	inert string
+
 	// versioned updates must say which resourceVersion they overwrite.
 	versioned bool
 	// hooks are taken as they are, but for what the fields above say.
@@ -62,6 +71,8 @@ type status[T any] struct {
 	keeps []string
 	// prepare runs after the spec is put back.
 	prepare func(obj, old resource.Tree)
+	// comesWithObject lets who creates an object say its status, too.
+	comesWithObject bool
 }
 
 // subresource is another view through which a part of the object is written.
@@ -97,6 +108,7 @@ func (k kind[T]) definition() *resource.Definition {
 		Scale:      k.scale,
 		Columns:    k.table.Columns,
 		Selectable: names(k.selectable),
+		Warning:    deprecated[T](k.version.WithKind(name)),
 	}
 	for _, s := range subresources {
 		version.Subresources = append(version.Subresources, s.Subresource)
@@ -104,8 +116,20 @@ func (k kind[T]) definition() *resource.Definition {
 	if k.status != nil {
 		version.ResetFields = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
 	}
+	for _, dotted := range k.resets {
+		if version.ResetFields == nil {
+			version.ResetFields = fieldpath.NewSet()
+		}
+		version.ResetFields.Insert(fieldpath.MakePathOrDie(toAny(strings.Split(dotted, "."))...))
+	}
 	if k.table.Cells != nil {
 		version.Cells = func(obj resource.Tree, now time.Time) []any { return k.table.Cells(decoded[T](obj), now) }
+	}
+	if k.table.Conditions != nil {
+		version.RowConditions = func(obj resource.Tree) []metav1.TableRowCondition { return k.table.Conditions(decoded[T](obj)) }
+	}
+	if k.table.Default != nil {
+		version.Default = newestDefault(k.table.Default)
 	}
 	if len(k.selectable) > 0 {
 		version.Fields = func(obj resource.Tree) map[string]string { return values(k.selectable, obj) }
@@ -128,9 +152,29 @@ func (k kind[T]) definition() *resource.Definition {
 		d.Convert = func(obj resource.Tree, _, to *resource.Version) error { return convert(obj, d.GroupVersion(to)) }
 	}
 	d.Hooks.PrepareCreate = k.create
+	if k.status != nil {
+		d.Hooks.PrepareCreate = withZeros[T](k.create)
+	}
 	d.Hooks.PrepareUpdate = k.update
 	d.Hooks.UnconditionalUpdate = !k.versioned
+	if k.inert != "" {
+		d.Hooks.Warnings = tellsOf(k.inert, k.hooks.Warnings)
+	}
 	return d
+}
+
+// tellsOf adds, on create, a warning of what a server does not do.
+func tellsOf(inert string, warnings func(obj, old resource.Tree) []string) func(obj, old resource.Tree) []string {
+	return func(obj, old resource.Tree) []string {
+		var all []string
+		if warnings != nil {
+			all = warnings(obj, old)
+		}
+		if old == nil {
+			all = append(all, "kapok: "+inert)
+		}
+		return all
+	}
 }
 
 func (k kind[T]) name() string { return reflect.TypeFor[T]().Name() }
@@ -145,7 +189,7 @@ func (k kind[T]) kinds() []schema.GroupVersionKind {
 }
 
 func (k kind[T]) create(obj resource.Tree) {
-	if k.status != nil {
+	if k.status != nil && !k.status.comesWithObject {
 		obj["status"] = resource.Tree{}
 	}
 	if k.generation != nil {

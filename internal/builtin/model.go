@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/kapok-dev/kapok/internal/builtin/openapi"
@@ -165,7 +166,17 @@ func (m *model[T]) Validate(obj, old resource.Tree, subresource string) field.Er
 	if old != nil {
 		before = decoded[T](old)
 	}
-	return append(errs, validate(decoded[T](obj), before)...)
+	return once(append(errs, validate(decoded[T](obj), before)...))
+}
+
+// once leaves out what has been said before, as Kubernetes does for its own kinds.
+func once(errs field.ErrorList) field.ErrorList {
+	said := map[string]bool{}
+	return slices.DeleteFunc(errs, func(err *field.Error) bool {
+		again := said[err.Error()]
+		said[err.Error()] = true
+		return again
+	})
 }
 
 // decoded returns the Go object of a tree that a model has made.

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 func pods(v1 schema.GroupVersion) row {
@@ -26,15 +27,26 @@ func pods(v1 schema.GroupVersion) row {
 		status: &status[corev1.Pod]{
 			validate: validation.PodStatus,
 			keeps:    []string{"metadata.deletionTimestamp", "metadata.ownerReferences"},
-			prepare: func(obj, old resource.Tree) {
-				if text(obj, "status", "qosClass") == "" { // old kubelets do not know it
-					keep(obj, old, "status", "qosClass")
-				}
-			},
+			prepare:  preparePodStatus,
 		},
 		generation:    []string{"spec"},
 		prepareCreate: preparePod,
-		table:         tables.Pods(),
+		prepareUpdate: func(obj, old resource.Tree) {
+			dropInitContainerAnnotations(obj)
+			if spec, ok := obj["spec"].(resource.Tree); ok {
+				dropGatedFields(spec)
+			}
+			if get(obj, "spec", "resources") == nil && get(old, "spec", "resources") != nil {
+				keep(obj, old, "spec", "resources") // from clients that do not know it
+			}
+		},
+		subresources: []subresource[corev1.Pod]{
+			{Subresource: resource.Subresource{Name: "binding", Prepare: func(_, _ resource.Tree) {}, Action: bindPod()}, validate: nothingToValidate},
+			{Subresource: resource.Subresource{Name: "eviction", Action: evictPod()}},
+			{Subresource: ephemeralContainers(), validate: validation.PodEphemeralContainers},
+			{Subresource: resize(), validate: validation.PodResize},
+		},
+		table: tables.Pods(),
 		selectable: []selectable{
 			at("spec.nodeName"),
 			{"spec.host", at("spec.nodeName").value}, // what the field was called long ago
@@ -53,15 +65,20 @@ func pods(v1 schema.GroupVersion) row {
 		hooks: resource.Hooks{
 			Grace:               podGrace,
 			DeleteReturnsObject: true,
-			Warnings:            warnOfHostname("the Pod's hostname"),
+			Warnings:            warnOfPod,
 		},
 	}.row()
 }
 
 // preparePod says that nothing has happened to the pod yet.
 func preparePod(obj resource.Tree) {
+	if spec, ok := obj["spec"].(resource.Tree); ok {
+		dropGatedFields(spec)
+	}
+	completePod(obj)
 	status := resource.Tree{"phase": string(corev1.PodPending)}
 	obj["status"] = status
+	dropInitContainerAnnotations(obj)
 	spec, _ := obj["spec"].(resource.Tree)
 	if gates, _ := spec["schedulingGates"].([]any); len(gates) > 0 {
 		status["conditions"] = []any{resource.Tree{
@@ -73,8 +90,52 @@ func preparePod(obj resource.Tree) {
 			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
 		}}
 	}
-	status["qosClass"] = string(qosOf(decoded[corev1.PodSpec](spec)))
+	status["qosClass"] = string(validation.QOSClass(decoded[corev1.PodSpec](spec)))
 }
+
+// preparePodStatus puts back what old kubelets and other clients leave out because
+// they do not know it.
+func preparePodStatus(obj, old resource.Tree) {
+	status, _ := obj["status"].(resource.Tree)
+	before, _ := old["status"].(resource.Tree)
+	for _, name := range []string{
+		"qosClass", "observedGeneration", "resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses",
+	} {
+		if value := status[name]; (value == nil || value == "" || value == int64(0)) && before[name] != nil {
+			keep(obj, old, "status", name)
+		}
+	}
+	generations := map[string][]any{}
+	conditions, _ := before["conditions"].([]any)
+	for _, c := range conditions {
+		c, _ := c.(resource.Tree)
+		generations[text(c, "type")] = append(generations[text(c, "type")], c["observedGeneration"])
+	}
+	conditions, _ = status["conditions"].([]any)
+	for _, c := range conditions {
+		c, _ := c.(resource.Tree)
+		known := generations[text(c, "type")]
+		if len(known) == 0 {
+			continue
+		}
+		if c["observedGeneration"] == nil && known[0] != nil {
+			c["observedGeneration"] = known[0]
+		}
+		generations[text(c, "type")] = known[1:]
+	}
+}
+
+// dropInitContainerAnnotations removes what old kubelets took for init containers.
+func dropInitContainerAnnotations(pod resource.Tree) {
+	annotations, _ := get(pod, "metadata", "annotations").(resource.Tree)
+	for _, prefix := range []string{"pod.alpha.kubernetes.io/", "pod.beta.kubernetes.io/"} {
+		delete(annotations, prefix+"init-containers")
+		delete(annotations, prefix+"init-container-statuses")
+	}
+}
+
+// nothingToValidate is for writes that the server makes by itself.
+func nothingToValidate(_, _ *corev1.Pod) field.ErrorList { return nil }
 
 // podGrace is 0 where no kubelet has anything to end, and the grace period that
 // the pod asks for elsewhere.
@@ -102,47 +163,4 @@ func warnOfHostname(use string) func(obj, old resource.Tree) []string {
 		}
 		return []string{fmt.Sprintf("metadata.name: this is used in %s, which can result in surprising behavior; a DNS label is recommended: %v", use, problems)}
 	}
-}
-
-// qosOf is the quality of service that the resources of a pod amount to.
-func qosOf(spec *corev1.PodSpec) corev1.PodQOSClass {
-	if spec.Resources != nil && len(spec.Resources.Requests)+len(spec.Resources.Limits) > 0 {
-		return qosOfResources(spec.Resources)
-	}
-	class := corev1.PodQOSClass("")
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			class = worse(class, qosOfResources(&containers[i].Resources))
-		}
-	}
-	if class == "" {
-		return corev1.PodQOSBestEffort
-	}
-	return class
-}
-
-// qosOfResources is Guaranteed if cpu and memory are limited and requested alike,
-// BestEffort if neither is mentioned, and else Burstable.
-func qosOfResources(r *corev1.ResourceRequirements) corev1.PodQOSClass {
-	class := corev1.PodQOSClass("")
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		request, limit := r.Requests[name], r.Limits[name]
-		switch {
-		case !request.Equal(limit):
-			return corev1.PodQOSBurstable
-		case request.IsZero():
-			class = worse(class, corev1.PodQOSBestEffort)
-		default:
-			class = worse(class, corev1.PodQOSGuaranteed)
-		}
-	}
-	return class
-}
-
-// worse joins the classes of two parts of a pod.
-func worse(a, b corev1.PodQOSClass) corev1.PodQOSClass {
-	if a == "" || a == b {
-		return b
-	}
-	return corev1.PodQOSBurstable
 }

@@ -1,4 +1,55 @@
 package builtin
 
-// rbac has group rbac.authorization.k8s.io.
-func rbac() []row { return nil }
+import (
+	"github.com/kapok-dev/kapok/internal/builtin/tables"
+	"github.com/kapok-dev/kapok/internal/builtin/validation"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+)
+
+// rbac is the group of who may do what.
+func rbac() []row {
+	v1 := rbacv1.SchemeGroupVersion
+	// Names tell what a role is for, as in system:node, and so may be nearly anything.
+	hooks := resource.Hooks{ValidateName: path.ValidatePathSegmentName, CreateOnUpdate: true}
+	return []row{
+		kind[rbacv1.Role]{
+			version:  v1,
+			plural:   "roles",
+			inert:    "the rules are kept, but access is not decided by them yet",
+			validate: validation.Role,
+			table:    tables.Roles(),
+			hooks:    hooks,
+		}.row(),
+		kind[rbacv1.ClusterRole]{
+			version:       v1,
+			plural:        "clusterroles",
+			inert:         "the rules are kept, but access is not decided by them yet",
+			clusterScoped: true,
+			validate:      validation.ClusterRole,
+			table:         tables.ClusterRoles(),
+			hooks:         hooks,
+		}.row(),
+		kind[rbacv1.RoleBinding]{
+			version:  v1,
+			plural:   "rolebindings",
+			inert:    "the rules are kept, but access is not decided by them yet",
+			defaults: fill[rbacv1.RoleBinding],
+			validate: validation.RoleBinding,
+			table:    tables.RoleBindings(),
+			hooks:    hooks,
+		}.row(),
+		kind[rbacv1.ClusterRoleBinding]{
+			version:       v1,
+			plural:        "clusterrolebindings",
+			inert:         "the rules are kept, but access is not decided by them yet",
+			clusterScoped: true,
+			defaults:      fill[rbacv1.ClusterRoleBinding],
+			validate:      validation.ClusterRoleBinding,
+			table:         tables.ClusterRoleBindings(),
+			hooks:         hooks,
+		}.row(),
+	}
+}

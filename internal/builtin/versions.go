@@ -36,7 +36,7 @@ func in[T, R any](gv schema.GroupVersion) another[T] {
 			v.Group = gv.Group
 		}
 		v.Model = newModel(gvk, fill[R], asStored[T, R](k, k.validate), subresources, k.kinds()...)
-		v.Warning = deprecated(gvk)
+		v.Warning = deprecated[R](gvk)
 		if k.table.Cells != nil {
 			v.Cells = func(obj resource.Tree, now time.Time) []any {
 				t := new(T)
@@ -113,9 +113,9 @@ func convert(obj resource.Tree, to schema.GroupVersion) error {
 }
 
 // deprecated is what clients are told of a version that is on its way out, or gone.
-func deprecated(gvk schema.GroupVersionKind) string {
-	obj, err := versions.Scheme().New(gvk)
-	if err != nil {
+func deprecated[T any](gvk schema.GroupVersionKind) string {
+	obj, ok := any(new(T)).(runtime.Object)
+	if !ok {
 		return ""
 	}
 	obj.GetObjectKind().SetGroupVersionKind(gvk)

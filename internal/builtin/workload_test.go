@@ -224,8 +224,8 @@ func TestValidatePod(t *testing.T) {
 		{plural: "pods", sent: pod(`volumes: [{name: a, hostPath: {path: ""}}, {name: A}, {name: b, secret: {secretName: s, defaultMode: 1000}, configMap: {name: c}}]`), want: []string{
 			`spec.volumes[0].hostPath.path: Required value`,
 			`spec.volumes[1].name: Invalid value: "A": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`,
-			`spec.volumes[2].configMap: Forbidden: may not specify more than 1 volume type`,
 			`spec.volumes[2].secret.defaultMode: Invalid value: 1000: must be a number between 0 and 0777 (octal), both inclusive`,
+			`spec.volumes[2].configMap: Forbidden: may not specify more than 1 volume type`,
 		}},
 		{plural: "pods", sent: pod(`tolerations: [{key: a, operator: X}, {operator: Exists, value: v}, {value: b, effect: X}]`), want: []string{
 			`spec.tolerations[0].operator: Unsupported value: "X": supported values: "Equal", "Exists"`,
@@ -255,8 +255,8 @@ func TestValidatePod(t *testing.T) {
 			`status.observedGeneration: Invalid value: -1: must be a non-negative integer`,
 			`status.qosClass: Invalid value: "BestEffort": field is immutable`,
 		}},
-		{plural: "pods", subresource: "status", old: `{spec: {restartPolicy: OnFailure}, status: {containerStatuses: [{name: a, state: {terminated: {exitCode: 0}}}, {name: b, state: {terminated: {exitCode: 1}}}]}}`,
-			sent: `{spec: {restartPolicy: OnFailure}, status: {containerStatuses: [{name: a}, {name: b}]}}`, want: []string{
+		{plural: "pods", subresource: "status", old: `{spec: {restartPolicy: OnFailure, containers: [{name: a}, {name: b}]}, status: {containerStatuses: [{name: a, state: {terminated: {exitCode: 0}}}, {name: b, state: {terminated: {exitCode: 1}}}]}}`,
+			sent: `{spec: {restartPolicy: OnFailure, containers: [{name: a}, {name: b}]}, status: {containerStatuses: [{name: a}, {name: b}]}}`, want: []string{
 				`status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state`,
 			}},
 	})

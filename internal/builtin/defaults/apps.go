@@ -51,6 +51,10 @@ func defaultDaemonSet(spec *appsv1.DaemonSetSpec) {
 		set(&spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
 		set(&spec.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 	}
+	if rolling := spec.UpdateStrategy.RollingUpdate; rolling != nil { // what is not said is nothing, once it has been stored
+		set(&rolling.MaxUnavailable, intstr.FromInt32(0))
+		set(&rolling.MaxSurge, intstr.FromInt32(0))
+	}
 	set(&spec.RevisionHistoryLimit, 10)
 }
 
@@ -69,6 +73,7 @@ func defaultStatefulSet(spec *appsv1.StatefulSetSpec) {
 	fill(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	set(&spec.Replicas, 1)
 	set(&spec.RevisionHistoryLimit, 10)
+	nameClaims(spec.VolumeClaimTemplates)
 }
 
 // In apps/v1beta2 all is as in apps/v1.
@@ -92,6 +97,10 @@ func defaultDaemonSetV1beta2(spec *appsv1beta2.DaemonSetSpec) {
 		set(&spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
 		set(&spec.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 	}
+	if rolling := spec.UpdateStrategy.RollingUpdate; rolling != nil { // what is not said is nothing, once it has been stored
+		set(&rolling.MaxUnavailable, intstr.FromInt32(0))
+		set(&rolling.MaxSurge, intstr.FromInt32(0))
+	}
 	set(&spec.RevisionHistoryLimit, 10)
 }
 
@@ -110,6 +119,7 @@ func defaultStatefulSetV1beta2(spec *appsv1beta2.StatefulSetSpec) {
 	fill(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1beta2.RetainPersistentVolumeClaimRetentionPolicyType)
 	set(&spec.Replicas, 1)
 	set(&spec.RevisionHistoryLimit, 10)
+	nameClaims(spec.VolumeClaimTemplates)
 }
 
 // In apps/v1beta1 the labels of the template stand in for the selector and the labels of the workload.
@@ -141,6 +151,14 @@ func defaultStatefulSetV1beta1(s *appsv1beta1.StatefulSet) {
 	if rolling := spec.UpdateStrategy.RollingUpdate; rolling != nil && spec.UpdateStrategy.Type == appsv1beta1.RollingUpdateStatefulSetStrategyType {
 		set(&rolling.Partition, 0)
 		set(&rolling.MaxUnavailable, intstr.FromInt32(1))
+	}
+	nameClaims(spec.VolumeClaimTemplates)
+}
+
+// nameClaims says what the claim templates of a StatefulSet are, whatever the client says.
+func nameClaims(claims []corev1.PersistentVolumeClaim) {
+	for i := range claims {
+		claims[i].TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
 	}
 }
 

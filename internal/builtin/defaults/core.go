@@ -17,6 +17,7 @@ func coreTypes(f *functions) {
 	on(f, defaultService)
 	on(f, func(p *corev1.EndpointPort) { fill(&p.Protocol, corev1.ProtocolTCP) })
 	on(f, defaultLimitRange)
+	on(f, defaultNodeSpec)
 	on(f, func(status *corev1.NodeStatus) {
 		if status.Allocatable == nil {
 			status.Allocatable = maps.Clone(status.Capacity)
@@ -53,6 +54,16 @@ func Namespace(ns *corev1.Namespace) {
 		ns.Labels[corev1.LabelMetadataName] = ns.Name
 	}
 	fill(&ns.Status.Phase, corev1.NamespaceActive)
+}
+
+// defaultNodeSpec has the first range of a node's pods in both of the fields that say it. What old clients write counts.
+func defaultNodeSpec(spec *corev1.NodeSpec) {
+	switch {
+	case spec.PodCIDR != "" && (len(spec.PodCIDRs) == 0 || spec.PodCIDRs[0] != spec.PodCIDR):
+		spec.PodCIDRs = []string{spec.PodCIDR}
+	case len(spec.PodCIDRs) > 0:
+		spec.PodCIDR = spec.PodCIDRs[0]
+	}
 }
 
 func defaultReplicationController(c *corev1.ReplicationController) {

@@ -45,6 +45,10 @@ func defaultExtensionsDaemonSet(d *extensionsv1beta1.DaemonSet) {
 		set(&spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
 		set(&spec.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 	}
+	if rolling := spec.UpdateStrategy.RollingUpdate; rolling != nil { // what is not said is nothing, once it has been stored
+		set(&rolling.MaxUnavailable, intstr.FromInt32(0))
+		set(&rolling.MaxSurge, intstr.FromInt32(0))
+	}
 	set(&spec.RevisionHistoryLimit, 10)
 }
 

@@ -22,7 +22,21 @@ func Pods() Table[corev1.Pod] {
 		wide(fieldColumn("Node", corev1.PodSpec{}, "nodeName")),
 		wide(fieldColumn("Nominated Node", corev1.PodStatus{}, "nominatedNodeName")),
 		wide(fieldColumn("Readiness Gates", corev1.PodSpec{}, "readinessGates")),
-	}, Cells: podCells}
+	}, Cells: podCells, Conditions: podConditions}
+}
+
+// podConditions mark pods that are done, so that clients can leave them out.
+func podConditions(pod *corev1.Pod) []metav1.TableRowCondition {
+	done := metav1.TableRowCondition{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: string(pod.Status.Phase)}
+	switch pod.Status.Phase {
+	case corev1.PodSucceeded:
+		done.Message = "The pod has completed successfully."
+	case corev1.PodFailed:
+		done.Message = "The pod failed."
+	default:
+		return nil
+	}
+	return []metav1.TableRowCondition{done}
 }
 
 func podCells(pod *corev1.Pod, now time.Time) []any {

@@ -13,6 +13,10 @@ import (
 type Table[T any] struct {
 	Columns []metav1.TableColumnDefinition
 	Cells   func(obj *T, now time.Time) []any
+	// Conditions say what is the matter with a line as a whole; nil if there is never anything to say.
+	Conditions func(obj *T) []metav1.TableRowCondition
+	// Default says whether an object wants to count where none is named; of several the newest does.
+	Default func(obj *T) bool
 }
 
 // documented is a Go type that knows the descriptions of its fields.

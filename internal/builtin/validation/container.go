@@ -2,13 +2,9 @@ package validation
 
 import (
 	"fmt"
-	"maps"
-	"path"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -24,12 +20,12 @@ func validateContainers(spec *corev1.PodSpec, volumes volumeSet, at *field.Path)
 	names := map[string]bool{}
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
-		all = append(all, validateContainer(c, volumes, at.Index(i))...)
+		all = append(all, validateContainer(c, spec, volumes, at.Index(i))...)
 		if names[c.Name] {
 			all = append(all, field.Duplicate(at.Index(i).Child("name"), c.Name))
 		}
 		names[c.Name] = true
-		all = append(all, validateRunning(c, at.Index(i))...)
+		all = append(all, validateRunning(c, spec, at.Index(i))...)
 		all = append(all, validateRestart(c, at.Index(i))...)
 	}
 	return append(all, validateHostPorts(spec.Containers, at)...)
@@ -43,15 +39,15 @@ func validateInitContainers(spec *corev1.PodSpec, volumes volumeSet, at *field.P
 	}
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
-		all = append(all, validateContainer(c, volumes, at.Index(i))...)
+		all = append(all, validateContainer(c, spec, volumes, at.Index(i))...)
 		all = append(all, validateRestart(c, at.Index(i))...)
 		if names[c.Name] {
 			all = append(all, field.Duplicate(at.Index(i).Child("name"), c.Name))
 		}
 		names[c.Name] = c.Name != ""
 		all = append(all, validateHostPorts(spec.InitContainers[i:i+1], at)...)
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			all = append(all, validateRunning(c, at.Index(i))...)
+		if isSidecar(c) {
+			all = append(all, validateRunning(c, spec, at.Index(i))...)
 			continue
 		}
 		for _, f := range []struct {
@@ -63,6 +59,12 @@ func validateInitContainers(spec *corev1.PodSpec, volumes volumeSet, at *field.P
 		} {
 			if f.set {
 				all = append(all, field.Forbidden(at.Index(i).Child(f.name), "may not be set for init containers without restartPolicy=Always"))
+			}
+		}
+		for j, policy := range c.ResizePolicy {
+			if policy.RestartPolicy == corev1.RestartContainer {
+				all = append(all, field.Invalid(at.Index(i).Child("resizePolicy").Index(j).Child("restartPolicy"), policy.RestartPolicy,
+					"must not be set to 'RestartContainer' for non-sidecar initContainers"))
 			}
 		}
 	}
@@ -78,21 +80,59 @@ func validateEphemeralContainers(spec *corev1.PodSpec, volumes volumeSet, at *fi
 		}
 	}
 	for i := range spec.EphemeralContainers {
-		c := &spec.EphemeralContainers[i]
-		all = append(all, validateContainer((*corev1.Container)(&c.EphemeralContainerCommon), volumes, at.Index(i))...)
+		c, at := &spec.EphemeralContainers[i], at.Index(i)
+		common := (*corev1.Container)(&c.EphemeralContainerCommon)
+		all = append(all, validateContainer(common, spec, volumes, at)...)
+		all = append(all, validateTrimmedImage(common, at)...)
 		if names[c.Name] {
-			all = append(all, field.Duplicate(at.Index(i).Child("name"), c.Name))
+			all = append(all, field.Duplicate(at.Child("name"), c.Name))
 		}
 		names[c.Name] = true
 		if c.TargetContainerName != "" && !targets[c.TargetContainerName] {
-			all = append(all, field.NotFound(at.Index(i).Child("targetContainerName"), c.TargetContainerName))
+			all = append(all, field.NotFound(at.Child("targetContainerName"), c.TargetContainerName))
+		}
+		all = append(all, validateEphemeral(common, at)...)
+	}
+	return all
+}
+
+// validateEphemeral refuses what nobody may rely on a container for that only looks
+// into a pod.
+func validateEphemeral(c *corev1.Container, at *field.Path) field.ErrorList {
+	var all field.ErrorList
+	const why = "cannot be set for an Ephemeral Container"
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"ports", c.Ports != nil},
+		{"resources", c.Resources.Limits != nil || c.Resources.Requests != nil || c.Resources.Claims != nil},
+		{"resizePolicy", c.ResizePolicy != nil},
+		{"restartPolicy", c.RestartPolicy != nil},
+		{"restartPolicyRules", c.RestartPolicyRules != nil},
+		{"livenessProbe", c.LivenessProbe != nil},
+		{"readinessProbe", c.ReadinessProbe != nil},
+		{"startupProbe", c.StartupProbe != nil},
+		{"lifecycle", c.Lifecycle != nil},
+	} {
+		if f.set {
+			all = append(all, field.Forbidden(at.Child(f.name), why))
+		}
+	}
+	for i, mount := range c.VolumeMounts {
+		at := at.Child("volumeMounts").Index(i)
+		if mount.SubPath != "" {
+			all = append(all, field.Forbidden(at.Child("subPath"), why))
+		}
+		if mount.SubPathExpr != "" {
+			all = append(all, field.Forbidden(at.Child("subPathExpr"), why))
 		}
 	}
 	return all
 }
 
 // validateContainer judges what containers of all sorts have in common.
-func validateContainer(c *corev1.Container, volumes volumeSet, at *field.Path) field.ErrorList {
+func validateContainer(c *corev1.Container, spec *corev1.PodSpec, volumes volumeSet, at *field.Path) field.ErrorList {
 	var all field.ErrorList
 	if c.Name == "" {
 		all = append(all, field.Required(at.Child("name"), ""))
@@ -107,25 +147,80 @@ func validateContainer(c *corev1.Container, volumes volumeSet, at *field.Path) f
 	all = append(all, validatePorts(c.Ports, at.Child("ports"))...)
 	all = append(all, validateEnv(c.Env, at.Child("env"))...)
 	all = append(all, validateEnvFrom(c.EnvFrom, at.Child("envFrom"))...)
-	all = append(all, validateMounts(c.VolumeMounts, volumes, at.Child("volumeMounts"))...)
+	all = append(all, validateMounts(c, volumes, at.Child("volumeMounts"))...)
+	all = append(all, validateDevices(c, volumes, at.Child("volumeDevices"))...)
 	all = append(all, oneOf(at.Child("imagePullPolicy"), c.ImagePullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)...)
-	return append(all, validateResources(&c.Resources, at.Child("resources"))...)
+	all = append(all, validateResources(&c.Resources, claimNames(spec), at.Child("resources"))...)
+	all = append(all, validateResizePolicy(c.ResizePolicy, spec.RestartPolicy, at.Child("resizePolicy"))...)
+	return append(all, validateSecurityContext(c.SecurityContext, spec.HostUsers == nil || *spec.HostUsers, at.Child("securityContext"))...)
 }
 
-// validateRestart judges a restart policy that differs from that of the pod.
-func validateRestart(c *corev1.Container, at *field.Path) field.ErrorList {
-	var all field.ErrorList
-	policies := []corev1.ContainerRestartPolicy{
-		corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure,
+// validateTrimmedImage is for containers of pods. Templates may have an image of
+// blanks, which something else is to fill in.
+func validateTrimmedImage(c *corev1.Container, at *field.Path) field.ErrorList {
+	if strings.TrimSpace(c.Image) == c.Image {
+		return nil
 	}
-	switch {
-	case c.RestartPolicy == nil && len(c.RestartPolicyRules) > 0:
-		all = append(all, field.Required(at.Child("restartPolicy"), "must specify restartPolicy when restart rules are used"))
-	case c.RestartPolicy != nil && !slices.Contains(policies, *c.RestartPolicy):
-		all = append(all, field.NotSupported(at.Child("restartPolicy"), *c.RestartPolicy, policies))
+	return field.ErrorList{field.Invalid(at.Child("image"), c.Image, "must not have leading or trailing whitespace")}
+}
+
+// validateResizePolicy judges what a change of resources means for a container. The
+// paths without an index are Kubernetes'.
+func validateResizePolicy(policies []corev1.ContainerResizePolicy, restart corev1.RestartPolicy, at *field.Path) field.ErrorList {
+	var all field.ErrorList
+	seen := map[corev1.ResourceName]bool{}
+	for i, p := range policies {
+		if seen[p.ResourceName] {
+			all = append(all, field.Duplicate(at.Index(i), p.ResourceName))
+		}
+		seen[p.ResourceName] = true
+		all = append(all, oneOf(at, p.ResourceName, corev1.ResourceCPU, corev1.ResourceMemory)...)
+		all = append(all, oneOf(at, p.RestartPolicy, corev1.NotRequired, corev1.RestartContainer)...)
+		if restart == corev1.RestartPolicyNever && p.RestartPolicy != corev1.NotRequired {
+			all = append(all, field.Invalid(at, p.RestartPolicy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'"))
+		}
 	}
 	return all
 }
+
+// validateRestart judges when a container is started again, where that differs from
+// what holds for the pod.
+func validateRestart(c *corev1.Container, at *field.Path) field.ErrorList {
+	var all field.ErrorList
+	switch {
+	case c.RestartPolicy == nil && len(c.RestartPolicyRules) > 0:
+		all = append(all, field.Required(at.Child("restartPolicy"), "must specify restartPolicy when restart rules are used"))
+	case c.RestartPolicy != nil:
+		all = append(all, supported(at.Child("restartPolicy"), *c.RestartPolicy,
+			corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)...)
+	}
+	at = at.Child("restartPolicyRules")
+	if n := len(c.RestartPolicyRules); n > maxRestartRules {
+		all = append(all, field.TooMany(at, n, maxRestartRules))
+	}
+	for i, rule := range c.RestartPolicyRules {
+		at := at.Index(i)
+		all = append(all, supported(at.Child("action"), rule.Action,
+			corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)...)
+		codes := rule.ExitCodes
+		if codes == nil {
+			all = append(all, field.Required(at.Child("exitCodes"), "must be specified"))
+			continue
+		}
+		at = at.Child("exitCodes")
+		all = append(all, supported(at.Child("operator"), codes.Operator, corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)...)
+		if n := len(codes.Values); n > maxExitCodes {
+			all = append(all, field.TooMany(at.Child("values"), n, maxExitCodes))
+		}
+	}
+	return all
+}
+
+// Limits of the rules of a container.
+const (
+	maxRestartRules = 20
+	maxExitCodes    = 255
+)
 
 func validatePorts(ports []corev1.ContainerPort, at *field.Path) field.ErrorList {
 	var all field.ErrorList
@@ -170,105 +265,4 @@ func validateHostPorts(containers []corev1.Container, at *field.Path) field.Erro
 		}
 	}
 	return all
-}
-
-func validateMounts(mounts []corev1.VolumeMount, volumes volumeSet, at *field.Path) field.ErrorList {
-	var all field.ErrorList
-	paths := map[string]bool{}
-	for i, mount := range mounts {
-		item := at.Index(i)
-		if mount.Name == "" {
-			all = append(all, field.Required(item.Child("name"), ""))
-		}
-		if _, ok := volumes[mount.Name]; !ok {
-			all = append(all, field.NotFound(item.Child("name"), mount.Name))
-		}
-		if mount.MountPath == "" {
-			all = append(all, field.Required(item.Child("mountPath"), ""))
-		}
-		if paths[mount.MountPath] {
-			all = append(all, field.Invalid(item.Child("mountPath"), mount.MountPath, "must be unique"))
-		}
-		paths[mount.MountPath] = true
-		if mount.SubPath != "" { // the path without an index is Kubernetes'
-			all = append(all, validateRelative(mount.SubPath, at.Child("subPath"))...)
-		}
-		if mount.SubPathExpr != "" {
-			if mount.SubPath != "" {
-				all = append(all, field.Invalid(item.Child("subPathExpr"), mount.SubPathExpr, "subPathExpr and subPath are mutually exclusive"))
-			}
-			all = append(all, validateRelative(mount.SubPathExpr, at.Child("subPathExpr"))...)
-		}
-	}
-	return all
-}
-
-// validateRelative accepts paths that lead downwards.
-func validateRelative(target string, at *field.Path) field.ErrorList {
-	var all field.ErrorList
-	if path.IsAbs(target) {
-		all = append(all, field.Invalid(at, target, "must be a relative path"))
-	}
-	return append(all, validateNoBacksteps(target, at)...)
-}
-
-func validateNoBacksteps(target string, at *field.Path) field.ErrorList {
-	if slices.Contains(strings.Split(target, "/"), "..") {
-		return field.ErrorList{field.Invalid(at, target, "must not contain '..'")}
-	}
-	return nil
-}
-
-func validateResources(r *corev1.ResourceRequirements, at *field.Path) field.ErrorList {
-	var all field.ErrorList
-	for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
-		all = append(all, validateResource(name, r.Limits, at.Child("limits").Key(string(name)))...)
-	}
-	requests := at.Child("requests")
-	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
-		all = append(all, validateResource(name, r.Requests, requests.Key(string(name)))...)
-		request := r.Requests[name]
-		limit, limited := r.Limits[name]
-		switch overcommit := mayOvercommit(name); {
-		case !limited && !overcommit:
-			all = append(all, field.Required(at.Child("limits"), "Limit must be set for non overcommitable resources"))
-		case limited && !overcommit && request.Cmp(limit) != 0:
-			all = append(all, field.Invalid(requests, request.String(), fmt.Sprintf("must be equal to %s limit of %s", name, limit.String())))
-		case limited && request.Cmp(limit) > 0:
-			all = append(all, field.Invalid(requests, request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
-		}
-	}
-	return all
-}
-
-// validateResource judges the name and the amount of a resource of a container.
-func validateResource(name corev1.ResourceName, list corev1.ResourceList, at *field.Path) field.ErrorList {
-	all := invalid(at, name, validation.IsQualifiedName(string(name)))
-	if len(all) == 0 && !qualified(string(name)) && !isContainerResource(name) {
-		all = append(all, field.Invalid(at, name, "must be a standard resource type or fully qualified"),
-			field.Invalid(at, name, "must be a standard resource for containers"))
-	}
-	quantity := list[name]
-	if quantity.Sign() < 0 {
-		all = append(all, field.Invalid(at, quantity.String(), apivalidation.IsNegativeErrorMsg))
-	}
-	if !mayOvercommit(name) && quantity.MilliValue()%1000 != 0 && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
-		all = append(all, field.Invalid(at, quantity, "must be an integer"))
-	}
-	return all
-}
-
-func isContainerResource(name corev1.ResourceName) bool {
-	switch name {
-	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
-		return true
-	}
-	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
-}
-
-// mayOvercommit says whether more may be promised than there is: not of what
-// devices provide, nor of huge pages.
-func mayOvercommit(name corev1.ResourceName) bool {
-	native := !qualified(string(name)) || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
-	return native && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 )
 
 func Deployment(d, old *appsv1.Deployment) field.ErrorList {
@@ -58,13 +59,7 @@ func validateReplicaTemplate(template *corev1.PodTemplateSpec, selector labels.S
 		all = append(all, field.Invalid(path.Child("metadata", "labels"), template.Labels, "`selector` does not match template `labels`"))
 	}
 	all = append(all, validatePodTemplate(template, path)...)
-	if policy := template.Spec.RestartPolicy; policy != corev1.RestartPolicyAlways {
-		all = append(all, field.NotSupported(path.Child("spec", "restartPolicy"), policy, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
-	}
-	if template.Spec.ActiveDeadlineSeconds != nil {
-		all = append(all, field.Forbidden(path.Child("spec", "activeDeadlineSeconds"), "activeDeadlineSeconds in ReplicaSet is not Supported"))
-	}
-	return all
+	return append(all, validateEndless(&template.Spec, "ReplicaSet", path.Child("spec"))...)
 }
 
 func validateStrategy(strategy *appsv1.DeploymentStrategy, path *field.Path) field.ErrorList {
@@ -82,10 +77,7 @@ func validateStrategy(strategy *appsv1.DeploymentStrategy, path *field.Path) fie
 		if amount(*unavailable) == 0 && amount(*surge) == 0 {
 			all = append(all, field.Invalid(path.Child("maxUnavailable"), unavailable, "may not be 0 when `maxSurge` is 0"))
 		}
-		if unavailable.Type == intstr.String && amount(*unavailable) > 100 {
-			all = append(all, field.Invalid(path.Child("maxUnavailable"), unavailable, "must not be greater than 100%"))
-		}
-		return all
+		return append(all, validateShare(*unavailable, path.Child("maxUnavailable"))...)
 	}
 	return field.ErrorList{field.NotSupported(path, asInternal(strategy), []appsv1.DeploymentStrategyType{
 		appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType,
@@ -110,41 +102,20 @@ func amount(n intstr.IntOrString) int {
 }
 
 func DeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
-	var all field.ErrorList
 	status, path := &d.Status, field.NewPath("status")
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{
+	all := validateCounts(path, []count{
 		{"observedGeneration", status.ObservedGeneration}, {"replicas", int64(status.Replicas)},
 		{"updatedReplicas", int64(status.UpdatedReplicas)}, {"readyReplicas", int64(status.ReadyReplicas)},
 		{"availableReplicas", int64(status.AvailableReplicas)}, {"unavailableReplicas", int64(status.UnavailableReplicas)},
-	} {
-		all = append(all, apivalidation.ValidateNonnegativeField(n.value, path.Child(n.name))...)
-	}
-	all = append(all, validateCount(status.TerminatingReplicas, path.Child("terminatingReplicas"))...)
-	all = append(all, validateCount(status.CollisionCount, path.Child("collisionCount"))...)
-	for _, n := range []struct {
-		name  string
-		value int32
-	}{{"updatedReplicas", status.UpdatedReplicas}, {"readyReplicas", status.ReadyReplicas}, {"availableReplicas", status.AvailableReplicas}} {
-		if n.value > status.Replicas {
-			all = append(all, field.Invalid(path.Child(n.name), n.value, "cannot be greater than status.replicas"))
-		}
-	}
+		{"terminatingReplicas", int64(ptr.Deref(status.TerminatingReplicas, 0))}, {"collisionCount", int64(ptr.Deref(status.CollisionCount, 0))},
+	})
+	all = append(all, validateParts(path, status.Replicas, []part{
+		{"updatedReplicas", status.UpdatedReplicas}, {"readyReplicas", status.ReadyReplicas}, {"availableReplicas", status.AvailableReplicas},
+	})...)
 	if status.AvailableReplicas > status.ReadyReplicas {
 		all = append(all, field.Invalid(path.Child("availableReplicas"), status.AvailableReplicas, "cannot be greater than readyReplicas"))
 	}
-	if before := old.Status.CollisionCount; before != nil {
-		now := int32(0)
-		if status.CollisionCount != nil {
-			now = *status.CollisionCount
-		}
-		if now < *before {
-			all = append(all, field.Invalid(path.Child("collisionCount"), now, "cannot be decremented"))
-		}
-	}
-	return all
+	return append(all, validateCollisions(status.CollisionCount, old.Status.CollisionCount, path.Child("collisionCount"))...)
 }
 
 // validateCount judges a number that may be missing.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -33,11 +32,11 @@ func validateEnvSource(v *corev1.EnvVar, at *field.Path) field.ErrorList {
 	from, sources := v.ValueFrom, 0
 	if ref := from.FieldRef; ref != nil {
 		sources++
-		all = append(all, validateFieldRef(ref, at.Child("fieldRef"))...)
+		all = append(all, validateFieldRef(ref, inEnv, at.Child("fieldRef"))...)
 	}
 	if ref := from.ResourceFieldRef; ref != nil {
 		sources++
-		all = append(all, validateResourceRef(ref, at.Child("resourceFieldRef"))...)
+		all = append(all, validateResourceRef(ref, false, at.Child("resourceFieldRef"))...)
 	}
 	if ref := from.ConfigMapKeyRef; ref != nil {
 		sources++
@@ -47,8 +46,9 @@ func validateEnvSource(v *corev1.EnvVar, at *field.Path) field.ErrorList {
 		sources++
 		all = append(all, validateKeyRef(ref.Name, ref.Key, at.Child("secretKeyRef"))...)
 	}
-	if from.FileKeyRef != nil {
+	if ref := from.FileKeyRef; ref != nil {
 		sources++
+		all = append(all, validateFileKeyRef(ref, at.Child("fileKeyRef"))...)
 	}
 	switch {
 	case sources == 0:
@@ -69,9 +69,58 @@ func validateKeyRef(name, key string, at *field.Path) field.ErrorList {
 	return append(all, validateDataKey(key, at.Child("key"))...)
 }
 
-// validateFieldRef accepts what the environment may show of a pod. Paths that only
-// volumes may show are known and not supported, others are not known at all.
-func validateFieldRef(ref *corev1.ObjectFieldSelector, at *field.Path) field.ErrorList {
+// validateFileKeyRef judges a variable that comes from a file which an init container
+// has written.
+func validateFileKeyRef(ref *corev1.FileKeySelector, at *field.Path) field.ErrorList {
+	var all field.ErrorList
+	if ref.Key == "" {
+		all = append(all, field.Required(at.Child("key"), ""))
+	} else {
+		all = append(all, invalid(at.Child("key"), ref.Key, validation.IsRelaxedEnvVarName(ref.Key))...)
+	}
+	if ref.VolumeName == "" {
+		all = append(all, field.Required(at.Child("volumeName"), ""))
+	} else {
+		all = append(all, validateLabelled(at.Child("volumeName"), ref.VolumeName)...)
+	}
+	if ref.Path == "" {
+		return append(all, field.Required(at.Child("path"), ""))
+	}
+	return append(all, validateNoBacksteps(ref.Path, at.Child("path"))...)
+}
+
+// validateFileKeyVolumes: the files lie in an empty directory.
+func validateFileKeyVolumes(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var all field.ErrorList
+	eachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
+		for i, v := range c.Env {
+			if v.ValueFrom == nil || v.ValueFrom.FileKeyRef == nil {
+				continue
+			}
+			name, at := v.ValueFrom.FileKeyRef.VolumeName, at.Child("env").Index(i).Child("valueFrom", "fileKeyRef", "volumeName")
+			switch i := slices.IndexFunc(spec.Volumes, func(volume corev1.Volume) bool { return volume.Name == name }); {
+			case i < 0:
+				all = append(all, field.NotFound(at, name))
+			case spec.Volumes[i].EmptyDir == nil:
+				all = append(all, field.Invalid(at, name, "referenced volume must be of type emptyDir"))
+			}
+		}
+	})
+	return all
+}
+
+// Where something of a pod may be shown: the environment, and files.
+var (
+	inEnv = []string{
+		"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
+		"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
+	}
+	inFiles = []string{"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"}
+)
+
+// validateFieldRef accepts what may be shown of a pod. Paths that may be shown elsewhere
+// are known and not supported, others are not known at all.
+func validateFieldRef(ref *corev1.ObjectFieldSelector, supported []string, at *field.Path) field.ErrorList {
 	if ref.FieldPath == "" {
 		return field.ErrorList{field.Required(at.Child("fieldPath"), "")}
 	}
@@ -90,15 +139,15 @@ func validateFieldRef(ref *corev1.ObjectFieldSelector, at *field.Path) field.Err
 		}
 		return refuse("field label does not support subscript: " + ref.FieldPath)
 	}
-	supported := []string{
-		"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
-		"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
+	path := ref.FieldPath
+	if path == "spec.host" { // the old name
+		path = "spec.nodeName"
 	}
-	known := []string{"metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase"}
-	switch path := ref.FieldPath; {
-	case path == "spec.host", slices.Contains(supported, path): // spec.host is the old name of spec.nodeName
+	known := []string{"spec.restartPolicy", "spec.schedulerName", "status.phase"}
+	switch {
+	case slices.Contains(supported, path):
 		return nil
-	case slices.Contains(known, path):
+	case slices.Contains(known, path), slices.Contains(inEnv, path), slices.Contains(inFiles, path):
 		return field.ErrorList{field.NotSupported(at.Child("fieldPath"), path, supported)}
 	}
 	return refuse("field label not supported: " + ref.FieldPath)
@@ -114,21 +163,27 @@ func subscript(s string) (path, key string, ok bool) {
 	return path, key, ok && path != ""
 }
 
-// validateResourceRef accepts what a container may be told of its resources.
-func validateResourceRef(ref *corev1.ResourceFieldSelector, at *field.Path) field.ErrorList {
+// validateResourceRef accepts what may be told of the resources of a container. A file
+// must say of which.
+func validateResourceRef(ref *corev1.ResourceFieldSelector, inFile bool, at *field.Path) field.ErrorList {
 	supported := []string{
 		"limits.cpu", "limits.ephemeral-storage", "limits.memory",
 		"requests.cpu", "requests.ephemeral-storage", "requests.memory",
 	}
 	_, name, _ := strings.Cut(ref.Resource, ".")
 	pages := strings.HasPrefix(ref.Resource, "requests.hugepages-") || strings.HasPrefix(ref.Resource, "limits.hugepages-")
+	known := slices.Contains(supported, ref.Resource)
+	var all field.ErrorList
 	switch {
+	case inFile && ref.ContainerName == "":
+		all = append(all, field.Required(at.Child("containerName"), ""))
 	case ref.Resource == "":
-		return field.ErrorList{field.Required(at.Child("resource"), "")}
-	case !pages && !slices.Contains(supported, ref.Resource):
-		return field.ErrorList{field.NotSupported(at.Child("resource"), ref.Resource, supported)}
-	case ref.Divisor.Cmp(resource.Quantity{}) == 0:
-		return nil
+		all = append(all, field.Required(at.Child("resource"), ""))
+	case !known && !pages:
+		all = append(all, field.NotSupported(at.Child("resource"), ref.Resource, supported))
+	}
+	if !known && !pages || ref.Divisor.IsZero() {
+		return all
 	}
 	divisors, of := []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}, name
 	switch {
@@ -140,13 +195,13 @@ func validateResourceRef(ref *corev1.ResourceFieldSelector, at *field.Path) fiel
 		of = "hugepages"
 	}
 	if slices.Contains(divisors, ref.Divisor.String()) {
-		return nil
+		return all
 	}
 	list := strings.Join(divisors, ", ")
 	if name == "cpu" {
 		list = "1m and 1"
 	}
-	return field.ErrorList{field.Invalid(at.Child("divisor"), ref.Resource, fmt.Sprintf("only divisor's values %s are supported with the %s resource", list, of))}
+	return append(all, field.Invalid(at.Child("divisor"), ref.Resource, fmt.Sprintf("only divisor's values %s are supported with the %s resource", list, of)))
 }
 
 func validateEnvFrom(sources []corev1.EnvFromSource, at *field.Path) field.ErrorList {
@@ -171,10 +226,10 @@ func validateEnvFrom(sources []corev1.EnvFromSource, at *field.Path) field.Error
 	return all
 }
 
-// validateNamed wants the name of an object.
+// validateNamed wants the name of an object, or what it begins with.
 func validateNamed(name string, at *field.Path) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(at, "")}
 	}
-	return invalid(at, name, apivalidation.NameIsDNSSubdomain(name, false))
+	return invalid(at, name, apivalidation.NameIsDNSSubdomain(name, true))
 }

@@ -2,6 +2,7 @@ package validation
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +17,93 @@ const (
 
 // Event checks old events for little, and those of the new style, which
 // have an eventTime, for who reports them and why.
-func Event(event, _ *corev1.Event) field.ErrorList {
+func Event(event, _ *corev1.Event) field.ErrorList { return validateEvent(event, "reportingComponent") }
+
+// EventOfGroup is Event for what is written through events.k8s.io/v1: nothing of the
+// old style is left, and only the series of an event changes.
+func EventOfGroup(event, old *corev1.Event) field.ErrorList {
+	all := validateEvent(event, "reportingController")
+	if old != nil {
+		return append(all, validateEventUpdate(event, old)...)
+	}
+	all = append(all, validateEventSeries(event.Series)...)
+	if event.EventTime.IsZero() {
+		all = append(all, field.Required(field.NewPath("eventTime"), ""))
+	}
+	if event.Type != corev1.EventTypeNormal && event.Type != corev1.EventTypeWarning {
+		all = append(all, field.Invalid(field.NewPath("type"), "", "has invalid value: "+event.Type))
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"firstTimestamp", !event.FirstTimestamp.IsZero()},
+		{"lastTimestamp", !event.LastTimestamp.IsZero()},
+		{"count", event.Count != 0},
+		{"source", event.Source != corev1.EventSource{}},
+	} {
+		if f.set {
+			all = append(all, field.Invalid(field.NewPath(f.name), "", "needs to be unset"))
+		}
+	}
+	return all
+}
+
+func validateEventUpdate(event, old *corev1.Event) field.ErrorList {
+	var all field.ErrorList
+	if s, before := event.Series, old.Series; (s == nil) != (before == nil) || s != nil && *s != *before {
+		all = append(all, validateEventSeries(s)...)
+	}
+	for _, f := range []struct {
+		name     string
+		now, old any
+	}{
+		{"involvedObject", event.InvolvedObject, old.InvolvedObject},
+		{"reason", event.Reason, old.Reason},
+		{"message", event.Message, old.Message},
+		{"source", event.Source, old.Source},
+		{"firstTimestamp", event.FirstTimestamp, old.FirstTimestamp},
+		{"lastTimestamp", event.LastTimestamp, old.LastTimestamp},
+		{"count", event.Count, old.Count},
+		{"reason", event.Reason, old.Reason}, // twice, as in Kubernetes
+		{"type", event.Type, old.Type},
+	} {
+		all = append(all, validateImmutable(f.now, f.old, field.NewPath(f.name))...)
+	}
+	if !event.EventTime.Truncate(time.Microsecond).Equal(old.EventTime.Truncate(time.Microsecond)) {
+		all = append(all, validateImmutable(event.EventTime, old.EventTime, field.NewPath("eventTime"))...)
+	}
+	for _, f := range []struct {
+		name     string
+		now, old any
+	}{
+		{"action", event.Action, old.Action},
+		{"related", event.Related, old.Related},
+		{"reportingController", event.ReportingController, old.ReportingController},
+		{"reportingInstance", event.ReportingInstance, old.ReportingInstance},
+	} {
+		all = append(all, validateImmutable(f.now, f.old, field.NewPath(f.name))...)
+	}
+	return all
+}
+
+func validateEventSeries(series *corev1.EventSeries) field.ErrorList {
+	var all field.ErrorList
+	if series == nil {
+		return nil
+	}
+	if series.Count < 2 {
+		all = append(all, field.Invalid(field.NewPath("series.count"), "", "should be at least 2"))
+	}
+	if series.LastObservedTime.IsZero() {
+		all = append(all, field.Required(field.NewPath("series.lastObservedTime"), ""))
+	}
+	return all
+}
+
+// validateEvent is what holds for events of both groups; they call who reports by
+// different names.
+func validateEvent(event *corev1.Event, reporter string) field.ErrorList {
 	var all field.ErrorList
 	involved := event.InvolvedObject.Namespace
 	mismatch := field.Invalid(field.NewPath("involvedObject", "namespace"), involved, "does not match event.namespace")
@@ -30,7 +117,7 @@ func Event(event, _ *corev1.Event) field.ErrorList {
 	if involved == "" && event.Namespace != metav1.NamespaceDefault && event.Namespace != metav1.NamespaceSystem {
 		all = append(all, mismatch)
 	}
-	controller := field.NewPath("reportingComponent")
+	controller := field.NewPath(reporter)
 	if event.ReportingController == "" {
 		all = append(all, field.Required(controller, ""))
 	}

@@ -86,7 +86,8 @@ func validateJobSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 			all = append(all, field.TooLong(path.Child("managedBy"), "", maxManagedBy))
 		}
 	}
-	switch mode := *spec.CompletionMode; mode {
+	// The templates of cron jobs have no defaults.
+	switch mode := ptr.Deref(spec.CompletionMode, batchv1.NonIndexedCompletion); mode {
 	case batchv1.IndexedCompletion:
 		all = append(all, validateIndexedJob(spec, path)...)
 	case batchv1.NonIndexedCompletion:
@@ -109,12 +110,12 @@ func validateJobSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 
 func validateIndexedJob(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	var all field.ErrorList
-	completions, parallelism, failed := spec.Completions, spec.Parallelism, spec.MaxFailedIndexes
+	completions, parallelism, failed := spec.Completions, ptr.Deref(spec.Parallelism, 0), spec.MaxFailedIndexes
 	if completions == nil {
 		return field.ErrorList{field.Required(path.Child("completions"), fmt.Sprintf("when completion mode is %s", batchv1.IndexedCompletion))}
 	}
-	if *parallelism > maxIndexedParallelism {
-		all = append(all, field.Invalid(path.Child("parallelism"), *parallelism,
+	if parallelism > maxIndexedParallelism {
+		all = append(all, field.Invalid(path.Child("parallelism"), parallelism,
 			fmt.Sprintf("must be less than or equal to %d when completion mode is %s", maxIndexedParallelism, batchv1.IndexedCompletion)))
 	}
 	if failed != nil && *failed > *completions {
@@ -130,8 +131,8 @@ func validateIndexedJob(spec *batchv1.JobSpec, path *field.Path) field.ErrorList
 	if failed == nil {
 		all = append(all, field.Required(path.Child("maxFailedIndexes"), fmt.Sprintf("must be specified when completions is above %d", manyCompletions)))
 	}
-	if *parallelism > maxManyParallelism {
-		all = append(all, field.Invalid(path.Child("parallelism"), *parallelism, fmt.Sprintf(limit, maxManyParallelism, manyCompletions)))
+	if parallelism > maxManyParallelism {
+		all = append(all, field.Invalid(path.Child("parallelism"), parallelism, fmt.Sprintf(limit, maxManyParallelism, manyCompletions)))
 	}
 	if failed != nil && *failed > maxManyFailedIndexes {
 		all = append(all, field.Invalid(path.Child("maxFailedIndexes"), *failed, fmt.Sprintf(limit, maxManyFailedIndexes, manyCompletions)))

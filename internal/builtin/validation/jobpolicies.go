@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 )
 
 // Limits of the policies of a job.
@@ -26,7 +27,7 @@ func validateJobPolicies(spec *batchv1.JobSpec, path *field.Path) field.ErrorLis
 		all = append(all, validateFailurePolicy(spec, path.Child("podFailurePolicy", "rules"))...)
 	}
 	if spec.SuccessPolicy != nil {
-		if *spec.CompletionMode != batchv1.IndexedCompletion {
+		if ptr.Deref(spec.CompletionMode, batchv1.NonIndexedCompletion) != batchv1.IndexedCompletion {
 			all = append(all, field.Invalid(path.Child("successPolicy"), asInternal(spec.SuccessPolicy), "requires indexed completion mode"))
 		} else {
 			all = append(all, validateSuccessPolicy(spec, path.Child("successPolicy", "rules"))...)
@@ -36,8 +37,8 @@ func validateJobPolicies(spec *batchv1.JobSpec, path *field.Path) field.ErrorLis
 	if spec.PodFailurePolicy != nil {
 		policies = policies[:1]
 	}
-	if !slices.Contains(policies, *spec.PodReplacementPolicy) {
-		all = append(all, field.NotSupported(path.Child("podReplacementPolicy"), *spec.PodReplacementPolicy, policies))
+	if policy := spec.PodReplacementPolicy; policy != nil && !slices.Contains(policies, *policy) {
+		all = append(all, field.NotSupported(path.Child("podReplacementPolicy"), *policy, policies))
 	}
 	return all
 }

@@ -1,6 +1,8 @@
 package validation
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -9,14 +11,15 @@ import (
 )
 
 // validateRunning judges what only containers have that keep running.
-func validateRunning(c *corev1.Container, at *field.Path) field.ErrorList {
+func validateRunning(c *corev1.Container, spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 	var all field.ErrorList
+	grace := spec.TerminationGracePeriodSeconds
 	if c.Lifecycle != nil {
 		if h := c.Lifecycle.PostStart; h != nil {
-			all = append(all, validateHandler(handler{h.Exec, h.HTTPGet, h.TCPSocket, nil, h.Sleep}, at.Child("lifecycle", "postStart"))...)
+			all = append(all, validateHandler(handler{h.Exec, h.HTTPGet, h.TCPSocket, nil, h.Sleep, grace}, at.Child("lifecycle", "postStart"))...)
 		}
 		if h := c.Lifecycle.PreStop; h != nil {
-			all = append(all, validateHandler(handler{h.Exec, h.HTTPGet, h.TCPSocket, nil, h.Sleep}, at.Child("lifecycle", "preStop"))...)
+			all = append(all, validateHandler(handler{h.Exec, h.HTTPGet, h.TCPSocket, nil, h.Sleep, grace}, at.Child("lifecycle", "preStop"))...)
 		}
 	}
 	if p := c.LivenessProbe; p != nil {
@@ -44,7 +47,7 @@ func validateOneSuccess(p *corev1.Probe, at *field.Path) field.ErrorList {
 }
 
 func validateProbe(p *corev1.Probe, at *field.Path) field.ErrorList {
-	all := validateHandler(handler{p.Exec, p.HTTPGet, p.TCPSocket, p.GRPC, nil}, at)
+	all := validateHandler(handler{p.Exec, p.HTTPGet, p.TCPSocket, p.GRPC, nil, nil}, at)
 	for _, n := range []struct {
 		name  string
 		value int32
@@ -67,6 +70,7 @@ type handler struct {
 	tcp   *corev1.TCPSocketAction
 	grpc  *corev1.GRPCAction
 	sleep *corev1.SleepAction
+	grace *int64 // how long the pod has to end
 }
 
 func validateHandler(h handler, at *field.Path) field.ErrorList {
@@ -93,7 +97,12 @@ func validateHandler(h handler, at *field.Path) field.ErrorList {
 	check(h.grpc != nil, "grpc", func(at *field.Path) field.ErrorList {
 		return validatePort(intstr.FromInt32(h.grpc.Port), at.Child("port"))
 	})
-	check(h.sleep != nil, "sleep", func(*field.Path) field.ErrorList { return nil })
+	check(h.sleep != nil, "sleep", func(at *field.Path) field.ErrorList {
+		if h.grace != nil && (h.sleep.Seconds < 0 || h.sleep.Seconds > *h.grace) {
+			return field.ErrorList{field.Invalid(at, h.sleep.Seconds, fmt.Sprintf("must be non-negative and less than terminationGracePeriodSeconds (%d)", *h.grace))}
+		}
+		return nil
+	})
 	if handlers == 0 {
 		all = append(all, field.Required(at, "must specify a handler type"))
 	}

@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -54,3 +55,11 @@ func isTrue(b *bool) bool { return b != nil && *b }
 
 // join puts the messages of one check into one.
 func join(messages []string) string { return strings.Join(messages, ";") }
+
+// supported is oneOf where "" is as wrong as any other value.
+func supported[V ~string](path *field.Path, value V, known ...V) field.ErrorList {
+	if slices.Contains(known, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, value, known)}
+}

@@ -1,22 +1,28 @@
 package validation
 
 import (
-	"reflect"
-	"strings"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 const modeMessage = "must be a number between 0 and 0777 (octal), both inclusive"
 
-// validateVolumes returns the volumes in which it finds no fault.
-func validateVolumes(volumes []corev1.Volume, at *field.Path) (volumeSet, field.ErrorList) {
+// validateVolumes returns the volumes in which it finds no fault. Templates have no meta.
+func validateVolumes(volumes []corev1.Volume, meta *metav1.ObjectMeta, at *field.Path) (volumeSet, field.ErrorList) {
 	var all field.ErrorList
-	valid := volumeSet{}
+	valid, made := volumeSet{}, map[string]bool{}
+	for i := range volumes {
+		if meta != nil && meta.Name != "" && volumes[i].Ephemeral != nil {
+			made[meta.Name+"-"+volumes[i].Name] = true
+		}
+	}
 	for i := range volumes {
 		volume := &volumes[i]
-		problems := validateVolumeSource(&volume.VolumeSource, at.Index(i))
+		problems := validateVolumeSource(volume, meta, at.Index(i))
 		if volume.Name == "" {
 			problems = append(problems, field.Required(at.Index(i).Child("name"), ""))
 		} else {
@@ -29,62 +35,105 @@ func validateVolumes(volumes []corev1.Volume, at *field.Path) (volumeSet, field.
 			valid[volume.Name] = volume.VolumeSource
 		}
 		all = append(all, problems...)
+		if claim := volume.PersistentVolumeClaim; claim != nil && made[claim.ClaimName] {
+			all = append(all, field.Invalid(at.Index(i).Child("persistentVolumeClaim", "claimName"), claim.ClaimName,
+				"must not reference a PVC that gets created for an ephemeral volume"))
+		}
 	}
 	return valid, all
 }
 
+// volumeSource is a source that a volume may have.
+type volumeSource struct {
+	name     string // in the error if another source comes before it
+	set      bool
+	validate func() field.ErrorList
+}
+
+func source[T any](v *T, name string, validate func(v *T, at *field.Path) field.ErrorList, at *field.Path) volumeSource {
+	return volumeSource{name, v != nil, func() field.ErrorList { return validate(v, at.Child(name)) }}
+}
+
+// calledIn gives a source the name by which Kubernetes calls it in the error for
+// a second source only.
+func (s volumeSource) calledIn(name string) volumeSource {
+	s.name = name
+	return s
+}
+
 // validateVolumeSource judges the first source that is set, and refuses others.
-func validateVolumeSource(source *corev1.VolumeSource, at *field.Path) field.ErrorList {
+func validateVolumeSource(v *corev1.Volume, meta *metav1.ObjectMeta, at *field.Path) field.ErrorList {
 	var all field.ErrorList
-	names := sourceNames(source)
-	if len(names) == 0 {
-		return field.ErrorList{field.Required(at, "must specify a volume type")}
-	}
-	for _, name := range names[1:] {
-		all = append(all, field.Forbidden(at.Child(name), "may not specify more than 1 volume type"))
-	}
-	at = at.Child(names[0])
-	switch names[0] {
-	case "emptyDir":
-		if limit := source.EmptyDir.SizeLimit; limit != nil && limit.Sign() < 0 {
-			all = append(all, field.Forbidden(at.Child("sizeLimit"), "SizeLimit field must be a valid resource quantity"))
+	found := false
+	for _, s := range []volumeSource{
+		source(v.EmptyDir, "emptyDir", validateEmptyDir, at),
+		source(v.HostPath, "hostPath", validateHostPath, at),
+		source(v.GitRepo, "gitRepo", validateGitRepo, at),
+		source(v.GCEPersistentDisk, "persistentDisk", validateGCEDisk, at).calledIn("gcePersistentDisk"),
+		source(v.AWSElasticBlockStore, "awsElasticBlockStore", validateAWSDisk, at),
+		source(v.Secret, "secret", validateSecretVolume, at),
+		source(v.NFS, "nfs", validateNFS, at),
+		source(v.ISCSI, "iscsi", func(s *corev1.ISCSIVolumeSource, path *field.Path) field.ErrorList {
+			return append(validateISCSIVolume(s, path), validateISCSISession(s, v.Name, at)...)
+		}, at),
+		source(v.Glusterfs, "glusterfs", validateGlusterfsVolume, at),
+		source(v.Flocker, "flocker", validateFlocker, at),
+		source(v.PersistentVolumeClaim, "persistentVolumeClaim", validateClaimVolume, at),
+		source(v.RBD, "rbd", validateRBD, at),
+		source(v.Cinder, "cinder", validateCinder, at),
+		source(v.CephFS, "cephfs", validateCephFS, at).calledIn("cephFS"),
+		source(v.Quobyte, "quobyte", validateQuobyte, at),
+		source(v.DownwardAPI, "downwardAPI", validateDownwardVolume, at).calledIn("downwarAPI"),
+		source(v.FC, "fc", validateFC, at),
+		source(v.FlexVolume, "flexVolume", validateFlexVolume, at),
+		source(v.ConfigMap, "configMap", validateConfigMapVolume, at),
+		source(v.AzureFile, "azureFile", validateAzureFileVolume, at),
+		source(v.VsphereVolume, "vsphereVolume", validateVsphere, at),
+		source(v.PhotonPersistentDisk, "photonPersistentDisk", validatePhoton, at),
+		source(v.PortworxVolume, "portworxVolume", validatePortworx, at),
+		source(v.AzureDisk, "azureDisk", validateAzureDisk, at),
+		source(v.StorageOS, "storageos", validateStorageOSVolume, at),
+		source(v.Projected, "projected", validateProjected, at),
+		source(v.ScaleIO, "scaleIO", validateScaleIO, at),
+		source(v.CSI, "csi", validateCSIVolume, at),
+		source(v.Ephemeral, "ephemeral", func(s *corev1.EphemeralVolumeSource, path *field.Path) field.ErrorList {
+			return append(validateEphemeralVolume(s, path), validateEphemeralName(v.Name, meta, at)...)
+		}, at),
+		source(v.Image, "image", validateImageVolume, at),
+	} {
+		switch {
+		case !s.set:
+		case found:
+			all = append(all, field.Forbidden(at.Child(s.name), "may not specify more than 1 volume type"))
+		default:
+			found = true
+			all = append(all, s.validate()...)
 		}
-	case "hostPath":
-		all = append(all, validateHostPath(source.HostPath, at)...)
-	case "secret":
-		all = append(all, requireText(source.Secret.SecretName, at.Child("secretName"))...)
-		all = append(all, validateMode(source.Secret.DefaultMode, at.Child("defaultMode"))...)
-		all = append(all, validateItems(source.Secret.Items, at.Child("items"))...)
-	case "configMap":
-		all = append(all, requireText(source.ConfigMap.Name, at.Child("name"))...)
-		all = append(all, validateMode(source.ConfigMap.DefaultMode, at.Child("defaultMode"))...)
-		all = append(all, validateItems(source.ConfigMap.Items, at.Child("items"))...)
-	case "persistentVolumeClaim":
-		all = append(all, requireText(source.PersistentVolumeClaim.ClaimName, at.Child("claimName"))...)
-	case "downwardAPI":
-		all = append(all, validateMode(source.DownwardAPI.DefaultMode, at.Child("defaultMode"))...)
-	case "projected":
-		all = append(all, validateMode(source.Projected.DefaultMode, at.Child("defaultMode"))...)
+	}
+	if !found {
+		return field.ErrorList{field.Required(at, "must specify a volume type")}
 	}
 	return all
 }
 
-// sourceNames are the JSON names of the sources that are set, emptyDir first.
-func sourceNames(source *corev1.VolumeSource) []string {
-	var names []string
-	v := reflect.ValueOf(source).Elem()
-	for i := range v.NumField() {
-		if v.Field(i).IsNil() {
-			continue
-		}
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		if name == "emptyDir" {
-			names = append([]string{name}, names...)
-		} else {
-			names = append(names, name)
-		}
+// validateEphemeralName: the claim that is made for a volume has a name made of others.
+func validateEphemeralName(volume string, meta *metav1.ObjectMeta, at *field.Path) field.ErrorList {
+	var all field.ErrorList
+	if meta == nil || meta.Name == "" || volume == "" {
+		return nil
 	}
-	return names
+	name := meta.Name + "-" + volume
+	for _, problem := range apivalidation.NameIsDNSSubdomain(name, false) {
+		all = append(all, field.Invalid(at.Child("name"), volume, fmt.Sprintf("PVC name %q: %v", name, problem)))
+	}
+	return all
+}
+
+func validateEmptyDir(s *corev1.EmptyDirVolumeSource, at *field.Path) field.ErrorList {
+	if s.SizeLimit != nil && s.SizeLimit.Sign() < 0 {
+		return field.ErrorList{field.Forbidden(at.Child("sizeLimit"), "SizeLimit field must be a valid resource quantity")}
+	}
+	return nil
 }
 
 func validateHostPath(host *corev1.HostPathVolumeSource, at *field.Path) field.ErrorList {
@@ -92,27 +141,48 @@ func validateHostPath(host *corev1.HostPathVolumeSource, at *field.Path) field.E
 		return field.ErrorList{field.Required(at.Child("path"), "")}
 	}
 	all := validateNoBacksteps(host.Path, at.Child("path"))
-	if host.Type == nil || *host.Type == corev1.HostPathUnset {
+	if host.Type == nil {
 		return all
 	}
-	return append(all, oneOf(at.Child("type"), *host.Type, corev1.HostPathUnset,
+	return append(all, supported(at.Child("type"), *host.Type, corev1.HostPathUnset,
 		corev1.HostPathBlockDev, corev1.HostPathCharDev, corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate,
 		corev1.HostPathFile, corev1.HostPathFileOrCreate, corev1.HostPathSocket)...)
 }
 
+func validateSecretVolume(s *corev1.SecretVolumeSource, at *field.Path) field.ErrorList {
+	all := requireText(s.SecretName, at.Child("secretName"))
+	all = append(all, validateMode(s.DefaultMode, at.Child("defaultMode"))...)
+	return append(all, validateItems(s.Items, at.Child("items"))...)
+}
+
+func validateConfigMapVolume(s *corev1.ConfigMapVolumeSource, at *field.Path) field.ErrorList {
+	all := requireText(s.Name, at.Child("name"))
+	all = append(all, validateMode(s.DefaultMode, at.Child("defaultMode"))...)
+	return append(all, validateItems(s.Items, at.Child("items"))...)
+}
+
+func validateClaimVolume(s *corev1.PersistentVolumeClaimVolumeSource, at *field.Path) field.ErrorList {
+	return requireText(s.ClaimName, at.Child("claimName"))
+}
+
+func validateImageVolume(s *corev1.ImageVolumeSource, at *field.Path) field.ErrorList {
+	all := requireText(s.Reference, at.Child("reference"))
+	return append(all, oneOf(at.Child("pullPolicy"), s.PullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)...)
+}
+
 func validateItems(items []corev1.KeyToPath, at *field.Path) field.ErrorList {
 	var all field.ErrorList
-	for i, item := range items {
-		at := at.Index(i)
-		all = append(all, requireText(item.Key, at.Child("key"))...)
-		all = append(all, requireText(item.Path, at.Child("path"))...)
-		all = append(all, validateRelative(item.Path, at.Child("path"))...)
-		if strings.HasPrefix(item.Path, "..") && !strings.HasPrefix(item.Path, "../") {
-			all = append(all, field.Invalid(at.Child("path"), item.Path, "must not start with '..'"))
-		}
-		all = append(all, validateMode(item.Mode, at.Child("mode"))...)
+	for i := range items {
+		all = append(all, validateItem(&items[i], at.Index(i))...)
 	}
 	return all
+}
+
+func validateItem(item *corev1.KeyToPath, at *field.Path) field.ErrorList {
+	all := requireText(item.Key, at.Child("key"))
+	all = append(all, requireText(item.Path, at.Child("path"))...)
+	all = append(all, validateFile(item.Path, at.Child("path"))...)
+	return append(all, validateMode(item.Mode, at.Child("mode"))...)
 }
 
 func validateMode(mode *int32, at *field.Path) field.ErrorList {

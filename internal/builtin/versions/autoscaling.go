@@ -41,11 +41,19 @@ func autoscaling() []convert.Rule {
 	}
 }
 
+// AutoscalerSpecAnnotations are the annotations that stand for fields of the spec.
+func AutoscalerSpecAnnotations() []string {
+	return []string{metricsAnnotation, behaviorAnnotation, toleranceDownAnnotation, toleranceUpAnnotation}
+}
+
+// AutoscalerStatusAnnotations are the annotations that stand for fields of the status.
+func AutoscalerStatusAnnotations() []string {
+	return []string{currentMetricsAnnotation, conditionsAnnotation}
+}
+
 // dropAnnotations forgets what has become fields.
 func dropAnnotations(meta *metav1.ObjectMeta) {
-	for _, key := range []string{
-		metricsAnnotation, currentMetricsAnnotation, conditionsAnnotation, behaviorAnnotation, toleranceDownAnnotation, toleranceUpAnnotation,
-	} {
+	for _, key := range slices.Concat(AutoscalerSpecAnnotations(), AutoscalerStatusAnnotations()) {
 		delete(meta.Annotations, key)
 	}
 }

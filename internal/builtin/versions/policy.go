@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// anyPod is a label that no pod has. With it v1beta1, where an empty selector selects nothing, says that it selects all;
+// AnyPod is a label that no pod has. With it v1beta1, where an empty selector selects nothing, says that it selects all;
 // and v1, where it selects all, that it selects nothing.
-const anyPod = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
+const AnyPod = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
 
 func policy() []convert.Rule {
 	all, none := &metav1.LabelSelector{}, byLabel(metav1.LabelSelectorOpExists)
@@ -29,7 +29,7 @@ func policy() []convert.Rule {
 					hub.Spec.Selector = all.DeepCopy()
 				case selector != nil:
 					selector.MatchExpressions = slices.DeleteFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
-						return r.Key == anyPod
+						return r.Key == AnyPod
 					})
 				}
 				return nil
@@ -50,5 +50,5 @@ func policy() []convert.Rule {
 }
 
 func byLabel(op metav1.LabelSelectorOperator) *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: anyPod, Operator: op}}}
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: AnyPod, Operator: op}}}
 }

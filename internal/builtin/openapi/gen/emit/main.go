@@ -39,9 +39,11 @@ var unfinished = regexp.MustCompile(`\.v\d+(alpha|beta)\d+$`)
 
 // retired are the versions that the server takes although Kubernetes does not any more.
 var retired = []string{
-	"io.k8s.api.apps.v1beta1", "io.k8s.api.apps.v1beta2", "io.k8s.api.coordination.v1beta1",
-	"io.k8s.api.extensions.v1beta1",
+	"io.k8s.api.apps.v1beta1", "io.k8s.api.apps.v1beta2", "io.k8s.api.batch.v1beta1", "io.k8s.api.coordination.v1beta1",
+	"io.k8s.api.extensions.v1beta1", "io.k8s.api.node.v1beta1", "io.k8s.api.policy.v1beta1", "io.k8s.api.scheduling.v1beta1",
+	"io.k8s.api.storage.v1beta1",
 	"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1beta1",
+	"io.k8s.api.discovery.v1beta1", "io.k8s.api.networking.v1beta1",
 }
 
 func main() {
@@ -78,6 +80,11 @@ func emit(file string) error {
 		lines = append(lines, fmt.Sprintf("%s\t%s\n", name, line))
 	}
 
+	more, err := autoscalers(lines)
+	if err != nil {
+		return err
+	}
+	lines = append(lines, more...)
 	slices.Sort(lines)
 	return os.WriteFile(file, []byte(strings.Join(lines, "")), 0o644)
 }

@@ -1,0 +1,26 @@
+package builtin
+
+import (
+	"github.com/kapok-dev/kapok/internal/object"
+)
+
+// newestDefault finds, among the objects of a list that want to be the default, the one that was made last; of those made
+// in the same second the first by name.
+func newestDefault[T any](wants func(obj *T) bool) func(list []*object.Object) string {
+	return func(list []*object.Object) string {
+		var newest *object.Object
+		for _, o := range list {
+			tree, err := o.Tree()
+			if err != nil || !wants(decoded[T](tree)) { // who cannot be read cannot be shown either
+				continue
+			}
+			if newest == nil || o.Meta.Created.After(newest.Meta.Created) || o.Meta.Created.Equal(newest.Meta.Created) && o.Key.Name < newest.Key.Name {
+				newest = o
+			}
+		}
+		if newest == nil {
+			return ""
+		}
+		return newest.Key.Name
+	}
+}

@@ -1,0 +1,65 @@
+package tables
+
+import (
+	"time"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// FlowSchemas is the table of flow schemas.
+func FlowSchemas() Table[flowcontrolv1.FlowSchema] {
+	spec := flowcontrolv1.FlowSchemaSpec{}
+	return Table[flowcontrolv1.FlowSchema]{Columns: []metav1.TableColumnDefinition{
+		nameColumn(),
+		fieldColumn("PriorityLevel", flowcontrolv1.PriorityLevelConfigurationReference{}, "name"),
+		fieldColumn("MatchingPrecedence", spec, "matchingPrecedence"),
+		fieldColumn("DistinguisherMethod", spec, "distinguisherMethod"),
+		ageColumn(),
+		column("MissingPL", "references a broken or non-existent PriorityLevelConfiguration"),
+	}, Cells: flowSchemaCells}
+}
+
+func flowSchemaCells(s *flowcontrolv1.FlowSchema, now time.Time) []any {
+	method := "<none>"
+	if m := s.Spec.DistinguisherMethod; m != nil {
+		method = string(m.Type)
+	}
+	dangling := "?"
+	for _, c := range s.Status.Conditions {
+		if c.Type == flowcontrolv1.FlowSchemaConditionDangling {
+			dangling = string(c.Status)
+			break
+		}
+	}
+	return []any{
+		s.Name, s.Spec.PriorityLevelConfiguration.Name, int64(s.Spec.MatchingPrecedence), method, age(s.ObjectMeta, now), dangling,
+	}
+}
+
+// PriorityLevelConfigurations is the table of priority levels.
+func PriorityLevelConfigurations() Table[flowcontrolv1.PriorityLevelConfiguration] {
+	queuing := flowcontrolv1.QueuingConfiguration{}
+	return Table[flowcontrolv1.PriorityLevelConfiguration]{Columns: []metav1.TableColumnDefinition{
+		nameColumn(),
+		fieldColumn("Type", flowcontrolv1.PriorityLevelConfigurationSpec{}, "type"),
+		fieldColumn("NominalConcurrencyShares", flowcontrolv1.LimitedPriorityLevelConfiguration{}, "nominalConcurrencyShares"),
+		fieldColumn("Queues", queuing, "queues"),
+		fieldColumn("HandSize", queuing, "handSize"),
+		fieldColumn("QueueLengthLimit", queuing, "queueLengthLimit"),
+		ageColumn(),
+	}, Cells: priorityLevelCells}
+}
+
+func priorityLevelCells(p *flowcontrolv1.PriorityLevelConfiguration, now time.Time) []any {
+	shares, queues, hand, length := any("<none>"), any("<none>"), any("<none>"), any("<none>")
+	if limited := p.Spec.Limited; limited != nil {
+		if n := limited.NominalConcurrencyShares; n != nil {
+			shares = int64(*n)
+		}
+		if q := limited.LimitResponse.Queuing; q != nil {
+			queues, hand, length = int64(q.Queues), int64(q.HandSize), int64(q.QueueLengthLimit)
+		}
+	}
+	return []any{p.Name, string(p.Spec.Type), shares, queues, hand, length, age(p.ObjectMeta, now)}
+}

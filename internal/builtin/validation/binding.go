@@ -1,0 +1,25 @@
+package validation
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Binding accepts a node as the target, and anything else that calls itself one.
+func Binding(binding *corev1.Binding) field.ErrorList {
+	var all field.ErrorList
+	target := field.NewPath("target")
+	kind, name := binding.Target.Kind, binding.Target.Name
+	node := kind == "" || kind == "Node"
+	if !node {
+		all = append(all, field.NotSupported(target.Child("kind"), kind, []string{"Node", "<empty>"}))
+	}
+	switch {
+	case name == "":
+		all = append(all, field.Required(target.Child("name"), ""))
+	case node:
+		all = append(all, invalid(target.Child("name"), name, apivalidation.NameIsDNSSubdomain(name, false))...)
+	}
+	return all
+}
