@@ -74,6 +74,8 @@ func (a *answer) keep(v any, headers []string) any {
 // print renders the answer as a script's output.
 func (a *answer) print(n *normalizer, p parameters) (string, error) {
 	var b strings.Builder
+	// Kapok says of itself what it does not do yet; that is no answer of Kubernetes.
+	a.header["Warning"] = slices.DeleteFunc(a.header["Warning"], func(w string) bool { return strings.HasPrefix(w, `299 - "kapok: `) })
 	fmt.Fprintf(&b, "%d %s\n", a.code, http.StatusText(a.code))
 	if p.warnings {
 		slices.Sort(a.header["Warning"])

@@ -87,9 +87,11 @@ spec: {group: `+atGroup+`, version: v1alpha1, names: {plural: ats, kind: At}, sc
 		},
 		{
 			id: "C8", says: "order: aggregated servers, built-in, custom resources, 404; one store for all",
-			but: "there are no aggregated servers: Kapok serves no APIService, and nothing comes before what it has itself",
+			but: "there are no aggregated servers: an APIService is kept, with a warning that nothing is passed on, and nothing comes before what Kapok has itself",
 			show: func(s *server) {
-				s.must(404, "GET", "/apis/apiregistration.k8s.io/v1/apiservices", "")
+				s.must(201, "POST", "/apis/apiregistration.k8s.io/v1/apiservices", "{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.apps}, "+
+					"spec: {group: apps, version: v1, groupPriorityMinimum: 1, versionPriority: 1, insecureSkipTLSVerify: true, service: {name: s, namespace: default}}}").warns("requests are not passed on")
+				s.get("/apis/apps/v1/deployments")
 				lease := "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: a}, spec: {leaseDurationSeconds: 0}}"
 				s.must(201, "POST", crds, strings.Replace(crd("leases", "coordination.k8s.io", "Lease", ""), "metadata: {",
 					`metadata: {annotations: {api-approved.kubernetes.io: "unapproved, to see what happens"}, `, 1))

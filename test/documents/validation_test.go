@@ -41,9 +41,10 @@ func validation() []row {
 		},
 		{
 			id: "V3", says: "validating webhooks run right after the schema",
-			but: "Kapok serves no ValidatingWebhookConfiguration yet: nobody can believe that one is asked",
+			but: "webhooks are not called yet: a ValidatingWebhookConfiguration is kept, with a warning that says so",
 			show: func(s *server) {
-				s.must(404, "GET", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", "")
+				s.must(201, "POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+					"{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: a}}").warns("its webhooks are not called yet")
 			},
 		},
 		{

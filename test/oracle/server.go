@@ -40,8 +40,9 @@ var flags = []string{
 		"TaintNodesByCondition",
 	}, ","),
 	"--authorization-mode=RBAC",
+	"--allow-privileged=true", // as all clusters have it
 	"--endpoint-reconciler-type=none",
-	"--service-cluster-ip-range=10.0.0.0/16",
+	"--service-cluster-ip-range=10.96.0.0/12",
 	"--service-account-issuer=https://kubernetes.default.svc",
 	// Compaction happens when a script says so, and at no other time.
 	"--etcd-compaction-interval=24h",
