@@ -21,6 +21,7 @@ func apps() []row {
 		kind[appsv1.Deployment]{
 			version:    v1,
 			plural:     "deployments",
+			pods:       "spec.template.spec",
 			shortNames: []string{"deploy"},
 			categories: []string{"all"},
 			defaults:   defaults.Deployment,
@@ -40,6 +41,7 @@ func apps() []row {
 		kind[appsv1.ReplicaSet]{
 			version:    v1,
 			plural:     "replicasets",
+			pods:       "spec.template.spec",
 			shortNames: []string{"rs"},
 			categories: []string{"all"},
 			defaults:   fill[appsv1.ReplicaSet],
@@ -57,6 +59,7 @@ func apps() []row {
 		kind[appsv1.StatefulSet]{
 			version:    v1,
 			plural:     "statefulsets",
+			pods:       "spec.template.spec",
 			shortNames: []string{"sts"},
 			categories: []string{"all"},
 			defaults:   fill[appsv1.StatefulSet],
@@ -78,6 +81,7 @@ func apps() []row {
 		kind[appsv1.DaemonSet]{
 			version:       v1,
 			plural:        "daemonsets",
+			pods:          "spec.template.spec",
 			shortNames:    []string{"ds"},
 			categories:    []string{"all"},
 			defaults:      fill[appsv1.DaemonSet],

@@ -23,6 +23,7 @@ func batch() []row {
 		kind[batchv1.Job]{
 			version:       v1,
 			plural:        "jobs",
+			pods:          "spec.template.spec",
 			categories:    []string{"all"},
 			defaults:      defaults.Job,
 			validate:      validation.Job,
@@ -44,6 +45,7 @@ func batch() []row {
 		kind[batchv1.CronJob]{
 			version:    v1,
 			plural:     "cronjobs",
+			pods:       "spec.jobTemplate.spec.template.spec",
 			shortNames: []string{"cj"},
 			categories: []string{"all"},
 			defaults:   fill[batchv1.CronJob],

@@ -39,6 +39,8 @@ type kind[T any] struct {
 	// generation lists what metadata.generation counts the changes of, in dotted
 	// paths. It starts at 1.
 	generation []string
+	// pods is the dotted path of the spec of the pods that the kind asks for, if it does.
+	pods string
 	// prepareCreate and prepareUpdate run after what status and generation do.
 	prepareCreate func(obj resource.Tree)
 	prepareUpdate func(obj, old resource.Tree)
@@ -189,6 +191,7 @@ func (k kind[T]) kinds() []schema.GroupVersionKind {
 }
 
 func (k kind[T]) create(obj resource.Tree) {
+	k.dropGatedFields(obj)
 	if k.status != nil && !k.status.comesWithObject {
 		obj["status"] = resource.Tree{}
 	}
@@ -201,6 +204,7 @@ func (k kind[T]) create(obj resource.Tree) {
 }
 
 func (k kind[T]) update(obj, old resource.Tree) {
+	k.dropGatedFields(obj)
 	if k.status != nil {
 		keep(obj, old, "status")
 	}
@@ -216,6 +220,15 @@ func (k kind[T]) update(obj, old resource.Tree) {
 		}) {
 			put(obj, generation+1, "metadata", "generation")
 		}
+	}
+}
+
+func (k kind[T]) dropGatedFields(obj resource.Tree) {
+	if k.pods == "" {
+		return
+	}
+	if spec, ok := get(obj, strings.Split(k.pods, ".")...).(resource.Tree); ok {
+		dropGatedFields(spec)
 	}
 }
 

@@ -20,6 +20,7 @@ func pods(v1 schema.GroupVersion) row {
 	return kind[corev1.Pod]{
 		version:    v1,
 		plural:     "pods",
+		pods:       "spec",
 		shortNames: []string{"po"},
 		categories: []string{"all"},
 		defaults:   defaults.Pod,
@@ -33,9 +34,6 @@ func pods(v1 schema.GroupVersion) row {
 		prepareCreate: preparePod,
 		prepareUpdate: func(obj, old resource.Tree) {
 			dropInitContainerAnnotations(obj)
-			if spec, ok := obj["spec"].(resource.Tree); ok {
-				dropGatedFields(spec)
-			}
 			if get(obj, "spec", "resources") == nil && get(old, "spec", "resources") != nil {
 				keep(obj, old, "spec", "resources") // from clients that do not know it
 			}
@@ -72,9 +70,6 @@ func pods(v1 schema.GroupVersion) row {
 
 // preparePod says that nothing has happened to the pod yet.
 func preparePod(obj resource.Tree) {
-	if spec, ok := obj["spec"].(resource.Tree); ok {
-		dropGatedFields(spec)
-	}
 	completePod(obj)
 	status := resource.Tree{"phase": string(corev1.PodPending)}
 	obj["status"] = status

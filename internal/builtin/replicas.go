@@ -18,6 +18,7 @@ func replicas() []row {
 		kind[corev1.ReplicationController]{
 			version:    v1,
 			plural:     "replicationcontrollers",
+			pods:       "spec.template.spec",
 			shortNames: []string{"rc"},
 			categories: []string{"all"},
 			defaults:   fill[corev1.ReplicationController],
@@ -41,6 +42,7 @@ func replicas() []row {
 		kind[corev1.PodTemplate]{
 			version:    v1,
 			plural:     "podtemplates",
+			pods:       "template.spec",
 			defaults:   fill[corev1.PodTemplate],
 			validate:   validation.PodTemplate,
 			generation: []string{"template"},
