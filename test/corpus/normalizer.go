@@ -170,10 +170,10 @@ var (
 func (n *normalizer) text(s string) string {
 	s = quotedObject.ReplaceAllString(s, `Invalid value: "<object>"`)
 	s = strings.ReplaceAll(s, n.ns, "{ns}")
-	for _, prefix := range n.prefixes {
+	s = uid.ReplaceAllStringFunc(s, func(u string) string { return n.given("uid", u) })
+	for _, prefix := range n.prefixes { // which may occur in a UID
 		s = n.suffix(s, prefix)
 	}
-	s = uid.ReplaceAllStringFunc(s, func(u string) string { return n.given("uid", u) })
 	s = timestamp.ReplaceAllStringFunc(s, n.time)
 	s = hash.ReplaceAllString(s, "hash=<hash>")
 	s = parameter.ReplaceAllString(s, "$1-<hash>")

@@ -30,6 +30,7 @@ func TestNormalise(t *testing.T) {
 		{"the namespace", "", `{"message":"namespaces \"corpus-abc\" not found"}`, `{"message": "namespaces \"{ns}\" not found"}`},
 		{"generated names", `{"metadata":{"generateName":"a-"}}`, `{"name":"a-x2k9z","message":"\"a-x2k9z\" and a-longer"}`,
 			`{"message": "\"a-<suffix1>\" and a-longer", "name": "a-<suffix1>"}`},
+		{"the prefix of a generated name in a UID", `{"metadata":{"generateName":"b1"}}`, `{"uid":"1eae3a93-e5b0-4938-88ff-80547b1bcdf4"}`, `{"uid": "<uid1>"}`},
 		{"ages in cells only", "", `{"cells":["5s","3m20s","5x"],"other":"5s"}`, `{"cells": ["<age>", "<age>", "5x"], "other": "5s"}`},
 		{"continue tokens", "", `{"metadata":{"continue":"eyJ2"}}`, `{"metadata": {"continue": "<continue>"}}`},
 		{"managedFields are left out", "", `{"metadata":{"managedFields":[{}],"name":"n"}}`, `{"metadata": {"name": "n"}}`},
