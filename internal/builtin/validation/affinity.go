@@ -27,7 +27,7 @@ func validatePodAffinity(affinity *corev1.Affinity, path *field.Path) field.Erro
 	if a := affinity.NodeAffinity; a != nil {
 		at := path.Child("nodeAffinity")
 		if a.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-			all = append(all, validateNodeSelector(a.RequiredDuringSchedulingIgnoredDuringExecution, at.Child(required))...)
+			all = append(all, validateNodeSelector(a.RequiredDuringSchedulingIgnoredDuringExecution, true, at.Child(required))...)
 		}
 		for i, term := range a.PreferredDuringSchedulingIgnoredDuringExecution {
 			at := at.Child(preferred).Index(i)
@@ -51,20 +51,23 @@ func validateWeight(weight int32, path *field.Path) field.ErrorList {
 	return nil
 }
 
-func validateNodeSelector(selector *corev1.NodeSelector, path *field.Path) field.ErrorList {
+const notAnOperator = "not a valid selector operator"
+
+// validateNodeSelector judges from which nodes one is to be; see validateNodeTerm for strict.
+func validateNodeSelector(selector *corev1.NodeSelector, strict bool, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	path = path.Child("nodeSelectorTerms")
 	if len(selector.NodeSelectorTerms) == 0 {
 		return field.ErrorList{field.Required(path, "must have at least one node selector term")}
 	}
 	for i := range selector.NodeSelectorTerms {
-		all = append(all, validateNodeTerm(&selector.NodeSelectorTerms[i], true, path.Index(i))...)
+		all = append(all, validateNodeTerm(&selector.NodeSelectorTerms[i], strict, path.Index(i))...)
 	}
 	return all
 }
 
 // validateNodeTerm judges what nodes are selected by. Values that no label can have
-// are excused where they are only preferred.
+// are excused unless strict: where they are only preferred, or have always been there.
 func validateNodeTerm(term *corev1.NodeSelectorTerm, strict bool, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	for i, r := range term.MatchExpressions {
@@ -93,7 +96,7 @@ func validateNodeExpression(r corev1.NodeSelectorRequirement, strict bool, path 
 			all = append(all, field.Required(values, "must be specified single value when `operator` is 'Lt' or 'Gt'"))
 		}
 	default:
-		all = append(all, field.Invalid(path.Child("operator"), r.Operator, "not a valid selector operator"))
+		all = append(all, field.Invalid(path.Child("operator"), r.Operator, notAnOperator))
 	}
 	all = append(all, metav1validation.ValidateLabelName(r.Key, path.Child("key"))...)
 	if strict {
@@ -112,7 +115,7 @@ func validateNodeField(r corev1.NodeSelectorRequirement, path *field.Path) field
 			all = append(all, field.Required(path.Child("values"), "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
 		}
 	default:
-		all = append(all, field.Invalid(path.Child("operator"), r.Operator, "not a valid selector operator"))
+		all = append(all, field.Invalid(path.Child("operator"), r.Operator, notAnOperator))
 	}
 	if r.Key != metav1.ObjectNameField {
 		return append(all, field.Invalid(path.Child("key"), r.Key, "not a valid field selector key"))
