@@ -106,7 +106,8 @@ func TestRecreate(t *testing.T) {
 	a.must(200, "GET", widgetsPath+"/held", "")
 	a.patch(200, widgetsPath+"/held", `{"metadata":{"finalizers":null}}`)
 	a.until("the definition to go", path, func(code int, _ map[string]any) bool { return code == 404 })
-	a.must(404, "GET", widgetsPath, "")
+	// The kind ends with it, a moment later.
+	a.until("the kind to go", widgetsPath, func(code int, _ map[string]any) bool { return code == 404 })
 	a.must(404, "GET", "/apis/example.com", "")
 
 	a.define(text)
