@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kapok-dev/kapok/internal/crd/conversion"
+	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -178,34 +179,9 @@ func equalButMetadata(a, b resource.Tree) bool {
 		return false
 	}
 	for k, v := range a {
-		if w, ok := b[k]; k != "metadata" && (!ok || !equal(v, w)) {
+		if w, ok := b[k]; k != "metadata" && (!ok || !object.Equal(v, w)) {
 			return false
 		}
 	}
 	return true
-}
-
-// equal compares JSON values deeply; numbers of different types differ.
-func equal(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for k, v := range a {
-			if w, ok := b[k]; !ok || !equal(v, w) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, equal)
-	}
-	switch b.(type) {
-	case map[string]any, []any:
-		return false
-	}
-	return a == b
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/schema"
 
@@ -106,13 +107,13 @@ func TestSubresources(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, labelled := obj["metadata"].(resource.Tree)["labels"]; labelled || generation(obj) != 1 ||
-		!equal(obj["spec"], resource.Tree{"replicas": int64(2)}) || !equal(obj["status"], resource.Tree{"phase": "Up"}) {
+		!object.Equal(obj["spec"], resource.Tree{"replicas": int64(2)}) || !object.Equal(obj["status"], resource.Tree{"phase": "Up"}) {
 		t.Errorf("after a write of the status: %v", obj)
 	}
 	if obj, err = s.patch(d, "v1", "", "w", `{"spec":{"replicas":3},"status":{"phase":"Down"}}`); err != nil {
 		t.Fatal(err)
 	}
-	if generation(obj) != 2 || !equal(obj["status"], resource.Tree{"phase": "Up"}) {
+	if generation(obj) != 2 || !object.Equal(obj["status"], resource.Tree{"phase": "Up"}) {
 		t.Errorf("after a write of the spec: %v", obj)
 	}
 	if obj, err = s.patch(d, "v1", "", "w", `{"metadata":{"labels":{"a":"b"}}}`); err != nil || generation(obj) != 2 {
@@ -120,7 +121,7 @@ func TestSubresources(t *testing.T) {
 	}
 	// In v1beta1 the status is a field like others.
 	if obj, err = s.patch(d, "v1beta1", "", "w", `{"status":{"phase":"Down"}}`); err != nil || generation(obj) != 3 ||
-		!equal(obj["status"], resource.Tree{"phase": "Down"}) {
+		!object.Equal(obj["status"], resource.Tree{"phase": "Down"}) {
 		t.Errorf("after a write of the status as a field: %v, %v", obj, err)
 	}
 
@@ -139,7 +140,7 @@ func TestSubresources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !equal(scale["spec"], resource.Tree{"replicas": int64(7)}) {
+	if !object.Equal(scale["spec"], resource.Tree{"replicas": int64(7)}) {
 		t.Errorf("scale: %v", scale)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -80,7 +81,7 @@ func prepareKindCreate(obj resource.Tree) {
 
 func prepareKindUpdate(obj, old resource.Tree) {
 	obj["status"] = runtime.DeepCopyJSONValue(old["status"])
-	if !equal(obj["spec"], old["spec"]) {
+	if !object.Equal(obj["spec"], old["spec"]) {
 		generation, _ := metadataOf(old)["generation"].(int64)
 		metadataOf(obj)["generation"] = generation + 1
 	}

@@ -305,7 +305,7 @@ func TestNotStructural(t *testing.T) {
 		t.Errorf("error: %v", err)
 	}
 	obj := s.mustCreate(strings.Replace(at, "%s", "{schedule: now, other: 2}", 1))
-	if !equal(obj["spec"], resource.Tree{"schedule": "now", "other": int64(2)}) {
+	if !object.Equal(obj["spec"], resource.Tree{"schedule": "now", "other": int64(2)}) {
 		t.Errorf("created: %v", obj)
 	}
 }

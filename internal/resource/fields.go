@@ -3,9 +3,9 @@ package resource
 import (
 	"context"
 	"fmt"
-	"reflect"
 
 	"github.com/kapok-dev/kapok/internal/manage"
+	"github.com/kapok-dev/kapok/internal/object"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -155,7 +155,7 @@ func equalBut(a, b any, key string) bool {
 	x, ok := a.(map[string]any)
 	y, ok2 := b.(map[string]any)
 	if !ok || !ok2 {
-		return reflect.DeepEqual(a, b)
+		return object.Equal(a, b)
 	}
 	n := 0
 	for k, v := range x {
@@ -163,7 +163,7 @@ func equalBut(a, b any, key string) bool {
 			continue
 		}
 		w, ok := y[k]
-		if !ok || !reflect.DeepEqual(v, w) {
+		if !ok || !object.Equal(v, w) {
 			return false
 		}
 		n++

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kapok-dev/kapok/internal/object"
 )
 
 // allowed tells whether v is one of the values of an enum. Kubernetes converts v to the type of the allowed value where Go
@@ -46,7 +48,7 @@ func allowed(v any, values []any) bool {
 			}
 		case nil:
 		default:
-			if equal(v, a) {
+			if object.Equal(v, a) {
 				return true
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kapok-dev/kapok/internal/object"
 )
 
 func TestNormalise(t *testing.T) {
@@ -69,14 +71,14 @@ func TestNormalise(t *testing.T) {
 			if err := p.Normalise(obj, &unknown); err != nil {
 				t.Fatal(err)
 			}
-			if want := parse(t, test.want); !equal(obj, want) {
+			if want := parse(t, test.want); !object.Equal(obj, want) {
 				t.Errorf("\n got %s\nwant %s", toJSON(obj), toJSON(want))
 			}
 			if !slices.Equal(unknown, test.unknown) {
 				t.Errorf("unknown fields\n got %q\nwant %q", unknown, test.unknown)
 			}
 			again := clone(obj).(map[string]any)
-			if err := p.Normalise(again, nil); err != nil || !equal(obj, again) {
+			if err := p.Normalise(again, nil); err != nil || !object.Equal(obj, again) {
 				t.Errorf("normalised twice: %s, %v", toJSON(again), err)
 			}
 			j, err := newJudge(t, s, false)
@@ -84,7 +86,7 @@ func TestNormalise(t *testing.T) {
 				t.Fatal(err)
 			}
 			judged := parse(t, test.obj).(map[string]any)
-			if _, err := j.normalise(judged, true); err != nil || !equal(obj, judged) {
+			if _, err := j.normalise(judged, true); err != nil || !object.Equal(obj, judged) {
 				t.Errorf("judge says %s, %v", toJSON(judged), err)
 			}
 		})
@@ -107,7 +109,7 @@ func TestNormaliseRefuses(t *testing.T) {
 	}
 	stored := parse(t, `{"spec": [{"kind": 1, "metadata": {"name": "a", "labels": 1, "what": 1}}]}`).(map[string]any)
 	p.CoerceStored(stored)
-	if want := parse(t, `{"spec": [{"metadata": {"name": "a"}}]}`); !equal(stored, want) {
+	if want := parse(t, `{"spec": [{"metadata": {"name": "a"}}]}`); !object.Equal(stored, want) {
 		t.Errorf("stored: got %s", toJSON(stored))
 	}
 }
@@ -127,7 +129,7 @@ func TestPreserve(t *testing.T) {
 			t.Fatal(err)
 		}
 		var unknown []string
-		if err := p.Normalise(obj, &unknown); err != nil || len(unknown) > 0 || !equal(obj, parse(t, text)) {
+		if err := p.Normalise(obj, &unknown); err != nil || len(unknown) > 0 || !object.Equal(obj, parse(t, text)) {
 			t.Errorf("%s: got %s, unknown %q, %v", name, toJSON(obj), unknown, err)
 		}
 		if errs := p.Validate(obj); len(errs) > 0 {
@@ -143,7 +145,7 @@ func TestDefaultsAreCopies(t *testing.T) {
 	p.Default(first)
 	first["spec"].(map[string]any)["a"].(map[string]any)["b"].([]any)[0] = "changed"
 	p.Default(second)
-	if want := parse(t, `{"spec": {"a": {"b": [1]}}}`); !equal(second, want) {
+	if want := parse(t, `{"spec": {"a": {"b": [1]}}}`); !object.Equal(second, want) {
 		t.Errorf("got %s", toJSON(second))
 	}
 }

@@ -1,6 +1,10 @@
 package schema
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/kapok-dev/kapok/internal/object"
+)
 
 // correlation ties a value that is being validated to the value it replaces, so that an update is not refused for what it
 // leaves unchanged (KEP-4008, CRDValidationRatcheting). Properties correlate by name, items of lists of type map by their
@@ -102,7 +106,7 @@ func (n *node) unchanged(v, old any) bool {
 			return false
 		}
 		if n.list == nil || n.list.kind != listMap {
-			return equal(v, old)
+			return object.Equal(v, old)
 		}
 		items := indexItems(n, old)
 		for _, e := range v {
@@ -113,7 +117,7 @@ func (n *node) unchanged(v, old any) bool {
 		}
 		return true
 	}
-	return equal(v, old)
+	return object.Equal(v, old)
 }
 
 // oldItems finds the items of a list of type map by their keys.

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kapok-dev/kapok/internal/object"
 )
 
 // explain validates v, whose place is base, and returns what is wrong with it. old is nil unless v is an update.
@@ -203,7 +205,7 @@ func (n *node) validateList(list []any, rules *rules, at *path, r *report, old *
 func repeats(list []any) bool {
 	for i, v := range list {
 		for _, w := range list[:i] {
-			if equal(v, w) {
+			if object.Equal(v, w) {
 				return true
 			}
 		}
