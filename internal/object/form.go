@@ -11,6 +11,7 @@ const (
 	Protobuf
 	PartialJSON     // PartialObjectMetadata
 	PartialProtobuf // PartialObjectMetadata
+	Fields          // the values of the fields by which objects are selected, for the server itself
 )
 
 // FormKey names a form of an object: the schema and version it is served with

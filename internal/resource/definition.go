@@ -66,6 +66,8 @@ type Definition struct {
 
 	// Action is set where nothing is kept: then all that clients can do is create.
 	Action *Action
+	// Absent are subresources that Kubernetes has and this server has not, with the reason, which clients are told.
+	Absent map[string]string
 	// Hooks are the few places in which kinds differ.
 	Hooks Hooks
 
@@ -105,6 +107,10 @@ type Version struct {
 	// values, "" where absent.
 	Selectable []string
 	Fields     func(obj Tree) map[string]string
+	// NotByNamespace says that objects cannot be selected by metadata.namespace. Unselectable is what clients are told of a label
+	// that field selectors may not name, with a verb for the label; by default in Kubernetes' usual words.
+	NotByNamespace bool
+	Unselectable   string
 
 	// Warning is sent with every answer of a deprecated version; "" if it is not.
 	Warning string

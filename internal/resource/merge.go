@@ -1,49 +1,53 @@
 package resource
 
-// mergeTree applies a JSON merge patch (RFC 7386) to a tree, in place; the result
-// shares what it takes from the patch. Nulls in what is new are dropped, but not
-// those that are elements of lists, as github.com/evanphx/json-patch has it.
-func mergeTree(obj, patch Tree) {
+import "maps"
+
+// merged is a tree with a JSON merge patch (RFC 7386) applied. Neither of them is changed, and the result shares what it takes
+// from them. Nulls in what is new are dropped, but not those that are elements of lists, as github.com/evanphx/json-patch has it.
+func merged(obj, patch Tree) Tree {
+	result := maps.Clone(obj)
 	for k, v := range patch {
 		switch cur := obj[k]; {
 		case v == nil:
-			delete(obj, k)
+			delete(result, k)
 		case cur == nil:
-			pruneNulls(v)
-			obj[k] = v
+			result[k] = withoutNulls(v)
 		default:
-			obj[k] = mergeValue(cur, v)
+			result[k] = mergedValue(cur, v)
 		}
 	}
+	return result
 }
 
-func mergeValue(cur, patch any) any {
-	into, ok := cur.(map[string]any)
-	if !ok {
-		pruneNulls(patch)
-		return patch
+func mergedValue(cur, patch any) any {
+	into, ofObject := cur.(map[string]any)
+	from, byObject := patch.(map[string]any)
+	switch {
+	case ofObject && byObject:
+		return merged(into, from)
+	case ofObject:
+		return patch // as it is, with its nulls
 	}
-	from, ok := patch.(map[string]any)
-	if !ok {
-		return patch
-	}
-	mergeTree(into, from)
-	return into
+	return withoutNulls(patch)
 }
 
-func pruneNulls(v any) {
+// withoutNulls is a value without the members of objects that are null.
+func withoutNulls(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
+		result := make(map[string]any, len(v))
 		for k, member := range v {
-			if member == nil {
-				delete(v, k)
-				continue
+			if member != nil {
+				result[k] = withoutNulls(member)
 			}
-			pruneNulls(member)
 		}
+		return result
 	case []any:
-		for _, item := range v {
-			pruneNulls(item)
+		result := make([]any, len(v))
+		for i, item := range v {
+			result[i] = withoutNulls(item)
 		}
+		return result
 	}
+	return v
 }

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -26,17 +27,24 @@ func TestMergeTree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		merged, err := jsonpatch.MergePatch(encoded, encodedPatch)
+		patched, err := jsonpatch.MergePatch(encoded, encodedPatch)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := object.DecodeTree(merged)
+		want, err := object.DecodeTree(patched)
 		if err != nil {
 			t.Fatal(err)
 		}
-		mergeTree(obj, patch)
-		if diff := cmp.Diff(want, obj); diff != "" {
+		if diff := cmp.Diff(want, merged(obj, patch)); diff != "" {
 			t.Fatalf("%s patched with %s:\n%s", encoded, encodedPatch, diff)
+		}
+		for name, kept := range map[string]struct {
+			tree    Tree
+			encoded []byte
+		}{"object": {obj, encoded}, "patch": {patch, encodedPatch}} {
+			if now, err := object.AppendJSON(nil, kept.tree); err != nil || !bytes.Equal(now, kept.encoded) {
+				t.Fatalf("the %s %s has become %s, %v", name, kept.encoded, now, err)
+			}
 		}
 	}
 }

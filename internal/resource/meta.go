@@ -2,7 +2,6 @@ package resource
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +39,28 @@ func metaInt(obj Tree, key string) (int64, bool) {
 
 // accessor is the metadata of a tree as the libraries want to see it.
 func accessor(obj Tree) metav1.Object { return &unstructured.Unstructured{Object: obj} }
+
+// A judged is the metadata of a tree for its validation, which does not look at the times and the fields of managedFields, and
+// need not have them decoded.
+type judged struct{ metav1.Object }
+
+func (j judged) GetManagedFields() []metav1.ManagedFieldsEntry {
+	m, _ := j.Object.(*unstructured.Unstructured).Object["metadata"].(map[string]any)
+	list, _ := m["managedFields"].([]any)
+	entries := make([]metav1.ManagedFieldsEntry, len(list))
+	for i, item := range list {
+		e, _ := item.(map[string]any)
+		text := func(key string) string {
+			s, _ := e[key].(string)
+			return s
+		}
+		entries[i] = metav1.ManagedFieldsEntry{
+			Manager: text("manager"), Operation: metav1.ManagedFieldsOperationType(text("operation")),
+			APIVersion: text("apiVersion"), FieldsType: text("fieldsType"), Subresource: text("subresource"),
+		}
+	}
+	return entries
+}
 
 // wipeSystemFields drops what a client may not say of a new object.
 func wipeSystemFields(obj Tree) {
@@ -152,7 +173,7 @@ func dedupOwners(r *Request, obj Tree, warning string) {
 	var unique []any
 	var repeated []string
 	for _, ref := range refs {
-		if slices.ContainsFunc(unique, func(has any) bool { return reflect.DeepEqual(has, ref) }) {
+		if slices.ContainsFunc(unique, func(has any) bool { return object.Equal(has, ref) }) {
 			owner, _ := ref.(map[string]any)
 			uid, _ := owner["uid"].(string)
 			repeated = append(repeated, uid)

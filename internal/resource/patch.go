@@ -59,7 +59,7 @@ func (s *Store) patcher(ctx context.Context, r *Request, p Patch) (func(Tree) (T
 	if err != nil {
 		return nil, err
 	}
-	var patch func(Tree) (Tree, error)
+	var patch func(live Tree) (Tree, error) // leaves live as it is
 	switch p.Type {
 	case types.JSONPatchType:
 		patch, err = r.jsonPatch(p.Data)
@@ -79,7 +79,7 @@ func (s *Store) patcher(ctx context.Context, r *Request, p Patch) (func(Tree) (T
 		if live == nil {
 			return nil, apierrors.NewNotFound(r.GroupResource(), r.Name)
 		}
-		obj, err := patch(runtime.DeepCopyJSON(live))
+		obj, err := patch(live)
 		if err != nil {
 			return nil, err
 		}
@@ -108,15 +108,13 @@ func (r *Request) jsonPatch(data []byte) (func(Tree) (Tree, error), error) {
 	if len(patch) > maxJSONPatchOperations {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxJSONPatchOperations, len(patch)))
 	}
-	return func(live Tree) (Tree, error) {
-		return r.patchJSON(live, strict, func(current []byte) ([]byte, error) {
-			patched, err := applyJSONPatch(patch, current)
-			if err != nil {
-				return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
-			}
-			return patched, nil
-		})
-	}, nil
+	return r.patchJSON(strict, func(current []byte) ([]byte, error) {
+		patched, err := applyJSONPatch(patch, current)
+		if err != nil {
+			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+		}
+		return patched, nil
+	}), nil
 }
 
 // maxJSONPatchCopy bounds, in bytes, what the copy operations of a JSON patch may
@@ -192,47 +190,55 @@ func (r *Request) mergePatch(data []byte) (func(Tree) (Tree, error), error) {
 	} else if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 	}
-	if err == nil && patch != nil && r.Definition.Custom && r.Subresource != scaleSubresource {
-		return func(live Tree) (Tree, error) { return r.patchTree(live, patch, strict) }, nil
+	encoded := func(current []byte) ([]byte, error) {
+		patched, err := jsonpatch.MergePatch(current, data)
+		if errors.Is(err, jsonpatch.ErrBadJSONPatch) {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		return patched, err
 	}
-	return func(live Tree) (Tree, error) {
-		return r.patchJSON(live, strict, func(current []byte) ([]byte, error) {
-			patched, err := jsonpatch.MergePatch(current, data)
-			if errors.Is(err, jsonpatch.ErrBadJSONPatch) {
-				return nil, apierrors.NewBadRequest(err.Error())
+	switch {
+	case err != nil || patch == nil: // the library has the words for it
+		return r.patchJSON(strict, encoded), nil
+	case r.customBody():
+		return func(live Tree) (Tree, error) { return r.patchTree(merged(live, patch), strict) }, nil
+	default:
+		return func(live Tree) (Tree, error) {
+			patched, err := object.AppendJSON(nil, merged(live, patch))
+			if err != nil {
+				return nil, err
 			}
-			return patched, err
-		})
-	}, nil
+			return r.decodePatched(live, patched, strict, encoded)
+		}, nil
+	}
 }
 
-// patchTree is a merge patch of a custom resource, which needs no encoding.
-func (r *Request) patchTree(live, patch Tree, strict []error) (Tree, error) {
-	mergeTree(live, runtime.DeepCopyJSON(patch))
+// patchTree judges a custom resource that has been patched, which needs no encoding.
+func (r *Request) patchTree(patched Tree, strict []error) (Tree, error) {
 	refuse := func(err error) error {
-		patched, failed := object.AppendJSON(nil, live)
+		data, failed := object.AppendJSON(nil, patched)
 		if failed != nil {
 			return failed
 		}
-		return badPatch(string(patched), err)
+		return badPatch(string(data), err)
 	}
-	if live["kind"] == nil {
-		data, err := object.AppendJSON(nil, live)
+	if patched["kind"] == nil {
+		data, err := object.AppendJSON(nil, patched)
 		if err != nil {
 			return nil, err
 		}
 		return nil, refuse(runtime.NewMissingKindErr(string(data)))
 	}
-	apiVersion, ok := live["apiVersion"].(string)
-	kind, ok2 := live["kind"].(string)
+	apiVersion, ok := patched["apiVersion"].(string)
+	kind, ok2 := patched["kind"].(string)
 	if !ok || !ok2 {
 		return nil, refuse(errors.New("apiVersion and kind must be strings"))
 	}
-	if err := r.staysCustom(live, metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}); err != nil {
+	if err := r.staysCustom(patched, metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}); err != nil {
 		return nil, err
 	}
 	var unknown []error
-	obj, err := r.BodyModel().Normalise(runtime.DeepCopyJSON(live), &unknown)
+	obj, err := r.BodyModel().Normalise(runtime.DeepCopyJSON(patched), &unknown)
 	if err != nil {
 		return nil, refuse(err)
 	}
@@ -245,16 +251,23 @@ func (r *Request) patchTree(live, patch Tree, strict []error) (Tree, error) {
 	return obj, nil
 }
 
-// patchJSON applies a patch that works on encoded objects.
-func (r *Request) patchJSON(live Tree, strict []error, patch func([]byte) ([]byte, error)) (Tree, error) {
-	current, err := object.AppendJSON(nil, live)
-	if err != nil {
-		return nil, err
+// patchJSON makes a patch of one that works on encoded objects.
+func (r *Request) patchJSON(strict []error, patch func([]byte) ([]byte, error)) func(Tree) (Tree, error) {
+	return func(live Tree) (Tree, error) {
+		current, err := object.AppendJSON(nil, live)
+		if err != nil {
+			return nil, err
+		}
+		patched, err := patch(current)
+		if err != nil {
+			return nil, err
+		}
+		return r.decodePatched(live, patched, strict, patch)
 	}
-	patched, err := patch(current)
-	if err != nil {
-		return nil, err
-	}
+}
+
+// decodePatched decodes and judges what a patch has made of an object.
+func (r *Request) decodePatched(live Tree, patched []byte, strict []error, patch func([]byte) ([]byte, error)) (Tree, error) {
 	refuse := func(err error) error {
 		if declared, failed := patch(r.declared(live)); failed == nil {
 			patched = declared
@@ -345,7 +358,7 @@ func (r *Request) strategicPatch(data []byte) (func(Tree) (Tree, error), error) 
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	return func(live Tree) (Tree, error) {
-		patched, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(live, runtime.DeepCopyJSON(patch), meta)
+		patched, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(runtime.DeepCopyJSON(live), runtime.DeepCopyJSON(patch), meta)
 		if err != nil {
 			return nil, strategicError(err)
 		}

@@ -1,7 +1,10 @@
 package resource
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/fnv"
+	"slices"
 
 	"github.com/kapok-dev/kapok/internal/object"
 
@@ -19,6 +22,7 @@ type selection struct {
 	name       string          // "" for any
 	labels     labels.Selector // nil for everything
 	fields     fields.Selector // nil for everything; without name and namespace
+	valuesKey  object.FormKey  // under which objects keep the values of their fields
 }
 
 // newSelection checks the selectors of a request.
@@ -39,12 +43,22 @@ func newSelection(r *Request, label labels.Selector, field fields.Selector) (*se
 		}
 	}
 	s.fields = field
+	hash := fnv.New64a()
+	for _, label := range s.version.Selectable {
+		fmt.Fprintln(hash, label)
+	}
+	s.valuesKey = object.FormKey{
+		Schema: s.version.Model.Fingerprint() ^ hash.Sum64(), Version: s.definition.APIVersion(s.version), Media: object.Fields,
+	}
 	return s, nil
 }
 
 func (s *selection) unsupported(field string) error {
 	if !s.definition.Custom && len(s.version.Selectable) == 0 {
 		return apierrors.NewBadRequest(fmt.Sprintf(`%q is not a known field selector: only "metadata.name", "metadata.namespace"`, field))
+	}
+	if s.version.Unselectable != "" {
+		return apierrors.NewBadRequest(fmt.Sprintf(s.version.Unselectable, field))
 	}
 	return apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", field))
 }
@@ -54,14 +68,9 @@ func (s *selection) selectable(field string) bool {
 	case "metadata.name":
 		return true
 	case "metadata.namespace":
-		return s.definition.Namespaced || !s.definition.Custom
+		return !s.version.NotByNamespace && (s.definition.Namespaced || !s.definition.Custom)
 	}
-	for _, f := range s.version.Selectable {
-		if f == field {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.version.Selectable, field)
 }
 
 // everything says that nothing but the namespace restricts the selection.
@@ -85,12 +94,11 @@ func (s *selection) matches(o *object.Object) bool {
 	return s.fields == nil || s.fields.Matches(&fieldsOf{selection: s, object: o})
 }
 
-// fieldsOf shows the fields of an object to a selector; it decodes the object
-// only if a field other than its name is asked for.
+// fieldsOf shows the fields of an object to a selector. The object is decoded for the first selector that asks for more than its
+// name, and the values are kept with it: an event may be shown to as many selectors as there are nodes.
 type fieldsOf struct {
 	selection *selection
 	object    *object.Object
-	values    map[string]string
 }
 
 // Has implements fields.Fields.
@@ -104,12 +112,42 @@ func (f *fieldsOf) Get(field string) string {
 	case "metadata.namespace":
 		return f.object.Key.Namespace
 	}
-	if f.values == nil {
-		f.values = map[string]string{}
-		obj, err := TreeOf(f.selection.definition, f.selection.version, f.object)
-		if err == nil && f.selection.version.Fields != nil {
-			f.values = f.selection.version.Fields(obj)
-		}
+	d, v := f.selection.definition, f.selection.version
+	n := slices.Index(v.Selectable, field)
+	if n < 0 || v.Fields == nil {
+		return ""
 	}
-	return f.values[field]
+	form, err := f.object.Form(f.selection.valuesKey, func(o *object.Object) (object.Form, error) { return selectedFields(d, v, o) })
+	if err != nil {
+		return ""
+	}
+	return string(textAt(form.Bytes, n))
+}
+
+// selectedFields are the values of an object for the Selectable of a version, in their order, each after its length.
+func selectedFields(d *Definition, v *Version, o *object.Object) (object.Form, error) {
+	obj, err := TreeOf(d, v, o)
+	if err != nil {
+		return object.Form{}, err
+	}
+	var all []byte
+	values := v.Fields(obj)
+	for _, label := range v.Selectable {
+		all = binary.AppendUvarint(all, uint64(len(values[label])))
+		all = append(all, values[label]...)
+	}
+	return object.Form{Bytes: slices.Clip(all), Splice: -1}, nil
+}
+
+// textAt is the n-th of texts that each come after their length.
+func textAt(all []byte, n int) []byte {
+	for {
+		length, size := binary.Uvarint(all)
+		all = all[size:]
+		if n == 0 {
+			return all[:length]
+		}
+		all = all[length:]
+		n--
+	}
 }

@@ -16,7 +16,7 @@ func (d *Definition) validateName() validation.ValidateNameFunc {
 // validateCreate judges a new object; the error is Invalid.
 func validateCreate(r *Request, obj Tree) error {
 	d := r.Definition
-	errs := validation.ValidateObjectMetaAccessor(accessor(obj), d.Namespaced, d.validateName(), field.NewPath("metadata"))
+	errs := validation.ValidateObjectMetaAccessor(judged{accessor(obj)}, d.Namespaced, d.validateName(), field.NewPath("metadata"))
 	errs = append(errs, judge(r, errs, obj, nil, "")...)
 	return invalid(r, obj, errs)
 }
@@ -24,8 +24,8 @@ func validateCreate(r *Request, obj Tree) error {
 // validateUpdate judges a changed object; the error is Invalid.
 func validateUpdate(r *Request, obj, old Tree) error {
 	d, path := r.Definition, field.NewPath("metadata")
-	errs := validation.ValidateObjectMetaAccessor(accessor(obj), d.Namespaced, d.validateName(), path)
-	changes := validation.ValidateObjectMetaAccessorUpdate(accessor(obj), accessor(old), path)
+	errs := validation.ValidateObjectMetaAccessor(judged{accessor(obj)}, d.Namespaced, d.validateName(), path)
+	changes := validation.ValidateObjectMetaAccessorUpdate(judged{accessor(obj)}, judged{accessor(old)}, path)
 	errs = append(errs, changes...)
 	if d.Custom || d.Hooks.ChecksMetadataAgain {
 		errs = append(errs, changes...)
