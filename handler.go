@@ -89,7 +89,9 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	})
 	chores := []chore{p.store.compact}
 	if !p.options.KeepGarbage {
-		chores = append(chores, func() func() { return reaper.Start(ctx, store, p.options.Logger).Close })
+		chores = append(chores, func() func() {
+			return reaper.Start(ctx, store, reaper.Options{Logger: p.options.Logger, NamespaceGrace: p.options.NamespaceGrace}).Close
+		})
 	}
 	in.chores = startChores(in.replica, chores...)
 	return in, nil

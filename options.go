@@ -69,6 +69,11 @@ type Options struct {
 	// for programs that bring controllers of their own for these.
 	KeepGarbage bool
 
+	// NamespaceGrace is how long a namespace keeps what is in it once it is being
+	// deleted, so that who deletes both finds both, as kubectl delete -f does.
+	// Kubernetes waits for 5 seconds. Default: it does not wait.
+	NamespaceGrace time.Duration
+
 	// newHandler replaces the inside of the server in tests of its shell.
 	newHandler func(context.Context, parts) (handler, error)
 }
@@ -94,6 +99,9 @@ func (o *Options) complete() error {
 	}
 	if o.HistoryMemory < 0 || o.HistoryDisk < 0 || o.HistoryAge < 0 {
 		return errors.New("bounds of history must not be negative")
+	}
+	if o.NamespaceGrace < 0 {
+		return errors.New("the grace of namespaces must not be negative")
 	}
 	if o.Store == "" && o.Etcd != (EtcdOptions{}) {
 		return errors.New("how to reach an etcd is said, and not which: set Store")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -30,6 +31,7 @@ type up struct {
 	kubeconfig  string
 	v1beta1CRDs bool
 	retired     bool
+	grace       time.Duration
 	logLevel    slog.Level
 	verbose     bool
 }
@@ -70,6 +72,7 @@ ready: a script can wait for it.`,
 	f.StringVar(&u.kubeconfig, "kubeconfig", "", "file for the admin's kubeconfig (default kubeconfig in the data directory, a temporary file with --in-memory)")
 	f.BoolVar(&u.v1beta1CRDs, "crd-v1beta1", true, "also accept and serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
 	f.BoolVar(&u.retired, "serve-retired-apis", false, "also accept and serve built-in kinds in versions that Kubernetes has retired, like apps/v1beta1, with a warning")
+	f.DurationVar(&u.grace, "namespace-grace", 5*time.Second, "how long a namespace that is being deleted keeps what is in it, so that kubectl delete -f finds it")
 	f.TextVar(&u.logLevel, "log-level", slog.LevelWarn, "least level that is logged: debug, info, warn, error")
 	f.BoolVarP(&u.verbose, "verbose", "v", false, "log what happens, as with --log-level=info")
 	c.MarkFlagsMutuallyExclusive("data-dir", "in-memory")
@@ -135,6 +138,7 @@ func (u *up) options(stderr io.Writer) (kapok.Options, error) {
 		V1beta1CRDs: u.v1beta1CRDs,
 		RetiredAPIs: u.retired,
 
+		NamespaceGrace:   u.grace,
 		Store:            u.store,
 		EncryptionConfig: u.encryption,
 	}
@@ -179,10 +183,19 @@ func welcome(w io.Writer, s *kapok.Server, opts kapok.Options, ready time.Durati
 		file = abs
 	}
 	fmt.Fprintf(w, "Kapok serves Kubernetes 1.37.\n\n")
-	fmt.Fprintf(w, "  address  https://%s\n", s.Address())
+	fmt.Fprintf(w, "  address  %s\n", reachable(s.Address()))
 	fmt.Fprintf(w, "  store    %s\n", store)
 	fmt.Fprintf(w, "  ready    after %d ms\n\n", ready.Milliseconds())
 	fmt.Fprintf(w, "In another shell:\n\n  %s\n  kubectl api-resources\n\n", export(file))
+}
+
+// reachable is where a server is reached that listens on an address.
+func reachable(address string) string {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || !at.Addr().IsUnspecified() {
+		return "https://" + address
+	}
+	return fmt.Sprintf("https://127.0.0.1:%d, and all other addresses of this machine", at.Port())
 }
 
 // export is the line that makes kubectl use a file.

@@ -48,7 +48,7 @@ func newServerOn(t *testing.T, j *one) *server {
 	}
 	s := &server{t: t, items: kind("Item", true), roots: kind("Root", false)}
 	s.store = resource.NewStore(st, resource.NewRegistry(append(builtin.Definitions(), s.items, s.roots)...))
-	s.reaper = Start(context.Background(), s.store, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	s.reaper = Start(context.Background(), s.store, Options{Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	t.Cleanup(func() { s.reaper.Close(); j.Close() })
 	for _, name := range []string{"n", "m"} {
 		s.mustCreate("Namespace", "", name, nil)

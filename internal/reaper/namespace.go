@@ -21,7 +21,7 @@ import (
 
 var pods = schema.GroupResource{Resource: "pods"}
 
-// emptyNamespace deletes what is in a namespace that is to go: pods first, and the rest when they are gone. The namespace
+// emptyNamespace deletes what is in a namespace that is to go, after its grace: pods first, and the rest when they are gone. The namespace
 // says what remains; when nothing does, it loses the finalizer that holds it. What goes later comes by as an event.
 func (i *item) emptyNamespace(ctx context.Context) error {
 	ns := &corev1.Namespace{}
@@ -29,6 +29,10 @@ func (i *item) emptyNamespace(ctx context.Context) error {
 		return fmt.Errorf("read %s: %w", i.object.Key, err)
 	}
 	if !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
+		return nil
+	}
+	if at := ns.DeletionTimestamp.Add(i.grace); time.Now().Before(at) {
+		i.timers.add(at, i.object.Key, false)
 		return nil
 	}
 	var rest remains

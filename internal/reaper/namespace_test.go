@@ -113,6 +113,37 @@ func TestDeleteNamespacePods(t *testing.T) {
 	})
 }
 
+// TestNamespaceGrace deletes what is in a namespace only when its grace is over, also if the reaper has changed meanwhile.
+func TestNamespaceGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.reaper.Close()
+		opts := Options{Logger: s.reaper.log, NamespaceGrace: 5 * time.Second}
+		s.reaper = Start(context.Background(), s.store, opts)
+		s.mustCreate("ConfigMap", "n", "a", nil)
+		s.mustCreate("ConfigMap", "n", "b", nil)
+		if err := s.delete(s.definition("Namespace"), "", "n", ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		s.reaper.Close()
+		s.reaper = Start(context.Background(), s.store, opts)
+		time.Sleep(1900 * time.Millisecond)
+		if err := s.delete(s.definition("ConfigMap"), "n", "a", ""); err != nil {
+			t.Errorf("delete within the grace: %v", err)
+		}
+		synctest.Wait()
+		if got := s.namespace("n"); got != "Terminating" {
+			t.Errorf("within its grace the namespace is:\n%s", got)
+		}
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		if got := s.namespace("n"); got != "gone" {
+			t.Errorf("after its grace the namespace is:\n%s", got)
+		}
+	})
+}
+
 func TestExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -147,7 +178,7 @@ func TestExpire(t *testing.T) {
 
 		// Who starts later finds what has a time to live.
 		s.reaper.Close()
-		s.reaper = Start(context.Background(), s.store, s.reaper.log)
+		s.reaper = Start(context.Background(), s.store, Options{Logger: s.reaper.log})
 		count(time.Minute, 2)
 		count(30*time.Minute, 0)
 	})

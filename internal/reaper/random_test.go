@@ -133,7 +133,7 @@ func testRandom(t *testing.T, random *rand.Rand) {
 			want.remove(name, policy)
 		}
 		if restart {
-			s.reaper = Start(context.Background(), s.store, slog.New(slog.DiscardHandler))
+			s.reaper = Start(context.Background(), s.store, Options{Logger: slog.New(slog.DiscardHandler)})
 			log = append(log, "start")
 		}
 		synctest.Wait()

@@ -24,6 +24,7 @@ type Reaper struct {
 	store *resource.Store
 	state *state.State
 	log   *slog.Logger
+	grace time.Duration // of namespaces
 	feed  *state.Feed
 
 	stop func()
@@ -38,11 +39,19 @@ type Reaper struct {
 	ttls   *expiring // resources whose objects end by themselves
 }
 
+// Options are the settings of a Reaper.
+type Options struct {
+	Logger *slog.Logger
+	// NamespaceGrace is how long a namespace keeps what is in it once it is being deleted. Who deletes the namespace and,
+	// one by one, what is in it, as kubectl delete -f does, then finds it all.
+	NamespaceGrace time.Duration
+}
+
 // Start looks at everything once, and then follows what changes until Close.
-func Start(ctx context.Context, store *resource.Store, log *slog.Logger) *Reaper {
+func Start(ctx context.Context, store *resource.Store, opts Options) *Reaper {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &Reaper{
-		store: store, state: store.State(), log: log, stop: cancel,
+		store: store, state: store.State(), log: opts.Logger, grace: opts.NamespaceGrace, stop: cancel,
 		gone: map[types.UID]struct{}{}, parked: map[object.Key]struct{}{}, failed: map[object.Key]int{}, ttls: &expiring{},
 	}
 	set := store.Registry().Load()

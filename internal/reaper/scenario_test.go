@@ -80,7 +80,7 @@ func (s *server) command(d *datadriven.TestData) error {
 	case "stop":
 		s.reaper.Close()
 	case "start":
-		s.reaper = Start(context.Background(), s.store, slog.New(slog.DiscardHandler))
+		s.reaper = Start(context.Background(), s.store, Options{Logger: slog.New(slog.DiscardHandler)})
 	default:
 		d.Fatalf(s.t.(*testing.T), "unknown command %s", d.Cmd)
 	}

@@ -76,7 +76,7 @@ func newServer(t testing.TB) *server {
 	}
 	s := &server{t: t, items: kind("Item", true), roots: kind("Root", false)}
 	s.store = resource.NewStore(st, resource.NewRegistry(append(builtin.Definitions(), s.items, s.roots)...))
-	s.reaper = Start(context.Background(), s.store, slog.New(slog.DiscardHandler))
+	s.reaper = Start(context.Background(), s.store, Options{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() {
 		s.reaper.Close()
 		j.Close()
