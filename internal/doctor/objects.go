@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/state"
 )
@@ -67,6 +69,9 @@ func (e *examination) object(o *object.Object) {
 	if err != nil {
 		e.problem(object.Key{Resource: o.Key.Resource}, o.Revision, "%v", err)
 		return
+	}
+	if o.Key.Resource == (schema.GroupResource{Resource: "ranges"}) {
+		return // what services have been given lies as kube-apiserver keeps it, without a name and a uid
 	}
 	metadata, _ := tree["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
