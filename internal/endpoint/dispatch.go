@@ -9,6 +9,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -105,7 +106,7 @@ func (c *call) dispatchCustom() {
 func (c *call) dispatchBuiltIn() {
 	methods := c.methods()
 	if methods == nil {
-		c.fail(noSuchPath())
+		c.fail(c.absent())
 		return
 	}
 	if !slices.Contains(methods, c.r.Method) {
@@ -126,6 +127,18 @@ func (c *call) dispatchBuiltIn() {
 	}
 	c.warn(c.version.Warning)
 	c.verb()
+}
+
+// absent is the error for a path that a built-in resource does not have. Where Kubernetes has it, the reason is told.
+func (c *call) absent() error {
+	why, d := c.definition.Absent[c.info.Subresource], c.definition
+	if why == "" || d.Namespaced != (c.info.Namespace != "") {
+		return noSuchPath()
+	}
+	if o, _ := c.h.store.State().Get(d.Key(c.info.Namespace, c.info.Name)); o == nil {
+		return apierrors.NewNotFound(d.GroupResource(), c.info.Name)
+	}
+	return &plainError{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "kapok: " + why}
 }
 
 func (c *call) patchRoutable() bool {

@@ -1,8 +1,10 @@
 package endpoint
 
 import (
+	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"time"
 )
 
 // recorder remembers the status code of an answer.
@@ -54,4 +56,8 @@ func (c *call) finish() {
 		http.Error(&c.w, "This request caused apiserver to panic. Look in the logs for details.", http.StatusInternalServerError)
 	}
 	c.count(c.w.code)
+	if log := c.h.log; log.Enabled(c.r.Context(), slog.LevelDebug) {
+		log.Debug("request", "method", c.r.Method, "uri", c.r.RequestURI, "code", c.w.code,
+			"duration", time.Since(c.begun).Round(time.Microsecond), "user", c.user.Name, "agent", c.r.UserAgent())
+	}
 }
