@@ -23,6 +23,7 @@ func batch() []row {
 		kind[batchv1.Job]{
 			version:       v1,
 			plural:        "jobs",
+			unselectable:  "field label %q not supported for Job",
 			pods:          "spec.template.spec",
 			categories:    []string{"all"},
 			defaults:      defaults.Job,

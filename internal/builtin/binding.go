@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/builtin/validation"
+	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/state"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,6 +50,7 @@ func bindPod() *resource.Action {
 				return err
 			}
 			assign(live, binding)
+			locate(s.State(), live)
 			return nil
 		})
 		if err != nil {
@@ -118,6 +121,27 @@ func assign(pod resource.Tree, binding *corev1.Binding) {
 		put(pod, value, "metadata", "labels", key)
 	}
 	setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, time.Now())
+}
+
+// locate gives a pod that has a node the zone and the region of that. In Kubernetes this is the plugin PodTopologyLabels.
+func locate(st *state.State, pod resource.Tree) {
+	node, _ := st.Get(object.Key{Resource: schema.GroupResource{Resource: "nodes"}, Name: text(pod, "spec", "nodeName")})
+	if node == nil {
+		return
+	}
+	for _, label := range []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion} {
+		if node.Meta.Labels.Has(label) {
+			put(pod, node.Meta.Labels.Get(label), "metadata", "labels", label)
+		}
+	}
+}
+
+// locateNew does so for pods that come with their node.
+func locateNew(c *resource.Claims, pod, old resource.Tree) error {
+	if old == nil && pod != nil && text(pod, "spec", "nodeName") != "" {
+		locate(c.State(), pod)
+	}
+	return nil
 }
 
 // setPodCondition adds a condition, or replaces that of its type. The time of the

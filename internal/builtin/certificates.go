@@ -1,6 +1,10 @@
 package builtin
 
 import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/builtin/tables"
@@ -8,7 +12,9 @@ import (
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -37,6 +43,8 @@ func certificates() []row {
 			table:      tables.PodCertificateRequests(),
 			selectable: []selectable{at("spec.signerName"), at("spec.podName"), at("spec.nodeName")},
 			versioned:  true,
+
+			notByNamespace: true,
 		}.row(),
 	}
 }
@@ -83,8 +91,27 @@ func signingRequests() row {
 		},
 		table:      tables.CertificateSigningRequests(),
 		selectable: []selectable{at("spec.signerName")},
-		hooks:      resource.Hooks{ValidateName: func(string, bool) []string { return nil }},
+		hooks:      resource.Hooks{ValidateName: func(string, bool) []string { return nil }, Claim: refuseMasters},
 	}.row()
+}
+
+// refuseMasters lets nobody ask for a certificate with which he may do everything. In Kubernetes this is the plugin
+// CertificateSubjectRestriction.
+func refuseMasters(_ *resource.Claims, obj, old resource.Tree) error {
+	if old != nil || obj == nil || text(obj, "spec", "signerName") != certificatesv1.KubeAPIServerClientSignerName {
+		return nil
+	}
+	csr := decoded[certificatesv1.CertificateSigningRequest](obj)
+	block, _ := pem.Decode(csr.Spec.Request) // which is valid
+	if block == nil {
+		return nil
+	}
+	request, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil || !slices.Contains(request.Subject.Organization, "system:masters") {
+		return nil
+	}
+	return apierrors.NewForbidden(schema.GroupResource{Group: certificatesv1.GroupName, Resource: "certificatesigningrequests"}, csr.Name,
+		fmt.Errorf("use of %s signer with system:masters group is not allowed", certificatesv1.KubeAPIServerClientSignerName))
 }
 
 // keepVerdict puts back the conditions that say whether a request is approved. If

@@ -64,6 +64,7 @@ func core() []row {
 			version:       v1,
 			plural:        "serviceaccounts",
 			shortNames:    []string{"sa"},
+			absent:        map[string]string{"token": "no tokens are issued yet"},
 			prepareCreate: stripSecretReferences,
 			prepareUpdate: func(obj, _ resource.Tree) { stripSecretReferences(obj) },
 			table:         tables.ServiceAccounts(),

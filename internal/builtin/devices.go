@@ -61,6 +61,7 @@ func devices() []row {
 		kind[resourcev1.ResourceSlice]{
 			version:       v1,
 			plural:        "resourceslices",
+			unselectable:  "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: %s",
 			clusterScoped: true,
 			defaults:      fill[resourcev1.ResourceSlice],
 			validate:      validation.ResourceSlice,

@@ -48,8 +48,13 @@ type kind[T any] struct {
 	subresources []subresource[T]
 	scale        *resource.Scale
 
-	table      tables.Table[T]
-	selectable []selectable
+	table tables.Table[T]
+	// selectable are the fields by which objects are selected, besides their names and namespaces. A kind that has some, and no
+	// namespaces, cannot be selected by namespace, nor can one that is notByNamespace. unselectable is what Kubernetes says of
+	// other fields, if it is nothing usual.
+	selectable     []selectable
+	notByNamespace bool
+	unselectable   string
 
 	// also are other versions that are served, and retired those that Kubernetes no
 	// longer serves; each the newest first.
@@ -59,6 +64,8 @@ type kind[T any] struct {
 	// keeping them. Whoever makes one is told so: who is refused nothing by a policy
 	// must not believe that he was judged by it.
 	inert string
+	// absent are the subresources that this server does not have, with the reason.
+	absent map[string]string
 
 	// versioned updates must say which resourceVersion they overwrite.
 	versioned bool
@@ -111,6 +118,9 @@ func (k kind[T]) definition() *resource.Definition {
 		Columns:    k.table.Columns,
 		Selectable: names(k.selectable),
 		Warning:    deprecated[T](k.version.WithKind(name)),
+
+		NotByNamespace: k.notByNamespace || k.clusterScoped && len(k.selectable) > 0,
+		Unselectable:   k.unselectable,
 	}
 	for _, s := range subresources {
 		version.Subresources = append(version.Subresources, s.Subresource)
@@ -147,6 +157,7 @@ func (k kind[T]) definition() *resource.Definition {
 		Namespaced: !k.clusterScoped,
 		Versions:   []*resource.Version{version},
 		Storage:    version,
+		Absent:     k.absent,
 		Hooks:      k.hooks,
 	}
 	for _, v := range slices.Concat(k.also, k.retired) {

@@ -139,8 +139,11 @@ func (r Ranges) atStart(server netip.AddrPort, shared bool) func(find finder) []
 			wanted = append(wanted, piece{serviceCIDRResource, r.serviceCIDR()})
 		}
 		address := r.Addresses.Masked().Addr().Next().String()
-		// Where the address is somebody else's by now, there is no service.
-		if find(serviceResource, metav1.NamespaceDefault, kubernetesName) == nil && find(addressResource, "", address) == nil {
+		switch service := find(serviceResource, metav1.NamespaceDefault, kubernetesName); {
+		case service != nil && server.IsValid() && !shared:
+			wanted = append(wanted, piece{serviceResource, leadingTo(service, server.Port())})
+		case service != nil:
+		case find(addressResource, "", address) == nil: // else the address is somebody else's by now
 			wanted = append(wanted,
 				piece{serviceResource, kubernetesService(address, server.Port())},
 				piece{addressResource, ipAddressOf(metav1.NamespaceDefault, kubernetesName, address)})
@@ -190,6 +193,17 @@ func kubernetesService(address string, port uint16) resource.Tree {
 			"ports":           []any{resource.Tree{"name": "https", "protocol": "TCP", "port": int64(443), "targetPort": int64(port)}},
 		},
 	}
+}
+
+// leadingTo is the service kubernetes with the port that its server has now. In Kubernetes that never changes.
+func leadingTo(service resource.Tree, port uint16) resource.Tree {
+	ports, _ := get(service, "spec", "ports").([]any)
+	for _, p := range ports {
+		if p, ok := p.(map[string]any); ok && p["name"] == "https" {
+			p["targetPort"] = int64(port)
+		}
+	}
+	return service
 }
 
 // endpointsOf are servers as endpoints and as an endpoint slice; nobody mirrors one to

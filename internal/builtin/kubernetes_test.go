@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,20 @@ func (s *server) kubernetesEndpoints() (endpoints, slice string) {
 	return strings.Join(all, " "), string(parts.AddressType) + " " + strings.Join(listed, " ")
 }
 
+// kubernetesPort is where the service kubernetes leads to.
+func (s *server) kubernetesPort() uint16 {
+	s.t.Helper()
+	o, _ := s.store.State().Get(object.Key{Resource: serviceResource, Namespace: metav1.NamespaceDefault, Name: kubernetesName})
+	if o == nil {
+		s.t.Fatal("there is no service kubernetes")
+	}
+	tree, err := o.Tree()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return uint16(decoded[corev1.Service](tree).Spec.Ports[0].TargetPort.IntVal)
+}
+
 // TestEnsureKubernetes starts servers one after another on the same store.
 func TestEnsureKubernetes(t *testing.T) {
 	s := newServer(t)
@@ -62,6 +77,10 @@ func TestEnsureKubernetes(t *testing.T) {
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+		// The service follows its server, if there is but one.
+		if got := s.kubernetesPort(); !step.shared && !step.leaves && got != server.Port() {
+			t.Errorf("%+v: the service leads to port %d", step, got)
 		}
 		if endpoints, slice := s.kubernetesEndpoints(); endpoints != step.endpoints || slice != step.slice {
 			t.Errorf("%+v: endpoints %q, slice %q", step, endpoints, slice)

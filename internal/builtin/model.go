@@ -179,8 +179,15 @@ func once(errs field.ErrorList) field.ErrorList {
 	})
 }
 
-// decoded returns the Go object of a tree that a model has made.
+// decoded returns the Go object of a tree that a model has made, without its managedFields: they are dear, and nobody who
+// judges or changes a kind looks at them.
 func decoded[T any](tree resource.Tree) *T {
+	if m, ok := tree["metadata"].(map[string]any); ok && m["managedFields"] != nil {
+		m = maps.Clone(m)
+		delete(m, "managedFields")
+		tree = maps.Clone(tree)
+		tree["metadata"] = m
+	}
 	obj := new(T)
 	// A tree from ToUnstructured fits its type.
 	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(tree, obj)
@@ -193,6 +200,9 @@ func edited[T any](edit func(obj *T)) func(resource.Tree) {
 		obj := decoded[T](tree)
 		edit(obj)
 		if result, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj); err == nil {
+			if m, _ := tree["metadata"].(map[string]any); m["managedFields"] != nil {
+				put(result, m["managedFields"], "metadata", "managedFields")
+			}
 			clear(tree)
 			maps.Copy(tree, result)
 		}

@@ -17,6 +17,7 @@ func nodes() []row {
 			version:       corev1.SchemeGroupVersion,
 			plural:        "nodes",
 			shortNames:    []string{"no"},
+			absent:        map[string]string{"proxy": "nobody listens there: a node is an object, and no machine"},
 			clusterScoped: true,
 			defaults:      fill[corev1.Node],
 			validate:      validation.Node,

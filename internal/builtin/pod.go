@@ -22,6 +22,7 @@ func pods(v1 schema.GroupVersion) row {
 		plural:     "pods",
 		pods:       "spec",
 		shortNames: []string{"po"},
+		absent:     inRunningPods(),
 		categories: []string{"all"},
 		defaults:   defaults.Pod,
 		validate:   validation.Pod,
@@ -64,8 +65,18 @@ func pods(v1 schema.GroupVersion) row {
 			Grace:               podGrace,
 			DeleteReturnsObject: true,
 			Warnings:            warnOfPod,
+			Claim:               locateNew,
 		},
 	}.row()
+}
+
+// inRunningPods is what there is of pods that run.
+func inRunningPods() map[string]string {
+	absent := map[string]string{}
+	for _, name := range []string{"attach", "exec", "log", "portforward", "proxy"} {
+		absent[name] = "the pod does not run: it is an object, and there are no nodes here"
+	}
+	return absent
 }
 
 // preparePod says that nothing has happened to the pod yet.

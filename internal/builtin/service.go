@@ -2,14 +2,12 @@ package builtin
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/kapok-dev/kapok/internal/builtin/validation"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	kvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -26,15 +24,13 @@ func prepareService(s *corev1.Service) {
 // updateService lets clients leave out what they were given, and takes away what the
 // type of the service no longer has, if they have not changed it.
 func updateService(obj, before resource.Tree) {
-	s, old := decoded[corev1.Service](obj), decoded[corev1.Service](before)
-	keepAllocated(s, old)
-	followClusterIP(s, old)
-	completeNetwork(s, old)
-	dropForType(s, old)
-	if tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s); err == nil {
-		clear(obj)
-		maps.Copy(obj, tree)
-	}
+	old := decoded[corev1.Service](before)
+	edited(func(s *corev1.Service) {
+		keepAllocated(s, old)
+		followClusterIP(s, old)
+		completeNetwork(s, old)
+		dropForType(s, old)
+	})(obj)
 }
 
 func completeNetwork(s, old *corev1.Service) {

@@ -18,6 +18,7 @@ func services() []row {
 			version:       v1,
 			plural:        "services",
 			shortNames:    []string{"svc"},
+			absent:        map[string]string{"proxy": "nobody listens there: a service is an object, and no pod runs behind it"},
 			categories:    []string{"all"},
 			defaults:      fill[corev1.Service],
 			validate:      validation.Service,

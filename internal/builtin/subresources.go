@@ -3,13 +3,11 @@ package builtin
 import (
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // ephemeralContainers is where containers are added to a pod that is there, to look
@@ -26,7 +24,6 @@ func ephemeralContainers() resource.Subresource {
 			dropGatedFields(obj["spec"].(resource.Tree))
 			countGeneration(obj, old)
 		},
-		ResetFields: podFieldsBut("ephemeralContainers"),
 	}
 }
 
@@ -58,7 +55,6 @@ func resize() resource.Subresource {
 			}
 			countGeneration(obj, old)
 		},
-		ResetFields: podFieldsBut("containers", "initContainers", "resources"),
 	}
 }
 
@@ -88,16 +84,4 @@ func countGeneration(obj, old resource.Tree) {
 		generation++
 	}
 	put(obj, generation, "metadata", "generation")
-}
-
-// podFieldsBut are all fields of a pod but for some of its spec.
-func podFieldsBut(names ...string) *fieldpath.Set {
-	set := fieldpath.NewSet(fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("status"))
-	for f := range reflect.TypeFor[corev1.PodSpec]().Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !slices.Contains(names, name) {
-			set.Insert(fieldpath.MakePathOrDie("spec", name))
-		}
-	}
-	return set
 }

@@ -404,6 +404,7 @@ func TestValidateJobStatus(t *testing.T) {
 		want     []string
 	}{
 		{`{}`, `{` + complete + `, ` + started + `, completionTime: "2026-01-01T00:00:01Z"}`, nil},
+		{`{}`, `{active: -5}`, []string{`status.active: Invalid value: -5: must be greater than or equal to 0`}},
 		{`{}`, `{` + complete + `, active: 1, terminating: 1, uncountedTerminatedPods: {failed: [a]}}`, []string{
 			`status.completionTime: Required value: completionTime is required for Complete jobs`,
 			`status.active: Invalid value: 1: active>0 is invalid for finished job`,

@@ -184,7 +184,7 @@ func validateFinishedJob(job, old *batchv1.Job, path *field.Path) field.ErrorLis
 func validateJobProgress(job, old *batchv1.Job, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	now, was := &job.Status, &old.Status
-	if (!ptr.Equal(now.Ready, was.Ready) || now.Active != was.Active) && ptr.Deref(now.Ready, 0) > now.Active {
+	if (!ptr.Equal(now.Ready, was.Ready) || now.Active != was.Active) && now.Ready != nil && *now.Ready > now.Active {
 		all = append(all, field.Invalid(path.Child("ready"), *now.Ready, "cannot set more ready pods than active"))
 	}
 	if now.Failed < was.Failed {

@@ -1,0 +1,31 @@
+package tables
+
+import (
+	"time"
+
+	storagemigrationv1 "k8s.io/api/storagemigration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// StorageVersionMigrations is the table of migrations of what is stored.
+func StorageVersionMigrations() Table[storagemigrationv1.StorageVersionMigration] {
+	name := nameColumn()
+	name.Format = "" // as it is in Kubernetes
+	return Table[storagemigrationv1.StorageVersionMigration]{Columns: []metav1.TableColumnDefinition{
+		name, column("Resource", "GroupResource to migrate"), column("Status", "Status of the migration"),
+	}, Cells: storageVersionMigrationCells}
+}
+
+func storageVersionMigrationCells(m *storagemigrationv1.StorageVersionMigration, _ time.Time) []any {
+	status := "Unknown"
+	for _, c := range m.Status.Conditions {
+		if c.Status != metav1.ConditionTrue {
+			continue
+		}
+		switch kind := storagemigrationv1.MigrationConditionType(c.Type); kind {
+		case storagemigrationv1.MigrationRunning, storagemigrationv1.MigrationFailed, storagemigrationv1.MigrationSucceeded:
+			status = c.Type
+		}
+	}
+	return []any{m.Name, m.Spec.Resource.String(), status}
+}
