@@ -45,6 +45,7 @@ func run(m *testing.M) (int, error) {
 	bin = dir
 	for name, build := range map[string]*exec.Cmd{
 		"kubectl": exec.Command("go", "build", "-ldflags", "-X k8s.io/component-base/version.gitVersion=v1.37.2", "-o", filepath.Join(dir, "kubectl"), "./kubectl"),
+		"helm":    exec.Command("go", "build", "-o", filepath.Join(dir, "helm"), "helm.sh/helm/v4/cmd/helm"),
 		"kapok":   exec.Command("go", "build", "-o", filepath.Join(dir, "kapok"), "./cmd/kapok"),
 	} {
 		if name == "kapok" {
@@ -165,6 +166,8 @@ var volatile = []struct {
 }{
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "<uid>"},
 	{regexp.MustCompile(`20(2[5-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "<time>"},
+	{regexp.MustCompile(`[MTWFS][a-z]{2}, \d\d [A-Z][a-z]{2} 20\d\d \d\d:\d\d:\d\d [+-]\d{4}`), "<time>"},
+	{regexp.MustCompile(`20\d\d-\d\d-\d\d \d\d:\d\d:\d\d \+0000 UTC`), "<time>"},
 	{regexp.MustCompile(`(resourceVersion"?: *)"\d+"`), `$1"<rv>"`},
 	{regexp.MustCompile(`(Resource Version: +)\d+`), "$1<rv>"},
 	{regexp.MustCompile(`https://127\.0\.0\.1:\d+`), "https://<address>"},

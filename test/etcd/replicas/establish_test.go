@@ -116,9 +116,9 @@ func TestEstablishedWhileServersComeAndGo(t *testing.T) {
 		restarting.Wait()
 	})
 	defer finish()
-	restarts := 0
+	var restarts atomic.Int64
 	restarting.Go(func() {
-		for ; ; restarts++ {
+		for ; ; restarts.Add(1) {
 			select {
 			case <-done:
 				return
@@ -134,7 +134,8 @@ func TestEstablishedWhileServersComeAndGo(t *testing.T) {
 			serves(servers[2])
 		}
 	})
-	for i := range 30 {
+	// Definitions may be quicker than restarts: there are to be enough of both.
+	for i := 0; i < 30 || restarts.Load() < 3 && !t.Failed(); i++ {
 		plural := fmt.Sprintf("come%ds", i)
 		establish(t, servers[i%2], plural, 20*time.Second)
 		established.Store(plural, nil)
@@ -144,10 +145,7 @@ func TestEstablishedWhileServersComeAndGo(t *testing.T) {
 	}
 	finish()
 	serves(servers[2])
-	t.Logf("%d restarts", restarts)
-	if restarts < 3 {
-		t.Error("hardly a restart")
-	}
+	t.Logf("%d restarts", restarts.Load())
 }
 
 // TestDefinitionRaces: when a definition is gone that was deleted through one
