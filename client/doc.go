@@ -1,0 +1,2 @@
+// Package client reads and writes the objects of any Kubernetes API server.
+package client

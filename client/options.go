@@ -1,0 +1,425 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// A GetOption says how one object is read.
+type GetOption interface{ ApplyToGet(*GetOptions) }
+
+// A ListOption says what is listed, and how.
+type ListOption interface{ ApplyToList(*ListOptions) }
+
+// A WriteOption says how an object is written.
+type WriteOption interface{ ApplyToWrite(*WriteOptions) }
+
+// A DeleteOption says how an object is deleted.
+type DeleteOption interface{ ApplyToDelete(*DeleteOptions) }
+
+// A DeleteAllOfOption says which objects are deleted, and how.
+type DeleteAllOfOption interface{ ApplyToDeleteAllOf(*DeleteAllOfOptions) }
+
+// All verbs that write take the same options; the names are those that users of Kubernetes' clients know.
+type (
+	CreateOption = WriteOption
+	UpdateOption = WriteOption
+	PatchOption  = WriteOption
+	ApplyOption  = WriteOption
+
+	SubResourceGetOption    = GetOption
+	SubResourceCreateOption = WriteOption
+	SubResourceUpdateOption = WriteOption
+	SubResourcePatchOption  = WriteOption
+	SubResourceApplyOption  = WriteOption
+
+	CreateOptions = WriteOptions
+	UpdateOptions = WriteOptions
+	PatchOptions  = WriteOptions
+	ApplyOptions  = WriteOptions
+)
+
+// GetOptions are all options of Get. They are an option themselves.
+type GetOptions struct {
+	// Stale has a client that reads from a cache not wait for what it has written itself.
+	Stale bool
+	// Raw is sent as it is, for what is not here.
+	Raw *metav1.GetOptions
+}
+
+// ListOptions are all options of List and Watch. They are an option themselves.
+type ListOptions struct {
+	// Namespace restricts the list to one namespace. "": all.
+	Namespace string
+	// LabelSelector and FieldSelector restrict the list. nil: to nothing. A cache finds fields by its indices only.
+	LabelSelector labels.Selector
+	FieldSelector fields.Selector
+	// Limit is the greatest number of items, after which the list has a continue token. 0: no limit. Caches give no token.
+	Limit int64
+	// Continue is the token of the page before.
+	Continue string
+	// Stale has a client that reads from a cache not wait for what it has written itself.
+	Stale bool
+	// Raw is sent as it is, for what is not here.
+	Raw *metav1.ListOptions
+
+	err error // what is wrong with an option
+}
+
+// WriteOptions are all options of the verbs that write. They are an option themselves.
+type WriteOptions struct {
+	// DryRun holds metav1.DryRunAll for a request that changes nothing.
+	DryRun []string
+	// FieldManager is the name under which the server notes who has set which fields. Default: that of the client.
+	FieldManager string
+	// FieldValidation is what the server does about unknown and repeated fields: metav1.FieldValidationIgnore, -Warn or -Strict.
+	// Default: that of the client, or that of the server. An apply is always strict.
+	FieldValidation string
+	// Force takes fields from other managers in a server-side apply. Other verbs do not have it.
+	Force *bool
+	// SubResourceBody is sent instead of the object in an update or patch of a subresource.
+	SubResourceBody Object
+	// Stale has later reads from a cache not wait for this write.
+	Stale bool
+}
+
+// DeleteOptions are all options of Delete. They are an option themselves.
+type DeleteOptions struct {
+	// GracePeriodSeconds overrides how long the object has to end. 0: it ends at once.
+	GracePeriodSeconds *int64
+	// Preconditions are what must be true of the object, else it is a conflict.
+	Preconditions *metav1.Preconditions
+	// PropagationPolicy is what becomes of dependents. Default: as the kind has it.
+	PropagationPolicy *metav1.DeletionPropagation
+	// DryRun holds metav1.DryRunAll for a request that changes nothing.
+	DryRun []string
+	// Stale has later reads from a cache not wait for this deletion.
+	Stale bool
+}
+
+// DeleteAllOfOptions are all options of DeleteAllOf. They are an option themselves.
+type DeleteAllOfOptions struct {
+	ListOptions
+	DeleteOptions
+}
+
+// InNamespace restricts a list to a namespace.
+type InNamespace string
+
+// MatchingLabels restricts a list to objects that have all of these labels.
+type MatchingLabels map[string]string
+
+// HasLabels restricts a list to objects that have labels of these names.
+type HasLabels []string
+
+// MatchingLabelsSelector restricts a list to objects whose labels a selector matches. A nil Selector matches all.
+type MatchingLabelsSelector struct{ labels.Selector }
+
+// MatchingFields restricts a list to objects with these values of fields. A cache must have an index of the field.
+type MatchingFields fields.Set
+
+// MatchingFieldsSelector restricts a list to objects whose fields a selector matches.
+type MatchingFieldsSelector struct{ fields.Selector }
+
+// Limit is the greatest number of items of a list.
+type Limit int64
+
+// Continue asks for the next page of a list.
+type Continue string
+
+// FieldOwner is the name under which the server notes who has set which fields.
+type FieldOwner string
+
+// FieldValidation is what the server does about unknown and repeated fields.
+type FieldValidation string
+
+// GracePeriodSeconds is how long an object has to end.
+type GracePeriodSeconds int64
+
+// Preconditions are what must be true of an object that is to be deleted.
+type Preconditions metav1.Preconditions
+
+// PropagationPolicy is what becomes of dependents of an object that is deleted.
+type PropagationPolicy metav1.DeletionPropagation
+
+type (
+	dryRunAll      struct{}
+	forceOwnership struct{}
+	stale          struct{}
+	subBody        struct{ Object }
+)
+
+var (
+	// DryRunAll has the server do everything but keep the change.
+	DryRunAll = dryRunAll{}
+	// ForceOwnership takes fields from other managers in a server-side apply.
+	ForceOwnership = forceOwnership{}
+	// Stale has a read not wait until the cache has seen what its client wrote, or later reads not wait for a write.
+	Stale = stale{}
+)
+
+// WithSubResourceBody sends body to a subresource of an object, rather than the object: as a Scale.
+func WithSubResourceBody(body Object) WriteOption { return subBody{body} }
+
+func (o *GetOptions) ApplyToGet(to *GetOptions) {
+	to.Stale = to.Stale || o.Stale
+	if o.Raw != nil {
+		to.Raw = o.Raw
+	}
+}
+
+func (o *ListOptions) ApplyToList(to *ListOptions) {
+	if o.Namespace != "" {
+		to.Namespace = o.Namespace
+	}
+	if o.LabelSelector != nil {
+		to.LabelSelector = o.LabelSelector
+	}
+	if o.FieldSelector != nil {
+		to.FieldSelector = o.FieldSelector
+	}
+	if o.Limit > 0 {
+		to.Limit = o.Limit
+	}
+	if o.Continue != "" {
+		to.Continue = o.Continue
+	}
+	if o.Raw != nil {
+		to.Raw = o.Raw
+	}
+	to.Stale = to.Stale || o.Stale
+	to.err = errors.Join(to.err, o.err)
+}
+
+func (o *ListOptions) ApplyToDeleteAllOf(to *DeleteAllOfOptions) { o.ApplyToList(&to.ListOptions) }
+
+func (o *WriteOptions) ApplyToWrite(to *WriteOptions) {
+	if o.DryRun != nil {
+		to.DryRun = o.DryRun
+	}
+	if o.FieldManager != "" {
+		to.FieldManager = o.FieldManager
+	}
+	if o.FieldValidation != "" {
+		to.FieldValidation = o.FieldValidation
+	}
+	if o.Force != nil {
+		to.Force = o.Force
+	}
+	if o.SubResourceBody != nil {
+		to.SubResourceBody = o.SubResourceBody
+	}
+	to.Stale = to.Stale || o.Stale
+}
+
+func (o *DeleteOptions) ApplyToDelete(to *DeleteOptions) {
+	if o.GracePeriodSeconds != nil {
+		to.GracePeriodSeconds = o.GracePeriodSeconds
+	}
+	if o.Preconditions != nil {
+		to.Preconditions = o.Preconditions
+	}
+	if o.PropagationPolicy != nil {
+		to.PropagationPolicy = o.PropagationPolicy
+	}
+	if o.DryRun != nil {
+		to.DryRun = o.DryRun
+	}
+	to.Stale = to.Stale || o.Stale
+}
+
+func (o *DeleteOptions) ApplyToDeleteAllOf(to *DeleteAllOfOptions) {
+	o.ApplyToDelete(&to.DeleteOptions)
+}
+
+func (o *DeleteAllOfOptions) ApplyToDeleteAllOf(to *DeleteAllOfOptions) {
+	o.ApplyToList(&to.ListOptions)
+	o.ApplyToDelete(&to.DeleteOptions)
+}
+
+func (n InNamespace) ApplyToList(o *ListOptions)               { o.Namespace = string(n) }
+func (n InNamespace) ApplyToDeleteAllOf(o *DeleteAllOfOptions) { o.Namespace = string(n) }
+
+func (l Limit) ApplyToList(o *ListOptions)    { o.Limit = int64(l) }
+func (c Continue) ApplyToList(o *ListOptions) { o.Continue = string(c) }
+
+func (m MatchingLabels) ApplyToList(o *ListOptions) {
+	for name, value := range m {
+		o.selectLabel(name, selection.Equals, value)
+	}
+}
+func (m MatchingLabels) ApplyToDeleteAllOf(o *DeleteAllOfOptions) { m.ApplyToList(&o.ListOptions) }
+
+func (names HasLabels) ApplyToList(o *ListOptions) {
+	for _, name := range names {
+		o.selectLabel(name, selection.Exists)
+	}
+}
+func (names HasLabels) ApplyToDeleteAllOf(o *DeleteAllOfOptions) { names.ApplyToList(&o.ListOptions) }
+
+// selectLabel narrows the selector. What is wrong with a label is kept, as it must not widen what is listed, or deleted.
+func (o *ListOptions) selectLabel(name string, op selection.Operator, values ...string) {
+	r, err := labels.NewRequirement(name, op, values)
+	if err != nil {
+		o.err = errors.Join(o.err, fmt.Errorf("label %q to be selected: %w", name, err))
+		return
+	}
+	if o.LabelSelector == nil {
+		o.LabelSelector = labels.NewSelector()
+	}
+	o.LabelSelector = o.LabelSelector.Add(*r)
+}
+
+// Err says what is wrong with the options. Whoever lists asks first.
+func (o *ListOptions) Err() error { return o.err }
+
+func (m MatchingLabelsSelector) ApplyToList(o *ListOptions) {
+	if m.Selector == nil {
+		m.Selector = labels.Everything()
+	}
+	o.LabelSelector = m.Selector
+}
+func (m MatchingLabelsSelector) ApplyToDeleteAllOf(o *DeleteAllOfOptions) {
+	m.ApplyToList(&o.ListOptions)
+}
+
+func (m MatchingFields) ApplyToList(o *ListOptions)               { o.FieldSelector = fields.Set(m).AsSelector() }
+func (m MatchingFields) ApplyToDeleteAllOf(o *DeleteAllOfOptions) { m.ApplyToList(&o.ListOptions) }
+
+func (m MatchingFieldsSelector) ApplyToList(o *ListOptions) {
+	if m.Selector == nil {
+		m.Selector = fields.Everything()
+	}
+	o.FieldSelector = m.Selector
+}
+func (m MatchingFieldsSelector) ApplyToDeleteAllOf(o *DeleteAllOfOptions) {
+	m.ApplyToList(&o.ListOptions)
+}
+
+func (f FieldOwner) ApplyToWrite(o *WriteOptions)      { o.FieldManager = string(f) }
+func (f FieldValidation) ApplyToWrite(o *WriteOptions) { o.FieldValidation = string(f) }
+func (forceOwnership) ApplyToWrite(o *WriteOptions)    { o.Force = new(true) }
+func (b subBody) ApplyToWrite(o *WriteOptions)         { o.SubResourceBody = b.Object }
+
+func (dryRunAll) ApplyToWrite(o *WriteOptions)             { o.DryRun = []string{metav1.DryRunAll} }
+func (dryRunAll) ApplyToDelete(o *DeleteOptions)           { o.DryRun = []string{metav1.DryRunAll} }
+func (dryRunAll) ApplyToDeleteAllOf(o *DeleteAllOfOptions) { o.DryRun = []string{metav1.DryRunAll} }
+
+func (stale) ApplyToGet(o *GetOptions)                 { o.Stale = true }
+func (stale) ApplyToList(o *ListOptions)               { o.Stale = true }
+func (stale) ApplyToWrite(o *WriteOptions)             { o.Stale = true }
+func (stale) ApplyToDelete(o *DeleteOptions)           { o.Stale = true }
+func (stale) ApplyToDeleteAllOf(o *DeleteAllOfOptions) { o.DeleteOptions.Stale = true }
+
+func (s GracePeriodSeconds) ApplyToDelete(o *DeleteOptions) { o.GracePeriodSeconds = new(int64(s)) }
+func (s GracePeriodSeconds) ApplyToDeleteAllOf(o *DeleteAllOfOptions) {
+	s.ApplyToDelete(&o.DeleteOptions)
+}
+
+func (p Preconditions) ApplyToDelete(o *DeleteOptions) {
+	o.Preconditions = new(metav1.Preconditions(p))
+}
+func (p Preconditions) ApplyToDeleteAllOf(o *DeleteAllOfOptions) { p.ApplyToDelete(&o.DeleteOptions) }
+
+func (p PropagationPolicy) ApplyToDelete(o *DeleteOptions) {
+	o.PropagationPolicy = new(metav1.DeletionPropagation(p))
+}
+func (p PropagationPolicy) ApplyToDeleteAllOf(o *DeleteAllOfOptions) {
+	p.ApplyToDelete(&o.DeleteOptions)
+}
+
+// ApplyOptions adds options, and returns o.
+func (o *GetOptions) ApplyOptions(opts []GetOption) *GetOptions {
+	for _, opt := range opts {
+		opt.ApplyToGet(o)
+	}
+	return o
+}
+
+// ApplyOptions adds options, and returns o.
+func (o *ListOptions) ApplyOptions(opts []ListOption) *ListOptions {
+	for _, opt := range opts {
+		opt.ApplyToList(o)
+	}
+	return o
+}
+
+// ApplyOptions adds options, and returns o.
+func (o *WriteOptions) ApplyOptions(opts []WriteOption) *WriteOptions {
+	for _, opt := range opts {
+		opt.ApplyToWrite(o)
+	}
+	return o
+}
+
+// ApplyOptions adds options, and returns o.
+func (o *DeleteOptions) ApplyOptions(opts []DeleteOption) *DeleteOptions {
+	for _, opt := range opts {
+		opt.ApplyToDelete(o)
+	}
+	return o
+}
+
+// ApplyOptions adds options, and returns o.
+func (o *DeleteAllOfOptions) ApplyOptions(opts []DeleteAllOfOption) *DeleteAllOfOptions {
+	for _, opt := range opts {
+		opt.ApplyToDeleteAllOf(o)
+	}
+	return o
+}
+
+// AsGetOptions are the options as the server takes them.
+func (o *GetOptions) AsGetOptions() *metav1.GetOptions {
+	if o.Raw != nil {
+		return o.Raw.DeepCopy()
+	}
+	return &metav1.GetOptions{}
+}
+
+// AsListOptions are the options as the server takes them.
+func (o *ListOptions) AsListOptions() *metav1.ListOptions {
+	raw := &metav1.ListOptions{}
+	if o.Raw != nil {
+		raw = o.Raw.DeepCopy()
+	}
+	if o.LabelSelector != nil {
+		raw.LabelSelector = o.LabelSelector.String()
+	}
+	if o.FieldSelector != nil {
+		raw.FieldSelector = o.FieldSelector.String()
+	}
+	if o.Limit > 0 {
+		raw.Limit = o.Limit
+	}
+	if o.Continue != "" {
+		raw.Continue = o.Continue
+	}
+	return raw
+}
+
+// AsCreateOptions are the options as the server takes them.
+func (o *WriteOptions) AsCreateOptions() *metav1.CreateOptions {
+	return &metav1.CreateOptions{DryRun: slices.Clone(o.DryRun), FieldManager: o.FieldManager, FieldValidation: o.FieldValidation}
+}
+
+// AsUpdateOptions are the options as the server takes them.
+func (o *WriteOptions) AsUpdateOptions() *metav1.UpdateOptions {
+	return &metav1.UpdateOptions{DryRun: slices.Clone(o.DryRun), FieldManager: o.FieldManager, FieldValidation: o.FieldValidation}
+}
+
+// AsPatchOptions are the options as the server takes them.
+func (o *WriteOptions) AsPatchOptions() *metav1.PatchOptions {
+	return &metav1.PatchOptions{DryRun: slices.Clone(o.DryRun), FieldManager: o.FieldManager, FieldValidation: o.FieldValidation, Force: o.Force}
+}
+
+// AsDeleteOptions are the options as the server takes them.
+func (o *DeleteOptions) AsDeleteOptions() *metav1.DeleteOptions {
+	return &metav1.DeleteOptions{GracePeriodSeconds: o.GracePeriodSeconds, Preconditions: o.Preconditions,
+		PropagationPolicy: o.PropagationPolicy, DryRun: slices.Clone(o.DryRun)}
+}
