@@ -1,0 +1,184 @@
+package client
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"reflect"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	unstructuredv1 "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	kjson "sigs.k8s.io/json"
+)
+
+// protobufPrefix is how the protobuf of Kubernetes begins; a runtime.Unknown follows.
+var protobufPrefix = []byte("k8s\x00")
+
+// A protobufObject is a Go type that has been generated with protobuf.
+type protobufObject interface {
+	runtime.ProtobufMarshaller
+	Reset()
+	Unmarshal([]byte) error
+}
+
+// asProtobuf returns obj, if its server knows it as protobuf, too. Those are the types of Kubernetes itself: a custom kind is JSON,
+// even if its type has the methods, by an embedded field or because it was once a part of another server.
+func asProtobuf(obj runtime.Object) (protobufObject, bool) {
+	p, ok := obj.(protobufObject)
+	return p, ok && strings.HasPrefix(reflect.TypeOf(obj).Elem().PkgPath(), "k8s.io/")
+}
+
+// accept is what is asked for, to be decoded into obj.
+func accept(obj runtime.Object, protobuf bool) string {
+	switch obj.(type) {
+	case *metav1.PartialObjectMetadata:
+		return acceptMetadata
+	case *metav1.PartialObjectMetadataList:
+		return acceptMetadataList
+	}
+	if _, ok := asProtobuf(obj); ok && protobuf {
+		return acceptProtobuf
+	}
+	return jsonType
+}
+
+// encode returns obj as bytes that say which kind it is, and their media type: protobuf if the server takes it, and the type has it.
+func encode(obj runtime.Object, gvk schema.GroupVersionKind, takesProtobuf bool) (body []byte, contentType string, err error) {
+	if u, ok := obj.(runtime.Unstructured); ok {
+		body, err = json.Marshal(u.UnstructuredContent())
+		return body, jsonType, err
+	}
+	kind := obj.GetObjectKind()
+	if said := kind.GroupVersionKind(); said != gvk {
+		kind.SetGroupVersionKind(gvk)
+		defer kind.SetGroupVersionKind(said)
+	}
+	if _, ok := asProtobuf(obj); ok && takesProtobuf {
+		var b bytes.Buffer
+		err = protobuf.NewSerializer(nil, nil).Encode(obj, &b)
+		return b.Bytes(), protobufType, err
+	}
+	body, err = json.Marshal(obj)
+	return body, jsonType, err
+}
+
+// decode replaces obj, of kind gvk, by what body holds. What obj says about its kind stays: unstructured objects and metadata have it,
+// typed objects mostly have not.
+func decode(body []byte, contentType string, obj runtime.Object, gvk schema.GroupVersionKind) error {
+	if len(body) == 0 {
+		return fmt.Errorf("decode %s: the answer of the server is empty", gvk.Kind)
+	}
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		mediaType = contentType
+	}
+	said := obj.GetObjectKind().GroupVersionKind()
+	var got schema.GroupVersionKind
+	switch {
+	case mediaType == protobufType:
+		got, err = decodeProtobuf(body, obj)
+	case mediaType != jsonType:
+		err = fmt.Errorf("the media type of the answer is %q", contentType)
+	default:
+		got, err = decodeJSON(body, obj)
+	}
+	if err != nil {
+		return fmt.Errorf("decode %s: %w", gvk.Kind, err)
+	}
+	partial := formOf(obj) == metadata && got.Group == metav1.GroupName && strings.HasPrefix(got.Kind, "PartialObjectMetadata")
+	if got != gvk && got.Kind != "" && !partial {
+		return fmt.Errorf("decode %s: the server answers with kind %q of %q", gvk.Kind, got.Kind, got.GroupVersion())
+	}
+	if formOf(obj) != unstructured {
+		obj.GetObjectKind().SetGroupVersionKind(said)
+	}
+	if list, ok := obj.(*metav1.PartialObjectMetadataList); ok {
+		item := itemKind(gvk, obj)
+		for i := range list.Items {
+			list.Items[i].SetGroupVersionKind(item)
+		}
+	}
+	return nil
+}
+
+// isStatus says that the server answers with a Status, rather than with an object.
+func isStatus(body []byte) bool {
+	var kind runtime.TypeMeta
+	if message, ok := bytes.CutPrefix(body, protobufPrefix); ok {
+		var envelope runtime.Unknown
+		if envelope.Unmarshal(message) != nil {
+			return false
+		}
+		kind = envelope.TypeMeta
+	} else if json.Unmarshal(body, &kind) != nil {
+		return false
+	}
+	return kind.Kind == "Status" && kind.APIVersion == "v1"
+}
+
+func decodeProtobuf(body []byte, obj runtime.Object) (schema.GroupVersionKind, error) {
+	into, ok := obj.(protobufObject)
+	if !ok {
+		return schema.GroupVersionKind{}, fmt.Errorf("%T is not made for protobuf", obj)
+	}
+	message, ok := bytes.CutPrefix(body, protobufPrefix)
+	if !ok {
+		return schema.GroupVersionKind{}, fmt.Errorf("protobuf that does not begin with %q", protobufPrefix)
+	}
+	var envelope runtime.Unknown
+	if err := envelope.Unmarshal(message); err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	zero(obj)
+	return envelope.GroupVersionKind(), into.Unmarshal(envelope.Raw)
+}
+
+func decodeJSON(body []byte, obj runtime.Object) (schema.GroupVersionKind, error) {
+	u, ok := obj.(runtime.Unstructured)
+	if !ok {
+		zero(obj)
+		err := kjson.UnmarshalCaseSensitivePreserveInts(body, obj)
+		return obj.GetObjectKind().GroupVersionKind(), err
+	}
+	var content map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &content); err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	if list, ok := obj.(*unstructuredv1.UnstructuredList); ok {
+		return setUnstructuredList(list, content)
+	}
+	u.SetUnstructuredContent(content)
+	return u.GetObjectKind().GroupVersionKind(), nil
+}
+
+// setUnstructuredList makes a list of content. Items of built-in kinds do not say which kind they are until now.
+func setUnstructuredList(list *unstructuredv1.UnstructuredList, content map[string]any) (schema.GroupVersionKind, error) {
+	items, ok := content["items"].([]any)
+	if !ok && content["items"] != nil {
+		return schema.GroupVersionKind{}, fmt.Errorf("items are a %T", content["items"])
+	}
+	delete(content, "items")
+	list.Object = content
+	list.Items = make([]unstructuredv1.Unstructured, len(items))
+	gvk := list.GroupVersionKind()
+	for i := range items {
+		fields, ok := items[i].(map[string]any)
+		if !ok {
+			return schema.GroupVersionKind{}, fmt.Errorf("item %d is a %T", i, items[i])
+		}
+		item := &list.Items[i]
+		item.Object = fields
+		if item.GetKind() == "" && item.GetAPIVersion() == "" {
+			item.SetGroupVersionKind(gvk.GroupVersion().WithKind(strings.TrimSuffix(gvk.Kind, "List")))
+		}
+	}
+	return gvk, nil
+}
+
+// zero clears an object, as decoding leaves fields that are absent as they are.
+func zero(obj runtime.Object) { reflect.ValueOf(obj).Elem().SetZero() }

@@ -1,0 +1,298 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// DefaultWaitTimeout is how long a read waits for what its client wrote, unless CacheOptions say otherwise.
+const DefaultWaitTimeout = 10 * time.Second
+
+// ErrStale is in the error of a read from a cache that has not seen, in time, what its client wrote.
+var ErrStale = errors.New("the cache has not yet seen what its client wrote")
+
+// A Waiter is a cache that can wait until it has seen a write. If the Reader of a client is one, the client reads its own
+// writes: a read that begins after a write of the client has returned gives a state that is not older than the write. A
+// Get waits for the writes in its namespace, and for the deletion of its object; a List for all that it may hold. What has been seen
+// once is not waited for again, nor is what was written more than a minute, and more than the WaitTimeout, ago. Writes that
+// failed, dry runs and writes with the option Stale do not count; nor do those of other clients, and what the server does because of
+// a write, like the deletion of dependents or an eviction.
+type Waiter interface {
+	// WaitForRevision waits until reads of a kind give the state of a namespace at a resourceVersion or later. obj is of that kind, and
+	// of the form (typed, unstructured, metadata) that is to be read; it may be a list, and is not changed. namespace is "" for
+	// kinds without. A kind or a namespace that is not kept needs no waiting.
+	WaitForRevision(ctx context.Context, obj runtime.Object, namespace, resourceVersion string) error
+	// WaitForDeletion waits until there is no object of this key and uid, or one that is being deleted.
+	WaitForDeletion(ctx context.Context, obj runtime.Object, key ObjectKey, uid types.UID) error
+}
+
+// A Keeper is a Waiter that keeps only some objects of a kind. A write whose outcome it does not keep makes no event in it unless
+// the object was there before; such writes are awaited as deletions, unless
+// the cache comes to their resourceVersion first.
+type Keeper interface {
+	// Keeps says whether obj, as the server has it now, is among the objects that are kept. If that is unknown, as obj may be its
+	// metadata alone, it is true.
+	Keeps(obj Object) bool
+}
+
+// consistency remembers what a client wrote, until its cache has seen it.
+//
+// What is remembered is one revision for each namespace of a kind, which is the highest, as informers see them in order; and
+// deletions, as they have no revision of their own. A cache keeps a kind in up to three forms, which see a write each at
+// their own time, so that each has its own account.
+type consistency struct {
+	waiter  Waiter
+	timeout time.Duration
+	waited  *prometheus.HistogramVec // nil: nobody asks
+
+	mu struct {
+		sync.Mutex
+		unseen map[reads]*writes
+	}
+}
+
+// forgetAfter is when a write is forgotten at the latest, as a form of a kind may never be read.
+const forgetAfter = time.Minute
+
+// reads are those of a kind in a form.
+type reads struct {
+	schema.GroupKind
+	form form
+}
+
+// writes are what reads may have to wait for.
+type writes struct {
+	revisions map[string]*write // by namespace
+	gone      map[ObjectKey]*write
+	swept     time.Time // when old writes have been forgotten last
+}
+
+// A write is a revision of a namespace, or the end of an object in the cache. It does not change.
+type write struct {
+	key             ObjectKey
+	resourceVersion string    // "": the object has been deleted
+	uid             types.UID // "": the object is still kept
+	at              time.Time
+}
+
+// newConsistency returns nil if the cache cannot wait, or need not.
+func newConsistency(o *CacheOptions) (*consistency, error) {
+	waiter, ok := o.Reader.(Waiter)
+	if !ok || o.Stale {
+		return nil, nil
+	}
+	c := &consistency{waiter: waiter, timeout: o.WaitTimeout}
+	if c.timeout <= 0 {
+		c.timeout = DefaultWaitTimeout
+	}
+	c.mu.unseen = map[reads]*writes{}
+	if o.Metrics == nil {
+		return c, nil
+	}
+	c.waited = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "kapok_client_cache_wait_seconds",
+		Help:    "How long reads from the cache waited until it had seen what the client wrote. Reads that found it there already are not counted.",
+		Buckets: prometheus.ExponentialBuckets(0.000_5, 2, 16),
+	}, []string{"group", "kind"})
+	err := o.Metrics.Register(c.waited)
+	if there := (prometheus.AlreadyRegisteredError{}); errors.As(err, &there) {
+		if c.waited, ok = there.ExistingCollector.(*prometheus.HistogramVec); ok {
+			err = nil
+		}
+	}
+	return c, err
+}
+
+// wrote notes that an object has been written. obj is what the server has now, or at least has its resourceVersion, like a Scale.
+func (c *consistency) wrote(gvk schema.GroupVersionKind, obj Object, whole bool) {
+	if obj.GetResourceVersion() == "" {
+		return
+	}
+	if keeper, ok := c.waiter.(Keeper); ok && whole && !keeper.Keeps(obj) {
+		c.gone(gvk, &write{key: ObjectKeyFromObject(obj), resourceVersion: obj.GetResourceVersion(), uid: obj.GetUID(), at: time.Now()})
+		return
+	}
+	w := &write{
+		key:             ObjectKey{Namespace: obj.GetNamespace()},
+		resourceVersion: obj.GetResourceVersion(),
+		at:              time.Now(),
+	}
+	c.note(gvk, w, func(unseen *writes) {
+		if known := unseen.revisions[w.key.Namespace]; known != nil {
+			// Servers whose revisions do not compare are believed to count upwards.
+			if order, err := resourceversion.CompareResourceVersion(w.resourceVersion, known.resourceVersion); err == nil && order <= 0 {
+				return
+			}
+		}
+		unseen.revisions[w.key.Namespace] = w
+	})
+}
+
+// deleted notes that an object has been deleted, or has begun to be.
+func (c *consistency) deleted(gvk schema.GroupVersionKind, key ObjectKey, uid types.UID) {
+	c.gone(gvk, &write{key: key, uid: uid, at: time.Now()})
+}
+
+// gone notes a write after which the cache keeps an object no more.
+func (c *consistency) gone(gvk schema.GroupVersionKind, w *write) {
+	if w.uid != "" { // else it could not be told from its successor
+		c.note(gvk, w, func(unseen *writes) { unseen.gone[w.key] = w })
+	}
+}
+
+// note adds a write to the account of each form.
+func (c *consistency) note(gvk schema.GroupVersionKind, w *write, add func(*writes)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, form := range []form{typed, unstructured, metadata} {
+		by := reads{gvk.GroupKind(), form}
+		unseen := c.mu.unseen[by]
+		if unseen == nil {
+			unseen = &writes{revisions: map[string]*write{}, gone: map[ObjectKey]*write{}, swept: w.at}
+			c.mu.unseen[by] = unseen
+		}
+		if forget := max(forgetAfter, c.timeout); w.at.Sub(unseen.swept) > forget {
+			old := func(w2 *write) bool { return w.at.Sub(w2.at) > forget }
+			maps.DeleteFunc(unseen.revisions, func(_ string, w *write) bool { return old(w) })
+			maps.DeleteFunc(unseen.gone, func(_ ObjectKey, w *write) bool { return old(w) })
+			unseen.swept = w.at
+		}
+		add(unseen)
+	}
+}
+
+// wait waits until the cache has seen what was written before: to the object of a key, or to all objects of a namespace,
+// if the name is "", or to all objects. obj is what will be read.
+func (c *consistency) wait(ctx context.Context, gvk schema.GroupVersionKind, obj runtime.Object, key ObjectKey) error {
+	by := reads{itemKind(gvk, obj).GroupKind(), formOf(obj)}
+	pending := c.pending(by, key)
+	if len(pending) == 0 {
+		return nil
+	}
+	start := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	defer func() {
+		if c.waited != nil {
+			c.waited.WithLabelValues(by.Group, by.Kind).Observe(time.Since(start).Seconds())
+		}
+	}()
+	for _, w := range pending {
+		if err := c.waitFor(bounded, obj, w); err != nil {
+			if ctx.Err() == nil && bounded.Err() != nil {
+				err = fmt.Errorf("%w after %v", ErrStale, c.timeout)
+			}
+			return fmt.Errorf("read %s, wait for %s: %w", by.Kind, w, err)
+		}
+		c.saw(by, w)
+	}
+	return nil
+}
+
+func (c *consistency) waitFor(ctx context.Context, obj runtime.Object, w *write) error {
+	switch {
+	case w.uid == "":
+		return c.waiter.WaitForRevision(ctx, obj, w.key.Namespace, w.resourceVersion)
+	case w.resourceVersion == "":
+		return c.waiter.WaitForDeletion(ctx, obj, w.key, w.uid)
+	}
+	// The object went out of what is kept, and may have come back.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ends := make(chan error, 2)
+	go func() { ends <- c.waiter.WaitForDeletion(ctx, obj, w.key, w.uid) }()
+	go func() { ends <- c.waiter.WaitForRevision(ctx, obj, w.key.Namespace, w.resourceVersion) }()
+	one := <-ends
+	if one == nil {
+		cancel()
+	}
+	if other := <-ends; other == nil {
+		return nil
+	}
+	return one
+}
+
+// pending are the writes to what is read that have not been seen.
+func (c *consistency) pending(by reads, read ObjectKey) (pending []*write) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	unseen := c.mu.unseen[by]
+	if unseen == nil {
+		return nil
+	}
+	if read.Name != "" {
+		if w := unseen.revisions[read.Namespace]; w != nil {
+			pending = append(pending, w)
+		}
+		if w := unseen.gone[read]; w != nil {
+			pending = append(pending, w)
+		}
+		return pending
+	}
+	for namespace, w := range unseen.revisions {
+		if read.Namespace == "" || namespace == read.Namespace {
+			pending = append(pending, w)
+		}
+	}
+	for key, w := range unseen.gone {
+		if read.Namespace == "" || key.Namespace == read.Namespace {
+			pending = append(pending, w)
+		}
+	}
+	return pending
+}
+
+// saw notes that a write has been seen.
+func (c *consistency) saw(by reads, w *write) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	unseen := c.mu.unseen[by]
+	if unseen.revisions[w.key.Namespace] == w {
+		delete(unseen.revisions, w.key.Namespace)
+	}
+	if unseen.gone[w.key] == w {
+		delete(unseen.gone, w.key)
+	}
+}
+
+// String is what is waited for, in words.
+func (w *write) String() string {
+	if w.uid != "" {
+		return fmt.Sprintf("the deletion of %s (uid %s)", w.key, w.uid)
+	}
+	return "resourceVersion " + w.resourceVersion
+}
+
+// deletedAs notes what the answer to a deletion tells: a Status about the object of the key, that object, or a list of all that
+// have been deleted. uid is what the caller knows of the object.
+func (c *consistency) deletedAs(gvk schema.GroupVersionKind, key ObjectKey, uid types.UID, answer []byte) {
+	var told struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Details  struct {
+			UID types.UID `json:"uid"`
+		} `json:"details"`
+		Items []metav1.PartialObjectMetadata `json:"items"`
+	}
+	if json.Unmarshal(answer, &told) != nil {
+		told.Metadata.UID, told.Details.UID, told.Items = "", "", nil // nothing is told
+	}
+	for i := range told.Items {
+		c.deleted(gvk, ObjectKeyFromObject(&told.Items[i]), told.Items[i].UID)
+	}
+	if key.Name != "" {
+		c.deleted(gvk, key, cmp.Or(told.Metadata.UID, told.Details.UID, uid))
+	}
+}
