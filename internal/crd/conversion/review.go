@@ -51,7 +51,7 @@ func (r *review) ask(ctx context.Context, client *rest.RESTClient, objs []Tree, 
 	fail := func(kind failure, format string, args ...any) ([]Tree, *problem) {
 		return nil, &problem{kind, fmt.Sprintf("conversion webhook for %v ", kindOf(objs[0])) + fmt.Sprintf(format, args...)}
 	}
-	if err := client.Post().Body(r.request).Do(ctx).Into(r.answer); err != nil {
+	if err := client.Post().SetHeader("Content-Type", "application/json").Body(r.request).Do(ctx).Into(r.answer); err != nil {
 		return fail(callFailed, "failed: %v", err)
 	}
 	raw, err := r.converted()

@@ -102,6 +102,10 @@ func (h *Hook) Calls() []Review {
 
 // ServeHTTP implements http.Handler.
 func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if media := r.Header.Get("Content-Type"); media != "application/json" { // as frameworks for webhooks have it
+		http.Error(w, "content type "+media, http.StatusUnsupportedMediaType)
+		return
+	}
 	var review Review
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
