@@ -2,7 +2,6 @@ package validation
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -119,7 +118,7 @@ func validateParamKind(kind *admissionv1.ParamKind, at *field.Path) (all field.E
 }
 
 // celIdentifier is what CEL accepts as the name of a variable, but for its reservedIdentifiers words.
-var celIdentifier = regexp.MustCompile(`^[_a-zA-Z][_a-zA-Z0-9]*$`)
+var celIdentifier = pattern(`^[_a-zA-Z][_a-zA-Z0-9]*$`)
 
 var reservedIdentifiers = []string{
 	"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
@@ -131,7 +130,7 @@ func validateVariables(variables []admissionv1.Variable, x expressions, at *fiel
 		at := at.Index(i)
 		if strings.TrimSpace(v.Name) == "" {
 			all = append(all, field.Required(at.Child("name"), "name is not specified"))
-		} else if !celIdentifier.MatchString(v.Name) || slices.Contains(reservedIdentifiers, v.Name) {
+		} else if !celIdentifier().MatchString(v.Name) || slices.Contains(reservedIdentifiers, v.Name) {
 			all = append(all, field.Invalid(at.Child("name"), v.Name, "must be a valid CEL identifier"))
 		}
 		if strings.TrimSpace(v.Expression) == "" {

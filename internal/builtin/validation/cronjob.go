@@ -2,7 +2,6 @@ package validation
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 	_ "time/tzdata" // not every machine knows the time zones
@@ -72,14 +71,14 @@ func parseSchedule(schedule string) (err error) {
 }
 
 // zonePart is what may be between the slashes of the name of a time zone.
-var zonePart = regexp.MustCompile(`^[A-Za-z._0-9+][A-Za-z.\-_0-9+]{0,13}$`)
+var zonePart = pattern(`^[A-Za-z._0-9+][A-Za-z.\-_0-9+]{0,13}$`)
 
 func validateTimeZone(zone string, path *field.Path) field.ErrorList {
 	if zone == "" {
 		return field.ErrorList{field.Invalid(path, zone, "timeZone must be nil or non-empty string")}
 	}
 	for part := range strings.SplitSeq(zone, "/") {
-		if part == "." || part == ".." || !zonePart.MatchString(part) {
+		if part == "." || part == ".." || !zonePart().MatchString(part) {
 			return field.ErrorList{field.Invalid(path, zone, "unknown time zone "+zone)}
 		}
 	}

@@ -3,7 +3,6 @@ package validation
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +12,7 @@ import (
 	utilnet "k8s.io/utils/net"
 )
 
-var nodeFeature = regexp.MustCompile(`^[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*$`)
+var nodeFeature = pattern(`^[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*$`)
 
 // Node judges a node as a whole.
 func Node(node, old *corev1.Node) field.ErrorList {
@@ -110,7 +109,7 @@ func validateNodeFeatures(features []string) field.ErrorList {
 		case len(feature) > validation.DNS1123SubdomainMaxLength:
 			all = append(all, field.Invalid(path.Index(i), feature,
 				fmt.Sprintf("invalid feature name %q: must be no more than %d characters", feature, validation.DNS1123SubdomainMaxLength)))
-		case !nodeFeature.MatchString(feature):
+		case !nodeFeature().MatchString(feature):
 			all = append(all, field.Invalid(path.Index(i), feature, fmt.Sprintf("invalid feature name %q: must start with an UpperCamelCase segment, "+
 				"with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes", feature)))
 		}

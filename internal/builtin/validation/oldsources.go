@@ -74,7 +74,7 @@ func validatePersistentStorageOS(storage *corev1.StorageOSPersistentVolumeSource
 }
 
 func validatePersistentISCSIName(name string, at *field.Path) field.ErrorList {
-	if pattern := iscsiNames[name[:min(len(name), 3)]]; pattern != nil && pattern.MatchString(name) {
+	if format := iscsiNames[name[:min(len(name), 3)]]; format != nil && format().MatchString(name) {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(at, name, "must be valid format")}

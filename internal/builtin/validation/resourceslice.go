@@ -3,7 +3,6 @@ package validation
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -201,7 +200,7 @@ func validateCounters(set string, name *field.Path, counters map[string]resource
 }
 
 // semver is semver.org's grammar of versions.
-var semver = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
+var semver = pattern(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
 	`(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$`)
 
 func validateAttribute(a *resourcev1.DeviceAttribute, at *field.Path) (all field.ErrorList) {
@@ -210,7 +209,7 @@ func validateAttribute(a *resourcev1.DeviceAttribute, at *field.Path) (all field
 		all = append(all, field.TooLong(at.Child("string"), "", longest))
 	}
 	if v := a.VersionValue; v != nil {
-		if !semver.MatchString(*v) {
+		if !semver().MatchString(*v) {
 			all = append(all, field.Invalid(at.Child("version"), *v, "must be a string compatible with semver.org spec 2.0.0"))
 		}
 		if len(*v) > longest {

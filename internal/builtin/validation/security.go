@@ -2,7 +2,6 @@ package validation
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -81,7 +80,7 @@ func validateRunAs(user, group *int64, path *field.Path) field.ErrorList {
 
 const maxSysctlName = 253
 
-var sysctlName = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
+var sysctlName = pattern(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
 
 func validateSysctls(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var all field.ErrorList
@@ -91,8 +90,8 @@ func validateSysctls(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		switch {
 		case s.Name == "":
 			all = append(all, field.Required(at, ""))
-		case len(s.Name) > maxSysctlName || !sysctlName.MatchString(s.Name):
-			all = append(all, field.Invalid(at, s.Name, fmt.Sprintf("must have at most %d characters and match regex %s", maxSysctlName, sysctlName)))
+		case len(s.Name) > maxSysctlName || !sysctlName().MatchString(s.Name):
+			all = append(all, field.Invalid(at, s.Name, fmt.Sprintf("must have at most %d characters and match regex %s", maxSysctlName, sysctlName())))
 		case seen[s.Name]:
 			all = append(all, field.Duplicate(at, s.Name))
 		}

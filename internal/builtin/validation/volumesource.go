@@ -15,18 +15,18 @@ import (
 )
 
 // What iSCSI calls targets and initiators.
-var iscsiNames = map[string]*regexp.Regexp{
-	"iqn": regexp.MustCompile(`iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$`),
-	"eui": regexp.MustCompile(`^eui.[[:alnum:]]{16}$`),
-	"naa": regexp.MustCompile(`^naa.[[:alnum:]]{32}$`),
+var iscsiNames = map[string]func() *regexp.Regexp{
+	"iqn": pattern(`iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$`),
+	"eui": pattern(`^eui.[[:alnum:]]{16}$`),
+	"naa": pattern(`^naa.[[:alnum:]]{32}$`),
 }
 
 func validateISCSIQualified(name string, at *field.Path) field.ErrorList {
-	pattern := iscsiNames[name[:min(len(name), 3)]]
+	format := iscsiNames[name[:min(len(name), 3)]]
 	switch {
-	case pattern == nil:
+	case format == nil:
 		return field.ErrorList{field.Invalid(at, name, "must be valid format starting with iqn, eui, or naa")}
-	case !pattern.MatchString(name):
+	case !format().MatchString(name):
 		return field.ErrorList{field.Invalid(at, name, "must be valid format")}
 	}
 	return nil

@@ -2,7 +2,6 @@ package validation
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -143,10 +142,10 @@ const (
 
 // What names of users and of their domains look like on Windows.
 var (
-	controlCharacters = regexp.MustCompile(`[[:cntrl:]]`)
-	netBIOSDomain     = regexp.MustCompile(`^[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}$`)
-	dnsDomain         = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
-	dotsAndSpaces     = regexp.MustCompile(`^[. ]+$`)
+	controlCharacters = pattern(`[[:cntrl:]]`)
+	netBIOSDomain     = pattern(`^[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}$`)
+	dnsDomain         = pattern(`^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
+	dotsAndSpaces     = pattern(`^[. ]+$`)
 )
 
 const notInUserNames = `"/\:;|=,+*?<>@[]`
@@ -181,7 +180,7 @@ func windowsUserProblems(name string) []string {
 	switch {
 	case name == "":
 		return []string{"runAsUserName cannot be an empty string"}
-	case controlCharacters.MatchString(name):
+	case controlCharacters().MatchString(name):
 		return []string{"runAsUserName cannot contain control characters"}
 	case strings.Count(name, `\`) > 1:
 		return []string{"runAsUserName cannot contain more than one backslash"}
@@ -194,7 +193,7 @@ func windowsUserProblems(name string) []string {
 	if len(domain) >= maxWindowsDomainName {
 		problems = append(problems, "runAsUserName's Domain length must be under 256 characters")
 	}
-	if qualified && !netBIOSDomain.MatchString(domain) && !dnsDomain.MatchString(domain) {
+	if qualified && !netBIOSDomain().MatchString(domain) && !dnsDomain().MatchString(domain) {
 		problems = append(problems, "runAsUserName's Domain doesn't match the NetBios nor the DNS format")
 	}
 	switch n := len(user); {
@@ -203,7 +202,7 @@ func windowsUserProblems(name string) []string {
 	case n > maxWindowsUserName:
 		problems = append(problems, "runAsUserName's User length must not be longer than 104 characters")
 	}
-	if dotsAndSpaces.MatchString(user) {
+	if dotsAndSpaces().MatchString(user) {
 		problems = append(problems, "runAsUserName's User cannot contain only periods or spaces")
 	}
 	if strings.ContainsAny(user, notInUserNames) {

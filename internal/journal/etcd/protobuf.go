@@ -5,21 +5,17 @@ import (
 	"fmt"
 	"sync"
 
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"github.com/kapok-dev/kapok/internal/builtin/versions"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // DecodeProtobuf returns the JSON of an object that kube-apiserver has stored as
 // protobuf, in the version in which it is stored. It knows the built-in kinds in the
 // versions that client-go has.
 func DecodeProtobuf(value []byte) ([]byte, error) {
-	decoder, err := decoder()
-	if err != nil {
-		return nil, err
-	}
-	o, kind, err := decoder.Decode(value, nil, nil)
+	o, kind, err := decoder().Decode(value, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("decode protobuf: %w", err)
 	}
@@ -27,13 +23,6 @@ func DecodeProtobuf(value []byte) ([]byte, error) {
 	return json.Marshal(o)
 }
 
-var decoder = sync.OnceValues(func() (runtime.Decoder, error) {
-	s := runtime.NewScheme()
-	if err := scheme.AddToScheme(s); err != nil {
-		return nil, err
-	}
-	if err := apiextensions.AddToScheme(s); err != nil {
-		return nil, err
-	}
-	return serializer.NewCodecFactory(s).UniversalDeserializer(), nil
+var decoder = sync.OnceValue(func() runtime.Decoder {
+	return serializer.NewCodecFactory(versions.Scheme()).UniversalDeserializer()
 })
