@@ -40,8 +40,8 @@ func (s *Store) List(ctx context.Context, r *Request, o ListOptions) (List, erro
 	}
 	p := page{ctx: ctx, r: r, selection: sel, limit: limit, objects: []*object.Object{}}
 	fromNamespace, fromName := from.from(sel.namespace, r.Definition.Namespaced)
-	for obj := range snap.From(sel.namespace, fromNamespace, fromName) {
-		if !p.add(obj) {
+	for obj, may := range snap.Sift(sel.sieve(), sel.namespace, fromNamespace, fromName) {
+		if !p.add(obj, may) {
 			break
 		}
 	}
@@ -79,8 +79,8 @@ type page struct {
 	size    int              // of these
 }
 
-// add looks at the next object. It returns false if the page needs no more.
-func (p *page) add(o *object.Object) bool {
+// add looks at the next object, unless it may not be selected. It returns false if the page needs no more.
+func (p *page) add(o *object.Object, may bool) bool {
 	if p.full() {
 		p.convert() // selectors may leave room
 	}
@@ -91,6 +91,7 @@ func (p *page) add(o *object.Object) bool {
 		p.more = true
 		p.rest++
 		return p.selection.everything()
+	case !may:
 	case p.r.Definition.Webhook == nil:
 		p.take(o)
 	case p.selection.mayMatch(o):

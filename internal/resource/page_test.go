@@ -63,7 +63,7 @@ func TestPages(t *testing.T) {
 			}
 			p := page{ctx: t.Context(), r: r, selection: sel, limit: limit}
 			for _, o := range rest {
-				if !p.add(o) {
+				if !p.add(o, true) {
 					break
 				}
 			}
@@ -108,7 +108,7 @@ func TestLargeList(t *testing.T) {
 	p := page{ctx: t.Context(), r: r, selection: &selection{definition: d, version: r.Version}}
 	added := 0
 	for n := range 100 {
-		if !p.add(stored(t, d, n+1, strings.Repeat("x", callSize/10))) {
+		if !p.add(stored(t, d, n+1, strings.Repeat("x", callSize/10)), true) {
 			break
 		}
 		added++

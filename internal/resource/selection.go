@@ -76,6 +76,14 @@ func (s *selection) selectable(field string) bool {
 // everything says that nothing but the namespace restricts the selection.
 func (s *selection) everything() bool { return s.labels == nil && s.fields == nil && s.name == "" }
 
+// sieve holds back objects that the selection does not hold. A webhook may change labels: nothing is held back from it.
+func (s *selection) sieve() object.Sieve {
+	if s.definition.Webhook != nil {
+		return nil
+	}
+	return object.SieveOf(s.labels)
+}
+
 // mayMatch says whether an object, which may be nil, has the right name and
 // namespace, which are the same in all versions.
 func (s *selection) mayMatch(o *object.Object) bool {

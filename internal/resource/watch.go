@@ -66,8 +66,8 @@ func (s *Store) Watch(ctx context.Context, r *Request, o WatchOptions) (*Watch, 
 		}
 		snap := s.state.Snapshot(gr)
 		p := page{ctx: ctx, r: r, selection: sel}
-		for o := range snap.All(sel.namespace) {
-			if !p.add(o) {
+		for o, may := range snap.Sift(sel.sieve(), sel.namespace, sel.namespace, "") {
+			if !p.add(o, may) {
 				break
 			}
 		}

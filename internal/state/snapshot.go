@@ -13,7 +13,7 @@ import (
 // A Snapshot is the objects of one resource at one revision. It never changes.
 type Snapshot struct {
 	Revision object.Revision
-	objects  *btree.BTreeG[*object.Object] // nil if empty
+	objects  *btree.BTreeG[item] // nil if empty
 }
 
 // Snapshot returns the newest objects of a resource.
@@ -75,9 +75,9 @@ func (s Snapshot) undo(events []Event, undone map[object.Key]struct{}) {
 		}
 		undone[key] = struct{}{}
 		if e.Prev != nil {
-			s.objects.Set(e.Prev)
+			s.objects.Set(item{e.Prev, e.Prev.Meta.Labels.Sketch()})
 		} else {
-			s.objects.Delete(e.Object)
+			s.objects.Delete(item{Object: e.Object})
 		}
 	}
 }
@@ -95,26 +95,43 @@ func (s Snapshot) Get(namespace, name string) *object.Object {
 	if s.objects == nil {
 		return nil
 	}
-	o, _ := s.objects.Get(&object.Object{Key: object.Key{Namespace: namespace, Name: name}})
-	return o
+	found, _ := s.objects.Get(at(namespace, name))
+	return found.Object
 }
 
 // From walks the objects of a namespace, or of all with namespace "", in the
 // order of their keys, starting with the first whose key is not below (fromNamespace, fromName).
 func (s Snapshot) From(namespace, fromNamespace, fromName string) iter.Seq[*object.Object] {
 	return func(yield func(*object.Object) bool) {
+		for o := range s.Sift(nil, namespace, fromNamespace, fromName) {
+			if !yield(o) {
+				return
+			}
+		}
+	}
+}
+
+// Sift is From that also says whether the sieve lets an object pass. Those that it holds back are not looked at.
+func (s Snapshot) Sift(sieve object.Sieve, namespace, fromNamespace, fromName string) iter.Seq2[*object.Object, bool] {
+	return func(yield func(*object.Object, bool) bool) {
 		if s.objects == nil {
 			return
 		}
-		if namespace != "" && fromNamespace < namespace {
-			fromNamespace, fromName = namespace, ""
-		}
-		pivot := &object.Object{Key: object.Key{Namespace: fromNamespace, Name: fromName}}
-		s.objects.Ascend(pivot, func(o *object.Object) bool {
-			if namespace != "" && o.Key.Namespace != namespace {
-				return false
+		var end *object.Object // the first that is of another namespace
+		if namespace != "" {
+			switch {
+			case fromNamespace < namespace:
+				fromNamespace, fromName = namespace, ""
+			case fromNamespace > namespace:
+				return
 			}
-			return yield(o)
+			s.objects.Ascend(at(namespace+"\x00", ""), func(i item) bool {
+				end = i.Object
+				return false
+			})
+		}
+		s.objects.Ascend(at(fromNamespace, fromName), func(i item) bool {
+			return i.Object != end && yield(i.Object, sieve.Passes(i.labels))
 		})
 	}
 }

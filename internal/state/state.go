@@ -110,8 +110,8 @@ func (s *State) Get(key object.Key) (*object.Object, object.Revision) {
 	if t == nil {
 		return nil, s.mu.head
 	}
-	o, _ := t.objects.Get(&object.Object{Key: key})
-	return o, s.mu.head
+	found, _ := t.objects.Get(at(key.Namespace, key.Name))
+	return found.Object, s.mu.head
 }
 
 // Count returns the number of live objects of a resource.

@@ -33,9 +33,20 @@ func (e *Event) size() int {
 	return overhead
 }
 
+// An item is an object in the index, with what can be known of it without a look at it.
+type item struct {
+	*object.Object
+	labels object.Sketch
+}
+
+// at is an item that stands where the object of a namespace and name does.
+func at(namespace, name string) item {
+	return item{Object: &object.Object{Key: object.Key{Namespace: namespace, Name: name}}}
+}
+
 // table is one resource: its objects and its history. The State's lock guards it.
 type table struct {
-	objects *btree.BTreeG[*object.Object]
+	objects *btree.BTreeG[item]
 	history []Event         // revisions ascending
 	evicted object.Revision // history is complete for revisions after it
 	bytes   int
@@ -43,7 +54,7 @@ type table struct {
 	awaited atomic.Bool   // somebody has got changed; set by readers, too
 }
 
-func less(a, b *object.Object) bool { return a.Key.Less(b.Key) }
+func less(a, b item) bool { return a.Key.Less(b.Key) }
 
 func newTable(evicted object.Revision) *table {
 	return &table{
@@ -54,13 +65,13 @@ func newTable(evicted object.Revision) *table {
 }
 
 func (t *table) put(e *journal.Entry) Event {
-	event := Event{Revision: e.Revision, Object: e.Object}
+	var prev item
 	if e.Object != nil {
-		event.Prev, _ = t.objects.Set(e.Object)
+		prev, _ = t.objects.Set(item{e.Object, e.Object.Meta.Labels.Sketch()})
 	} else {
-		event.Prev, _ = t.objects.Delete(&object.Object{Key: e.Key})
+		prev, _ = t.objects.Delete(at(e.Key.Namespace, e.Key.Name))
 	}
-	return event
+	return Event{Revision: e.Revision, Object: e.Object, Prev: prev.Object}
 }
 
 // record appends an event to the history and returns its size.
