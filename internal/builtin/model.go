@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/kapok-dev/kapok/internal/builtin/openapi"
 	"github.com/kapok-dev/kapok/internal/builtin/validation"
 	"github.com/kapok-dev/kapok/internal/manage"
 	"github.com/kapok-dev/kapok/internal/resource"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/kube-openapi/pkg/validation/spec"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -49,7 +47,7 @@ func newModel[T any](gvk schema.GroupVersionKind, defaults func(*T), validate fu
 		defaults:   defaults,
 		validators: map[string]func(obj, old *T) field.ErrorList{"": validate},
 		types: sync.OnceValues(func() (func(schema.GroupVersionKind) *manage.Type, error) {
-			return fieldTypes(kinds)
+			return builtinTypes().of(kinds)
 		}),
 		patchMeta: sync.OnceValue(func() strategicpatch.LookupPatchMeta {
 			meta, err := strategicpatch.NewPatchMetaFromStruct(new(T))
@@ -207,19 +205,4 @@ func edited[T any](edit func(obj *T)) func(resource.Tree) {
 			maps.Copy(tree, result)
 		}
 	}
-}
-
-// fieldTypes returns what field management needs to know of a kind in all its versions.
-func fieldTypes(versions []schema.GroupVersionKind) (func(schema.GroupVersionKind) *manage.Type, error) {
-	definitions := openapi.Builtin()
-	all := map[string]*spec.Schema{}
-	for _, gvk := range versions {
-		closure := definitions.Closure(definitions.NameOf(gvk))
-		if closure == nil {
-			return nil, fmt.Errorf("no schema of %v", gvk)
-		}
-		maps.Copy(all, closure)
-	}
-	kinds, _, err := manage.OfModels(all, false, nil)
-	return func(gvk schema.GroupVersionKind) *manage.Type { return kinds[gvk] }, err
 }

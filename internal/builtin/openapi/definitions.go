@@ -95,6 +95,16 @@ func (d *Definitions) Get(name string) (*spec.Schema, bool) {
 	return s, err == nil
 }
 
+// Lean is Get without descriptions, of which no machine has a use.
+func (d *Definitions) Lean(name string) (*spec.Schema, bool) {
+	raw, ok := d.Raw(name)
+	if !ok {
+		return nil, false
+	}
+	s, err := decode(withoutDescriptions(raw))
+	return s, err == nil
+}
+
 // decode reads one definition; that all can be read is tested.
 func decode(raw string) (*spec.Schema, error) {
 	s := new(spec.Schema)
@@ -134,8 +144,7 @@ func (d *Definitions) Closure(name string) map[string]*spec.Schema {
 		if closure == nil {
 			closure = map[string]*spec.Schema{}
 		}
-		raw, _ := d.Raw(name)
-		if s, err := decode(withoutDescriptions(raw)); err == nil {
+		if s, ok := d.Lean(name); ok {
 			closure[name] = s
 		}
 	}
