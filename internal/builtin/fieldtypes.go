@@ -18,7 +18,7 @@ type fieldTypes struct {
 	mu    sync.Mutex
 	types *manage.Types
 	kinds map[schema.GroupVersionKind]*manage.Type
-	names map[string]bool // of the definitions that are compiled
+	names map[string]bool // of the definitions that are compiled; all that they refer to are, too
 }
 
 // builtinTypes are those that the models of a process share.
@@ -53,10 +53,7 @@ func (f *fieldTypes) compileLocked(gvk schema.GroupVersionKind) error {
 		return fmt.Errorf("no schema of %v", gvk)
 	}
 	models := map[string]*spec.Schema{}
-	for _, name := range definitions.Reachable(name) {
-		if f.names[name] {
-			continue
-		}
+	for _, name := range definitions.ReachableBut(f.names, name) {
 		if s, ok := definitions.Lean(name); ok {
 			models[name] = s
 		}

@@ -115,12 +115,18 @@ func decode(raw string) (*spec.Schema, error) {
 }
 
 // Reachable are the names of the definition and of all that it refers to, directly or not, sorted by first mention.
-func (d *Definitions) Reachable(names ...string) []string {
+func (d *Definitions) Reachable(names ...string) []string { return d.ReachableBut(nil, names...) }
+
+// ReachableBut is Reachable without definitions that are known, nor what only those refer to.
+func (d *Definitions) ReachableBut(known map[string]bool, names ...string) []string {
 	var found []string
 	seen := map[string]bool{}
 	add := func(name string) {
-		if _, ok := d.Raw(name); ok && !seen[name] {
-			seen[name] = true
+		if seen[name] || known[name] {
+			return
+		}
+		seen[name] = true
+		if _, ok := d.Raw(name); ok {
 			found = append(found, name)
 		}
 	}
