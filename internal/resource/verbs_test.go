@@ -302,6 +302,39 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
+// TestPagesOfASelection: labels that an index knows of are selected as those that it does not, page by page.
+func TestPagesOfASelection(t *testing.T) {
+	b := newBench(t, state.Options{})
+	for i := range 30 {
+		b.mustCreate(b.request(""), fmt.Sprintf(`{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"w%02d","labels":{"shade":"%d"}}}`, i, i%3))
+	}
+	known, err := labels.Parse("shade in (1, 7)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown, err := labels.Parse("shade,shade notin (0, 2)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for limit := range int64(12) {
+		var got []string
+		for token := ""; ; {
+			page := b.mustList(resource.ListOptions{Labels: known, Limit: limit, Continue: token})
+			same := b.mustList(resource.ListOptions{Labels: unknown, Limit: limit, Continue: token})
+			if diff := cmp.Diff(names(same.Objects), names(page.Objects)); diff != "" || page.Continue != same.Continue {
+				t.Fatalf("limit %d from %q: %s, continues with %q, want %q", limit, token, diff, page.Continue, same.Continue)
+			}
+			got = append(got, names(page.Objects)...)
+			if token = page.Continue; token == "" {
+				break
+			}
+		}
+		if diff := cmp.Diff([]string{"w01", "w04", "w07", "w10", "w13", "w16", "w19", "w22", "w25", "w28"}, got); diff != "" {
+			t.Errorf("limit %d: %s", limit, diff)
+		}
+	}
+}
+
 func TestWatchTellsOfTheSelection(t *testing.T) {
 	b := newBench(t, state.Options{})
 	b.widget("a", "")
