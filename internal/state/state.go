@@ -4,7 +4,8 @@
 // see committed revisions only. For each resource it keeps
 //
 //   - an index of the live objects, a copy-on-write B-tree ordered by namespace
-//     and name, so that a [Snapshot] costs nothing;
+//     and name, so that a [Snapshot] costs nothing; it knows enough of labels to
+//     pass over most objects that a selector does not want without a look at them;
 //   - a history: the events of that resource, oldest first, as far as the bound on
 //     memory allows. What falls out of memory is read back from the journal.
 //

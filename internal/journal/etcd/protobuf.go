@@ -12,7 +12,7 @@ import (
 )
 
 // DecodeProtobuf returns the JSON of an object that kube-apiserver has stored as
-// protobuf, in the version in which it is stored. It knows the built-in kinds in the
+// protobuf, in the version in which it is stored. It knows the built-in kinds in all
 // versions that client-go has.
 func DecodeProtobuf(value []byte) ([]byte, error) {
 	o, kind, err := decoder().Decode(value, nil, nil)
