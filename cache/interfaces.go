@@ -29,7 +29,8 @@ type Informers interface {
 
 	// Start runs the informers until the context ends, and returns when they have ended.
 	Start(ctx context.Context) error
-	// WaitForCacheSync waits until all informers have seen what there was when they started. It is false if the context ends first.
+	// WaitForCacheSync waits until the cache is started and all informers that it has by then have seen what there was. It is false if the
+	// context, or an informer, ends first.
 	WaitForCacheSync(ctx context.Context) bool
 }
 
@@ -38,7 +39,7 @@ type Informer interface {
 	// AddEventHandler adds a handler, which hears of every object there is, and then of each change, in order. It is called by one
 	// goroutine of its own, so that a slow handler delays nobody else. The objects belong to it.
 	AddEventHandler(handler EventHandler, opts ...HandlerOption) (Registration, error)
-	// RemoveEventHandler ends a handler. When it returns, the handler has been called for the last time.
+	// RemoveEventHandler ends a handler. When it returns, the handler has been called for the last time; so the handler cannot call it.
 	RemoveEventHandler(Registration) error
 	// AddIndexers adds indices. What is there is indexed at once.
 	AddIndexers(map[string]client.IndexerFunc) error
@@ -46,9 +47,16 @@ type Informer interface {
 	HasSynced() bool
 	// IsStopped says that the informer has ended.
 	IsStopped() bool
-	// WaitForRevision waits until the store has what was true at a resourceVersion.
+	// WaitForRevision waits until the store has what was true at a resourceVersion. That is known at the next event, or bookmark, which
+	// servers send about once a minute: of an informer that is restricted by a selector, in each of its namespaces. If it is one object that
+	// matters, WaitForObject is faster.
 	WaitForRevision(ctx context.Context, resourceVersion string) error
-	// WaitForDeletion waits until the store has no object of this key and uid, or one that is being deleted.
+	// WaitForObject waits until the store has seen obj, which is as the server returned it from a write: in this state or a later one, or not
+	// at all if the informer is restricted to others. With a field selector of other fields than the name and the namespace it
+	// cannot be known of an object that is not in the store whether it should be; then it is as with WaitForRevision.
+	WaitForObject(ctx context.Context, obj client.Object) error
+	// WaitForDeletion waits until the store has no object of this key and uid, or one that is being deleted. An object that the store has not
+	// seen yet counts as deleted: wait for that first.
 	WaitForDeletion(ctx context.Context, key client.ObjectKey, uid string) error
 }
 
@@ -85,7 +93,16 @@ type HandlerOption func(*HandlerOptions)
 
 // HandlerOptions are the options of AddEventHandler.
 type HandlerOptions struct {
-	ResyncPeriod time.Duration // default: that of the cache
+	// ResyncPeriod is how often the handler is called for each object anew. It hears of all that are in the store at the time, as updates from
+	// what they are to what they are, after what it has not heard yet. Default: that of the cache.
+	ResyncPeriod time.Duration
+	// MetadataOnly has the handler get a metav1.PartialObjectMetadata of each object, which costs a part of decoding it.
+	MetadataOnly bool
+}
+
+// MetadataOnly has a handler get no more than the metadata of objects.
+func MetadataOnly() HandlerOption {
+	return func(o *HandlerOptions) { o.MetadataOnly = true }
 }
 
 // ResyncPeriod has a handler called for each object again and again.

@@ -1,0 +1,238 @@
+package cache
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kapok-dev/kapok/client"
+)
+
+// An eventKind says what a handler is to hear.
+type eventKind int
+
+const (
+	addition eventKind = iota
+	change
+	removal
+	everything // of a snapshot, as additions
+	again      // of a snapshot, as changes to what they are
+	allTold    // of what there was when the handler or the informer began
+)
+
+// An event is what a handler is to hear. Objects are decoded when it does.
+type event struct {
+	kind       eventKind
+	old, entry *entry
+	initial    bool
+	unknown    bool
+	snapshot   *store
+}
+
+// A handler calls an EventHandler, in a goroutine that has what is to be told in a queue without bound.
+type handler struct {
+	EventHandler
+	informer *informer
+	resync   time.Duration
+	metadata bool
+	ready    chan struct{} // has a token if the queue is not empty
+	stop     chan struct{} // closed to end the goroutine
+	done     chan struct{} // closed when it has ended
+
+	mu struct {
+		sync.Mutex
+		queue   []event
+		synced  bool
+		started bool
+		ended   bool
+	}
+}
+
+// AddEventHandler implements Informer.
+func (inf *informer) AddEventHandler(to EventHandler, opts ...HandlerOption) (Registration, error) {
+	o := HandlerOptions{ResyncPeriod: inf.resync}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	h := &handler{EventHandler: to, informer: inf, resync: o.ResyncPeriod, metadata: o.MetadataOnly,
+		ready: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.mu.stopped {
+		return nil, errStopped
+	}
+	h.push(event{kind: everything, snapshot: inf.snapshotLocked()})
+	if inf.mu.synced {
+		h.push(event{kind: allTold})
+	}
+	inf.mu.handlers = append(slices.Clip(inf.mu.handlers), h)
+	if inf.mu.running {
+		h.start()
+	}
+	return h, nil
+}
+
+// RemoveEventHandler implements Informer.
+func (inf *informer) RemoveEventHandler(r Registration) error {
+	h, ok := r.(*handler)
+	if !ok || h.informer != inf {
+		return errors.New("the handler is not one of this informer")
+	}
+	inf.mu.Lock()
+	inf.mu.handlers = slices.DeleteFunc(slices.Clone(inf.mu.handlers), func(other *handler) bool { return other == h })
+	inf.mu.Unlock()
+	h.end()
+	return nil
+}
+
+// HasSynced implements Registration.
+func (h *handler) HasSynced() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.synced
+}
+
+// start is called once at most, by the informer with its lock held.
+func (h *handler) start() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.mu.started && !h.mu.ended {
+		h.mu.started = true
+		go h.run()
+	}
+}
+
+// end returns when the handler is called no more. It can be called any number of times.
+func (h *handler) end() {
+	h.mu.Lock()
+	if !h.mu.ended {
+		h.mu.ended = true
+		close(h.stop)
+	}
+	started := h.mu.started
+	h.mu.Unlock()
+	if started {
+		<-h.done
+	}
+}
+
+func (h *handler) push(e event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.queue = append(h.mu.queue, e)
+	select {
+	case h.ready <- struct{}{}:
+	default:
+	}
+}
+
+// take empties the queue.
+func (h *handler) take() []event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	events := h.mu.queue
+	h.mu.queue = nil
+	return events
+}
+
+func (h *handler) run() {
+	defer close(h.done)
+	var resync <-chan time.Time
+	if h.resync > 0 {
+		ticker := time.NewTicker(h.resync)
+		defer ticker.Stop()
+		resync = ticker.C
+	}
+	for {
+		select {
+		case <-h.stop:
+			return
+		case <-resync:
+			h.informer.tellAgain(h)
+		case <-h.ready:
+			events := h.take()
+			for i, e := range events {
+				events[i] = event{}
+				if !h.tell(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// tellAgain has a handler hear of all objects after what it has not heard yet.
+func (inf *informer) tellAgain(h *handler) {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.mu.synced {
+		h.push(event{kind: again, snapshot: inf.snapshotLocked()})
+	}
+}
+
+// tell calls the handler, unless it has ended.
+func (h *handler) tell(e event) bool {
+	select {
+	case <-h.stop:
+		return false
+	default:
+	}
+	switch e.kind {
+	case allTold:
+		h.mu.Lock()
+		h.mu.synced = true
+		h.mu.Unlock()
+		h.informer.notify()
+	case everything, again:
+		for kept := range e.snapshot.all("") {
+			each := event{kind: addition, entry: kept, initial: true}
+			if e.kind == again {
+				each = event{kind: change, old: kept, entry: kept}
+			}
+			if !h.tell(each) {
+				return false
+			}
+		}
+	case addition:
+		if obj, ok := h.decode(e.entry); ok {
+			h.OnAdd(obj, e.initial)
+		}
+	case change:
+		old, ok := h.decode(e.old)
+		obj, okay := h.decode(e.entry)
+		switch {
+		case ok && okay:
+			h.OnUpdate(old, obj)
+		case okay:
+			h.OnAdd(obj, false)
+		}
+	case removal:
+		if obj, ok := h.decode(e.entry); ok {
+			h.OnDelete(obj, e.unknown)
+		}
+	}
+	return true
+}
+
+// decode makes an object for the handler. One that cannot be decoded is not told, but logged.
+func (h *handler) decode(e *entry) (client.Object, bool) {
+	var obj client.Object
+	var err error
+	if h.metadata {
+		obj, err = h.informer.kind.decodeMetadata(e)
+	} else {
+		obj, err = h.informer.kind.decode(e)
+	}
+	if err != nil {
+		h.informer.log.Warn("Cannot tell a handler of an object", "object", e.key().String(), "error", err)
+		return nil, false
+	}
+	return obj, true
+}
+
+func (inf *informer) notify() {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	inf.notifyLocked()
+}

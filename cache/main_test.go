@@ -1,0 +1,15 @@
+package cache
+
+import (
+	"io"
+	"testing"
+
+	"go.uber.org/goleak"
+	"k8s.io/klog/v2"
+)
+
+func TestMain(m *testing.M) {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard) // client-go tells of each fault that the tests make
+	goleak.VerifyTestMain(m)
+}

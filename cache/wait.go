@@ -1,0 +1,66 @@
+package cache
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kapok-dev/kapok/client"
+)
+
+// With these methods a client that reads from a cache reads its own writes.
+var (
+	_ client.Waiter = (*cache)(nil)
+	_ client.Keeper = (*cache)(nil)
+)
+
+// WaitForRevision implements client.Waiter.
+func (c *cache) WaitForRevision(ctx context.Context, obj runtime.Object, namespace, revision string) error {
+	inf, err := c.reader(ctx, obj)
+	if err != nil {
+		return err
+	}
+	return inf.waitForRevision(ctx, revision, func(s *source) bool { return s.covers(namespace) })
+}
+
+// WaitForDeletion implements client.Waiter.
+func (c *cache) WaitForDeletion(ctx context.Context, obj runtime.Object, key client.ObjectKey, uid types.UID) error {
+	inf, err := c.reader(ctx, obj)
+	if err != nil {
+		return err
+	}
+	return inf.WaitForDeletion(ctx, key, string(uid))
+}
+
+// Keeps implements client.Keeper. Of field selectors it knows those of the name and the namespace.
+func (c *cache) Keeps(obj client.Object) bool {
+	gvk, err := client.GVKForObject(obj, c.Scheme)
+	if err != nil {
+		return true
+	}
+	kept, _, _ := c.settingsFor(gvk)
+	return slices.ContainsFunc(kept.sources(obj.GetNamespace() != ""), func(s source) bool {
+		return s.covers(obj.GetNamespace()) && !s.excludes(obj)
+	})
+}
+
+// excludes says that an object of a namespace that is covered is surely not kept.
+func (s *source) excludes(obj client.Object) bool {
+	if s.LabelSelector != nil && !s.LabelSelector.Matches(labels.Set(obj.GetLabels())) {
+		return true
+	}
+	if s.FieldSelector == nil {
+		return false
+	}
+	known := map[string]string{"metadata.name": obj.GetName(), "metadata.namespace": obj.GetNamespace()}
+	for _, r := range s.FieldSelector.Requirements() {
+		value, ok := known[r.Field]
+		if ok && (r.Operator == "!=") == (r.Value == value) {
+			return true
+		}
+	}
+	return false
+}
