@@ -47,8 +47,11 @@ func run(m *testing.M) (int, error) {
 		"kubectl": exec.Command("go", "build", "-ldflags", "-X k8s.io/component-base/version.gitVersion=v1.37.2", "-o", filepath.Join(dir, "kubectl"), "./kubectl"),
 		"helm":    exec.Command("go", "build", "-o", filepath.Join(dir, "helm"), "helm.sh/helm/v4/cmd/helm"),
 		"kapok":   exec.Command("go", "build", "-o", filepath.Join(dir, "kapok"), "./cmd/kapok"),
+		"network": exec.Command("go", "build", "-o", filepath.Join(dir, "network"), "./examples/network"),
+		"foo":     exec.Command("go", "build", "-o", filepath.Join(dir, "foo"), "./examples/foo"),
 	} {
-		if name == "kapok" {
+		switch name {
+		case "kapok", "network", "foo":
 			build.Dir = filepath.Join("..", "..")
 		}
 		if out, err := build.CombinedOutput(); err != nil {

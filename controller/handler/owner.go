@@ -1,0 +1,106 @@
+package handler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kapok-dev/kapok/client"
+)
+
+// An OwnerOption says which owners EnqueueRequestForOwner looks at.
+type OwnerOption func(*owners)
+
+// OnlyControllerOwner has only the owner looked at that controls an object.
+func OnlyControllerOwner() OwnerOption {
+	return func(o *owners) { o.onlyController = true }
+}
+
+// EnqueueRequestForOwner adds the owners of an object that are of the type of owner, whatever their version; for an update, those
+// that it had and those that it has. The mapper says whether the owners have a namespace; while it does not know, both are added:
+// that with and that without. If the scheme does not know the type, the source that gets the handler does not start.
+func EnqueueRequestForOwner(scheme *runtime.Scheme, mapper meta.RESTMapper, owner client.Object, opts ...OwnerOption) EventHandler {
+	o := &owners{mapper: mapper}
+	if gvk, err := client.GVKForObject(owner, scheme); err != nil {
+		o.err = fmt.Errorf("kind of the owner: %w", err)
+	} else {
+		o.kind = gvk.GroupKind()
+	}
+	for _, opt := range opts {
+		opt(o)
+	}
+	return o
+}
+
+type owners struct {
+	kind           schema.GroupKind
+	mapper         meta.RESTMapper
+	onlyController bool
+	err            error
+}
+
+// Err says why the handler is of no use. Sources ask before they start.
+func (o *owners) Err() error { return o.err }
+
+// MetadataOnly says that the metadata of objects is enough.
+func (o *owners) MetadataOnly() bool { return true }
+
+func (o *owners) Create(ctx context.Context, e CreateEvent, q Queue)   { o.add(ctx, q, e.Object) }
+func (o *owners) Delete(ctx context.Context, e DeleteEvent, q Queue)   { o.add(ctx, q, e.Object) }
+func (o *owners) Generic(ctx context.Context, e GenericEvent, q Queue) { o.add(ctx, q, e.Object) }
+
+func (o *owners) Update(ctx context.Context, e UpdateEvent, q Queue) {
+	o.add(ctx, q, e.ObjectOld, e.ObjectNew)
+}
+
+func (o *owners) add(ctx context.Context, q Queue, objects ...client.Object) {
+	var added []Request // few: a set would cost more
+	for _, obj := range objects {
+		for _, r := range o.requests(ctx, obj) {
+			if !slices.Contains(added, r) {
+				added = append(added, r)
+				q.Add(r)
+			}
+		}
+	}
+}
+
+// requests are those for the owners of an object.
+func (o *owners) requests(ctx context.Context, obj client.Object) (found []Request) {
+	for _, ref := range obj.GetOwnerReferences() {
+		if o.onlyController && (ref.Controller == nil || !*ref.Controller) {
+			continue
+		}
+		gv, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err != nil || (schema.GroupKind{Group: gv.Group, Kind: ref.Kind}) != o.kind {
+			continue
+		}
+		found = append(found, o.requestsFor(ctx, obj, gv.Version, ref)...)
+	}
+	return found
+}
+
+// requestsFor is one request, or two if nobody knows whether the owner has a namespace.
+func (o *owners) requestsFor(ctx context.Context, obj client.Object, version string, ref metav1.OwnerReference) []Request {
+	var inCluster, inNamespace Request
+	inCluster.Name, inNamespace.Name = ref.Name, ref.Name
+	inNamespace.Namespace = obj.GetNamespace()
+	if inNamespace == inCluster {
+		return []Request{inCluster}
+	}
+	switch mapping, err := o.mapper.RESTMapping(o.kind, version); {
+	case err != nil:
+		logr.FromContextOrDiscard(ctx).Error(err, "Cannot tell whether the owner has a namespace", "kind", o.kind, "version", version)
+		return []Request{inNamespace, inCluster}
+	case mapping.Scope.Name() == meta.RESTScopeNameRoot:
+		return []Request{inCluster}
+	default:
+		return []Request{inNamespace}
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	_ "time/tzdata" // not every machine knows the time zones
+
+	"github.com/robfig/cron/v3"
+
+	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
+)
+
+// maxMissed is how many starts may have been missed. After more, something is wrong with a clock or a schedule, and counting
+// them all could take for ever.
+const maxMissed = 100
+
+//lint:ignore ST1005 users know it so from the tutorial, and from Kubernetes
+var errTooManyMissed = fmt.Errorf("Too many missed start times (> %d). Set or decrease .spec.startingDeadlineSeconds or check clock skew.", maxMissed)
+
+// nextSchedule returns the newest time until now at which a job should have been started and was not, and the next time after
+// now. Either is zero if there is none. It counts from the last job, or else from the birth of the CronJob, but not from before
+// the starting deadline.
+func nextSchedule(cronJob *batchv1.CronJob, now time.Time) (missed, next time.Time, err error) {
+	schedule, err := parseSchedule(cronJob.Spec.Schedule)
+	if err != nil {
+		return time.Time{}, time.Time{}, fmt.Errorf("unparseable schedule %q: %w", cronJob.Spec.Schedule, err)
+	}
+	// Times that were read from the API have an offset, not a zone. The schedule is in the zone of now.
+	since := cronJob.CreationTimestamp.In(now.Location())
+	if last := cronJob.Status.LastScheduleTime; last != nil {
+		since = last.In(now.Location())
+	}
+	if deadline := cronJob.Spec.StartingDeadlineSeconds; deadline != nil {
+		if late := now.Add(-seconds(*deadline)).Sub(since); late > 0 {
+			if every, ok := schedule.(cron.ConstantDelaySchedule); ok {
+				late = late.Truncate(every.Delay) // it goes by the start before
+			}
+			since = since.Add(late)
+		}
+	}
+	next = schedule.Next(since)
+	for starts := 0; !next.IsZero() && !next.After(now); next = schedule.Next(next) {
+		missed = next
+		if starts++; starts > maxMissed {
+			return time.Time{}, time.Time{}, errTooManyMissed
+		}
+	}
+	return missed, next, nil
+}
+
+// parseSchedule parses a schedule as cron does.
+func parseSchedule(schedule string) (cron.Schedule, error) {
+	// The parser panics when nothing follows a time zone.
+	if strings.HasPrefix(schedule, "TZ=") || strings.HasPrefix(schedule, "CRON_TZ=") {
+		if !strings.Contains(schedule, " ") {
+			return nil, errors.New("a schedule must follow the time zone")
+		}
+	}
+	return cron.ParseStandard(schedule)
+}
+
+// seconds is n seconds, or the longest duration if they are more.
+func seconds(n int64) time.Duration {
+	return time.Duration(min(n, math.MaxInt64/int64(time.Second))) * time.Second
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/ptr"
+
+	"github.com/kapok-dev/kapok/client"
+	ctrl "github.com/kapok-dev/kapok/controller"
+	"github.com/kapok-dev/kapok/controller/predicate"
+	"github.com/kapok-dev/kapok/examples/foo/api/v1alpha1"
+)
+
+const (
+	// SuccessSynced is the reason of the event that a Foo is as it is to be.
+	SuccessSynced = "Synced"
+	// ErrResourceExists is the reason of the event that a Foo's Deployment belongs to somebody else.
+	ErrResourceExists = "ErrResourceExists"
+)
+
+// +kubebuilder:rbac:groups=samplecontroller.k8s.io,resources=foos,verbs=get;list;watch
+// +kubebuilder:rbac:groups=samplecontroller.k8s.io,resources=foos/status,verbs=patch
+// +kubebuilder:rbac:groups=samplecontroller.k8s.io,resources=foos/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;delete
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;create;update
+
+// A FooReconciler keeps a Deployment for each Foo.
+type FooReconciler struct {
+	client.Client
+	Recorder record.EventRecorder
+}
+
+// SetupWithManager has the reconciler called for Foos, also when nothing has changed but a resync brings them, and for the Foos of
+// Deployments that have changed.
+func (r *FooReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.Foo{}).
+		Owns(&appsv1.Deployment{}, ctrl.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		WithOptions(ctrl.Options{MaxConcurrentReconciles: 2}).
+		Complete(r)
+}
+
+// Reconcile compares what is wanted with what there is, and does what is missing.
+func (r *FooReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if err := r.sync(ctx, req.NamespacedName); err != nil {
+		return ctrl.Result{}, fmt.Errorf("error syncing '%s': %w, requeuing", req, err)
+	}
+	ctrl.LoggerFrom(ctx).Info(fmt.Sprintf("Successfully synced '%s'", req))
+	return ctrl.Result{}, nil
+}
+
+func (r *FooReconciler) sync(ctx context.Context, key types.NamespacedName) error {
+	foo := &v1alpha1.Foo{}
+	if err := r.Get(ctx, key, foo); err != nil {
+		return client.IgnoreNotFound(err) // the server deletes the Deployment of a Foo that is gone
+	}
+	if !foo.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	deployment, err := r.deployment(ctx, foo)
+	if err != nil {
+		return err
+	}
+	if !metav1.IsControlledBy(deployment, foo) {
+		err := fmt.Errorf("deployment %q exists, and is not of this Foo", deployment.Name)
+		r.Recorder.Event(foo, corev1.EventTypeWarning, ErrResourceExists, err.Error())
+		return err
+	}
+	if wanted, has := foo.Spec.Replicas, ptr.Deref(deployment.Spec.Replicas, 1); wanted != nil && *wanted != has {
+		ctrl.LoggerFrom(ctx).Info("The Deployment has another number of replicas", "wanted", *wanted, "has", has)
+		deployment.Spec.Replicas = wanted
+		if err := r.Update(ctx, deployment); err != nil {
+			return err
+		}
+	}
+	if err := r.removeOthers(ctx, foo); err != nil {
+		return err
+	}
+	if err := r.report(ctx, foo, deployment); err != nil {
+		return err
+	}
+	r.Recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, "The Deployment is as the Foo wants it")
+	return nil
+}
+
+// deployment returns the Deployment of the name that a Foo says. If there is none it makes it.
+func (r *FooReconciler) deployment(ctx context.Context, foo *v1alpha1.Foo) (*appsv1.Deployment, error) {
+	deployment := &appsv1.Deployment{}
+	err := r.Get(ctx, client.ObjectKey{Namespace: foo.Namespace, Name: foo.Spec.DeploymentName}, deployment)
+	if !apierrors.IsNotFound(err) {
+		return deployment, err
+	}
+	deployment = newDeployment(foo)
+	if err := ctrl.SetControllerReference(foo, deployment, r.Scheme()); err != nil {
+		return nil, err
+	}
+	return deployment, r.Create(ctx, deployment)
+}
+
+// removeOthers deletes the Deployments that a Foo has under names that it had said before.
+func (r *FooReconciler) removeOthers(ctx context.Context, foo *v1alpha1.Foo) error {
+	deployments := &appsv1.DeploymentList{}
+	if err := r.List(ctx, deployments, client.InNamespace(foo.Namespace)); err != nil {
+		return err
+	}
+	for _, d := range deployments.Items {
+		if d.Name == foo.Spec.DeploymentName || !metav1.IsControlledBy(&d, foo) || !d.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := r.Delete(ctx, &d, client.Preconditions{UID: &d.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete Deployment %q, which is not wanted any more: %w", d.Name, err)
+		}
+	}
+	return nil
+}
+
+// newDeployment is the Deployment that a Foo begins with.
+func newDeployment(foo *v1alpha1.Foo) *appsv1.Deployment {
+	labels := map[string]string{"app": "nginx", "foo": string(foo.UID)} // a name may be too long for a label
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: foo.Namespace, Name: foo.Spec.DeploymentName},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: foo.Spec.Replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx", Image: "nginx:latest"}}},
+			},
+		},
+	}
+}
+
+// report writes into the status what the Deployment has come to, if that has changed.
+func (r *FooReconciler) report(ctx context.Context, foo *v1alpha1.Foo, deployment *appsv1.Deployment) error {
+	if foo.Status.AvailableReplicas == deployment.Status.AvailableReplicas {
+		return nil
+	}
+	before := foo.DeepCopy()
+	foo.Status.AvailableReplicas = deployment.Status.AvailableReplicas
+	if err := r.Status().Patch(ctx, foo, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	return nil
+}

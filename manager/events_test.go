@@ -1,0 +1,185 @@
+package manager_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/manager"
+)
+
+// eventsOf are the events of a reason, as both APIs show them.
+func eventsOf(t *testing.T, c client.Client, reason string) (core []corev1.Event, v1 []eventsv1.Event) {
+	t.Helper()
+	coreList, v1List := &corev1.EventList{}, &eventsv1.EventList{}
+	if err := c.List(context.Background(), coreList); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.List(context.Background(), v1List); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range coreList.Items {
+		if e.Reason == reason {
+			core = append(core, e)
+		}
+	}
+	for _, e := range v1List.Items {
+		if e.Reason == reason {
+			v1 = append(v1, e)
+		}
+	}
+	return core, v1
+}
+
+func TestEvents(t *testing.T) {
+	bubble(t, func(t *testing.T, s *kapok.Server) {
+		c := newClient(t, s)
+		about := configMap("a")
+		if err := c.Create(t.Context(), about); err != nil {
+			t.Fatal(err)
+		}
+		p := newProcess(t, s.Config(), manager.Options{}, func(m manager.Manager) error {
+			m.GetEventRecorderFor("ctl").Event(about, "Normal", "Early", "before the manager starts")
+			return nil
+		})
+		<-p.Elected()
+		core, v1 := p.GetEventRecorderFor("ctl"), p.GetEventRecorder("ctl")
+		core.AnnotatedEventf(about, map[string]string{"k": "v"}, "Warning", "Core", "number %d", 1)
+		core.Event(about, "Odd", "Refused", "the type is none")
+		for i := range 5 {
+			core.Eventf(about, "Normal", "Repeated", "again")
+			v1.Eventf(about, nil, "Normal", "Series", "Doing", "number %d", i)
+			time.Sleep(time.Second)
+		}
+		v1.AnnotatedEventf(about, about, map[string]string{"k": "v"}, "Warning", "V1", "Doing", "number %d", 1)
+		v1.Eventf(about, nil, "Normal", "Last", "Doing", "just before the end")
+		p.stop()
+		p.running.Wait()
+		core.Event(about, "Normal", "TooLate", "after the end")
+
+		if events, _ := eventsOf(t, c, "Early"); len(events) != 1 {
+			t.Errorf("of an early event there are %d", len(events))
+		}
+		if events, _ := eventsOf(t, c, "Core"); len(events) != 1 || events[0].Message != "number 1" || events[0].Annotations["k"] != "v" ||
+			events[0].Type != "Warning" || events[0].InvolvedObject.UID != about.UID || events[0].Source.Component != "ctl" || events[0].Count != 1 {
+			t.Errorf("got %v", events)
+		}
+		if events, _ := eventsOf(t, c, "Repeated"); len(events) != 1 || events[0].Count != 5 || events[0].LastTimestamp.Sub(events[0].FirstTimestamp.Time) != 4*time.Second {
+			t.Errorf("got %v", events)
+		}
+		if _, events := eventsOf(t, c, "Series"); len(events) != 1 || events[0].Note != "number 0" || events[0].Series == nil || events[0].Series.Count != 5 ||
+			events[0].Series.LastObservedTime.Sub(events[0].EventTime.Time) != 4*time.Second {
+			t.Errorf("got %v", events)
+		}
+		if _, events := eventsOf(t, c, "V1"); len(events) != 1 || events[0].Related == nil || events[0].Related.Name != "a" || events[0].Action != "Doing" ||
+			events[0].ReportingController != "ctl" || !strings.HasPrefix(events[0].ReportingInstance, "ctl-") || events[0].Annotations["k"] != "v" {
+			t.Errorf("got %v", events)
+		}
+		if _, events := eventsOf(t, c, "Last"); len(events) != 1 {
+			t.Errorf("of the last event there are %d", len(events))
+		}
+		for _, reason := range []string{"Refused", "TooLate"} {
+			if events, _ := eventsOf(t, c, reason); len(events) != 0 {
+				t.Errorf("got %v", events)
+			}
+		}
+		if p.err != nil {
+			t.Error(p.err)
+		}
+	})
+}
+
+// A series is refreshed while it lasts, and over some minutes after its last event.
+func TestSeries(t *testing.T) {
+	bubble(t, func(t *testing.T, s *kapok.Server) {
+		c, about := newClient(t, s), configMap("a")
+		p := newProcess(t, s.Config(), manager.Options{}, nil)
+		<-p.Elected()
+		recorder := p.GetEventRecorder("ctl")
+		record := func() { recorder.Eventf(about, nil, "Normal", "Series", "Doing", "again") }
+		counts := func() (all []int32) {
+			_, events := eventsOf(t, c, "Series")
+			for _, e := range events {
+				if e.Series == nil {
+					all = append(all, 1)
+				} else {
+					all = append(all, e.Series.Count)
+				}
+			}
+			return all
+		}
+		expect := func(when string, want ...int32) {
+			t.Helper()
+			got := counts()
+			if len(got) != len(want) {
+				t.Fatalf("%s: %v, want %v", when, got, want)
+			}
+			for i := range got {
+				if got[i] != want[i] {
+					t.Errorf("%s: %v, want %v", when, got, want)
+				}
+			}
+		}
+		for range 40 {
+			record()
+			time.Sleep(time.Minute)
+		}
+		if got := counts(); len(got) != 1 || got[0] < 30 || got[0] >= 40 {
+			t.Errorf("after 40 minutes: %v", got)
+		}
+		time.Sleep(15 * time.Minute)
+		expect("after the end of the series", 40)
+		record()
+		time.Sleep(30 * time.Minute)
+		record()
+		time.Sleep(time.Minute)
+		if got := counts(); len(got) != 3 && len(got) != 2 { // the first has expired, or not
+			t.Errorf("events that are far apart: %v", got)
+		}
+		if err := p.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// While the server is away, events wait; when the manager stops, it does not wait for them for long.
+func TestEventsWithoutServer(t *testing.T) {
+	bubble(t, func(t *testing.T, s *kapok.Server) {
+		c, about := newClient(t, s), configMap("a")
+		var away atomic.Bool
+		cfg := s.Config()
+		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				if away.Load() {
+					return nil, context.DeadlineExceeded
+				}
+				return next.RoundTrip(r)
+			})
+		})
+		p := newProcess(t, cfg, manager.Options{Logger: silent()}, nil)
+		<-p.Elected()
+		away.Store(true)
+		p.GetEventRecorder("ctl").Eventf(about, nil, "Normal", "Waits", "Doing", "x")
+		time.Sleep(25 * time.Second)
+		away.Store(false)
+		time.Sleep(10 * time.Second)
+		if _, events := eventsOf(t, c, "Waits"); len(events) != 1 {
+			t.Errorf("there are %d", len(events))
+		}
+		away.Store(true)
+		p.GetEventRecorderFor("ctl").Eventf(about, "Normal", "Lost", "x")
+		begin := time.Now()
+		time.Sleep(time.Second)
+		if err := p.end(); err != nil || time.Since(begin) > 10*time.Second {
+			t.Errorf("it took %v: %v", time.Since(begin), err)
+		}
+	})
+}

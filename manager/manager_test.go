@@ -1,0 +1,572 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/cache"
+	"github.com/kapok-dev/kapok/client"
+	ctrl "github.com/kapok-dev/kapok/controller"
+	"github.com/kapok-dev/kapok/manager"
+)
+
+// bubble runs a test in virtual time, with a server.
+func bubble(t *testing.T, test func(*testing.T, *kapok.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server, err := kapok.Start(context.Background(), kapok.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Stop()
+		test(t, server)
+	})
+}
+
+// A process is a manager that runs.
+type process struct {
+	manager.Manager
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	err     error // of Start, when it has ended
+}
+
+// quiet logs errors alone, to the test.
+func quiet(t *testing.T) logr.Logger {
+	return logr.FromSlogHandler(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+}
+
+// silent logs nothing. (logr.Discard is the logger that is not set.)
+func silent() logr.Logger { return logr.FromSlogHandler(slog.DiscardHandler) }
+
+// textLogger logs as text.
+func textLogger(w io.Writer) logr.Logger { return logr.FromSlogHandler(slog.NewTextHandler(w, nil)) }
+
+// newProcess makes a manager, which setup adds to, and starts it.
+func newProcess(t *testing.T, cfg *rest.Config, opts manager.Options, setup func(manager.Manager) error) *process {
+	t.Helper()
+	if opts.Logger.GetSink() == nil {
+		opts.Logger = quiet(t)
+	}
+	m, err := manager.New(cfg, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if setup != nil {
+		if err := setup(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &process{Manager: m}
+	var ctx context.Context
+	ctx, p.stop = context.WithCancel(t.Context())
+	p.running.Go(func() { p.err = m.Start(ctx) })
+	return p
+}
+
+// end stops the process, and waits for it.
+func (p *process) end() error {
+	p.stop()
+	p.running.Wait()
+	return p.err
+}
+
+// newClient is a client beside the managers.
+func newClient(t *testing.T, s *kapok.Server) client.Client {
+	t.Helper()
+	c, err := client.New(s.Config(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+}
+
+// copies makes a Secret of each ConfigMap.
+type copies struct {
+	client.Client
+	mu    sync.Mutex
+	calls []string
+}
+
+func (r *copies) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	r.mu.Lock()
+	r.calls = append(r.calls, request.Name)
+	r.mu.Unlock()
+	from := &corev1.ConfigMap{}
+	if err := r.Get(ctx, request.NamespacedName, from); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	to := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: from.Namespace, Name: from.Name}}
+	_, err := client.CreateOrUpdate(ctx, r.Client, to, func() error {
+		to.StringData = from.Data
+		return ctrl.SetControllerReference(from, to, r.Scheme())
+	})
+	return ctrl.Result{}, err
+}
+
+func (r *copies) setup(m manager.Manager) error {
+	r.Client = m.GetClient()
+	return ctrl.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).Owns(&corev1.Secret{}).Complete(r)
+}
+
+// What is owned is made, repaired and gone with its owner.
+func TestOwnership(t *testing.T) {
+	bubble(t, func(t *testing.T, s *kapok.Server) {
+		ctx, c := t.Context(), newClient(t, s)
+		r := &copies{}
+		p := newProcess(t, s.Config(), manager.Options{}, r.setup)
+		<-p.Elected()
+		a := configMap("a")
+		a.Data = map[string]string{"k": "1"}
+		if err := c.Create(ctx, a); err != nil {
+			t.Fatal(err)
+		}
+		copied := func() (value string, err error) {
+			time.Sleep(time.Second)
+			secret := &corev1.Secret{}
+			err = c.Get(ctx, client.ObjectKeyFromObject(a), secret)
+			return string(secret.Data["k"]), err
+		}
+		if value, err := copied(); err != nil || value != "1" {
+			t.Fatalf("created: %q, %v", value, err)
+		}
+		a.Data["k"] = "2"
+		if err := c.Update(ctx, a); err != nil {
+			t.Fatal(err)
+		}
+		if value, err := copied(); err != nil || value != "2" {
+			t.Fatalf("updated: %q, %v", value, err)
+		}
+		if err := c.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}); err != nil {
+			t.Fatal(err)
+		}
+		if value, err := copied(); err != nil || value != "2" {
+			t.Fatalf("repaired: %q, %v", value, err)
+		}
+		if err := c.Delete(ctx, a); err != nil {
+			t.Fatal(err)
+		}
+		if value, err := copied(); !apierrors.IsNotFound(err) {
+			t.Fatalf("deleted: %q, %v", value, err)
+		}
+		if err := p.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The manager's client reads what it has just written, though it reads from the cache; also if that keeps a part.
+func TestReadsItsWrites(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		opts manager.Options
+		kept bool
+	}{
+		{"everything", manager.Options{}, true},
+		{"some namespaces", manager.Options{Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{"default": {}, "kube-public": {}}}}, true},
+		{"other namespaces", manager.Options{Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{"kube-public": {}}}}, false},
+		{"a selector", manager.Options{Cache: cache.Options{DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"keep": "me"})}}, true},
+		{"another selector", manager.Options{Cache: cache.Options{DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"keep": "others"})}}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *kapok.Server) {
+				ctx := t.Context()
+				p := newProcess(t, s.Config(), tc.opts, nil)
+				<-p.Elected()
+				c, begin := p.GetClient(), time.Now()
+				for i := range 50 {
+					o := configMap(fmt.Sprint(i))
+					o.Labels = map[string]string{"keep": "me"}
+					if err := c.Create(ctx, o); err != nil {
+						t.Fatal(err)
+					}
+					got := &corev1.ConfigMap{}
+					err := c.Get(ctx, client.ObjectKeyFromObject(o), got)
+					if tc.kept && (err != nil || got.ResourceVersion != o.ResourceVersion) || !tc.kept && err == nil {
+						t.Fatalf("object %d is read as %q, %v", i, got.ResourceVersion, err)
+					}
+					list := &corev1.ConfigMapList{}
+					if err := c.List(ctx, list); err != nil || tc.kept != (len(list.Items) == 1) {
+						t.Fatalf("list of %d, %v", len(list.Items), err)
+					}
+					if err := c.Delete(ctx, o); err != nil {
+						t.Fatal(err)
+					}
+					if err := c.Get(ctx, client.ObjectKeyFromObject(o), got); err == nil {
+						t.Fatalf("object %d is there after its deletion", i)
+					}
+				}
+				if d := time.Since(begin); d > time.Second {
+					t.Errorf("reads waited for %v", d)
+				}
+				if err := p.end(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// election are options of a manager that takes part in one.
+func election() manager.Options {
+	return manager.Options{LeaderElection: true, LeaderElectionID: "lead", LeaderElectionNamespace: "default"}
+}
+
+// elected waits until a process leads, and says how long that took.
+func elected(t *testing.T, p *process) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	select {
+	case <-p.Elected():
+	case <-time.After(time.Hour):
+		t.Fatal("it is never elected")
+	}
+	return time.Since(begin)
+}
+
+// cut is a network that can be cut.
+type cut struct{ context.Context }
+
+// A leader that stops hands over at once; one that is killed, when its lease has run out.
+func TestTakeover(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		opts      manager.Options
+		kill      bool
+		from, to  time.Duration
+		firstEnds error
+	}{
+		{name: "release", opts: election(), from: 0, to: 5500 * time.Millisecond}, // the first needs 1 s, and the second tries every 4.4 s at least
+		{name: "keep", opts: func() manager.Options {
+			o := election()
+			o.LeaderElectionReleaseOnCancel = new(false)
+			return o
+		}(), from: 11 * time.Second, to: 25 * time.Second},
+		{name: "killed", opts: election(), kill: true, from: 11 * time.Second, to: 25 * time.Second, firstEnds: manager.ErrLeaderElectionLost},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *kapok.Server) {
+				var mu sync.Mutex
+				leaders := map[string]bool{}
+				lead := func(name string) func(manager.Manager) error {
+					return func(m manager.Manager) error {
+						return m.Add(manager.RunnableFunc(func(ctx context.Context) error {
+							mu.Lock()
+							leaders[name] = true
+							if len(leaders) > 1 {
+								t.Error("two lead at a time")
+							}
+							mu.Unlock()
+							<-ctx.Done()
+							time.Sleep(time.Second) // it takes a while to end
+							mu.Lock()
+							delete(leaders, name)
+							mu.Unlock()
+							return nil
+						}))
+					}
+				}
+				cfg := s.Config()
+				broken, breakIt := context.WithCancel(t.Context())
+				cfg.Wrap(cut{broken}.wrap)
+				opts := tc.opts
+				opts.Logger = silent()
+				first := newProcess(t, cfg, opts, lead("first"))
+				if d := elected(t, first); d > 0 {
+					t.Errorf("the first is elected after %v", d)
+				}
+				second := newProcess(t, s.Config(), tc.opts, lead("second"))
+				time.Sleep(5 * time.Minute)
+				select {
+				case <-second.Elected():
+					t.Error("the second is elected beside the first")
+				default:
+				}
+				if tc.kill {
+					breakIt()
+				} else {
+					first.stop()
+				}
+				if d := elected(t, second); d < tc.from || d > tc.to {
+					t.Errorf("the second is elected after %v", d)
+				}
+				first.running.Wait()
+				if !errors.Is(first.err, tc.firstEnds) {
+					t.Errorf("the first ends with %v", first.err)
+				}
+				breakIt()
+				if err := second.end(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// Stop waits for what runs, as long as it may, and then says what does not end. A lease is not released then.
+func TestGracefulStop(t *testing.T) {
+	second := time.Second
+	for _, tc := range []struct {
+		name     string
+		grace    *time.Duration // nil: 30 s
+		needs    time.Duration
+		after    time.Duration
+		err      string
+		takeover time.Duration // at most
+	}{
+		{name: "ends", needs: 20 * second, after: 20 * second, takeover: 25 * second},
+		{name: "does not end", needs: time.Minute, after: 30 * second, err: "runnables of the leader have not ended within the grace period of 30s", takeover: 55 * second},
+		{name: "as long as it takes", grace: new(-second), needs: 5 * time.Minute, after: 5 * time.Minute, takeover: 305 * second},
+		{name: "no grace", grace: new(time.Duration(0)), needs: time.Minute, takeover: 20 * second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *kapok.Server) {
+				opts := election()
+				opts.GracefulShutdownTimeout = tc.grace
+				p := newProcess(t, s.Config(), opts, func(m manager.Manager) error {
+					return m.Add(manager.RunnableFunc(func(ctx context.Context) error {
+						<-ctx.Done()
+						time.Sleep(tc.needs)
+						return nil
+					}))
+				})
+				elected(t, p)
+				begin := time.Now()
+				other := newProcess(t, s.Config(), election(), nil)
+				err := p.end()
+				if d := time.Since(begin); d < tc.after || d > tc.after+100*time.Millisecond { // the lease may be in the middle of a renewal
+					t.Errorf("it took %v", d)
+				}
+				if tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+					t.Errorf("error %v", err)
+				}
+				elected(t, other)
+				if d := time.Since(begin); d > tc.takeover || tc.err != "" && d < tc.after+10*second {
+					t.Errorf("another is elected after %v", d)
+				}
+				if err := other.end(); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(tc.needs) // for what is left
+			})
+		})
+	}
+}
+
+// Everything starts in order, and stops in reverse.
+func TestOrder(t *testing.T) {
+	bubble(t, func(t *testing.T, s *kapok.Server) {
+		var mu sync.Mutex
+		var order []string
+		note := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, what)
+		}
+		runnable := func(name string) manager.RunnableFunc {
+			return func(ctx context.Context) error {
+				note("+" + name)
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				note("-" + name)
+				return nil
+			}
+		}
+		opts := election()
+		p := newProcess(t, s.Config(), opts, func(m manager.Manager) error {
+			return errors.Join(m.Add(runnable("leader")), m.Add(always{runnable("always")}))
+		})
+		elected(t, p)
+		if err := p.Add(always{runnable("late")}); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if err := p.end(); err != nil {
+			t.Error(err)
+		}
+		if len(order) == 6 { // two start at once, and two stop
+			slices.Sort(order[:3])
+			slices.Sort(order[4:])
+		}
+		if !slices.Equal(order, []string{"+always", "+late", "+leader", "-leader", "-always", "-late"}) {
+			t.Errorf("got %v", order)
+		}
+		if err := p.Add(runnable("too late")); err == nil {
+			t.Error("it runs something after the end")
+		}
+		if err := p.Start(t.Context()); err == nil {
+			t.Error("it starts twice")
+		}
+	})
+}
+
+// always runs without leadership.
+type always struct{ manager.RunnableFunc }
+
+func (always) NeedLeaderElection() bool { return false }
+
+// The webhook server runs if somebody asks for it.
+func TestWebhookServer(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		bubble(t, func(t *testing.T, s *kapok.Server) {
+			hooks := &hooks{}
+			p := newProcess(t, s.Config(), manager.Options{WebhookServer: hooks}, func(m manager.Manager) error {
+				if asked && (m.GetWebhookServer() != manager.WebhookServer(hooks) || m.GetWebhookServer() == nil) {
+					t.Error("it is another one")
+				}
+				return nil
+			})
+			<-p.Elected()
+			synctest.Wait()
+			if err := p.end(); err != nil {
+				t.Error(err)
+			}
+			if want := map[bool]int{true: 1}[asked]; hooks.starts != want {
+				t.Errorf("it was started %d times, want %d", hooks.starts, want)
+			}
+		})
+	}
+}
+
+type hooks struct {
+	manager.WebhookServer
+	starts int
+}
+
+func (*hooks) NeedLeaderElection() bool { return false }
+func (h *hooks) Start(ctx context.Context) error {
+	h.starts++
+	<-ctx.Done()
+	return nil
+}
+
+// What fails ends Start with its error.
+func TestFailure(t *testing.T) {
+	bubble(t, func(t *testing.T, s *kapok.Server) {
+		boom := errors.New("boom")
+		ended := false
+		p := newProcess(t, s.Config(), manager.Options{}, func(m manager.Manager) error {
+			return errors.Join(
+				m.Add(manager.RunnableFunc(func(ctx context.Context) error {
+					<-ctx.Done()
+					ended = true
+					return ctx.Err()
+				})),
+				m.Add(manager.RunnableFunc(func(context.Context) error {
+					time.Sleep(time.Minute)
+					return boom
+				})))
+		})
+		p.running.Wait()
+		if !errors.Is(p.err, boom) || !ended {
+			t.Errorf("got %v, the other has ended: %v", p.err, ended)
+		}
+		p.stop()
+	})
+}
+
+// A controller whose kind does not exist fails after its CacheSyncTimeout; if the manager stops before, that is well.
+func TestKindThatIsMissing(t *testing.T) {
+	for _, stopped := range []bool{false, true} {
+		t.Run(fmt.Sprint("stopped ", stopped), func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *kapok.Server) {
+				opts := manager.Options{Logger: silent()}
+				p := newProcess(t, s.Config(), opts, func(m manager.Manager) error {
+					missing := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Missing"}}
+					return ctrl.NewControllerManagedBy(m).For(missing).Complete(
+						ctrl.Func(func(context.Context, ctrl.Request) (ctrl.Result, error) { return ctrl.Result{}, nil }))
+				})
+				begin := time.Now()
+				if stopped {
+					time.Sleep(time.Minute)
+					if err := p.end(); err != nil {
+						t.Error(err)
+					}
+					if d := time.Since(begin); d != time.Minute {
+						t.Errorf("it took %v", d)
+					}
+					return
+				}
+				p.running.Wait()
+				p.stop()
+				if d := time.Since(begin); d < 2*time.Minute || d > 3*time.Minute || p.err == nil ||
+					!strings.Contains(p.err.Error(), "failed to wait for missing caches to sync") {
+					t.Errorf("after %v: %v", d, p.err)
+				}
+			})
+		})
+	}
+}
+
+// Names of controllers are unique in a manager, and only there.
+func TestNames(t *testing.T) {
+	bubble(t, func(t *testing.T, s *kapok.Server) {
+		setup := func(m manager.Manager, opts ctrl.Options) error {
+			return ctrl.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).WithOptions(opts).Complete(
+				ctrl.Func(func(context.Context, ctrl.Request) (ctrl.Result, error) { return ctrl.Result{}, nil }))
+		}
+		for range 2 {
+			m, err := manager.New(s.Config(), manager.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := setup(m, ctrl.Options{}); err != nil {
+				t.Error(err)
+			}
+			if err := setup(m, ctrl.Options{}); err == nil || !strings.Contains(err.Error(), `controller "configmap" already`) {
+				t.Errorf("got %v", err)
+			}
+			if err := setup(m, ctrl.Options{SkipNameValidation: new(true)}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestBadOptions(t *testing.T) {
+	if _, err := manager.New(nil, manager.Options{}); err == nil {
+		t.Error("there is no server")
+	}
+	bubble(t, func(t *testing.T, s *kapok.Server) {
+		for name, opts := range map[string]manager.Options{
+			"leader election without a name": {LeaderElection: true, LeaderElectionNamespace: "default"},
+			"leader election nowhere":        {LeaderElection: true, LeaderElectionID: "x"},
+			"a renewal longer than a lease":  {LeaderElection: true, LeaderElectionID: "x", LeaderElectionNamespace: "default", RenewDeadline: new(time.Minute)},
+			"two checks at one path":         {LivenessEndpointName: "/x", ReadinessEndpointName: "x/"},
+			"metrics twice":                  {Metrics: manager.MetricsOptions{ExtraHandlers: handlers("/metrics")}},
+			"a path that is none":            {Metrics: manager.MetricsOptions{ExtraHandlers: handlers("")}},
+		} {
+			if _, err := manager.New(s.Config(), opts); err == nil {
+				t.Errorf("%s is accepted", name)
+			}
+		}
+		m, err := manager.New(s.Config(), manager.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Add(nil) == nil || m.AddHealthzCheck("", manager.Ping) == nil || m.AddReadyzCheck("x", nil) == nil {
+			t.Error("nothing is something")
+		}
+	})
+}

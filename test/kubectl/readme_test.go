@@ -1,0 +1,230 @@
+package kubectl
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A reader who follows a README of the examples word for word sees what it prints. In a README
+//
+//   - an indented block is a session in a shell: commands after "$ ", and what they print;
+//   - "go run" starts a program that goes on; lines without a command before them are what the last of these prints now;
+//   - "..." is anything, and a line of nothing else any number of lines.
+//
+// What is looked up again and again until it is as it is printed: gets, and what programs print. What follows the section "Try it" is not tried.
+func TestReadmes(t *testing.T) {
+	for _, example := range []string{"network", "foo"} {
+		t.Run(example, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(filepath.Join("..", "..", "examples", example, "README.md"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &reader{T: t, env: append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "TMPDIR="+t.TempDir())}
+			steps := readSteps(string(text))
+			if len(steps) < 10 {
+				t.Fatalf("the README has only %d steps", len(steps))
+			}
+			for _, s := range steps {
+				r.follow(s)
+			}
+		})
+	}
+}
+
+// patience is how long a reader waits for what he is to see.
+const patience = 60 * time.Second
+
+// A step is a command, or none, and the lines that are to be seen then.
+type step struct {
+	command string
+	printed []string
+}
+
+func readSteps(readme string) (steps []step) {
+	_, section, _ := strings.Cut(readme, "\n## Try it\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	inside := false
+	for line := range strings.Lines(section) {
+		line, indented := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "    ")
+		command, isCommand := strings.CutPrefix(line, "$ ")
+		switch {
+		case !indented:
+			inside = false
+			continue
+		case isCommand:
+			steps = append(steps, step{command: command})
+		case !inside:
+			steps = append(steps, step{printed: []string{line}})
+		default:
+			last := &steps[len(steps)-1]
+			last.printed = append(last.printed, line)
+		}
+		inside = true
+	}
+	return steps
+}
+
+// pattern matches what is printed. Runs of spaces count as one: the width of columns depends on what is in them.
+func (s step) pattern() *regexp.Regexp {
+	var b strings.Builder
+	b.WriteString("(?m)^")
+	for _, line := range s.printed {
+		if line == "..." {
+			b.WriteString(`(?:.*\n)*?`)
+			continue
+		}
+		parts := strings.Split(strings.Join(strings.Fields(line), " "), "...")
+		for i, part := range parts {
+			if i > 0 {
+				b.WriteString(".*")
+			}
+			b.WriteString(regexp.QuoteMeta(part))
+		}
+		b.WriteString(" ?\n")
+	}
+	return regexp.MustCompile(b.String())
+}
+
+var spaces = regexp.MustCompile(`[ \t]+`)
+
+func normalSpaces(s string) string {
+	s = spaces.ReplaceAllString(s, " ")
+	return strings.ReplaceAll(s, "\n ", "\n")
+}
+
+// A reader follows a README.
+type reader struct {
+	*testing.T
+	env     []string
+	program *program // the last that was started
+}
+
+func (r *reader) follow(s step) {
+	r.Helper()
+	rest, isProgram := strings.CutPrefix(s.command, "go run ./")
+	switch {
+	case isProgram:
+		r.program = r.start(rest)
+		r.await(s)
+	case s.command == "":
+		r.await(s)
+	default:
+		r.try(s)
+	}
+}
+
+// await waits until the program has printed what it is to print.
+func (r *reader) await(s step) {
+	r.Helper()
+	pattern := s.pattern()
+	deadline := time.Now().Add(patience)
+	for {
+		text, changed := r.program.output()
+		if at := pattern.FindStringIndex(text); at != nil {
+			r.program.forget(at[1])
+			break
+		}
+		select {
+		case <-changed:
+		case <-time.After(time.Until(deadline)):
+			r.Fatalf("the program does not print\n%s\nbut\n%s", strings.Join(s.printed, "\n"), text)
+		}
+	}
+	if name, ok := strings.CutPrefix(r.program.kubeconfig(), "export KUBECONFIG="); ok {
+		r.env = append(r.env, "KUBECONFIG="+name)
+	}
+}
+
+// try runs a command, which is to print what the README says. What only looks is run again until it does.
+func (r *reader) try(s step) {
+	r.Helper()
+	looks := strings.HasPrefix(s.command, "kubectl get") || strings.HasPrefix(s.command, "kubectl events")
+	pattern := regexp.MustCompile(s.pattern().String() + `\z`)
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(patience); ; <-again.C {
+		ctx, cancel := context.WithTimeout(r.Context(), patience)
+		cmd := exec.CommandContext(ctx, "sh", "-c", s.command)
+		cmd.Dir, cmd.Env = filepath.Join("..", ".."), r.env
+		out, _ := cmd.CombinedOutput() // the README says also what fails
+		cancel()
+		if pattern.MatchString(normalSpaces(string(out))) {
+			return
+		}
+		if !looks || time.Now().After(deadline) {
+			r.Fatalf("$ %s\nprints\n%s\nwant\n%s", s.command, out, strings.Join(s.printed, "\n"))
+		}
+	}
+}
+
+// A program runs until the test ends.
+type program struct {
+	mu      sync.Mutex
+	all     bytes.Buffer
+	seen    int
+	changed chan struct{}
+}
+
+func (p *program) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.changed)
+	p.changed = make(chan struct{})
+	return p.all.WriteString(string(b))
+}
+
+// output is what the program has printed in whole lines and nobody has seen, and a channel that is closed when there is more.
+func (p *program) output() (string, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text := p.all.String()
+	return normalSpaces(text[:strings.LastIndex(text, "\n")+1])[p.seen:], p.changed
+}
+
+// forget has the next n characters of the output seen.
+func (p *program) forget(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen += n
+}
+
+// kubeconfig is the line that says where the kubeconfig is, if there is one.
+func (p *program) kubeconfig() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return regexp.MustCompile(`export KUBECONFIG=\S+`).FindString(p.all.String())
+}
+
+// start starts a program of this module, which TestMain has built.
+func (r *reader) start(commandLine string) *program {
+	r.Helper()
+	fields := strings.Fields(commandLine)
+	name, args := filepath.Base(fields[0]), fields[1:]
+	if name == "kapok" {
+		args = append(args, "--listen", "127.0.0.1:0") // beside others
+	}
+	p := &program{changed: make(chan struct{})}
+	cmd := exec.Command(filepath.Join(bin, name), args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = r.env, p, p
+	if err := cmd.Start(); err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() {
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			r.Errorf("interrupt %s: %v", name, err)
+		}
+		if err := cmd.Wait(); err != nil {
+			r.Errorf("%s: %v\n%s", name, err, p.all.String())
+		}
+	})
+	return p
+}
