@@ -98,7 +98,7 @@ func (inf *informer) run(ctx context.Context) {
 		}
 		r := reflector{fails: fails, lastFail: time.Now()}
 		delay := r.delay(err)
-		inf.log.Warn("Cannot follow objects", "error", err, "retryAfter", delay)
+		inf.log.Warn("Failed to watch", "error", err, "retryAfter", delay)
 		sleep(ctx, delay)
 	}
 	for {

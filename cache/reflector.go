@@ -78,7 +78,7 @@ func (r *reflector) run(ctx context.Context) {
 		}
 		delay := r.delay(err)
 		if err != nil {
-			r.log.Warn("Cannot follow objects", "error", err, "retryAfter", delay)
+			r.log.Warn("Failed to watch", "error", err, "retryAfter", delay)
 		}
 		sleep(ctx, delay)
 	}

@@ -125,7 +125,7 @@ func TestKindGoesAndComes(t *testing.T) {
 			if _, err := networks.Get(t.Context(), key); err != provider.ErrNotFound {
 				t.Errorf("without the kind: %v", err)
 			}
-			w.Logged("WARN Cannot follow objects", "the server could not find the requested resource")
+			w.Logged("WARN Failed to watch", "the server could not find the requested resource")
 			w.Apply("crd/samplecrd.k8s.io_networks.yaml")
 			w.Apply("samples/example-network.yaml")
 			time.Sleep(2 * time.Minute)
