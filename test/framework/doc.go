@@ -1,0 +1,3 @@
+// Package framework compares Kapok's framework with controller-runtime: what programs written for one need to move to the other, and what
+// both cost. It is a module of its own, so that nobody else gets controller-runtime.
+package framework
