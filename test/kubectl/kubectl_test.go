@@ -49,11 +49,10 @@ func run(m *testing.M) (int, error) {
 		"kapok":   exec.Command("go", "build", "-o", filepath.Join(dir, "kapok"), "./cmd/kapok"),
 		"network": exec.Command("go", "build", "-o", filepath.Join(dir, "network"), "./examples/network"),
 		"foo":     exec.Command("go", "build", "-o", filepath.Join(dir, "foo"), "./examples/foo"),
-		"cronjob": exec.Command("go", "build", "-o", filepath.Join(dir, "cronjob"), "./examples/cronjob"),
 		"at":      exec.Command("go", "build", "-o", filepath.Join(dir, "at"), "./examples/at"),
 	} {
 		switch name {
-		case "kapok", "network", "foo", "cronjob", "at":
+		case "kapok", "network", "foo", "at":
 			build.Dir = filepath.Join("..", "..")
 		}
 		if out, err := build.CombinedOutput(); err != nil {

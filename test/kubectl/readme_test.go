@@ -21,7 +21,7 @@ import (
 //
 // What is looked up again and again until it is as it is printed: gets, and what programs print. What follows the section "Try it" is not tried.
 func TestReadmes(t *testing.T) {
-	for _, example := range []string{"network", "foo", "cronjob", "at"} {
+	for _, example := range []string{"network", "foo", "at"} {
 		t.Run(example, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(filepath.Join("..", "..", "examples", example, "README.md"))
