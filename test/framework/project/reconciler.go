@@ -93,7 +93,9 @@ func (r *ExposeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.And(labelled, predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{})))).
 		Owns(&corev1.Service{}).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.ofConfig), builder.WithPredicates(predicate.Funcs{
-			UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion() },
+			UpdateFunc: func(e event.UpdateEvent) bool {
+				return e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion()
+			},
 		})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).
 		Named("expose").
