@@ -413,6 +413,22 @@ func (inf *informer) WaitForDeletion(ctx context.Context, key client.ObjectKey, 
 	return inf.waited(err, "the deletion of "+key.String())
 }
 
+// waitForEnd waits until the store has no object of this key and uid, or a newer state of it than a resourceVersion.
+func (inf *informer) waitForEnd(ctx context.Context, key client.ObjectKey, uid, revision string) error {
+	err := inf.wait(ctx, func() (bool, error) {
+		if !inf.mu.synced {
+			return false, nil
+		}
+		kept := inf.mu.store.get(key)
+		if kept == nil || kept.uid != uid {
+			return true, nil
+		}
+		newer, err := reaches(kept.revision, revision)
+		return newer && kept.revision != revision, err
+	})
+	return inf.waited(err, "the end of "+key.String())
+}
+
 func (inf *informer) waited(err error, what string) error {
 	if err != nil {
 		return fmt.Errorf("the cache of %s waits for %s: %w", inf.kind.gvk.Kind, what, err)

@@ -35,6 +35,15 @@ func (c *cache) WaitForDeletion(ctx context.Context, obj runtime.Object, key cli
 	return inf.WaitForDeletion(ctx, key, string(uid))
 }
 
+// WaitForEnd implements client.Waiter.
+func (c *cache) WaitForEnd(ctx context.Context, obj runtime.Object, key client.ObjectKey, uid types.UID, revision string) error {
+	inf, err := c.reader(ctx, obj)
+	if err != nil {
+		return err
+	}
+	return inf.waitForEnd(ctx, key, string(uid), revision)
+}
+
 // Keeps implements client.Keeper. Of field selectors it knows those of the name and the namespace.
 func (c *cache) Keeps(obj client.Object) bool {
 	gvk, err := client.GVKForObject(obj, c.Scheme)

@@ -55,6 +55,22 @@ func TestReadYourWrites(t *testing.T) {
 						}
 					}
 				}
+				// The update that lets an object go is its end.
+				for range 30 {
+					o := configMap("default", "held", "1")
+					o.Finalizers = []string{"example.com/hold"}
+					w.must(c.Create(w.ctx, o))
+					w.must(c.Delete(w.ctx, o))
+					w.must(c.Get(w.ctx, client.ObjectKeyFromObject(o), o))
+					if o.DeletionTimestamp == nil {
+						t.Error("the deletion is not seen")
+					}
+					o.Finalizers = nil
+					w.must(c.Update(w.ctx, o))
+					if err := c.Get(w.ctx, client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
+						t.Errorf("after its end: %v %v", o, err)
+					}
+				}
 				// Kinds without namespaces, and other forms.
 				n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"value": "1"}}}
 				w.must(c.Create(w.ctx, n))

@@ -37,6 +37,8 @@ type Waiter interface {
 	WaitForRevision(ctx context.Context, obj runtime.Object, namespace, resourceVersion string) error
 	// WaitForDeletion waits until there is no object of this key and uid, or one that is being deleted.
 	WaitForDeletion(ctx context.Context, obj runtime.Object, key ObjectKey, uid types.UID) error
+	// WaitForEnd waits until there is no object of this key and uid, or one that is newer than a resourceVersion.
+	WaitForEnd(ctx context.Context, obj runtime.Object, key ObjectKey, uid types.UID, resourceVersion string) error
 }
 
 // A Keeper is a Waiter that keeps only some objects of a kind. A write whose outcome it does not keep makes no event in it unless
@@ -85,6 +87,7 @@ type write struct {
 	key             ObjectKey
 	resourceVersion string    // "": the object has been deleted
 	uid             types.UID // "": the object is still kept
+	ends            bool      // the object, of which resourceVersion is the last state
 	at              time.Time
 }
 
@@ -121,6 +124,10 @@ func (c *consistency) wrote(gvk schema.GroupVersionKind, obj Object, whole bool)
 	if obj.GetResourceVersion() == "" {
 		return
 	}
+	if whole && ends(gvk, obj) {
+		c.gone(gvk, &write{key: ObjectKeyFromObject(obj), resourceVersion: obj.GetResourceVersion(), uid: obj.GetUID(), ends: true, at: time.Now()})
+		return
+	}
 	if keeper, ok := c.waiter.(Keeper); ok && whole && !keeper.Keeps(obj) {
 		c.gone(gvk, &write{key: ObjectKeyFromObject(obj), resourceVersion: obj.GetResourceVersion(), uid: obj.GetUID(), at: time.Now()})
 		return
@@ -139,6 +146,14 @@ func (c *consistency) wrote(gvk schema.GroupVersionKind, obj Object, whole bool)
 		}
 		unseen.revisions[w.key.Namespace] = w
 	})
+}
+
+// ends says that a write has let go an object that was being deleted. The server answers with the object as it was written, not with
+// the resourceVersion of its end. A Namespace is held by its spec, too.
+func ends(gvk schema.GroupVersionKind, obj Object) bool {
+	grace := obj.GetDeletionGracePeriodSeconds()
+	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0) &&
+		gvk.GroupKind() != schema.GroupKind{Kind: "Namespace"}
 }
 
 // deleted notes that an object has been deleted, or has begun to be.
@@ -204,6 +219,8 @@ func (c *consistency) wait(ctx context.Context, gvk schema.GroupVersionKind, obj
 
 func (c *consistency) waitFor(ctx context.Context, obj runtime.Object, w *write) error {
 	switch {
+	case w.ends:
+		return c.waiter.WaitForEnd(ctx, obj, w.key, w.uid, w.resourceVersion)
 	case w.uid == "":
 		return c.waiter.WaitForRevision(ctx, obj, w.key.Namespace, w.resourceVersion)
 	case w.resourceVersion == "":

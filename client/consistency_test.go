@@ -84,6 +84,11 @@ func (s *slowCache) WaitForDeletion(_ context.Context, obj runtime.Object, key c
 	return nil
 }
 
+func (s *slowCache) WaitForEnd(_ context.Context, obj runtime.Object, key client.ObjectKey, uid types.UID, _ string) error {
+	s.note(fmt.Sprintf("%T end of %s %s", obj, key, uid))
+	return nil
+}
+
 func (s *slowCache) note(wait string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

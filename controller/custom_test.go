@@ -108,7 +108,7 @@ func (r *noteReconciler) Reconcile(ctx context.Context, note *Note) (ctrl.Result
 	if !note.DeletionTimestamp.IsZero() {
 		if client.RemoveFinalizer(note, finalizer) {
 			r.finalized = append(r.finalized, note.Name)
-			return ctrl.Result{}, client.IgnoreNotFound(r.Update(ctx, note)) // the cache may have it a moment longer
+			return ctrl.Result{}, r.Update(ctx, note)
 		}
 		return ctrl.Result{}, nil
 	}
