@@ -166,8 +166,12 @@ func (c *controller) begin(ctx context.Context) error {
 	c.mu.Unlock()
 	defer close(c.begun)
 
-	limited, cancel := context.WithTimeout(ctx, c.opts.CacheSyncTimeout)
-	defer cancel()
+	limited := ctx
+	if c.opts.CacheSyncTimeout > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, c.opts.CacheSyncTimeout)
+		defer cancel()
+	}
 	errs := make([]error, len(sources))
 	var starting sync.WaitGroup
 	for i, s := range sources {

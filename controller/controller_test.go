@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -372,16 +373,18 @@ func TestPriority(t *testing.T) {
 // A source that does not sync in time is an error, and no worker has begun.
 func TestSyncTimeout(t *testing.T) {
 	for _, tc := range []struct {
-		name   string
-		source controller.Source
-		stop   time.Duration // 0: the timeout comes first
-		err    string
+		name    string
+		source  controller.Source
+		stop    time.Duration // 0: the timeout comes first
+		timeout time.Duration // 0: a minute
+		err     string
 	}{
 		{name: "never", source: unsynced{}, err: "failed to wait for c caches to sync unsynced: context deadline exceeded"},
 		{name: "stopped before", source: unsynced{}, stop: time.Second},
 		{name: "does not start", source: controller.SourceFunc(func(context.Context, handler.Queue) error { return errors.New("broken") }),
 			err: "controller c: start source: broken"},
 		{name: "a channel beside it", err: "failed to wait for c caches"},
+		{name: "patient", source: unsynced{}, timeout: -1, stop: 1000 * time.Hour},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -391,7 +394,7 @@ func TestSyncTimeout(t *testing.T) {
 					sources[1] = controller.Channel(make(chan handler.GenericEvent), handler.EnqueueRequestForObject{})
 					sources = append(sources, unsynced{})
 				}
-				err := run(t, controller.Options{CacheSyncTimeout: time.Minute, Reconciler: controller.Func(func(context.Context, controller.Request) (controller.Result, error) {
+				err := run(t, controller.Options{CacheSyncTimeout: cmp.Or(tc.timeout, time.Minute), Reconciler: controller.Func(func(context.Context, controller.Request) (controller.Result, error) {
 					t.Error("a worker has begun")
 					return controller.Result{}, nil
 				})}, sources, func(t *testing.T, stop func()) {

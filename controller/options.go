@@ -25,7 +25,8 @@ type Options struct {
 	// ByNamespace. It must be fast, and always answer the same for the same request. Default: first come, first served.
 	Group func(Request) string
 
-	// CacheSyncTimeout is how long sources may take until they have synced. After that the controller fails. Default 2 minutes.
+	// CacheSyncTimeout is how long sources may take until they have synced. After that the controller fails. Negative: it waits for as
+	// long as it runs, for instance for a kind that is still to be defined. Default 2 minutes.
 	CacheSyncTimeout time.Duration
 	// ReconciliationTimeout is how long one Reconcile may take until its context ends. Default: as long as it likes.
 	ReconciliationTimeout time.Duration
@@ -88,7 +89,7 @@ func (o *Options) complete(name string) {
 	if o.RateLimiter == nil {
 		o.RateLimiter = workqueue.ExponentialBackoff[Request](5*time.Millisecond, 1000*time.Second)
 	}
-	if o.CacheSyncTimeout <= 0 {
+	if o.CacheSyncTimeout == 0 {
 		o.CacheSyncTimeout = 2 * time.Minute
 	}
 	if o.Logger.GetSink() == nil {

@@ -40,13 +40,10 @@ func (r *NetworkReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1.Network{}, ctrl.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(ctrl.Options{
 			MaxConcurrentReconciles: 2,
-			CacheSyncTimeout:        forever, // until the kind is there
+			CacheSyncTimeout:        -1, // no end: until the kind is there
 		}).
 		Complete(r)
 }
-
-// forever is longer than any program runs.
-const forever = 100 * 365 * 24 * time.Hour
 
 // Reconcile compares what is wanted with what there is, and does what is missing.
 func (r *NetworkReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

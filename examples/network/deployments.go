@@ -31,7 +31,7 @@ func (r *DeploymentReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&appsv1.Deployment{}).
 		Owns(&v1.Network{}).
 		// One after the other: two at once would choose the same addresses.
-		WithOptions(ctrl.Options{MaxConcurrentReconciles: 1, CacheSyncTimeout: forever}).
+		WithOptions(ctrl.Options{MaxConcurrentReconciles: 1, CacheSyncTimeout: -1}).
 		Complete(r)
 }
 
