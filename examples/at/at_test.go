@@ -276,6 +276,56 @@ func TestManyAts(t *testing.T) {
 	})
 }
 
+// TestDeleteMany: pods go with their Ats, and mostly before the controller hears of that. No command runs again because of it.
+func TestDeleteMany(t *testing.T) {
+	inWorld(t, crd, func(w *world) {
+		defer w.run()()
+		const n = 50
+		for round := range 2 {
+			for i := range n {
+				w.at(fmt.Sprint("at-", i), "1999-07-03T02:00:00Z", "true")
+			}
+			time.Sleep(time.Minute)
+			if err := w.DeleteAllOf(w.ctx, &v1alpha1.At{}, client.InNamespace("default")); err != nil {
+				w.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			w.mu.Lock()
+			launched := strings.Count(w.logs.String(), `"pod launched"`)
+			w.mu.Unlock()
+			if want := (round + 1) * n; launched != want {
+				w.Fatalf("%d pods have been made for %d Ats", launched, want)
+			}
+		}
+	})
+}
+
+// TestRefused: what the schema does not let in, and what it cannot know, of which there is an event.
+func TestRefused(t *testing.T) {
+	inWorld(t, crd, func(w *world) {
+		defer w.run()()
+		const head = "apiVersion: cnat.programming-kubernetes.info/v1alpha1\nkind: At\n"
+		for _, at := range []string{
+			"metadata: {name: a}",
+			"metadata: {name: a}\nspec: {command: x}",
+			"metadata: {name: " + strings.Repeat("a", 250) + "}\nspec: {schedule: '2030-01-01T00:00:00Z', command: x}",
+		} {
+			if err := w.try(head + at); !apierrors.IsInvalid(err) {
+				w.Errorf("%s: %v", at, err)
+			}
+		}
+		w.apply(head + "metadata: {name: a}\nspec: {schedule: '2026-02-30T00:00:00Z', command: x}")
+		time.Sleep(time.Minute)
+		var events corev1.EventList
+		if err := w.List(w.ctx, &events, client.InNamespace("default")); err != nil {
+			w.Fatal(err)
+		}
+		if len(events.Items) != 1 || events.Items[0].Reason != "InvalidSchedule" {
+			w.Errorf("events %v", events.Items)
+		}
+	})
+}
+
 // TestChanges: an At that is moved runs at its new time, and goes with its pod.
 func TestChanges(t *testing.T) {
 	inWorld(t, crd, func(w *world) {

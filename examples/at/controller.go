@@ -12,18 +12,21 @@ import (
 	"github.com/kapok-dev/kapok/client"
 	ctrl "github.com/kapok-dev/kapok/controller"
 	"github.com/kapok-dev/kapok/examples/at/api/v1alpha1"
+	"github.com/kapok-dev/kapok/manager"
 )
 
 // AtReconciler runs the commands of Ats when they are due.
 type AtReconciler struct {
 	client.Client
+	Live     client.Reader // of the server, rather than of a cache
+	Recorder manager.EventRecorder
 }
 
 // +kubebuilder:rbac:groups=cnat.programming-kubernetes.info,resources=ats,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cnat.programming-kubernetes.info,resources=ats/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=cnat.programming-kubernetes.info,resources=ats/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create
-// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;create;update
 
 // Reconcile brings one At forward: PENDING until its time, RUNNING with a pod, DONE when the pod has ended.
@@ -45,10 +48,15 @@ func (r *AtReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	if err != nil {
 		// Only another schedule helps, and that is a change of the At.
 		log.Error(err, "unable to schedule")
+		r.Recorder.Eventf(&at, nil, corev1.EventTypeWarning, "InvalidSchedule", "Schedule", "%v", err)
 		return ctrl.Result{}, nil
 	}
 
 	if step.start {
+		// There may be no pod because there is no At any longer: the server deletes both, and of the pod one may hear first.
+		if going, err := r.going(ctx, &at); going || err != nil {
+			return ctrl.Result{}, err
+		}
 		pod := newPod(&at)
 		if err := ctrl.SetControllerReference(&at, pod, r.Scheme()); err != nil {
 			return ctrl.Result{}, err
@@ -66,6 +74,15 @@ func (r *AtReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 		}
 	}
 	return ctrl.Result{RequeueAfter: step.wait}, nil
+}
+
+// going says that an At has been deleted, or is being deleted.
+func (r *AtReconciler) going(ctx context.Context, at *v1alpha1.At) (bool, error) {
+	var now v1alpha1.At
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(at), &now); err != nil {
+		return true, client.IgnoreNotFound(err)
+	}
+	return now.UID != at.UID || !now.DeletionTimestamp.IsZero(), nil
 }
 
 // pod returns the pod of an At, nil if there is none. A pod of that name that is not its own is an error.

@@ -27,6 +27,10 @@ func main() {
 	flag.StringVar(&options.LeaderElectionNamespace, "leader-election-namespace", "", "where the lease is (default: the namespace of the pod)")
 	ctrl.RegisterFlags(flag.CommandLine)
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "at: unexpected argument %q\n", flag.Arg(0))
+		os.Exit(2)
+	}
 
 	if err := run(ctrl.SetupSignalHandler(), options); err != nil {
 		fmt.Fprintln(os.Stderr, "at:", err)
@@ -59,7 +63,7 @@ func newManager(cfg *rest.Config, options ctrl.Options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := (&AtReconciler{Client: mgr.GetClient()}).SetupWithManager(mgr); err != nil {
+	if err := (&AtReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("at")}).SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("controller of Ats: %w", err)
 	}
 	if err := mgr.AddHealthzCheck("healthz", ctrl.Ping); err != nil {

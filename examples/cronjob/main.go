@@ -43,6 +43,10 @@ func main() {
 	verbose := flag.Bool("v", false, "log each look at a CronJob")
 	ctrl.RegisterFlags(flag.CommandLine)
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "cronjob: unexpected argument %q\n", flag.Arg(0))
+		os.Exit(2)
+	}
 
 	if *verbose {
 		slog.SetLogLoggerLevel(slog.LevelDebug)

@@ -59,7 +59,17 @@ func parseSchedule(schedule string) (cron.Schedule, error) {
 			return nil, errors.New("a schedule must follow the time zone")
 		}
 	}
-	return cron.ParseStandard(schedule)
+	parsed, err := cron.ParseStandard(schedule)
+	if err != nil {
+		return nil, err
+	}
+	// The parser makes a second of less.
+	if every, ok := strings.CutPrefix(schedule, "@every "); ok {
+		if d, err := time.ParseDuration(every); err == nil && d < time.Second {
+			return nil, fmt.Errorf("@every wants a second at least, not %s", every)
+		}
+	}
+	return parsed, nil
 }
 
 // seconds is n seconds, or the longest duration if they are more.

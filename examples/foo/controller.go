@@ -35,6 +35,7 @@ const (
 // A FooReconciler keeps a Deployment for each Foo.
 type FooReconciler struct {
 	client.Client
+	Live     client.Reader // of the server, rather than of a cache
 	Recorder record.EventRecorder
 }
 
@@ -66,7 +67,7 @@ func (r *FooReconciler) sync(ctx context.Context, key types.NamespacedName) erro
 		return nil
 	}
 	deployment, err := r.deployment(ctx, foo)
-	if err != nil {
+	if deployment == nil || err != nil {
 		return err
 	}
 	if !metav1.IsControlledBy(deployment, foo) {
@@ -91,12 +92,25 @@ func (r *FooReconciler) sync(ctx context.Context, key types.NamespacedName) erro
 	return nil
 }
 
-// deployment returns the Deployment of the name that a Foo says. If there is none it makes it.
+// going says that a Foo has been deleted, or is being deleted.
+func (r *FooReconciler) going(ctx context.Context, foo *v1alpha1.Foo) (bool, error) {
+	now := &v1alpha1.Foo{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(foo), now); err != nil {
+		return true, client.IgnoreNotFound(err)
+	}
+	return now.UID != foo.UID || !now.DeletionTimestamp.IsZero(), nil
+}
+
+// deployment returns the Deployment of the name that a Foo says. If there is none it makes it, but for a Foo that goes: then it is nil.
 func (r *FooReconciler) deployment(ctx context.Context, foo *v1alpha1.Foo) (*appsv1.Deployment, error) {
 	deployment := &appsv1.Deployment{}
 	err := r.Get(ctx, client.ObjectKey{Namespace: foo.Namespace, Name: foo.Spec.DeploymentName}, deployment)
 	if !apierrors.IsNotFound(err) {
 		return deployment, err
+	}
+	// There may be none because there is no Foo any longer: the server deletes both, and of the Deployment one may hear first.
+	if going, err := r.going(ctx, foo); going || err != nil {
+		return nil, err
 	}
 	deployment = newDeployment(foo)
 	if err := ctrl.SetControllerReference(foo, deployment, r.Scheme()); err != nil {

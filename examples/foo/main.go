@@ -29,8 +29,12 @@ func main() {
 	flag.StringVar(&opts.Metrics.BindAddress, "metrics-bind-address", "0", "where metrics are served, HOST:PORT; 0: nowhere")
 	flag.StringVar(&opts.HealthProbeBindAddress, "health-probe-bind-address", "0", "where /healthz and /readyz are served, HOST:PORT; 0: nowhere")
 	flag.BoolVar(&opts.LeaderElection, "leader-elect", false, "act only as the leader of all controllers of this kind that run")
-	flag.StringVar(&opts.LeaderElectionNamespace, "leader-elect-namespace", "", "the namespace of the Lease; outside of a cluster it must be said")
+	flag.StringVar(&opts.LeaderElectionNamespace, "leader-election-namespace", "", "the namespace of the Lease; outside of a cluster it must be said")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "foo: unexpected argument %q\n", flag.Arg(0))
+		os.Exit(2)
+	}
 
 	err := func() error {
 		cfg, err := config(*master, *kubeconfig)
@@ -74,7 +78,7 @@ func run(ctx context.Context, cfg *rest.Config, opts ctrl.Options) error {
 		return err
 	}
 	mgr.GetLogger().Info("Setting up event handlers")
-	r := &FooReconciler{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorderFor("sample-controller")}
+	r := &FooReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorderFor("sample-controller")}
 	if err := r.SetupWithManager(mgr); err != nil {
 		return err
 	}

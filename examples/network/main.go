@@ -45,12 +45,16 @@ func main() {
 	flag.StringVar(&s.manager.Metrics.BindAddress, "metrics-bind-address", "0", "where metrics are served, HOST:PORT; 0: nowhere")
 	flag.StringVar(&s.manager.HealthProbeBindAddress, "health-probe-bind-address", "0", "where /healthz and /readyz are served, HOST:PORT; 0: nowhere")
 	flag.BoolVar(&s.manager.LeaderElection, "leader-elect", false, "act only as the leader of all controllers of this kind that run")
-	flag.StringVar(&s.manager.LeaderElectionNamespace, "leader-elect-namespace", "", "the namespace of the Lease; outside of a cluster it must be said")
+	flag.StringVar(&s.manager.LeaderElectionNamespace, "leader-election-namespace", "", "the namespace of the Lease; outside of a cluster it must be said")
 	flag.StringVar(&s.provider, "provider", "memory", "who has the networks: memory, which only says what it would do, or neutron, as the OS_* variables say")
 	flag.StringVar(&s.cluster, "cluster-name", "kubernetes", "the first part of the names of networks at Neutron")
 	flag.DurationVar(&s.period, "compare-period", 5*time.Minute, "how often networks are compared that have not changed")
 	flag.StringVar(&s.pool, "deployment-networks", "", "make a Network for each Deployment, of addresses from this range, like 10.0.0.0/8")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "network: unexpected argument %q\n", flag.Arg(0))
+		os.Exit(2)
+	}
 
 	ctx := ctrl.SetupSignalHandler()
 	err := func() error {
@@ -121,6 +125,9 @@ func (s settings) run(ctx context.Context, cfg *rest.Config, networks provider.P
 		pool, err := netip.ParsePrefix(s.pool)
 		if err != nil {
 			return fmt.Errorf("networks of deployments: %w", err)
+		}
+		if pool.Addr().BitLen()-pool.Bits() < 2 {
+			return fmt.Errorf("networks of deployments: %s has no room for a network with a gateway", pool)
 		}
 		r := &DeploymentReconciler{Client: mgr.GetClient(), Pool: pool, Bits: max(pool.Bits(), pool.Addr().BitLen()*3/4)}
 		if err := r.SetupWithManager(mgr); err != nil {

@@ -33,6 +33,7 @@ type AtStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=ats,singular=at,scope=Namespaced
 // +kubebuilder:subresource:status
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 249",message="must be no more than 249 characters, as the name of the pod has more"
 // +kubebuilder:printcolumn:name=schedule,type=string,JSONPath=`.spec.schedule`
 // +kubebuilder:printcolumn:name=command,type=string,JSONPath=`.spec.command`
 // +kubebuilder:printcolumn:name=phase,type=string,JSONPath=`.status.phase`
@@ -40,7 +41,7 @@ type At struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   AtSpec   `json:"spec,omitempty"`
+	Spec   AtSpec   `json:"spec"`
 	Status AtStatus `json:"status,omitempty"`
 }
 

@@ -76,7 +76,7 @@ type CronJob struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   CronJobSpec   `json:"spec,omitempty"`
+	Spec   CronJobSpec   `json:"spec"`
 	Status CronJobStatus `json:"status,omitempty"`
 }
 

@@ -31,6 +31,7 @@ type FooSpec struct {
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	DeploymentName string `json:"deploymentName"`
 	// Replicas is how many Pods the Deployment is to have. Without it, the Deployment may have as many as it has; it begins with one.
 	//
