@@ -253,7 +253,7 @@ func (s *DefaultServer) setListening(listening bool) {
 }
 
 // StartedChecker returns a check whether the server can be reached: it connects, and wants a certificate to be shown. A Listener
-// that is no socket is taken for reachable once the server has started.
+// that is no socket is taken for reachable once the server has started. The request may be nil.
 func (s *DefaultServer) StartedChecker() func(*http.Request) error {
 	return func(r *http.Request) error {
 		network, address := "tcp", s.address()
@@ -271,7 +271,11 @@ func (s *DefaultServer) StartedChecker() func(*http.Request) error {
 		if network != "tcp" {
 			return nil
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
+		ctx := context.Background()
+		if r != nil {
+			ctx = r.Context()
+		}
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		// Nothing is said over the connection: whose certificate it is does not matter here.
 		dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}

@@ -102,8 +102,10 @@ func TestServer(t *testing.T) {
 		contains(t, "answer", string(body), hub("a", 1))
 		client.CloseIdleConnections()
 	}
-	if err := checker(probe); err != nil {
-		t.Error(err)
+	for _, r := range []*http.Request{probe, nil} {
+		if err := checker(r); err != nil {
+			t.Error(err)
+		}
 	}
 	if got, err := testutil.GatherAndCount(registry, "controller_runtime_webhook_requests_total"); err != nil || got != 4 {
 		t.Errorf("got %d counters of requests, %v, want 4: two paths, 200 and 500", got, err)
