@@ -18,8 +18,8 @@ import (
 // maxAdmissionReview bounds a review, in bytes: two objects of the size that an API server takes, and what is around them.
 const maxAdmissionReview = 7 << 20
 
-// ServeHTTP answers an AdmissionReview of admission.k8s.io/v1 or v1beta1 in its own version. What is wrong with a review is in the
-// answer, too, whose HTTP status is always 200.
+// ServeHTTP answers an AdmissionReview of admission.k8s.io/v1 or v1beta1 in its own version, or in v1 if that cannot be read. What is
+// wrong with a review is in the answer, too, whose HTTP status is always 200.
 func (wh *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	if wh.WithContextFunc != nil {
@@ -34,7 +34,11 @@ func (wh *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if review.Request != nil {
 			resp.UID = review.Request.UID
 		}
-		writeReview(w, admissionV1, resp)
+		version := admissionV1
+		if review.APIVersion == admissionV1beta1.APIVersion {
+			version = admissionV1beta1
+		}
+		writeReview(w, version, resp)
 		return
 	}
 	req := Request{AdmissionRequest: *review.Request}
@@ -47,7 +51,10 @@ func (wh *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-var admissionV1 = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
+var (
+	admissionV1      = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
+	admissionV1beta1 = metav1.TypeMeta{APIVersion: admissionv1beta1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
+)
 
 // readReview reads a review that has a request. The code is for the error.
 func readReview(r *http.Request) (review admissionv1.AdmissionReview, code int32, err error) {
@@ -67,10 +74,10 @@ func readReview(r *http.Request) (review admissionv1.AdmissionReview, code int32
 		review.TypeMeta = admissionV1
 	}
 	switch review.APIVersion {
-	case admissionv1.SchemeGroupVersion.String(), admissionv1beta1.SchemeGroupVersion.String():
+	case admissionV1.APIVersion, admissionV1beta1.APIVersion:
 	default:
 		return review, http.StatusBadRequest, fmt.Errorf("version %q is not supported, want %s or %s", review.APIVersion,
-			admissionv1.SchemeGroupVersion, admissionv1beta1.SchemeGroupVersion)
+			admissionV1.APIVersion, admissionV1beta1.APIVersion)
 	}
 	if review.Kind != "AdmissionReview" {
 		return review, http.StatusBadRequest, fmt.Errorf("kind %q is not supported, want AdmissionReview", review.Kind)
