@@ -13,7 +13,8 @@ import (
 // Metrics are the metrics of queues, under the names that they have in the ecosystem: workqueue_depth, workqueue_adds_total,
 // workqueue_queue_duration_seconds, workqueue_work_duration_seconds, workqueue_unfinished_work_seconds,
 // workqueue_longest_running_processor_seconds and workqueue_retries_total, with the labels name and controller, both the name of
-// the queue, and depth also with priority. It is a Collector, to be registered by the caller. Make one with [NewMetrics].
+// the queue, and depth also with priority: 0, and those that were used. It is a Collector, to be registered by the caller. Make
+// one with [NewMetrics].
 type Metrics struct {
 	adds, retries *prometheus.CounterVec
 	queued, work  *prometheus.HistogramVec

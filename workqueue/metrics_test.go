@@ -31,6 +31,7 @@ func TestMetrics(t *testing.T) {
 		expectMetrics(t, m, `
 			workqueue_adds_total{controller="q",name="q"} 6
 			workqueue_depth{controller="q",name="q",priority="-1"} 3
+			workqueue_depth{controller="q",name="q",priority="0"} 0
 			workqueue_longest_running_processor_seconds{controller="q",name="q"} 3.5
 			workqueue_retries_total{controller="q",name="q"} 1
 			workqueue_unfinished_work_seconds{controller="q",name="q"} 3.5
@@ -45,6 +46,37 @@ func TestMetrics(t *testing.T) {
 			workqueue_retries_total{controller="q",name="q"} 1
 		`)
 	})
+}
+
+// A priority stays in the depth when nothing of it is ready any longer, and 0 is there from the start.
+func TestDepthOfEmptyQueue(t *testing.T) {
+	m := workqueue.NewMetrics()
+	q := workqueue.New(workqueue.Options[string]{Name: "q", Metrics: m})
+	expectDepth := func(when, want string) {
+		t.Helper()
+		text, err := testutil.CollectAndFormat(m, expfmt.TypeTextPlain, "workqueue_depth")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for line := range strings.Lines(string(text)) {
+			if _, depth, ok := strings.Cut(line, "priority="); ok {
+				got = append(got, strings.TrimSpace(depth))
+			}
+		}
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%s: got %s, want %s", when, text, want)
+		}
+	}
+	expectDepth("new", `"0"} 0`)
+	q.AddWithOpts(workqueue.AddOpts{Priority: -100}, "a")
+	q.AddWithOpts(workqueue.AddOpts{Priority: 5}, "a") // raised
+	expectDepth("raised", `"-100"} 0, "0"} 0, "5"} 1`)
+	take(t, q, 1)
+	expectDepth("taken", `"-100"} 0, "0"} 0, "5"} 0`)
+	q.Done("a")
+	q.ShutDown()
+	expectDepth("ended", "")
 }
 
 // expectMetrics compares counters and gauges with what is wanted of each.

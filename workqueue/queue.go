@@ -41,6 +41,7 @@ type Queue[K comparable] struct {
 	busy     list[K] // what workers have
 	idle     list[K] // what they had last: keys come again
 	waiting  waiting[K]
+	seen     map[int]struct{} // the priorities of what was ready, if there are metrics
 	shutting bool
 	draining bool
 }
@@ -79,6 +80,7 @@ func New[K comparable](opts Options[K]) *Queue[K] {
 	q.more.L, q.drained.L = &q.mu, &q.mu
 	q.waiting.init(q.due)
 	if opts.Metrics != nil {
+		q.seen = map[int]struct{}{0: {}}
 		q.metrics = opts.Metrics.of(opts.Name, q.sample)
 	}
 	return q
@@ -140,19 +142,26 @@ func (q *Queue[K]) addLocked(key K, priority int) {
 		e.priority = priority
 	default:
 		q.ready.remove(e)
-		e.priority = priority
-		q.ready.push(e)
+		q.pushLocked(e, priority)
 	}
 }
 
 // readyLocked makes a key ready.
 func (q *Queue[K]) readyLocked(e *entry[K], priority int) {
-	e.state, e.priority = waits, priority
-	q.ready.push(e)
+	e.state = waits
+	q.pushLocked(e, priority)
 	if q.metrics != nil {
 		e.since = time.Now()
 	}
 	q.more.Signal()
+}
+
+func (q *Queue[K]) pushLocked(e *entry[K], priority int) {
+	e.priority = priority
+	q.ready.push(e)
+	if q.seen != nil {
+		q.seen[priority] = struct{}{}
+	}
 }
 
 // Get waits for a key, which is the caller's until it calls Done. After ShutDown, shutdown is true when nothing is left.
@@ -264,7 +273,10 @@ func (q *Queue[K]) ShuttingDown() bool {
 func (q *Queue[K]) sample() sample {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := sample{depth: map[int]int{}}
+	s := sample{depth: make(map[int]int, len(q.seen))}
+	for priority := range q.seen {
+		s.depth[priority] = 0 // rather than that the series ends with the last key
+	}
 	for _, l := range q.ready.levels {
 		s.depth[l.priority] = l.len
 	}
