@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -133,6 +135,47 @@ type unknown struct{ meta.RESTMapper }
 
 func (unknown) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error) {
 	return nil, errors.New("the server is away")
+}
+
+// An owner may be named in a version that is no longer served: the kind says whether it has a namespace.
+func TestOwnerOfOldVersion(t *testing.T) {
+	known := meta.NewDefaultRESTMapper([]schema.GroupVersion{appsv1.SchemeGroupVersion, corev1.SchemeGroupVersion})
+	known.Add(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), meta.RESTScopeNamespace)
+	known.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	mapper := &countingMapper{RESTMapper: known}
+	for _, tc := range []struct {
+		of    client.Object
+		owner string
+		want  string
+	}{
+		{&appsv1.ReplicaSet{}, "apps/v1beta2|ReplicaSet|x", "ns/x"},
+		{&corev1.Node{}, "v0|Node|x", "/x"},
+	} {
+		var logged []string
+		ctx := logr.NewContext(t.Context(), funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}))
+		var got added
+		handler.EnqueueRequestForOwner(scheme.Scheme, mapper, tc.of).Create(ctx, handler.CreateEvent{Object: pod("a", tc.owner)}, &got)
+		if text := strings.Join(got, ", "); text != tc.want || len(logged) > 0 {
+			t.Errorf("%s adds %s, want %s; logged %v", tc.owner, text, tc.want, logged)
+		}
+	}
+	if mapper.missed > 0 {
+		t.Errorf("what is not known is asked for %d times, which may be a request each", mapper.missed)
+	}
+}
+
+// countingMapper counts what is not known.
+type countingMapper struct {
+	meta.RESTMapper
+	missed int
+}
+
+func (m *countingMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	mapping, err := m.RESTMapper.RESTMapping(kind, versions...)
+	if err != nil {
+		m.missed++
+	}
+	return mapping, err
 }
 
 // A handler for owners of a type that no scheme knows says so.

@@ -94,7 +94,11 @@ func (o *owners) requestsFor(ctx context.Context, obj client.Object, version str
 	if inNamespace == inCluster {
 		return []Request{inCluster}
 	}
-	switch mapping, err := o.mapper.RESTMapping(o.kind, version); {
+	mapping, err := o.mapper.RESTMapping(o.kind) // the version may no longer be served, and all have the same scope
+	if meta.IsNoMatchError(err) {
+		mapping, err = o.mapper.RESTMapping(o.kind, version) // a mapper may not know which version to prefer
+	}
+	switch {
 	case err != nil:
 		logr.FromContextOrDiscard(ctx).Error(err, "Cannot tell whether the owner has a namespace", "kind", o.kind, "version", version)
 		return []Request{inNamespace, inCluster}
