@@ -178,6 +178,30 @@ func (m *countingMapper) RESTMapping(kind schema.GroupKind, versions ...string) 
 	return mapping, err
 }
 
+// An event without an object adds nothing, and is logged.
+func TestNoObject(t *testing.T) {
+	for name, h := range map[string]handler.EventHandler{
+		"object": handler.EnqueueRequestForObject{},
+		"owner":  handler.EnqueueRequestForOwner(scheme.Scheme, unknown{}, &corev1.Node{}),
+	} {
+		for _, obj := range []client.Object{nil, (*corev1.Pod)(nil)} {
+			for event, call := range map[string]func(context.Context, handler.Queue){
+				"create":  func(ctx context.Context, q handler.Queue) { h.Create(ctx, handler.CreateEvent{Object: obj}, q) },
+				"update":  func(ctx context.Context, q handler.Queue) { h.Update(ctx, handler.UpdateEvent{ObjectNew: obj}, q) },
+				"delete":  func(ctx context.Context, q handler.Queue) { h.Delete(ctx, handler.DeleteEvent{Object: obj}, q) },
+				"generic": func(ctx context.Context, q handler.Queue) { h.Generic(ctx, handler.GenericEvent{Object: obj}, q) },
+			} {
+				var got added
+				logged := 0
+				call(logr.NewContext(t.Context(), funcr.New(func(string, string) { logged++ }, funcr.Options{})), &got)
+				if len(got) > 0 || logged == 0 {
+					t.Errorf("%s, %s of %T: added %q, logged %d lines", name, event, obj, got, logged)
+				}
+			}
+		}
+	}
+}
+
 // A handler for owners of a type that no scheme knows says so.
 func TestUnknownOwner(t *testing.T) {
 	type stranger struct{ corev1.Pod }

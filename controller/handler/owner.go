@@ -62,6 +62,9 @@ func (o *owners) Update(ctx context.Context, e UpdateEvent, q Queue) {
 func (o *owners) add(ctx context.Context, q Queue, objects ...client.Object) {
 	var added []Request // few: a set would cost more
 	for _, obj := range objects {
+		if missing(ctx, obj) {
+			continue
+		}
 		for _, r := range o.requests(ctx, obj) {
 			if !slices.Contains(added, r) {
 				added = append(added, r)
