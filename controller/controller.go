@@ -20,7 +20,7 @@ import (
 type Controller interface {
 	// Reconcile calls the Reconciler as the controller does: a panic is an error, and the context ends after the ReconciliationTimeout.
 	Reconciler
-	// Watch adds a source. If the controller runs, it starts at once.
+	// Watch adds a source. If the controller runs, it starts at once. It is an error if the controller has been told to end.
 	Watch(Source) error
 	// Start runs the controller until the context ends, and returns when its workers have ended; or fails if a source does not
 	// start, or does not sync. It can be called once. A manager does so.
@@ -28,8 +28,10 @@ type Controller interface {
 	GetLogger() logr.Logger
 }
 
-// errTimeout is the cause of the end of a context.
-var errTimeout = errors.New("reconciliation timeout")
+var (
+	errTimeout = errors.New("reconciliation timeout") // the cause of the end of a context
+	errEnded   = errors.New("the controller has ended")
+)
 
 type controller struct {
 	name    string
@@ -39,12 +41,16 @@ type controller struct {
 	queue   *workqueue.Queue[Request]
 
 	mu      sync.Mutex
-	sources []Source        // all that were added
-	ctx     context.Context // of the sources; nil before they start
-	cancel  context.CancelFunc
-	begun   chan struct{} // closed when the sources have started and synced, or err says why not
-	err     error
-	started bool
+	sources  []Source        // to be started
+	running  []Source        // to be stopped
+	starting sync.WaitGroup  // of sources; none is added when ctx has ended
+	ctx      context.Context // of the sources; nil before they start
+	cancel   context.CancelFunc
+	begun    chan struct{} // closed when the sources have started and synced, or err says why not
+	err      error
+	started  bool
+	ending   bool
+	ended    chan struct{} // closed when the sources have been stopped
 }
 
 // New makes a controller, and adds it to a manager. Its name must be unique in the manager.
@@ -75,7 +81,8 @@ func newController(name string, opts Options) (*controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("controller %s: %w", name, err)
 	}
-	return &controller{name: name, opts: opts, metrics: m, tracer: newTracer(opts.TracerProvider, name), begun: make(chan struct{})}, nil
+	return &controller{name: name, opts: opts, metrics: m, tracer: newTracer(opts.TracerProvider, name),
+		begun: make(chan struct{}), ended: make(chan struct{})}, nil
 }
 
 // ControllerName has a manager refuse a second controller of the name. It is "" if that is allowed.
@@ -96,13 +103,36 @@ func (c *controller) Watch(s Source) error {
 		return fmt.Errorf("controller %s: the source is nil", c.name)
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.sources = append(c.sources, s)
-	if c.ctx == nil {
+	running := c.ctx != nil
+	if !running {
+		c.sources = append(c.sources, s)
+	}
+	c.mu.Unlock()
+	if !running {
 		return nil
 	}
 	c.GetLogger().Info("Starting EventSource", "source", describe(s))
-	return s.Start(c.ctx, c.sink())
+	return c.start(s)
+}
+
+// start starts a source, unless the controller ends. No lock is held meanwhile: the source, and its handler, may call Watch.
+func (c *controller) start(s Source) error {
+	c.mu.Lock()
+	if c.ctx.Err() != nil {
+		c.mu.Unlock()
+		return fmt.Errorf("controller %s: start source: %w", c.name, errEnded)
+	}
+	c.starting.Add(1)
+	c.mu.Unlock()
+	defer c.starting.Done()
+
+	if err := s.Start(c.ctx, c.sink()); err != nil {
+		return fmt.Errorf("controller %s: start source: %w", c.name, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running = append(c.running, s)
+	return nil
 }
 
 // Warmup implements manager.WarmupRunnable. It ends with the context, as Start may never be called.
@@ -162,14 +192,15 @@ func (c *controller) begin(ctx context.Context) error {
 	c.queue = workqueue.New(workqueue.Options[Request]{
 		Name: c.name, RateLimiter: c.opts.RateLimiter, Group: c.opts.Group, Metrics: c.metrics.queues})
 	c.ctx, c.cancel = context.WithCancel(logr.NewContext(ctx, c.GetLogger()))
-	sources := c.sources[:len(c.sources):len(c.sources)]
+	sources := c.sources
+	c.sources = nil
 	c.mu.Unlock()
 	defer close(c.begun)
 
-	limited := ctx
+	limited := c.ctx
 	if c.opts.CacheSyncTimeout > 0 {
 		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, c.opts.CacheSyncTimeout)
+		limited, cancel = context.WithTimeout(c.ctx, c.opts.CacheSyncTimeout)
 		defer cancel()
 	}
 	errs := make([]error, len(sources))
@@ -178,7 +209,7 @@ func (c *controller) begin(ctx context.Context) error {
 		starting.Go(func() { errs[i] = c.beginSource(limited, s) })
 	}
 	starting.Wait()
-	if ctx.Err() == nil { // else the sources did not sync because of that
+	if c.ctx.Err() == nil { // else the sources did not sync because of that
 		c.err = errors.Join(errs...)
 	}
 	return c.err
@@ -187,8 +218,8 @@ func (c *controller) begin(ctx context.Context) error {
 func (c *controller) beginSource(limited context.Context, s Source) error {
 	log := c.GetLogger().WithValues("source", describe(s))
 	log.Info("Starting EventSource")
-	if err := s.Start(c.ctx, c.sink()); err != nil {
-		return fmt.Errorf("controller %s: start source: %w", c.name, err)
+	if err := c.start(s); err != nil {
+		return err
 	}
 	syncing, ok := s.(SyncingSource)
 	if !ok {
@@ -204,21 +235,29 @@ func (c *controller) beginSource(limited context.Context, s Source) error {
 	return nil
 }
 
-// end ends what begin and Watch have started, if anything.
+// end ends what begin and Watch have started. Both Start and Warmup call it: it returns when that is done, whoever does it.
 func (c *controller) end() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ctx == nil {
+	first := !c.ending
+	c.ending = true
+	c.cancel()
+	c.mu.Unlock()
+	if !first {
+		<-c.ended
 		return
 	}
-	c.cancel()
+	defer close(c.ended)
 	c.queue.ShutDown()
-	for _, s := range c.sources {
+	c.starting.Wait()
+	c.mu.Lock()
+	running := c.running
+	c.running = nil
+	c.mu.Unlock()
+	for _, s := range running {
 		if s, ok := s.(stopper); ok {
 			s.Stop()
 		}
 	}
-	c.sources = nil
 }
 
 // sink is the queue as sources get it.

@@ -423,18 +423,122 @@ func (unsynced) WaitForSync(ctx context.Context) error {
 	return ctx.Err()
 }
 
+func nothing(context.Context, controller.Request) (controller.Result, error) { return controller.Result{}, nil }
+
+// unmanaged is a controller of these sources. start starts it, and ended has what Start returns.
+func unmanaged(t *testing.T, opts controller.Options, sources ...controller.Source) (c controller.Controller, start func() (stop func(), ended <-chan error)) {
+	t.Helper()
+	opts.Logger = (&logLines{}).logger()
+	c, err := controller.NewUnmanaged("c", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sources {
+		if err := c.Watch(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c, func() (func(), <-chan error) {
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Start(ctx) }()
+		synctest.Wait()
+		return stop, ended
+	}
+}
+
+// A source may add a source when it starts.
+func TestWatchInSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := map[string]bool{}
+		c, start := unmanaged(t, controller.Options{Reconciler: controller.Func(func(_ context.Context, request controller.Request) (controller.Result, error) {
+			r[request.Name] = true
+			return controller.Result{}, nil
+		})})
+		stop, ended := start()
+		watched := make(chan error, 1)
+		go func() {
+			watched <- c.Watch(controller.SourceFunc(func(context.Context, handler.Queue) error { return c.Watch(adds("inner")) }))
+		}()
+		select {
+		case err := <-watched:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("Watch does not return")
+		}
+		synctest.Wait()
+		if !r["inner"] {
+			t.Error("the inner source has not started")
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// stopping is a source whose Stop calls a function.
+type stopping func()
+
+func (stopping) Start(context.Context, handler.Queue) error { return nil }
+func (s stopping) Stop()                                    { s() }
+
+// While a controller ends, and after that, it takes no source: not from a handler, for which the end waits, nor from a Reconciler.
+func TestWatchAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c controller.Controller
+		var start func() (func(), <-chan error)
+		watch := func(when string) {
+			err := c.Watch(controller.SourceFunc(func(context.Context, handler.Queue) error {
+				t.Errorf("%s: the source starts", when)
+				return nil
+			}))
+			if err == nil || err.Error() != "controller c: start source: the controller has ended" {
+				t.Errorf("%s: got %v", when, err)
+			}
+		}
+		stops := 0
+		source := stopping(func() {
+			stops++
+			handled := make(chan struct{})
+			go func() { // a handler
+				defer close(handled)
+				time.Sleep(time.Second)
+				watch("in a handler")
+			}()
+			<-handled
+		})
+		c, start = unmanaged(t, controller.Options{Reconciler: controller.Func(func(ctx context.Context, _ controller.Request) (controller.Result, error) {
+			<-ctx.Done()
+			watch("in the Reconciler")
+			return controller.Result{}, nil
+		})}, adds("a"), source)
+		stop, ended := start()
+		begin := time.Now()
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begin); took != time.Second || stops != 1 {
+			t.Errorf("the end took %v, and stopped the source %d times", took, stops)
+		}
+		watch("after the end")
+	})
+}
+
 func TestBadOptions(t *testing.T) {
-	nothing := controller.Func(func(context.Context, controller.Request) (controller.Result, error) { return controller.Result{}, nil })
-	if _, err := controller.NewUnmanaged("", controller.Options{Reconciler: nothing}); err == nil {
+	if _, err := controller.NewUnmanaged("", controller.Options{Reconciler: controller.Func(nothing)}); err == nil {
 		t.Error("no name is a name")
 	}
 	if _, err := controller.NewUnmanaged("c", controller.Options{}); err == nil {
 		t.Error("there is no Reconciler")
 	}
-	if _, err := controller.New("c", nil, controller.Options{Reconciler: nothing}); err == nil {
+	if _, err := controller.New("c", nil, controller.Options{Reconciler: controller.Func(nothing)}); err == nil {
 		t.Error("there is no manager")
 	}
-	c, err := controller.NewUnmanaged("c", controller.Options{Reconciler: nothing})
+	c, err := controller.NewUnmanaged("c", controller.Options{Reconciler: controller.Func(nothing)})
 	if err != nil {
 		t.Fatal(err)
 	}
