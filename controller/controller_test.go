@@ -21,6 +21,8 @@ import (
 	"github.com/kapok-dev/kapok/controller/handler"
 	"github.com/kapok-dev/kapok/workqueue"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -445,6 +447,48 @@ func unmanaged(t *testing.T, opts controller.Options, sources ...controller.Sour
 		synctest.Wait()
 		return stop, ended
 	}
+}
+
+// A source that has started for one controller is refused to another, which leaves it alone when it ends.
+func TestSharedSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		events := make(chan handler.GenericEvent)
+		source := controller.Channel(events, handler.EnqueueRequestForObject{})
+		calls := 0
+		opts := controller.Options{Reconciler: controller.Func(func(context.Context, controller.Request) (controller.Result, error) {
+			calls++
+			return controller.Result{}, nil
+		})}
+		_, start := unmanaged(t, opts, source)
+		stop, ended := start()
+		_, start = unmanaged(t, controller.Options{Reconciler: controller.Func(nothing)}, source)
+		stopSecond, endedSecond := start()
+		select {
+		case err := <-endedSecond:
+			if err == nil || !strings.Contains(err.Error(), "is of another controller") {
+				t.Errorf("the second controller ends with %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the second controller runs")
+		}
+		for range 10 {
+			events <- handler.GenericEvent{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}
+			synctest.Wait()
+		}
+		if calls != 10 {
+			t.Errorf("the first controller heard of %d events, not 10", calls)
+		}
+		stop()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the first controller does not end")
+		}
+		stopSecond()
+	})
 }
 
 // A source may add a source when it starts.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +17,7 @@ import (
 	"github.com/kapok-dev/kapok/controller/predicate"
 )
 
-// A Source has handlers hear of what happens. It is of one controller.
+// A Source has handlers hear of what happens. It is of one controller: those of this package refuse to start for a second one.
 type Source interface {
 	// Start has events come to the queue until the context ends. It does not block.
 	Start(context.Context, handler.Queue) error
@@ -55,6 +56,7 @@ type kind struct {
 	handler    handler.EventHandler
 	predicates []predicate.Predicate
 
+	started atomic.Bool
 	// Of Start. A goroutine gets the informer, and waits until it has synced.
 	cancel       context.CancelFunc
 	done         chan struct{} // closed when that is so, or err says why not
@@ -70,7 +72,7 @@ func (k *kind) Start(ctx context.Context, q handler.Queue) error {
 	if err := usable(k.handler); err != nil {
 		return fmt.Errorf("%v: %w", k, err)
 	}
-	if k.done != nil {
+	if k.started.Swap(true) {
 		return fmt.Errorf("%v: is of another controller", k)
 	}
 	k.done = make(chan struct{})
@@ -166,6 +168,7 @@ type Informer struct {
 	Handler    handler.EventHandler
 	Predicates []predicate.Predicate
 
+	started      atomic.Bool
 	registration cache.Registration
 }
 
@@ -176,6 +179,9 @@ func (i *Informer) Start(ctx context.Context, q handler.Queue) (err error) {
 	}
 	if err := usable(i.Handler); err != nil {
 		return fmt.Errorf("informer source: %w", err)
+	}
+	if i.started.Swap(true) {
+		return fmt.Errorf("%v: is of another controller", i)
 	}
 	d := &dispatch{ctx: ctx, queue: q, handler: i.Handler, predicates: i.Predicates}
 	if i.registration, err = i.Informer.AddEventHandler(d, d.options()...); err != nil {
@@ -211,6 +217,7 @@ type channel struct {
 	handler    handler.EventHandler
 	predicates []predicate.Predicate
 
+	started atomic.Bool
 	running sync.WaitGroup
 }
 
@@ -220,6 +227,9 @@ func (c *channel) Start(ctx context.Context, q handler.Queue) error {
 	}
 	if err := usable(c.handler); err != nil {
 		return fmt.Errorf("channel source: %w", err)
+	}
+	if c.started.Swap(true) {
+		return fmt.Errorf("%v: is of another controller", c)
 	}
 	d := &dispatch{ctx: ctx, queue: q, handler: c.handler, predicates: c.predicates}
 	c.running.Go(func() {
