@@ -184,7 +184,8 @@ func (b *Builder) build(r Reconciler) (Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := New(name, b.manager, opts)
+	opts.inherit(b.manager)
+	c, err := newController(name, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -192,6 +193,10 @@ func (b *Builder) build(r Reconciler) (Controller, error) {
 		if err := c.Watch(s); err != nil {
 			return nil, err
 		}
+	}
+	// Not before: a manager that runs starts it at once, and it is to wait for all of them.
+	if err := b.manager.Add(c); err != nil {
+		return nil, err
 	}
 	return c, nil
 }

@@ -231,6 +231,40 @@ func TestWarmup(t *testing.T) {
 	})
 }
 
+// A manager that runs starts what is added at once.
+type startsAtOnce struct{ manager.Manager }
+
+func (m startsAtOnce) Add(r manager.Runnable) error {
+	defer time.Sleep(time.Second)
+	return m.Manager.Add(r)
+}
+
+// slow adds a request, and has synced after a minute.
+type slow struct{ ctrl.Source }
+
+func (slow) WaitForSync(context.Context) error {
+	time.Sleep(time.Minute)
+	return nil
+}
+
+// A controller that is built while the manager runs waits for its sources.
+func TestBuildLater(t *testing.T) {
+	managed(t, manager.Options{}, func(t *testing.T, m manager.Manager, _ client.Client, start func()) {
+		start()
+		r := &record{}
+		if err := ctrl.NewControllerManagedBy(startsAtOnce{m}).Named("c").WatchesRawSource(slow{adds("a")}).Complete(r); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.take(); len(got) > 0 {
+			t.Errorf("reconciled before the source has synced: %v", got)
+		}
+		time.Sleep(time.Minute)
+		if got := r.take(); !slices.Equal(got, []string{"default/a"}) {
+			t.Errorf("reconciled: %v", got)
+		}
+	})
+}
+
 func TestBuilderRefuses(t *testing.T) {
 	managed(t, manager.Options{}, func(t *testing.T, m manager.Manager, _ client.Client, _ func()) {
 		type stranger struct{ corev1.Pod }
