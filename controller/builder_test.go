@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -261,6 +262,29 @@ func TestBuildLater(t *testing.T) {
 		time.Sleep(time.Minute)
 		if got := r.take(); !slices.Equal(got, []string{"default/a"}) {
 			t.Errorf("reconciled: %v", got)
+		}
+	})
+}
+
+// A controller that is refused leaves the metrics of the first of its name alone.
+func TestRefusedControllerAndMetrics(t *testing.T) {
+	managed(t, manager.Options{}, func(t *testing.T, m manager.Manager, _ client.Client, start func()) {
+		build := func(workers int) error {
+			return ctrl.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).WithOptions(ctrl.Options{MaxConcurrentReconciles: workers}).Complete(&record{})
+		}
+		if err := build(3); err != nil {
+			t.Fatal(err)
+		}
+		start()
+		if err := build(5); err == nil {
+			t.Error("two controllers have one name")
+		}
+		if err := testutil.GatherAndCompare(m.GetMetricsRegistry(), strings.NewReader(`
+			# HELP controller_runtime_max_concurrent_reconciles Objects that are reconciled at a time, at most.
+			# TYPE controller_runtime_max_concurrent_reconciles gauge
+			controller_runtime_max_concurrent_reconciles{controller="configmap"} 3
+		`), "controller_runtime_max_concurrent_reconciles"); err != nil {
+			t.Error(err)
 		}
 	})
 }

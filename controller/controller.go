@@ -77,7 +77,7 @@ func newController(name string, opts Options) (*controller, error) {
 		return nil, fmt.Errorf("controller %s: the Reconciler is nil", name)
 	}
 	opts.complete(name)
-	m, err := newMetrics(opts.Registerer, name, opts.MaxConcurrentReconciles)
+	m, err := newMetrics(opts.Registerer, name)
 	if err != nil {
 		return nil, fmt.Errorf("controller %s: %w", name, err)
 	}
@@ -156,6 +156,7 @@ func (c *controller) Start(ctx context.Context) error {
 	if started {
 		return fmt.Errorf("controller %s: it was started more than once", c.name)
 	}
+	c.metrics.limit.Set(float64(c.opts.MaxConcurrentReconciles)) // not when it is made: a manager may refuse it
 	log := c.GetLogger()
 	log.Info("Starting Controller")
 	defer c.end()

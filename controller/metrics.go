@@ -21,14 +21,14 @@ const (
 type metrics struct {
 	results                              map[string]prometheus.Counter
 	errors, terminal, panicked, timeouts prometheus.Counter
-	active                               prometheus.Gauge
+	limit, active                        prometheus.Gauge
 	seconds                              prometheus.Observer
 
 	queues *workqueue.Metrics // of all controllers
 }
 
 // newMetrics registers the metrics of controllers, or finds them, and returns those of one. r may be nil.
-func newMetrics(r prometheus.Registerer, name string, workers int) (*metrics, error) {
+func newMetrics(r prometheus.Registerer, name string) (*metrics, error) {
 	if r == nil {
 		r = prometheus.NewRegistry() // that nobody reads
 	}
@@ -62,8 +62,8 @@ func newMetrics(r prometheus.Registerer, name string, workers int) (*metrics, er
 	}
 	m.errors, m.terminal = failed.WithLabelValues(name), terminal.WithLabelValues(name)
 	m.panicked, m.timeouts = panicked.WithLabelValues(name), timeouts.WithLabelValues(name)
-	m.active, m.seconds = active.WithLabelValues(name), seconds.WithLabelValues(name)
-	limit.WithLabelValues(name).Set(float64(workers))
+	m.limit, m.active = limit.WithLabelValues(name), active.WithLabelValues(name)
+	m.seconds = seconds.WithLabelValues(name)
 	return m, nil
 }
 
