@@ -332,7 +332,7 @@ func (c *controller) handle(ctx context.Context, r Request, priority int) {
 	end(outcome, err)
 }
 
-func (c *controller) Reconcile(ctx context.Context, r Request) (_ Result, err error) {
+func (c *controller) Reconcile(ctx context.Context, r Request) (result Result, err error) {
 	if c.opts.ReconciliationTimeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, c.opts.ReconciliationTimeout, errTimeout)
@@ -343,9 +343,14 @@ func (c *controller) Reconcile(ctx context.Context, r Request) (_ Result, err er
 			}
 		}()
 	}
+	returned := false
 	defer func() {
 		p := recover()
+		if returned {
+			return
+		}
 		if p == nil {
+			LoggerFrom(ctx).Error(nil, "The Reconciler has called runtime.Goexit: a worker is lost, and the object is not reconciled again")
 			return
 		}
 		c.metrics.panicked.Inc()
@@ -355,7 +360,9 @@ func (c *controller) Reconcile(ctx context.Context, r Request) (_ Result, err er
 		}
 		err = fmt.Errorf("panic: %v [recovered]", p)
 	}()
-	return c.opts.Reconciler.Reconcile(ctx, r)
+	result, err = c.opts.Reconciler.Reconcile(ctx, r)
+	returned = true
+	return result, err
 }
 
 // describe names a source in logs and errors.

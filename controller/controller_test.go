@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -220,6 +221,30 @@ func TestPanicGoesOn(t *testing.T) {
 		}
 	}()
 	_, _ = c.Reconcile(controller.LoggerInto(t.Context(), (&logLines{}).logger()), request("a"))
+}
+
+// A Reconciler that ends its goroutine is told of; other workers go on, and the end does not wait for the one that is lost.
+func TestGoexit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l logLines
+		var mu sync.Mutex
+		var names []string
+		err := run(t, controller.Options{Logger: l.logger(), MaxConcurrentReconciles: 2, Reconciler: controller.Func(func(_ context.Context, r controller.Request) (controller.Result, error) {
+			if r.Name == "bad" {
+				runtime.Goexit()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			names = append(names, r.Name)
+			return controller.Result{}, nil
+		})}, []controller.Source{adds("bad", "a", "b")}, func(t *testing.T, _ func()) { time.Sleep(time.Second) })
+		if err != nil || len(names) != 2 {
+			t.Errorf("reconciled %v, %v", names, err)
+		}
+		if lines := l.with("runtime.Goexit"); len(lines) != 1 || !strings.Contains(lines[0], "level=ERROR") || !strings.Contains(lines[0], "name=bad") {
+			t.Errorf("logged %q", lines)
+		}
+	})
 }
 
 func TestTimeout(t *testing.T) {

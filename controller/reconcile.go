@@ -36,6 +36,8 @@ type Reconciler interface {
 	// After an error, it is called again, after a time that grows with each, and the Result is ignored; after a TerminalError, it
 	// is not. Without an error, it is called again as the Result says. When the controller stops, the context ends, and the
 	// controller waits for what runs.
+	//
+	// It must not end its goroutine by runtime.Goexit, as testing.T.FailNow does: that ends a worker for good.
 	Reconcile(context.Context, Request) (Result, error)
 }
 
