@@ -40,7 +40,7 @@ type controller struct {
 	tracer  *tracer
 	queue   *workqueue.Queue[Request]
 
-	mu      sync.Mutex
+	mu       sync.Mutex
 	sources  []Source        // to be started
 	running  []Source        // to be stopped
 	starting sync.WaitGroup  // of sources; none is added when ctx has ended

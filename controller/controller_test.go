@@ -20,6 +20,7 @@ import (
 
 	"github.com/kapok-dev/kapok/controller"
 	"github.com/kapok-dev/kapok/controller/handler"
+	"github.com/kapok-dev/kapok/manager"
 	"github.com/kapok-dev/kapok/workqueue"
 
 	corev1 "k8s.io/api/core/v1"
@@ -450,7 +451,9 @@ func (unsynced) WaitForSync(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func nothing(context.Context, controller.Request) (controller.Result, error) { return controller.Result{}, nil }
+func nothing(context.Context, controller.Request) (controller.Result, error) {
+	return controller.Result{}, nil
+}
 
 // unmanaged is a controller of these sources. start starts it, and ended has what Start returns.
 func unmanaged(t *testing.T, opts controller.Options, sources ...controller.Source) (c controller.Controller, start func() (stop func(), ended <-chan error)) {
@@ -579,15 +582,19 @@ func TestWatchAtTheEnd(t *testing.T) {
 			}()
 			<-handled
 		})
-		c, start = unmanaged(t, controller.Options{Reconciler: controller.Func(func(ctx context.Context, _ controller.Request) (controller.Result, error) {
+		c, start = unmanaged(t, controller.Options{EnableWarmup: new(true), Reconciler: controller.Func(func(ctx context.Context, _ controller.Request) (controller.Result, error) {
 			<-ctx.Done()
 			watch("in the Reconciler")
 			return controller.Result{}, nil
 		})}, adds("a"), source)
+		warm, cool := context.WithCancel(t.Context())
+		warmed := make(chan error, 1)
+		go func() { warmed <- c.(manager.WarmupRunnable).Warmup(warm) }()
 		stop, ended := start()
 		begin := time.Now()
 		stop()
-		if err := <-ended; err != nil {
+		cool() // so that both want to stop the source
+		if err := errors.Join(<-ended, <-warmed); err != nil {
 			t.Error(err)
 		}
 		if took := time.Since(begin); took != time.Second || stops != 1 {
