@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"sync"
@@ -51,7 +52,7 @@ type broadcaster struct {
 	v1     eventsv1client.EventsGetter
 
 	mu      sync.Mutex
-	names   int64 // makes names differ
+	names   int64 // makes names differ, also from those of other managers at the same instant
 	stopped bool
 	queue   chan func(context.Context)
 
@@ -73,7 +74,7 @@ func newBroadcaster(cfg *rest.Config, hc *http.Client, logger logr.Logger) (*bro
 		return nil, fmt.Errorf("client of events: %w", err)
 	}
 	b := &broadcaster{
-		logger: logger, core: core, v1: v1,
+		logger: logger, core: core, v1: v1, names: rand.Int64N(1 << 60), // with the time, it still fits
 		queue: make(chan func(context.Context), maxQueuedEvents), stopping: make(chan struct{}),
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{}),
 	}

@@ -2,6 +2,7 @@ package manager_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -180,6 +181,25 @@ func TestEventsWithoutServer(t *testing.T) {
 		time.Sleep(time.Second)
 		if err := p.end(); err != nil || time.Since(begin) > 10*time.Second {
 			t.Errorf("it took %v: %v", time.Since(begin), err)
+		}
+	})
+}
+
+// Two managers record events of one object at one instant.
+func TestEventsOfTwoManagers(t *testing.T) {
+	bubble(t, func(t *testing.T, s *kapok.Server) {
+		c, about := newClient(t, s), configMap("a")
+		a, b := newProcess(t, s.Config(), manager.Options{}, nil), newProcess(t, s.Config(), manager.Options{}, nil)
+		<-a.Elected()
+		<-b.Elected()
+		a.GetEventRecorder("one").Eventf(about, nil, "Normal", "Both", "Doing", "one")
+		b.GetEventRecorder("two").Eventf(about, nil, "Normal", "Both", "Doing", "two")
+		time.Sleep(time.Second)
+		if _, events := eventsOf(t, c, "Both"); len(events) != 2 {
+			t.Errorf("there are %d", len(events))
+		}
+		if err := errors.Join(a.end(), b.end()); err != nil {
+			t.Error(err)
 		}
 	})
 }
