@@ -144,7 +144,7 @@ func (b *broadcaster) name(object string, now time.Time) string {
 	return util.GenerateEventName(object, now.UnixNano()+b.names)
 }
 
-// attempt calls write until that works, or the server refuses the event.
+// attempt calls write until that works, or the server refuses the event. It gives up after eventTries.
 func (b *broadcaster) attempt(ctx context.Context, event metav1.Object, write func() error) bool {
 	for try := 1; ; try++ {
 		err := write()
@@ -156,7 +156,7 @@ func (b *broadcaster) attempt(ctx context.Context, event metav1.Object, write fu
 			log.V(1).Info("Dropped an event: its namespace is being deleted")
 			return false
 		}
-		if _, refused := errors.AsType[*apierrors.StatusError](err); refused || try == eventTries || ctx.Err() != nil {
+		if refused(err) || try == eventTries || ctx.Err() != nil {
 			log.Error(err, "Cannot write an event")
 			return false
 		}
@@ -167,6 +167,12 @@ func (b *broadcaster) attempt(ctx context.Context, event metav1.Object, write fu
 			return false
 		}
 	}
+}
+
+// refused says that the server has understood a request, and does not want it: trying again is in vain.
+func refused(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && status.ErrStatus.Code != http.StatusTooManyRequests && status.ErrStatus.Code < http.StatusInternalServerError
 }
 
 // writeCore writes a core event, or counts it with those that were like it.

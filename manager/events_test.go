@@ -203,3 +203,41 @@ func TestEventsOfTwoManagers(t *testing.T) {
 		}
 	})
 }
+
+// A server that cannot take events now gets them later; one that refuses an event is not asked again.
+func TestEventsRefusedForNow(t *testing.T) {
+	for code, want := range map[int]int{http.StatusTooManyRequests: 1, http.StatusInternalServerError: 1, http.StatusServiceUnavailable: 1,
+		http.StatusForbidden: 0} {
+		t.Run(http.StatusText(code), func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *kapok.Server) {
+				c, about := newClient(t, s), configMap("a")
+				var refuses atomic.Bool
+				cfg := s.Config()
+				cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+					return roundTripper(func(r *http.Request) (*http.Response, error) {
+						if refuses.Load() {
+							return &http.Response{StatusCode: code, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+						}
+						return next.RoundTrip(r)
+					})
+				})
+				p := newProcess(t, cfg, manager.Options{Logger: silent()}, nil)
+				<-p.Elected()
+				refuses.Store(true)
+				p.GetEventRecorder("ctl").Eventf(about, nil, "Normal", "V1", "Doing", "x")
+				p.GetEventRecorderFor("ctl").Event(about, "Normal", "Core", "x")
+				time.Sleep(time.Second)
+				refuses.Store(false)
+				time.Sleep(time.Minute)
+				_, v1 := eventsOf(t, c, "V1")
+				core, _ := eventsOf(t, c, "Core")
+				if len(v1) != want || len(core) != want {
+					t.Errorf("there are %d and %d, want %d", len(v1), len(core), want)
+				}
+				if err := p.end(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
