@@ -3,6 +3,7 @@ package manager_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -240,4 +241,24 @@ func TestEventsRefusedForNow(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The events of an object that changes make a series, too.
+func TestSeriesOfObjectThatChanges(t *testing.T) {
+	bubble(t, func(t *testing.T, s *kapok.Server) {
+		c, about := newClient(t, s), configMap("a")
+		p := newProcess(t, s.Config(), manager.Options{}, nil)
+		<-p.Elected()
+		for i := range 20 {
+			about.ResourceVersion = fmt.Sprint(i + 1)
+			p.GetEventRecorder("ctl").Eventf(about, about, "Normal", "Series", "Doing", "x")
+			time.Sleep(time.Second)
+		}
+		if err := p.end(); err != nil {
+			t.Error(err)
+		}
+		if _, events := eventsOf(t, c, "Series"); len(events) != 1 || events[0].Series == nil || events[0].Series.Count != 20 {
+			t.Errorf("there are %d: %v", len(events), events)
+		}
+	})
 }

@@ -47,6 +47,7 @@ func (s *series) observe(ctx context.Context, e *eventsv1.Event) {
 	if e.Related != nil {
 		key.related = *e.Related
 	}
+	key.regarding.ResourceVersion, key.related.ResourceVersion = "", "" // it is the same object after a change
 	o := s.all[key]
 	if o == nil {
 		if s.write(ctx, e, nil) {
