@@ -12,7 +12,18 @@ import (
 )
 
 // A Checker says what is wrong, or nothing. It must be safe for use by several goroutines, and should end with the request.
+// One that panics has failed.
 type Checker func(*http.Request) error
+
+// call calls the Checker, which fails if it panics.
+func (c Checker) call(r *http.Request) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return c(r)
+}
 
 // Ping is the Checker that always finds everything well.
 func Ping(*http.Request) error { return nil }
@@ -59,7 +70,7 @@ func (c *checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if err := check(r); err != nil {
+	if err := check.call(r); err != nil {
 		http.Error(w, fmt.Sprintf("internal server error: %v", err), http.StatusInternalServerError)
 		return
 	}
@@ -72,7 +83,7 @@ func (c *checks) serveAll(w http.ResponseWriter, r *http.Request, all map[string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if slices.Contains(query["exclude"], name) {
 			lines = append(lines, "[+]"+name+" excluded: ok")
-		} else if err := all[name](r); err != nil {
+		} else if err := all[name].call(r); err != nil {
 			lines = append(lines, "[-]"+name+" failed: reason withheld") // as everybody may ask
 			failed = append(failed, name)
 			c.logger.Info("Health check failed", "check", name, "error", err.Error())
