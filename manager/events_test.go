@@ -262,3 +262,23 @@ func TestSeriesOfObjectThatChanges(t *testing.T) {
 		}
 	})
 }
+
+// A configuration without a rate does not limit the rate of events and leases either.
+func TestNoRate(t *testing.T) {
+	bubble(t, func(t *testing.T, s *kapok.Server) {
+		c, cfg := newClient(t, s), s.Config()
+		cfg.QPS, cfg.Burst, cfg.RateLimiter = 0, 0, nil
+		p := newProcess(t, cfg, manager.Options{}, nil)
+		<-p.Elected()
+		begin := time.Now()
+		for i := range 200 {
+			p.GetEventRecorder("ctl").Eventf(configMap(fmt.Sprint(i)), nil, "Normal", "Many", "Doing", "x")
+		}
+		if err := p.end(); err != nil {
+			t.Error(err)
+		}
+		if _, events := eventsOf(t, c, "Many"); len(events) != 200 || time.Since(begin) > time.Second {
+			t.Errorf("there are %d after %v", len(events), time.Since(begin))
+		}
+	})
+}

@@ -38,7 +38,8 @@ type Manager interface {
 	GetFieldIndexer() client.FieldIndexer
 	GetScheme() *runtime.Scheme
 	GetRESTMapper() meta.RESTMapper
-	// GetConfig returns the configuration of clients, which must not be changed, with metrics and traces added.
+	// GetConfig returns the configuration of clients, which must not be changed, with metrics and traces added. If it had neither
+	// QPS nor RateLimiter, its QPS is -1: nothing is throttled.
 	GetConfig() *rest.Config
 	GetHTTPClient() *http.Client
 
@@ -152,6 +153,9 @@ func (m *manager) instrument(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	if cfg.QPS == 0 && cfg.RateLimiter == nil {
+		cfg.QPS = -1 // client-go's default is few requests a second, and events and leases would wait for each other
 	}
 	cfg.Wrap(m.metrics.counted)
 	if p := m.opts.TracerProvider; p != nil {
