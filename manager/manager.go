@@ -237,8 +237,12 @@ func (m *manager) initElection() (err error) {
 
 func (m *manager) initServers() (err error) {
 	if hooks, ok := m.opts.WebhookServer.(prometheus.Collector); ok {
-		if _, err := Register(m.opts.Metrics.Registry, hooks); err != nil {
+		registered, err := Register(m.opts.Metrics.Registry, hooks)
+		if err != nil {
 			return err
+		}
+		if registered != hooks {
+			return errors.New("manager: the registry has the metrics of another webhook server: managers with two of these need a registry each")
 		}
 	}
 	if m.extra, err = metricsHandler(m.opts.Metrics.Registry, m.opts.Metrics.ExtraHandlers); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,7 @@ import (
 	"github.com/kapok-dev/kapok/client"
 	ctrl "github.com/kapok-dev/kapok/controller"
 	"github.com/kapok-dev/kapok/manager"
+	"github.com/kapok-dev/kapok/webhook"
 )
 
 // bubble runs a test in virtual time, with a server.
@@ -567,6 +569,22 @@ func TestBadOptions(t *testing.T) {
 		}
 		if m.Add(nil) == nil || m.AddHealthzCheck("", manager.Ping) == nil || m.AddReadyzCheck("x", nil) == nil {
 			t.Error("nothing is something")
+		}
+	})
+}
+
+// Two managers share a registry, unless the metrics of one would be nowhere.
+func TestSharedRegistry(t *testing.T) {
+	bubble(t, func(t *testing.T, s *kapok.Server) {
+		shared := manager.MetricsOptions{Registry: prometheus.NewRegistry()}
+		first, second := webhook.NewServer(webhook.Options{Port: -1}), webhook.NewServer(webhook.Options{Port: -1})
+		for i, tc := range []struct {
+			server manager.WebhookServer
+			fails  bool
+		}{{first, false}, {nil, false}, {first, false}, {second, true}} {
+			if _, err := manager.New(s.Config(), manager.Options{WebhookServer: tc.server, Metrics: shared}); (err != nil) != tc.fails {
+				t.Errorf("manager %d: %v", i, err)
+			}
 		}
 	})
 }

@@ -23,7 +23,8 @@ type MetricsOptions struct {
 	BindAddress string
 	// ExtraHandlers are served beside /metrics, by their paths.
 	ExtraHandlers map[string]http.Handler
-	// Registry is where metrics go. Default: a new one, with those of Go and of the process. Several managers may share one.
+	// Registry is where metrics go. Default: a new one, with those of Go and of the process. Several managers may share one,
+	// but not webhook servers: the metrics of the second would be nowhere, and New fails.
 	Registry Registry
 }
 
