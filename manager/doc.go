@@ -16,8 +16,10 @@
 // GracefulShutdownTimeout in all. Only then, and only if all have ended, it releases the Lease, so that no two processes work at a
 // time. Events that were recorded are written, before Start returns.
 //
-// If the Lease is lost, which means that it could not be renewed for the RenewDeadline, Start ends with [ErrLeaderElectionLost]; it
-// waits for Runnables no longer than nobody else can have taken the Lease. The process should end then.
+// If the Lease is lost, which means that it could not be renewed for the RenewDeadline, or that somebody else holds it, Start ends with
+// [ErrLeaderElectionLost]; it waits for Runnables and for events no longer than nobody else can have taken the Lease, and for a second
+// if somebody has. A leader sees that at its next try to renew the Lease, so until then two may lead, if somebody deletes or edits it.
+// The process should end then.
 //
 // # Reading its own writes
 //

@@ -108,8 +108,8 @@ func (b *broadcaster) run(ctx context.Context) {
 	}
 }
 
-// stop writes what waits, and returns when that is done, or cancel has ended it.
-func (b *broadcaster) stop(cancel context.CancelFunc) {
+// stop writes what waits, and returns when that is done, or cancel has ended it, before end if that is not zero.
+func (b *broadcaster) stop(cancel context.CancelFunc, end time.Time) {
 	b.mu.Lock()
 	b.stopped = true
 	close(b.queue)
@@ -118,7 +118,11 @@ func (b *broadcaster) stop(cancel context.CancelFunc) {
 	if b.done == nil {
 		return
 	}
-	defer time.AfterFunc(eventsPatience, cancel).Stop()
+	patience := eventsPatience
+	if !end.IsZero() {
+		patience = min(patience, time.Until(end))
+	}
+	defer time.AfterFunc(patience, cancel).Stop()
 	<-b.done
 }
 

@@ -67,12 +67,13 @@ func (m *manager) Start(ctx context.Context) error {
 	err := m.failed.err
 	m.failed.mu.Unlock()
 
-	ended, stopErr := m.stopGroups(base, err)
+	end := m.lastEnd()
+	ended, stopErr := m.stopGroups(base, end)
 	if m.election != nil {
 		m.election.stop(ended)
 		m.setLeader(0)
 	}
-	m.events.stop(cancel)
+	m.events.stop(cancel, end)
 	utilnet.CloseIdleConnectionsFor(m.httpClient.Transport)
 	return errors.Join(err, stopErr)
 }
@@ -112,11 +113,24 @@ func (m *manager) setLeader(status float64) {
 	m.metrics.leader.WithLabelValues(m.opts.LeaderElectionID).Set(status)
 }
 
-// stopGroups stops everything in reverse order, and says whether all has ended.
-func (m *manager) stopGroups(base context.Context, because error) (ended bool, err error) {
+// lastEnd is when everything must have ended if the lease is lost: when another may take it, or soon, if that has happened. It is
+// the zero time if the lease is not lost.
+func (m *manager) lastEnd() time.Time {
+	if m.election == nil {
+		return time.Time{}
+	}
+	until, lost := m.election.lostUntil()
+	if soon := time.Now().Add(lastMoment); lost && until.Before(soon) {
+		until = soon
+	}
+	return until
+}
+
+// stopGroups stops everything in reverse order, before end if that is not zero, and says whether all has ended.
+func (m *manager) stopGroups(base context.Context, end time.Time) (ended bool, err error) {
 	grace := *m.opts.GracefulShutdownTimeout
-	if safe := *m.opts.LeaseDuration - *m.opts.RenewDeadline; errors.Is(because, ErrLeaderElectionLost) && (grace < 0 || safe < grace) {
-		grace = safe // until another may have taken the lease
+	if left := time.Until(end); !end.IsZero() && (grace < 0 || left < grace) {
+		grace = left
 	}
 	deadline := time.Now().Add(grace)
 	ended = true
