@@ -9,8 +9,9 @@
 // # The order of things
 //
 // Start starts, each when the one before has started: the servers of metrics, health and profiles; webhooks, as lists may need
-// conversions; the cache, and waits until it has synced; Runnables that need no leader election, and the warmups of others; the
-// election, and when it is won, or if there is none, all other Runnables, which are the controllers as a rule.
+// conversions, and waits until they are reachable, for 10 s at most; the cache, and waits until it has synced; Runnables that need no
+// leader election, and the warmups of others; the election, and when it is won, or if there is none, all other Runnables, which are
+// the controllers as a rule.
 //
 // When its context ends, or a Runnable fails, Start stops them in reverse order, and waits for each, for the
 // GracefulShutdownTimeout in all. Only then, and only if all have ended, it releases the Lease, so that no two processes work at a

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -453,14 +455,25 @@ func TestWebhookServer(t *testing.T) {
 
 type hooks struct {
 	manager.WebhookServer
+	needs  time.Duration // from the start until it serves
 	starts int
+	serves atomic.Bool
 }
 
 func (*hooks) NeedLeaderElection() bool { return false }
 func (h *hooks) Start(ctx context.Context) error {
 	h.starts++
+	defer time.AfterFunc(h.needs, func() { h.serves.Store(true) }).Stop()
 	<-ctx.Done()
 	return nil
+}
+func (h *hooks) StartedChecker() func(*http.Request) error {
+	return func(r *http.Request) error {
+		if !h.serves.Load() {
+			return errors.New("not yet")
+		}
+		return r.Context().Err()
+	}
 }
 
 // What fails ends Start with its error.
@@ -587,4 +600,41 @@ func TestSharedRegistry(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Caches, and with them all else, wait until webhooks are served, but not for ever, and no longer than the manager runs.
+func TestWaitsForWebhooks(t *testing.T) {
+	for _, tc := range []struct{ needs, stops, elected, ends time.Duration }{
+		{needs: 3 * time.Second, stops: time.Minute, elected: 3 * time.Second, ends: time.Minute},
+		{needs: time.Hour, stops: time.Minute, elected: 10 * time.Second, ends: time.Minute},
+		{needs: time.Hour, stops: 2 * time.Second, ends: 2 * time.Second},
+	} {
+		bubble(t, func(t *testing.T, s *kapok.Server) {
+			begin := time.Now()
+			p := newProcess(t, s.Config(), manager.Options{Logger: silent(), WebhookServer: &hooks{needs: tc.needs}}, func(m manager.Manager) error {
+				m.GetWebhookServer()
+				return nil
+			})
+			time.AfterFunc(tc.stops, p.stop)
+			running := make(chan struct{})
+			go func() {
+				defer close(running)
+				p.running.Wait()
+			}()
+			select {
+			case <-p.Elected():
+				if d := time.Since(begin); d < tc.elected || d > tc.elected+100*time.Millisecond || tc.elected == 0 {
+					t.Errorf("controllers run after %v, want %v", d, tc.elected)
+				}
+			case <-running:
+				if tc.elected != 0 {
+					t.Error("controllers never run")
+				}
+			}
+			<-running
+			if d := time.Since(begin); p.err != nil || d > tc.ends+100*time.Millisecond {
+				t.Errorf("it ends after %v: %v", d, p.err)
+			}
+		})
+	}
 }

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 )
 
@@ -58,6 +59,13 @@ func (g *group) add(r Runnable) error {
 		g.runLocked(r)
 	}
 	return nil
+}
+
+// pending is what waits for the start.
+func (g *group) pending() []Runnable {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.waiting)
 }
 
 // start starts what waits. It is false, and does nothing, if the group has stopped.

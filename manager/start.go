@@ -5,16 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // lastMoment is how long each may take to end for which others have left no time.
 const lastMoment = time.Second
+
+// webhooksPatience is how long the start waits for webhook servers; it asks them every webhooksPoll.
+const (
+	webhooksPatience = 10 * time.Second
+	webhooksPoll     = 50 * time.Millisecond
+)
 
 // failure is the first thing that went wrong. It ends what runs.
 type failure struct {
@@ -81,7 +89,9 @@ func (m *manager) Start(ctx context.Context) error {
 // startGroups starts everything in order, as far as it gets before running ends.
 func (m *manager) startGroups(base, running context.Context) {
 	m.servers.start(base)
+	hooks := m.webhooks.pending()
 	m.webhooks.start(base) // before caches, as their lists may need conversions
+	m.waitForWebhooks(running, hooks)
 	m.caches.start(base)
 	if !m.cache.WaitForCacheSync(running) {
 		if running.Err() == nil {
@@ -96,6 +106,25 @@ func (m *manager) startGroups(base, running context.Context) {
 		return
 	}
 	m.election.start(base, func() { m.lead(base) }, func() { m.fail(ErrLeaderElectionLost) })
+}
+
+// waitForWebhooks waits until webhook servers serve. If one does not in time, the rest may work without, or says what it lacks.
+func (m *manager) waitForWebhooks(running context.Context, hooks []Runnable) {
+	ctx, cancel := context.WithTimeout(running, webhooksPatience)
+	defer cancel()
+	for _, r := range hooks {
+		hook, ok := r.(WebhookServer)
+		if !ok {
+			continue
+		}
+		started := Checker(hook.StartedChecker())
+		err := wait.PollUntilContextCancel(ctx, webhooksPoll, true, func(ctx context.Context) (bool, error) {
+			return started.call((&http.Request{}).WithContext(ctx)) == nil, nil
+		})
+		if err != nil && running.Err() == nil {
+			m.logger.Info("The webhook server is not reachable yet; going on without")
+		}
+	}
 }
 
 // lead starts what only the leader runs, unless the manager has stopped meanwhile.
@@ -149,7 +178,7 @@ func (m *manager) stopGroups(base context.Context, end time.Time) (ended bool, e
 		}
 		patient, cancel := context.WithTimeout(base, left)
 		for i, g := range stage {
-			if !wait(patient, ends[i]) {
+			if !awaited(patient, ends[i]) {
 				ended = false
 				late = append(late, g.name)
 			}
@@ -162,8 +191,8 @@ func (m *manager) stopGroups(base context.Context, end time.Time) (ended bool, e
 	return ended, err
 }
 
-// wait says whether something has ended before, or at, the end of a context.
-func wait(ctx context.Context, ended <-chan struct{}) bool {
+// awaited says whether something has ended before, or at, the end of a context.
+func awaited(ctx context.Context, ended <-chan struct{}) bool {
 	select {
 	case <-ended:
 		return true
