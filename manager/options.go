@@ -73,8 +73,8 @@ type Options struct {
 	// BaseContext makes the context that those of Runnables come from. Its end does not matter. Default: the values of the context
 	// of Start.
 	BaseContext func() context.Context
-	// GracefulShutdownTimeout is how long Runnables may take to end. 0: Start does not wait for them; negative: it waits as long as
-	// they take. Default 30 s.
+	// GracefulShutdownTimeout is how long Runnables may take to end. 0: Start does not wait for them, and as it cannot know
+	// whether they have ended, the Lease is left to run out; negative: it waits as long as they take. Default 30 s.
 	GracefulShutdownTimeout *time.Duration
 }
 
