@@ -202,10 +202,11 @@ func (c *cache) Start(ctx context.Context) error {
 	close(c.started)
 	c.mu.Unlock()
 	<-ctx.Done()
-	// Whoever comes now finds a context that has ended, and starts nothing.
+	// Whoever has the lock after this finds a context that has ended, and starts nothing. Handlers may read until they have ended.
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.workers.Wait()
+	workers := &c.mu.workers
+	c.mu.Unlock()
+	workers.Wait()
 	return nil
 }
 

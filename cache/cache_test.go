@@ -279,3 +279,36 @@ func TestNotStarted(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A handler may read from the cache while that stops.
+func TestStopWhileAHandlerReads(t *testing.T) {
+	inBubble(t, cache.Options{}, func(w *world) {
+		w.must(w.Create(w.ctx, configMap("default", "a", "1")))
+		ctx, cancel := context.WithCancel(w.ctx)
+		c, err := cache.New(w.server.Config(), cache.Options{})
+		w.must(err)
+		inf, err := c.GetInformer(ctx, &corev1.ConfigMap{})
+		w.must(err)
+		var r recorder
+		_, err = inf.AddEventHandler(onAdd{&r, func(o client.Object) {
+			<-ctx.Done()
+			time.Sleep(time.Second) // Start waits by now
+			r.note("%v", c.Get(context.Background(), client.ObjectKeyFromObject(o), &corev1.ConfigMap{}))
+			r.note("%v", c.List(context.Background(), &corev1.SecretList{}))
+		}}, cache.MetadataOnly())
+		w.must(err)
+		time.AfterFunc(time.Second, cancel)
+		w.must(c.Start(ctx))
+		if heard := r.heard(); len(heard) < 2 || heard[0] != "<nil>" || heard[1] != "the informer has ended" {
+			t.Errorf("got %q", heard)
+		}
+	})
+}
+
+// onAdd calls a function for what is added.
+type onAdd struct {
+	*recorder
+	call func(client.Object)
+}
+
+func (h onAdd) OnAdd(o client.Object, _ bool) { h.call(o) }
