@@ -379,7 +379,13 @@ func reaches(at, revision string) (bool, error) {
 
 // WaitForObject implements Informer.
 func (inf *informer) WaitForObject(ctx context.Context, obj client.Object) error {
-	key, revision := client.ObjectKeyFromObject(obj), obj.GetResourceVersion()
+	excluded := func(s *source) bool { return s.excludes(obj) }
+	return inf.waitForChange(ctx, client.ObjectKeyFromObject(obj), obj.GetResourceVersion(), excluded)
+}
+
+// waitForChange waits until the store has an object at a revision or later, or has come to the revision. That the store has none is
+// enough if the object may be excluded from its source.
+func (inf *informer) waitForChange(ctx context.Context, key client.ObjectKey, revision string, excluded func(*source) bool) error {
 	err := inf.wait(ctx, func() (bool, error) {
 		if !inf.mu.synced {
 			return false, nil
@@ -396,37 +402,26 @@ func (inf *informer) WaitForObject(ctx context.Context, obj client.Object) error
 		if kept != nil {
 			return reaches(kept.revision, revision)
 		}
-		return s.excludes(obj), nil
+		return excluded(s), nil
 	})
 	return inf.waited(err, fmt.Sprintf("%s at resourceVersion %s", key, revision))
 }
 
 // WaitForDeletion implements Informer.
 func (inf *informer) WaitForDeletion(ctx context.Context, key client.ObjectKey, uid string) error {
-	err := inf.wait(ctx, func() (bool, error) {
-		if !inf.mu.synced {
-			return false, nil
-		}
-		kept := inf.mu.store.get(key)
-		return kept == nil || kept.uid != uid || kept.deleting, nil
-	})
-	return inf.waited(err, "the deletion of "+key.String())
+	return inf.waitForDeletion(ctx, key, uid, true)
 }
 
-// waitForEnd waits until the store has no object of this key and uid, or a newer state of it than a resourceVersion.
-func (inf *informer) waitForEnd(ctx context.Context, key client.ObjectKey, uid, revision string) error {
+// waitForDeletion waits until the store has no object of this key and uid. With begun, one that is being deleted is as good.
+func (inf *informer) waitForDeletion(ctx context.Context, key client.ObjectKey, uid string, begun bool) error {
 	err := inf.wait(ctx, func() (bool, error) {
 		if !inf.mu.synced {
 			return false, nil
 		}
 		kept := inf.mu.store.get(key)
-		if kept == nil || kept.uid != uid {
-			return true, nil
-		}
-		newer, err := reaches(kept.revision, revision)
-		return newer && kept.revision != revision, err
+		return kept == nil || kept.uid != uid || begun && kept.deleting, nil
 	})
-	return inf.waited(err, "the end of "+key.String())
+	return inf.waited(err, "the deletion of "+key.String())
 }
 
 func (inf *informer) waited(err error, what string) error {

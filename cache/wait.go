@@ -27,21 +27,21 @@ func (c *cache) WaitForRevision(ctx context.Context, obj runtime.Object, namespa
 }
 
 // WaitForDeletion implements client.Waiter.
-func (c *cache) WaitForDeletion(ctx context.Context, obj runtime.Object, key client.ObjectKey, uid types.UID) error {
+func (c *cache) WaitForDeletion(ctx context.Context, obj runtime.Object, key client.ObjectKey, uid types.UID, begun bool) error {
 	inf, err := c.reader(ctx, obj)
 	if err != nil {
 		return err
 	}
-	return inf.WaitForDeletion(ctx, key, string(uid))
+	return inf.waitForDeletion(ctx, key, string(uid), begun)
 }
 
-// WaitForEnd implements client.Waiter.
-func (c *cache) WaitForEnd(ctx context.Context, obj runtime.Object, key client.ObjectKey, uid types.UID, revision string) error {
+// WaitForChange implements client.Keeper.
+func (c *cache) WaitForChange(ctx context.Context, obj runtime.Object, key client.ObjectKey, revision string) error {
 	inf, err := c.reader(ctx, obj)
 	if err != nil {
 		return err
 	}
-	return inf.waitForEnd(ctx, key, string(uid), revision)
+	return inf.waitForChange(ctx, key, revision, (*source).selects)
 }
 
 // Keeps implements client.Keeper. Of field selectors it knows those of the name and the namespace.
@@ -54,6 +54,11 @@ func (c *cache) Keeps(obj client.Object) bool {
 	return slices.ContainsFunc(kept.sources(obj.GetNamespace() != ""), func(s source) bool {
 		return s.covers(obj.GetNamespace()) && !s.excludes(obj)
 	})
+}
+
+// selects says that some objects of a namespace that is covered may not be kept.
+func (s *source) selects() bool {
+	return s.LabelSelector != nil && !s.LabelSelector.Empty() || s.FieldSelector != nil && !s.FieldSelector.Empty()
 }
 
 // excludes says that an object of a namespace that is covered is surely not kept.

@@ -35,19 +35,19 @@ type Waiter interface {
 	// of the form (typed, unstructured, metadata) that is to be read; it may be a list, and is not changed. namespace is "" for
 	// kinds without. A kind or a namespace that is not kept needs no waiting.
 	WaitForRevision(ctx context.Context, obj runtime.Object, namespace, resourceVersion string) error
-	// WaitForDeletion waits until there is no object of this key and uid, or one that is being deleted.
-	WaitForDeletion(ctx context.Context, obj runtime.Object, key ObjectKey, uid types.UID) error
-	// WaitForEnd waits until there is no object of this key and uid, or one that is newer than a resourceVersion.
-	WaitForEnd(ctx context.Context, obj runtime.Object, key ObjectKey, uid types.UID, resourceVersion string) error
+	// WaitForDeletion waits until there is no object of this key and uid. With begun, one that is being deleted is as good.
+	WaitForDeletion(ctx context.Context, obj runtime.Object, key ObjectKey, uid types.UID, begun bool) error
 }
 
-// A Keeper is a Waiter that keeps only some objects of a kind. A write whose outcome it does not keep makes no event in it unless
-// the object was there before; such writes are awaited as deletions, unless
-// the cache comes to their resourceVersion first.
+// A Keeper is a Waiter that may keep only some objects of a kind. A write whose outcome it does not keep makes no event in it unless
+// the object was there before, so that waiting for the revision of the namespace could take long.
 type Keeper interface {
 	// Keeps says whether obj, as the server has it now, is among the objects that are kept. If that is unknown, as obj may be its
 	// metadata alone, it is true.
 	Keeps(obj Object) bool
+	// WaitForChange waits until reads of the object of this key give its state at a resourceVersion or later. That there is none is
+	// enough where the Keeper keeps only some objects.
+	WaitForChange(ctx context.Context, obj runtime.Object, key ObjectKey, resourceVersion string) error
 }
 
 // consistency remembers what a client wrote, until its cache has seen it.
@@ -78,16 +78,16 @@ type reads struct {
 // writes are what reads may have to wait for.
 type writes struct {
 	revisions map[string]*write // by namespace
-	gone      map[ObjectKey]*write
+	objects   map[ObjectKey]*write
 	swept     time.Time // when old writes have been forgotten last
 }
 
-// A write is a revision of a namespace, or the end of an object in the cache. It does not change.
+// A write is a revision of a namespace or of an object, or the deletion of an object. It does not change.
 type write struct {
 	key             ObjectKey
 	resourceVersion string    // "": the object has been deleted
-	uid             types.UID // "": the object is still kept
-	ends            bool      // the object, of which resourceVersion is the last state
+	uid             types.UID // "": it is a revision of the namespace
+	begun           bool      // the deletion may only have begun
 	at              time.Time
 }
 
@@ -125,11 +125,11 @@ func (c *consistency) wrote(gvk schema.GroupVersionKind, obj Object, whole bool)
 		return
 	}
 	if whole && ends(gvk, obj) {
-		c.gone(gvk, &write{key: ObjectKeyFromObject(obj), resourceVersion: obj.GetResourceVersion(), uid: obj.GetUID(), ends: true, at: time.Now()})
+		c.deleted(gvk, ObjectKeyFromObject(obj), obj.GetUID(), false)
 		return
 	}
 	if keeper, ok := c.waiter.(Keeper); ok && whole && !keeper.Keeps(obj) {
-		c.gone(gvk, &write{key: ObjectKeyFromObject(obj), resourceVersion: obj.GetResourceVersion(), uid: obj.GetUID(), at: time.Now()})
+		c.noteObject(gvk, &write{key: ObjectKeyFromObject(obj), resourceVersion: obj.GetResourceVersion(), uid: obj.GetUID(), at: time.Now()})
 		return
 	}
 	w := &write{
@@ -156,15 +156,15 @@ func ends(gvk schema.GroupVersionKind, obj Object) bool {
 		gvk.GroupKind() != schema.GroupKind{Kind: "Namespace"}
 }
 
-// deleted notes that an object has been deleted, or has begun to be.
-func (c *consistency) deleted(gvk schema.GroupVersionKind, key ObjectKey, uid types.UID) {
-	c.gone(gvk, &write{key: key, uid: uid, at: time.Now()})
+// deleted notes that an object has been deleted, or, if begun, perhaps only begins to be.
+func (c *consistency) deleted(gvk schema.GroupVersionKind, key ObjectKey, uid types.UID, begun bool) {
+	c.noteObject(gvk, &write{key: key, uid: uid, begun: begun, at: time.Now()})
 }
 
-// gone notes a write after which the cache keeps an object no more.
-func (c *consistency) gone(gvk schema.GroupVersionKind, w *write) {
+// noteObject notes a write of an object.
+func (c *consistency) noteObject(gvk schema.GroupVersionKind, w *write) {
 	if w.uid != "" { // else it could not be told from its successor
-		c.note(gvk, w, func(unseen *writes) { unseen.gone[w.key] = w })
+		c.note(gvk, w, func(unseen *writes) { unseen.objects[w.key] = w })
 	}
 }
 
@@ -176,13 +176,13 @@ func (c *consistency) note(gvk schema.GroupVersionKind, w *write, add func(*writ
 		by := reads{gvk.GroupKind(), form}
 		unseen := c.mu.unseen[by]
 		if unseen == nil {
-			unseen = &writes{revisions: map[string]*write{}, gone: map[ObjectKey]*write{}, swept: w.at}
+			unseen = &writes{revisions: map[string]*write{}, objects: map[ObjectKey]*write{}, swept: w.at}
 			c.mu.unseen[by] = unseen
 		}
 		if forget := max(forgetAfter, c.timeout); w.at.Sub(unseen.swept) > forget {
 			old := func(w2 *write) bool { return w.at.Sub(w2.at) > forget }
 			maps.DeleteFunc(unseen.revisions, func(_ string, w *write) bool { return old(w) })
-			maps.DeleteFunc(unseen.gone, func(_ ObjectKey, w *write) bool { return old(w) })
+			maps.DeleteFunc(unseen.objects, func(_ ObjectKey, w *write) bool { return old(w) })
 			unseen.swept = w.at
 		}
 		add(unseen)
@@ -219,27 +219,12 @@ func (c *consistency) wait(ctx context.Context, gvk schema.GroupVersionKind, obj
 
 func (c *consistency) waitFor(ctx context.Context, obj runtime.Object, w *write) error {
 	switch {
-	case w.ends:
-		return c.waiter.WaitForEnd(ctx, obj, w.key, w.uid, w.resourceVersion)
 	case w.uid == "":
 		return c.waiter.WaitForRevision(ctx, obj, w.key.Namespace, w.resourceVersion)
 	case w.resourceVersion == "":
-		return c.waiter.WaitForDeletion(ctx, obj, w.key, w.uid)
+		return c.waiter.WaitForDeletion(ctx, obj, w.key, w.uid, w.begun)
 	}
-	// The object went out of what is kept, and may have come back.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ends := make(chan error, 2)
-	go func() { ends <- c.waiter.WaitForDeletion(ctx, obj, w.key, w.uid) }()
-	go func() { ends <- c.waiter.WaitForRevision(ctx, obj, w.key.Namespace, w.resourceVersion) }()
-	one := <-ends
-	if one == nil {
-		cancel()
-	}
-	if other := <-ends; other == nil {
-		return nil
-	}
-	return one
+	return c.waiter.(Keeper).WaitForChange(ctx, obj, w.key, w.resourceVersion)
 }
 
 // pending are the writes to what is read that have not been seen.
@@ -254,7 +239,7 @@ func (c *consistency) pending(by reads, read ObjectKey) (pending []*write) {
 		if w := unseen.revisions[read.Namespace]; w != nil {
 			pending = append(pending, w)
 		}
-		if w := unseen.gone[read]; w != nil {
+		if w := unseen.objects[read]; w != nil {
 			pending = append(pending, w)
 		}
 		return pending
@@ -264,7 +249,7 @@ func (c *consistency) pending(by reads, read ObjectKey) (pending []*write) {
 			pending = append(pending, w)
 		}
 	}
-	for key, w := range unseen.gone {
+	for key, w := range unseen.objects {
 		if read.Namespace == "" || key.Namespace == read.Namespace {
 			pending = append(pending, w)
 		}
@@ -280,17 +265,20 @@ func (c *consistency) saw(by reads, w *write) {
 	if unseen.revisions[w.key.Namespace] == w {
 		delete(unseen.revisions, w.key.Namespace)
 	}
-	if unseen.gone[w.key] == w {
-		delete(unseen.gone, w.key)
+	if unseen.objects[w.key] == w {
+		delete(unseen.objects, w.key)
 	}
 }
 
 // String is what is waited for, in words.
 func (w *write) String() string {
-	if w.uid != "" {
+	switch {
+	case w.uid == "":
+		return "resourceVersion " + w.resourceVersion
+	case w.resourceVersion == "":
 		return fmt.Sprintf("the deletion of %s (uid %s)", w.key, w.uid)
 	}
-	return "resourceVersion " + w.resourceVersion
+	return fmt.Sprintf("%s at resourceVersion %s", w.key, w.resourceVersion)
 }
 
 // deletedAs notes what the answer to a deletion tells: a Status about the object of the key, that object, or a list of all that
@@ -307,9 +295,9 @@ func (c *consistency) deletedAs(gvk schema.GroupVersionKind, key ObjectKey, uid 
 		told.Metadata.UID, told.Details.UID, told.Items = "", "", nil // nothing is told
 	}
 	for i := range told.Items {
-		c.deleted(gvk, ObjectKeyFromObject(&told.Items[i]), told.Items[i].UID)
+		c.deleted(gvk, ObjectKeyFromObject(&told.Items[i]), told.Items[i].UID, true)
 	}
 	if key.Name != "" {
-		c.deleted(gvk, key, cmp.Or(told.Metadata.UID, told.Details.UID, uid))
+		c.deleted(gvk, key, cmp.Or(told.Metadata.UID, told.Details.UID, uid), !ends(gvk, &metav1.PartialObjectMetadata{ObjectMeta: told.Metadata}))
 	}
 }

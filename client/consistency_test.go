@@ -79,13 +79,17 @@ func (s *slowCache) WaitForRevision(ctx context.Context, obj runtime.Object, nam
 	}
 }
 
-func (s *slowCache) WaitForDeletion(_ context.Context, obj runtime.Object, key client.ObjectKey, uid types.UID) error {
+func (s *slowCache) WaitForDeletion(_ context.Context, obj runtime.Object, key client.ObjectKey, uid types.UID, begun bool) error {
+	if !begun {
+		s.note(fmt.Sprintf("%T end of %s %s", obj, key, uid))
+		return nil
+	}
 	s.note(fmt.Sprintf("%T deletion of %s %s", obj, key, uid))
 	return nil
 }
 
-func (s *slowCache) WaitForEnd(_ context.Context, obj runtime.Object, key client.ObjectKey, uid types.UID, _ string) error {
-	s.note(fmt.Sprintf("%T end of %s %s", obj, key, uid))
+func (s *slowCache) WaitForChange(_ context.Context, obj runtime.Object, key client.ObjectKey, revision string) error {
+	s.note(fmt.Sprintf("%T change of %s %s", obj, key, revision))
 	return nil
 }
 
@@ -173,7 +177,7 @@ func TestReadYourWrites(t *testing.T) {
 			cache.keeps = func(obj client.Object) bool { return obj.GetLabels()["keep"] == "yes" }
 			return c.Update(ctx, a)
 		}, get(), func() []string {
-			return []string{"*v1.ConfigMap default " + a.ResourceVersion, fmt.Sprintf("*v1.ConfigMap deletion of default/a %s", a.UID)}
+			return []string{"*v1.ConfigMap change of default/a " + a.ResourceVersion}
 		}},
 		{"a deletion", func() error { uid = a.UID; return c.Delete(ctx, configMap("a")) }, get(),
 			func() []string { return []string{fmt.Sprintf("*v1.ConfigMap deletion of default/a %s", uid)} }},
