@@ -128,7 +128,8 @@ func (c *consistency) wrote(gvk schema.GroupVersionKind, obj Object, whole bool)
 		c.deleted(gvk, ObjectKeyFromObject(obj), obj.GetUID(), false)
 		return
 	}
-	if keeper, ok := c.waiter.(Keeper); ok && whole && !keeper.Keeps(obj) {
+	// Of a subresource it is unknown whether its object is kept.
+	if keeper, ok := c.waiter.(Keeper); ok && obj.GetUID() != "" && (!whole || !keeper.Keeps(obj)) {
 		c.noteObject(gvk, &write{key: ObjectKeyFromObject(obj), resourceVersion: obj.GetResourceVersion(), uid: obj.GetUID(), at: time.Now()})
 		return
 	}

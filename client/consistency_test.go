@@ -247,7 +247,7 @@ func TestReadYourWritesOfSubresources(t *testing.T) {
 	if _, err := h.List(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := cache.take(), []string{"*v1.DeploymentList default " + scale.ResourceVersion}; !slices.Equal(got, want) {
+	if got, want := cache.take(), []string{"*v1.DeploymentList change of default/d " + scale.ResourceVersion}; !slices.Equal(got, want) {
 		t.Errorf("scale: waited for %q, want %q", got, want)
 	}
 }
