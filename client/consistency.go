@@ -180,15 +180,19 @@ func (c *consistency) note(gvk schema.GroupVersionKind, w *write, add func(*writ
 			unseen = &writes{revisions: map[string]*write{}, objects: map[ObjectKey]*write{}, swept: w.at}
 			c.mu.unseen[by] = unseen
 		}
-		if forget := max(forgetAfter, c.timeout); w.at.Sub(unseen.swept) > forget {
-			old := func(w2 *write) bool { return w.at.Sub(w2.at) > forget }
-			maps.DeleteFunc(unseen.revisions, func(_ string, w *write) bool { return old(w) })
-			maps.DeleteFunc(unseen.objects, func(_ ObjectKey, w *write) bool { return old(w) })
+		if w.at.Sub(unseen.swept) > c.forgetAfter() {
+			maps.DeleteFunc(unseen.revisions, func(_ string, w *write) bool { return c.isOld(w) })
+			maps.DeleteFunc(unseen.objects, func(_ ObjectKey, w *write) bool { return c.isOld(w) })
 			unseen.swept = w.at
 		}
 		add(unseen)
 	}
 }
+
+func (c *consistency) forgetAfter() time.Duration { return max(forgetAfter, c.timeout) }
+
+// isOld says that a write is not waited for any more.
+func (c *consistency) isOld(w *write) bool { return time.Since(w.at) > c.forgetAfter() }
 
 // wait waits until the cache has seen what was written before: to the object of a key, or to all objects of a namespace,
 // if the name is "", or to all objects. obj is what will be read.
@@ -236,23 +240,24 @@ func (c *consistency) pending(by reads, read ObjectKey) (pending []*write) {
 	if unseen == nil {
 		return nil
 	}
+	add := func(w *write) {
+		if w != nil && !c.isOld(w) {
+			pending = append(pending, w)
+		}
+	}
 	if read.Name != "" {
-		if w := unseen.revisions[read.Namespace]; w != nil {
-			pending = append(pending, w)
-		}
-		if w := unseen.objects[read]; w != nil {
-			pending = append(pending, w)
-		}
+		add(unseen.revisions[read.Namespace])
+		add(unseen.objects[read])
 		return pending
 	}
 	for namespace, w := range unseen.revisions {
 		if read.Namespace == "" || namespace == read.Namespace {
-			pending = append(pending, w)
+			add(w)
 		}
 	}
 	for key, w := range unseen.objects {
 		if read.Namespace == "" || key.Namespace == read.Namespace {
-			pending = append(pending, w)
+			add(w)
 		}
 	}
 	return pending

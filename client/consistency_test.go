@@ -319,6 +319,16 @@ func TestReadYourWritesWaits(t *testing.T) {
 		if err := c.Get(ctx, key, &corev1.ConfigMap{}); err != nil {
 			t.Errorf("gone: %v", err)
 		}
+		// What was written long ago is not waited for.
+		cache.keeps = func(client.Object) bool { return true }
+		if err := c.Create(ctx, configMap("old")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute + time.Second)
+		start = time.Now()
+		if err := c.List(ctx, &corev1.ConfigMapList{}); err != nil || time.Since(start) > 0 {
+			t.Errorf("old: %v after %v", err, time.Since(start))
+		}
 
 		families, err := metrics.Gather()
 		if err != nil || len(families) != 1 || families[0].GetName() != "kapok_client_cache_wait_seconds" {
