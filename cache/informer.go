@@ -86,7 +86,7 @@ func (inf *informer) run(ctx context.Context) {
 	inf.mu.Unlock()
 
 	for fails := 0; ; fails++ {
-		mapping, err := inf.mapper.RESTMapping(inf.kind.gvk.GroupKind(), inf.kind.gvk.Version)
+		mapping, err := meta.ToRESTMapperWithContext(inf.mapper).RESTMappingWithContext(ctx, inf.kind.gvk.GroupKind(), inf.kind.gvk.Version)
 		if ctx.Err() != nil {
 			return
 		}

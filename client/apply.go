@@ -63,7 +63,7 @@ func (c *client) apply(ctx context.Context, obj runtime.ApplyConfiguration, subr
 	if err != nil {
 		return fmt.Errorf("apply %s %q: %w", gvk.Kind, key, err)
 	}
-	r := c.one(http.MethodPatch, gvk, key).params(o.AsPatchOptions()).patch(RawPatch(types.ApplyYAMLPatchType, body), nil, gvk)
+	r := c.one(ctx, http.MethodPatch, gvk, key).params(o.AsPatchOptions()).patch(RawPatch(types.ApplyYAMLPatchType, body), nil, gvk)
 	if subresource != "" && r.err == nil {
 		r.rest.SubResource(subresource)
 	}

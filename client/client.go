@@ -160,7 +160,7 @@ func (c *client) Get(ctx context.Context, key ObjectKey, obj Object, opts ...Get
 		}
 		return c.cache.Get(ctx, key, obj, opts...)
 	}
-	return c.one(http.MethodGet, gvk, key).params(o.AsGetOptions()).do(ctx, obj)
+	return c.one(ctx, http.MethodGet, gvk, key).params(o.AsGetOptions()).do(ctx, obj)
 }
 
 func (c *client) List(ctx context.Context, list ObjectList, opts ...ListOption) error {
@@ -183,7 +183,7 @@ func (c *client) List(ctx context.Context, list ObjectList, opts ...ListOption) 
 	if o.selectsNothing() {
 		return clearList(list, gvk)
 	}
-	return c.all(http.MethodGet, itemKind(gvk, list), o.Namespace).params(o.AsListOptions()).decodeAs(gvk).do(ctx, list)
+	return c.all(ctx, http.MethodGet, itemKind(gvk, list), o.Namespace).params(o.AsListOptions()).decodeAs(gvk).do(ctx, list)
 }
 
 func (c *client) Create(ctx context.Context, obj Object, opts ...CreateOption) error {
@@ -195,7 +195,7 @@ func (c *client) Create(ctx context.Context, obj Object, opts ...CreateOption) e
 		return fmt.Errorf("create %s: neither a name nor a generateName", gvk.Kind)
 	}
 	o := c.writeOptions(opts)
-	if err := c.all(http.MethodPost, gvk, obj.GetNamespace()).inNamespace().params(o.AsCreateOptions()).body(obj, gvk).do(ctx, obj); err != nil {
+	if err := c.all(ctx, http.MethodPost, gvk, obj.GetNamespace()).inNamespace().params(o.AsCreateOptions()).body(obj, gvk).do(ctx, obj); err != nil {
 		return err
 	}
 	c.wrote(gvk, obj, gvk, o)
@@ -208,7 +208,7 @@ func (c *client) Update(ctx context.Context, obj Object, opts ...UpdateOption) e
 		return err
 	}
 	o := c.writeOptions(opts)
-	if err := c.one(http.MethodPut, gvk, ObjectKeyFromObject(obj)).params(o.AsUpdateOptions()).body(obj, gvk).do(ctx, obj); err != nil {
+	if err := c.one(ctx, http.MethodPut, gvk, ObjectKeyFromObject(obj)).params(o.AsUpdateOptions()).body(obj, gvk).do(ctx, obj); err != nil {
 		return err
 	}
 	c.wrote(gvk, obj, gvk, o)
@@ -221,7 +221,7 @@ func (c *client) Patch(ctx context.Context, obj Object, patch Patch, opts ...Pat
 		return err
 	}
 	o := c.writeOptions(opts)
-	if err := c.one(http.MethodPatch, gvk, ObjectKeyFromObject(obj)).params(o.AsPatchOptions()).patch(patch, obj, gvk).do(ctx, obj); err != nil {
+	if err := c.one(ctx, http.MethodPatch, gvk, ObjectKeyFromObject(obj)).params(o.AsPatchOptions()).patch(patch, obj, gvk).do(ctx, obj); err != nil {
 		return err
 	}
 	c.wrote(gvk, obj, gvk, o)
@@ -235,7 +235,7 @@ func (c *client) Delete(ctx context.Context, obj Object, opts ...DeleteOption) e
 	}
 	o := c.deleteOptions(new(DeleteOptions).ApplyOptions(opts))
 	key := ObjectKeyFromObject(obj)
-	answer, _, err := c.one(http.MethodDelete, gvk, key).deletes(o.AsDeleteOptions()).send(ctx, jsonType)
+	answer, _, err := c.one(ctx, http.MethodDelete, gvk, key).deletes(o.AsDeleteOptions()).send(ctx, jsonType)
 	if err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (c *client) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllO
 		return nil
 	}
 	del := c.deleteOptions(&o.DeleteOptions)
-	r := c.all(http.MethodDelete, gvk, o.Namespace).params(o.AsListOptions()).deletes(del.AsDeleteOptions())
+	r := c.all(ctx, http.MethodDelete, gvk, o.Namespace).params(o.AsListOptions()).deletes(del.AsDeleteOptions())
 	answer, _, err := r.send(ctx, jsonType)
 	if err != nil {
 		return err

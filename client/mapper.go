@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,12 +21,17 @@ import (
 const (
 	refreshBurst = 10
 	refreshEvery = time.Second
+	// refreshTimeout is how long the server may take to say what it has, as in client-go.
+	refreshTimeout = 32 * time.Second
 )
 
 // NewRESTMapper returns a mapper of kinds and resources that asks the server what it has: when it is first used, and again when
 // something is missed, so that what is defined later is found later. Misses ask at most ten times in a row, and then once a
 // second; in between, what is missing stays missing. It is safe for concurrent use. What the server does not have is
-// a meta.NoKindMatchError or a meta.NoResourceMatchError; a group whose own server is out of reach is an error that says so.
+// a meta.NoKindMatchError or a meta.NoResourceMatchError; a group whose own server is out of reach is an error that says so, as is a
+// server that has not answered after 32 seconds.
+//
+// It is a meta.RESTMapperWithContext, too.
 //
 // What has been found is kept. A nil hc is made of cfg.
 func NewRESTMapper(cfg *rest.Config, hc *http.Client) (meta.RESTMapper, error) {
@@ -57,7 +63,7 @@ func NewRESTMapper(cfg *rest.Config, hc *http.Client) (meta.RESTMapper, error) {
 
 // A mapper answers from what the server has said last.
 type mapper struct {
-	discovery discovery.DiscoveryInterface
+	discovery discovery.DiscoveryInterfaceWithContext
 	limit     *rate.Limiter
 
 	known     atomic.Pointer[groups]
@@ -73,32 +79,60 @@ type groups struct {
 }
 
 func (m *mapper) KindFor(r schema.GroupVersionResource) (schema.GroupVersionKind, error) {
-	return lookUp(m, r.GroupVersion(), func(g *groups) (schema.GroupVersionKind, error) { return g.KindFor(r) })
+	return m.KindForWithContext(context.Background(), r)
 }
 
 func (m *mapper) KindsFor(r schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
-	return lookUp(m, r.GroupVersion(), func(g *groups) ([]schema.GroupVersionKind, error) { return g.KindsFor(r) })
+	return m.KindsForWithContext(context.Background(), r)
 }
 
 func (m *mapper) ResourceFor(r schema.GroupVersionResource) (schema.GroupVersionResource, error) {
-	return lookUp(m, r.GroupVersion(), func(g *groups) (schema.GroupVersionResource, error) { return g.ResourceFor(r) })
+	return m.ResourceForWithContext(context.Background(), r)
 }
 
 func (m *mapper) ResourcesFor(r schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
-	return lookUp(m, r.GroupVersion(), func(g *groups) ([]schema.GroupVersionResource, error) { return g.ResourcesFor(r) })
+	return m.ResourcesForWithContext(context.Background(), r)
 }
 
 func (m *mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	return lookUp(m, groupVersion(gk, versions), func(g *groups) (*meta.RESTMapping, error) { return g.RESTMapping(gk, versions...) })
+	return m.RESTMappingWithContext(context.Background(), gk, versions...)
 }
 
 func (m *mapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
-	return lookUp(m, groupVersion(gk, versions), func(g *groups) ([]*meta.RESTMapping, error) { return g.RESTMappings(gk, versions...) })
+	return m.RESTMappingsWithContext(context.Background(), gk, versions...)
 }
 
-// ResourceSingularizer answers with the name itself, for names that the server does not have.
 func (m *mapper) ResourceSingularizer(resource string) (string, error) {
-	return lookUp(m, schema.GroupVersion{}, func(g *groups) (string, error) {
+	return m.ResourceSingularizerWithContext(context.Background(), resource)
+}
+
+func (m *mapper) KindForWithContext(ctx context.Context, r schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+	return lookUp(ctx, m, r.GroupVersion(), func(g *groups) (schema.GroupVersionKind, error) { return g.KindFor(r) })
+}
+
+func (m *mapper) KindsForWithContext(ctx context.Context, r schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
+	return lookUp(ctx, m, r.GroupVersion(), func(g *groups) ([]schema.GroupVersionKind, error) { return g.KindsFor(r) })
+}
+
+func (m *mapper) ResourceForWithContext(ctx context.Context, r schema.GroupVersionResource) (schema.GroupVersionResource, error) {
+	return lookUp(ctx, m, r.GroupVersion(), func(g *groups) (schema.GroupVersionResource, error) { return g.ResourceFor(r) })
+}
+
+func (m *mapper) ResourcesForWithContext(ctx context.Context, r schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
+	return lookUp(ctx, m, r.GroupVersion(), func(g *groups) ([]schema.GroupVersionResource, error) { return g.ResourcesFor(r) })
+}
+
+func (m *mapper) RESTMappingWithContext(ctx context.Context, gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	return lookUp(ctx, m, groupVersion(gk, versions), func(g *groups) (*meta.RESTMapping, error) { return g.RESTMapping(gk, versions...) })
+}
+
+func (m *mapper) RESTMappingsWithContext(ctx context.Context, gk schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
+	return lookUp(ctx, m, groupVersion(gk, versions), func(g *groups) ([]*meta.RESTMapping, error) { return g.RESTMappings(gk, versions...) })
+}
+
+// ResourceSingularizerWithContext answers with the name itself, for names that the server does not have.
+func (m *mapper) ResourceSingularizerWithContext(ctx context.Context, resource string) (string, error) {
+	return lookUp(ctx, m, schema.GroupVersion{}, func(g *groups) (string, error) {
 		if g.refresh == 0 {
 			return "", &meta.NoResourceMatchError{PartialResource: schema.GroupVersionResource{Resource: resource}}
 		}
@@ -115,21 +149,25 @@ func groupVersion(gk schema.GroupKind, versions []string) schema.GroupVersion {
 }
 
 // lookUp looks for something in what is known, and after a miss in what the server has now.
-func lookUp[T any](m *mapper, gv schema.GroupVersion, find func(*groups) (T, error)) (T, error) {
+func lookUp[T any](ctx context.Context, m *mapper, gv schema.GroupVersion, find func(*groups) (T, error)) (T, error) {
 	begun := m.begun.Load()
 	g := m.known.Load()
 	found, err := find(g)
 	if !meta.IsNoMatchError(err) {
 		return found, err
 	}
-	m.refreshes <- struct{}{}
+	select {
+	case m.refreshes <- struct{}{}:
+	case <-ctx.Done():
+		return found, fmt.Errorf("wait for the groups of the server: %w", context.Cause(ctx))
+	}
 	defer func() { <-m.refreshes }()
 	if known := m.known.Load(); known != g { // others have missed something, too
 		if found, err = find(known); !meta.IsNoMatchError(err) {
 			return found, err
 		}
 	}
-	fresh, refreshErr := m.refresh(begun)
+	fresh, refreshErr := m.refresh(ctx, begun)
 	if refreshErr != nil {
 		return found, refreshErr // and not err, as nobody knows whether it is true
 	}
@@ -146,14 +184,16 @@ func lookUp[T any](m *mapper, gv schema.GroupVersion, find func(*groups) (T, err
 
 // refresh returns what the server has after begun refreshes had begun: another caller may have asked by then. If the server has been asked
 // too often, it returns what is known. The caller holds the token of refreshes.
-func (m *mapper) refresh(begun int64) (*groups, error) {
+func (m *mapper) refresh(ctx context.Context, begun int64) (*groups, error) {
 	known := m.known.Load()
 	if known.refresh > begun || known.refresh > 0 && !m.limit.Allow() {
 		return known, nil
 	}
 	fresh := &groups{refresh: m.begun.Add(1)}
-	list, resources, err := m.discovery.ServerGroupsAndResources()
-	if err != nil && (!discovery.IsGroupDiscoveryFailedError(err) || list == nil) {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	list, resources, err := m.discovery.ServerGroupsAndResourcesWithContext(ctx)
+	if err != nil && (ctx.Err() != nil || !discovery.IsGroupDiscoveryFailedError(err) || list == nil) {
 		return nil, fmt.Errorf("ask for the groups of the server: %w", err)
 	}
 	if failed := (*discovery.ErrGroupDiscoveryFailed)(nil); errors.As(err, &failed) {

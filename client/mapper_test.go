@@ -1,6 +1,8 @@
 package client_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -11,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/kapok-dev/kapok/client"
 )
@@ -161,5 +164,33 @@ func TestMapperStampede(t *testing.T) {
 		if n := asked.Load(); n < 30 || n > 75 {
 			t.Errorf("asked %d times in a minute", n)
 		}
+	})
+}
+
+// Who waits for a server that does not answer waits for no longer than its context, and than 32 seconds.
+func TestMapperOfASilentServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := roundTripper(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		c, err := client.New(&rest.Config{Host: "http://silent", Transport: silent}, client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for seconds, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 3600: 34 * time.Second} {
+			wg.Go(func() {
+				start := time.Now()
+				time.Sleep(time.Duration(min(seconds, 2)) * time.Microsecond) // the first asks, the second waits for it
+				ctx, cancel := context.WithDeadline(t.Context(), start.Add(time.Duration(seconds)*time.Second))
+				defer cancel()
+				err := c.Get(ctx, client.Key("a", "b"), &corev1.ConfigMap{})
+				if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > want {
+					t.Errorf("%v after %v, want %v", err, took, want)
+				}
+			})
+		}
+		wg.Wait()
 	})
 }

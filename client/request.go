@@ -27,9 +27,9 @@ type request struct {
 }
 
 // all begins a request about all objects of a kind, in a namespace unless that is "".
-func (c *client) all(verb string, gvk schema.GroupVersionKind, namespace string) *request {
+func (c *client) all(ctx context.Context, verb string, gvk schema.GroupVersionKind, namespace string) *request {
 	r := &request{verb: verb, key: ObjectKey{Namespace: namespace}, protobuf: c.protobuf, answer: gvk}
-	if r.resource, r.err = c.resources.of(gvk); r.err != nil {
+	if r.resource, r.err = c.resources.of(ctx, gvk); r.err != nil {
 		return r
 	}
 	if namespace != "" && !r.resource.namespaced {
@@ -40,8 +40,8 @@ func (c *client) all(verb string, gvk schema.GroupVersionKind, namespace string)
 }
 
 // one begins a request about one object.
-func (c *client) one(verb string, gvk schema.GroupVersionKind, key ObjectKey) *request {
-	r := c.all(verb, gvk, key.Namespace).inNamespace()
+func (c *client) one(ctx context.Context, verb string, gvk schema.GroupVersionKind, key ObjectKey) *request {
+	r := c.all(ctx, verb, gvk, key.Namespace).inNamespace()
 	r.key.Name = key.Name
 	if r.err == nil && key.Name == "" {
 		return r.fail(errors.New("the name is missing"))

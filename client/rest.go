@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"net/http"
 	"sync"
 
@@ -82,14 +83,14 @@ type resources struct {
 }
 
 // of returns the resource of a kind. It asks the server, if need be, without a lock.
-func (r *resources) of(gvk schema.GroupVersionKind) (*resource, error) {
+func (r *resources) of(ctx context.Context, gvk schema.GroupVersionKind) (*resource, error) {
 	r.mu.RLock()
 	known, client := r.mu.kinds[gvk], r.mu.clients[gvk.GroupVersion()]
 	r.mu.RUnlock()
 	if known != nil {
 		return known, nil
 	}
-	mapping, err := r.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	mapping, err := meta.ToRESTMapperWithContext(r.mapper).RESTMappingWithContext(ctx, gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func (s subResource) Get(ctx context.Context, obj Object, sub Object, opts ...Su
 		return err
 	}
 	o := new(GetOptions).ApplyOptions(opts)
-	r := s.client.one(http.MethodGet, gvk, ObjectKeyFromObject(obj)).subresource(s.name, obj)
+	r := s.client.one(ctx, http.MethodGet, gvk, ObjectKeyFromObject(obj)).subresource(s.name, obj)
 	return r.params(o.AsGetOptions()).decodeAs(subGVK).do(ctx, sub)
 }
 
@@ -45,7 +45,7 @@ func (s subResource) Create(ctx context.Context, obj Object, sub Object, opts ..
 	}
 	name(sub, obj)
 	o := s.client.writeOptions(opts)
-	r := s.client.one(http.MethodPost, gvk, ObjectKeyFromObject(obj)).subresource(s.name, obj)
+	r := s.client.one(ctx, http.MethodPost, gvk, ObjectKeyFromObject(obj)).subresource(s.name, obj)
 	return r.params(o.AsCreateOptions()).body(sub, subGVK).decodeAs(subGVK).doOrStatus(ctx, sub)
 }
 
@@ -59,7 +59,7 @@ func (s subResource) Update(ctx context.Context, obj Object, opts ...SubResource
 	if err != nil {
 		return err
 	}
-	r := s.client.one(http.MethodPut, gvk, ObjectKeyFromObject(obj)).subresource(s.name, obj)
+	r := s.client.one(ctx, http.MethodPut, gvk, ObjectKeyFromObject(obj)).subresource(s.name, obj)
 	if err := r.params(o.AsUpdateOptions()).body(body, bodyGVK).decodeAs(bodyGVK).do(ctx, body); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (s subResource) Patch(ctx context.Context, obj Object, patch Patch, opts ..
 			return err
 		}
 	}
-	r := s.client.one(http.MethodPatch, gvk, ObjectKeyFromObject(obj)).subresource(s.name, obj)
+	r := s.client.one(ctx, http.MethodPatch, gvk, ObjectKeyFromObject(obj)).subresource(s.name, obj)
 	if err := r.params(o.AsPatchOptions()).patch(patch, body, bodyGVK).decodeAs(bodyGVK).do(ctx, body); err != nil {
 		return err
 	}

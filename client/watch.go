@@ -63,7 +63,7 @@ func (c *client) watch(ctx context.Context, gvk schema.GroupVersionKind, newItem
 	if err := o.Err(); err != nil {
 		return nil, err
 	}
-	r := c.all(http.MethodGet, gvk, o.Namespace)
+	r := c.all(ctx, http.MethodGet, gvk, o.Namespace)
 	if o.selectsNothing() {
 		return nil, r.fail(fmt.Errorf("watch: the selector matches nothing")).err
 	}
