@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -312,3 +313,30 @@ type onAdd struct {
 }
 
 func (h onAdd) OnAdd(o client.Object, _ bool) { h.call(o) }
+
+// What a client that reads from the server refuses is refused for the same reason.
+func TestRefusals(t *testing.T) {
+	inBubble(t, cache.Options{}, func(w *world) {
+		for _, test := range []struct {
+			reason string
+			read   func(client.Reader) error
+		}{
+			{"the kind has no namespaces", func(r client.Reader) error {
+				return r.List(w.ctx, &corev1.NamespaceList{}, client.InNamespace("default"))
+			}},
+			{"the kind has no namespaces", func(r client.Reader) error {
+				return r.Get(w.ctx, client.Key("foo", "default"), &corev1.Namespace{})
+			}},
+			{"the namespace is missing", func(r client.Reader) error { return r.Get(w.ctx, client.Key("", "a"), &corev1.ConfigMap{}) }},
+			{"the name is missing", func(r client.Reader) error {
+				return r.Get(w.ctx, client.Key("default", ""), &corev1.ConfigMap{})
+			}},
+		} {
+			for what, r := range map[string]client.Reader{"server": w.Client, "cache": w.cache} {
+				if err := test.read(r); err == nil || !strings.HasSuffix(err.Error(), test.reason) {
+					t.Errorf("%s: %v, want %s", what, err, test.reason)
+				}
+			}
+		}
+	})
+}

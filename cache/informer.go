@@ -305,9 +305,6 @@ func (inf *informer) snapshotLocked() *store {
 func (inf *informer) get(key client.ObjectKey) *entry {
 	inf.mu.RLock()
 	defer inf.mu.RUnlock()
-	if inf.mu.mapping != nil && inf.mu.mapping.Scope.Name() == meta.RESTScopeNameRoot {
-		key.Namespace = ""
-	}
 	return inf.mu.store.get(key)
 }
 

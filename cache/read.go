@@ -7,6 +7,7 @@ import (
 	"iter"
 	"reflect"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,6 +25,9 @@ func (c *cache) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 	inf, err := c.reader(ctx, obj)
 	if err != nil {
 		return err
+	}
+	if err := inf.accepts(key); err != nil {
+		return fmt.Errorf("GET %s %q: %w", inf.kind.gvk.Kind, strings.TrimPrefix(key.String(), "/"), err)
 	}
 	e := inf.get(key)
 	if e == nil {
@@ -47,6 +51,9 @@ func (c *cache) List(ctx context.Context, list client.ObjectList, opts ...client
 	inf, err := c.reader(ctx, list)
 	if err != nil {
 		return err
+	}
+	if o.Namespace != "" && !inf.namespaced() {
+		return fmt.Errorf("GET %s %q: %w", inf.kind.gvk.Kind, o.Namespace+"/", errNoNamespaces)
 	}
 	if o.Namespace != "" && !inf.keeps(o.Namespace) {
 		return fmt.Errorf("unable to list: %v because of unknown namespace for the cache", o.Namespace)
@@ -103,13 +110,31 @@ func (s *store) find(o *client.ListOptions) (iter.Seq[*entry], error) {
 	}, nil
 }
 
+var errNoNamespaces = errors.New("the kind has no namespaces")
+
+// accepts says what is wrong with the key of an object, as a client that reads from the server does.
+func (inf *informer) accepts(key client.ObjectKey) error {
+	switch namespaced := inf.namespaced(); {
+	case key.Namespace != "" && !namespaced:
+		return errNoNamespaces
+	case key.Namespace == "" && namespaced:
+		return errors.New("the namespace is missing")
+	case key.Name == "":
+		return errors.New("the name is missing")
+	}
+	return nil
+}
+
+func (inf *informer) namespaced() bool {
+	inf.mu.RLock()
+	defer inf.mu.RUnlock()
+	return inf.mu.mapping.Scope.Name() == meta.RESTScopeNameNamespace
+}
+
 // keeps says whether objects of a namespace are kept.
 func (inf *informer) keeps(namespace string) bool {
 	inf.mu.RLock()
 	defer inf.mu.RUnlock()
-	if inf.mu.mapping.Scope.Name() == meta.RESTScopeNameRoot {
-		return true
-	}
 	return slices.ContainsFunc(inf.mu.sources, func(s source) bool { return s.covers(namespace) })
 }
 
