@@ -2,12 +2,14 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -75,6 +77,9 @@ func TestHandleWatchFaults(t *testing.T) {
 		{"resumed from a bookmark",
 			[]*http.Response{answerJSON(200, event("BOOKMARK", "", "5", end)+event("BOOKMARK", "", "8", "")), answerJSON(200, "")},
 			[]string{"marks", "8", "8"}, "", nil},
+		{"broken in between",
+			[]*http.Response{breaks(answerJSON(200, event("BOOKMARK", "", "5", end)+event("ADDED", "a", "6", ""))), answerJSON(200, event("ADDED", "b", "7", ""))},
+			[]string{"marks", "6", "7"}, "ADDED a, ADDED b", nil},
 		{"broken in a frame",
 			[]*http.Response{answerJSON(200, event("BOOKMARK", "", "5", end)+`{"type":"ADD`), answerJSON(200, event("ADDED", "b", "6", ""))},
 			[]string{"marks", "5", "6"}, "ADDED b", nil},
@@ -250,4 +255,10 @@ func FuzzAnswer(f *testing.F) {
 		for range w.ResultChan() {
 		}
 	})
+}
+
+// breaks has the body of an answer end as that of a connection which is lost.
+func breaks(answer *http.Response) *http.Response {
+	answer.Body = io.NopCloser(io.MultiReader(answer.Body, iotest.ErrReader(errors.New("http2: client connection lost"))))
+	return answer
 }

@@ -87,7 +87,17 @@ type watchStream struct {
 
 	in     *bufio.Reader
 	events *json.Decoder // nil if the stream is protobuf
+	broken error         // what reading the body ended with, unless that was in order
 	closed sync.Once
+}
+
+// Read reads the body.
+func (s *watchStream) Read(p []byte) (int, error) {
+	n, err := s.body.Read(p)
+	if err != nil && err != io.EOF {
+		s.broken = err
+	}
+	return n, err
 }
 
 // maxEvent bounds what a length in a stream makes the client allocate. Servers do not store objects that are a tenth of that.
@@ -100,6 +110,9 @@ func (s *watchStream) Close() { s.closed.Do(func() { _ = s.body.Close() }) }
 func (s *watchStream) Decode() (watch.EventType, runtime.Object, error) {
 	event, contentType, err := s.next()
 	if err != nil {
+		if s.broken != nil {
+			err = io.ErrUnexpectedEOF // which ends a watch without an event, unlike what cannot be decoded
+		}
 		return "", nil, err
 	}
 	var obj runtime.Object
@@ -122,7 +135,7 @@ func (s *watchStream) Decode() (watch.EventType, runtime.Object, error) {
 func (s *watchStream) next() (event metav1.WatchEvent, contentType string, err error) {
 	if s.in == nil {
 		// An event in JSON begins with a brace, and one in protobuf with its length, which is less.
-		s.in = bufio.NewReader(s.body)
+		s.in = bufio.NewReader(s)
 		if first, err := s.in.Peek(1); err != nil {
 			return event, "", err
 		} else if first[0] == '{' {
