@@ -91,6 +91,12 @@ func decode(body []byte, contentType string, obj runtime.Object, gvk schema.Grou
 		return fmt.Errorf("decode %s: %w", gvk.Kind, err)
 	}
 	partial := formOf(obj) == metadata && got.Group == metav1.GroupName && strings.HasPrefix(got.Kind, "PartialObjectMetadata")
+	if isList(obj) && got.GroupVersion() == gvk.GroupVersion() && got.Kind != "Status" {
+		got = gvk // a definition may have its lists be of any kind
+		if formOf(obj) == unstructured {
+			obj.GetObjectKind().SetGroupVersionKind(gvk)
+		}
+	}
 	if got != gvk && got.Kind != "" && !partial {
 		return fmt.Errorf("decode %s: the server answers with kind %q of %q", gvk.Kind, got.Kind, got.GroupVersion())
 	}

@@ -8,7 +8,9 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -109,7 +111,12 @@ func gadgetDefinition() *apiextensionsv1.CustomResourceDefinition {
 // defineGadgets defines the kind, and waits until the server has it.
 func defineGadgets(t testing.TB, c client.Client) {
 	t.Helper()
-	if err := c.Create(t.Context(), gadgetDefinition()); err != nil {
+	defineAs(t, c, gadgetDefinition())
+}
+
+func defineAs(t testing.TB, c client.Client, definition *apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
+	if err := c.Create(t.Context(), definition); err != nil {
 		t.Fatal(err)
 	}
 	definitions := client.For[*apiextensionsv1.CustomResourceDefinition](c)
@@ -122,5 +129,43 @@ func defineGadgets(t testing.TB, c client.Client) {
 				return
 			}
 		}
+	}
+}
+
+// A definition may have its lists be of any kind.
+func TestListKind(t *testing.T) {
+	ctx := t.Context()
+	c, err := client.NewWithWatch(startServer(t), client.Options{Scheme: gadgetScheme(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	definition := gadgetDefinition()
+	definition.Spec.Names.ListKind = "GadgetCollection"
+	defineAs(t, c, definition)
+	if err := c.Create(ctx, &gadget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g"}}); err != nil {
+		t.Fatal(err)
+	}
+	u, m := &unstructured.UnstructuredList{}, &metav1.PartialObjectMetadataList{}
+	u.SetGroupVersionKind(gadgetVersion.WithKind("GadgetList"))
+	m.SetGroupVersionKind(gadgetVersion.WithKind("GadgetList"))
+	for _, list := range []client.ObjectList{&gadgetList{}, u, u, m} {
+		if err := c.List(ctx, list); err != nil || meta.LenList(list) != 1 {
+			t.Errorf("%T: %d, %v", list, meta.LenList(list), err)
+		}
+	}
+	if all, err := client.Dynamic(c, gadgetVersion.WithResource("gadgets")).List(ctx); err != nil || len(all) != 1 {
+		t.Errorf("dynamic: %v, %v", all, err)
+	}
+}
+
+// A kind whose name ends in List, and which has items, is no list.
+func TestKindThatIsNoList(t *testing.T) {
+	kind := gadgetVersion.WithKind("ShoppingList")
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(kind, meta.RESTScopeNamespace)
+	u := &unstructured.Unstructured{Object: map[string]any{"items": []any{map[string]any{"name": "milk"}}}}
+	u.SetGroupVersionKind(kind)
+	if namespaced, err := client.IsObjectNamespaced(u, runtime.NewScheme(), mapper); err != nil || !namespaced {
+		t.Errorf("%v, %v", namespaced, err)
 	}
 }
