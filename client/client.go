@@ -286,7 +286,7 @@ func (c *client) listKind(list ObjectList) (schema.GroupVersionKind, error) {
 	if err != nil {
 		return gvk, err
 	}
-	if !meta.IsListType(list) {
+	if !isList(list) {
 		return gvk, fmt.Errorf("list %s: %T is no list", gvk.Kind, list)
 	}
 	if formOf(list) != typed && !strings.HasSuffix(gvk.Kind, "List") {

@@ -77,10 +77,16 @@ func formOf(obj runtime.Object) form {
 
 // itemKind is the kind of the items, if obj is a list.
 func itemKind(gvk schema.GroupVersionKind, obj runtime.Object) schema.GroupVersionKind {
-	if meta.IsListType(obj) {
+	if isList(obj) {
 		gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
 	}
 	return gvk
+}
+
+// isList also knows that an unstructured object may have items.
+func isList(obj runtime.Object) bool {
+	_, isObject := obj.(Object)
+	return !isObject && meta.IsListType(obj)
 }
 
 // isNil also knows nil pointers in an interface.
