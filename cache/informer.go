@@ -353,8 +353,8 @@ func (inf *informer) waitForRevision(ctx context.Context, revision string, which
 			if !which(s) {
 				continue
 			}
-			if ok, err := reaches(s.revision, revision); !ok || err != nil {
-				return false, err
+			if !reaches(s.revision, revision) {
+				return false, nil
 			}
 		}
 		return true, nil
@@ -362,16 +362,13 @@ func (inf *informer) waitForRevision(ctx context.Context, revision string, which
 	return inf.waited(err, "resourceVersion "+revision)
 }
 
-// reaches says that a store at a revision has what was true at another.
-func reaches(at, revision string) (bool, error) {
-	if at == revision {
-		return true, nil
-	}
+// reaches says that a store at a revision has what was true at another. Of what does not compare it is believed, as waiting might have no end.
+func reaches(at, revision string) bool {
 	if at == "" || at == "0" {
-		return false, nil
+		return at == revision
 	}
 	order, err := resourceversion.CompareResourceVersion(at, revision)
-	return order >= 0, err
+	return err != nil || order >= 0
 }
 
 // WaitForObject implements Informer.
@@ -392,12 +389,12 @@ func (inf *informer) waitForChange(ctx context.Context, key client.ObjectKey, re
 			return true, nil // it is in a namespace that is not kept
 		}
 		s := &inf.mu.sources[i]
-		if ok, err := reaches(s.revision, revision); ok || err != nil {
-			return ok, err
+		if reaches(s.revision, revision) {
+			return true, nil
 		}
 		kept := inf.mu.store.get(key)
 		if kept != nil {
-			return reaches(kept.revision, revision)
+			return reaches(kept.revision, revision), nil
 		}
 		return excluded(s), nil
 	})
