@@ -1,14 +1,20 @@
 package cache_test
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 
 	"github.com/kapok-dev/kapok/cache"
 	"github.com/kapok-dev/kapok/client"
@@ -86,4 +92,127 @@ func TestReadYourWrites(t *testing.T) {
 			})
 		})
 	}
+}
+
+// behind runs a test with a client of a cache that sees what it is told by the test alone. Writes are answered as answers says.
+func behind(t *testing.T, opts cache.Options, test func(ctx context.Context, s *fakeServer, c client.Client, answers func(runtime.Object))) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeServer(1)
+		var next runtime.Object
+		s.onRequest = func(r *http.Request) *http.Response {
+			if r.Method == http.MethodGet {
+				return nil
+			}
+			return answer(r, 200, encode(r, next))
+		}
+		config := &rest.Config{Host: "http://fake", Transport: s}
+		opts.Mapper = fakeMapper()
+		cached, err := cache.New(config, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := client.New(config, client.Options{Mapper: fakeMapper(), Cache: &client.CacheOptions{Reader: cached}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = cached.Start(ctx)
+		}()
+		synctest.Wait()
+		if err := c.List(ctx, &corev1.ConfigMapList{}); err != nil {
+			t.Error(err)
+		}
+		test(ctx, s, c, func(o runtime.Object) { next = o })
+		cancel()
+		<-done
+	})
+}
+
+// takes checks how long a read takes, and whether it finds something.
+func takes(ctx context.Context, t *testing.T, c client.Client, want time.Duration, found bool) {
+	t.Helper()
+	start := time.Now()
+	err := c.Get(ctx, client.Key("default", "a"), &corev1.ConfigMap{})
+	if took := time.Since(start); took != want || client.IgnoreNotFound(err) != nil || (err == nil) != found {
+		t.Errorf("%v after %v, want %v after %v", err, took, found, want)
+	}
+}
+
+// An object that is not kept comes after one that was: that is not its state.
+func TestPredecessorOfWhatIsNotKept(t *testing.T) {
+	opts := cache.Options{DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"value": "1"})}
+	behind(t, opts, func(ctx context.Context, s *fakeServer, c client.Client, answer func(runtime.Object)) {
+		before := s.put("default", "a") // 11
+		synctest.Wait()
+		takes(ctx, t, c, 0, true)
+		answer(&metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{UID: before.UID}})
+		if err := c.Delete(ctx, configMap("default", "a", "1")); err != nil {
+			t.Fatal(err)
+		}
+		after := configMap("default", "a", "2")
+		after.UID, after.ResourceVersion = "another", "13"
+		answer(after.DeepCopy())
+		if err := c.Create(ctx, configMap("default", "a", "2")); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, func() { s.remove("default", "a") })
+		takes(ctx, t, c, time.Second, false)
+	})
+}
+
+// An object that another client has made is gone once it has been deleted, and does not come into being after that.
+func TestDeletionOfWhatIsUnseen(t *testing.T) {
+	behind(t, cache.Options{}, func(ctx context.Context, s *fakeServer, c client.Client, answer func(runtime.Object)) {
+		o := configMap("default", "a", "1")
+		o.UID, o.ResourceVersion = "uid-11", "11"
+		answer(&metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{UID: o.UID}})
+		if err := c.Delete(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, func() { s.put("default", "a") })
+		time.AfterFunc(2*time.Second, func() { s.remove("default", "a") })
+		takes(ctx, t, c, 2*time.Second, false)
+	})
+}
+
+// Of resourceVersions that are no numbers nobody knows which is newer: nothing is waited for.
+func TestOpaqueRevisions(t *testing.T) {
+	behind(t, cache.Options{}, func(ctx context.Context, s *fakeServer, c client.Client, answer func(runtime.Object)) {
+		o := configMap("default", "a", "1")
+		s.put("default", "a")
+		synctest.Wait()
+		o.ResourceVersion, o.UID = "abc", "uid-11"
+		answer(o)
+		if err := c.Update(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+		takes(ctx, t, c, 0, true)
+	})
+}
+
+// A Scale does not say whether its object is kept.
+func TestScaleOfWhatIsNotKept(t *testing.T) {
+	opts := cache.Options{DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"value": "1"})}
+	inBubble(t, opts, func(w *world) {
+		c, err := client.New(w.server.Config(), client.Options{Cache: &client.CacheOptions{Reader: w.cache}})
+		w.must(err)
+		w.must(c.List(w.ctx, &appsv1.DeploymentList{}))
+		selected := map[string]string{"a": "b"}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: selected},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selected},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "b"}}}}}}
+		w.must(c.Create(w.ctx, d))
+		_, err = client.For[*appsv1.Deployment](c).SetScale(w.ctx, client.ObjectKeyFromObject(d), 3)
+		w.must(err)
+		start := time.Now()
+		w.must(c.List(w.ctx, &appsv1.DeploymentList{}))
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
 }

@@ -239,6 +239,10 @@ func (c *client) Delete(ctx context.Context, obj Object, opts ...DeleteOption) e
 	if err != nil {
 		return err
 	}
+	if obj.GetResourceVersion() != "" {
+		// The cache may not have seen the object yet, as another client has made it.
+		c.wrote(gvk, obj, gvk, &WriteOptions{DryRun: o.DryRun, Stale: o.Stale})
+	}
 	c.deleted(gvk, key, obj.GetUID(), answer, o)
 	return nil
 }
