@@ -265,7 +265,11 @@ func (c *cache) getInformer(ctx context.Context, gvk schema.GroupVersionKind, f 
 func synced(ctx context.Context, inf *informer) error {
 	err := inf.waitSynced(ctx)
 	if err != nil && ctx.Err() != nil {
-		return apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for %s Informer to sync", inf.kind.gvk.Kind), 0)
+		message := fmt.Sprintf("failed waiting for %s Informer to sync", inf.kind.gvk.Kind)
+		if cause := inf.failure(); cause != nil {
+			message += ": " + cause.Error()
+		}
+		return apierrors.NewTimeoutError(message, 0)
 	}
 	return err
 }

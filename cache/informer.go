@@ -50,6 +50,7 @@ type informer struct {
 		running  bool
 		stopped  bool
 		synced   bool
+		failure  error         // the last of a reflector
 		changed  chan struct{} // closed at the next change; nil: nobody waits
 	}
 }
@@ -98,6 +99,7 @@ func (inf *informer) run(ctx context.Context) {
 		}
 		r := reflector{fails: fails, lastFail: time.Now()}
 		delay := r.delay(err)
+		inf.fail(err)
 		inf.log.Warn("Failed to watch", "error", err, "retryAfter", delay)
 		sleep(ctx, delay)
 	}
@@ -145,6 +147,7 @@ func (inf *informer) reflectors(mapping *meta.RESTMapping) []*reflector {
 			url:      func() (*url.URL, error) { return resourceURL(inf.config, mapping, s.namespace) },
 			selector: s.query(),
 			known:    inf.known(s),
+			failed:   inf.fail,
 			log:      inf.log,
 		}
 		if len(sources) > 1 {
@@ -156,6 +159,20 @@ func (inf *informer) reflectors(mapping *meta.RESTMapping) []*reflector {
 	inf.mu.mapping, inf.mu.sources = mapping, sources
 	inf.notifyLocked()
 	return reflectors
+}
+
+// fail notes what keeps the informer from its objects.
+func (inf *informer) fail(err error) {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	inf.mu.failure = err
+}
+
+// failure is the last that went wrong; nil: nothing did.
+func (inf *informer) failure() error {
+	inf.mu.RLock()
+	defer inf.mu.RUnlock()
+	return inf.mu.failure
 }
 
 func (s *source) query() url.Values {

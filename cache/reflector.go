@@ -52,6 +52,7 @@ type reflector struct {
 	log      *slog.Logger
 
 	revision  string // up to which everything was told
+	failed   func(error)      // hears of what goes wrong
 	listed    bool   // there was a list
 	stale     bool   // what comes next must be a list
 	anyList   bool   // and the newest, as the server has no longer, or not yet, what was told
@@ -81,6 +82,7 @@ func (r *reflector) run(ctx context.Context) {
 			r.log.Warn("Failed to watch", "error", err, "retryAfter", delay)
 		}
 		sleep(ctx, delay)
+			r.failed(err)
 	}
 }
 
