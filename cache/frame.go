@@ -17,6 +17,8 @@ const maxFrame = 16 << 20
 // envelopeMagic is what an object in protobuf begins with. A runtime.Unknown follows, with the object in its field raw.
 const envelopeMagic = "k8s\x00"
 
+var errTooLarge = fmt.Errorf("an event is larger than %d bytes", maxFrame)
+
 var errCut = fmt.Errorf("the stream ends within an event: %w", io.ErrUnexpectedEOF)
 
 // A frame is an event of a watch. The object is valid until the next frame is read.
@@ -60,7 +62,7 @@ func (p *protobufFrames) next() (frame, error) {
 	}
 	n := binary.BigEndian.Uint32(size[:])
 	if n > maxFrame {
-		return frame{}, fmt.Errorf("an event of %d bytes is too large: at most %d", n, maxFrame)
+		return frame{}, fmt.Errorf("%w: %d", errTooLarge, n)
 	}
 	if err := p.read(int(n)); err != nil {
 		return frame{}, err
@@ -227,7 +229,7 @@ func (j *jsonFrames) value() ([]byte, error) {
 			chunk = chunk[:end]
 		}
 		if len(j.buf)+len(chunk) > maxFrame {
-			return nil, fmt.Errorf("an event is too large: at most %d bytes", maxFrame)
+			return nil, errTooLarge
 		}
 		j.buf = append(j.buf, chunk...)
 		_, _ = j.r.Discard(len(chunk))

@@ -131,6 +131,8 @@ func (r *reflector) follow(ctx context.Context) (told bool, err error) {
 func (r *reflector) listAndWatch(ctx context.Context) (told bool, err error) {
 	if r.stale && !r.noStreams {
 		told, err := r.stream(ctx)
+	case errors.Is(err, errTooLarge):
+		r.stale, r.noStreams = true, true // a list may be as large as it likes
 		if !errors.Is(err, errNoStreaming) {
 			return told, err
 		}
