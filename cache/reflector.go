@@ -15,6 +15,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -22,6 +23,8 @@ import (
 const (
 	firstDelay = 800 * time.Millisecond // of client-go's reflector, as are the next two
 	maxDelay   = 30 * time.Second
+	// missingDelay takes its place while the server does not have the kind, which may come any time.
+	missingDelay = 5 * time.Second
 	calm       = 2 * time.Minute // after which the delay is the first again
 	// shortWatch is a watch that may not be followed by the next at once.
 	shortWatch = time.Second
@@ -92,7 +95,11 @@ func (r *reflector) delay(err error) time.Duration {
 		r.fails = 0
 	}
 	r.lastFail = time.Now()
-	d := min(firstDelay<<min(r.fails, 10), maxDelay)
+	longest := maxDelay
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		longest = missingDelay
+	}
+	d := min(firstDelay<<min(r.fails, 10), longest)
 	r.fails++
 	d += rand.N(d)
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
