@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -198,6 +199,20 @@ func TestNoHotLoop(t *testing.T) {
 			}
 			return nil
 		}},
+		{"watches tell the same again", func(s *fakeServer, r *http.Request) *http.Response {
+			if r.URL.Query().Get("sendInitialEvents") == "" {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return answer(r, 200, encodeEvent(r, "ADDED", s.objects["default/b"]))
+			}
+			return nil
+		}},
+		{"objects without resourceVersion", func(s *fakeServer, r *http.Request) *http.Response {
+			if r.URL.Query().Get("sendInitialEvents") == "" {
+				return answer(r, 200, encodeEvent(r, "ADDED", configMap("default", "x", "")))
+			}
+			return nil
+		}},
 		{"everything has expired", func(s *fakeServer, r *http.Request) *http.Response {
 			return s.fail(r, apierrors.NewResourceExpired("gone"))
 		}},
@@ -250,6 +265,59 @@ func TestNoHotLoop(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An object that is too large for an event is got by a list.
+func TestTooLargeEvent(t *testing.T) {
+	prepare := func(s *fakeServer) {
+		s.put("default", "large")
+		s.onRequest = func(r *http.Request) *http.Response {
+			if from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion")); r.URL.Query().Get("watch") != "" && from < s.revision {
+				return answer(r, 200, []byte{1, 16, 0, 0}) // the length of a frame
+			}
+			return nil
+		}
+	}
+	onFake(t, prepare, func(s *fakeServer, inf cache.Informer) {
+		time.Sleep(time.Minute)
+		if !inf.HasSynced() {
+			t.Error("it has not synced")
+		}
+		expect(t, s.asked(), "stream ", "list 0", "watch 13")
+	})
+}
+
+// A kind that comes late is seen some seconds later.
+func TestLateKind(t *testing.T) {
+	var there atomic.Bool
+	prepare := func(s *fakeServer) {
+		s.onRequest = func(r *http.Request) *http.Response {
+			if there.Load() {
+				return nil
+			}
+			return s.fail(r, apierrors.NewNotFound(corev1.Resource("configmaps"), ""))
+		}
+	}
+	onFake(t, prepare, func(s *fakeServer, inf cache.Informer) {
+		time.Sleep(time.Hour)
+		there.Store(true)
+		time.Sleep(10 * time.Second)
+		if !inf.HasSynced() {
+			t.Error("it has not synced")
+		}
+	})
+}
+
+// Who waits in vain hears why.
+func TestWaitInVain(t *testing.T) {
+	inBubble(t, cache.Options{Mapper: fakeMapper(), Logger: slog.New(slog.DiscardHandler)}, func(w *world) {
+		ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+		defer cancel()
+		_, err := w.cache.GetInformer(ctx, &corev1.Pod{})
+		if !apierrors.IsTimeout(err) || !strings.Contains(err.Error(), `no matches for kind "Pod"`) {
+			t.Errorf("got %v", err)
+		}
+	})
 }
 
 // A restricted informer waits for no object that it does not have.

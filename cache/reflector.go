@@ -52,10 +52,10 @@ type reflector struct {
 	source   int
 	queue    *deltaQueue
 	known    iter.Seq[*entry] // what the store has of what this reflector tells
+	failed   func(error)      // hears of what goes wrong
 	log      *slog.Logger
 
 	revision  string // up to which everything was told
-	failed   func(error)      // hears of what goes wrong
 	listed    bool   // there was a list
 	stale     bool   // what comes next must be a list
 	anyList   bool   // and the newest, as the server has no longer, or not yet, what was told
@@ -82,10 +82,10 @@ func (r *reflector) run(ctx context.Context) {
 		}
 		delay := r.delay(err)
 		if err != nil {
+			r.failed(err)
 			r.log.Warn("Failed to watch", "error", err, "retryAfter", delay)
 		}
 		sleep(ctx, delay)
-			r.failed(err)
 	}
 }
 
@@ -131,6 +131,8 @@ func (r *reflector) follow(ctx context.Context) (told bool, err error) {
 		r.stale = true
 	case apierrors.IsNotFound(err):
 		r.stale = true // the kind is gone, or not there yet
+	case errors.Is(err, errTooLarge):
+		r.stale, r.noStreams = true, true // a list may be as large as it likes
 	}
 	return told, err
 }
@@ -138,8 +140,6 @@ func (r *reflector) follow(ctx context.Context) (told bool, err error) {
 func (r *reflector) listAndWatch(ctx context.Context) (told bool, err error) {
 	if r.stale && !r.noStreams {
 		told, err := r.stream(ctx)
-	case errors.Is(err, errTooLarge):
-		r.stale, r.noStreams = true, true // a list may be as large as it likes
 		if !errors.Is(err, errNoStreaming) {
 			return told, err
 		}
@@ -320,7 +320,11 @@ func (r *reflector) watch(w *stream) (told bool, err error) {
 		if err != nil {
 			return told, fmt.Errorf("watch: %w", err)
 		}
-		r.revision, told = e.revision, true
+		if e.revision == "" {
+			return told, errors.New("watch: an object without resourceVersion")
+		}
+		told = told || e.revision != r.revision // else it would be told without end
+		r.revision = e.revision
 		r.queue.add(delta{deltaType: kind, entry: e, source: r.source}, e.revision)
 	}
 }
