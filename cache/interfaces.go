@@ -52,8 +52,8 @@ type Informer interface {
 	// matters, WaitForObject is faster.
 	WaitForRevision(ctx context.Context, resourceVersion string) error
 	// WaitForObject waits until the store has seen obj, which is as the server returned it from a write: in this state or a later one, or not
-	// at all if the informer is restricted to others. With a field selector of other fields than the name and the namespace it
-	// cannot be known of an object that is not in the store whether it should be; then it is as with WaitForRevision.
+	// at all if the informer is restricted to others. With a field selector of other fields than the name, the namespace and strings of a Go
+	// type it cannot be known of an object that is not in the store whether it should be; then it is as with WaitForRevision.
 	WaitForObject(ctx context.Context, obj client.Object) error
 	// WaitForDeletion waits until the store has no object of this key and uid, or one that is being deleted. An object that the store has not
 	// seen yet counts as deleted: wait for that first.

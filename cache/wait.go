@@ -2,7 +2,9 @@ package cache
 
 import (
 	"context"
+	"reflect"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -44,7 +46,7 @@ func (c *cache) WaitForChange(ctx context.Context, obj runtime.Object, key clien
 	return inf.waitForChange(ctx, key, revision, (*source).selects)
 }
 
-// Keeps implements client.Keeper. Of field selectors it knows those of the name and the namespace.
+// Keeps implements client.Keeper. Of field selectors it knows those of the name and the namespace, and of strings of Go types.
 func (c *cache) Keeps(obj client.Object) bool {
 	gvk, err := client.GVKForObject(obj, c.Scheme)
 	if err != nil {
@@ -69,12 +71,38 @@ func (s *source) excludes(obj client.Object) bool {
 	if s.FieldSelector == nil {
 		return false
 	}
-	known := map[string]string{"metadata.name": obj.GetName(), "metadata.namespace": obj.GetNamespace()}
 	for _, r := range s.FieldSelector.Requirements() {
-		value, ok := known[r.Field]
+		value, ok := fieldOf(obj, r.Field)
 		if ok && (r.Operator == "!=") == (r.Value == value) {
 			return true
 		}
 	}
 	return false
+}
+
+// fieldOf returns the value of a field for field selectors, if that is known: servers name the strings of an object by their path. Of other
+// types they make what they like.
+func fieldOf(obj client.Object, path string) (value string, ok bool) {
+	switch path {
+	case "metadata.name":
+		return obj.GetName(), true
+	case "metadata.namespace":
+		return obj.GetNamespace(), true
+	}
+	at := reflect.ValueOf(obj).Elem()
+	for name := range strings.SplitSeq(path, ".") {
+		if at.Kind() != reflect.Struct {
+			return "", false
+		}
+		t := at.Type()
+		i := 0
+		for i < t.NumField() && strings.Split(t.Field(i).Tag.Get("json"), ",")[0] != name {
+			i++
+		}
+		if i == t.NumField() {
+			return "", false
+		}
+		at = at.Field(i)
+	}
+	return at.String(), at.Kind() == reflect.String
 }

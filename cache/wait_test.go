@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -213,6 +214,26 @@ func TestScaleOfWhatIsNotKept(t *testing.T) {
 		w.must(c.List(w.ctx, &appsv1.DeploymentList{}))
 		if took := time.Since(start); took > time.Second {
 			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// A Pod without a node is not among those of a node, which its write tells.
+func TestFieldOfWhatIsNotKept(t *testing.T) {
+	opts := cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", "n1")}}}
+	inBubble(t, opts, func(w *world) {
+		c, err := client.New(w.server.Config(), client.Options{Cache: &client.CacheOptions{Reader: w.cache}})
+		w.must(err)
+		for kept, node := range []string{"", "n1"} {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "p-"},
+				Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "a", Image: "b"}}}}
+			w.must(c.Create(w.ctx, pod))
+			var list corev1.PodList
+			start := time.Now()
+			w.must(c.List(w.ctx, &list))
+			if took := time.Since(start); took > time.Second || len(list.Items) != kept {
+				t.Errorf("%q: %d after %v", node, len(list.Items), took)
+			}
 		}
 	})
 }

@@ -30,6 +30,10 @@ var ErrStale = errors.New("the cache has not yet seen what its client wrote")
 // once is not waited for again, nor is what was written more than a minute, and more than the WaitTimeout, ago. Writes that
 // failed, dry runs and writes with the option Stale do not count; nor do those of other clients, and what the server does because of
 // a write, like the deletion of dependents or an eviction.
+//
+// A read that has waited for the WaitTimeout fails with ErrStale: so it is while the server is out of reach. A write of an object of which
+// the cache cannot know whether it keeps it, as with a field selector of anything but strings of a Go type, may be known to the cache only
+// at the next bookmark, which takes up to a minute.
 type Waiter interface {
 	// WaitForRevision waits until reads of a kind give the state of a namespace at a resourceVersion or later. obj is of that kind, and
 	// of the form (typed, unstructured, metadata) that is to be read; it may be a list, and is not changed. namespace is "" for
