@@ -24,7 +24,8 @@ type Informers interface {
 	GetInformer(ctx context.Context, obj client.Object, opts ...InformerGetOption) (Informer, error)
 	// GetInformerForKind does so for a kind of the Scheme.
 	GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...InformerGetOption) (Informer, error)
-	// RemoveInformer stops the informer of the kind of obj, and drops what it keeps.
+	// RemoveInformer stops the informer of the kind of obj, and drops what it keeps. When it returns, the handlers of the informer have been
+	// called for the last time; so they cannot call it.
 	RemoveInformer(ctx context.Context, obj client.Object) error
 
 	// Start runs the informers until the context ends, and returns when they have ended.
