@@ -27,7 +27,8 @@
 // # Caches
 //
 // A client may read from a cache (see CacheOptions): the one that a Manager gives does. It writes to the server, and its reads wait until
-// the cache has seen what it wrote: see Waiter.
+// the cache has seen what it wrote: see Waiter. That takes a moment. If the server is away, such a read blocks for ten seconds (see
+// CacheOptions.WaitTimeout), and then fails with ErrStale; reads with the option Stale never wait.
 //
 // # Kinds
 //

@@ -186,7 +186,8 @@ func (h *Handle[T]) Patch(ctx context.Context, obj T, patch Patch, opts ...Patch
 	return h.client.Patch(ctx, obj, patch, opts...)
 }
 
-// Apply is a server-side apply of obj, which is made what the server answers. See ApplyConfigurationFrom for what is sent.
+// Apply is a server-side apply of obj, which is made what the server answers. See ApplyConfigurationFrom for what is sent. Controllers want
+// the option ForceOwnership, without which it is a conflict that another owner set a field to another value.
 func (h *Handle[T]) Apply(ctx context.Context, obj T, opts ...ApplyOption) error {
 	if err := h.adopt(obj); err != nil {
 		return err

@@ -48,7 +48,8 @@ type Writer interface {
 	// Patch changes an object as patch says: see MergeFrom, StrategicMergeFrom and RawPatch.
 	Patch(ctx context.Context, obj Object, patch Patch, opts ...PatchOption) error
 	// Apply is a server-side apply of an apply configuration of k8s.io/client-go/applyconfigurations, or of what
-	// ApplyConfigurationFrom makes of an object.
+	// ApplyConfigurationFrom makes of an object. A field that another owner set to another value is a conflict (apierrors.IsConflict); with
+	// ForceOwnership, as controllers want it, it is taken over.
 	Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...ApplyOption) error
 	Delete(ctx context.Context, obj Object, opts ...DeleteOption) error
 	// DeleteAllOf deletes all objects of the kind of obj that the options select.
