@@ -23,9 +23,9 @@ import (
 const (
 	firstDelay = 800 * time.Millisecond // of client-go's reflector, as are the next two
 	maxDelay   = 30 * time.Second
-	// missingDelay takes its place while the server does not have the kind, which may come any time.
-	missingDelay = 5 * time.Second
 	calm       = 2 * time.Minute // after which the delay is the first again
+	// missingDelay is the greatest delay while the server does not have the kind, which may come any time.
+	missingDelay = 5 * time.Second
 	// shortWatch is a watch that may not be followed by the next at once.
 	shortWatch = time.Second
 	// A watch lasts between minWatch and twice that, and is given up graceTime later if the server does not end it.
