@@ -224,6 +224,7 @@ func TestFieldOfWhatIsNotKept(t *testing.T) {
 	inBubble(t, opts, func(w *world) {
 		c, err := client.New(w.server.Config(), client.Options{Cache: &client.CacheOptions{Reader: w.cache}})
 		w.must(err)
+		w.must(c.List(w.ctx, &corev1.PodList{}))
 		for kept, node := range []string{"", "n1"} {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "p-"},
 				Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "a", Image: "b"}}}}
