@@ -290,16 +290,21 @@ func TestTooLargeEvent(t *testing.T) {
 // A kind that comes late is seen some seconds later.
 func TestLateKind(t *testing.T) {
 	var there atomic.Bool
+	var asked atomic.Int64
 	prepare := func(s *fakeServer) {
 		s.onRequest = func(r *http.Request) *http.Response {
 			if there.Load() {
 				return nil
 			}
+			asked.Add(1)
 			return s.fail(r, apierrors.NewNotFound(corev1.Resource("configmaps"), ""))
 		}
 	}
 	onFake(t, prepare, func(s *fakeServer, inf cache.Informer) {
 		time.Sleep(time.Hour)
+		if n := asked.Load(); n < 350 || n > 1000 {
+			t.Errorf("asked %d times in an hour", n)
+		}
 		there.Store(true)
 		time.Sleep(10 * time.Second)
 		if !inf.HasSynced() {
