@@ -30,7 +30,7 @@ func call(ctx context.Context, c *webhook.Caller, config webhook.Config) (string
 	if err != nil {
 		return "", err
 	}
-	body, err := client.Post().Body([]byte(`{}`)).Do(ctx).Raw()
+	body, err := client.Post().SetHeader("Content-Type", "application/json").Body([]byte(`{}`)).Do(ctx).Raw()
 	return string(body), err
 }
 
