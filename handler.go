@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/builtin"
 	"github.com/kapok-dev/kapok/internal/crd"
@@ -54,6 +55,8 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	}
 	registry := resource.NewRegistry(append(kinds(), crd.Definition(p.options.V1beta1CRDs))...)
 	store := resource.NewStore(p.store.state, registry)
+	authorizer := auth.Union{auth.Basic{}}
+	store.Guard(resource.Gate{Authorizer: authorizer, Admission: admission.Chain{}})
 	if err := builtin.EnsureNamespaces(ctx, store); err != nil {
 		return nil, err
 	}
@@ -75,6 +78,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	in.Handler = endpoint.New(endpoint.Options{
 		Store:         store,
 		Authenticator: p.authenticator,
+		Authorizer:    authorizer,
 		OpenAPI:       endpoint.OpenAPI(registry, serverVersion().GitVersion),
 		Logger:        p.options.Logger,
 		Version:       serverVersion(),

@@ -55,6 +55,9 @@ func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.count(1)
 	defer e.count(-1)
 	u, err := e.who.Identify(r)
+	if err == nil {
+		u, err = auth.Impersonate(r.Context(), auth.Basic{}, u, r.Header)
+	}
 	if err != nil {
 		status := &apierrors.StatusError{}
 		errors.As(err, &status)

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,7 +12,7 @@ import (
 
 // Attributes are what a decision depends on: Kubernetes' request info, and the
 // user. Path counts for requests that are not for a resource, and the fields
-// from APIGroup on for those that are.
+// from APIGroup on for those that are. They are not changed once they are asked about.
 type Attributes struct {
 	User            *User
 	Verb            string // of the API (list, watch, patch ...), or the HTTP method in lower case
@@ -26,20 +27,83 @@ type Attributes struct {
 	Name        string
 }
 
-// Authorize returns nil if the user may, and 403 Forbidden with Kubernetes'
-// message if not. A missing user may nothing.
-func Authorize(a Attributes) error {
+// A Decision is what an Authorizer says of a request.
+type Decision int
+
+// NoOpinion leaves a request to the next Authorizer; if there is none, it is refused.
+const (
+	NoOpinion Decision = iota
+	Allow
+	Deny
+)
+
+// An Authorizer decides what users may do. Implementations are safe for concurrent use.
+type Authorizer interface {
+	// Authorize decides, and says why, for messages and for the audit. With NoOpinion, err says what
+	// kept the Authorizer from knowing better.
+	Authorize(ctx context.Context, a *Attributes) (d Decision, reason string, err error)
+}
+
+// A Union asks one Authorizer after another until one has an opinion.
+type Union []Authorizer
+
+// Authorize implements Authorizer. Reasons and errors of those that have no opinion are joined.
+func (u Union) Authorize(ctx context.Context, a *Attributes) (Decision, string, error) {
+	var reasons []string
+	var errs []error
+	for _, one := range u {
+		d, reason, err := one.Authorize(ctx, a)
+		if d != NoOpinion {
+			return d, reason, err
+		}
+		if reason != "" {
+			reasons = append(reasons, reason)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return NoOpinion, strings.Join(reasons, "\n"), errors.Join(errs...)
+}
+
+// Basic lets system:masters do everything, and everybody read the health and the version of the server.
+type Basic struct{}
+
+// Authorize implements Authorizer. A missing user may nothing.
+func (Basic) Authorize(_ context.Context, a *Attributes) (Decision, string, error) {
 	if a.User != nil && a.User.In(Masters) || public(a) {
+		return Allow, "", nil
+	}
+	return NoOpinion, "", nil
+}
+
+// Check returns nil if the authorizer allows a request, 403 Forbidden with Kubernetes' message if not,
+// and the authorizer's error if it does not know.
+func Check(ctx context.Context, by Authorizer, a *Attributes) error {
+	d, reason, err := by.Authorize(ctx, a)
+	switch {
+	case d == Allow:
 		return nil
+	case err != nil:
+		return err
+	}
+	return Forbidden(a, reason)
+}
+
+// Forbidden is the refusal of a request, for a reason that the authorizer gives, if any.
+func Forbidden(a *Attributes, reason string) error {
+	text := refusal(a)
+	if reason != "" {
+		text += ": " + reason
 	}
 	resource := schema.GroupResource{Group: a.APIGroup, Resource: a.Resource}
-	return apierrors.NewForbidden(resource, a.Name, errors.New(refusal(a)))
+	return apierrors.NewForbidden(resource, a.Name, errors.New(text))
 }
 
 // public says whether a request is for what everybody may see: what
 // kube-apiserver serves without asking, and its role system:public-info-viewer.
 // Single checks (/readyz/ping) are not among it, there as here.
-func public(a Attributes) bool {
+func public(a *Attributes) bool {
 	if a.ResourceRequest || a.User == nil {
 		return false
 	}
@@ -52,7 +116,7 @@ func public(a Attributes) bool {
 	return false
 }
 
-func refusal(a Attributes) string {
+func refusal(a *Attributes) string {
 	name := ""
 	if a.User != nil {
 		name = a.User.Name
@@ -72,7 +136,7 @@ func refusal(a Attributes) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
 }
 
-func (a Attributes) resource() string {
+func (a *Attributes) resource() string {
 	if a.Subresource == "" {
 		return a.Resource
 	}

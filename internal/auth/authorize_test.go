@@ -4,8 +4,9 @@ import (
 	"context"
 	"testing"
 
-	"github.com/kapok-dev/kapok/internal/auth"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kapok-dev/kapok/internal/auth"
 )
 
 func TestAuthorize(t *testing.T) {
@@ -50,7 +51,7 @@ func TestAuthorize(t *testing.T) {
 			`nodes "n1" is forbidden: User "alice" cannot get resource "nodes" in API group "" at the cluster scope`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			err := auth.Authorize(tc.ask)
+			err := auth.Check(t.Context(), auth.Basic{}, &tc.ask)
 			if tc.want == "" {
 				if err != nil {
 					t.Fatal(err)

@@ -32,17 +32,15 @@ func NewAuthenticator(authorities *x509.CertPool, token string) *Authenticator {
 	}
 }
 
-// Identify returns the user on whose behalf the request is to be served. It
-// removes from the request's header what it has understood, so that no later
-// step sees a secret. The error is 401 for credentials that do not hold, 400 or
-// 403 for an impersonation that is malformed or not allowed.
+// Identify returns the user who sends the request. It removes from the request's header what it has
+// understood, so that no later step sees a secret. The error is 401 for credentials that do not hold.
 func (a *Authenticator) Identify(r *http.Request) (*User, error) {
 	u, err := a.sender(r)
 	if err != nil {
 		return nil, apierrors.NewUnauthorized("Unauthorized")
 	}
 	r.Header.Del("Authorization")
-	return impersonate(u, r.Header)
+	return u, nil
 }
 
 // sender is who the credentials say. A certificate goes before a token, and

@@ -18,9 +18,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/kapok-dev/kapok/internal/auth"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kapok-dev/kapok/internal/auth"
 )
 
 // authority signs certificates for tests.
@@ -232,7 +233,11 @@ func TestImpersonation(t *testing.T) {
 			for k, v := range tc.header {
 				r.Header[k] = v
 			}
-			got, err := auth.NewAuthenticator(nil, token).Identify(r)
+			sender, err := auth.NewAuthenticator(nil, token).Identify(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := auth.Impersonate(t.Context(), auth.Basic{}, sender, r.Header)
 			if tc.want == nil {
 				wantStatus(t, err, tc.code, tc.reason, tc.text)
 				return

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,15 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 )
 
-// impersonate returns the user whom the Impersonate headers ask to act as, and
-// the sender where there are none. It removes the headers.
-func impersonate(sender *User, h http.Header) (*User, error) {
+// Impersonate returns the user whom the Impersonate headers ask to act as, and
+// the sender where there are none. It removes the headers. The error is 400 or 403
+// for what is malformed or not allowed.
+func Impersonate(ctx context.Context, by Authorizer, sender *User, h http.Header) (*User, error) {
 	wanted, err := impersonated(h)
 	if err != nil || wanted == nil {
 		return sender, err
 	}
 	for _, asked := range impersonationAttributes(sender, wanted) {
-		if err := Authorize(asked); err != nil {
+		if err := Check(ctx, by, asked); err != nil {
 			return nil, err
 		}
 	}
@@ -72,14 +74,14 @@ func impersonated(h http.Header) (*User, error) {
 
 // impersonationAttributes are the single permissions that acting as a user
 // takes: one for each thing that the sender wants to be.
-func impersonationAttributes(sender, wanted *User) []Attributes {
-	ask := func(group, resource, subresource, namespace, name string) Attributes {
-		return Attributes{
+func impersonationAttributes(sender, wanted *User) []*Attributes {
+	ask := func(group, resource, subresource, namespace, name string) *Attributes {
+		return &Attributes{
 			User: sender, Verb: "impersonate", ResourceRequest: true,
 			APIGroup: group, Resource: resource, Subresource: subresource, Namespace: namespace, Name: name,
 		}
 	}
-	var all []Attributes
+	var all []*Attributes
 	if namespace, name, ok := serviceAccount(wanted.Name); ok {
 		all = append(all, ask("", "serviceaccounts", "", namespace, name))
 	} else {

@@ -6,14 +6,13 @@
 // certificate of our own authority (common name and organizations become user
 // and groups), the admin's bearer token, and a connection that was made inside
 // the process. Credentials that do not hold are 401 Unauthorized, even where
-// another door would be open; who shows none is system:anonymous. An admin may
-// act as somebody else with Kubernetes' Impersonate headers.
+// another door would be open; who shows none is system:anonymous. [Impersonate] lets
+// those who may act as somebody else, with Kubernetes' Impersonate headers.
 //
 // # May he
 //
-// [Authorize] lets system:masters do everything, and everybody else read the
-// health and the version of the server. There is no other rule yet, so there is
-// no other door.
+// An [Authorizer] decides. [Basic] lets system:masters do everything, and everybody else
+// read the health and the version of the server; a [Union] asks it, and others after it.
 //
 // Errors are *errors.StatusError of k8s.io/apimachinery with Kubernetes' words;
 // who writes the answer needs to add nothing.
@@ -53,6 +52,12 @@ func Admin() *User {
 func anonymous() *User {
 	return &User{Name: Anonymous, Groups: []string{Unauthenticated}}
 }
+
+// GetName, GetUID, GetGroups and GetExtra make a User a user.Info of k8s.io/apiserver.
+func (u *User) GetName() string               { return u.Name }
+func (u *User) GetUID() string                { return u.UID }
+func (u *User) GetGroups() []string           { return u.Groups }
+func (u *User) GetExtra() map[string][]string { return u.Extra }
 
 // In says whether the user is in a group.
 func (u *User) In(group string) bool { return slices.Contains(u.Groups, group) }

@@ -55,6 +55,8 @@ type Options struct {
 	// Authenticator tells who asks. Default: one that knows no credentials, for
 	// which everybody from outside the process is anonymous.
 	Authenticator *auth.Authenticator
+	// Authorizer decides what users may do. Default: auth.Basic.
+	Authorizer auth.Authorizer
 	// OpenAPI serves the paths below /openapi/. Default: they are not found.
 	OpenAPI http.Handler
 	// Logger receives panics and what goes wrong inside. Default: slog.Default().
@@ -99,6 +101,9 @@ type Handler struct {
 func New(opts Options) *Handler {
 	if opts.Authenticator == nil {
 		opts.Authenticator = auth.NewAuthenticator(nil, "")
+	}
+	if opts.Authorizer == nil {
+		opts.Authorizer = auth.Basic{}
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
@@ -179,7 +184,7 @@ func (c *call) serve() {
 		c.fail(err)
 		return
 	}
-	if c.user, err = c.h.opts.Authenticator.Identify(c.r); err != nil {
+	if err := c.identify(); err != nil {
 		c.refuseHTTP2()
 		c.fail(err)
 		return
@@ -196,12 +201,22 @@ func (c *call) serve() {
 		}
 		defer leave()
 	}
-	if err := auth.Authorize(c.attributes()); err != nil {
+	if err := auth.Check(c.r.Context(), c.h.opts.Authorizer, c.attributes()); err != nil {
 		header.Set("X-Content-Type-Options", "nosniff")
 		c.fail(err)
 		return
 	}
 	c.dispatch()
+}
+
+// identify finds out who sends the request, and on whose behalf.
+func (c *call) identify() error {
+	sender, err := c.h.opts.Authenticator.Identify(c.r)
+	if err != nil {
+		return err
+	}
+	c.user, err = auth.Impersonate(c.r.Context(), c.h.opts.Authorizer, sender, c.r.Header)
+	return err
 }
 
 // refuseHTTP2 lets a client that has not said who he is keep no HTTP/2
@@ -212,8 +227,8 @@ func (c *call) refuseHTTP2() {
 	}
 }
 
-func (c *call) attributes() auth.Attributes {
-	return auth.Attributes{
+func (c *call) attributes() *auth.Attributes {
+	return &auth.Attributes{
 		User:            c.user,
 		Verb:            c.info.Verb,
 		Path:            c.info.Path,

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
@@ -23,6 +24,7 @@ func (c *call) request() *resource.Request {
 		Version:         c.version,
 		Name:            c.info.Name,
 		Subresource:     c.info.Subresource,
+		User:            c.user,
 		FieldValidation: metav1.FieldValidationWarn,
 		Warn:            c.warn,
 	}
@@ -33,8 +35,9 @@ func (c *call) request() *resource.Request {
 }
 
 // writing adds the options that create, update and patch share.
-func (c *call) writing(manager, fieldValidation string, dryRun []string) *resource.Request {
+func (c *call) writing(options runtime.Object, manager, fieldValidation string, dryRun []string) *resource.Request {
 	r := c.request()
+	r.Options = options
 	r.Manager = c.manager(manager)
 	if fieldValidation != "" {
 		r.FieldValidation = fieldValidation
@@ -90,7 +93,7 @@ func (c *call) create() error {
 	if err != nil {
 		return err
 	}
-	request := c.writing(options.FieldManager, options.FieldValidation, options.DryRun)
+	request := c.writing(options, options.FieldManager, options.FieldValidation, options.DryRun)
 	if request.Subresource == "" {
 		request.Name = "" // the name is in the body
 	}
@@ -128,7 +131,7 @@ func (c *call) update() error {
 	if err != nil {
 		return err
 	}
-	request := c.writing(options.FieldManager, options.FieldValidation, options.DryRun)
+	request := c.writing(options, options.FieldManager, options.FieldValidation, options.DryRun)
 	body, err := c.body(e, data, request.FieldValidation)
 	if err != nil {
 		return err
@@ -179,7 +182,7 @@ func (c *call) patch() error {
 	patch.Force = options.Force != nil && *options.Force
 	ctx, cancel := c.context(writeTimeout)
 	defer cancel()
-	result, err := c.h.store.Patch(ctx, c.writing(options.FieldManager, options.FieldValidation, options.DryRun), patch)
+	result, err := c.h.store.Patch(ctx, c.writing(options, options.FieldManager, options.FieldValidation, options.DryRun), patch)
 	if err != nil {
 		return err
 	}
@@ -213,7 +216,7 @@ func (c *call) delete() error {
 	}
 	ctx, cancel := c.context(writeTimeout)
 	defer cancel()
-	result, err := c.h.store.Delete(ctx, c.writing("", "", options.DryRun), options)
+	result, err := c.h.store.Delete(ctx, c.writing(options, "", "", options.DryRun), options)
 	if err != nil {
 		return err
 	}
@@ -238,7 +241,7 @@ func (c *call) deleteCollection() error {
 	if err != nil {
 		return err
 	}
-	request := c.writing("", "", options.DryRun)
+	request := c.writing(options, "", "", options.DryRun)
 	request.Name = ""
 	deleted, err := c.h.store.DeleteCollection(c.r.Context(), request, options, resource.ListOptions{
 		Labels:               selected.LabelSelector,

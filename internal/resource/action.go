@@ -18,6 +18,14 @@ func (s *Store) act(ctx context.Context, r *Request, action *Action, body Tree) 
 	if err := ensureNamespace(r, body); err != nil {
 		return Result{}, err
 	}
+	attempt := s.attempt(r, OperationCreate, nil)
+	body, err := attempt.mutate(ctx, body)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := attempt.validate(ctx, body); err != nil {
+		return Result{}, err
+	}
 	return action.Do(ctx, s, r, body)
 }
 

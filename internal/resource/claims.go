@@ -86,12 +86,17 @@ func (s *Store) claim(r *Request, obj, old Tree) (*Claims, error) {
 			return nil, err
 		}
 	}
+	if s.gate.Claim != nil {
+		if err := s.gate.Claim(c, r, obj, old); err != nil {
+			return nil, err
+		}
+	}
 	return c, nil
 }
 
 // release asks the kind of an object that goes what goes with it.
 func (s *Store) release(r *Request, o *object.Object) (*Claims, error) {
-	if r.Definition.Hooks.Claim == nil {
+	if r.Definition.Hooks.Claim == nil && s.gate.Claim == nil {
 		return nil, nil
 	}
 	old, err := TreeOf(r.Definition, r.Definition.Storage, o)

@@ -36,10 +36,30 @@ func (s *Store) Create(ctx context.Context, r *Request, body Body) (Result, erro
 	if obj, err = s.manageUpdate(ctx, r, blank(r.BodyModel()), obj); err != nil {
 		return Result{}, err
 	}
+	if obj, err = s.mutateNew(ctx, r, obj); err != nil {
+		return Result{}, err
+	}
 	if metaString(obj, "name") != "" || metaString(obj, "generateName") == "" {
 		return s.retry(ctx, r, func() (Result, error) { return s.create(ctx, r, runtime.DeepCopyJSON(obj)) })
 	}
 	return s.createGenerated(ctx, r, obj)
+}
+
+// mutateNew lets admission change an object that is to be created, which it uses up. It is
+// asked once, however often the creation is tried.
+func (s *Store) mutateNew(ctx context.Context, r *Request, obj Tree) (Tree, error) {
+	attempt := s.attempt(r, OperationCreate, nil)
+	if attempt == nil {
+		return obj, nil
+	}
+	if _, err := s.admit(r, obj); err != nil { // before others hear of it
+		return nil, err
+	}
+	obj, err := attempt.mutate(ctx, obj)
+	if err == nil {
+		dedupOwners(r, obj, repeatedOwnersAfter)
+	}
+	return obj, err
 }
 
 // generateAttempts is how many generated names are tried, as Kubernetes does.
@@ -81,6 +101,9 @@ func (s *Store) create(ctx context.Context, r *Request, obj Tree) (Result, error
 		hook(obj)
 	}
 	if err := validateCreate(r, obj); err != nil {
+		return Result{}, err
+	}
+	if err := s.attempt(r, OperationCreate, nil).validate(ctx, obj); err != nil {
 		return Result{}, err
 	}
 	if r.DryRun {

@@ -53,6 +53,14 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 	if err != nil {
 		return Result{}, err
 	}
+	if attempt := s.attempt(r, OperationDelete, obj); attempt != nil {
+		if _, err := attempt.mutate(ctx, nil); err != nil {
+			return Result{}, err
+		}
+		if err := attempt.validate(ctx, nil); err != nil {
+			return Result{}, err
+		}
+	}
 	graceful, pending := d.grace(obj, options)
 	if pending {
 		return s.deleted(r, seen, true), nil

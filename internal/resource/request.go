@@ -1,11 +1,13 @@
 package resource
 
 import (
+	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -16,6 +18,14 @@ type Request struct {
 	Namespace   string   // "" for cluster-scoped resources and for all namespaces
 	Name        string   // "" for collections
 	Subresource string
+
+	// User is on whose behalf the request is made; nil for the server itself, which nobody has to admit.
+	User *auth.User
+	// Options are those of the request, as admission shows them: a *metav1.CreateOptions, UpdateOptions, PatchOptions or
+	// DeleteOptions. Nil for none.
+	Options runtime.Object
+	// Annotate adds an annotation to the audit of the request; nil if there is none.
+	Annotate func(key, value string)
 
 	// Manager is the name under which fields are managed: the fieldManager
 	// parameter, or what the user agent says.

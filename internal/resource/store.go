@@ -22,6 +22,7 @@ type Store struct {
 	registry *Registry
 	managers sync.Map // fieldManagerKey -> *manage.Manager
 	shared   shared   // conversions of webhooks
+	gate     Gate
 }
 
 // NewStore returns a Store over a state.

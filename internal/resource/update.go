@@ -90,6 +90,9 @@ func (s *Store) createByChange(ctx context.Context, r *Request, c change) (Resul
 	}
 	wipeSystemFields(obj)
 	delete(metadata(obj), "resourceVersion")
+	if obj, err = s.mutateNew(ctx, r, obj); err != nil {
+		return Result{}, err
+	}
 	result, err := s.create(ctx, r, obj)
 	if apierrors.IsAlreadyExists(err) {
 		err = errConflict // somebody else was faster: now it is an update
@@ -123,6 +126,10 @@ func (s *Store) replace(ctx context.Context, r *Request, c change, current *obje
 	if err := ensureName(r, obj); err != nil {
 		return Result{}, err
 	}
+	attempt := s.attempt(r, OperationUpdate, old)
+	if obj, err = attempt.mutate(ctx, obj); err != nil {
+		return Result{}, err
+	}
 	dedupOwners(r, obj, repeatedOwnersAfter)
 	if err := expectRevision(r, obj, current); err != nil {
 		return Result{}, err
@@ -131,6 +138,9 @@ func (s *Store) replace(ctx context.Context, r *Request, c change, current *obje
 	keepSystemFields(obj, old)
 	metadata(obj)["resourceVersion"] = current.Revision.String()
 	if err := validateUpdate(r, obj, old); err != nil {
+		return Result{}, err
+	}
+	if err := attempt.validate(ctx, obj); err != nil {
 		return Result{}, err
 	}
 	finished := finishesDeletion(d, obj, old)

@@ -1,0 +1,125 @@
+package resource
+
+import (
+	"context"
+
+	"github.com/kapok-dev/kapok/internal/auth"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// A Gate is what stands between users and what is stored, besides the kinds themselves.
+type Gate struct {
+	// Authorizer decides what else a user may who may send the request: whether the role that he writes gives more than
+	// he has, for one. Nil allows everything.
+	Authorizer auth.Authorizer
+	// Admission is asked about the writes of users. Nil lets all in.
+	Admission Admission
+	// Claim is asked of every write, those of the server included, what else must be written with it, as Hooks.Claim is
+	// by kind, and after it. Nil claims nothing.
+	Claim func(c *Claims, r *Request, obj, old Tree) error
+}
+
+// Guard puts a gate in front of the store. It is called before the first request.
+func (s *Store) Guard(g Gate) { s.gate = g }
+
+// Permit returns nil if the user of a request may do something else, too, and 403 if not. The server itself may everything.
+func (s *Store) Permit(ctx context.Context, r *Request, a *auth.Attributes) error {
+	if r.User == nil || s.gate.Authorizer == nil {
+		return nil
+	}
+	a.User = r.User
+	return auth.Check(ctx, s.gate.Authorizer, a)
+}
+
+// An Operation is what admission is asked about.
+type Operation string
+
+// The operations, as webhooks see them.
+const (
+	OperationCreate  Operation = "CREATE"
+	OperationUpdate  Operation = "UPDATE"
+	OperationDelete  Operation = "DELETE"
+	OperationConnect Operation = "CONNECT"
+)
+
+// An Admission is asked about the writes of users. Implementations are safe for concurrent use.
+type Admission interface {
+	// Begin returns who has to say something about a request; nil if nobody has, which must be cheap to tell. It is
+	// asked anew when a write is tried again.
+	Begin(r *Request, op Operation) Admitter
+}
+
+// An Admitter judges one attempt of a request. Errors are those of the Kubernetes API.
+type Admitter interface {
+	// Mutate may change a.Object, in place or by setting another. It sees the object as the client wants it: defaulted,
+	// with managed fields, before the server sets what clients may not choose. Of a deletion there is nothing to change.
+	Mutate(ctx context.Context, a *Admitted) error
+	// Validate sees the object as it is about to be stored, and changes nothing.
+	Validate(ctx context.Context, a *Admitted) error
+}
+
+// Admitted is what admission is asked about.
+type Admitted struct {
+	Request   *Request
+	Operation Operation
+	// Kind is that of Object and Old, in the version of the request: of a subresource that has bodies of its own, the kind of these.
+	Kind schema.GroupVersionKind
+	// Name is that of the object; "" if it is still to be generated.
+	Name string
+	// Object is nil at a deletion, Old at a creation. Old is for reading only.
+	Object, Old Tree
+	// Options are a *metav1.CreateOptions, UpdateOptions, PatchOptions or DeleteOptions.
+	Options runtime.Object
+}
+
+// An attempt is what admission is asked about one attempt of a request; nil where nobody asks.
+type attempt struct {
+	by       Admitter
+	admitted Admitted
+}
+
+// attempt begins to ask admission about a request. old is nil where the object is new.
+func (s *Store) attempt(r *Request, op Operation, old Tree) *attempt {
+	if r.User == nil || s.gate.Admission == nil {
+		return nil
+	}
+	by := s.gate.Admission.Begin(r, op)
+	if by == nil {
+		return nil
+	}
+	a := &attempt{by: by, admitted: Admitted{Request: r, Operation: op, Kind: r.BodyKind(), Name: r.Name, Old: old, Options: r.Options}}
+	if a.admitted.Name == "" && old != nil {
+		a.admitted.Name = metaString(old, "name")
+	}
+	return a
+}
+
+// mutate returns what admission has made of an object, nil at a deletion, which it uses up.
+func (a *attempt) mutate(ctx context.Context, obj Tree) (Tree, error) {
+	if a == nil {
+		return obj, nil
+	}
+	a.show(obj)
+	if err := a.by.Mutate(ctx, &a.admitted); err != nil {
+		return nil, err
+	}
+	return a.admitted.Object, nil
+}
+
+// validate asks about an object as it is to be stored.
+func (a *attempt) validate(ctx context.Context, obj Tree) error {
+	if a == nil {
+		return nil
+	}
+	a.show(obj)
+	return a.by.Validate(ctx, &a.admitted)
+}
+
+func (a *attempt) show(obj Tree) {
+	a.admitted.Object = obj
+	if a.admitted.Name == "" && obj != nil {
+		a.admitted.Name = metaString(obj, "name")
+	}
+}
