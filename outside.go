@@ -75,9 +75,9 @@ func taken(err error) bool {
 // none, and only connections from inside are known.
 func (out *outside) authenticator() *auth.Authenticator {
 	if out == nil {
-		return auth.NewAuthenticator(nil, "")
+		return auth.NewAuthenticator(nil)
 	}
-	return auth.NewAuthenticator(out.credentials.ClientCAs(), out.credentials.Token())
+	return auth.NewAuthenticator(out.credentials.ClientCAs(), auth.AdminToken(out.credentials.Token()))
 }
 
 func (out *outside) serve(h http.Handler, log *slog.Logger, failed func()) {

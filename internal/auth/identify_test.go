@@ -138,7 +138,7 @@ func TestIdentify(t *testing.T) {
 			if tc.noToken {
 				serverToken = ""
 			}
-			a := auth.NewAuthenticator(ours.pool(), serverToken)
+			a := auth.NewAuthenticator(ours.pool(), auth.AdminToken(serverToken))
 			r := httptest.NewRequest("GET", "/api", nil)
 			r.Header.Set("Authorization", tc.authorization)
 			ctx := auth.ConnContext(r.Context())
@@ -178,7 +178,7 @@ func TestCertificateExpiresOnConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := newAuthority(t)
 		alice := ours.issue(t, pkix.Name{CommonName: "alice"}) // for an hour
-		a := auth.NewAuthenticator(ours.pool(), "")
+		a := auth.NewAuthenticator(ours.pool())
 		r := httptest.NewRequest("GET", "/api", nil)
 		r = r.WithContext(auth.ConnContext(r.Context()))
 		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{alice}}
@@ -233,7 +233,7 @@ func TestImpersonation(t *testing.T) {
 			for k, v := range tc.header {
 				r.Header[k] = v
 			}
-			sender, err := auth.NewAuthenticator(nil, token).Identify(r)
+			sender, err := auth.NewAuthenticator(nil, auth.AdminToken(token)).Identify(r)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -100,7 +100,7 @@ type Handler struct {
 // New returns a Handler.
 func New(opts Options) *Handler {
 	if opts.Authenticator == nil {
-		opts.Authenticator = auth.NewAuthenticator(nil, "")
+		opts.Authenticator = auth.NewAuthenticator(nil)
 	}
 	if opts.Authorizer == nil {
 		opts.Authorizer = auth.Basic{}

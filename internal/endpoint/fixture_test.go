@@ -138,7 +138,7 @@ func newServer(t testing.TB, edit ...func(*Options)) *server {
 	}
 	opts := Options{
 		Store:         resource.NewStore(st, resource.NewRegistry(namespaces(), configMaps(), widgets())),
-		Authenticator: auth.NewAuthenticator(nil, token),
+		Authenticator: auth.NewAuthenticator(nil, auth.AdminToken(token)),
 		Logger:        slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Version:       version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.0+kapok"},
 		Address:       "127.0.0.1:6443",
