@@ -3,12 +3,14 @@ package kapok
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/admission"
+	"github.com/kapok-dev/kapok/internal/audit"
 	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/builtin"
 	"github.com/kapok-dev/kapok/internal/crd"
@@ -36,6 +38,8 @@ type inner struct {
 	replica *replica.Replica // nil if the server is alone
 	kinds   *crd.Controller
 	chores  *chores
+	audit   *audit.Auditor // nil if nothing is written down
+	log     *slog.Logger
 	leave   func() // takes the server out of the endpoints of the service kubernetes
 }
 
@@ -63,7 +67,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	if err := builtin.EnsureDefaults(ctx, store); err != nil {
 		return nil, err
 	}
-	in := &inner{leave: func() {}}
+	in := &inner{leave: func() {}, log: p.options.Logger}
 	defer func() {
 		if err != nil {
 			in.Close()
@@ -75,6 +79,13 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	if err := in.enlist(ctx, p, store); err != nil {
 		return nil, err
 	}
+	collectors := append(p.store.collectors(), in.kinds.Metrics())
+	if in.audit, err = p.options.Audit.start(in.log); err != nil {
+		return nil, err
+	}
+	if in.audit != nil {
+		collectors = append(collectors, in.audit.Collectors()...)
+	}
 	in.Handler = endpoint.New(endpoint.Options{
 		Store:         store,
 		Authenticator: p.authenticator,
@@ -83,7 +94,8 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		Logger:        p.options.Logger,
 		Version:       serverVersion(),
 		Address:       p.address,
-		Collectors:    append(p.store.collectors(), in.kinds.Metrics()),
+		Collectors:    collectors,
+		Audit:         in.audit,
 		Checks: []endpoint.Check{{
 			Name: "journal",
 			Run:  func(*http.Request) error { return p.store.state.Health() },
@@ -163,6 +175,11 @@ func replicaName() string {
 func (in *inner) Close() {
 	if in.Handler != nil {
 		in.Handler.Close()
+	}
+	if in.audit != nil {
+		if err := in.audit.Close(); err != nil {
+			in.log.Error("audit", "err", err)
+		}
 	}
 	if in.chores != nil {
 		in.chores.Close()

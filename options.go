@@ -56,6 +56,9 @@ type Options struct {
 	// so that watches can resume. Default 5 minutes.
 	HistoryAge time.Duration
 
+	// Audit says what is written down of requests, and where. Default: nothing is.
+	Audit AuditOptions
+
 	// V1beta1CRDs also serves apiextensions.k8s.io/v1beta1, which Kubernetes no
 	// longer does, for the definitions of older texts.
 	V1beta1CRDs bool
@@ -113,6 +116,9 @@ func (o *Options) complete() error {
 	}
 	if o.EncryptionConfig != "" && o.Store == "" && o.DataDir == "" {
 		return errors.New("encryption is for what is stored: set DataDir or Store")
+	}
+	if err := o.Audit.check(); err != nil {
+		return err
 	}
 	if o.Listen == "" {
 		if o.Kubeconfig != "" {

@@ -28,6 +28,7 @@ type up struct {
 	store       string
 	etcd        kapok.EtcdOptions
 	encryption  string
+	audit       kapok.AuditOptions
 	kubeconfig  string
 	v1beta1CRDs bool
 	retired     bool
@@ -75,6 +76,7 @@ ready: a script can wait for it.`,
 	f.DurationVar(&u.grace, "namespace-grace", 5*time.Second, "how long a namespace that is being deleted keeps what is in it, so that kubectl delete -f finds it")
 	f.TextVar(&u.logLevel, "log-level", slog.LevelWarn, "least level that is logged: debug, info, warn, error")
 	f.BoolVarP(&u.verbose, "verbose", "v", false, "log what happens, as with --log-level=info")
+	auditFlags(f, &u.audit)
 	c.MarkFlagsMutuallyExclusive("data-dir", "in-memory")
 	c.MarkFlagsMutuallyExclusive("store", "in-memory")
 	c.MarkFlagsMutuallyExclusive("encryption-provider-config", "in-memory")
@@ -141,6 +143,7 @@ func (u *up) options(stderr io.Writer) (kapok.Options, error) {
 		NamespaceGrace:   u.grace,
 		Store:            u.store,
 		EncryptionConfig: u.encryption,
+		Audit:            u.audit,
 	}
 	if u.store != "" {
 		opts.Etcd = u.etcd

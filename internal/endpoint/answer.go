@@ -16,10 +16,12 @@ import (
 
 // answerResult answers a request about one object.
 func (c *call) answerResult(code int, m media, result resource.Result) {
+	c.auditAnswer(m, func(c *call, m media) { c.answerResult(code, m, result) })
 	switch {
 	case result.Status != nil:
 		status := *result.Status
 		status.Kind, status.APIVersion = "Status", "v1"
+		c.record.ResponseStatus(&status)
 		c.answerTyped(code, m, &status, "v1", "Status")
 	case result.Tree != nil:
 		c.answerTree(code, m, result.Tree)

@@ -82,6 +82,7 @@ func (c *call) dispatchCustom() {
 		return
 	}
 	c.warn(c.version.Warning)
+	c.auditDeprecated()
 	gr := c.definition.GroupResource()
 	switch sub := c.info.Subresource; {
 	case sub == "":
@@ -126,6 +127,7 @@ func (c *call) dispatchBuiltIn() {
 		return
 	}
 	c.warn(c.version.Warning)
+	c.auditDeprecated()
 	c.verb()
 }
 

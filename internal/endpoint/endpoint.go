@@ -40,6 +40,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/audit"
 	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/resource"
 
@@ -57,6 +58,8 @@ type Options struct {
 	Authenticator *auth.Authenticator
 	// Authorizer decides what users may do. Default: auth.Basic.
 	Authorizer auth.Authorizer
+	// Audit writes down who has asked for what. Default: nobody does.
+	Audit *audit.Auditor
 	// OpenAPI serves the paths below /openapi/. Default: they are not found.
 	OpenAPI http.Handler
 	// Logger receives panics and what goes wrong inside. Default: slog.Default().
@@ -151,6 +154,8 @@ type call struct {
 	user  *auth.User
 	begun time.Time
 
+	record *audit.Record // nil if nothing is written down
+
 	// Of requests for a resource that is served.
 	definition *resource.Definition
 	version    *resource.Version
@@ -201,7 +206,7 @@ func (c *call) serve() {
 		}
 		defer leave()
 	}
-	if err := auth.Check(c.r.Context(), c.h.opts.Authorizer, c.attributes()); err != nil {
+	if err := c.authorize(); err != nil {
 		header.Set("X-Content-Type-Options", "nosniff")
 		c.fail(err)
 		return
@@ -211,12 +216,35 @@ func (c *call) serve() {
 
 // identify finds out who sends the request, and on whose behalf.
 func (c *call) identify() error {
-	sender, err := c.h.opts.Authenticator.Identify(c.r)
-	if err != nil {
+	var err error
+	if c.user, err = c.h.opts.Authenticator.Identify(c.r); err != nil {
+		c.auditStranger()
 		return err
 	}
-	c.user, err = auth.Impersonate(c.r.Context(), c.h.opts.Authorizer, sender, c.r.Header)
-	return err
+	sender := c.user
+	c.audit()
+	if c.user, err = auth.Impersonate(c.r.Context(), c.h.opts.Authorizer, sender, c.r.Header); err != nil {
+		c.user = sender
+		return err
+	}
+	if c.user != sender {
+		c.record.Impersonates(c.user, "")
+	}
+	return nil
+}
+
+// authorize returns nil if the user may, and has the decision written down.
+func (c *call) authorize() error {
+	a := c.attributes()
+	d, reason, err := c.h.opts.Authorizer.Authorize(c.r.Context(), a)
+	c.auditDecision(d, reason)
+	switch {
+	case d == auth.Allow:
+		return nil
+	case err != nil:
+		return err
+	}
+	return auth.Forbidden(a, reason)
 }
 
 // refuseHTTP2 lets a client that has not said who he is keep no HTTP/2

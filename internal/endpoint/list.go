@@ -41,6 +41,7 @@ func (c *call) list() error {
 
 // answerList answers with a list of objects, one behind the other.
 func (c *call) answerList(m media, l resource.List) {
+	c.auditAnswer(m, func(c *call, m media) { c.answerList(m, l) })
 	switch m.as.Kind {
 	case "PartialObjectMetadata":
 		c.fail(notAcceptable(fmt.Sprintf("you requested PartialObjectMetadata, but the requested object is a list (%s)", c.goType(c.definition.ListKind))))

@@ -91,6 +91,7 @@ func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 		if err := c.decodeDeleteOptions(data, options); err != nil {
 			return nil, err
 		}
+		c.auditOptions(options)
 	} else if c.r.URL.RawQuery != "" {
 		if err := decodeParameters(c.r.URL.Query(), options); err != nil {
 			return nil, err

@@ -10,13 +10,22 @@ import (
 // recorder remembers the status code of an answer.
 type recorder struct {
 	http.ResponseWriter
-	code int // 0 until the header has been written
+	code    int // 0 until the header has been written
+	started func(code int)
+}
+
+// start is told of the header.
+func (w *recorder) start(code int) {
+	w.code = code
+	if w.started != nil {
+		w.started(code)
+	}
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *recorder) WriteHeader(code int) {
 	if w.code == 0 {
-		w.code = code
+		w.start(code)
 	}
 	w.ResponseWriter.WriteHeader(code)
 }
@@ -24,7 +33,7 @@ func (w *recorder) WriteHeader(code int) {
 // Write implements http.ResponseWriter.
 func (w *recorder) Write(b []byte) (int, error) {
 	if w.code == 0 {
-		w.code = http.StatusOK
+		w.start(http.StatusOK)
 	}
 	return w.ResponseWriter.Write(b)
 }
@@ -44,9 +53,12 @@ func (c *call) finish() {
 	reason := recover()
 	if reason == http.ErrAbortHandler {
 		c.count(c.w.code)
+		c.record.Complete(c.w.code)
 		panic(reason) // net/http closes the connection without a word
 	}
 	if reason != nil {
+		c.record.Panicked(reason)
+		c.record = nil
 		c.h.log.Error("panic while serving a request",
 			"method", c.r.Method, "uri", c.r.RequestURI, "panic", reason, "stack", string(debug.Stack()))
 		if c.w.code != 0 {
@@ -55,6 +67,7 @@ func (c *call) finish() {
 		}
 		http.Error(&c.w, "This request caused apiserver to panic. Look in the logs for details.", http.StatusInternalServerError)
 	}
+	c.record.Complete(c.w.code)
 	c.count(c.w.code)
 	if log := c.h.log; log.Enabled(c.r.Context(), slog.LevelDebug) {
 		log.Debug("request", "method", c.r.Method, "uri", c.r.RequestURI, "code", c.w.code,

@@ -56,6 +56,7 @@ func (c *call) fail(err error) {
 // answerStatus answers with a Status in the media type that the client wants. If
 // it wants one that does not exist, it gets JSON all the same.
 func (c *call) answerStatus(code int, status *metav1.Status) {
+	c.auditStatus(status)
 	media, err := negotiate(c.r, plainMedia())
 	if err != nil {
 		c.rawJSON(code, status)

@@ -45,6 +45,9 @@ func (c *call) writing(options runtime.Object, manager, fieldValidation string, 
 	r.DryRun = len(dryRun) > 0
 	r.Exact = true
 	c.dryRun = r.DryRun
+	if c.record != nil {
+		r.Annotate, r.Decoded = c.record.Annotate, c.record.RequestObject
+	}
 	return r
 }
 
@@ -179,6 +182,7 @@ func (c *call) patch() error {
 	if err := checkPatch(patch); err != nil {
 		return err
 	}
+	c.record.RequestPatch(data)
 	patch.Force = options.Force != nil && *options.Force
 	ctx, cancel := c.context(writeTimeout)
 	defer cancel()

@@ -78,6 +78,9 @@ func (s *Store) decode(r *Request, b Body) (Tree, error) {
 			return nil, err
 		}
 	}
+	if r.Decoded != nil {
+		r.Decoded(obj)
+	}
 	return obj, nil
 }
 

@@ -26,6 +26,8 @@ type Request struct {
 	Options runtime.Object
 	// Annotate adds an annotation to the audit of the request; nil if there is none.
 	Annotate func(key, value string)
+	// Decoded is shown the object that came with the request, to read; nil if nobody wants to see it.
+	Decoded func(body Tree)
 
 	// Manager is the name under which fields are managed: the fieldManager
 	// parameter, or what the user agent says.

@@ -1,12 +1,17 @@
 package oracle
 
 import (
+	"context"
 	"flag"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/kapok-dev/kapok/test/corpus"
 	"k8s.io/klog/v2"
+
+	"github.com/kapok-dev/kapok/test/corpus"
+	"github.com/kapok-dev/kapok/test/corpus/auditlog"
 )
 
 var record = flag.Lookup("rewrite") // datadriven's flag
@@ -20,9 +25,33 @@ func TestOracle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Stop()
+	t.Run("audit", func(t *testing.T) { recordAudit(t, server) })
 	corpus.Run(t, server.Config(), corpus.Options{
 		Dir:     "../corpus/testdata",
 		Record:  record.Value.String() == "true",
 		Compact: server.Compact,
 	})
+}
+
+// recordAudit is for the audit log what corpus.Run is for answers.
+func recordAudit(t *testing.T, server *Server) {
+	const golden = "../corpus/auditlog/testdata/events.txt"
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got, err := auditlog.Ask(ctx, server.Config(), server.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if record.Value.String() == "true" {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("kube-apiserver's audit log is another one than %s:\n%s", golden, got)
+	}
 }

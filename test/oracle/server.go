@@ -17,6 +17,8 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+
+	"github.com/kapok-dev/kapok/test/corpus/auditlog"
 )
 
 // token is the admin's. The server listens on the loopback device, for the length of a test.
@@ -58,8 +60,11 @@ type Server struct {
 	etcd   *store
 	host   string
 	ca     string
-	done   chan struct{}
-	err    error // why the apiserver ended; set before done is closed
+
+	auditLog string // its file
+
+	done chan struct{}
+	err  error // why the apiserver ended; set before done is closed
 }
 
 // Start runs etcd and kube-apiserver with their files below dir, and returns when the server is ready.
@@ -93,6 +98,9 @@ func (s *Server) Config() *rest.Config {
 	}
 }
 
+// AuditLog is the file in which the server says what it was asked, as far as auditlog.Policy wants it.
+func (s *Server) AuditLog() string { return s.auditLog }
+
 // Compact forgets all revisions but the last.
 func (s *Server) Compact(ctx context.Context) error { return s.etcd.compact(ctx) }
 
@@ -116,6 +124,11 @@ func (s *Server) startAPIServer(ctx context.Context, dir string) error {
 	if err := writeSigningKey(key); err != nil {
 		return err
 	}
+	policy := filepath.Join(dir, "audit.yaml")
+	if err := os.WriteFile(policy, []byte(auditlog.Policy), 0o600); err != nil {
+		return err
+	}
+	s.auditLog = filepath.Join(dir, "audit.log")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -139,6 +152,8 @@ func (s *Server) startAPIServer(ctx context.Context, dir string) error {
 		"--token-auth-file=" + tokens,
 		"--service-account-signing-key-file=" + key,
 		"--service-account-key-file=" + key,
+		"--audit-policy-file=" + policy,
+		"--audit-log-path=" + s.auditLog,
 	}, flags...)
 	if err := set.Parse(args); err != nil {
 		return err

@@ -1,0 +1,186 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+const (
+	// maxQueued bounds the events that wait for a sink, as kube-apiserver does for webhooks; maxQueuedBytes what their
+	// objects take, as far as that is known.
+	maxQueued      = 10_000
+	maxQueuedBytes = 64 << 20
+	// closing is how long a sink has for what is queued when the server ends.
+	closing = 10 * time.Second
+	// complainEvery is the time between two lines in the log on what was dropped.
+	complainEvery = 10 * time.Second
+)
+
+// A sink takes events to where they are kept.
+type sink interface {
+	name() string
+	// batch is how many events the sink wants at once, and how long it waits for them.
+	batch() (most int, wait time.Duration)
+	// write may take its time until the context ends. What it returns an error for is lost.
+	write(ctx context.Context, events []*auditv1.Event) error
+	close() error
+}
+
+// queue is what stands between requests and a sink. It owns the goroutine that writes.
+type queue struct {
+	sink    sink
+	log     *slog.Logger
+	dropped prometheus.Counter
+
+	ctx     context.Context // of writes
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	events  []*auditv1.Event
+	bytes   int
+	lost    int // since the log was told
+	closed  bool
+	changed chan struct{} // has room for one
+}
+
+func startQueue(s sink, m *metrics, log *slog.Logger) *queue {
+	q := &queue{sink: s, log: log, dropped: m.errors.WithLabelValues(s.name()), changed: make(chan struct{}, 1)}
+	q.ctx, q.cancel = context.WithCancel(context.Background())
+	q.running.Go(q.run)
+	return q
+}
+
+// add queues an event, or drops it.
+func (q *queue) add(e *auditv1.Event) {
+	n := size(e)
+	q.mu.Lock()
+	if len(q.events) >= maxQueued || len(q.events) > 0 && q.bytes+n > maxQueuedBytes {
+		q.lost++
+		q.mu.Unlock()
+		q.dropped.Inc()
+		return
+	}
+	q.events = append(q.events, e)
+	q.bytes += n
+	most, _ := q.sink.batch()
+	tell := len(q.events) == 1 || len(q.events) == most
+	q.mu.Unlock()
+	if tell {
+		q.poke()
+	}
+}
+
+func (q *queue) poke() {
+	select {
+	case q.changed <- struct{}{}:
+	default:
+	}
+}
+
+// size is what an event takes, roughly.
+func size(e *auditv1.Event) int {
+	n := 1 << 10
+	if e.RequestObject != nil {
+		n += len(e.RequestObject.Raw)
+	}
+	if e.ResponseObject != nil {
+		n += len(e.ResponseObject.Raw)
+	}
+	return n
+}
+
+func (q *queue) run() {
+	most, wait := q.sink.batch()
+	complained := time.Now().Add(-complainEvery)
+	for {
+		if !q.await(most, wait) {
+			return
+		}
+		batch, lost := q.take(most)
+		if err := q.sink.write(q.ctx, batch); err != nil {
+			q.dropped.Add(float64(len(batch)))
+			q.mu.Lock()
+			q.lost += len(batch)
+			q.mu.Unlock()
+			if time.Since(complained) >= complainEvery {
+				complained = time.Now()
+				q.log.Error("audit events are lost", "sink", q.sink.name(), "err", err)
+			}
+		}
+		if lost > 0 {
+			if time.Since(complained) >= complainEvery {
+				complained = time.Now()
+				q.log.Error("audit events are lost: the sink is slower than the requests", "sink", q.sink.name(), "events", lost)
+			} else {
+				q.mu.Lock()
+				q.lost += lost // to be told later
+				q.mu.Unlock()
+			}
+		}
+	}
+}
+
+// await waits until there is a batch, or something that has waited long enough; false at the end, with nothing left.
+func (q *queue) await(most int, wait time.Duration) bool {
+	var late <-chan time.Time
+	for {
+		q.mu.Lock()
+		n, closed := len(q.events), q.closed
+		q.mu.Unlock()
+		if n >= most || n > 0 && (closed || wait == 0) {
+			return true
+		}
+		if closed {
+			return false
+		}
+		if n > 0 && late == nil {
+			late = time.After(wait)
+		}
+		select {
+		case <-q.changed:
+		case <-late:
+			return true
+		}
+	}
+}
+
+func (q *queue) take(most int) (batch []*auditv1.Event, lost int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := min(most, len(q.events))
+	batch = append(batch, q.events[:n]...)
+	q.events = append(q.events[:0], q.events[n:]...)
+	clear(q.events[len(q.events):cap(q.events)])
+	for _, e := range batch {
+		q.bytes -= size(e)
+	}
+	lost, q.lost = q.lost, 0
+	return batch, lost
+}
+
+// close writes what is queued, as far as there is time.
+func (q *queue) close() error {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.poke()
+	late := time.AfterFunc(closing, q.cancel)
+	q.running.Wait()
+	late.Stop()
+	q.cancel()
+	err := q.sink.close()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.lost > 0 {
+		err = errors.Join(err, fmt.Errorf("audit: %d events are lost that were to go to the %s", q.lost, q.sink.name()))
+	}
+	return err
+}

@@ -1,0 +1,143 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+// WebhookOptions say where batches go, as the flags --audit-webhook-* of kube-apiserver.
+type WebhookOptions struct {
+	// ConfigFile is a kubeconfig: its current cluster is the webhook, its user the credentials that are shown there.
+	ConfigFile string
+	// InitialBackoff is how long to wait after the first attempt that fails; each time later it is half as long again, five
+	// times in all. Default 10 s.
+	InitialBackoff time.Duration
+	// BatchMaxSize is how many events a batch holds, BatchMaxWait how long one waits for others. Default 400, 30 s.
+	BatchMaxSize int
+	BatchMaxWait time.Duration
+	// ThrottleQPS bounds how many batches are sent in a second, ThrottleBurst how many at once. Default 10 and 15.
+	ThrottleQPS   float32
+	ThrottleBurst int
+}
+
+const (
+	attempts   = 5
+	oneAttempt = 30 * time.Second
+	userAgent  = "kube-apiserver-admission"
+)
+
+// webhook is a sink that sends an EventList for each batch.
+type webhook struct {
+	options   WebhookOptions
+	url       string
+	client    *http.Client
+	transport *http.Transport
+	throttle  flowcontrol.RateLimiter
+}
+
+func newWebhook(o WebhookOptions) (*webhook, error) {
+	if o.InitialBackoff == 0 {
+		o.InitialBackoff = 10 * time.Second
+	}
+	if o.BatchMaxSize <= 0 {
+		o.BatchMaxSize = 400
+	}
+	if o.BatchMaxWait <= 0 {
+		o.BatchMaxWait = 30 * time.Second
+	}
+	if o.ThrottleQPS <= 0 {
+		o.ThrottleQPS = 10
+	}
+	if o.ThrottleBurst <= 0 {
+		o.ThrottleBurst = 15
+	}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: o.ConfigFile}, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("audit webhook %s: %w", o.ConfigFile, err)
+	}
+	secure, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("audit webhook %s: %w", o.ConfigFile, err)
+	}
+	w := &webhook{
+		options:   o,
+		url:       config.Host,
+		transport: &http.Transport{TLSClientConfig: secure, TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true},
+		throttle:  flowcontrol.NewTokenBucketRateLimiter(o.ThrottleQPS, o.ThrottleBurst),
+	}
+	config.UserAgent = userAgent
+	wrapped, err := rest.HTTPWrappersForConfig(config, w.transport)
+	if err != nil {
+		return nil, fmt.Errorf("audit webhook %s: %w", o.ConfigFile, err)
+	}
+	w.client = &http.Client{Transport: wrapped, Timeout: oneAttempt, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // it would go where nobody has said
+	}}
+	return w, nil
+}
+
+func (*webhook) name() string                  { return "webhook" }
+func (w *webhook) batch() (int, time.Duration) { return w.options.BatchMaxSize, w.options.BatchMaxWait }
+
+func (w *webhook) write(ctx context.Context, events []*auditv1.Event) error {
+	list := auditv1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: auditv1.SchemeGroupVersion.String(), Kind: "EventList"}}
+	for _, e := range events {
+		item := *e
+		item.TypeMeta = metav1.TypeMeta{}
+		list.Items = append(list.Items, item)
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	if err := w.throttle.Wait(ctx); err != nil {
+		return err
+	}
+	backoff := w.options.InitialBackoff
+	for n := 1; ; n++ {
+		if err = w.send(ctx, data); err == nil || n == attempts {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(backoff):
+		}
+		backoff += backoff / 2
+	}
+}
+
+func (w *webhook) send(ctx context.Context, data []byte) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := w.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // so that the connection can be kept
+	if answer.StatusCode/100 != 2 {
+		return fmt.Errorf("the webhook answers %s", answer.Status)
+	}
+	return nil
+}
+
+func (w *webhook) close() error {
+	w.transport.CloseIdleConnections()
+	return nil
+}
