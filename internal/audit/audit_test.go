@@ -32,10 +32,15 @@ const everything = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: R
 func write(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, content)
 	return path
+}
+
+func writeFile(tb testing.TB, path, content string) {
+	tb.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		tb.Fatal(err)
+	}
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -2,13 +2,18 @@ package endpoint
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kapok-dev/kapok/internal/audit"
 )
 
 // The words are those of kube-apiserver 1.37.
@@ -161,6 +166,32 @@ func TestPanic(t *testing.T) {
 		}
 	}()
 	s.do("GET", "/openapi/v2", "")
+}
+
+// A request that panics ends in the audit, too.
+func TestPanicIsAudited(t *testing.T) {
+	dir := t.TempDir()
+	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
+	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	auditor, err := audit.New(audit.Options{PolicyFile: policy, Log: &audit.FileOptions{Path: log}, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("broken") })
+	s := newServer(t, func(o *Options) { o.OpenAPI, o.Audit = broken, auditor })
+	s.must(500, "GET", "/openapi/v2", "")
+	if err := auditor.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(string(text), "\n") != 4 || !strings.Contains(string(text), `"stage":"Panic"`) || !strings.Contains(string(text), "APIServer panic'd: broken") {
+		t.Errorf("the audit says\n%s", text)
+	}
 }
 
 func TestLimit(t *testing.T) {
