@@ -2,9 +2,10 @@
 // the kinds themselves demand, and completes them.
 //
 // A [Chain] is a row of plugins, each a package of its own below this one, in the
-// order of Kubernetes. First all that mutate see an object, one after another; it is
-// prepared and validated as its kind demands; then all that validate see what is
-// about to be stored. Requests of the server itself are not judged.
+// order of Kubernetes. First all that mutate see an object, one after another, and once
+// more if one of them asks for it (see [resource.Passes]); it is prepared and validated
+// as its kind demands; then all that validate see what is about to be stored. Requests
+// of the server itself are not judged.
 //
 // A request that no plugin handles costs one question a plugin and nothing else.
 // A Chain has no state and starts no goroutine.
@@ -56,8 +57,17 @@ func (c Chain) Begin(r *resource.Request, op resource.Operation) resource.Admitt
 // asked are the plugins that handle a request.
 type asked []Plugin
 
-// Mutate implements resource.Admitter.
+// Mutate implements resource.Admitter. If a mutator wants it, all are asked a second time.
 func (all asked) Mutate(ctx context.Context, a *resource.Admitted) error {
+	err := all.mutate(ctx, a)
+	if err == nil && a.Passes.Again {
+		a.Passes.Second = true
+		err = all.mutate(ctx, a)
+	}
+	return err
+}
+
+func (all asked) mutate(ctx context.Context, a *resource.Admitted) error {
 	for _, p := range all {
 		if m, ok := p.(Mutator); ok {
 			if err := m.Mutate(ctx, a); err != nil {

@@ -70,8 +70,41 @@ type Admitted struct {
 	Name string
 	// Object is nil at a deletion, Old at a creation. Old is for reading only.
 	Object, Old Tree
-	// Options are a *metav1.CreateOptions, UpdateOptions, PatchOptions or DeleteOptions.
+	// Options are a *metav1.CreateOptions, UpdateOptions or DeleteOptions, of the kind of the operation: of a patch they are those of
+	// the update, or the creation, that it turns out to be. They say what kind they are. Nil for none.
 	Options runtime.Object
+	// Passes is what mutators know of the pass that they are in.
+	Passes Passes
+}
+
+// Passes are those that mutators make over an object: one, or two if one of them asks for it because it has changed what others
+// before it have seen already. The zero value is the first pass.
+type Passes struct {
+	// Second says that this is the second pass. There is no third.
+	Second bool
+	// Again asks for a second pass.
+	Again bool
+
+	notes map[any]any
+}
+
+// Note returns what a mutator has noted under a key of its own, nil if nothing.
+func (p *Passes) Note(key any) any { return p.notes[key] }
+
+// SetNote keeps something for the second pass.
+func (p *Passes) SetNote(key, note any) {
+	if p.notes == nil {
+		p.notes = map[any]any{}
+	}
+	p.notes[key] = note
+}
+
+// Namespace is the one that admission goes by: of a namespace itself, its own name; "" of what has none.
+func (a *Admitted) Namespace() string {
+	if a.Request.Definition.GroupResource() == namespaces {
+		return a.Name
+	}
+	return a.Request.Namespace
 }
 
 // An attempt is what admission is asked about one attempt of a request; nil where nobody asks.

@@ -40,6 +40,7 @@ func (s *State) AllReadable(resource schema.GroupResource) error {
 func (s *State) setUnreadable(key object.Key, why error) []chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.tableLocked(key.Resource).mark.n.Add(1)
 	if why == nil {
 		delete(s.mu.unreadable, key)
 		return nil

@@ -52,6 +52,7 @@ type table struct {
 	bytes   int
 	changed chan struct{} // closed once there are more events
 	awaited atomic.Bool   // somebody has got changed; set by readers, too
+	mark    Mark
 }
 
 func less(a, b item) bool { return a.Key.Less(b.Key) }
@@ -71,6 +72,7 @@ func (t *table) put(e *journal.Entry) Event {
 	} else {
 		prev, _ = t.objects.Delete(at(e.Key.Namespace, e.Key.Name))
 	}
+	t.mark.n.Add(1)
 	return Event{Revision: e.Revision, Object: e.Object, Prev: prev.Object}
 }
 
