@@ -2,11 +2,16 @@ package resource
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/object"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 )
 
 // A Gate is what stands between users and what is stored, besides the kinds themselves.
@@ -99,14 +104,6 @@ func (p *Passes) SetNote(key, note any) {
 	p.notes[key] = note
 }
 
-// Namespace is the one that admission goes by: of a namespace itself, its own name; "" of what has none.
-func (a *Admitted) Namespace() string {
-	if a.Request.Definition.GroupResource() == namespaces {
-		return a.Name
-	}
-	return a.Request.Namespace
-}
-
 // An attempt is what admission is asked about one attempt of a request; nil where nobody asks.
 type attempt struct {
 	by       Admitter
@@ -122,11 +119,36 @@ func (s *Store) attempt(r *Request, op Operation, old Tree) *attempt {
 	if by == nil {
 		return nil
 	}
-	a := &attempt{by: by, admitted: Admitted{Request: r, Operation: op, Kind: r.BodyKind(), Name: r.Name, Old: old, Options: r.Options}}
-	if a.admitted.Name == "" && old != nil {
-		a.admitted.Name = metaString(old, "name")
+	a := &attempt{by: by, admitted: Admitted{Request: r, Operation: op, Kind: r.BodyKind(), Name: r.Name, Old: old, Options: optionsOf(op, r.Options)}}
+	if r.OneOfMany {
+		a.admitted.Name = ""
 	}
 	return a
+}
+
+// optionsOf are the options of a request as an operation has them.
+func optionsOf(op Operation, given runtime.Object) runtime.Object {
+	kind := func(name string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: name}
+	}
+	var o metav1.UpdateOptions // which creations have, too
+	switch given := given.(type) {
+	case *metav1.DeleteOptions:
+		shown := *given
+		shown.TypeMeta = kind("DeleteOptions")
+		return &shown
+	case *metav1.CreateOptions:
+		o.DryRun, o.FieldManager, o.FieldValidation = given.DryRun, given.FieldManager, given.FieldValidation
+	case *metav1.UpdateOptions:
+		o = *given
+	case *metav1.PatchOptions:
+		o.DryRun, o.FieldManager, o.FieldValidation = given.DryRun, given.FieldManager, given.FieldValidation
+	}
+	if op == OperationCreate {
+		return &metav1.CreateOptions{TypeMeta: kind("CreateOptions"), DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation}
+	}
+	o.TypeMeta = kind("UpdateOptions")
+	return &o
 }
 
 // mutate returns what admission has made of an object, nil at a deletion, which it uses up.
@@ -135,10 +157,34 @@ func (a *attempt) mutate(ctx context.Context, obj Tree) (Tree, error) {
 		return obj, nil
 	}
 	a.show(obj)
+	before, _, _ := unstructured.NestedFieldCopy(obj, "metadata", "managedFields")
 	if err := a.by.Mutate(ctx, &a.admitted); err != nil {
 		return nil, err
 	}
+	a.checkManagedFields(before)
 	return a.admitted.Object, nil
+}
+
+// checkManagedFields puts back what was in the managedFields of an object if somebody has left there what nobody can read.
+func (a *attempt) checkManagedFields(before any) {
+	obj := a.admitted.Object
+	if obj == nil {
+		return
+	}
+	now, _, _ := unstructured.NestedFieldNoCopy(obj, "metadata", "managedFields")
+	if object.Equal(before, now) {
+		return
+	}
+	err := managedfields.ValidateManagedFields(managedFieldsOf(obj))
+	if err == nil {
+		return
+	}
+	if before == nil {
+		delete(metadata(obj), "managedFields")
+	} else {
+		metadata(obj)["managedFields"] = before
+	}
+	a.admitted.Request.Warn(fmt.Sprintf(".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: %v", err))
 }
 
 // validate asks about an object as it is to be stored.

@@ -56,10 +56,11 @@ func (s *Store) mutateNew(ctx context.Context, r *Request, obj Tree) (Tree, erro
 		return nil, err
 	}
 	obj, err := attempt.mutate(ctx, obj)
-	if err == nil {
-		dedupOwners(r, obj, repeatedOwnersAfter)
+	if err != nil {
+		return nil, err
 	}
-	return obj, err
+	dedupOwners(r, obj, repeatedOwnersAfter)
+	return obj, ensureNamespace(r, obj)
 }
 
 // generateAttempts is how many generated names are tried, as Kubernetes does.

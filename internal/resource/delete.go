@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -53,17 +54,23 @@ func (s *Store) delete(ctx context.Context, r *Request, current *object.Object, 
 	if err != nil {
 		return Result{}, err
 	}
-	if attempt := s.attempt(r, OperationDelete, obj); attempt != nil {
-		if _, err := attempt.mutate(ctx, nil); err != nil {
-			return Result{}, err
-		}
-		if err := attempt.validate(ctx, nil); err != nil {
-			return Result{}, err
-		}
+	attempt := s.attempt(r, OperationDelete, nil)
+	if attempt != nil {
+		attempt.admitted.Old, attempt.admitted.Options = runtime.DeepCopyJSON(obj), optionsOf(OperationDelete, options)
 	}
 	graceful, pending := d.grace(obj, options)
 	if pending {
 		return s.deleted(r, seen, true), nil
+	}
+	// A kind with finalization of its own was asked about when it began to wait.
+	if current.Meta.Deleting() && d.Hooks.Finalize != nil && d.Hooks.Finalize(obj) {
+		attempt = nil
+	}
+	if _, err := attempt.mutate(ctx, nil); err != nil {
+		return Result{}, err
+	}
+	if err := attempt.validate(ctx, nil); err != nil {
+		return Result{}, err
 	}
 	setFinalizers(obj, propagationFinalizers(d, obj, options))
 	waits := len(finalizersOf(obj)) > 0 || d.Hooks.Finalize != nil && d.Hooks.Finalize(obj)
@@ -306,7 +313,7 @@ func (s *Store) DeleteCollection(ctx context.Context, r *Request, options *metav
 	}
 	for _, o := range found.Objects {
 		one := *r
-		one.Namespace, one.Name = o.Key.Namespace, o.Key.Name
+		one.Namespace, one.Name, one.OneOfMany = o.Key.Namespace, o.Key.Name, true
 		if _, err := s.Delete(ctx, &one, options); err != nil && !apierrors.IsNotFound(err) {
 			return List{}, err
 		}

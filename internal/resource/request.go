@@ -35,6 +35,8 @@ type Request struct {
 	// FieldValidation is Ignore, Warn or Strict.
 	FieldValidation string
 	DryRun          bool
+	// OneOfMany says that the object is one of those that a deletion of many deletes, which admission is not told the name of.
+	OneOfMany bool
 	// Exact says that a write ends in ErrReplaced once the resource has another
 	// definition than this one, whose schema may know fewer fields than objects have
 	// by then.

@@ -98,9 +98,7 @@ func scaleOf(s *Scale, obj Tree) (scale Tree, found bool, err error) {
 // writeScale changes an object through its Scale; apply makes the new Scale of
 // the live one.
 func (s *Store) writeScale(ctx context.Context, r *Request, uid string, apply func(Tree) (Tree, error)) (Result, error) {
-	result, err := s.change(ctx, r, change{uid: uid, apply: func(live Tree) (Tree, error) {
-		return r.applyScale(live, apply)
-	}})
+	result, err := s.change(ctx, r, change{uid: uid, apply: apply, view: r.scaleToWrite, put: r.putScale})
 	if err != nil {
 		return Result{}, err
 	}
@@ -115,26 +113,31 @@ func (s *Store) writeScale(ctx context.Context, r *Request, uid string, apply fu
 	return Result{Tree: scale}, nil
 }
 
-func (r *Request) applyScale(live Tree, apply func(Tree) (Tree, error)) (Tree, error) {
-	view := r.Version.Scale
-	scale, found, err := scaleOf(view, live)
+// scaleToWrite is the Scale of an object with what is managed in it.
+func (r *Request) scaleToWrite(obj Tree) (Tree, error) {
+	scale, found, err := scaleOf(r.Version.Scale, obj)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
 		scale["spec"] = Tree{"replicas": int64(unsetReplicas)}
 	}
-	fields := managedfields.NewScaleHandler(managedFieldsOf(live),
-		r.Definition.GroupVersionKind(r.Version).GroupVersion(), r.Definition.replicasPaths())
-	entries, err := fields.ToSubresource()
+	entries, err := r.scaleFields(obj).ToSubresource()
 	if err != nil {
 		return nil, err
 	}
 	accessor(scale).SetManagedFields(entries)
+	return scale, nil
+}
 
-	if scale, err = apply(scale); err != nil {
-		return nil, err
-	}
+func (r *Request) scaleFields(obj Tree) *managedfields.ScaleHandler {
+	return managedfields.NewScaleHandler(managedFieldsOf(obj),
+		r.Definition.GroupVersionKind(r.Version).GroupVersion(), r.Definition.replicasPaths())
+}
+
+// putScale writes a Scale into its object.
+func (r *Request) putScale(obj, scale Tree) (Tree, error) {
+	view := r.Version.Scale
 	if err := ensureName(r, scale); err != nil {
 		return nil, err
 	}
@@ -150,17 +153,18 @@ func (r *Request) applyScale(live Tree, apply func(Tree) (Tree, error)) (Tree, e
 			field.Invalid(field.NewPath("spec", "replicas"), replicas, "must be greater than or equal to 0").WithOrigin("minimum"),
 		})
 	}
-	if err := unstructured.SetNestedField(live, replicas, view.Replicas...); err != nil {
+	entries, err := r.scaleFields(obj).ToParent(managedFieldsOf(scale))
+	if err != nil {
+		return nil, err
+	}
+	if err := unstructured.SetNestedField(obj, replicas, view.Replicas...); err != nil {
 		return nil, err
 	}
 	if rv := metaString(scale, "resourceVersion"); rv != "" {
-		metadata(live)["resourceVersion"] = rv
+		metadata(obj)["resourceVersion"] = rv
 	}
-	if entries, err = fields.ToParent(managedFieldsOf(scale)); err != nil {
-		return nil, err
-	}
-	accessor(live).SetManagedFields(entries)
-	return live, nil
+	accessor(obj).SetManagedFields(entries)
+	return obj, nil
 }
 
 // replicasPaths tells for each version where its replicas are.

@@ -52,6 +52,46 @@ type change struct {
 	// no object. The result's resourceVersion is what the writer expects; none
 	// means any.
 	apply func(live Tree) (Tree, error)
+
+	// view is what the writer sees of the object, where that is an object of another kind: its Scale. Then apply is about
+	// the view, and so is admission, and put writes a view into the object. Nil where he sees the object itself.
+	view func(obj Tree) (Tree, error)
+	put  func(obj, view Tree) (Tree, error)
+}
+
+// shown is what the writer sees of an object.
+func (c *change) shown(obj Tree) (Tree, error) {
+	if c.view == nil {
+		return obj, nil
+	}
+	return c.view(obj)
+}
+
+// carryOut returns what the change, and admission after it, make of the live object, which is used up.
+func (c *change) carryOut(ctx context.Context, r *Request, live Tree, attempt *attempt) (Tree, error) {
+	obj, err := c.shown(live)
+	if err != nil {
+		return nil, err
+	}
+	if attempt != nil {
+		attempt.admitted.Old = runtime.DeepCopyJSON(obj)
+	}
+	if obj, err = c.apply(obj); err != nil {
+		return nil, err
+	}
+	if err := ensureNamespace(r, obj); err != nil {
+		return nil, err
+	}
+	if err := ensureName(r, obj); err != nil {
+		return nil, err
+	}
+	if obj, err = attempt.mutate(ctx, obj); err != nil {
+		return nil, err
+	}
+	if err := ensureNamespace(r, obj); err != nil || c.put == nil {
+		return obj, err
+	}
+	return c.put(live, obj)
 }
 
 func (s *Store) change(ctx context.Context, r *Request, c change) (Result, error) {
@@ -116,18 +156,9 @@ func (s *Store) replace(ctx context.Context, r *Request, c change, current *obje
 	if err != nil {
 		return Result{}, err
 	}
-	obj, err := c.apply(runtime.DeepCopyJSON(old))
-	if err != nil {
-		return Result{}, err
-	}
-	if err := ensureNamespace(r, obj); err != nil {
-		return Result{}, err
-	}
-	if err := ensureName(r, obj); err != nil {
-		return Result{}, err
-	}
 	attempt := s.attempt(r, OperationUpdate, old)
-	if obj, err = attempt.mutate(ctx, obj); err != nil {
+	obj, err := c.carryOut(ctx, r, runtime.DeepCopyJSON(old), attempt)
+	if err != nil {
 		return Result{}, err
 	}
 	dedupOwners(r, obj, repeatedOwnersAfter)
@@ -140,8 +171,14 @@ func (s *Store) replace(ctx context.Context, r *Request, c change, current *obje
 	if err := validateUpdate(r, obj, old); err != nil {
 		return Result{}, err
 	}
-	if err := attempt.validate(ctx, obj); err != nil {
-		return Result{}, err
+	if attempt != nil {
+		view, err := c.shown(obj)
+		if err != nil {
+			return Result{}, err
+		}
+		if err := attempt.validate(ctx, view); err != nil {
+			return Result{}, err
+		}
 	}
 	finished := finishesDeletion(d, obj, old)
 	var claims *Claims
