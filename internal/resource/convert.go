@@ -9,6 +9,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -185,6 +186,21 @@ func (r *Request) encode(ctx context.Context, obj Tree) (*object.Object, error) 
 type completer interface {
 	// Completes says whether Normalise would add a field at the root of obj.
 	Completes(obj Tree) bool
+}
+
+// Translate returns an object in another version of the resource, as those see it who are asked about requests in a
+// version of their own. It leaves obj as it is; where the versions are the same, obj is the result.
+func (d *Definition) Translate(ctx context.Context, obj Tree, from, to *Version) (Tree, error) {
+	if from == to || obj == nil {
+		return obj, nil
+	}
+	copied := runtime.DeepCopyJSON(obj)
+	copied["apiVersion"], copied["kind"] = d.APIVersion(from), d.Kind
+	translated, err := convert(ctx, d, copied, from, to)
+	if err != nil {
+		return nil, err
+	}
+	return to.Model.Prune(translated)
 }
 
 // convert brings a tree from one version to another, and uses it up. The caller
