@@ -109,7 +109,7 @@ func (r *Request) jsonPatch(data []byte) (func(Tree) (Tree, error), error) {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxJSONPatchOperations, len(patch)))
 	}
 	return r.patchJSON(strict, func(current []byte) ([]byte, error) {
-		patched, err := applyJSONPatch(patch, current)
+		patched, err := ApplyJSONPatch(patch, current)
 		if err != nil {
 			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 		}
@@ -121,8 +121,9 @@ func (r *Request) jsonPatch(data []byte) (func(Tree) (Tree, error), error) {
 // add up to: each can double the object. It is what kube-apiserver allows.
 const maxJSONPatchCopy = 3 << 20
 
-// applyJSONPatch applies a patch, up to and including one copy at a time.
-func applyJSONPatch(patch jsonpatch.Patch, doc []byte) ([]byte, error) {
+// ApplyJSONPatch applies a patch to a JSON document, within bounds on what copies add up to: it applies the operations up
+// to and including one copy at a time.
+func ApplyJSONPatch(patch jsonpatch.Patch, doc []byte) ([]byte, error) {
 	copied, work := 0, 0
 	for len(patch) > 0 {
 		n := 1 + slices.IndexFunc(patch, func(op jsonpatch.Operation) bool { return op.Kind() == "copy" })
@@ -325,9 +326,31 @@ func (r *Request) sameKind(meta metav1.TypeMeta) error {
 	return fmt.Errorf("unable to decode %s into %s", got, want)
 }
 
+// StaysKind refuses what admission has made of an object, as JSON, if it is not of the wanted kind any more.
+func (r *Request) StaysKind(want schema.GroupVersionKind, name string, data []byte) error {
+	var meta metav1.TypeMeta
+	if err := stdjson.Unmarshal(data, &meta); err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	got := meta.GroupVersionKind()
+	switch {
+	case r.customBody() && meta.Kind == "":
+		return apierrors.NewInternalError(runtime.NewMissingKindErr(string(data)))
+	case r.customBody():
+		return mustBe(want, name, meta)
+	case got.Kind == "" || meta.APIVersion == "" || got == want:
+		return nil
+	}
+	return fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", got.Version, got.Kind, internalPackage(want.Group), want.Kind)
+}
+
 // staysCustom refuses a patch that turns a custom resource into one of another kind, or does not say which.
 func (r *Request) staysCustom(live Tree, meta metav1.TypeMeta) error {
-	want, got := r.BodyKind(), meta.GroupVersionKind()
+	return mustBe(r.BodyKind(), metaString(live, "name"), meta)
+}
+
+func mustBe(want schema.GroupVersionKind, name string, meta metav1.TypeMeta) error {
+	got := meta.GroupVersionKind()
 	var errs field.ErrorList
 	if got.Kind != want.Kind {
 		errs = append(errs, field.Invalid(field.NewPath("kind"), got.Kind, "must be "+want.Kind))
@@ -338,7 +361,7 @@ func (r *Request) staysCustom(live Tree, meta metav1.TypeMeta) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return apierrors.NewInvalid(got.GroupKind(), metaString(live, "name"), errs)
+	return apierrors.NewInvalid(got.GroupKind(), name, errs)
 }
 
 func (r *Request) strategicPatch(data []byte) (func(Tree) (Tree, error), error) {
