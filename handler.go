@@ -37,6 +37,7 @@ type inner struct {
 	*endpoint.Handler
 	replica *replica.Replica // nil if the server is alone
 	kinds   *crd.Controller
+	hooks   *webhooks
 	chores  *chores
 	audit   *audit.Auditor // nil if nothing is written down
 	log     *slog.Logger
@@ -60,26 +61,27 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	registry := resource.NewRegistry(append(kinds(), crd.Definition(p.options.V1beta1CRDs))...)
 	store := resource.NewStore(p.store.state, registry)
 	authorizer := auth.Union{auth.Basic{}}
-	store.Guard(resource.Gate{Authorizer: authorizer, Admission: admission.Chain{}})
-	if err := builtin.EnsureNamespaces(ctx, store); err != nil {
-		return nil, err
-	}
-	if err := builtin.EnsureDefaults(ctx, store); err != nil {
-		return nil, err
-	}
 	in := &inner{leave: func() {}, log: p.options.Logger}
 	defer func() {
 		if err != nil {
 			in.Close()
 		}
 	}()
+	in.hooks = newWebhooks(p.options, store, authorizer)
+	store.Guard(resource.Gate{Authorizer: authorizer, Admission: admission.Chain{in.hooks.Mutating(), in.hooks.Validating()}})
+	if err := builtin.EnsureNamespaces(ctx, store); err != nil {
+		return nil, err
+	}
+	if err := builtin.EnsureDefaults(ctx, store); err != nil {
+		return nil, err
+	}
 	if err := in.join(ctx, p, store); err != nil {
 		return nil, err
 	}
 	if err := in.enlist(ctx, p, store); err != nil {
 		return nil, err
 	}
-	collectors := append(p.store.collectors(), in.kinds.Metrics())
+	collectors := append(p.store.collectors(), in.kinds.Metrics(), in.hooks.Metrics())
 	if in.audit, err = p.options.Audit.start(in.log); err != nil {
 		return nil, err
 	}
@@ -186,6 +188,9 @@ func (in *inner) Close() {
 	}
 	if in.kinds != nil {
 		in.kinds.Close()
+	}
+	if in.hooks != nil {
+		in.hooks.Close()
 	}
 	in.leave()
 	if in.replica != nil {

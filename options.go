@@ -77,6 +77,9 @@ type Options struct {
 	// Kubernetes waits for 5 seconds. Default: it does not wait.
 	NamespaceGrace time.Duration
 
+	// Webhooks say how admission webhooks are reached.
+	Webhooks WebhookOptions
+
 	// newHandler replaces the inside of the server in tests of its shell.
 	newHandler func(context.Context, parts) (handler, error)
 }

@@ -19,7 +19,6 @@ func admission() []row {
 		kind[admissionv1.ValidatingWebhookConfiguration]{
 			version:       v1,
 			plural:        "validatingwebhookconfigurations",
-			inert:         "the configuration is kept, but its webhooks are not called yet",
 			categories:    categories,
 			clusterScoped: true,
 			defaults:      fill[admissionv1.ValidatingWebhookConfiguration],
@@ -32,7 +31,6 @@ func admission() []row {
 		kind[admissionv1.MutatingWebhookConfiguration]{
 			version:       v1,
 			plural:        "mutatingwebhookconfigurations",
-			inert:         "the configuration is kept, but its webhooks are not called yet",
 			categories:    categories,
 			clusterScoped: true,
 			defaults:      fill[admissionv1.MutatingWebhookConfiguration],

@@ -19,6 +19,12 @@
 //	wait-crd NAME                waits until a definition is established and its objects can be listed
 //	wait-gone PATH               waits until PATH answers 404
 //	wait-for PATH TEXT           waits until the answer to a GET of PATH contains TEXT
+//	hook NAME                    sets the answer of an admission webhook: {NAME.url} is where it is, {NAME.ca} its authority.
+//	                             The input is YAML: response, whose allowed is true unless it says otherwise; patch, a JSON patch to go
+//	                             into it; apiVersion and kind of the review; or code and body, to answer with no review
+//	asked NAME [show=]           prints the reviews that a webhook was asked since its answer was set or this was printed
+//	configured                   waits until the configurations of webhooks count which were written before
+//	unconfigure                  removes the configurations of webhooks that the script has made
 //	compact                      makes the server forget the history before now (skips the case if it cannot)
 //
 // Arguments of http, crd, watch and events:

@@ -30,6 +30,10 @@ type session struct {
 	kept    map[string]any // answers by name, decoded
 	streams map[string]*stream
 	crds    []string // to be removed at the end
+
+	hooks          hooks
+	configurations []string // paths, to be removed at the end
+	marks          int      // markers of configurations so far
 }
 
 // client is a way to the server.
@@ -87,6 +91,8 @@ func (s *session) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	s.unconfigure(ctx)
+	s.hooks.close()
 	for _, name := range s.crds {
 		s.ask(ctx, "DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+name, "")
 	}
@@ -125,6 +131,14 @@ func (s *session) step(ctx context.Context, d *datadriven.TestData) (string, err
 		return "", s.waitGone(ctx, p.name)
 	case "wait-for":
 		return "", s.waitFor(ctx, p.name, p.text)
+	case "hook":
+		return "", s.stepHook(d.Input, p)
+	case "asked":
+		return s.stepAsked(p)
+	case "configured":
+		return "", s.stepConfigured(ctx)
+	case "unconfigure":
+		return "", s.unconfigure(ctx)
 	case "compact":
 		if s.compact == nil {
 			return "", errSkip
@@ -149,6 +163,7 @@ func (s *session) stepHTTP(ctx context.Context, input string, p parameters) (str
 			return "", err
 		}
 		s.noteCRD(r, a)
+		s.noteConfiguration(r, a)
 		if p.until != 0 && a.code != p.until {
 			if !pause(ctx) {
 				return "", fmt.Errorf("still %d, not %d: %s", a.code, p.until, a.body)
