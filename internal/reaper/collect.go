@@ -182,7 +182,7 @@ func (i *item) breakCycle(ctx context.Context) (done bool, err error) {
 
 func (i *item) delete(ctx context.Context, policy metav1.DeletionPropagation) error {
 	revision := i.object.Revision.String()
-	_, err := i.store.Delete(ctx, request(i.definition, i.object.Key, ""), &metav1.DeleteOptions{
+	_, err := i.store.Delete(ctx, request(i.definition, i.object.Key, "", collector), &metav1.DeleteOptions{
 		PropagationPolicy: &policy,
 		Preconditions:     &metav1.Preconditions{UID: &i.object.Meta.UID, ResourceVersion: &revision},
 	})
@@ -218,6 +218,6 @@ func (i *item) patchMetadata(ctx context.Context, field string, value any, empty
 	if err != nil {
 		return err
 	}
-	_, err = i.store.Patch(ctx, request(i.definition, i.object.Key, ""), resource.Patch{Type: types.MergePatchType, Data: data})
+	_, err = i.store.Patch(ctx, request(i.definition, i.object.Key, "", collector), resource.Patch{Type: types.MergePatchType, Data: data})
 	return err
 }

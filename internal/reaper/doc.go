@@ -15,6 +15,10 @@
 // block their owner go first) or orphaning (dependents forget their owner), as finalizers on the owner say. Cycles of
 // owners that are deleted in the foreground are broken as Kubernetes breaks them.
 //
+// Admission is asked about what it deletes and changes, as it is about what Kubernetes' garbage collector and namespace controller
+// do, and sees their service accounts. What admission refuses is tried again, ever less often. Objects whose time is up are
+// no matter of admission.
+//
 // # Goroutines and locks
 //
 // A [Reaper] owns one goroutine. It works off a queue of keys, fed by the events of all resources that matter to it; all

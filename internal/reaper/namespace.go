@@ -93,7 +93,9 @@ func (i *item) clearOne(ctx context.Context, d *resource.Definition, o *object.O
 		return nil // it goes when its finalizers let it
 	}
 	background := metav1.DeletePropagationBackground
-	_, err := i.store.Delete(ctx, request(d, o.Key, ""), &metav1.DeleteOptions{
+	r := request(d, o.Key, "", emptier)
+	r.OneOfMany = true // Kubernetes deletes collections
+	_, err := i.store.Delete(ctx, r, &metav1.DeleteOptions{
 		PropagationPolicy: &background,
 		Preconditions:     &metav1.Preconditions{UID: &o.Meta.UID},
 	})
@@ -208,6 +210,6 @@ func (i *item) update(ctx context.Context, subresource string, obj resource.Tree
 	if err != nil {
 		return err
 	}
-	_, err = i.store.Update(ctx, request(i.definition, i.object.Key, subresource), resource.Body{Data: data})
+	_, err = i.store.Update(ctx, request(i.definition, i.object.Key, subresource, emptier), resource.Body{Data: data})
 	return err
 }

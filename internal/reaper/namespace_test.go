@@ -57,7 +57,7 @@ func TestDeleteNamespace(t *testing.T) {
 		if got := s.namespace("n"); got != want {
 			t.Errorf("namespace:\n%s\nwant:\n%s", got, want)
 		}
-		r := request(s.items, object.Key{Namespace: "n"}, "")
+		r := request(s.items, object.Key{Namespace: "n"}, "", nil)
 		if _, err := s.store.Create(context.Background(), r, resource.Body{
 			Data: []byte(`{"apiVersion":"example.com/v1","kind":"Item","metadata":{"name":"late"}}`),
 		}); err == nil || !strings.Contains(err.Error(), "because it is being terminated") {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
@@ -211,7 +212,7 @@ func (i *item) endGrace(ctx context.Context) error {
 	if seconds, _, _ := unstructured.NestedInt64(obj, "metadata", "deletionGracePeriodSeconds"); seconds > 0 {
 		return i.collect(ctx)
 	}
-	_, err = i.store.Delete(ctx, request(i.definition, i.object.Key, ""), &metav1.DeleteOptions{
+	_, err = i.store.Delete(ctx, request(i.definition, i.object.Key, "", nil), &metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &i.object.Meta.UID},
 	})
 	return err
@@ -259,14 +260,28 @@ func (r *Reaper) ring(ctx context.Context) {
 // manager is the name under which Kubernetes' own garbage collector manages fields.
 const manager = "kube-controller-manager"
 
-// request is one about an object, in the version in which it is stored if that is served.
-func request(d *resource.Definition, key object.Key, subresource string) *resource.Request {
+// Who Kubernetes' controllers are, which do what is done here. Admission is asked about what they write.
+var (
+	collector = account("generic-garbage-collector")
+	emptier   = account("namespace-controller")
+)
+
+func account(name string) *auth.User {
+	return &auth.User{
+		Name:   "system:serviceaccount:kube-system:" + name,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", auth.Authenticated},
+	}
+}
+
+// request is one about an object, in the version in which it is stored if that is served. Nil is the server itself, which
+// nobody has to admit.
+func request(d *resource.Definition, key object.Key, subresource string, by *auth.User) *resource.Request {
 	v := d.Storage
 	if d.Version(d.GroupVersion(v)) == nil && len(d.Versions) > 0 {
 		v = d.Versions[0]
 	}
 	return &resource.Request{
-		Definition: d, Version: v, Namespace: key.Namespace, Name: key.Name, Subresource: subresource,
+		Definition: d, Version: v, Namespace: key.Namespace, Name: key.Name, Subresource: subresource, User: by,
 		Manager: manager, FieldValidation: metav1.FieldValidationIgnore, Warn: func(string) {},
 	}
 }

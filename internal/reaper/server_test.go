@@ -114,7 +114,7 @@ func (s *server) mustCreate(kind, namespace, name string, edit func(obj resource
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r := request(d, object.Key{Namespace: namespace}, "")
+	r := request(d, object.Key{Namespace: namespace}, "", nil)
 	result, err := s.store.Create(context.Background(), r, resource.Body{Data: data})
 	if err != nil {
 		s.t.Fatal(err)
@@ -128,12 +128,12 @@ func (s *server) delete(d *resource.Definition, namespace, name, policy string) 
 		p := metav1.DeletionPropagation(policy)
 		options.PropagationPolicy = &p
 	}
-	_, err := s.store.Delete(context.Background(), request(d, d.Key(namespace, name), ""), options)
+	_, err := s.store.Delete(context.Background(), request(d, d.Key(namespace, name), "", nil), options)
 	return err
 }
 
 func (s *server) patch(d *resource.Definition, namespace, name, data string) error {
-	_, err := s.store.Patch(context.Background(), request(d, d.Key(namespace, name), ""), resource.Patch{Type: types.MergePatchType, Data: []byte(data)})
+	_, err := s.store.Patch(context.Background(), request(d, d.Key(namespace, name), "", nil), resource.Patch{Type: types.MergePatchType, Data: []byte(data)})
 	return err
 }
 
