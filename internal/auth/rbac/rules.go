@@ -1,0 +1,77 @@
+package rbac
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kapok-dev/kapok/internal/auth"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+)
+
+// RulesFor implements auth.RuleResolver.
+func (a *Authorizer) RulesFor(_ context.Context, u *auth.User, namespace string) ([]rbacv1.PolicyRule, bool, error) {
+	x := a.index()
+	var rules []rbacv1.PolicyRule
+	var missing []error
+	for _, g := range append(x.cluster.grants(u), x.local(namespace).grants(u)...) {
+		if g.role == nil {
+			missing = append(missing, noRole(g.binding.ref, singular))
+			continue
+		}
+		rules = append(rules, g.role.rules()...)
+	}
+	return rules, false, aggregate(missing)
+}
+
+// RulesOf implements auth.Roles.
+func (a *Authorizer) RulesOf(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+	r := a.index().roles[roleKey(ref, namespace)]
+	if r == nil {
+		return nil, noRole(ref, plural)
+	}
+	return r.rules(), nil
+}
+
+// missing says which roles there are not that somebody should have; "" if there are all.
+func (x *index) missing(u *auth.User, local scope) string {
+	broken := false
+	find := func(s *subject) { broken = broken || len(s.compiled().broken) > 0 }
+	x.cluster.of(u, find)
+	local.of(u, find)
+	if !broken {
+		return ""
+	}
+	var missing []error
+	for _, g := range append(x.cluster.grants(u), local.grants(u)...) {
+		if g.role == nil {
+			missing = append(missing, noRole(g.binding.ref, singular))
+		}
+	}
+	return fmt.Sprintf("RBAC: %v", aggregate(missing))
+}
+
+// Kubernetes' listers name resources in the singular, its storage in the plural.
+var (
+	singular = map[string]string{"Role": "role", "ClusterRole": "clusterrole"}
+	plural   = map[string]string{"Role": roles.Resource, "ClusterRole": clusterRoles.Resource}
+)
+
+func noRole(ref rbacv1.RoleRef, resources map[string]string) error {
+	resource, ok := resources[ref.Kind]
+	if !ok {
+		return fmt.Errorf("unsupported role reference kind: %q", ref.Kind)
+	}
+	return apierrors.NewNotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: resource}, ref.Name)
+}
+
+// aggregate joins errors in Kubernetes' way, [a, b]; nil if there are none.
+func aggregate(errs []error) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return utilerrors.NewAggregate(errs)
+}
