@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -25,6 +27,11 @@ type Attributes struct {
 	Subresource string
 	Namespace   string
 	Name        string
+
+	// Fields and Labels are the requirements of selectors, as far as they could be read. Authorizers may allow a list
+	// because of them.
+	Fields fields.Requirements
+	Labels labels.Requirements
 }
 
 // A Decision is what an Authorizer says of a request.

@@ -61,7 +61,7 @@ type row struct {
 var rows = sync.OnceValue(func() []row {
 	var all []row
 	for _, group := range []func() []row{
-		core, nodes, volumes, services, quotas, replicas, components, apps, batch, autoscaling, networking, discovery, policy, rbac,
+		core, nodes, volumes, services, quotas, replicas, components, apps, batch, autoscaling, networking, discovery, policy, rbac, authorization,
 		scheduling, storage, storagemigration, runtimes, flowcontrol, admission, certificates, aggregation, devices, coordination,
 	} {
 		all = append(all, group()...)

@@ -14,42 +14,40 @@ func rbac() []row {
 	v1 := rbacv1.SchemeGroupVersion
 	// Names tell what a role is for, as in system:node, and so may be nearly anything.
 	hooks := resource.Hooks{ValidateName: path.ValidatePathSegmentName, CreateOnUpdate: true}
+	roles, bindings := hooks, hooks
+	roles.Permit, bindings.Permit = permitRole, permitBinding
 	return []row{
 		kind[rbacv1.Role]{
 			version:  v1,
 			plural:   "roles",
-			inert:    "the rules are kept, but access is not decided by them yet",
 			validate: validation.Role,
 			table:    tables.Roles(),
-			hooks:    hooks,
+			hooks:    roles,
 		}.row(),
 		kind[rbacv1.ClusterRole]{
 			version:       v1,
 			plural:        "clusterroles",
-			inert:         "the rules are kept, but access is not decided by them yet",
 			clusterScoped: true,
 			validate:      validation.ClusterRole,
 			table:         tables.ClusterRoles(),
-			hooks:         hooks,
+			hooks:         roles,
 		}.row(),
 		kind[rbacv1.RoleBinding]{
 			version:  v1,
 			plural:   "rolebindings",
-			inert:    "the rules are kept, but access is not decided by them yet",
 			defaults: fill[rbacv1.RoleBinding],
 			validate: validation.RoleBinding,
 			table:    tables.RoleBindings(),
-			hooks:    hooks,
+			hooks:    bindings,
 		}.row(),
 		kind[rbacv1.ClusterRoleBinding]{
 			version:       v1,
 			plural:        "clusterrolebindings",
-			inert:         "the rules are kept, but access is not decided by them yet",
 			clusterScoped: true,
 			defaults:      fill[rbacv1.ClusterRoleBinding],
 			validate:      validation.ClusterRoleBinding,
 			table:         tables.ClusterRoleBindings(),
-			hooks:         hooks,
+			hooks:         bindings,
 		}.row(),
 	}
 }

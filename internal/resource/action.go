@@ -18,6 +18,13 @@ func (s *Store) act(ctx context.Context, r *Request, action *Action, body Tree) 
 	if err := ensureNamespace(r, body); err != nil {
 		return Result{}, err
 	}
+	if action.Managed {
+		managed, err := s.manageUpdate(ctx, r, blank(r.BodyModel()), body)
+		if err != nil {
+			return Result{}, err
+		}
+		body = managed
+	}
 	attempt := s.attempt(r, OperationCreate, nil)
 	body, err := attempt.mutate(ctx, body)
 	if err != nil {

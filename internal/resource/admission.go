@@ -19,6 +19,8 @@ type Gate struct {
 	// Authorizer decides what else a user may who may send the request: whether the role that he writes gives more than
 	// he has, for one. Nil allows everything.
 	Authorizer auth.Authorizer
+	// Roles tells what users have been given by roles, for those who give it on. Nil knows of nothing that anybody has.
+	Roles auth.Roles
 	// Admission is asked about the writes of users. Nil lets all in.
 	Admission Admission
 	// Claim is asked of every write, those of the server included, what else must be written with it, as Hooks.Claim is
@@ -36,6 +38,17 @@ func (s *Store) Permit(ctx context.Context, r *Request, a *auth.Attributes) erro
 	}
 	a.User = r.User
 	return auth.Check(ctx, s.gate.Authorizer, a)
+}
+
+// Gate returns what stands in front of the store.
+func (s *Store) Gate() Gate { return s.gate }
+
+// permit asks the kind of a request whether its user may write obj in place of old, which is nil where it is created.
+func (s *Store) permit(ctx context.Context, r *Request, obj, old Tree) error {
+	if hook := r.Definition.Hooks.Permit; hook != nil && r.User != nil {
+		return hook(ctx, s, r, obj, old)
+	}
+	return nil
 }
 
 // An Operation is what admission is asked about.

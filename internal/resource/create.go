@@ -97,6 +97,9 @@ func (s *Store) create(ctx context.Context, r *Request, obj Tree) (Result, error
 	if err != nil {
 		return Result{}, err
 	}
+	if err := s.permit(ctx, r, obj, nil); err != nil {
+		return Result{}, err
+	}
 	fillSystemFields(obj, now())
 	if hook := r.Definition.Hooks.PrepareCreate; hook != nil {
 		hook(obj)

@@ -188,6 +188,8 @@ type Action struct {
 	Model Model
 	// Also are other versions that bodies may name; they say the same in all of them.
 	Also []schema.GroupVersion
+	// Managed says that the body is shown in the answer, and so gets managed fields as what is stored does.
+	Managed bool
 	// Do acts for a request whose body has been decoded and has its namespace; the
 	// name in it is what the client has sent. The error is a Kubernetes API error.
 	Do func(ctx context.Context, s *Store, r *Request, body Tree) (Result, error)
@@ -206,6 +208,9 @@ type Scale struct {
 type Hooks struct {
 	// ValidateName judges a name, or with prefix a generateName. Default: a DNS-1123 subdomain.
 	ValidateName func(name string, prefix bool) []string
+	// Permit is asked whether the user of a request may write obj, as it comes from admission, in place of old, which is nil
+	// where it is created. It changes nothing. The error is a Kubernetes API error.
+	Permit func(ctx context.Context, s *Store, r *Request, obj, old Tree) error
 	// PrepareCreate and PrepareUpdate set what clients may not choose: status,
 	// generation, computed fields. obj is normalised.
 	PrepareCreate func(obj Tree)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/bits"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/object"
 
@@ -105,6 +106,11 @@ func stamp(v *Version) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(v.Group + v.Name)) // never fails
 	return v.Model.Fingerprint() ^ h.Sum64()
+}
+
+// Stored makes an object of JSON that is complete, and normalised in the storage version. The bytes must not change from then on.
+func (d *Definition) Stored(key object.Key, raw []byte, written time.Time) (*object.Object, error) {
+	return object.Parse(key, raw, stamp(d.Storage), written)
 }
 
 func unstructuredString(obj Tree, key string) string {

@@ -162,6 +162,9 @@ func (s *Store) replace(ctx context.Context, r *Request, c change, current *obje
 		return Result{}, err
 	}
 	dedupOwners(r, obj, repeatedOwnersAfter)
+	if err := s.permit(ctx, r, obj, old); err != nil {
+		return Result{}, err
+	}
 	if err := expectRevision(r, obj, current); err != nil {
 		return Result{}, err
 	}

@@ -14,17 +14,27 @@ import (
 
 // RulesFor implements auth.RuleResolver.
 func (a *Authorizer) RulesFor(_ context.Context, u *auth.User, namespace string) ([]rbacv1.PolicyRule, bool, error) {
+	rules, err := a.rulesFor(u, namespace, singular)
+	return rules, false, err
+}
+
+// Held implements auth.Roles.
+func (a *Authorizer) Held(u *auth.User, namespace string) ([]rbacv1.PolicyRule, error) {
+	return a.rulesFor(u, namespace, plural)
+}
+
+func (a *Authorizer) rulesFor(u *auth.User, namespace string, resources map[string]string) ([]rbacv1.PolicyRule, error) {
 	x := a.index()
 	var rules []rbacv1.PolicyRule
 	var missing []error
 	for _, g := range append(x.cluster.grants(u), x.local(namespace).grants(u)...) {
 		if g.role == nil {
-			missing = append(missing, noRole(g.binding.ref, singular))
+			missing = append(missing, noRole(g.binding.ref, resources))
 			continue
 		}
 		rules = append(rules, g.role.rules()...)
 	}
-	return rules, false, aggregate(missing)
+	return rules, aggregate(missing)
 }
 
 // RulesOf implements auth.Roles.

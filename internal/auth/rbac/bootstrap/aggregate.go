@@ -1,0 +1,190 @@
+package bootstrap
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/state"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// An Aggregator writes the rules of cluster roles that gather them from others.
+type Aggregator struct {
+	store *resource.Store
+	log   *slog.Logger
+	feed  *state.Feed
+
+	stop func()
+	done sync.WaitGroup
+}
+
+// Start looks at all cluster roles once, and then follows them until Close.
+func Start(ctx context.Context, store *resource.Store, log *slog.Logger) *Aggregator {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	a := &Aggregator{store: store, log: log, stop: cancel}
+	a.feed = store.State().Feed(func(e *state.Event) bool { return e.Last().Key.Resource == clusterRoles })
+	a.done.Go(func() {
+		defer a.feed.Close()
+		a.run(ctx)
+	})
+	return a
+}
+
+// Close ends the Aggregator, and waits for it.
+func (a *Aggregator) Close() {
+	a.stop()
+	a.done.Wait()
+}
+
+func (a *Aggregator) run(ctx context.Context) {
+	const again = time.Second // after a write that has failed
+	for {
+		var retry <-chan time.Time
+		if !a.settle(ctx) {
+			retry = time.After(again)
+		}
+		events, changed := a.feed.Take()
+		if len(events) > 0 {
+			continue
+		}
+		select {
+		case <-changed:
+			a.feed.Take() // what has come in is looked at together with everything else
+		case <-retry:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// settle writes the rules of all roles that gather others than they have. It returns false if it should be called
+// again; where it has written something, it will be, as it hears of that.
+func (a *Aggregator) settle(ctx context.Context) bool {
+	all := map[string]*candidate{}
+	gathering := map[string]*rbacv1.ClusterRole{}
+	for o := range a.store.State().Snapshot(clusterRoles).All("") {
+		load := func() resource.Tree {
+			tree, _ := o.Tree() // who cannot be read gives nothing
+			return tree
+		}
+		all[o.Key.Name] = &candidate{labels: maps.Collect(o.Meta.Labels.All()), load: load}
+		if bytes.Contains(o.Raw, []byte(`"aggregationRule":{`)) {
+			gathering[o.Key.Name] = decode(load())
+		}
+	}
+	settled := true
+	for _, name := range slices.Sorted(maps.Keys(gathering)) {
+		rules, ok := gather(name, gathering[name], all)
+		if !ok {
+			continue
+		}
+		if err := a.apply(ctx, name, rules); err != nil && ctx.Err() == nil {
+			a.log.Warn("cannot write the rules that a role gathers", "role", name, "err", err)
+			settled = false
+		}
+	}
+	return settled
+}
+
+// apply writes the rules of a role, as their owner.
+func (a *Aggregator) apply(ctx context.Context, name string, rules []rbacv1.PolicyRule) error {
+	d := a.store.Registry().Load().Resource(clusterRoles)
+	r := &resource.Request{
+		Definition: d, Version: d.Storage, Name: name, Manager: aggregatorManager,
+		FieldValidation: metav1.FieldValidationIgnore, Warn: func(string) {},
+	}
+	body, err := object.AppendJSON(nil, resource.Tree{
+		"apiVersion": d.APIVersion(d.Storage), "kind": d.Kind, "metadata": resource.Tree{"name": name}, "rules": untyped(rules),
+	})
+	if err != nil {
+		return err
+	}
+	if o, _ := a.store.State().Get(r.Key()); o == nil {
+		return nil // applying would create it
+	}
+	_, err = a.store.Patch(ctx, r, resource.Patch{Type: types.ApplyPatchType, Data: body, Force: true})
+	if apierrors.IsNotFound(err) {
+		err = nil
+	}
+	return err
+}
+
+// A candidate is a role of which others may gather the rules.
+type candidate struct {
+	labels labels.Set
+	load   func() resource.Tree // nil once it is done
+	rules  []rbacv1.PolicyRule
+}
+
+// policy returns the rules, which are decoded when they are first asked for.
+func (c *candidate) policy() []rbacv1.PolicyRule {
+	if c.load != nil {
+		c.rules, c.load = decode(c.load()).Rules, nil
+	}
+	return c.rules
+}
+
+// gather returns the rules that a role should have, and whether they are others than it has: those of the roles that
+// its selectors choose, by name, each once.
+func gather(name string, role *rbacv1.ClusterRole, all map[string]*candidate) ([]rbacv1.PolicyRule, bool) {
+	if role.AggregationRule == nil {
+		return nil, false
+	}
+	rules := []rbacv1.PolicyRule{}
+	for i := range role.AggregationRule.ClusterRoleSelectors {
+		selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
+		if err != nil {
+			return nil, false // Kubernetes gives up, too
+		}
+		for _, other := range slices.Sorted(maps.Keys(all)) {
+			if other == name || !selector.Matches(all[other].labels) {
+				continue
+			}
+			for _, rule := range all[other].policy() {
+				if !slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(r, rule) }) {
+					rules = append(rules, rule)
+				}
+			}
+		}
+	}
+	return rules, !equality.Semantic.DeepEqual(rules, role.Rules)
+}
+
+func decode(tree resource.Tree) *rbacv1.ClusterRole {
+	role := &rbacv1.ClusterRole{}
+	// What is stored fits the type.
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(tree, role)
+	return role
+}
+
+func labelsOf(tree resource.Tree) labels.Set {
+	all := labels.Set{}
+	for name, value := range tree["metadata"].(resource.Tree)["labels"].(resource.Tree) {
+		all[name], _ = value.(string)
+	}
+	return all
+}
+
+// untyped is a list of rules as a part of a tree.
+func untyped(rules []rbacv1.PolicyRule) []any {
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&rbacv1.ClusterRole{Rules: rules})
+	if err != nil { // the type has a JSON form
+		return nil
+	}
+	list, _ := tree["rules"].([]any)
+	return list
+}
