@@ -41,6 +41,7 @@ type inner struct {
 	chores  *chores
 	audit   *audit.Auditor // nil if nothing is written down
 	log     *slog.Logger
+	access  *access
 	leave   func() // takes the server out of the endpoints of the service kubernetes
 }
 
@@ -60,21 +61,25 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	}
 	registry := resource.NewRegistry(append(kinds(), crd.Definition(p.options.V1beta1CRDs))...)
 	store := resource.NewStore(p.store.state, registry)
-	authorizer := auth.Union{auth.Basic{}}
 	in := &inner{leave: func() {}, log: p.options.Logger}
 	defer func() {
 		if err != nil {
 			in.Close()
 		}
 	}()
-	in.hooks = newWebhooks(p.options, store, authorizer)
-	store.Guard(resource.Gate{Authorizer: authorizer, Admission: admission.Chain{in.hooks.Mutating(), in.hooks.Validating()}})
 	if err := builtin.EnsureNamespaces(ctx, store); err != nil {
 		return nil, err
 	}
 	if err := builtin.EnsureDefaults(ctx, store); err != nil {
 		return nil, err
 	}
+	if in.access, err = newAccess(ctx, p, store); err != nil {
+		return nil, err
+	}
+	in.hooks = newWebhooks(p.options, store, in.access)
+	store.Guard(resource.Gate{Authorizer: in.access, Roles: in.access.roles, Admission: admission.Chain{
+		in.hooks.Mutating(), in.hooks.Validating(),
+	}})
 	if err := in.join(ctx, p, store); err != nil {
 		return nil, err
 	}
@@ -91,7 +96,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	in.Handler = endpoint.New(endpoint.Options{
 		Store:         store,
 		Authenticator: p.authenticator,
-		Authorizer:    authorizer,
+		Authorizer:    in.access,
 		OpenAPI:       endpoint.OpenAPI(registry, serverVersion().GitVersion),
 		Logger:        p.options.Logger,
 		Version:       serverVersion(),
@@ -109,7 +114,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	if !p.options.KeepGarbage {
 		chores = append(chores, func() func() {
 			return reaper.Start(ctx, store, reaper.Options{Logger: p.options.Logger, NamespaceGrace: p.options.NamespaceGrace}).Close
-		})
+		}, aggregate(ctx, p, store))
 	}
 	in.chores = startChores(in.replica, chores...)
 	return in, nil
@@ -191,6 +196,9 @@ func (in *inner) Close() {
 	}
 	if in.hooks != nil {
 		in.hooks.Close()
+	}
+	if in.access != nil {
+		in.access.Close()
 	}
 	in.leave()
 	if in.replica != nil {

@@ -73,7 +73,7 @@ func (u Union) Authorize(ctx context.Context, a *Attributes) (Decision, string, 
 	return NoOpinion, strings.Join(reasons, "\n"), errors.Join(errs...)
 }
 
-// Basic lets system:masters do everything, and everybody read the health and the version of the server.
+// Basic lets system:masters do everything, and everybody ask for the health of the server.
 type Basic struct{}
 
 // Authorize implements Authorizer. A missing user may nothing.
@@ -107,9 +107,8 @@ func Forbidden(a *Attributes, reason string) error {
 	return apierrors.NewForbidden(resource, a.Name, errors.New(text))
 }
 
-// public says whether a request is for what everybody may see: what
-// kube-apiserver serves without asking, and its role system:public-info-viewer.
-// Single checks (/readyz/ping) are not among it, there as here.
+// public says whether a request is one that kube-apiserver serves without asking. Single checks (/readyz/ping) are not
+// among them, there as here.
 func public(a *Attributes) bool {
 	if a.ResourceRequest || a.User == nil {
 		return false
@@ -117,8 +116,6 @@ func public(a *Attributes) bool {
 	switch a.Path {
 	case "/healthz", "/livez", "/readyz":
 		return a.Verb == "get" || a.Verb == "head"
-	case "/version", "/version/":
-		return a.Verb == "get"
 	}
 	return false
 }

@@ -12,7 +12,8 @@
 // # May he
 //
 // An [Authorizer] decides. [Basic] lets system:masters do everything, and everybody else
-// read the health and the version of the server; a [Union] asks it, and others after it.
+// ask for the health of the server; a [Union] asks it, and others after it: package
+// rbac, which decides by roles.
 //
 // Errors are *errors.StatusError of k8s.io/apimachinery with Kubernetes' words;
 // who writes the answer needs to add nothing.
