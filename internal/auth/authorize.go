@@ -51,6 +51,11 @@ type Authorizer interface {
 	Authorize(ctx context.Context, a *Attributes) (d Decision, reason string, err error)
 }
 
+// A Named Authorizer has a name, which stands before its reasons where it has no opinion.
+type Named interface {
+	AuthorizerName() string
+}
+
 // A Union asks one Authorizer after another until one has an opinion.
 type Union []Authorizer
 
@@ -63,11 +68,15 @@ func (u Union) Authorize(ctx context.Context, a *Attributes) (Decision, string, 
 		if d != NoOpinion {
 			return d, reason, err
 		}
+		name := ""
+		if n, ok := one.(Named); ok {
+			name = n.AuthorizerName() + ": "
+		}
 		if reason != "" {
-			reasons = append(reasons, reason)
+			reasons = append(reasons, name+reason)
 		}
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, fmt.Errorf("%s%w", name, err))
 		}
 	}
 	return NoOpinion, strings.Join(reasons, "\n"), errors.Join(errs...)

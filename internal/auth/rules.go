@@ -4,6 +4,7 @@ import (
 	"context"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
@@ -37,9 +38,9 @@ func (u Union) RulesFor(ctx context.Context, user *User, namespace string) (rule
 // Roles knows what RBAC gives to whom, whether or not access is decided by it. Lists are for reading only.
 type Roles interface {
 	// Held returns the rules of a user in a namespace, with those of the cluster; with namespace "" these only. The error
-	// names roles that are not there.
-	Held(u *User, namespace string) ([]rbacv1.PolicyRule, error)
+	// names roles that are not there, as if they were of the given resource: that of the request, as Kubernetes does.
+	Held(u *User, namespace string, as schema.GroupResource) ([]rbacv1.PolicyRule, error)
 	// RulesOf returns the rules of the role that a binding in a namespace refers to; namespace is "" for one of the
-	// cluster. The error is NotFound if there is no such role.
-	RulesOf(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error)
+	// cluster. The error is NotFound if there is no such role, in the words of Held.
+	RulesOf(ref rbacv1.RoleRef, namespace string, as schema.GroupResource) ([]rbacv1.PolicyRule, error)
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -55,9 +57,13 @@ func review[T any](plural string, namespaced bool, validate func(*T) field.Error
 	a = &resource.Action{
 		Kind: gvk, Model: newModel[T](gvk, nil, nil, nil, gvk),
 		Do: func(ctx context.Context, s *resource.Store, r *resource.Request, body resource.Tree) (resource.Result, error) {
-			review := decoded[T](body)
+			review := new(T) // with managed fields, which messages show
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(body, review); err != nil {
+				return resource.Result{}, apierrors.NewInternalError(err)
+			}
 			if problems := validate(review); len(problems) > 0 {
-				return resource.Result{}, apierrors.NewInvalid(gvk.GroupKind(), "", problems)
+				// Kubernetes has forgotten the kind by now.
+				return resource.Result{}, apierrors.NewInvalid(schema.GroupKind{Group: gvk.Group}, "", problems)
 			}
 			if r.User == nil {
 				return resource.Result{}, apierrors.NewBadRequest("no user present on request")

@@ -65,7 +65,7 @@ func permitBinding(ctx context.Context, s *resource.Store, r *resource.Request, 
 	if roles == nil {
 		return apierrors.NewForbidden(r.GroupResource(), binding.Name, errors.New("roles are not known"))
 	}
-	rules, err := roles.RulesOf(binding.RoleRef, r.Namespace)
+	rules, err := roles.RulesOf(binding.RoleRef, r.Namespace, r.GroupResource())
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func ensureHeld(s *resource.Store, r *resource.Request, rules []rbacv1.PolicyRul
 	var held []rbacv1.PolicyRule
 	var unresolved error
 	if roles := s.Gate().Roles; roles != nil {
-		held, unresolved = roles.Held(r.User, r.Namespace)
+		held, unresolved = roles.Held(r.User, r.Namespace, r.GroupResource())
 	}
 	missing := authrbac.Missing(held, rules)
 	if missing == "" {

@@ -62,6 +62,9 @@ func New(s *state.State) *Authorizer {
 // Close ends what the Authorizer hears of changes. Nobody may ask it from then on.
 func (a *Authorizer) Close() { a.feed.Close() }
 
+// AuthorizerName implements auth.Named.
+func (a *Authorizer) AuthorizerName() string { return "rbac" }
+
 // Authorize implements auth.Authorizer. It allows, or has no opinion.
 func (a *Authorizer) Authorize(_ context.Context, asked *auth.Attributes) (auth.Decision, string, error) {
 	if asked.User == nil {

@@ -331,14 +331,15 @@ func TestRulesFor(t *testing.T) {
 	if len(rules) != 2 || incomplete || err == nil || err.Error() != `clusterrole.rbac.authorization.k8s.io "none" not found` {
 		t.Errorf("got %v, %v, %v", rules, incomplete, err)
 	}
-	if rules, err := by.RulesOf(rbacv1.RoleRef{Kind: "Role", Name: "r"}, "x"); err != nil || len(rules) != 1 {
+	bindings := schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterrolebindings"}
+	if rules, err := by.RulesOf(rbacv1.RoleRef{Kind: "Role", Name: "r"}, "x", bindings); err != nil || len(rules) != 1 {
 		t.Errorf("got %v, %v", rules, err)
 	}
-	_, err = by.RulesOf(clusterRole("none"), "")
-	if err == nil || err.Error() != `clusterroles.rbac.authorization.k8s.io "none" not found` {
+	_, err = by.RulesOf(clusterRole("none"), "", bindings)
+	if err == nil || err.Error() != `clusterrolebindings.rbac.authorization.k8s.io "none" not found` {
 		t.Errorf("got %v", err)
 	}
-	_, err = by.RulesOf(rbacv1.RoleRef{Kind: "Rule", Name: "none"}, "")
+	_, err = by.RulesOf(rbacv1.RoleRef{Kind: "Rule", Name: "none"}, "", bindings)
 	if err == nil || err.Error() != `unsupported role reference kind: "Rule"` {
 		t.Errorf("got %v", err)
 	}

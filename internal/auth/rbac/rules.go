@@ -3,6 +3,7 @@ package rbac
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/kapok-dev/kapok/internal/auth"
 
@@ -14,22 +15,22 @@ import (
 
 // RulesFor implements auth.RuleResolver.
 func (a *Authorizer) RulesFor(_ context.Context, u *auth.User, namespace string) ([]rbacv1.PolicyRule, bool, error) {
-	rules, err := a.rulesFor(u, namespace, singular)
+	rules, err := a.rulesFor(u, namespace, listed)
 	return rules, false, err
 }
 
 // Held implements auth.Roles.
-func (a *Authorizer) Held(u *auth.User, namespace string) ([]rbacv1.PolicyRule, error) {
-	return a.rulesFor(u, namespace, plural)
+func (a *Authorizer) Held(u *auth.User, namespace string, as schema.GroupResource) ([]rbacv1.PolicyRule, error) {
+	return a.rulesFor(u, namespace, func(rbacv1.RoleRef) schema.GroupResource { return as })
 }
 
-func (a *Authorizer) rulesFor(u *auth.User, namespace string, resources map[string]string) ([]rbacv1.PolicyRule, error) {
+func (a *Authorizer) rulesFor(u *auth.User, namespace string, as naming) ([]rbacv1.PolicyRule, error) {
 	x := a.index()
 	var rules []rbacv1.PolicyRule
 	var missing []error
 	for _, g := range append(x.cluster.grants(u), x.local(namespace).grants(u)...) {
 		if g.role == nil {
-			missing = append(missing, noRole(g.binding.ref, resources))
+			missing = append(missing, noRole(g.binding.ref, as))
 			continue
 		}
 		rules = append(rules, g.role.rules()...)
@@ -38,10 +39,10 @@ func (a *Authorizer) rulesFor(u *auth.User, namespace string, resources map[stri
 }
 
 // RulesOf implements auth.Roles.
-func (a *Authorizer) RulesOf(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+func (a *Authorizer) RulesOf(ref rbacv1.RoleRef, namespace string, as schema.GroupResource) ([]rbacv1.PolicyRule, error) {
 	r := a.index().roles[roleKey(ref, namespace)]
 	if r == nil {
-		return nil, noRole(ref, plural)
+		return nil, noRole(ref, func(rbacv1.RoleRef) schema.GroupResource { return as })
 	}
 	return r.rules(), nil
 }
@@ -58,24 +59,25 @@ func (x *index) missing(u *auth.User, local scope) string {
 	var missing []error
 	for _, g := range append(x.cluster.grants(u), local.grants(u)...) {
 		if g.role == nil {
-			missing = append(missing, noRole(g.binding.ref, singular))
+			missing = append(missing, noRole(g.binding.ref, listed))
 		}
 	}
 	return fmt.Sprintf("RBAC: %v", aggregate(missing))
 }
 
-// Kubernetes' listers name resources in the singular, its storage in the plural.
-var (
-	singular = map[string]string{"Role": "role", "ClusterRole": "clusterrole"}
-	plural   = map[string]string{"Role": roles.Resource, "ClusterRole": clusterRoles.Resource}
-)
+// naming says of what resource a role is that is not there.
+type naming func(rbacv1.RoleRef) schema.GroupResource
 
-func noRole(ref rbacv1.RoleRef, resources map[string]string) error {
-	resource, ok := resources[ref.Kind]
-	if !ok {
+// listed is the naming of Kubernetes' listers: in the singular.
+func listed(ref rbacv1.RoleRef) schema.GroupResource {
+	return schema.GroupResource{Group: rbacv1.GroupName, Resource: strings.ToLower(ref.Kind)}
+}
+
+func noRole(ref rbacv1.RoleRef, as naming) error {
+	if ref.Kind != "Role" && ref.Kind != "ClusterRole" {
 		return fmt.Errorf("unsupported role reference kind: %q", ref.Kind)
 	}
-	return apierrors.NewNotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: resource}, ref.Name)
+	return apierrors.NewNotFound(as(ref), ref.Name)
 }
 
 // aggregate joins errors in Kubernetes' way, [a, b]; nil if there are none.
