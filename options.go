@@ -44,6 +44,9 @@ type Options struct {
 	// DataDir, none without it.
 	Kubeconfig string
 
+	// Access says who decides what users may do. Default: roles and bindings.
+	Access AccessOptions
+
 	// Logger gets what the server has to tell. Default: nothing is logged.
 	Logger *slog.Logger
 

@@ -33,6 +33,7 @@ type up struct {
 	v1beta1CRDs bool
 	retired     bool
 	grace       time.Duration
+	access      kapok.AccessOptions
 	logLevel    slog.Level
 	verbose     bool
 }
@@ -74,6 +75,7 @@ ready: a script can wait for it.`,
 	f.BoolVar(&u.v1beta1CRDs, "crd-v1beta1", true, "also accept and serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
 	f.BoolVar(&u.retired, "serve-retired-apis", false, "also accept and serve built-in kinds in versions that Kubernetes has retired, like apps/v1beta1, with a warning")
 	f.DurationVar(&u.grace, "namespace-grace", 5*time.Second, "how long a namespace that is being deleted keeps what is in it, so that kubectl delete -f finds it")
+	accessFlags(f, &u.access)
 	f.TextVar(&u.logLevel, "log-level", slog.LevelWarn, "least level that is logged: debug, info, warn, error")
 	f.BoolVarP(&u.verbose, "verbose", "v", false, "log what happens, as with --log-level=info")
 	auditFlags(f, &u.audit)
@@ -144,6 +146,7 @@ func (u *up) options(stderr io.Writer) (kapok.Options, error) {
 		Store:            u.store,
 		EncryptionConfig: u.encryption,
 		Audit:            u.audit,
+		Access:           u.access,
 	}
 	if u.store != "" {
 		opts.Etcd = u.etcd

@@ -36,6 +36,8 @@ package endpoint
 import (
 	"log/slog"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +47,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/version"
 )
@@ -256,7 +260,7 @@ func (c *call) refuseHTTP2() {
 }
 
 func (c *call) attributes() *auth.Attributes {
-	return &auth.Attributes{
+	a := &auth.Attributes{
 		User:            c.user,
 		Verb:            c.info.Verb,
 		Path:            c.info.Path,
@@ -268,4 +272,24 @@ func (c *call) attributes() *auth.Attributes {
 		Namespace:       c.info.Namespace,
 		Name:            c.info.Name,
 	}
+	switch a.Verb {
+	case "list", "watch", "deletecollection":
+		if strings.Contains(c.r.URL.RawQuery, "Selector=") {
+			a.Fields, a.Labels = selected(c.r.URL.Query())
+		}
+	}
+	return a
+}
+
+// selected are the requirements of the selectors in a query. What cannot be read is left out, which asks for more.
+func selected(query url.Values) (fields.Requirements, labels.Requirements) {
+	var inFields fields.Requirements
+	if s, err := fields.ParseSelector(query.Get("fieldSelector")); err == nil {
+		inFields = s.Requirements()
+	}
+	var inLabels labels.Requirements
+	if s, err := labels.Parse(query.Get("labelSelector")); err == nil {
+		inLabels, _ = s.Requirements()
+	}
+	return inFields, inLabels
 }
