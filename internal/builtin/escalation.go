@@ -11,8 +11,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Nobody gives away more than they have: who writes a role has all that is in it, or may escalate; who writes a binding

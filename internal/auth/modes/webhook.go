@@ -35,7 +35,7 @@ type webhook struct {
 	client  *http.Client
 	// transport is that of the client.
 	transport *http.Transport
-	answers *cache.LRUExpireCache // of spec as JSON -> status
+	answers   *cache.LRUExpireCache // of spec as JSON -> status
 }
 
 const (

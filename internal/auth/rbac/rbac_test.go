@@ -148,7 +148,9 @@ func (w *world) model(a *auth.Attributes) (by, missing []string) {
 }
 
 func modelAllows(r *rbacv1.PolicyRule, a *auth.Attributes) bool {
-	has := func(list []string, value string) bool { return slices.Contains(list, value) || slices.Contains(list, "*") }
+	has := func(list []string, value string) bool {
+		return slices.Contains(list, value) || slices.Contains(list, "*")
+	}
 	if !has(r.Verbs, a.Verb) {
 		return false
 	}
@@ -245,7 +247,9 @@ func TestRandom(t *testing.T) {
 			t.Fatal(err)
 		case (d == auth.Allow) != (len(want) > 0):
 			t.Fatalf("%+v by %+v: %v (%s), want by %q", a, a.User, d, reason, want)
-		case d == auth.Allow && !slices.ContainsFunc(want, func(name string) bool { return strings.Contains(reason, fmt.Sprintf("Binding %q", name)) || strings.Contains(reason, `Binding "`+name+"/") }):
+		case d == auth.Allow && !slices.ContainsFunc(want, func(name string) bool {
+			return strings.Contains(reason, fmt.Sprintf("Binding %q", name)) || strings.Contains(reason, `Binding "`+name+"/")
+		}):
 			t.Fatalf("%+v is allowed because of %s, want one of %q", a, reason, want)
 		case d == auth.NoOpinion && (reason != "") != (len(missing) > 0):
 			t.Fatalf("%+v is refused because of %q, missing are %q", a, reason, missing)
@@ -387,4 +391,3 @@ func BenchmarkAuthorize(b *testing.B) {
 		}
 	})
 }
-
