@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/admission"
+	"github.com/kapok-dev/kapok/internal/admission/policy"
 	"github.com/kapok-dev/kapok/internal/audit"
 	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/builtin"
@@ -77,8 +78,10 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		return nil, err
 	}
 	in.hooks = newWebhooks(p.options, store, in.access)
+	policies := policy.New(store, in.access)
 	store.Guard(resource.Gate{Authorizer: in.access, Roles: in.access.roles, Admission: admission.Chain{
-		in.hooks.Mutating(), in.hooks.Validating(),
+		policies.Mutating(), in.hooks.Mutating(),
+		policies.Readers(), policies.Validating(), in.hooks.Validating(),
 	}})
 	if err := in.join(ctx, p, store); err != nil {
 		return nil, err

@@ -117,6 +117,14 @@ func (p *Passes) SetNote(key, note any) {
 	p.notes[key] = note
 }
 
+// Namespace is the one that admission goes by: of a namespace itself, its own name; "" of what has none.
+func (a *Admitted) Namespace() string {
+	if a.Request.Definition.GroupResource() == namespaces {
+		return a.Name
+	}
+	return a.Request.Namespace
+}
+
 // An attempt is what admission is asked about one attempt of a request; nil where nobody asks.
 type attempt struct {
 	by       Admitter

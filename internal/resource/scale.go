@@ -187,18 +187,24 @@ func newScaleManager() (*manage.Manager, error) {
 	return manage.New(manage.Options{
 		Kind:        scaleKind,
 		Subresource: scaleSubresource,
-		Type: func(gvk schema.GroupVersionKind) *manage.Type {
-			if gvk == scaleKind {
-				return manage.Deduced()
-			}
-			return nil
-		},
-		New: func() Tree { return blank(scaleModel{}) },
+		Type:        scaleType,
+		New:         func() Tree { return blank(scaleModel{}) },
 	})
+}
+
+func scaleType(gvk schema.GroupVersionKind) *manage.Type {
+	if gvk == scaleKind {
+		return manage.Deduced()
+	}
+	return nil
 }
 
 // scaleModel is the model of the Scale itself.
 type scaleModel struct{ Model }
+
+func (scaleModel) FieldTypes() (func(schema.GroupVersionKind) *manage.Type, error) {
+	return scaleType, nil
+}
 
 func (m scaleModel) Decode(data []byte, strict *[]error) (Tree, error) {
 	var scale autoscalingv1.Scale

@@ -1,0 +1,278 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kapok-dev/kapok/internal/admission/match"
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+)
+
+// Mutating applies MutatingAdmissionPolicies. It is an admission.Mutator.
+type Mutating struct{ *Policies }
+
+// Mutating returns the plugin that changes what policies change.
+func (p *Policies) Mutating() Mutating { return Mutating{p} }
+
+// Handles implements admission.Plugin. Of what is deleted there is nothing to change.
+func (p Mutating) Handles(r *resource.Request, op resource.Operation) bool {
+	return op != resource.OperationDelete && !p.mutating.none() && !exempt(r.Definition)
+}
+
+// Mutate implements admission.Mutator.
+func (p Mutating) Mutate(ctx context.Context, a *resource.Admitted) error {
+	set := p.mutating.load()
+	if set.err != nil {
+		return apierrors.NewInternalError(set.err)
+	}
+	m := &mutator{subject: p.subject(a)}
+	for _, one := range set.policies {
+		m.match(ctx, one)
+	}
+	if len(m.uses) > 0 {
+		if err := m.mutate(ctx); err != nil {
+			return err
+		}
+	}
+	return m.end()
+}
+
+// A mutator is what mutating policies do about a request.
+type mutator struct {
+	*subject
+	uses    []use
+	touched bool // an object has been put in the place of the one that was sent
+	errors  []policyError
+}
+
+// A use is one parameter of one binding with which a policy is evaluated.
+type use struct {
+	policy  *policy
+	binding *binding
+	as      match.As
+	param   param
+}
+
+// key names a use from one pass to the next.
+func (u *use) key() useKey {
+	return useKey{u.policy.name, u.binding.name, u.param.namespace, u.param.name}
+}
+
+type useKey struct{ policy, binding, namespace, name string }
+
+// policyError is a reason to refuse a request.
+type policyError struct {
+	policy  *policy
+	binding *binding // nil where the policy itself is wrong
+	err     error
+	reason  metav1.StatusReason // "" where it has none of its own
+}
+
+func (e policyError) Error() string {
+	if e.binding != nil {
+		return fmt.Sprintf("policy '%s' with binding '%s' denied request: %v", e.policy.name, e.binding.name, e.err)
+	}
+	return fmt.Sprintf("policy %q denied request: %v", e.policy.name, e.err)
+}
+
+func (m *mutator) misconfigured(p *policy, b *binding, err error) {
+	what := "policy"
+	if b != nil {
+		what = "binding"
+	}
+	m.errors = append(m.errors, policyError{p, b, fmt.Errorf("failed to configure %s: %w", what, err), ""})
+}
+
+// match finds out how a policy is to be used. That is asked about the object as it is before any policy has changed it.
+func (m *mutator) match(ctx context.Context, p *policy) {
+	as, matches, err := p.criteria.Match(m.store.State(), m.Admitted)
+	if err != nil {
+		m.misconfigured(p, nil, err)
+		return
+	}
+	if !matches {
+		return
+	}
+	kind, err := m.paramKind(p.params)
+	if err != nil {
+		m.misconfigured(p, nil, err)
+		return
+	}
+	for _, b := range p.bindings {
+		if matches, err := b.matches(m.subject); err != nil {
+			m.misconfigured(p, b, err)
+			continue
+		} else if !matches {
+			continue
+		}
+		if _, err := m.show(ctx, as); err != nil {
+			m.misconfigured(p, nil, err)
+			continue
+		}
+		params, err := m.collect(ctx, kind, b, m.Namespace())
+		if err != nil {
+			m.misconfigured(p, b, err)
+			continue
+		}
+		for i := range params {
+			m.uses = append(m.uses, use{p, b, as, params[i]})
+		}
+	}
+}
+
+// mutate uses the policies, one after another. The error ends the request, whatever the policies ignore.
+func (m *mutator) mutate(ctx context.Context) error {
+	passes := m.passes()
+	if m.Passes.Second && !object.Equal(passes.left, m.Object) {
+		passes.changed() // by those who are asked again anyway
+	}
+	defer func() { passes.leave(m.Object) }()
+	if err := m.findNamespace(); err != nil {
+		return err
+	}
+	for i := range m.uses {
+		u := &m.uses[i]
+		x := u.policy.expressions()
+		about, err := m.show(ctx, u.as)
+		if err != nil {
+			return apierrors.NewInternalError(err)
+		}
+		wanted, err := x.conditionsHold(ctx, u.policy, about, u.param.value)
+		if err != nil {
+			m.errors = append(m.errors, policyError{u.policy, u.binding, err, metav1.StatusReasonInvalid})
+			continue
+		}
+		if !wanted || m.Passes.Second && !passes.again[u.key()] {
+			continue
+		}
+		before := m.Object
+		if err := m.use(ctx, u, x); err != nil {
+			return err
+		}
+		if !object.Equal(before, m.Object) {
+			passes.changed()
+		}
+		if u.policy.again {
+			passes.used[u.key()] = true
+		}
+	}
+	if m.touched { // whether or not that has made a difference
+		passes.changed()
+		m.Passes.Again = true
+	}
+	return nil
+}
+
+// use makes the mutations of a policy.
+func (m *mutator) use(ctx context.Context, u *use, x *expressions) error {
+	for i := range x.mutations {
+		err := m.change(ctx, u, x, &x.mutations[i])
+		if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
+			return status
+		}
+		if err != nil {
+			m.errors = append(m.errors, policyError{u.policy, u.binding, err, metav1.StatusReasonInvalid})
+		}
+	}
+	return nil
+}
+
+// change makes one mutation.
+func (m *mutator) change(ctx context.Context, u *use, x *expressions, p *mutationProgram) error {
+	if m.Object == nil {
+		return nil
+	}
+	if p.err != nil {
+		return p.err
+	}
+	about, err := m.show(ctx, u.as)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	v, err, end := newEvaluation(ctx, x, about, u.param.value, celconfig.RuntimeCELCostBudget).run(&p.program)
+	if end != nil {
+		return end
+	}
+	if err != nil {
+		return err
+	}
+	obj, err := about.patched(p.kind, v)
+	if err != nil {
+		return err
+	}
+	r := m.Request
+	if u.as.Version != r.Version && !m.ownBody() {
+		if obj, err = r.Definition.Translate(ctx, obj, u.as.Version, r.Version); err == nil {
+			obj, err = r.Version.Model.Normalise(obj, nil)
+		}
+		if err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
+		}
+	}
+	m.Object, m.touched = obj, true
+	m.forget()
+	return nil
+}
+
+// end returns the refusal of the request, nil if there is no reason for one.
+func (m *mutator) end() error {
+	var refusal *apierrors.StatusError
+	for _, e := range m.errors {
+		if e.policy.ignores {
+			continue
+		}
+		message := e.Error()
+		if refusal == nil {
+			refusal = m.forbidden("admission request denied by policy")
+			refusal.ErrStatus.Message = message
+			if e.reason != "" {
+				refusal.ErrStatus.Reason = e.reason
+			}
+		}
+		refusal.ErrStatus.Details.Causes = append(refusal.ErrStatus.Details.Causes, metav1.StatusCause{Message: message})
+	}
+	if refusal == nil {
+		return nil
+	}
+	return refusal
+}
+
+// passes is what mutating policies know from one pass over an object to the next.
+type passes struct {
+	left  resource.Tree   // the object as the policies have left it
+	used  map[useKey]bool // and are to be used again if the object changes
+	again map[useKey]bool // are to be used in the second pass
+}
+
+type passesKey struct{}
+
+func (m *mutator) passes() *passes {
+	if known, ok := m.Passes.Note(passesKey{}).(*passes); ok {
+		return known
+	}
+	p := &passes{used: map[useKey]bool{}, again: map[useKey]bool{}}
+	m.Passes.SetNote(passesKey{}, p)
+	return p
+}
+
+// leave keeps the object as it is, for a pass after this one.
+func (p *passes) leave(obj resource.Tree) {
+	if len(p.used)+len(p.again) > 0 {
+		p.left = runtime.DeepCopyJSON(obj)
+	}
+}
+
+// changed notes that the object is not any more what the policies have seen that were used.
+func (p *passes) changed() {
+	for key := range p.used {
+		p.again[key] = true
+	}
+	clear(p.used)
+}

@@ -1,0 +1,156 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"google.golang.org/protobuf/types/known/structpb"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/cel/mutation"
+	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
+)
+
+// patched returns what a mutation makes of an object, which it leaves as it is. v is the value of the mutation's expression.
+func (v *shown) patched(kind admissionv1.PatchType, value ref.Val) (resource.Tree, error) {
+	var obj resource.Tree
+	var err error
+	if kind == admissionv1.PatchTypeJSONPatch {
+		obj, err = v.jsonPatched(value)
+	} else {
+		obj, err = v.configured(value)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v.model().Normalise(obj, nil)
+}
+
+// model knows what the object may hold.
+func (v *shown) model() resource.Model {
+	if v.ownBody() {
+		return v.Request.BodyModel()
+	}
+	return v.as.Version.Model
+}
+
+// configured lays an apply configuration over the object.
+func (v *shown) configured(value ref.Val) (resource.Tree, error) {
+	configuration, ok := value.(*dynamic.ObjectVal)
+	if !ok { // the compiler has seen to it
+		return nil, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", value.Type())
+	}
+	if err := configuration.CheckTypeNamesMatchFieldPathNames(); err != nil {
+		return nil, fmt.Errorf("type mismatch: %w", err)
+	}
+	fields, ok := configuration.Value().(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("invalid return type: %T", value)
+	}
+	fields = runtime.DeepCopyJSON(fields) // which may hold parts of the object
+	fields["apiVersion"], fields["kind"] = v.as.Kind.ToAPIVersionAndKind()
+	typeOf, err := v.model().FieldTypes()
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	t := typeOf(v.as.Kind)
+	if t == nil {
+		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("Resource kind %s not found. There can be a delay between when CustomResourceDefinitions are created and when they are available.", v.as.Kind))
+	}
+	obj, err := t.Merge(v.tree, fields)
+	if err != nil {
+		return nil, fmt.Errorf("error applying patch: %w", err)
+	}
+	return obj, nil
+}
+
+// jsonPatched applies a JSON patch to the object. A test in it that fails leaves the object as it is.
+func (v *shown) jsonPatched(value ref.Val) (resource.Tree, error) {
+	patch, err := patchOf(value)
+	if err != nil {
+		return nil, err
+	}
+	before, err := json.Marshal(v.tree)
+	if err != nil {
+		return nil, fmt.Errorf("failed to create JSON patch: %w", err)
+	}
+	after, err := patch.Apply(before)
+	switch {
+	case errors.Is(err, jsonpatch.ErrTestFailed):
+		after = before
+	case err != nil:
+		return nil, fmt.Errorf("JSON Patch: %w", err)
+	}
+	var strict []error
+	obj, err := v.model().Decode(after, &strict)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if len(strict) > 0 && !v.Request.Definition.Custom {
+		return nil, apierrors.NewInternalError(runtime.NewStrictDecodingError(strict))
+	}
+	return obj, nil
+}
+
+// patchOf makes a JSON patch of the list that an expression has returned.
+func patchOf(value ref.Val) (jsonpatch.Patch, error) {
+	list, ok := value.(traits.Lister)
+	if !ok { // the compiler has seen to it
+		return nil, errors.New("type mismatch: JSONPatchType.expression should evaluate to array")
+	}
+	patch := jsonpatch.Patch{}
+	for i := list.Iterator(); i.HasNext() == types.True; {
+		native, err := i.Next().ConvertToNative(reflect.TypeFor[*mutation.JSONPatchVal]())
+		if err != nil {
+			return nil, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch: %w", err)
+		}
+		step, ok := native.(*mutation.JSONPatchVal)
+		if !ok {
+			return nil, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch, got element of %T", native)
+		}
+		operation := jsonpatch.Operation{}
+		set := func(name string, value []byte) { operation[name] = (*json.RawMessage)(&value) }
+		set("op", strconv.AppendQuote(nil, step.Op))
+		set("path", strconv.AppendQuote(nil, step.Path))
+		if step.From != "" {
+			set("from", strconv.AppendQuote(nil, step.From))
+		}
+		if step.Val != nil {
+			value, err := jsonOf(step.Val)
+			if err != nil {
+				return nil, err
+			}
+			set("value", value)
+		}
+		patch = append(patch, operation)
+	}
+	return patch, nil
+}
+
+// jsonOf encodes any value that an expression may have.
+func jsonOf(v ref.Val) ([]byte, error) {
+	if obj, ok := v.(*dynamic.ObjectVal); ok {
+		if err := obj.CheckTypeNamesMatchFieldPathNames(); err != nil {
+			return nil, fmt.Errorf("type mismatch: %w", err)
+		}
+	}
+	native, err := v.ConvertToNative(reflect.TypeFor[*structpb.Value]())
+	if err != nil {
+		return nil, fmt.Errorf("JSONPath valueExpression evaluated to a type that could not marshal to JSON: %w", err)
+	}
+	text, err := json.Marshal(native)
+	if err != nil {
+		return nil, fmt.Errorf("JSONPath valueExpression evaluated to a type that could not marshal to JSON: %w", err)
+	}
+	return text, nil
+}
