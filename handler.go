@@ -13,6 +13,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/admission/policy"
 	"github.com/kapok-dev/kapok/internal/audit"
 	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/auth/serviceaccount"
 	"github.com/kapok-dev/kapok/internal/builtin"
 	"github.com/kapok-dev/kapok/internal/crd"
 	"github.com/kapok-dev/kapok/internal/endpoint"
@@ -50,6 +51,8 @@ type inner struct {
 type parts struct {
 	store         *store
 	authenticator *auth.Authenticator
+	tokens        auth.TokenAuthenticator
+	accounts      *serviceaccount.Issuer
 	address       string // of the socket, HOST:PORT; empty without one
 	options       Options
 }
@@ -79,10 +82,16 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	}
 	in.hooks = newWebhooks(p.options, store, in.access)
 	policies := policy.New(store, in.access)
-	store.Guard(resource.Gate{Authorizer: in.access, Roles: in.access.roles, Admission: admission.Chain{
-		policies.Mutating(), in.hooks.Mutating(),
-		policies.Readers(), policies.Validating(), in.hooks.Validating(),
-	}})
+	store.Guard(resource.Gate{
+		Authorizer: in.access,
+		Roles:      in.access.roles,
+		Tokens:     p.tokens,
+		Accounts:   p.accounts,
+		Admission: admission.Chain{
+			policies.Mutating(), in.hooks.Mutating(),
+			policies.Readers(), policies.Validating(), in.hooks.Validating(),
+		},
+	})
 	if err := in.join(ctx, p, store); err != nil {
 		return nil, err
 	}
@@ -101,6 +110,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		Authenticator: p.authenticator,
 		Authorizer:    in.access,
 		OpenAPI:       endpoint.OpenAPI(registry, serverVersion().GitVersion),
+		Documents:     issuerDocuments(p.accounts, p.options.Accounts, p.address),
 		Logger:        p.options.Logger,
 		Version:       serverVersion(),
 		Address:       p.address,

@@ -103,9 +103,16 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 			return nil, err
 		}
 	}
+	accounts, err := newIssuer(s.store, opts)
+	if err != nil {
+		return nil, err
+	}
+	tokens := append(s.outside.tokens(), accounts)
 	s.handler, err = opts.newHandler(ctx, parts{
 		store:         s.store,
-		authenticator: s.outside.authenticator(),
+		authenticator: s.outside.authenticator(tokens),
+		tokens:        tokens,
+		accounts:      accounts,
 		address:       s.Address(),
 		options:       opts,
 	})

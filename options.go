@@ -82,6 +82,8 @@ type Options struct {
 
 	// Webhooks say how admission webhooks are reached.
 	Webhooks WebhookOptions
+	// Accounts are about service accounts and their tokens.
+	Accounts AccountOptions
 
 	// newHandler replaces the inside of the server in tests of its shell.
 	newHandler func(context.Context, parts) (handler, error)
@@ -111,6 +113,9 @@ func (o *Options) complete() error {
 	}
 	if o.NamespaceGrace < 0 {
 		return errors.New("the grace of namespaces must not be negative")
+	}
+	if err := o.Accounts.complete(); err != nil {
+		return err
 	}
 	if o.Store == "" && o.Etcd != (EtcdOptions{}) {
 		return errors.New("how to reach an etcd is said, and not which: set Store")

@@ -72,12 +72,21 @@ func taken(err error) bool {
 }
 
 // authenticator knows whom the credentials identify; without a socket there are
-// none, and only connections from inside are known.
-func (out *outside) authenticator() *auth.Authenticator {
+// none, and only connections from inside are known. Bearers of the tokens are
+// known in any case.
+func (out *outside) authenticator(tokens auth.Tokens) *auth.Authenticator {
 	if out == nil {
-		return auth.NewAuthenticator(nil)
+		return auth.NewAuthenticator(nil, tokens)
 	}
-	return auth.NewAuthenticator(out.credentials.ClientCAs(), auth.AdminToken(out.credentials.Token()))
+	return auth.NewAuthenticator(out.credentials.ClientCAs(), tokens)
+}
+
+// tokens are those that the credentials know.
+func (out *outside) tokens() auth.Tokens {
+	if out == nil {
+		return nil
+	}
+	return auth.Tokens{auth.AdminToken(out.credentials.Token())}
 }
 
 func (out *outside) serve(h http.Handler, log *slog.Logger, failed func()) {

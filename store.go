@@ -34,6 +34,8 @@ type store struct {
 	state   *state.State
 	shared  bool   // other servers write to the journal, too
 	root    []byte // what these servers share; nil where there are none
+	// signingKey is what all of them sign tokens of service accounts with; nil where there are none.
+	signingKey []byte
 
 	lock io.Closer // of the data directory, where the journal has none
 
@@ -160,6 +162,11 @@ func (s *store) openEtcd(ctx context.Context, opts Options, sealer *encryption.C
 		return err
 	}
 	s.journal, s.shared = j, true
+	if opts.Accounts.SigningKeyFile == "" {
+		if s.signingKey, err = j.Shared(ctx, signingKey, pki.NewSigningKey); err != nil {
+			return err
+		}
+	}
 	if opts.Listen == "" {
 		return nil
 	}

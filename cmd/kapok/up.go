@@ -32,6 +32,7 @@ type up struct {
 	kubeconfig  string
 	v1beta1CRDs bool
 	retired     bool
+	accounts    kapok.AccountOptions
 	grace       time.Duration
 	access      kapok.AccessOptions
 	logLevel    slog.Level
@@ -79,6 +80,7 @@ ready: a script can wait for it.`,
 	f.TextVar(&u.logLevel, "log-level", slog.LevelWarn, "least level that is logged: debug, info, warn, error")
 	f.BoolVarP(&u.verbose, "verbose", "v", false, "log what happens, as with --log-level=info")
 	auditFlags(f, &u.audit)
+	accountFlags(c, &u.accounts)
 	c.MarkFlagsMutuallyExclusive("data-dir", "in-memory")
 	c.MarkFlagsMutuallyExclusive("store", "in-memory")
 	c.MarkFlagsMutuallyExclusive("encryption-provider-config", "in-memory")
@@ -147,6 +149,7 @@ func (u *up) options(stderr io.Writer) (kapok.Options, error) {
 		EncryptionConfig: u.encryption,
 		Audit:            u.audit,
 		Access:           u.access,
+		Accounts:         u.accounts,
 	}
 	if u.store != "" {
 		opts.Etcd = u.etcd

@@ -61,10 +61,12 @@ func core() []row {
 			hooks:      resource.Hooks{Warnings: warnOfSecret},
 		}.row(),
 		kind[corev1.ServiceAccount]{
-			version:       v1,
-			plural:        "serviceaccounts",
-			shortNames:    []string{"sa"},
-			absent:        map[string]string{"token": "no tokens are issued yet"},
+			version:    v1,
+			plural:     "serviceaccounts",
+			shortNames: []string{"sa"},
+			subresources: []subresource[corev1.ServiceAccount]{{
+				Subresource: resource.Subresource{Name: "token", Action: requestToken()},
+			}},
 			prepareCreate: stripSecretReferences,
 			prepareUpdate: func(obj, _ resource.Tree) { stripSecretReferences(obj) },
 			table:         tables.ServiceAccounts(),

@@ -28,7 +28,7 @@ func TestDefinitions(t *testing.T) {
 		{"namespaces", "", "Namespace", "ns", "", "status finalize", "cluster"},
 		{"configmaps", "", "ConfigMap", "cm", "", "", "namespace"},
 		{"secrets", "", "Secret", "", "", "", "namespace"},
-		{"serviceaccounts", "", "ServiceAccount", "sa", "", "", "namespace"},
+		{"serviceaccounts", "", "ServiceAccount", "sa", "", "token", "namespace"},
 		{"pods", "", "Pod", "po", "all", "status binding eviction ephemeralcontainers resize", "namespace"},
 		{"events", "", "Event", "ev", "", "", "namespace"},
 		{"deployments", "apps", "Deployment", "deploy", "all", "status", "namespace"},

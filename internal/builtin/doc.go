@@ -62,7 +62,7 @@ var rows = sync.OnceValue(func() []row {
 	var all []row
 	for _, group := range []func() []row{
 		core, nodes, volumes, services, quotas, replicas, components, apps, batch, autoscaling, networking, discovery, policy, rbac, authorization,
-		scheduling, storage, storagemigration, runtimes, flowcontrol, admission, certificates, aggregation, devices, coordination,
+		scheduling, storage, storagemigration, runtimes, flowcontrol, admission, certificates, aggregation, devices, coordination, authentication,
 	} {
 		all = append(all, group()...)
 	}

@@ -142,6 +142,9 @@ func (c *call) index() {
 	if c.h.opts.OpenAPI != nil {
 		paths = append(paths, "/openapi/v2", "/openapi/v3", "/openapi/v3/")
 	}
+	for path := range c.h.opts.Documents {
+		paths = append(paths, path)
+	}
 	for _, path := range healthPaths {
 		paths = append(paths, "/"+path)
 		for _, check := range c.h.checks(path) {

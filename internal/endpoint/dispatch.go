@@ -68,7 +68,7 @@ func (c *call) dispatchPath() {
 	case strings.HasPrefix(path, "/kapok/"):
 		c.administer()
 	default:
-		if !c.health() {
+		if !c.document() && !c.health() {
 			c.notFound()
 		}
 	}

@@ -66,6 +66,8 @@ type Options struct {
 	Audit *audit.Auditor
 	// OpenAPI serves the paths below /openapi/. Default: they are not found.
 	OpenAPI http.Handler
+	// Documents are served as they are, by path.
+	Documents map[string]Document
 	// Logger receives panics and what goes wrong inside. Default: slog.Default().
 	Logger *slog.Logger
 	// Version is what /version tells.

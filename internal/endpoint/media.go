@@ -65,6 +65,13 @@ func builtInMedia() rule {
 	}}
 }
 
+// actionMedia is the rule for what actions answer, of which there are no tables.
+func actionMedia() rule {
+	return rule{versioned: true, allows: func(e encoding, as *schema.GroupVersionKind) bool {
+		return as == nil || as.Kind != "Table" && transformable(e, *as)
+	}}
+}
+
 func customMedia() rule {
 	return rule{versioned: true, allows: func(e encoding, as *schema.GroupVersionKind) bool {
 		return as == nil && e != asProtobuf || as != nil && transformable(e, *as)
@@ -96,6 +103,9 @@ func transformable(e encoding, as schema.GroupVersionKind) bool {
 func (c *call) objectMedia() rule {
 	if c.definition.Custom {
 		return customMedia()
+	}
+	if sub := c.version.Subresource(c.info.Subresource); c.definition.Action != nil || sub != nil && sub.Action != nil {
+		return actionMedia()
 	}
 	return builtInMedia()
 }

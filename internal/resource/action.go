@@ -18,6 +18,9 @@ func (s *Store) act(ctx context.Context, r *Request, action *Action, body Tree) 
 	if err := ensureNamespace(r, body); err != nil {
 		return Result{}, err
 	}
+	if _, err := s.admitToNamespace(r, body); err != nil {
+		return Result{}, err
+	}
 	if action.Managed {
 		managed, err := s.manageUpdate(ctx, r, blank(r.BodyModel()), body)
 		if err != nil {

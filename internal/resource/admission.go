@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/auth/serviceaccount"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,10 +27,17 @@ type Gate struct {
 	// Claim is asked of every write, those of the server included, what else must be written with it, as Hooks.Claim is
 	// by kind, and after it. Nil claims nothing.
 	Claim func(c *Claims, r *Request, obj, old Tree) error
+	// Tokens knows who bears a token, for reviews of tokens. Nil knows nobody.
+	Tokens auth.TokenAuthenticator
+	// Accounts issues tokens of service accounts. Nil issues none.
+	Accounts *serviceaccount.Issuer
 }
 
 // Guard puts a gate in front of the store. It is called before the first request.
 func (s *Store) Guard(g Gate) { s.gate = g }
+
+// Gate returns the gate in front of the store.
+func (s *Store) Gate() Gate { return s.gate }
 
 // Permit returns nil if the user of a request may do something else, too, and 403 if not. The server itself may everything.
 func (s *Store) Permit(ctx context.Context, r *Request, a *auth.Attributes) error {
@@ -39,9 +47,6 @@ func (s *Store) Permit(ctx context.Context, r *Request, a *auth.Attributes) erro
 	a.User = r.User
 	return auth.Check(ctx, s.gate.Authorizer, a)
 }
-
-// Gate returns what stands in front of the store.
-func (s *Store) Gate() Gate { return s.gate }
 
 // permit asks the kind of a request whether its user may write obj in place of old, which is nil where it is created.
 func (s *Store) permit(ctx context.Context, r *Request, obj, old Tree) error {

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,7 +194,7 @@ func (s *Store) admitToNamespace(r *Request, obj Tree) ([]journal.Guard, error) 
 		return nil, apierrors.NewNotFound(namespaces, r.Namespace)
 	}
 	if ns.Meta.Deleting() {
-		name := metaString(obj, "name")
+		name := cmp.Or(metaString(obj, "name"), r.Name)
 		if r.generated {
 			name = metaString(obj, "generateName")
 		}

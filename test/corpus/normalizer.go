@@ -18,6 +18,7 @@ import (
 //	<age>           a cell of a table that shows an age     <continue>   a continue token
 //	<suffixN>       what the server appended to a generateName
 //	<object>        the object that a message quotes        <hash>, <port>  what their names say
+//	<token>         a JSON Web Token in three parts
 //	selfType<N>     how CEL calls the type of self
 type normalizer struct {
 	ns       string
@@ -160,6 +161,7 @@ var (
 	hash         = regexp.MustCompile(`hash=[0-9A-F]{32,}`)
 	parameter    = regexp.MustCompile(`^(#/parameters/[a-zA-Z]+)-[A-Za-z0-9_-]{8}$`) // shared by operations of OpenAPI v2
 	port         = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	token        = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{20,}\.eyJ[A-Za-z0-9_-]{60,}\.[A-Za-z0-9_-]{40,}`)
 	selfType     = regexp.MustCompile(`\bselfType\d+`)
 	// A patch that does not fit is quoted with the whole object, in the order of the fields of Go types.
 	quotedObject = regexp.MustCompile(`Invalid value: "\{(?:[^"\\]|\\.)*\}"`)
@@ -178,6 +180,7 @@ func (n *normalizer) text(s string) string {
 	s = hash.ReplaceAllString(s, "hash=<hash>")
 	s = parameter.ReplaceAllString(s, "$1-<hash>")
 	s = port.ReplaceAllString(s, "127.0.0.1:<port>")
+	s = token.ReplaceAllString(s, "<token>")
 	s = selfType.ReplaceAllString(s, "selfType<N>")
 	return revisions.ReplaceAllStringFunc(s, func(m string) string {
 		parts := revisions.FindStringSubmatch(m)

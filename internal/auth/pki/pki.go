@@ -10,6 +10,7 @@
 //	server.pem  the serving certificate and its key
 //	admin.pem   a client certificate of group system:masters and its key
 //	token       a bearer token of the same power
+//	service-account.pem  the key that signs tokens of service accounts ([SigningKey])
 //
 // A certificate and its key share a file, so that no crash can part them. Files
 // are replaced whole, and only their owner can read them. Who can write to the
