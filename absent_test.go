@@ -7,20 +7,17 @@ import (
 	"github.com/kapok-dev/kapok"
 )
 
-// TestAbsentSubresources: who asks for what needs nodes or tokens is told why there is nothing, and who asks for it of an object
+// TestAbsentSubresources: who asks for what needs nodes is told why there is nothing, and who asks for it of an object
 // that is not there, that it is not.
 func TestAbsentSubresources(t *testing.T) {
 	r := startRaw(t, kapok.Options{})
-	pods, accounts := "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/serviceaccounts"
+	pods := "/api/v1/namespaces/default/pods"
 	r.must(201, "POST", pods, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i:1"}]}}`, "Content-Type", "application/json")
-	r.must(201, "POST", accounts, `{"metadata":{"name":"a"}}`, "Content-Type", "application/json")
 	for _, tc := range []struct{ method, path, want string }{
 		{"GET", pods + "/a/log", "kapok: the pod does not run"},
 		{"POST", pods + "/a/exec?command=ls", "kapok: the pod does not run"},
 		{"GET", pods + "/a/proxy/x/y", "kapok: the pod does not run"},
 		{"GET", pods + "/b/log", `pods \"b\" not found`},
-		{"POST", accounts + "/a/token", "kapok: no tokens are issued yet"},
-		{"POST", accounts + "/b/token", `serviceaccounts \"b\" not found`},
 		{"GET", "/api/v1/namespaces/default/services/kubernetes/proxy", "kapok: nobody listens there"},
 		{"GET", "/api/v1/nodes/a/proxy", `nodes \"a\" not found`},
 		{"GET", "/api/v1/pods/a/log", "the server could not find the requested resource"},

@@ -40,7 +40,17 @@ type AccountOptions struct {
 	// ExactExpiration ends the tokens of pods when they say so. Default: those that
 	// pods get without asking hold for a year, as in Kubernetes.
 	ExactExpiration bool
+
+	// None leaves to others what a controller does for accounts: to make the account
+	// default of each namespace and the config map kube-root-ca.crt, and to fill
+	// secrets with tokens. Then pods are taken without accounts, too. Tokens are issued
+	// nevertheless. KeepGarbage implies it.
+	None bool
 }
+
+// keepsAccounts says whether there is an account default in each namespace, and so
+// whether pods must have one.
+func (p *parts) keepsAccounts() bool { return !p.options.KeepGarbage && !p.options.Accounts.None }
 
 // complete refuses what cannot be.
 func (o *AccountOptions) complete() error {

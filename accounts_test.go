@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // accountToken makes an account in the namespace default, if it is not there, and a token for it.
@@ -168,4 +169,203 @@ func TestBadAccountOptions(t *testing.T) {
 			t.Errorf("%s: started", name)
 		}
 	}
+}
+
+// eventually waits in a bubble until everything rests, and then wants no error.
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	synctest.Wait()
+	if err := check(); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// Each namespace has its account, which comes back, and goes with it.
+func TestDefaultAccounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, err := kapok.Start(t.Context(), kapok.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Stop()
+		ctx, client := t.Context(), kubernetes.NewForConfigOrDie(server.Config())
+		has := func(namespace string) func() error {
+			return func() error {
+				_, err := client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+				return err
+			}
+		}
+		for _, namespace := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
+			eventually(t, namespace, has(namespace))
+		}
+		lab := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}}
+		if _, err := client.CoreV1().Namespaces().Create(ctx, lab, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "new", has("lab"))
+		if err := client.CoreV1().ServiceAccounts("lab").Delete(ctx, "default", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "deleted", has("lab"))
+		if err := client.CoreV1().Namespaces().Delete(ctx, "lab", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if _, err := client.CoreV1().Namespaces().Get(ctx, "lab", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("namespace: got %v", err)
+		}
+		// Without a socket there is no authority to trust.
+		if _, err := client.CoreV1().ConfigMaps("default").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("authority: got %v", err)
+		}
+	})
+}
+
+// A pod that comes right behind its namespace finds the account there, and a token.
+func TestPodsGetAccounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, err := kapok.Start(t.Context(), kapok.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Stop()
+		ctx, client := t.Context(), kubernetes.NewForConfigOrDie(server.Config())
+		lab := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}}
+		if _, err := client.CoreV1().Namespaces().Create(ctx, lab, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "p"},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		}
+		made, err := client.CoreV1().Pods("lab").Create(ctx, pod, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made.Spec.ServiceAccountName != "default" || len(made.Spec.Volumes) != 1 || len(made.Spec.Containers[0].VolumeMounts) != 1 {
+			t.Errorf("got %+v", made.Spec)
+		}
+		// What was given on creation is no change afterwards.
+		made.Labels = map[string]string{"a": "b"}
+		if _, err := client.CoreV1().Pods("lab").Update(ctx, made, metav1.UpdateOptions{}); err != nil {
+			t.Error(err)
+		}
+		pod.Name, pod.Spec.ServiceAccountName = "q", "none"
+		if _, err := client.CoreV1().Pods("lab").Create(ctx, pod, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// A secret gets the token that it asks for, and goes with the account.
+func TestTokensInSecrets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, err := kapok.Start(t.Context(), kapok.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Stop()
+		ctx, client := t.Context(), kubernetes.NewForConfigOrDie(server.Config())
+		accountToken(t, client, "robot")
+		secrets := client.CoreV1().Secrets("default")
+		for _, account := range []string{"robot", "nobody"} {
+			secret := &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: account, Annotations: map[string]string{corev1.ServiceAccountNameKey: account}},
+				Type:       corev1.SecretTypeServiceAccountToken,
+			}
+			if _, err := secrets.Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if _, err := secrets.Get(ctx, "nobody", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("secret of nobody: got %v", err)
+		}
+		secret, err := secrets.Get(ctx, "robot", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(secret.Data["namespace"]) != "default" || secret.Annotations[corev1.ServiceAccountUIDKey] == "" {
+			t.Errorf("got %v", secret)
+		}
+		config := server.Config()
+		config.BearerToken = string(secret.Data["token"])
+		robot := kubernetes.NewForConfigOrDie(config)
+		known(t, robot)
+		time.Sleep(24 * 365 * time.Hour)
+		known(t, robot)
+
+		delete(secret.Data, "token") // which makes a new one
+		if _, err := secrets.Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		unknown(t, robot)
+		if secret, err = secrets.Get(ctx, "robot", metav1.GetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		config.BearerToken = string(secret.Data["token"])
+		robot = kubernetes.NewForConfigOrDie(config)
+		known(t, robot)
+
+		if err := client.CoreV1().ServiceAccounts("default").Delete(ctx, "robot", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		unknown(t, robot)
+		synctest.Wait()
+		if _, err := secrets.Get(ctx, "robot", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("secret of an account that is gone: got %v", err)
+		}
+	})
+}
+
+// The authority is in each namespace, and with a token it is all that a program in the cluster needs.
+func TestRootAuthority(t *testing.T) {
+	server, err := kapok.Start(t.Context(), kapok.Options{Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	ctx, client := t.Context(), kubernetes.NewForConfigOrDie(server.Config())
+	maps := client.CoreV1().ConfigMaps("default")
+	watch, err := maps.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=kube-root-ca.crt"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	next := func(good func(*corev1.ConfigMap) bool) *corev1.ConfigMap {
+		t.Helper()
+		for {
+			select {
+			case e := <-watch.ResultChan():
+				if m, ok := e.Object.(*corev1.ConfigMap); ok && e.Type != "DELETED" && good(m) {
+					return m
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("nothing happened")
+			}
+		}
+	}
+	whole := func(m *corev1.ConfigMap) bool { return len(m.Data) == 1 && m.Data["ca.crt"] != "" }
+	made := next(whole)
+	authority := made.Data["ca.crt"]
+	made.Data = map[string]string{"a": "b"}
+	if _, err := maps.Update(ctx, made, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	next(whole)
+	if err := maps.Delete(ctx, made.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	next(func(m *corev1.ConfigMap) bool { return m.UID != made.UID && m.Data["ca.crt"] == authority })
+
+	robot, err := kubernetes.NewForConfig(&rest.Config{
+		Host:            "https://" + server.Address(),
+		BearerToken:     accountToken(t, client, "robot"),
+		TLSClientConfig: rest.TLSClientConfig{CAData: []byte(authority)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known(t, robot)
 }

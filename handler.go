@@ -9,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/accounts"
 	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/admission/policy"
+	accountadmission "github.com/kapok-dev/kapok/internal/admission/serviceaccount"
 	"github.com/kapok-dev/kapok/internal/audit"
 	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/auth/serviceaccount"
@@ -53,6 +55,7 @@ type parts struct {
 	authenticator *auth.Authenticator
 	tokens        auth.TokenAuthenticator
 	accounts      *serviceaccount.Issuer
+	authority     []byte // the certificate that clients trust the server by, in PEM; nil without a socket
 	address       string // of the socket, HOST:PORT; empty without one
 	options       Options
 }
@@ -87,10 +90,10 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		Roles:      in.access.roles,
 		Tokens:     p.tokens,
 		Accounts:   p.accounts,
-		Admission: admission.Chain{
+		Admission: append(admissionChain(p),
 			policies.Mutating(), in.hooks.Mutating(),
 			policies.Readers(), policies.Validating(), in.hooks.Validating(),
-		},
+		),
 	})
 	if err := in.join(ctx, p, store); err != nil {
 		return nil, err
@@ -129,8 +132,22 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 			return reaper.Start(ctx, store, reaper.Options{Logger: p.options.Logger, NamespaceGrace: p.options.NamespaceGrace}).Close
 		}, aggregate(ctx, p, store))
 	}
+	if p.keepsAccounts() {
+		chores = append(chores, func() func() {
+			return accounts.Start(ctx, store, accounts.Options{Logger: p.options.Logger, Issuer: p.accounts, Authority: p.authority}).Close
+		})
+	}
 	in.chores = startChores(in.replica, chores...)
 	return in, nil
+}
+
+// admissionChain is who judges what users write.
+func admissionChain(p parts) admission.Chain {
+	var chain admission.Chain
+	if p.keepsAccounts() {
+		chain = append(chain, &accountadmission.Plugin{State: p.store.state})
+	}
+	return chain
 }
 
 // join makes the server known to the others on its journal, if there may be any,

@@ -10,7 +10,7 @@ import (
 
 // TestJournalMetrics: fsyncs and writes can be told apart, and told at all.
 func TestJournalMetrics(t *testing.T) {
-	r := startRaw(t, kapok.Options{DataDir: t.TempDir()})
+	r := startRaw(t, kapok.Options{DataDir: t.TempDir(), KeepGarbage: true})
 	value := func(name string) int {
 		t.Helper()
 		found := regexp.MustCompile(`(?m)^` + name + ` (\d+)$`).FindStringSubmatch(r.must(200, "GET", "/metrics", ""))

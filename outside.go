@@ -81,6 +81,14 @@ func (out *outside) authenticator(tokens auth.Tokens) *auth.Authenticator {
 	return auth.NewAuthenticator(out.credentials.ClientCAs(), tokens)
 }
 
+// authority is the certificate that clients trust the server by, in PEM; nil without a socket.
+func (out *outside) authority() []byte {
+	if out == nil {
+		return nil
+	}
+	return out.credentials.Authority()
+}
+
 // tokens are those that the credentials know.
 func (out *outside) tokens() auth.Tokens {
 	if out == nil {

@@ -18,13 +18,13 @@ import (
 // authentication is the group authentication.k8s.io: questions about who somebody is. Nothing is kept of them.
 func authentication() []row {
 	return []row{
-		review("tokenreviews", "TokenReview", reviewToken),
-		review("selfsubjectreviews", "SelfSubjectReview", reviewSelf),
+		identityReview("tokenreviews", "TokenReview", reviewToken),
+		identityReview("selfsubjectreviews", "SelfSubjectReview", reviewSelf),
 	}
 }
 
-// review is a kind of which nothing is kept: creating one is asking, and it comes back with the answer.
-func review[B any](plural, kind string, answer func(ctx context.Context, s *resource.Store, r *resource.Request, body *B) (*B, error)) row {
+// identityReview is a kind of which nothing is kept: creating one is asking, and it comes back with the answer.
+func identityReview[B any](plural, kind string, answer func(ctx context.Context, s *resource.Store, r *resource.Request, body *B) (*B, error)) row {
 	gvk := authenticationv1.SchemeGroupVersion.WithKind(kind)
 	ask := action(gvk, func(ctx context.Context, s *resource.Store, r *resource.Request, body *B) (resource.Result, error) {
 		// Of what the server sets, nothing is the client's to say.

@@ -1,0 +1,82 @@
+package serviceaccount
+
+import (
+	"strings"
+
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+)
+
+// Where a pod finds its token, and what the volume's name begins with.
+const (
+	tokenPath   = "/var/run/secrets/kubernetes.io/serviceaccount"
+	tokenVolume = "kube-api-access-"
+)
+
+// wantsToken says whether a pod gets a token. It counts more than its account.
+func wantsToken(spec, account resource.Tree) bool {
+	for _, obj := range []resource.Tree{spec, account} {
+		if wants, ok := obj["automountServiceAccountToken"].(bool); ok {
+			return wants
+		}
+	}
+	return true
+}
+
+// mountToken gives a pod a volume with a token, and its containers a mount of it, but for those that mount something else there.
+func mountToken(spec resource.Tree) {
+	name, has := "", false
+	for _, volume := range maps(spec, "volumes") {
+		if has = strings.HasPrefix(text(volume, "name"), tokenVolume); has {
+			name = text(volume, "name")
+			break
+		}
+	}
+	if !has {
+		name = tokenVolume + utilrand.String(5)
+	}
+	needed := false
+	for _, field := range []string{"initContainers", "containers"} {
+		for _, container := range maps(spec, field) {
+			if mounts(container, tokenPath) {
+				continue
+			}
+			container["volumeMounts"] = append(list(container, "volumeMounts"), resource.Tree{"name": name, "readOnly": true, "mountPath": tokenPath})
+			needed = true
+		}
+	}
+	if needed && !has {
+		spec["volumes"] = append(list(spec, "volumes"), tokenSource(name))
+	}
+}
+
+func mounts(container resource.Tree, path string) bool {
+	for _, mount := range maps(container, "volumeMounts") {
+		if text(mount, "mountPath") == path {
+			return true
+		}
+	}
+	return false
+}
+
+// tokenSource is the volume with the token of a pod, the authority of the server and the name of the namespace.
+func tokenSource(name string) resource.Tree {
+	return resource.Tree{
+		"name": name,
+		"projected": resource.Tree{
+			"defaultMode": int64(0o644),
+			"sources": []any{
+				resource.Tree{"serviceAccountToken": resource.Tree{"expirationSeconds": int64(3607), "path": "token"}},
+				resource.Tree{"configMap": resource.Tree{
+					"name":  "kube-root-ca.crt",
+					"items": []any{resource.Tree{"key": "ca.crt", "path": "ca.crt"}},
+				}},
+				resource.Tree{"downwardAPI": resource.Tree{"items": []any{resource.Tree{
+					"path":     "namespace",
+					"fieldRef": resource.Tree{"apiVersion": "v1", "fieldPath": "metadata.namespace"},
+				}}}},
+			},
+		},
+	}
+}
