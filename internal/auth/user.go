@@ -4,8 +4,8 @@
 //
 // [Authenticator.Identify] knows three kinds of credentials: a client
 // certificate of our own authority (common name and organizations become user
-// and groups), the admin's bearer token, and a connection that was made inside
-// the process. Credentials that do not hold are 401 Unauthorized, even where
+// and groups), a bearer token that a [TokenAuthenticator] knows, as the admin's or
+// one of a service account, and a connection that was made inside the process. Credentials that do not hold are 401 Unauthorized, even where
 // another door would be open; who shows none is system:anonymous. [Impersonate] lets
 // those who may act as somebody else, with Kubernetes' Impersonate headers.
 //

@@ -40,6 +40,8 @@ func (c *cluster) startServer(t testing.TB, change ...func(*kapok.Options)) *ser
 		Store:  "etcd://" + strings.Join(addresses, ","),
 		Listen: "127.0.0.1:0",
 		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
+
+		Accounts: kapok.AccountOptions{None: true}, // nobody else writes what is judged
 	}
 	for _, f := range change {
 		f(&s.options)
