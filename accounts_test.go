@@ -5,6 +5,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"os"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/kapok-dev/kapok"
 
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -368,4 +371,51 @@ func TestRootAuthority(t *testing.T) {
 		t.Fatal(err)
 	}
 	known(t, robot)
+}
+
+// Whoever has the documents of the issuer can check a token without asking the server.
+func TestIssuerDocuments(t *testing.T) {
+	server, err := kapok.Start(t.Context(), kapok.Options{Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	client := kubernetes.NewForConfigOrDie(server.Config())
+	fetch := func(path string, into any) {
+		t.Helper()
+		data, err := client.CoreV1().RESTClient().Get().AbsPath(path).DoRaw(t.Context())
+		if err == nil {
+			err = json.Unmarshal(data, into)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var configuration struct {
+		Issuer     string                    `json:"issuer"`
+		KeysAt     string                    `json:"jwks_uri"`
+		Algorithms []jose.SignatureAlgorithm `json:"id_token_signing_alg_values_supported"`
+	}
+	fetch("/.well-known/openid-configuration", &configuration)
+	if want := "https://" + server.Address() + "/openid/v1/jwks"; configuration.KeysAt != want {
+		t.Errorf("keys are at %s, want %s", configuration.KeysAt, want)
+	}
+	var keys jose.JSONWebKeySet
+	fetch("/openid/v1/jwks", &keys)
+	for _, k := range keys.Keys {
+		if !k.IsPublic() {
+			t.Fatal("a private key is served")
+		}
+	}
+	token, err := jwt.ParseSigned(accountToken(t, client, "robot"), configuration.Algorithms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var claims jwt.Claims
+	if err := token.Claims(keys, &claims); err != nil {
+		t.Fatal(err)
+	}
+	if err := claims.Validate(jwt.Expected{Issuer: configuration.Issuer, Subject: "system:serviceaccount:default:robot", AnyAudience: jwt.Audience{configuration.Issuer}}); err != nil {
+		t.Error(err)
+	}
 }
