@@ -23,10 +23,13 @@ var tokenRequestKind = authenticationv1.SchemeGroupVersion.WithKind("TokenReques
 
 // requestToken issues a token of a service account.
 func requestToken() *resource.Action {
-	return action(tokenRequestKind, func(_ context.Context, s *resource.Store, r *resource.Request, body *authenticationv1.TokenRequest) (resource.Result, error) {
+	return action(tokenRequestKind, func(ctx context.Context, s *resource.Store, r *resource.Request, body *authenticationv1.TokenRequest) (resource.Result, error) {
 		issuer := s.Gate().Accounts
 		if issuer == nil {
 			return resource.Result{}, apierrors.NewInternalError(errors.New("this server issues no tokens"))
+		}
+		if _, err := s.State().Sync(ctx); err != nil { // another server may just have made the account
+			return resource.Result{}, apierrors.NewInternalError(err)
 		}
 		t := &tokenRequest{store: s, request: r, issuer: issuer, body: body, now: time.Now()}
 		if err := t.complete(); err != nil {

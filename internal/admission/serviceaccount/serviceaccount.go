@@ -108,6 +108,11 @@ func (p *Plugin) account(ctx context.Context, a *resource.Admitted, name string)
 	namespace := a.Request.Namespace
 	key := object.Key{Resource: schema.GroupResource{Resource: "serviceaccounts"}, Namespace: namespace, Name: name}
 	o, _ := p.State.Get(key)
+	if o == nil { // another server may just have made it
+		if shared, _ := p.State.Sync(ctx); shared {
+			o, _ = p.State.Get(key)
+		}
+	}
 	if o == nil && name == defaultAccount {
 		o = p.await(ctx, key)
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 // AuthenticateToken implements auth.TokenAuthenticator.
-func (i *Issuer) AuthenticateToken(_ context.Context, token string, wanted []string) (*auth.User, []string, error) {
+func (i *Issuer) AuthenticateToken(ctx context.Context, token string, wanted []string) (*auth.User, []string, error) {
 	if strings.Count(token, ".") != 2 {
 		return nil, nil, nil
 	}
@@ -40,15 +40,37 @@ func (i *Issuer) AuthenticateToken(_ context.Context, token string, wanted []str
 	if err != nil {
 		return nil, nil, err
 	}
-	if b.claims.Kubernetes != nil {
-		err = i.holds(b.claims.Kubernetes, &b.claims.Claims, time.Now())
-	} else {
-		err = i.legacyHolds(&b.claims.legacy, token)
-	}
-	if err != nil {
+	if err := i.holds(ctx, b, token); err != nil {
 		return nil, nil, err
 	}
 	return b.user, audiences, nil
+}
+
+// holds says whether a token that was signed here still holds.
+func (i *Issuer) holds(ctx context.Context, b *bearer, token string) error {
+	now := time.Now()
+	if b.claims.Kubernetes != nil {
+		if err := inTime(&b.claims.Claims, now); err != nil {
+			return err
+		}
+	}
+	err := i.there(b, token, now)
+	if err == nil {
+		return nil
+	}
+	// What is missing may be so new that another server alone knows it.
+	if shared, _ := i.opts.State.Sync(ctx); shared {
+		err = i.there(b, token, now)
+	}
+	return err
+}
+
+// there says whether that is there which a token ends with.
+func (i *Issuer) there(b *bearer, token string, now time.Time) error {
+	if b.claims.Kubernetes == nil {
+		return i.legacyHolds(&b.claims.legacy, token)
+	}
+	return i.stillBound(b.claims.Kubernetes, now)
 }
 
 // A bearer is what a token says that has been signed here. It does not change.
@@ -171,8 +193,8 @@ func (i *Issuer) audiences(b *bearer, wanted []string) ([]string, error) {
 	return both, nil
 }
 
-// holds says whether a token that was signed here still holds.
-func (i *Issuer) holds(k *kubernetes, c *jwt.Claims, now time.Time) error {
+// inTime says whether the time of a token has begun and has not ended, give or take a minute.
+func inTime(c *jwt.Claims, now time.Time) error {
 	switch err := c.Validate(jwt.Expected{Time: now}); {
 	case errors.Is(err, jwt.ErrExpired):
 		return errors.New("service account token has expired")
@@ -183,6 +205,11 @@ func (i *Issuer) holds(k *kubernetes, c *jwt.Claims, now time.Time) error {
 	case err != nil:
 		return fmt.Errorf("service account token claims could not be validated: %w", err)
 	}
+	return nil
+}
+
+// stillBound says whether the account of a token is there, and what the token is bound to.
+func (i *Issuer) stillBound(k *kubernetes, now time.Time) error {
 	account := i.object("serviceaccounts", k.Namespace, k.Account.Name)
 	switch {
 	case account == nil:
