@@ -173,6 +173,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`[MTWFS][a-z]{2}, \d\d [A-Z][a-z]{2} 20\d\d \d\d:\d\d:\d\d [+-]\d{4}`), "<time>"},
 	{regexp.MustCompile(`20\d\d-\d\d-\d\d \d\d:\d\d:\d\d \+0000 UTC`), "<time>"},
 	{regexp.MustCompile(`(resourceVersion"?: *)"\d+"`), `$1"<rv>"`},
+	{regexp.MustCompile(`(\\"resourceVersion\\":)\\"\d+\\"`), `$1\"<rv>\"`},
 	{regexp.MustCompile(`(Resource Version: +)\d+`), "$1<rv>"},
 	{regexp.MustCompile(`\\"managedFields\\":\[.*\],(\\"name\\")`), `\"managedFields\":[<by time, and by name within a second>],$1`},
 	{regexp.MustCompile(`https://127\.0\.0\.1:\d+`), "https://<address>"},

@@ -31,7 +31,7 @@ func (i *Issuer) AuthenticateToken(ctx context.Context, token string, wanted []s
 	b := i.known.get(sum)
 	if b == nil {
 		var err error
-		if b, err = i.verify(token); b == nil {
+		if b, err = i.verify(token); b == nil || err != nil {
 			return nil, nil, err
 		}
 		i.known.put(sum, b)

@@ -412,6 +412,44 @@ func TestForged(t *testing.T) {
 	}
 }
 
+// Claims that do not fit together are refused, every time, although the key is right: it may sign for others, too.
+func TestUnfit(t *testing.T) {
+	key := newECDSA(t, elliptic.P256())
+	r := newRig(t, key)
+	legacy, err := r.IssueLegacy("lab", Ref{"robot", "1"}, "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, of string
+		edit     func(claims map[string]any)
+		want     string
+	}{
+		{"webhook", r.issue(), func(c map[string]any) {
+			c["kubernetes.io"].(map[string]any)["validatingwebhookconfiguration"] = map[string]any{"name": "a", "uid": "b"}
+		}, "tokens that are bound to webhooks are not accepted"},
+		{"legacy of another", legacy, func(c map[string]any) { c["sub"] = "system:serviceaccount:kube-system:root" }, "sub claim is invalid"},
+		{"legacy of nobody", legacy, func(c map[string]any) { delete(c, "sub") }, "sub claim is missing"},
+		{"legacy without a secret", legacy, func(c map[string]any) { delete(c, "kubernetes.io/serviceaccount/secret.name") }, "secretName claim is missing"},
+		{"legacy without an account", legacy, func(c map[string]any) { delete(c, "kubernetes.io/serviceaccount/service-account.name") }, "serviceAccountName claim is missing"},
+		{"new one that says it is old", r.issue(), func(c map[string]any) { c["iss"] = legacyIssuer }, "namespace claim is missing"},
+		{"old one that says it is new", legacy, func(c map[string]any) { c["iss"] = DefaultIssuer }, `serviceaccounts "" not found`},
+		{"uid of another", r.issue(), func(c map[string]any) {
+			c["kubernetes.io"].(map[string]any)["serviceaccount"].(map[string]any)["uid"] = "2"
+		}, "service account UID (1) does not match claim (2)"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			claims := payload(t, tc.of)
+			tc.edit(claims)
+			token := forge(t, jose.ES256, key, "", claims)
+			secret := map[string]any{"data": map[string]any{"token": base64.StdEncoding.EncodeToString([]byte(token))}}
+			r.put("secrets", "s", "3", secret)
+			(&rig{t, r.Issuer, r.state}).refused(token, tc.want)
+			(&rig{t, r.Issuer, r.state}).refused(token, tc.want) // not remembered either
+		})
+	}
+}
+
 // A token that another key has signed holds as long as that key is known, under its own name only.
 func TestOtherKeys(t *testing.T) {
 	old, current := newRSA(t), newECDSA(t, elliptic.P384())
