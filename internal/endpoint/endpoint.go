@@ -229,7 +229,7 @@ func (c *call) identify() error {
 	}
 	sender := c.user
 	c.audit()
-	if c.user, err = auth.Impersonate(c.r.Context(), c.h.opts.Authorizer, sender, c.r.Header); err != nil {
+	if c.user, err = auth.Impersonate(c.r.Context(), c.h.opts.Authorizer, sender, c.r.Header, c.attributes); err != nil {
 		c.user = sender
 		return err
 	}
