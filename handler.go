@@ -16,6 +16,10 @@ import (
 	"github.com/kapok-dev/kapok/internal/audit"
 	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/auth/serviceaccount"
+	"github.com/kapok-dev/kapok/internal/admission/certificates"
+	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/auth/pki"
+	"github.com/kapok-dev/kapok/internal/auth/signer"
 	"github.com/kapok-dev/kapok/internal/builtin"
 	"github.com/kapok-dev/kapok/internal/crd"
 	"github.com/kapok-dev/kapok/internal/endpoint"
@@ -55,7 +59,8 @@ type parts struct {
 	authenticator *auth.Authenticator
 	tokens        auth.TokenAuthenticator
 	accounts      *serviceaccount.Issuer
-	authority     []byte // the certificate that clients trust the server by, in PEM; nil without a socket
+	rootCA        []byte // the certificate that clients trust the server by, in PEM; nil without a socket
+	authority     *pki.Authority // of client certificates; nil where none can be shown
 	address       string // of the socket, HOST:PORT; empty without one
 	options       Options
 }
@@ -90,7 +95,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		Roles:      in.access.roles,
 		Tokens:     p.tokens,
 		Accounts:   p.accounts,
-		Admission: append(admissionChain(p),
+		Admission: append(admissionChain(p, store),
 			policies.Mutating(), in.hooks.Mutating(),
 			policies.Readers(), policies.Validating(), in.hooks.Validating(),
 		),
@@ -134,20 +139,23 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	}
 	if p.keepsAccounts() {
 		chores = append(chores, func() func() {
-			return accounts.Start(ctx, store, accounts.Options{Logger: p.options.Logger, Issuer: p.accounts, Authority: p.authority}).Close
+			return accounts.Start(ctx, store, accounts.Options{Logger: p.options.Logger, Issuer: p.accounts, Authority: p.rootCA}).Close
 		})
+	}
+	if !p.options.KeepGarbage && p.authority != nil {
+		chores = append(chores, func() func() { return signer.Start(ctx, store, p.authority, p.options.Logger).Close })
 	}
 	in.chores = startChores(in.replica, chores...)
 	return in, nil
 }
 
 // admissionChain is who judges what users write.
-func admissionChain(p parts) admission.Chain {
+func admissionChain(p parts, store *resource.Store) admission.Chain {
 	var chain admission.Chain
 	if p.keepsAccounts() {
 		chain = append(chain, &accountadmission.Plugin{State: p.store.state})
 	}
-	return chain
+	return append(chain, certificates.New(store.Permit))
 }
 
 // join makes the server known to the others on its journal, if there may be any,

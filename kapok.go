@@ -113,6 +113,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 		authenticator: s.outside.authenticator(tokens),
 		tokens:        tokens,
 		accounts:      accounts,
+		rootCA:        s.outside.rootCA(),
 		authority:     s.outside.authority(),
 		address:       s.Address(),
 		options:       opts,

@@ -81,12 +81,12 @@ func (out *outside) authenticator(tokens auth.Tokens) *auth.Authenticator {
 	return auth.NewAuthenticator(out.credentials.ClientCAs(), tokens)
 }
 
-// authority is the certificate that clients trust the server by, in PEM; nil without a socket.
-func (out *outside) authority() []byte {
+// rootCA is the certificate that clients trust the server by, in PEM; nil without a socket.
+func (out *outside) rootCA() []byte {
 	if out == nil {
 		return nil
 	}
-	return out.credentials.Authority()
+	return out.credentials.RootCA()
 }
 
 // tokens are those that the credentials know.
@@ -95,6 +95,14 @@ func (out *outside) tokens() auth.Tokens {
 		return nil
 	}
 	return auth.Tokens{auth.AdminToken(out.credentials.Token())}
+}
+
+// authority signs certificates of clients; nil without a socket, where nobody could show one.
+func (out *outside) authority() *pki.Authority {
+	if out == nil {
+		return nil
+	}
+	return out.credentials.Authority()
 }
 
 func (out *outside) serve(h http.Handler, log *slog.Logger, failed func()) {

@@ -1,20 +1,15 @@
 package builtin
 
 import (
-	"crypto/x509"
-	"encoding/pem"
-	"fmt"
-	"slices"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/builtin/tables"
 	"github.com/kapok-dev/kapok/internal/builtin/validation"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation/path"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -91,27 +86,26 @@ func signingRequests() row {
 		},
 		table:      tables.CertificateSigningRequests(),
 		selectable: []selectable{at("spec.signerName")},
-		hooks:      resource.Hooks{ValidateName: func(string, bool) []string { return nil }, Claim: refuseMasters},
+		hooks:      resource.Hooks{ValidateName: func(string, bool) []string { return nil }, Requested: requester},
 	}.row()
 }
 
-// refuseMasters lets nobody ask for a certificate with which he may do everything. In Kubernetes this is the plugin
-// CertificateSubjectRestriction.
-func refuseMasters(_ *resource.Claims, obj, old resource.Tree) error {
-	if old != nil || obj == nil || text(obj, "spec", "signerName") != certificatesv1.KubeAPIServerClientSignerName {
-		return nil
+// requester writes into a request for a certificate whose it is.
+func requester(obj resource.Tree, u *auth.User) {
+	put(obj, u.Name, "spec", "username")
+	if u.UID != "" {
+		put(obj, u.UID, "spec", "uid")
 	}
-	csr := decoded[certificatesv1.CertificateSigningRequest](obj)
-	block, _ := pem.Decode(csr.Spec.Request) // which is valid
-	if block == nil {
-		return nil
+	if len(u.Groups) > 0 {
+		put(obj, toAny(u.Groups), "spec", "groups")
 	}
-	request, err := x509.ParseCertificateRequest(block.Bytes)
-	if err != nil || !slices.Contains(request.Subject.Organization, "system:masters") {
-		return nil
+	if len(u.Extra) > 0 {
+		extra := resource.Tree{}
+		for key, values := range u.Extra {
+			extra[key] = toAny(values)
+		}
+		put(obj, extra, "spec", "extra")
 	}
-	return apierrors.NewForbidden(schema.GroupResource{Group: certificatesv1.GroupName, Resource: "certificatesigningrequests"}, csr.Name,
-		fmt.Errorf("use of %s signer with system:masters group is not allowed", certificatesv1.KubeAPIServerClientSignerName))
 }
 
 // keepVerdict puts back the conditions that say whether a request is approved. If

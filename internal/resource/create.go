@@ -105,6 +105,9 @@ func (s *Store) create(ctx context.Context, r *Request, obj Tree) (Result, error
 	if hook := r.Definition.Hooks.PrepareCreate; hook != nil {
 		hook(obj)
 	}
+	if hook := r.Definition.Hooks.Requested; hook != nil && r.User != nil {
+		hook(obj, r.User)
+	}
 	if err := validateCreate(r, obj); err != nil {
 		return Result{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/manage"
 	"github.com/kapok-dev/kapok/internal/object"
 
@@ -215,6 +216,8 @@ type Hooks struct {
 	// generation, computed fields. obj is normalised.
 	PrepareCreate func(obj Tree)
 	PrepareUpdate func(obj, old Tree)
+	// Requested writes into a new object who has asked for it. It runs after PrepareCreate; u is never nil.
+	Requested func(obj Tree, u *auth.User)
 	// Claim is asked of a write that is valid what else must be written with it. It may
 	// set in obj what it has claimed. old is nil where an object is created, obj where
 	// it goes; a mark of deletion is no reason to ask. The error is a Kubernetes API

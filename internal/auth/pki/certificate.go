@@ -9,7 +9,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"time"
 )
@@ -133,13 +132,15 @@ func sign(template *x509.Certificate, authority *pair, now time.Time) (pair, err
 	if err != nil {
 		return pair{}, err
 	}
-	template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
+	if template.SerialNumber, err = newSerial(); err != nil {
 		return pair{}, err
 	}
 	template.NotBefore = now.Add(-time.Hour) // clocks differ
 	if authority == nil {
 		authority = &pair{cert: template, key: key}
+	}
+	if end := authority.cert.NotAfter; template.NotAfter.After(end) {
+		template.NotAfter = end
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, authority.cert, key.Public(), authority.key)
 	if err != nil {

@@ -40,5 +40,5 @@ func SigningKey(dir string) ([]byte, error) {
 	return key, store.write(signingFile, key)
 }
 
-// Authority returns the certificate, in PEM, that clients trust the server by.
-func (c *Credentials) Authority() []byte { return c.authority.certPEM() }
+// RootCA returns the certificate, in PEM, that clients trust the server by.
+func (c *Credentials) RootCA() []byte { return c.authority.certPEM() }

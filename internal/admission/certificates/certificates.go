@@ -1,0 +1,176 @@
+// Package certificates is the admission of what vouches for somebody: Kubernetes' plugins CertificateApproval,
+// CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction, of which at most one has something to
+// say about a request.
+//
+// Who approves or signs a request for a certificate, or says whom to trust in a signer's name, must be allowed the verb
+// approve, sign or attest on the resource signers, by the name of that signer or by DOMAIN/* for all of its domain. And
+// nobody asks the signer of clients for a certificate of system:masters.
+package certificates
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// A Permit says whether the user of a request may do something else, too: resource.Store.Permit.
+type Permit func(ctx context.Context, r *resource.Request, a *auth.Attributes) error
+
+// Plugin implements admission.Validator.
+type Plugin struct{ permit Permit }
+
+// New returns a Plugin that asks permit.
+func New(permit Permit) Plugin { return Plugin{permit} }
+
+// Handles implements admission.Plugin.
+func (p Plugin) Handles(r *resource.Request, op resource.Operation) bool { return judge(r, op) != nil }
+
+// Validate implements admission.Validator.
+func (p Plugin) Validate(ctx context.Context, a *resource.Admitted) error {
+	err := judge(a.Request, a.Operation)(p, ctx, a)
+	if err == nil {
+		return nil
+	}
+	return apierrors.NewForbidden(a.Request.GroupResource(), a.Name, err)
+}
+
+// judge returns what judges a request, nil if nothing does.
+func judge(r *resource.Request, op resource.Operation) func(Plugin, context.Context, *resource.Admitted) error {
+	if r.Definition.Group != certificatesv1.GroupName {
+		return nil
+	}
+	switch r.Definition.Plural {
+	case "certificatesigningrequests":
+		switch {
+		case op == resource.OperationCreate && r.Subresource == "":
+			return Plugin.restrictSubject
+		case op == resource.OperationUpdate && r.Subresource == "approval":
+			return Plugin.approve
+		case op == resource.OperationUpdate && r.Subresource == "status":
+			return Plugin.sign
+		}
+	case "clustertrustbundles":
+		if op == resource.OperationCreate || op == resource.OperationUpdate {
+			return Plugin.attest
+		}
+	}
+	return nil
+}
+
+// approve looks at the signer of before: what an update would make of it is refused elsewhere.
+func (p Plugin) approve(ctx context.Context, a *resource.Admitted) error {
+	signer := signerOf(a.Old)
+	if p.allowed(ctx, a, "approve", signer) {
+		return nil
+	}
+	return fmt.Errorf("user not permitted to approve requests with signerName %q", signer)
+}
+
+func (p Plugin) sign(ctx context.Context, a *resource.Admitted) error {
+	if same(a.Object, a.Old, "certificate") && same(a.Object, a.Old, "conditions") {
+		return nil
+	}
+	signer := signerOf(a.Old)
+	if p.allowed(ctx, a, "sign", signer) {
+		return nil
+	}
+	return fmt.Errorf("user not permitted to sign requests with signerName %q", signer)
+}
+
+// attest lets pass what changes nobody's trust, as the work of garbage collectors does not.
+func (p Plugin) attest(ctx context.Context, a *resource.Admitted) error {
+	signer := signerOf(a.Object)
+	if signer == "" || a.Old != nil && reflect.DeepEqual(lasting(a.Object), lasting(a.Old)) {
+		return nil
+	}
+	if p.allowed(ctx, a, "attest", signer) {
+		return nil
+	}
+	return fmt.Errorf("user not permitted to attest for signerName %q", signer)
+}
+
+func (p Plugin) restrictSubject(_ context.Context, a *resource.Admitted) error {
+	if signerOf(a.Object) != certificatesv1.KubeAPIServerClientSignerName {
+		return nil
+	}
+	encoded, _, _ := unstructured.NestedString(a.Object, "spec", "request")
+	request, err := parse(encoded)
+	if err != nil {
+		return fmt.Errorf("failed to parse CSR: %w", err)
+	}
+	if slices.Contains(request.Subject.Organization, auth.Masters) {
+		return fmt.Errorf("use of %s signer with system:masters group is not allowed", certificatesv1.KubeAPIServerClientSignerName)
+	}
+	return nil
+}
+
+// allowed says whether a user is allowed a verb on a signer, or on all signers of its domain. An authorizer that does not
+// know has not allowed it.
+func (p Plugin) allowed(ctx context.Context, a *resource.Admitted, verb, signer string) bool {
+	domain, _, _ := strings.Cut(signer, "/")
+	for _, name := range []string{signer, domain + "/*"} {
+		err := p.permit(ctx, a.Request, &auth.Attributes{
+			Verb: verb, ResourceRequest: true, APIGroup: certificatesv1.GroupName, APIVersion: "*", Resource: "signers", Name: name,
+		})
+		if err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func signerOf(obj resource.Tree) string {
+	name, _, _ := unstructured.NestedString(obj, "spec", "signerName")
+	return name
+}
+
+// same says whether two objects have the same field in their status; an empty list is none.
+func same(obj, old resource.Tree, field string) bool {
+	read := func(obj resource.Tree) any {
+		value, _, _ := unstructured.NestedFieldNoCopy(obj, "status", field)
+		if list, ok := value.([]any); ok && len(list) == 0 {
+			return nil
+		}
+		return value
+	}
+	return reflect.DeepEqual(read(obj), read(old))
+}
+
+// lasting is an object without the metadata that is written for others' sake.
+func lasting(obj resource.Tree) resource.Tree {
+	obj = maps.Clone(obj)
+	metadata, _ := obj["metadata"].(resource.Tree)
+	metadata = maps.Clone(metadata)
+	for _, field := range []string{"ownerReferences", "finalizers", "managedFields"} {
+		delete(metadata, field)
+	}
+	obj["metadata"] = metadata
+	return obj
+}
+
+// parse reads a request as an object holds it.
+func parse(encoded string) (*x509.CertificateRequest, error) {
+	data, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(data)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return nil, errors.New("PEM block type must be CERTIFICATE REQUEST")
+	}
+	return x509.ParseCertificateRequest(block.Bytes)
+}

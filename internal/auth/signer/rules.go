@@ -1,0 +1,100 @@
+package signer
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+)
+
+// What Kubernetes' controllers have for defaults, see k8s.io/kubernetes/pkg/controller/certificates/signer.
+const (
+	longest  = 365 * 24 * time.Hour // --cluster-signing-duration
+	shortest = 10 * time.Minute
+	backdate = 5 * time.Minute
+	// briefly is the life of certificates which end when that is over; others end earlier, by as much as they begin earlier.
+	briefly = 8 * time.Hour
+)
+
+// rules say by signer what is wrong with a request.
+var rules = map[string]func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error{
+	certificatesv1.KubeAPIServerClientSignerName:        checkClient,
+	certificatesv1.KubeAPIServerClientKubeletSignerName: checkKubelet,
+}
+
+func checkClient(_ *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+	for _, u := range usages {
+		switch u {
+		case certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageClientAuth:
+		default:
+			return fmt.Errorf("invalid usage for client certificate: %s", u)
+		}
+	}
+	if !slices.Contains(usages, certificatesv1.UsageClientAuth) {
+		return fmt.Errorf("missing required usage for client certificate: %s", certificatesv1.UsageClientAuth)
+	}
+	return nil
+}
+
+func checkKubelet(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+	switch {
+	case !slices.Equal(r.Subject.Organization, []string{"system:nodes"}):
+		return errors.New("subject organization is not system:nodes")
+	case len(r.DNSNames) > 0:
+		return errors.New("DNS subjectAltNames are not allowed")
+	case len(r.EmailAddresses) > 0:
+		return errors.New("Email subjectAltNames are not allowed") //nolint:staticcheck // Kubernetes' words
+	case len(r.IPAddresses) > 0:
+		return errors.New("IP subjectAltNames are not allowed")
+	case len(r.URIs) > 0:
+		return errors.New("URI subjectAltNames are not allowed")
+	case !strings.HasPrefix(r.Subject.CommonName, "system:node:"):
+		return errors.New("subject common name does not begin with system:node:")
+	}
+	sorted := slices.Compact(slices.Sorted(slices.Values(usages)))
+	all := []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment}
+	if !slices.Equal(sorted, all) && !slices.Equal(sorted, all[:2]) { // keys other than RSA encipher no keys
+		return fmt.Errorf("usages did not match %v", all)
+	}
+	return nil
+}
+
+// life is for how long a certificate holds of which the request says how many seconds it wants, if it does.
+func life(seconds *int32) time.Duration {
+	if seconds == nil {
+		return longest
+	}
+	return min(max(time.Duration(*seconds)*time.Second, shortest), longest)
+}
+
+// template describes the certificate that answers a request whose usages are checked: its subject and its names, for
+// these usages, and nothing else of what it asks for.
+func template(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage, life time.Duration, now time.Time) *x509.Certificate {
+	t := &x509.Certificate{
+		Subject:        r.Subject,
+		DNSNames:       r.DNSNames,
+		IPAddresses:    r.IPAddresses,
+		EmailAddresses: r.EmailAddresses,
+		URIs:           r.URIs,
+		NotBefore:      now.Add(-backdate),
+		NotAfter:       now.Add(life),
+	}
+	if life >= briefly {
+		t.NotAfter = t.NotAfter.Add(-backdate)
+	}
+	for _, u := range usages {
+		switch u {
+		case certificatesv1.UsageDigitalSignature:
+			t.KeyUsage |= x509.KeyUsageDigitalSignature
+		case certificatesv1.UsageKeyEncipherment:
+			t.KeyUsage |= x509.KeyUsageKeyEncipherment
+		case certificatesv1.UsageClientAuth:
+			t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+		}
+	}
+	return t
+}
