@@ -2,17 +2,21 @@ package auth
 
 import (
 	"context"
-	"sync"
+	"crypto/x509"
+	"sync/atomic"
 	"time"
 )
 
 // connection is what is known of a client's connection.
 type connection struct {
 	inProcess bool
+	verified  atomic.Pointer[verified] // nil before the first request with a certificate
+}
 
-	// What its certificate says, verified once.
-	once    sync.Once
-	user    *User // nil if there is none, or it names nobody
+// verified is what the certificate of a connection says.
+type verified struct {
+	by      *x509.CertPool // whom it was verified by
+	user    *User          // nil if it names nobody
 	expires time.Time
 	err     error
 }

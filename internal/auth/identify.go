@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,14 +17,34 @@ import (
 
 // Authenticator tells who sends a request.
 type Authenticator struct {
-	authorities *x509.CertPool
+	authorities atomic.Pointer[x509.CertPool]
 	tokens      Tokens
+	anonymous   Anonymity
 }
 
 // NewAuthenticator returns an Authenticator that trusts client certificates of
 // the authorities, none if nil, and bearers of the tokens.
 func NewAuthenticator(authorities *x509.CertPool, tokens ...TokenAuthenticator) *Authenticator {
-	return &Authenticator{authorities: authorities, tokens: tokens}
+	a := &Authenticator{tokens: tokens}
+	a.Trust(authorities)
+	return a
+}
+
+// Trust puts other authorities in the place of those before, for connections that are there already, too. It may be called
+// while requests are served.
+func (a *Authenticator) Trust(authorities *x509.CertPool) { a.authorities.Store(authorities) }
+
+// Anonymity says who is let in without saying who he is; what he may then is another question. The zero value is everybody.
+type Anonymity struct {
+	Refused bool     // for all paths
+	Paths   []string // if there are any, for no others
+}
+
+// Let says which requests may come from nobody knows whom. It is called before the first one.
+func (a *Authenticator) Let(anonymous Anonymity) { a.anonymous = anonymous }
+
+func (a *Anonymity) lets(path string) bool {
+	return !a.Refused && (len(a.Paths) == 0 || slices.Contains(a.Paths, path))
 }
 
 // Identify returns the user who sends the request. It removes from the request's header what it has
@@ -58,6 +80,9 @@ func (a *Authenticator) sender(r *http.Request) (*User, error) {
 	if c != nil && c.inProcess {
 		return Admin(), nil
 	}
+	if !a.anonymous.lets(r.URL.Path) {
+		return nil, errors.New("nobody knows who sends the request")
+	}
 	return anonymous(), nil
 }
 
@@ -73,29 +98,35 @@ func bearerToken(h http.Header) string {
 
 // certified is who the client's certificate names; nil without error if there
 // is none. Verifying costs more than most requests, so it is done once a
-// connection, and only the time is looked at again.
+// connection, or when other authorities are trusted, and only the time is looked at again.
 func (a *Authenticator) certified(r *http.Request, c *connection) (*User, error) {
-	if a.authorities == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+	authorities := a.authorities.Load()
+	if authorities == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, nil
 	}
 	if c == nil {
 		c = &connection{}
 	}
-	c.once.Do(func() { c.user, c.expires, c.err = a.verify(r.TLS.PeerCertificates) })
-	if c.err != nil {
-		return nil, c.err
+	v := c.verified.Load()
+	if v == nil || v.by != authorities {
+		v = &verified{by: authorities}
+		v.user, v.expires, v.err = verify(authorities, r.TLS.PeerCertificates)
+		c.verified.Store(v)
 	}
-	if time.Now().After(c.expires) {
+	if v.err != nil {
+		return nil, v.err
+	}
+	if time.Now().After(v.expires) {
 		return nil, errors.New("client certificate has expired")
 	}
-	return c.user, nil
+	return v.user, nil
 }
 
 // verify returns the user that a certificate stands for, nil if it names nobody,
 // and until when it holds.
-func (a *Authenticator) verify(certs []*x509.Certificate) (*User, time.Time, error) {
+func verify(authorities *x509.CertPool, certs []*x509.Certificate) (*User, time.Time, error) {
 	opts := x509.VerifyOptions{
-		Roots:         a.authorities,
+		Roots:         authorities,
 		Intermediates: x509.NewCertPool(),
 		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
@@ -144,15 +175,15 @@ func certificateUser(c *x509.Certificate) (*User, error) {
 	return &User{
 		Name:   c.Subject.CommonName,
 		UID:    uid,
-		Groups: withAuthenticated(c.Subject.Organization),
+		Groups: WithAuthenticated(c.Subject.Organization),
 		Extra: map[string][]string{
 			"authentication.kubernetes.io/credential-id": {"X509SHA256=" + hex.EncodeToString(sum[:])},
 		},
 	}, nil
 }
 
-// withAuthenticated returns the groups of somebody who is known.
-func withAuthenticated(groups []string) []string {
+// WithAuthenticated returns the groups of somebody who is known.
+func WithAuthenticated(groups []string) []string {
 	all := make([]string, 0, len(groups)+1)
 	for _, g := range groups {
 		if g == Authenticated || g == Unauthenticated {

@@ -272,7 +272,7 @@ func (a *attempt) groupsOf(wanted *User) []string {
 		groups = []string{"system:nodes"}
 	}
 	if wanted.Name != Anonymous {
-		return withAuthenticated(groups)
+		return WithAuthenticated(groups)
 	}
 	if slices.Contains(groups, Unauthenticated) {
 		return groups
