@@ -66,6 +66,7 @@ type Server struct {
 	handler handler
 	inside  *inside
 	outside *outside // nil without a socket
+	login   *login
 
 	drain context.Context // done when requests must not take longer
 	hurry context.CancelFunc
@@ -107,11 +108,13 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens := append(s.outside.tokens(), accounts)
+	if s.login, err = openLogin(opts, s.outside, accounts); err != nil {
+		return nil, err
+	}
 	s.handler, err = opts.newHandler(ctx, parts{
 		store:         s.store,
-		authenticator: s.outside.authenticator(tokens),
-		tokens:        tokens,
+		authenticator: s.login.authenticator,
+		tokens:        s.login.known,
 		accounts:      accounts,
 		rootCA:        s.outside.rootCA(),
 		authority:     s.outside.authority(),
@@ -154,7 +157,7 @@ func (s *Server) Kubeconfig() []byte {
 	if s.outside == nil {
 		return nil
 	}
-	return s.outside.kubeconfig
+	return *s.outside.kubeconfig.Load()
 }
 
 // Compact forgets the history of changes up to now. Watches that have not come so
@@ -237,6 +240,9 @@ func (s *Server) stop() {
 	}
 	if s.handler != nil {
 		s.handler.Close()
+	}
+	if s.login != nil {
+		s.login.close()
 	}
 	if s.store != nil {
 		errs = append(errs, s.store.close())

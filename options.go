@@ -46,6 +46,8 @@ type Options struct {
 
 	// Access says who decides what users may do. Default: roles and bindings.
 	Access AccessOptions
+	// Authentication says who is known besides the admin.
+	Authentication AuthenticationOptions
 
 	// Logger gets what the server has to tell. Default: nothing is logged.
 	Logger *slog.Logger
@@ -129,6 +131,9 @@ func (o *Options) complete() error {
 		return errors.New("encryption is for what is stored: set DataDir or Store")
 	}
 	if err := o.Audit.check(); err != nil {
+		return err
+	}
+	if err := o.Authentication.complete(o.Listen != ""); err != nil {
 		return err
 	}
 	if o.Listen == "" {

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,10 +23,13 @@ import (
 // outside is the door for clients of other processes: TLS on a socket.
 type outside struct {
 	listener    net.Listener
+	secure      *secure
 	credentials *pki.Credentials
-	kubeconfig  []byte
+	kubeconfig  atomic.Pointer[[]byte]
+	own         bool // the certificate that is shown is one of the credentials
 	server      *httpServer
-	announced   string // the kubeconfig's file; "" before there is one
+	announcing  sync.Mutex
+	announced   string // the kubeconfig's file; "" where there is none. Guarded by announcing
 	err         error  // why the server ended by itself; read after stop
 	left        error  // what stop could not remove; read after stop
 }
@@ -39,7 +44,8 @@ func listen(opts Options, root []byte) (_ *outside, err error) {
 	case err != nil:
 		return nil, err
 	}
-	out := &outside{listener: listener}
+	serving := &opts.Authentication.Serving
+	out := &outside{listener: listener, secure: newSecure(serving), own: serving.CertFile == ""}
 	defer func() {
 		if err != nil {
 			listener.Close()
@@ -61,8 +67,34 @@ func listen(opts Options, root []byte) (_ *outside, err error) {
 	if out.credentials, err = pki.Open(dir, root, pki.Hosts(host), time.Now()); err != nil {
 		return nil, err
 	}
-	out.kubeconfig, err = out.credentials.Kubeconfig(listener.Addr().String())
-	return out, err
+	return out, out.present()
+}
+
+// present shows the certificate of the credentials, and makes the kubeconfig that goes with them.
+func (out *outside) present() error {
+	if out.own {
+		out.secure.show(out.credentials.ServingCertificate())
+	}
+	kubeconfig, err := out.credentials.Kubeconfig(out.listener.Addr().String())
+	out.kubeconfig.Store(&kubeconfig)
+	return err
+}
+
+// renew puts new certificates in the place of those that end within a year. It is for one goroutine.
+func (out *outside) renew(now time.Time) error {
+	renewed, err := out.credentials.Renew(now)
+	if err != nil || !renewed {
+		return err
+	}
+	if err := out.present(); err != nil {
+		return err
+	}
+	out.announcing.Lock()
+	defer out.announcing.Unlock()
+	if out.announced == "" {
+		return nil
+	}
+	return pki.WriteFile(out.announced, *out.kubeconfig.Load())
 }
 
 // taken says whether an error of net.Listen means that somebody else listens.
@@ -71,30 +103,12 @@ func taken(err error) bool {
 	return errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, windows)
 }
 
-// authenticator knows whom the credentials identify; without a socket there are
-// none, and only connections from inside are known. Bearers of the tokens are
-// known in any case.
-func (out *outside) authenticator(tokens auth.Tokens) *auth.Authenticator {
-	if out == nil {
-		return auth.NewAuthenticator(nil, tokens)
-	}
-	return auth.NewAuthenticator(out.credentials.ClientCAs(), tokens)
-}
-
 // rootCA is the certificate that clients trust the server by, in PEM; nil without a socket.
 func (out *outside) rootCA() []byte {
 	if out == nil {
 		return nil
 	}
 	return out.credentials.RootCA()
-}
-
-// tokens are those that the credentials know.
-func (out *outside) tokens() auth.Tokens {
-	if out == nil {
-		return nil
-	}
-	return auth.Tokens{auth.AdminToken(out.credentials.Token())}
 }
 
 // authority signs certificates of clients; nil without a socket, where nobody could show one.
@@ -116,14 +130,7 @@ func (out *outside) serve(h http.Handler, log *slog.Logger, failed func()) {
 		MaxReceiveBufferPerStream:     256 << 10,
 		MaxReceiveBufferPerConnection: 2 << 20,
 	}
-	s.start(tls.NewListener(out.listener, &tls.Config{
-		MinVersion:   tls.VersionTLS12,
-		NextProtos:   []string{"h2", "http/1.1"},
-		Certificates: []tls.Certificate{out.credentials.ServingCertificate()},
-		// Who shows none may have a token; what it is worth is judged by auth.
-		ClientAuth: tls.RequestClientCert,
-		ClientCAs:  out.credentials.ClientCAs(),
-	}), failed)
+	s.start(tls.NewListener(out.listener, out.secure.config()), failed)
 	out.server = s
 }
 
@@ -132,7 +139,9 @@ func (out *outside) announce(opts Options) error {
 	if opts.Kubeconfig == "" {
 		return nil
 	}
-	if err := pki.WriteFile(opts.Kubeconfig, out.kubeconfig); err != nil {
+	out.announcing.Lock()
+	defer out.announcing.Unlock()
+	if err := pki.WriteFile(opts.Kubeconfig, *out.kubeconfig.Load()); err != nil {
 		return err
 	}
 	out.announced = opts.Kubeconfig
@@ -142,11 +151,14 @@ func (out *outside) announce(opts Options) error {
 // stop takes its time until ctx is done. The kubeconfig goes first: it says that
 // there is a server.
 func (out *outside) stop(ctx context.Context) {
+	out.announcing.Lock()
 	if out.announced != "" {
 		if err := os.Remove(out.announced); !errors.Is(err, fs.ErrNotExist) {
 			out.left = err
 		}
+		out.announced = ""
 	}
+	out.announcing.Unlock()
 	if out.server == nil {
 		out.listener.Close()
 		return

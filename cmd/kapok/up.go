@@ -29,6 +29,7 @@ type up struct {
 	etcd        kapok.EtcdOptions
 	encryption  string
 	audit       kapok.AuditOptions
+	authn       kapok.AuthenticationOptions
 	kubeconfig  string
 	v1beta1CRDs bool
 	retired     bool
@@ -81,6 +82,7 @@ ready: a script can wait for it.`,
 	f.BoolVarP(&u.verbose, "verbose", "v", false, "log what happens, as with --log-level=info")
 	auditFlags(f, &u.audit)
 	accountFlags(c, &u.accounts)
+	authenticationFlags(f, &u.authn)
 	c.MarkFlagsMutuallyExclusive("data-dir", "in-memory")
 	c.MarkFlagsMutuallyExclusive("store", "in-memory")
 	c.MarkFlagsMutuallyExclusive("encryption-provider-config", "in-memory")
@@ -150,6 +152,7 @@ func (u *up) options(stderr io.Writer) (kapok.Options, error) {
 		Audit:            u.audit,
 		Access:           u.access,
 		Accounts:         u.accounts,
+		Authentication:   u.authn,
 	}
 	if u.store != "" {
 		opts.Etcd = u.etcd

@@ -44,8 +44,10 @@ const (
 	leafReserve   = 365 * 24 * time.Hour
 )
 
-// Credentials are an authority and what it has signed. They do not change.
+// Credentials are an authority and what it has signed. They do not change but by Renew.
 type Credentials struct {
+	store     store
+	hosts     []string
 	authority pair
 	serving   pair
 	admin     pair
@@ -61,7 +63,7 @@ func Open(dir string, root []byte, hosts []string, now time.Time) (*Credentials,
 	if err := store.prepare(); err != nil {
 		return nil, err
 	}
-	c := &Credentials{}
+	c := &Credentials{store: store, hosts: hosts}
 	var err error
 	if root != nil {
 		c.authority, c.token, err = parseRoot(root, now)
@@ -73,16 +75,33 @@ func Open(dir string, root []byte, hosts []string, now time.Time) (*Credentials,
 	if err != nil {
 		return nil, err
 	}
-	c.serving, err = store.pair("server.pem",
-		func(p pair) bool { return p.holds(now, leafReserve) && p.signedBy(c.authority) && p.names(hosts) },
-		func() (pair, error) { return newLeaf(serving(hosts), c.authority, now) })
-	if err != nil {
-		return nil, err
+	return c, c.sign(now)
+}
+
+// Renew makes new certificates if one of those of before ends within leafReserve; authority and token stay. Nobody else may
+// use the credentials meanwhile.
+func (c *Credentials) Renew(now time.Time) (renewed bool, err error) {
+	if c.serving.holds(now, leafReserve) && c.admin.holds(now, leafReserve) {
+		return false, nil
 	}
-	c.admin, err = store.pair("admin.pem",
+	if end := c.authority.cert.NotAfter; now.Add(leafReserve).After(end) {
+		return false, nil // new ones would end as early
+	}
+	return true, c.sign(now)
+}
+
+// sign makes what the authority has not signed yet, or what is near its end.
+func (c *Credentials) sign(now time.Time) (err error) {
+	c.serving, err = c.store.pair("server.pem",
+		func(p pair) bool { return p.holds(now, leafReserve) && p.signedBy(c.authority) && p.names(c.hosts) },
+		func() (pair, error) { return newLeaf(serving(c.hosts), c.authority, now) })
+	if err != nil {
+		return err
+	}
+	c.admin, err = c.store.pair("admin.pem",
 		func(p pair) bool { return p.holds(now, leafReserve) && p.signedBy(c.authority) },
 		func() (pair, error) { return newLeaf(client(auth.AdminName, auth.Masters), c.authority, now) })
-	return c, err
+	return err
 }
 
 // ClientCAs returns the authorities whose client certificates are trusted.
