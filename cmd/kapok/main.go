@@ -45,7 +45,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newUp(), newSnapshot(), newDoctor(), newConvert(), newBench(), newVersion())
+	root.AddCommand(newUp(), newUser(), newSnapshot(), newDoctor(), newConvert(), newBench(), newVersion())
 	return root
 }
 

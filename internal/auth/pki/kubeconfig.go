@@ -31,25 +31,39 @@ func (c *Credentials) Kubeconfig(address string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	const name = "kapok"
-	data, err := yaml.Marshal(clientcmd.Config{
-		APIVersion: "v1",
-		Kind:       "Config",
-		Clusters: []clientcmd.NamedCluster{{Name: name, Cluster: clientcmd.Cluster{
-			Server:                   "https://" + net.JoinHostPort(host, port),
-			CertificateAuthorityData: c.authority.certPEM(),
-		}}},
-		AuthInfos: []clientcmd.NamedAuthInfo{{Name: name, AuthInfo: clientcmd.AuthInfo{
-			ClientCertificateData: c.admin.certPEM(),
-			ClientKeyData:         key,
-		}}},
-		Contexts: []clientcmd.NamedContext{{Name: name, Context: clientcmd.Context{
-			Cluster:  name,
-			AuthInfo: name,
-		}}},
-		CurrentContext: name,
+	data, err := kubeconfig("https://"+net.JoinHostPort(host, port), cluster, cluster, &Client{
+		Certificate: c.admin.certPEM(), Key: key, Authority: c.authority.certPEM(),
 	})
 	return append([]byte(kubeconfigMark), data...), err
+}
+
+// Kubeconfig returns a kubeconfig with which the user of that name reaches a server, https://HOST:PORT. Its context is
+// called NAME@kapok.
+func (c *Client) Kubeconfig(server, user string) ([]byte, error) {
+	return kubeconfig(server, user, user+"@"+cluster, c)
+}
+
+// cluster is what kubeconfigs call a server.
+const cluster = "kapok"
+
+func kubeconfig(server, user, context string, c *Client) ([]byte, error) {
+	return yaml.Marshal(clientcmd.Config{
+		APIVersion: "v1",
+		Kind:       "Config",
+		Clusters: []clientcmd.NamedCluster{{Name: cluster, Cluster: clientcmd.Cluster{
+			Server:                   server,
+			CertificateAuthorityData: c.Authority,
+		}}},
+		AuthInfos: []clientcmd.NamedAuthInfo{{Name: user, AuthInfo: clientcmd.AuthInfo{
+			ClientCertificateData: c.Certificate,
+			ClientKeyData:         c.Key,
+		}}},
+		Contexts: []clientcmd.NamedContext{{Name: context, Context: clientcmd.Context{
+			Cluster:  cluster,
+			AuthInfo: user,
+		}}},
+		CurrentContext: context,
+	})
 }
 
 // ClearKubeconfig makes way for a kubeconfig: it removes the one of an earlier

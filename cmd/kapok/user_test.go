@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// TestUserAdd: who was added while the server runs, or before, can log in.
+func TestUserAdd(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	server, err := kapok.Start(t.Context(), kapok.Options{DataDir: data, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(want int, args ...string) (stdout, stderr string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if code := run(append([]string{"user", "add", "--data-dir", data}, args...), &out, &errs); code != want {
+			t.Fatalf("%v: code %d, want %d: %s", args, code, want, errs.String())
+		}
+		return out.String(), errs.String()
+	}
+	reach := func(kubeconfig []byte, want int) {
+		t.Helper()
+		config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.CloseIdleConnections()
+		answer, err := client.Get(config.Host + "/api/v1/namespaces/default/pods")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("answer %s, want %d", answer.Status, want)
+		}
+	}
+
+	stdout, stderr := add(0, "alice", "--group", "dev", "--group", "it's ops")
+	if !strings.Contains(stderr, "alice can log in until ") || !strings.Contains(stderr, "kubectl create rolebinding NAME --clusterrole edit --group dev ") {
+		t.Errorf("it says %s", stderr)
+	}
+	reach([]byte(stdout), http.StatusForbidden)
+	config, err := clientcmd.Load([]byte(stdout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.CurrentContext != "alice@kapok" || len(config.AuthInfos) != 1 || strings.Count(stdout, "key-data") != 1 {
+		t.Errorf("got %s", stdout)
+	}
+	pair, err := tls.X509KeyPair(config.AuthInfos["alice"].ClientCertificateData, config.AuthInfos["alice"].ClientKeyData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := pair.Leaf.Subject; s.CommonName != "alice" || !slices.Equal(s.Organization, []string{"dev", "it's ops"}) || pair.Leaf.IsCA {
+		t.Errorf("the certificate is of %v", s)
+	}
+	if left := time.Until(pair.Leaf.NotAfter); left < 29*24*time.Hour || left > 31*24*time.Hour {
+		t.Errorf("it holds for %v", left)
+	}
+
+	file := filepath.Join(dir, "root.kubeconfig")
+	stdout, _ = add(0, "root", "--group", "system:masters", "--allow-admin", "--output", file, "--expires", "1h")
+	if !strings.Contains(stdout, "root can log in until") || strings.Contains(stdout, "rolebinding") {
+		t.Errorf("it says %s", stdout)
+	}
+	kubeconfig, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reach(kubeconfig, http.StatusOK)
+	if info, err := os.Stat(file); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if _, stderr := add(1, "root", "--output", file); !strings.Contains(stderr, "is there already") {
+		t.Errorf("it says %s", stderr)
+	}
+
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr := add(1, "bob"); !strings.Contains(stderr, "no server runs") {
+		t.Errorf("it says %s", stderr)
+	}
+	stdout, _ = add(0, "bob", "--server", "https://kapok.example:6443")
+	if config, err := clientcmd.Load([]byte(stdout)); err != nil || config.Clusters["kapok"].Server != "https://kapok.example:6443" {
+		t.Errorf("%v %s", err, stdout)
+	}
+}
+
+func TestUserAddRefuses(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		code int
+		text string
+	}{
+		{[]string{}, 2, "accepts 1 arg(s), received 0"},
+		{[]string{""}, 2, "must not be empty"},
+		{[]string{"system:admin"}, 2, "names that begin with system:"},
+		{[]string{"kubernetes-admin"}, 2, "is the admin"},
+		{[]string{" alice"}, 2, "without space around it"},
+		{[]string{"al\nice"}, 2, "must be printable"},
+		{[]string{strings.Repeat("a", 65)}, 2, "must not be longer than 64 bytes"},
+		{[]string{"alice", "--group", "system:masters"}, 2, "--allow-admin"},
+		{[]string{"alice", "--group", "system:nodes"}, 2, "names that begin with system:"},
+		{[]string{"alice", "--group", "system:nodes", "--allow-admin"}, 2, "names that begin with system:"},
+		{[]string{"alice", "--group", ""}, 2, "must not be empty"},
+		{[]string{"alice", "--expires", "0s"}, 2, "--expires"},
+		{[]string{"alice", "--server", "http://x"}, 2, "want https://HOST:PORT"},
+		{[]string{"alice", "--output", ""}, 2, "--output"},
+		{[]string{"alice", "--data-dir", "/nowhere/at/all"}, 1, "want the data directory of a kapok up that has run once"},
+	} {
+		var out, errs bytes.Buffer
+		if code := run(append([]string{"user", "add"}, tc.args...), &out, &errs); code != tc.code || !strings.Contains(errs.String(), tc.text) {
+			t.Errorf("%q: code %d, %s\nwant %d, %s", tc.args, code, errs.String(), tc.code, tc.text)
+		}
+		if out.Len() > 0 {
+			t.Errorf("%q: %s", tc.args, out.String())
+		}
+	}
+}
