@@ -192,7 +192,9 @@ func (u *userAdd) explain(w io.Writer, name string, until time.Time) {
 	if len(u.groups) > 0 {
 		flag, who = "--group", u.groups[0]
 	}
-	if strings.ContainsFunc(who, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.@:/", r) }) {
+	if strings.ContainsFunc(who, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.@:/", r)
+	}) {
 		who = "'" + strings.ReplaceAll(who, "'", `'\''`) + "'"
 	}
 	fmt.Fprintf(w, "What he may do is said by roles. To let him change most of what is in a namespace, as the admin:\n\n")

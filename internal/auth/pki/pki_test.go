@@ -12,8 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth/pki"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kapok-dev/kapok/internal/auth/pki"
 )
 
 const day = 24 * time.Hour
