@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/auth"
-	"github.com/kapok-dev/kapok/internal/auth/serviceaccount"
 	"github.com/kapok-dev/kapok/internal/auth/oidc"
 	"github.com/kapok-dev/kapok/internal/auth/remote"
+	"github.com/kapok-dev/kapok/internal/auth/serviceaccount"
 	"github.com/kapok-dev/kapok/internal/auth/tokenfile"
 
 	"k8s.io/apiserver/pkg/apis/apiserver"

@@ -11,14 +11,13 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/accounts"
 	"github.com/kapok-dev/kapok/internal/admission"
+	"github.com/kapok-dev/kapok/internal/admission/certificates"
 	"github.com/kapok-dev/kapok/internal/admission/policy"
 	accountadmission "github.com/kapok-dev/kapok/internal/admission/serviceaccount"
 	"github.com/kapok-dev/kapok/internal/audit"
 	"github.com/kapok-dev/kapok/internal/auth"
-	"github.com/kapok-dev/kapok/internal/auth/serviceaccount"
-	"github.com/kapok-dev/kapok/internal/admission/certificates"
-	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/auth/pki"
+	"github.com/kapok-dev/kapok/internal/auth/serviceaccount"
 	"github.com/kapok-dev/kapok/internal/auth/signer"
 	"github.com/kapok-dev/kapok/internal/builtin"
 	"github.com/kapok-dev/kapok/internal/crd"
@@ -59,9 +58,9 @@ type parts struct {
 	authenticator *auth.Authenticator
 	tokens        auth.TokenAuthenticator
 	accounts      *serviceaccount.Issuer
-	rootCA        []byte // the certificate that clients trust the server by, in PEM; nil without a socket
+	rootCA        []byte         // the certificate that clients trust the server by, in PEM; nil without a socket
 	authority     *pki.Authority // of client certificates; nil where none can be shown
-	address       string // of the socket, HOST:PORT; empty without one
+	address       string         // of the socket, HOST:PORT; empty without one
 	options       Options
 }
 
