@@ -56,11 +56,12 @@ func (o *ServingOptions) suites() ([]uint16, error) {
 		}
 		for _, suite := range tls.InsecureCipherSuites() {
 			if suite.Name == name {
-				return nil, fmt.Errorf("Cipher suite %s is not secure", name) //nolint:staticcheck // begins as Kubernetes' words do
+				return nil, fmt.Errorf("cipher suite %s is not secure", name)
 			}
 		}
 		if id == 0 {
-			return nil, fmt.Errorf("Cipher suite %s not supported or doesn't exist", name) //nolint:staticcheck // Kubernetes' words
+			//lint:ignore ST1005 Kubernetes' words
+			return nil, fmt.Errorf("Cipher suite %s not supported or doesn't exist", name)
 		}
 		ids = append(ids, id)
 	}

@@ -82,7 +82,7 @@ ready: a script can wait for it.`,
 	f.BoolVarP(&u.verbose, "verbose", "v", false, "log what happens, as with --log-level=info")
 	auditFlags(f, &u.audit)
 	accountFlags(c, &u.accounts)
-	authenticationFlags(f, &u.authn)
+	authenticationFlags(c, &u.authn)
 	c.MarkFlagsMutuallyExclusive("data-dir", "in-memory")
 	c.MarkFlagsMutuallyExclusive("store", "in-memory")
 	c.MarkFlagsMutuallyExclusive("encryption-provider-config", "in-memory")

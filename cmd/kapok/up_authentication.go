@@ -7,12 +7,13 @@ import (
 
 	"github.com/kapok-dev/kapok"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 )
 
 // authenticationFlags are those that say who is known besides the admin, and how the server says who it is. Their names
 // are kube-apiserver's.
-func authenticationFlags(f *pflag.FlagSet, o *kapok.AuthenticationOptions) {
+func authenticationFlags(c *cobra.Command, o *kapok.AuthenticationOptions) {
+	f := c.Flags()
 	f.StringVar(&o.ClientCAFile, "client-ca-file", "", "file with authorities of client certificates, besides the server's own")
 	f.StringVar(&o.TokenFile, "token-auth-file", "", `file with tokens in CSV: token,user,uid,"group1,group2"`)
 	f.StringVar(&o.ConfigFile, "authentication-config", "", "file with an AuthenticationConfiguration: issuers of tokens, and what is anonymous")

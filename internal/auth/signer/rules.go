@@ -47,12 +47,14 @@ func checkKubelet(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage) 
 	case len(r.DNSNames) > 0:
 		return errors.New("DNS subjectAltNames are not allowed")
 	case len(r.EmailAddresses) > 0:
-		return errors.New("Email subjectAltNames are not allowed") //nolint:staticcheck // Kubernetes' words
+		//lint:ignore ST1005 Kubernetes' words
+		return errors.New("Email subjectAltNames are not allowed")
 	case len(r.IPAddresses) > 0:
 		return errors.New("IP subjectAltNames are not allowed")
 	case len(r.URIs) > 0:
 		return errors.New("URI subjectAltNames are not allowed")
 	case !strings.HasPrefix(r.Subject.CommonName, "system:node:"):
+		//lint:ignore ST1005 Kubernetes' words
 		return errors.New("subject common name does not begin with system:node:")
 	}
 	sorted := slices.Compact(slices.Sorted(slices.Values(usages)))
