@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -178,6 +179,33 @@ func TestCertificateOfUser(t *testing.T) {
 			if err != nil || len(csr.Status.Certificate) > 0 || len(csr.Status.Conditions) > 1 {
 				t.Errorf("%s: %v %+v", name, err, csr.Status)
 			}
+		}
+	})
+}
+
+// TestNobodySigns: in a server of which nobody could show a certificate, nobody signs any.
+func TestNobodySigns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, Options{})
+		client, err := kubernetes.NewForConfig(s.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, asked := csrOf(t, pkix.Name{CommonName: "alice"})
+		csr, err := client.CertificatesV1().CertificateSigningRequests().Create(t.Context(), &certificatesv1.CertificateSigningRequest{
+			ObjectMeta: metav1.ObjectMeta{Name: "alice"},
+			Spec: certificatesv1.CertificateSigningRequestSpec{
+				Request: asked, SignerName: certificatesv1.KubeAPIServerClientSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
+			},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		approve(t, client, csr)
+		time.Sleep(time.Hour)
+		csr, err = client.CertificatesV1().CertificateSigningRequests().Get(t.Context(), "alice", metav1.GetOptions{})
+		if err != nil || len(csr.Status.Certificate) > 0 || len(csr.Status.Conditions) != 1 {
+			t.Errorf("%v, %+v", err, csr.Status)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +30,7 @@ func newUser() *cobra.Command {
 type userAdd struct {
 	groups     []string
 	dataDir    string
+	kubeconfig string // of a server that is asked in place of the directory
 	output     string
 	server     string
 	expires    time.Duration
@@ -46,24 +48,29 @@ It holds a certificate that the authority in the data directory signs, and works
 server keeps no list of its users: the certificate says who somebody is, and roles say what he may. Nothing takes a
 certificate back before it expires, so take the roles away from who must not come in any more.
 
-Servers that share an etcd keep their authority there: ask them for a certificate with a CertificateSigningRequest.`,
+Servers that share an etcd keep their authority there, and not in a directory. With --kubeconfig, the server is asked
+for the certificate in the name of who may approve it.`,
 		Example: `  kapok user add alice --group developers --output alice.kubeconfig
-  kapok user add ci --expires 24h > ci.kubeconfig`,
+  kapok user add ci --expires 24h > ci.kubeconfig
+  kapok user add bob --kubeconfig admin.kubeconfig > bob.kubeconfig`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := u.check(args[0]); err != nil {
 				return err
 			}
-			return failed(u.run(args[0], c.OutOrStdout(), c.ErrOrStderr(), time.Now()))
+			return failed(u.run(c.Context(), args[0], c.OutOrStdout(), c.ErrOrStderr(), time.Now()))
 		},
 	}
 	f := c.Flags()
 	f.StringArrayVar(&u.groups, "group", nil, "group of the user; may be repeated")
 	f.StringVar(&u.dataDir, "data-dir", "", "data directory of the server (default "+shown(defaultDataDir())+")")
+	f.StringVar(&u.kubeconfig, "kubeconfig", "", "kubeconfig of an admin, whose server is asked for the certificate in place of the data directory")
 	f.StringVarP(&u.output, "output", "o", "-", "file for the kubeconfig, which must not be there yet; - for the standard output")
 	f.StringVar(&u.server, "server", "", "URL of the server, https://HOST:PORT (default that of the kubeconfig in the data directory)")
 	f.DurationVar(&u.expires, "expires", 30*24*time.Hour, "how long the certificate holds")
 	f.BoolVar(&u.allowAdmin, "allow-admin", false, "let the user be of group "+auth.Masters+", who may do everything for ever: no role can be taken away from him")
+	c.MarkFlagsMutuallyExclusive("data-dir", "kubeconfig")
+	c.MarkFlagsMutuallyExclusive("allow-admin", "kubeconfig") // servers sign no such certificate
 	return c
 }
 
@@ -116,30 +123,17 @@ func checkName(what, name string) error {
 	return nil
 }
 
-func (u *userAdd) run(name string, stdout, stderr io.Writer, now time.Time) error {
-	dir := u.dataDir
-	if dir == "" {
-		var err error
-		if dir, err = defaultDataDir(); err != nil {
-			return fmt.Errorf("no default for --data-dir: %w", err)
-		}
+func (u *userAdd) run(ctx context.Context, name string, stdout, stderr io.Writer, now time.Time) error {
+	sign := u.bySelf
+	if u.kubeconfig != "" {
+		sign = u.byServer
 	}
-	authority, err := pki.ReadAuthority(filepath.Join(dir, "pki"), now)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: want the data directory of a kapok up that has run once, without --in-memory and --store", err)
-	}
+	certificate, server, err := sign(ctx, name, now)
 	if err != nil {
 		return err
 	}
-	server := u.server
-	if server == "" {
-		if server, err = serverOf(dir); err != nil {
-			return err
-		}
-	}
-	certificate, err := authority.Client(name, u.groups, u.expires, now)
-	if err != nil {
-		return err
+	if u.server != "" {
+		server = u.server
 	}
 	kubeconfig, err := certificate.Kubeconfig(server, name)
 	if err != nil {
@@ -153,6 +147,30 @@ func (u *userAdd) run(name string, stdout, stderr io.Writer, now time.Time) erro
 	}
 	u.explain(stderr, name, certificate.NotAfter)
 	return nil
+}
+
+// bySelf signs with the authority in the data directory.
+func (u *userAdd) bySelf(_ context.Context, name string, now time.Time) (_ *pki.Client, server string, err error) {
+	dir := u.dataDir
+	if dir == "" {
+		if dir, err = defaultDataDir(); err != nil {
+			return nil, "", fmt.Errorf("no default for --data-dir: %w", err)
+		}
+	}
+	authority, err := pki.ReadAuthority(filepath.Join(dir, "pki"), now)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", fmt.Errorf("%w: want the data directory of a kapok up that has run once, without --in-memory and --store, or --kubeconfig", err)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if u.server == "" {
+		if server, err = serverOf(dir); err != nil {
+			return nil, "", err
+		}
+	}
+	certificate, err := authority.Client(name, u.groups, u.expires, now)
+	return certificate, server, err
 }
 
 // serverOf is the address of the server that runs on a data directory.

@@ -29,7 +29,11 @@ func TestUserAdd(t *testing.T) {
 	add := func(want int, args ...string) (stdout, stderr string) {
 		t.Helper()
 		var out, errs bytes.Buffer
-		if code := run(append([]string{"user", "add", "--data-dir", data}, args...), &out, &errs); code != want {
+		args = append([]string{"user", "add"}, args...)
+		if !slices.Contains(args, "--kubeconfig") {
+			args = append(args, "--data-dir", data)
+		}
+		if code := run(args, &out, &errs); code != want {
 			t.Fatalf("%v: code %d, want %d: %s", args, code, want, errs.String())
 		}
 		return out.String(), errs.String()
@@ -95,6 +99,17 @@ func TestUserAdd(t *testing.T) {
 		t.Errorf("it says %s", stderr)
 	}
 
+	// As an admin of a server whose directory is elsewhere.
+	admin := filepath.Join(data, "kubeconfig")
+	stdout, stderr = add(0, "carol", "--kubeconfig", admin, "--group", "dev", "--expires", "1h")
+	if !strings.Contains(stderr, "carol can log in until ") {
+		t.Errorf("it says %s", stderr)
+	}
+	reach([]byte(stdout), http.StatusForbidden)
+	if _, stderr := add(1, "carol", "--kubeconfig", admin, "--expires", "1m"); !strings.Contains(stderr, "spec.expirationSeconds: Invalid value: 60: may not specify a duration less than 600 seconds (10 minutes)") {
+		t.Errorf("it says %s", stderr)
+	}
+
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +142,8 @@ func TestUserAddRefuses(t *testing.T) {
 		{[]string{"alice", "--expires", "0s"}, 2, "--expires"},
 		{[]string{"alice", "--server", "http://x"}, 2, "want https://HOST:PORT"},
 		{[]string{"alice", "--output", ""}, 2, "--output"},
+		{[]string{"alice", "--kubeconfig", "x", "--allow-admin"}, 2, "none of the others can be"},
+		{[]string{"alice", "--kubeconfig", "/nowhere/at/all"}, 1, "no such file"},
 		{[]string{"alice", "--data-dir", "/nowhere/at/all"}, 1, "want the data directory of a kapok up that has run once"},
 	} {
 		var out, errs bytes.Buffer

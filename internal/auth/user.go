@@ -3,11 +3,14 @@
 // # Who
 //
 // [Authenticator.Identify] knows three kinds of credentials: a client
-// certificate of our own authority (common name and organizations become user
-// and groups), a bearer token that a [TokenAuthenticator] knows, as the admin's or
-// one of a service account, and a connection that was made inside the process. Credentials that do not hold are 401 Unauthorized, even where
-// another door would be open; who shows none is system:anonymous. [Impersonate] lets
+// certificate of an authority that is trusted (common name and organizations become user
+// and groups), a bearer token that a [TokenAuthenticator] knows, and a connection that was made inside
+// the process. Credentials that do not hold are 401 Unauthorized, even where
+// another door would be open; who shows none is system:anonymous, or refused ([Anonymity]). [Impersonate] lets
 // those who may act as somebody else, with Kubernetes' Impersonate headers.
+//
+// The admin's token is known here; packages below this one know others: tokenfile those of a table, oidc those of
+// OpenID Connect providers, remote those that a webhook knows. [Remember] keeps for a while what they say.
 //
 // # May he
 //
@@ -18,7 +21,7 @@
 // Errors are *errors.StatusError of k8s.io/apimachinery with Kubernetes' words;
 // who writes the answer needs to add nothing.
 //
-// The package keeps nothing but what it knows of a connection, starts no
+// The package keeps nothing but what it knows of a connection and of tokens, starts no
 // goroutine, and is safe for concurrent use. Where certificates, tokens and
 // kubeconfig files come from is the business of package pki.
 package auth

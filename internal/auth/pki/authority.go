@@ -2,8 +2,11 @@ package pki
 
 import (
 	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -92,4 +95,20 @@ func newSerial() (*big.Int, error) {
 		return nil, err
 	}
 	return n.Add(n, big.NewInt(1)), nil
+}
+
+// NewRequest makes a key, and a request for a certificate of a user of some groups, both in PEM.
+func NewRequest(user string, groups []string) (key, request []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	if key, err = (pair{key: private}).keyPEM(); err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: client(user, groups...).Subject}, private)
+	if err != nil {
+		return nil, nil, err
+	}
+	return key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
 }
