@@ -89,15 +89,23 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	}
 	in.hooks = newWebhooks(p.options, store, in.access)
 	policies := policy.New(store, in.access)
+	chain, err := p.options.Admission.chain(store, in.access, map[string][]admission.Plugin{
+		"ServiceAccount":             accountPlugin(p),
+		"CertificateApproval":        {certificates.New(store.Permit)},
+		"MutatingAdmissionPolicy":    {policies.Mutating()},
+		"MutatingAdmissionWebhook":   {in.hooks.Mutating()},
+		"ValidatingAdmissionPolicy":  {policies.Readers(), policies.Validating()},
+		"ValidatingAdmissionWebhook": {in.hooks.Validating()},
+	})
+	if err != nil {
+		return nil, err
+	}
 	store.Guard(resource.Gate{
 		Authorizer: in.access,
 		Roles:      in.access.roles,
 		Tokens:     p.tokens,
 		Accounts:   p.accounts,
-		Admission: append(admissionChain(p, store),
-			policies.Mutating(), in.hooks.Mutating(),
-			policies.Readers(), policies.Validating(), in.hooks.Validating(),
-		),
+		Admission:  chain,
 	})
 	if err := in.join(ctx, p, store); err != nil {
 		return nil, err
@@ -148,13 +156,12 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	return in, nil
 }
 
-// admissionChain is who judges what users write.
-func admissionChain(p parts, store *resource.Store) admission.Chain {
-	var chain admission.Chain
-	if p.keepsAccounts() {
-		chain = append(chain, &accountadmission.Plugin{State: p.store.state})
+// accountPlugin gives pods their service accounts, where there are such.
+func accountPlugin(p parts) []admission.Plugin {
+	if !p.keepsAccounts() {
+		return nil
 	}
-	return append(chain, certificates.New(store.Permit))
+	return []admission.Plugin{&accountadmission.Plugin{State: p.store.state}}
 }
 
 // join makes the server known to the others on its journal, if there may be any,

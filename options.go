@@ -86,6 +86,8 @@ type Options struct {
 	Webhooks WebhookOptions
 	// Accounts are about service accounts and their tokens.
 	Accounts AccountOptions
+	// Admission says which admission plugins judge what users write.
+	Admission AdmissionOptions
 
 	// newHandler replaces the inside of the server in tests of its shell.
 	newHandler func(context.Context, parts) (handler, error)
@@ -117,6 +119,9 @@ func (o *Options) complete() error {
 		return errors.New("the grace of namespaces must not be negative")
 	}
 	if err := o.Accounts.complete(); err != nil {
+		return err
+	}
+	if err := o.Admission.validate(); err != nil {
 		return err
 	}
 	if o.Store == "" && o.Etcd != (EtcdOptions{}) {

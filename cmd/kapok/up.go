@@ -36,6 +36,7 @@ type up struct {
 	accounts    kapok.AccountOptions
 	grace       time.Duration
 	access      kapok.AccessOptions
+	admission   kapok.AdmissionOptions
 	logLevel    slog.Level
 	verbose     bool
 }
@@ -78,6 +79,7 @@ ready: a script can wait for it.`,
 	f.BoolVar(&u.retired, "serve-retired-apis", false, "also accept and serve built-in kinds in versions that Kubernetes has retired, like apps/v1beta1, with a warning")
 	f.DurationVar(&u.grace, "namespace-grace", 5*time.Second, "how long a namespace that is being deleted keeps what is in it, so that kubectl delete -f finds it")
 	accessFlags(f, &u.access)
+	admissionFlags(f, &u.admission)
 	f.TextVar(&u.logLevel, "log-level", slog.LevelWarn, "least level that is logged: debug, info, warn, error")
 	f.BoolVarP(&u.verbose, "verbose", "v", false, "log what happens, as with --log-level=info")
 	auditFlags(f, &u.audit)
@@ -153,6 +155,7 @@ func (u *up) options(stderr io.Writer) (kapok.Options, error) {
 		Access:           u.access,
 		Accounts:         u.accounts,
 		Authentication:   u.authn,
+		Admission:        u.admission,
 	}
 	if u.store != "" {
 		opts.Etcd = u.etcd

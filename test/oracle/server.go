@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -24,23 +23,10 @@ import (
 // token is the admin's. The server listens on the loopback device, for the length of a test.
 const token = "oracle"
 
-// flags make kube-apiserver comparable: no controllers run beside it, so the admission plugins whose objects would be
-// made by controllers, and the defaults which belong to a scheduler, are off. NamespaceLifecycle, webhooks and policies
-// stay on.
+// flags make kube-apiserver comparable: no controllers run beside it, so the admission plugin is off that refuses pods whose
+// service account a controller has not made yet.
 var flags = []string{
-	"--disable-admission-plugins=" + strings.Join([]string{
-		"DefaultIngressClass",
-		"DefaultStorageClass",
-		"DefaultTolerationSeconds",
-		"LimitRanger",
-		"PodSecurity",
-		"Priority",
-		"ResourceQuota",
-		"RuntimeClass",
-		"ServiceAccount",
-		"StorageObjectInUseProtection",
-		"TaintNodesByCondition",
-	}, ","),
+	"--disable-admission-plugins=ServiceAccount",
 	"--authorization-mode=RBAC",
 	"--allow-privileged=true", // as all clusters have it
 	"--endpoint-reconciler-type=none",

@@ -1,0 +1,75 @@
+// Package defaults has Kubernetes' small plugins that complete objects: each is a type of this package, under
+// Kubernetes' name, in a file of its own. Where a class is marked as the default one, those who name none get it.
+//
+// The plugins look at the state as it is when they are asked, and keep nothing.
+package defaults
+
+import (
+	"bytes"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/state"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// is says whether a request is for the objects of a resource themselves, not for a subresource.
+func is(r *resource.Request, group, plural string) bool {
+	return r.Subresource == "" && r.Definition.Plural == plural && r.Definition.Group == group
+}
+
+// newest returns the newest object of a resource that bears an annotation with the value "true", the first by name of
+// those of one second; nil if there is none.
+func newest(st *state.State, gr schema.GroupResource, annotations ...string) (*object.Object, error) {
+	var best *object.Object
+	for o := range st.Snapshot(gr).All("") {
+		marked, err := bears(o, annotations)
+		if err != nil {
+			return nil, err
+		}
+		if marked && (best == nil || o.Meta.Created.After(best.Meta.Created)) {
+			best = o
+		}
+	}
+	return best, nil
+}
+
+func bears(o *object.Object, annotations []string) (bool, error) {
+	for _, a := range annotations {
+		if !bytes.Contains(o.Raw, []byte(a)) {
+			continue
+		}
+		tree, err := o.Tree()
+		if err != nil {
+			return false, err
+		}
+		if value, _, _ := unstructured.NestedString(tree, "metadata", "annotations", a); value == "true" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// child is an object in an object, which is made if it is missing.
+func child(obj resource.Tree, key string) resource.Tree {
+	c, ok := obj[key].(map[string]any)
+	if !ok {
+		c = resource.Tree{}
+		obj[key] = c
+	}
+	return c
+}
+
+// addFinalizer adds a finalizer to an object that does not have it.
+func addFinalizer(obj resource.Tree, name string) {
+	metadata := child(obj, "metadata")
+	finalizers, _ := metadata["finalizers"].([]any)
+	for _, f := range finalizers {
+		if f == name {
+			return
+		}
+	}
+	metadata["finalizers"] = append(finalizers, name)
+}

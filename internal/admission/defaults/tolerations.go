@@ -1,0 +1,53 @@
+package defaults
+
+import (
+	"context"
+
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TolerationSeconds is Kubernetes' plugin DefaultTolerationSeconds: pods tolerate for so many seconds that their node is not ready,
+// or cannot be reached, unless they say otherwise.
+type TolerationSeconds struct{ NotReady, Unreachable int64 }
+
+// Handles implements admission.Plugin.
+func (TolerationSeconds) Handles(r *resource.Request, op resource.Operation) bool {
+	return (op == resource.OperationCreate || op == resource.OperationUpdate) && is(r, "", "pods")
+}
+
+// Mutate implements admission.Mutator.
+func (p TolerationSeconds) Mutate(_ context.Context, a *resource.Admitted) error {
+	spec := child(a.Object, "spec")
+	said, _ := spec["tolerations"].([]any)
+	all := said
+	for _, t := range []struct {
+		taint   string
+		seconds int64
+	}{{corev1.TaintNodeNotReady, p.NotReady}, {corev1.TaintNodeUnreachable, p.Unreachable}} {
+		if !tolerates(said, t.taint) {
+			all = append(all, resource.Tree{
+				"key": t.taint, "operator": string(corev1.TolerationOpExists), "effect": string(corev1.TaintEffectNoExecute),
+				"tolerationSeconds": t.seconds,
+			})
+		}
+	}
+	if len(all) > 0 {
+		spec["tolerations"] = all
+	}
+	return nil
+}
+
+// tolerates says whether a pod speaks of a taint that drives pods away.
+func tolerates(tolerations []any, taint string) bool {
+	for _, item := range tolerations {
+		t, _ := item.(map[string]any)
+		key, _ := t["key"].(string)
+		effect, _ := t["effect"].(string)
+		if (key == "" || key == taint) && (effect == "" || effect == string(corev1.TaintEffectNoExecute)) {
+			return true
+		}
+	}
+	return false
+}
