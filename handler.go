@@ -13,6 +13,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/admission/certificates"
 	"github.com/kapok-dev/kapok/internal/admission/policy"
+	"github.com/kapok-dev/kapok/internal/admission/quota"
 	accountadmission "github.com/kapok-dev/kapok/internal/admission/serviceaccount"
 	"github.com/kapok-dev/kapok/internal/audit"
 	"github.com/kapok-dev/kapok/internal/auth"
@@ -100,12 +101,15 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	if err != nil {
 		return nil, err
 	}
+	quotas := quota.New(registry, quota.Options{Single: p.store.shared, Enforce: p.options.Admission.on(quota.Name)})
 	store.Guard(resource.Gate{
 		Authorizer: in.access,
 		Roles:      in.access.roles,
 		Tokens:     p.tokens,
 		Accounts:   p.accounts,
 		Admission:  chain,
+		Claim:      quotas.Claim,
+		Spares:     quotas.Spares,
 	})
 	if err := in.join(ctx, p, store); err != nil {
 		return nil, err
@@ -140,7 +144,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	})
 	chores := []chore{p.store.compact}
 	if !p.options.KeepGarbage {
-		chores = append(chores, func() func() {
+		chores = append(chores, func() func() { return quotas.Start(ctx, store, p.options.Logger) }, func() func() {
 			return reaper.Start(ctx, store, reaper.Options{Logger: p.options.Logger, NamespaceGrace: p.options.NamespaceGrace}).Close
 		}, aggregate(ctx, p, store))
 	}

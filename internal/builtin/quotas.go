@@ -18,7 +18,6 @@ func quotas() []row {
 		kind[corev1.LimitRange]{
 			version:    v1,
 			plural:     "limitranges",
-			inert:      "the limits are kept, but not enforced yet",
 			shortNames: []string{"limits"},
 			defaults:   defaultLimits,
 			validate:   validation.LimitRange,
@@ -32,7 +31,6 @@ func quotas() []row {
 		kind[corev1.ResourceQuota]{
 			version:    v1,
 			plural:     "resourcequotas",
-			inert:      "the limits are kept, but not enforced yet",
 			shortNames: []string{"quota"},
 			defaults:   fill[corev1.ResourceQuota],
 			validate:   validation.ResourceQuota,

@@ -29,6 +29,8 @@ func (i *item) collect(ctx context.Context) error {
 		return i.orphan(ctx)
 	case meta.Deleting() && meta.HasFinalizer(metav1.FinalizerDeleteDependents):
 		return i.foreground(ctx)
+	case meta.Deleting() && meta.HasFinalizer(protection(i.object.Key.Resource)):
+		return i.unprotect(ctx)
 	case meta.Deleting(), len(meta.Owners) == 0:
 		return nil
 	}

@@ -1,5 +1,6 @@
 // Package reaper is what the server removes by itself: dependents whose owners are gone, the contents of namespaces that
-// are being deleted, and objects whose time is up.
+// are being deleted, and objects whose time is up. Objects of storage that are being deleted, and that nobody uses, lose the
+// finalizer that keeps them as long as somebody does.
 //
 // # What it promises
 //

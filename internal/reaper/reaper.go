@@ -148,6 +148,9 @@ func (r *Reaper) observe(e *state.Event) {
 		r.expire(o)
 	} else {
 		delete(r.parked, last.Key)
+		if last.Key.Resource == pods {
+			r.freed(last)
+		}
 	}
 	if prev := e.Prev; prev != nil && (e.Object == nil || e.Object.Meta.UID != prev.Meta.UID) {
 		for _, key := range r.state.Dependents(prev.Meta.UID) {

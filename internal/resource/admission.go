@@ -31,6 +31,9 @@ type Gate struct {
 	Tokens auth.TokenAuthenticator
 	// Accounts issues tokens of service accounts. Nil issues none.
 	Accounts *serviceaccount.Issuer
+	// Spares is asked before Claim is about an object that goes. It says that Claim need not be asked, for which the object would have
+	// to be decoded, and may require what makes it so. Nil spares nothing.
+	Spares func(c *Claims, r *Request) bool
 }
 
 // Guard puts a gate in front of the store. It is called before the first request.

@@ -1,6 +1,8 @@
 package resource
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/kapok-dev/kapok/internal/journal"
@@ -62,6 +64,17 @@ func (c *Claims) Put(key object.Key, prev *object.Object, obj Tree) error {
 	return nil
 }
 
+// Replace writes an object of a kind, in its storage version, in place of prev. The tree is used up.
+func (c *Claims) Replace(d *Definition, prev *object.Object, obj Tree) error {
+	delete(metadata(obj), "resourceVersion")
+	o, err := object.New(prev.Key, obj, stamp(d.Storage), now())
+	if err != nil {
+		return fmt.Errorf("claim %s: %w", prev.Key, err)
+	}
+	c.entries = append(c.entries, journal.Entry{Key: prev.Key, Prev: prev.Revision, Object: o})
+	return nil
+}
+
 // Remove lets go of an object.
 func (c *Claims) Remove(o *object.Object) {
 	c.entries = append(c.entries, journal.Entry{Key: o.Key, Prev: o.Revision})
@@ -75,6 +88,24 @@ func (c *Claims) Require(key object.Key, o *object.Object) {
 		guard.Revision = o.Revision
 	}
 	c.guards = append(c.guards, guard)
+}
+
+// Commit writes what f claims, if anything, for the server itself and besides no object of a request. It is tried again
+// where another write was faster.
+func (s *Store) Commit(ctx context.Context, f func(c *Claims) error) error {
+	for {
+		c := &Claims{state: s.state}
+		if err := f(c); err != nil || len(c.entries) == 0 {
+			return err
+		}
+		_, err := s.state.Append(ctx, journal.Batch{Entries: c.entries, Guards: c.guards})
+		if err = writeError(err); !errors.Is(err, errConflict) {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
 }
 
 // claim asks the kind of a request what else is to be written with obj. old is nil
@@ -96,8 +127,14 @@ func (s *Store) claim(r *Request, obj, old Tree) (*Claims, error) {
 
 // release asks the kind of an object that goes what goes with it.
 func (s *Store) release(r *Request, o *object.Object) (*Claims, error) {
-	if r.Definition.Hooks.Claim == nil && s.gate.Claim == nil {
-		return nil, nil
+	if r.Definition.Hooks.Claim == nil {
+		if s.gate.Claim == nil {
+			return nil, nil
+		}
+		c := &Claims{state: s.state, dryRun: r.DryRun}
+		if s.gate.Spares != nil && s.gate.Spares(c, r) {
+			return c, nil
+		}
 	}
 	old, err := TreeOf(r.Definition, r.Definition.Storage, o)
 	if err != nil {

@@ -111,6 +111,7 @@ func (s *Store) create(ctx context.Context, r *Request, obj Tree) (Result, error
 	if err := validateCreate(r, obj); err != nil {
 		return Result{}, err
 	}
+	warn(r, obj, nil)
 	if err := s.attempt(r, OperationCreate, nil).validate(ctx, obj); err != nil {
 		return Result{}, err
 	}
@@ -125,7 +126,6 @@ func (s *Store) create(ctx context.Context, r *Request, obj Tree) (Result, error
 		return Result{}, err
 	}
 	claims.guards = append(claims.guards, guards...)
-	warn(r, obj, nil)
 	o, err := r.encode(ctx, obj)
 	if err != nil {
 		return Result{}, err
@@ -213,7 +213,7 @@ func (s *Store) admitToNamespace(r *Request, obj Tree) ([]journal.Guard, error) 
 	return []journal.Guard{{Key: key, Revision: ns.Revision}}, nil
 }
 
-// warn sends the warnings of a kind for a write that went well.
+// warn sends the warnings of a kind for an object that is valid.
 func warn(r *Request, obj, old Tree) {
 	if hook := r.Definition.Hooks.Warnings; hook != nil {
 		for _, w := range hook(obj, old) {

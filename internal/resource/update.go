@@ -174,6 +174,7 @@ func (s *Store) replace(ctx context.Context, r *Request, c change, current *obje
 	if err := validateUpdate(r, obj, old); err != nil {
 		return Result{}, err
 	}
+	warn(r, obj, old)
 	if attempt != nil {
 		view, err := c.shown(obj)
 		if err != nil {
@@ -193,7 +194,6 @@ func (s *Store) replace(ctx context.Context, r *Request, c change, current *obje
 	if err != nil {
 		return Result{}, err
 	}
-	warn(r, obj, old)
 	keepManagedTimes(obj, old)
 
 	o, err := r.encode(ctx, obj)
