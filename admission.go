@@ -190,7 +190,8 @@ func (o *AdmissionOptions) tolerations() defaults.TolerationSeconds {
 	return defaults.TolerationSeconds{NotReady: seconds(o.NotReadySeconds), Unreachable: seconds(o.UnreachableSeconds)}
 }
 
-// config returns what the configuration file says for a plugin, nil if nothing.
+// config returns what the configuration file says for a plugin, nil if nothing. What it says for others would have no effect, and
+// is refused.
 func (o *AdmissionOptions) config(plugin string) ([]byte, error) {
 	if o.ConfigFile == "" {
 		return nil, nil
@@ -207,21 +208,24 @@ func (o *AdmissionOptions) config(plugin string) ([]byte, error) {
 		return nil, fmt.Errorf("admission control configuration %s: it is a %q of %q, want an AdmissionConfiguration of apiserver.config.k8s.io/v1",
 			o.ConfigFile, config.Kind, config.APIVersion)
 	}
-	for _, p := range config.Plugins {
+	var found *apiserverv1.AdmissionPluginConfiguration
+	for i, p := range config.Plugins {
 		if p.Name != plugin {
-			continue
+			return nil, fmt.Errorf("admission control configuration %s: plugin %q takes none here", o.ConfigFile, p.Name)
 		}
-		if p.Configuration != nil {
-			return p.Configuration.Raw, nil
+		if found == nil {
+			found = &config.Plugins[i]
 		}
-		path := p.Path
-		if path == "" {
-			return nil, nil
-		}
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(filepath.Dir(o.ConfigFile), path)
-		}
-		return os.ReadFile(path)
 	}
-	return nil, nil
+	switch {
+	case found == nil:
+		return nil, nil
+	case found.Configuration != nil:
+		return found.Configuration.Raw, nil
+	case found.Path == "":
+		return nil, nil
+	case filepath.IsAbs(found.Path):
+		return os.ReadFile(found.Path)
+	}
+	return os.ReadFile(filepath.Join(filepath.Dir(o.ConfigFile), found.Path))
 }
