@@ -24,7 +24,7 @@ import (
 // are on by default in Kubernetes.
 type AdmissionOptions struct {
 	// Enable and Disable are names of plugins to turn on and off, besides the defaults. A plugin that this server does not
-	// have cannot be turned on, nor one off whose work is a part of the server: NamespaceLifecycle, PersistentVolumeClaimResize.
+	// have cannot be turned on, nor one off whose work is a part of the server: NamespaceLifecycle, PersistentVolumeClaimResize, CertificateSubjectRestriction.
 	Enable, Disable []string
 	// ConfigFile is a file with Kubernetes' AdmissionConfiguration (apiserver.config.k8s.io/v1), for the configuration of PodSecurity.
 	// Default: none.
@@ -80,7 +80,7 @@ func admissionPlugins() []struct {
 		{"CertificateApproval", on},
 		{"CertificateSigning", on},
 		{"ClusterTrustBundleAttest", on},
-		{"CertificateSubjectRestriction", on},
+		{"CertificateSubjectRestriction", always},
 		{"DefaultIngressClass", on},
 		{"DenyServiceExternalIPs", missing},
 		{"PodTopologyLabels", on},

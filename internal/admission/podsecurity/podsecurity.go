@@ -118,7 +118,8 @@ func (p *Plugin) Validate(ctx context.Context, a *resource.Admitted) error {
 
 // refusal is what the library says, in the frame of an answer.
 func refusal(a *resource.Admitted, said *metav1.Status) error {
-	err := admission.Forbidden(a, errors.New("Not allowed by PodSecurity")) //nolint:staticcheck // Kubernetes' words
+	//lint:ignore ST1005 Kubernetes' words
+	err := admission.Forbidden(a, errors.New("Not allowed by PodSecurity"))
 	var status *apierrors.StatusError
 	if said == nil || !errors.As(err, &status) {
 		return err
