@@ -106,6 +106,9 @@ func (a *account) count(st *state.State) error {
 		}
 	}
 	for _, gr := range resources {
+		if err := st.AllReadable(gr); err != nil {
+			return fmt.Errorf("count %s: %w", gr, err)
+		}
 		for o := range st.Snapshot(gr).All(a.namespace) {
 			tree, err := o.Tree()
 			if err != nil {

@@ -64,7 +64,7 @@ func New(registry *resource.Registry, opts Options) *Quotas {
 
 // counted says whether objects of a kind can count for a quota.
 func counted(d *resource.Definition) bool {
-	return d.Namespaced && d.Action == nil && d.Plural != "events"
+	return d.Namespaced && d.Action == nil && (d.Custom || d.Plural != "events")
 }
 
 // Spares is resource.Gate.Spares: what goes need not be looked at where there is no quota.
