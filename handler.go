@@ -23,6 +23,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/builtin"
 	"github.com/kapok-dev/kapok/internal/crd"
 	"github.com/kapok-dev/kapok/internal/endpoint"
+	"github.com/kapok-dev/kapok/internal/fairness"
 	"github.com/kapok-dev/kapok/internal/reaper"
 	"github.com/kapok-dev/kapok/internal/replica"
 	"github.com/kapok-dev/kapok/internal/resource"
@@ -50,6 +51,7 @@ type inner struct {
 	audit   *audit.Auditor // nil if nothing is written down
 	log     *slog.Logger
 	access  *access
+	limiter *fairness.Limiter
 	leave   func() // takes the server out of the endpoints of the service kubernetes
 }
 
@@ -124,7 +126,11 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	if in.audit != nil {
 		collectors = append(collectors, in.audit.Collectors()...)
 	}
+	if in.limiter, err = newLimiter(ctx, store, p.options); err != nil {
+		return nil, err
+	}
 	in.Handler = endpoint.New(endpoint.Options{
+		Limiter:       in.limiter,
 		Store:         store,
 		Authenticator: p.authenticator,
 		Authorizer:    in.access,
@@ -230,6 +236,9 @@ func replicaName() string {
 func (in *inner) Close() {
 	if in.Handler != nil {
 		in.Handler.Close()
+	}
+	if in.limiter != nil {
+		in.limiter.Close()
 	}
 	if in.audit != nil {
 		if err := in.audit.Close(); err != nil {

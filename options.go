@@ -88,6 +88,8 @@ type Options struct {
 	Accounts AccountOptions
 	// Admission says which admission plugins judge what users write.
 	Admission AdmissionOptions
+	// Fairness says how much the server does at a time, and for whom.
+	Fairness FairnessOptions
 
 	// newHandler replaces the inside of the server in tests of its shell.
 	newHandler func(context.Context, parts) (handler, error)
@@ -122,6 +124,9 @@ func (o *Options) complete() error {
 		return err
 	}
 	if err := o.Admission.validate(); err != nil {
+		return err
+	}
+	if err := o.Fairness.complete(); err != nil {
 		return err
 	}
 	if o.Store == "" && o.Etcd != (EtcdOptions{}) {

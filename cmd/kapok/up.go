@@ -37,6 +37,7 @@ type up struct {
 	grace       time.Duration
 	access      kapok.AccessOptions
 	admission   kapok.AdmissionOptions
+	fairness    fairnessFlags
 	logLevel    slog.Level
 	verbose     bool
 }
@@ -80,6 +81,7 @@ ready: a script can wait for it.`,
 	f.DurationVar(&u.grace, "namespace-grace", 5*time.Second, "how long a namespace that is being deleted keeps what is in it, so that kubectl delete -f finds it")
 	accessFlags(f, &u.access)
 	admissionFlags(f, &u.admission)
+	u.fairness.add(f)
 	f.TextVar(&u.logLevel, "log-level", slog.LevelWarn, "least level that is logged: debug, info, warn, error")
 	f.BoolVarP(&u.verbose, "verbose", "v", false, "log what happens, as with --log-level=info")
 	auditFlags(f, &u.audit)
@@ -156,6 +158,7 @@ func (u *up) options(stderr io.Writer) (kapok.Options, error) {
 		Accounts:         u.accounts,
 		Authentication:   u.authn,
 		Admission:        u.admission,
+		Fairness:         u.fairness.options(),
 	}
 	if u.store != "" {
 		opts.Etcd = u.etcd

@@ -9,7 +9,7 @@
 //	recover   a panic becomes a 500, the server lives on         recover.go
 //	info      what the path and the method ask for               info.go
 //	identify  who asks (package auth)                            endpoint.go
-//	limit     too many at once are told to come back             limit.go
+//	limit     too many at once wait, or are told to come back    limit.go
 //	authorize may he (package auth)                              endpoint.go
 //	dispatch  resource, discovery, health, metrics ...           dispatch.go
 //	options   query parameters and bodies                        parameters.go, body.go
@@ -29,7 +29,7 @@
 //
 // A Handler is safe for concurrent use. It starts no goroutine: a watch runs in
 // the goroutine that net/http has given its request, and holds a timer besides.
-// Its only locks are inside the limiter and the metrics; neither is held while
+// Its only locks are inside the limiter (package fairness) and the metrics; neither is held while
 // anything else is called.
 package endpoint
 
@@ -44,6 +44,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/audit"
 	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/fairness"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -80,23 +81,18 @@ type Options struct {
 	Collectors []prometheus.Collector
 	// MaxBody bounds the body of a request, in bytes. Default 3 MiB.
 	MaxBody int64
-	// MaxReading and MaxWriting bound how many requests are served at a time;
-	// watches do not count, and administrators are never refused. Default 1024
-	// each; negative means no bound.
-	MaxReading, MaxWriting int
+	// Limiter bounds how many requests are served at a time. It is the caller's to close. Default: a plain one.
+	Limiter *fairness.Limiter
 }
 
-const (
-	defaultMaxBody     = 3 << 20
-	defaultMaxInFlight = 1024
-)
+const defaultMaxBody = 3 << 20
 
 // A Handler serves the Kubernetes API over HTTP. Make one with [New].
 type Handler struct {
 	opts      Options
 	store     *resource.Store
 	log       *slog.Logger
-	limit     limiter
+	limiter   *fairness.Limiter
 	metrics   *metrics
 	discovery atomic.Pointer[catalogue]
 	buffers   sync.Pool // of *[]byte
@@ -120,15 +116,11 @@ func New(opts Options) *Handler {
 	if opts.MaxBody <= 0 {
 		opts.MaxBody = defaultMaxBody
 	}
-	if opts.MaxReading == 0 {
-		opts.MaxReading = defaultMaxInFlight
+	if opts.Limiter == nil {
+		opts.Limiter = fairness.New(fairness.Options{Plain: true})
 	}
-	if opts.MaxWriting == 0 {
-		opts.MaxWriting = defaultMaxInFlight
-	}
-	h := &Handler{opts: opts, store: opts.Store, log: opts.Logger, ending: make(chan struct{})}
-	h.limit = limiter{maxReading: int64(opts.MaxReading), maxWriting: int64(opts.MaxWriting)}
-	h.metrics = newMetrics(&h.limit, opts.Collectors)
+	h := &Handler{opts: opts, store: opts.Store, log: opts.Logger, limiter: opts.Limiter, ending: make(chan struct{})}
+	h.metrics = newMetrics(h.limiter, opts.Collectors)
 	return h
 }
 
@@ -158,6 +150,7 @@ type call struct {
 	r     *http.Request
 	info  Info
 	user  *auth.User
+	pass  fairness.Pass
 	begun time.Time
 
 	record *audit.Record // nil if nothing is written down
@@ -203,16 +196,12 @@ func (c *call) serve() {
 	if c.user.Name == auth.Anonymous {
 		c.refuseHTTP2()
 	}
-	if !c.info.longRunning() {
-		leave, ok := c.h.limit.enter(c.info.reads(), c.user.In(auth.Masters))
-		if !ok {
-			header.Set("Retry-After", "1")
-			http.Error(&c.w, "Too many requests, please try again later.", http.StatusTooManyRequests)
-			return
-		}
-		defer leave()
+	attributes := c.attributes()
+	if !c.enter(attributes) {
+		return
 	}
-	if err := c.authorize(); err != nil {
+	defer c.pass.Leave()
+	if err := c.authorize(attributes); err != nil {
 		header.Set("X-Content-Type-Options", "nosniff")
 		c.fail(err)
 		return
@@ -240,8 +229,7 @@ func (c *call) identify() error {
 }
 
 // authorize returns nil if the user may, and has the decision written down.
-func (c *call) authorize() error {
-	a := c.attributes()
+func (c *call) authorize(a *auth.Attributes) error {
 	d, reason, err := c.h.opts.Authorizer.Authorize(c.r.Context(), a)
 	c.auditDecision(d, reason)
 	switch {

@@ -3,37 +3,52 @@ package endpoint
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
+
+	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/fairness"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// limiter counts the requests under way, and refuses what is too many.
-type limiter struct {
-	maxReading, maxWriting int64 // negative: no bound
-	reading, writing       atomic.Int64
+// Headers that tell how a request was classified. Names of schemas and levels would tell strangers what the admin thinks of them.
+const (
+	headerFlowSchema    = "X-Kubernetes-Pf-Flowschema-Uid"
+	headerPriorityLevel = "X-Kubernetes-Pf-Prioritylevel-Uid"
+)
+
+// enter waits until there is room for the request, or answers that there is none.
+func (c *call) enter(a *auth.Attributes) bool {
+	pass, retryAfter := c.h.limiter.Enter(c.r.Context(), &fairness.Request{
+		Attributes: a,
+		Query:      c.r.URL.RawQuery,
+		Reads:      c.info.reads(),
+		Patience:   c.patience(),
+	})
+	header := c.w.Header()
+	if uid := pass.FlowSchemaUID(); uid != nil { // values are shared: nobody changes them
+		header[headerFlowSchema] = uid
+		header[headerPriorityLevel] = pass.PriorityLevelUID()
+	}
+	if retryAfter > 0 {
+		header.Set("Retry-After", strconv.FormatInt(retryAfter, 10))
+		http.Error(&c.w, "Too many requests, please try again later.", http.StatusTooManyRequests)
+		return false
+	}
+	c.pass = pass
+	return true
 }
 
-// enter lets a request in, or not; an administrator always gets in. leave must be
-// called when it is done.
-func (l *limiter) enter(reads, admin bool) (leave func(), ok bool) {
-	count, most := &l.writing, l.maxWriting
-	leave = l.leaveWriting
-	if reads {
-		count, most = &l.reading, l.maxReading
-		leave = l.leaveReading
+// patience is how long a request may wait to be served: a quarter of the time that it has.
+func (c *call) patience() time.Duration {
+	if c.info.longRunning() {
+		return requestTimeout / 4
 	}
-	if n := count.Add(1); most >= 0 && n > most && !admin {
-		count.Add(-1)
-		return nil, false
-	}
-	return leave, true
+	return c.most(requestTimeout) / 4
 }
-
-func (l *limiter) leaveReading() { l.reading.Add(-1) }
-func (l *limiter) leaveWriting() { l.writing.Add(-1) }
 
 // Requests that are not long-running end after requestTimeout, writes after
 // writeTimeout, as in Kubernetes.
@@ -61,10 +76,15 @@ func (c *call) setDeadline() error {
 // context returns the context in which the Store serves the request, bounded in
 // time by most, or by the timeout parameter if that is shorter.
 func (c *call) context(most time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithDeadline(c.r.Context(), c.begun.Add(c.most(most)))
+}
+
+// most is how long the request may take.
+func (c *call) most(most time.Duration) time.Duration {
 	if strings.Contains(c.r.URL.RawQuery, "timeout=") {
 		if asked, err := time.ParseDuration(c.r.URL.Query().Get("timeout")); err == nil && asked > 0 && asked < most {
 			most = asked
 		}
 	}
-	return context.WithDeadline(c.r.Context(), c.begun.Add(most))
+	return most
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/fairness"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -36,7 +38,7 @@ type sample struct {
 	duration prometheus.Observer
 }
 
-func newMetrics(limit *limiter, others []prometheus.Collector) *metrics {
+func newMetrics(limiter *fairness.Limiter, others []prometheus.Collector) *metrics {
 	target := []string{"group", "version", "resource", "subresource", "scope", "component"}
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -58,9 +60,9 @@ func newMetrics(limit *limiter, others []prometheus.Collector) *metrics {
 		}, []string{"group", "version", "resource"}),
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(m.requests, m.duration, m.watches, m.events, collectors.NewGoCollector(),
-		inFlight("readOnly", func() float64 { return float64(limit.reading.Load()) }),
-		inFlight("mutating", func() float64 { return float64(limit.writing.Load()) }))
+	registry.MustRegister(m.requests, m.duration, m.watches, m.events, collectors.NewGoCollector(), limiter,
+		inFlight("readOnly", func() float64 { reading, _ := limiter.InFlight(); return float64(reading) }),
+		inFlight("mutating", func() float64 { _, writing := limiter.InFlight(); return float64(writing) }))
 	registry.MustRegister(others...)
 	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	return m

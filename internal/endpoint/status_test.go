@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -9,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/fairness"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -195,34 +199,70 @@ func TestPanicIsAudited(t *testing.T) {
 }
 
 func TestLimit(t *testing.T) {
-	l := limiter{maxReading: 1, maxWriting: -1}
-	leave, ok := l.enter(true, false)
-	if !ok {
-		t.Fatal("the first reader was refused")
-	}
-	if _, ok := l.enter(true, false); ok {
-		t.Error("the second reader was let in")
-	}
-	if leave, ok := l.enter(true, true); !ok {
-		t.Error("an administrator was refused")
-	} else {
-		leave()
-	}
-	for range 10 {
-		if _, ok := l.enter(false, false); !ok {
-			t.Error("a writer was refused without bound")
-		}
-	}
-	leave()
-	if _, ok := l.enter(true, false); !ok {
-		t.Error("refused although nobody reads")
-	}
-
-	s := newServer(t, func(o *Options) { o.MaxReading = 1 })
-	s.limit.reading.Add(1)
+	limiter := fairness.New(fairness.Options{Plain: true, Reading: 1})
+	s := newServer(t, func(o *Options) { o.Limiter = limiter })
+	a := &auth.Attributes{User: &auth.User{Name: "x"}, Verb: "get"}
+	pass, _ := limiter.Enter(t.Context(), &fairness.Request{Attributes: a, Reads: true})
 	w := s.do("GET", "/healthz", "", "Authorization", "")
 	if w.Code != 429 || w.Header().Get("Retry-After") != "1" || w.Body.String() != "Too many requests, please try again later.\n" {
 		t.Errorf("beyond the limit: %d %s", w.Code, w.Body)
 	}
 	s.must(200, "GET", "/healthz", "")
+	pass.Leave()
+	if w := s.do("GET", "/healthz", "", "Authorization", ""); w.Code != 200 {
+		t.Errorf("within the limit: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestClassification finds in the headers of every answer which schema and level the request was of.
+func TestClassification(t *testing.T) {
+	limiter := fairness.New(fairness.Options{})
+	defer limiter.Close()
+	s := newServer(t, func(o *Options) { o.Limiter = limiter })
+	for _, w := range []*httptest.ResponseRecorder{
+		s.do("GET", "/api", ""), s.do("GET", "/nowhere", ""), s.do("GET", "/api", "", "Authorization", ""),
+	} {
+		for _, name := range []string{headerFlowSchema, headerPriorityLevel} {
+			if _, there := w.Header()[name]; !there {
+				t.Errorf("%d: no header %s", w.Code, name)
+			}
+		}
+	}
+	if reading, writing := limiter.InFlight(); reading != 0 || writing != 0 {
+		t.Errorf("%d readers and %d writers are left", reading, writing)
+	}
+}
+
+// anybody lets everybody do everything.
+type anybody struct{}
+
+func (anybody) Authorize(context.Context, *auth.Attributes) (auth.Decision, string, error) {
+	return auth.Allow, "", nil
+}
+
+// TestTooManyWatches refuses a user who has one watch another, but nobody else.
+func TestTooManyWatches(t *testing.T) {
+	limiter := fairness.New(fairness.Options{Plain: true, WatchesPerUser: 1})
+	s := newServer(t, func(o *Options) { o.Limiter, o.Authorizer = limiter, anybody{} })
+	watch := func(user string) *httptest.ResponseRecorder {
+		return s.do("HEAD", widgetPath+"?watch=1", "", "Impersonate-User", user)
+	}
+	forget, err := limiter.Watch(&auth.Attributes{User: &auth.User{Name: "bob"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := watch("bob")
+	if text := `user \"bob\" has 1 watches open`; w.Code != 429 || w.Header().Get("Retry-After") != "10" || !strings.Contains(w.Body.String(), text) {
+		t.Errorf("bob's second watch: %d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if w := watch("alice"); w.Code != 200 {
+		t.Errorf("alice's first watch: %d %s", w.Code, w.Body)
+	}
+	s.must(200, "HEAD", widgetPath+"?watch=1", "") // the admin has no bound
+	forget()
+	for range 2 { // one after the other
+		if w := watch("bob"); w.Code != 200 {
+			t.Errorf("bob's only watch: %d %s", w.Code, w.Body)
+		}
+	}
 }

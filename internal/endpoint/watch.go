@@ -57,6 +57,11 @@ func (c *call) watch() error {
 	if t := options.TimeoutSeconds; t != nil && *t != 0 {
 		s.lasts = time.Duration(*t) * time.Second
 	}
+	forget, err := c.h.limiter.Watch(c.attributes())
+	if err != nil {
+		return err
+	}
+	defer forget()
 	s.watch, err = c.h.store.Watch(c.r.Context(), c.request(), resource.WatchOptions{
 		Labels:            options.LabelSelector,
 		Fields:            options.FieldSelector,
@@ -148,6 +153,7 @@ func (s *stream) serve() {
 		if last {
 			return
 		}
+		c.pass.Leave() // what there was has been told: from now on the watch is not under way
 		select {
 		case <-wait:
 		case <-ctx.Done():

@@ -1,0 +1,75 @@
+package fairness
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/kapok-dev/kapok/internal/auth"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// watches counts those that are open, by what they watch and by whose they are.
+type watches struct {
+	most int // of one user; negative: no bound
+
+	mu     sync.Mutex
+	all    int
+	of     map[watched]int
+	byUser map[string]int
+}
+
+// watched is what a watch may tell of: all objects of a resource, those in a namespace, or one.
+type watched struct{ group, resource, namespace, name string }
+
+// Watch counts a watch until forget is called. The error is 429, where a user has too many; there is no bound for
+// system:masters.
+func (l *Limiter) Watch(a *auth.Attributes) (forget func(), err error) {
+	return l.watches.add(a)
+}
+
+func (w *watches) add(a *auth.Attributes) (forget func(), err error) {
+	key, user := watched{a.APIGroup, a.Resource, a.Namespace, a.Name}, a.User.Name
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := w.byUser[user]; w.most >= 0 && n >= w.most && !a.User.In(auth.Masters) {
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("user %q has %d watches open, and no user may have more: end some of them first", user, n), 10)
+	}
+	if w.of == nil {
+		w.of, w.byUser = map[watched]int{}, map[string]int{}
+	}
+	w.all++
+	w.of[key]++
+	w.byUser[user]++
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.all--
+		drop(w.of, key)
+		drop(w.byUser, user)
+	}, nil
+}
+
+func drop[K comparable](counts map[K]int, key K) {
+	if counts[key]--; counts[key] == 0 {
+		delete(counts, key)
+	}
+}
+
+// interested is how many watches may hear of a write.
+func (w *watches) interested(a *auth.Attributes) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all < watchesPerSeat {
+		return w.all // whether they all hear of it makes no difference
+	}
+	key := watched{group: a.APIGroup, resource: a.Resource}
+	n := w.of[key]
+	if key.namespace = a.Namespace; key.namespace != "" {
+		n += w.of[key]
+	}
+	if key.name = a.Name; key.name != "" {
+		n += w.of[key]
+	}
+	return n
+}
