@@ -23,6 +23,7 @@ type configuration struct {
 	catchAll *flow
 	levels   []*level
 	byName   map[string]*level
+	change   uint64 // the last one that was read
 }
 
 // A flow is a schema and the level that it leads to.
@@ -47,20 +48,27 @@ func (c *configuration) classify(a *auth.Attributes) *flow {
 	return c.catchAll // of somebody who is in no group at all
 }
 
+func (c *configuration) sort() {
+	slices.SortFunc(c.flows, func(a, b *flow) int { return a.schema.compare(b.schema) })
+}
+
 // configuration returns the configuration of this moment.
 func (l *Limiter) configuration() *configuration {
-	if !l.stale.Load() {
-		return l.current.Load()
+	if c := l.current.Load(); c != nil && c.change == l.changes.Load() {
+		return c
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stale.Swap(false) { // before it is read: who changes it now, will have it read again
+	change := l.changes.Load() // before it is read: who changes it now will have it read again
+	c := l.current.Load()
+	if c == nil || c.change != change {
 		now := l.now()
-		c := l.configureLocked(now)
+		c = l.configureLocked(now)
+		c.change = change
 		l.adjustLocked(now, c)
 		l.current.Store(c)
 	}
-	return l.current.Load()
+	return c
 }
 
 // A setting is an object of the configuration.
@@ -110,7 +118,7 @@ func (l *Limiter) configureLocked(now instant) *configuration {
 			c.catchAll = &f
 		}
 	}
-	slices.SortFunc(c.flows, func(a, b *flow) int { return a.schema.compare(b.schema) })
+	c.sort()
 	for _, level := range c.levels {
 		level.forget(c.flows)
 	}

@@ -47,6 +47,9 @@ type period struct {
 func (d *demand) end(now instant) period {
 	d.advance(now)
 	p := period{length: now - d.since, most: d.most}
+	if p.length >= 2*adjustEvery {
+		p.most = d.seats // periods end when something happens: nothing has, for at least as long as one should be
+	}
 	if s := p.length.Seconds(); s > 0 {
 		p.average = d.linear / s
 		p.deviation = math.Sqrt(max(0, d.squared/s-p.average*p.average))

@@ -48,7 +48,7 @@ type Limiter struct {
 	watches watches
 	alarms  alarms
 
-	stale    atomic.Bool // the configuration has changed
+	changes  atomic.Uint64 // of what is stored of the configuration
 	current  atomic.Pointer[configuration]
 	adjusted atomic.Int64 // when limits were, as an instant
 	mu       sync.Mutex   // orders changes of the configuration and of limits
@@ -73,7 +73,6 @@ func New(opts Options) *Limiter {
 	}
 	l := &Limiter{opts: opts, epoch: time.Now(), seed: maphash.MakeSeed()}
 	l.watches.most = opts.WatchesPerUser
-	l.stale.Store(true)
 	if opts.Store != nil {
 		l.count = opts.Store.State().Count
 		if !opts.Plain {

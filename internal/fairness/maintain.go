@@ -52,7 +52,7 @@ func (l *Limiter) maintain() *maintainer {
 		if gr := e.Last().Key.Resource; gr.Group != flowcontrolv1.GroupName || gr != flowSchemas && gr != priorityLevels {
 			return false
 		}
-		l.stale.Store(true)
+		l.changes.Add(1)
 		return true
 	})
 	m.done.Go(func() {

@@ -178,14 +178,18 @@ func (p *paths) match(a *auth.Attributes) bool {
 	})
 }
 
-// flow is the hash of the flow that a request belongs to.
-func (s *matcher) flow(seed maphash.Seed, a *auth.Attributes) uint64 {
-	distinguisher := ""
+// distinguisher tells the flow that a request belongs to from others of the schema.
+func (s *matcher) distinguisher(a *auth.Attributes) string {
 	switch s.by {
 	case flowcontrolv1.FlowDistinguisherMethodByUserType:
-		distinguisher = a.User.Name
+		return a.User.Name
 	case flowcontrolv1.FlowDistinguisherMethodByNamespaceType:
-		distinguisher = a.Namespace
+		return a.Namespace
 	}
-	return maphash.String(seed, s.name) ^ bits.RotateLeft64(maphash.String(seed, distinguisher), 32)
+	return ""
+}
+
+// flow is the hash of the flow that a request belongs to.
+func (s *matcher) flow(seed maphash.Seed, a *auth.Attributes) uint64 {
+	return maphash.String(seed, s.name) ^ bits.RotateLeft64(maphash.String(seed, s.distinguisher(a)), 32)
 }

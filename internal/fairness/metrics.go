@@ -84,31 +84,31 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("apiserver_flowcontrol_"+name, help, labels, nil)
 }
 
-// Metrics are those of kube-apiserver, as far as they tell how much is served, waited for and refused.
+// The metrics are those of kube-apiserver by name and labels, as far as they tell how much is served, waited for and refused.
 var (
 	byFlow = []string{"priority_level", "flow_schema"}
 
-	rejectedDesc   = desc("rejected_requests_total", "Number of requests rejected by API Priority and Fairness subsystem", append(byFlow, "reason")...)
-	dispatchedDesc = desc("dispatched_requests_total", "Number of requests executed by API Priority and Fairness subsystem", byFlow...)
-	inQueueDesc    = desc("current_inqueue_requests", "Number of requests currently pending in queues of the API Priority and Fairness subsystem", byFlow...)
-	wantedDesc     = desc("current_inqueue_seats", "Number of seats currently pending in queues of the API Priority and Fairness subsystem", byFlow...)
-	executingDesc  = desc("current_executing_requests", "Number of requests in initial (for a WATCH) or any (for a non-WATCH) execution stage in the API Priority and Fairness subsystem", byFlow...)
-	seatsDesc      = desc("current_executing_seats", "Concurrency (number of seats) occupied by the currently executing (initial stage for a WATCH, any stage otherwise) requests in the API Priority and Fairness subsystem", byFlow...)
-	waitDesc       = desc("request_wait_duration_seconds", "Length of time a request spent waiting in its queue", append(byFlow, "execute")...)
-	tookDesc       = desc("request_execution_seconds", "Duration of initial stage (for a WATCH) or any (for a non-WATCH) stage of request execution in the API Priority and Fairness subsystem", append(byFlow, "type")...)
-	lengthDesc     = desc("request_queue_length_after_enqueue", "Length of queue in the API Priority and Fairness subsystem, as seen by each request after it is enqueued", byFlow...)
-	widthDesc      = desc("work_estimated_seats", "Number of estimated seats (maximum of initial and final seats) associated with requests in API Priority and Fairness", byFlow...)
+	rejectedDesc   = desc("rejected_requests_total", "Requests that were refused.", append(byFlow, "reason")...)
+	dispatchedDesc = desc("dispatched_requests_total", "Requests that were let in.", byFlow...)
+	inQueueDesc    = desc("current_inqueue_requests", "Requests that wait in queues.", byFlow...)
+	wantedDesc     = desc("current_inqueue_seats", "Seats that requests in queues wait for.", byFlow...)
+	executingDesc  = desc("current_executing_requests", "Requests that are served; watches until they have told what there is.", byFlow...)
+	seatsDesc      = desc("current_executing_seats", "Seats that these requests have.", byFlow...)
+	waitDesc       = desc("request_wait_duration_seconds", "How long requests waited in queues, by whether they were let in.", append(byFlow, "execute")...)
+	tookDesc       = desc("request_execution_seconds", "How long requests were served; watches until they have told what there is.", append(byFlow, "type")...)
+	lengthDesc     = desc("request_queue_length_after_enqueue", "Length of its queue that each request finds, itself included.", byFlow...)
+	widthDesc      = desc("work_estimated_seats", "Seats that each request takes.", byFlow...)
 
-	nominalDesc  = desc("nominal_limit_seats", "Nominal number of execution seats configured for each priority level", "priority_level")
-	lowerDesc    = desc("lower_limit_seats", "Configured lower bound on number of execution seats available to each priority level", "priority_level")
-	upperDesc    = desc("upper_limit_seats", "Configured upper bound on number of execution seats available to each priority level", "priority_level")
-	currentDesc  = desc("current_limit_seats", "current derived number of execution seats available to each priority level", "priority_level")
-	mostDesc     = desc("demand_seats_high_watermark", "High watermark, over last adjustment period, of demand_seats", "priority_level")
-	averageDesc  = desc("demand_seats_average", "Time-weighted average, over last adjustment period, of demand_seats", "priority_level")
-	stdevDesc    = desc("demand_seats_stdev", "Time-weighted standard deviation, over last adjustment period, of demand_seats", "priority_level")
-	smoothedDesc = desc("demand_seats_smoothed", "Smoothed seat demands", "priority_level")
-	targetDesc   = desc("target_seats", "Seat allocation targets", "priority_level")
-	fractionDesc = desc("seat_fair_frac", "Fair fraction of server's concurrency to allocate to each priority level that can use it")
+	nominalDesc  = desc("nominal_limit_seats", "Seats that are a level's own.", "priority_level")
+	lowerDesc    = desc("lower_limit_seats", "Seats that a level does not lend.", "priority_level")
+	upperDesc    = desc("upper_limit_seats", "Seats that a level may have with those that it borrows.", "priority_level")
+	currentDesc  = desc("current_limit_seats", "Seats that a level has for now.", "priority_level")
+	mostDesc     = desc("demand_seats_high_watermark", "Most seats that a level wanted at a time in the last period of adjustment.", "priority_level")
+	averageDesc  = desc("demand_seats_average", "Seats that a level wanted in that period, on average.", "priority_level")
+	stdevDesc    = desc("demand_seats_stdev", "Standard deviation of these.", "priority_level")
+	smoothedDesc = desc("demand_seats_smoothed", "Seats that a level wants, smoothed over periods.", "priority_level")
+	targetDesc   = desc("target_seats", "Seats that a level should have.", "priority_level")
+	fractionDesc = desc("seat_fair_frac", "Fraction of its target that each level gets whom no bound holds back.")
 )
 
 // Describe implements prometheus.Collector.
