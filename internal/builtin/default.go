@@ -1,6 +1,8 @@
 package builtin
 
 import (
+	"slices"
+
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
@@ -22,5 +24,19 @@ func newestDefault[T any](wants func(obj *T) bool) func(list []*object.Object) s
 			return ""
 		}
 		return newest.Key.Name
+	}
+}
+
+// ordered sorts the objects of a list; those that cannot be read come first.
+func ordered[T any](compare func(a, b *T) int) func(list []*object.Object) []*object.Object {
+	return func(list []*object.Object) []*object.Object {
+		decodedOf := make(map[*object.Object]*T, len(list))
+		for _, o := range list {
+			tree, _ := o.Tree() // nil decodes to what is empty
+			decodedOf[o] = decoded[T](tree)
+		}
+		sorted := slices.Clone(list) // which is not ours to change
+		slices.SortStableFunc(sorted, func(a, b *object.Object) int { return compare(decodedOf[a], decodedOf[b]) })
+		return sorted
 	}
 }

@@ -14,7 +14,6 @@ func flowcontrol() []row {
 		kind[flowcontrolv1.FlowSchema]{
 			version:       v1,
 			plural:        "flowschemas",
-			inert:         "it is kept, but requests are not held back by it",
 			clusterScoped: true,
 			defaults:      fill[flowcontrolv1.FlowSchema],
 			validate:      validation.FlowSchema,
@@ -25,7 +24,6 @@ func flowcontrol() []row {
 		kind[flowcontrolv1.PriorityLevelConfiguration]{
 			version:       v1,
 			plural:        "prioritylevelconfigurations",
-			inert:         "it is kept, but requests are not held back by it",
 			clusterScoped: true,
 			defaults:      fill[flowcontrolv1.PriorityLevelConfiguration],
 			validate:      validation.PriorityLevelConfiguration,

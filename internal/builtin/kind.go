@@ -143,6 +143,9 @@ func (k kind[T]) definition() *resource.Definition {
 	if k.table.Default != nil {
 		version.Default = newestDefault(k.table.Default)
 	}
+	if k.table.Order != nil {
+		version.Order = ordered(k.table.Order)
+	}
 	if len(k.selectable) > 0 {
 		version.Fields = func(obj resource.Tree) map[string]string { return values(k.selectable, obj) }
 	}

@@ -46,6 +46,9 @@ func (c *call) answerTable(m media, l resource.List) {
 	if c.version.Default != nil {
 		t.mark(c.version.Default(l.Objects))
 	}
+	if c.version.Order != nil {
+		l.Objects = c.version.Order(l.Objects)
+	}
 	out := c.output(http.StatusOK, m)
 	out.buf, err = t.open(out.buf, appendListMetaJSON(nil, l, false))
 	for i, o := range l.Objects {

@@ -81,4 +81,3 @@ func TestStorageInUse(t *testing.T) {
 		check(class, false)
 	})
 }
-

@@ -102,6 +102,8 @@ type Version struct {
 	// Default names the object of a list that counts where none is named, "" if none
 	// does. Tables of lists mark it.
 	Default func(list []*object.Object) string
+	// Order returns the objects of a list in the order in which a Table shows them. Nil: in that of their names.
+	Order func(list []*object.Object) []*object.Object
 
 	// Selectable are the field labels, besides metadata.name and
 	// metadata.namespace, that field selectors may name; Fields returns their

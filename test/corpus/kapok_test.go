@@ -11,7 +11,11 @@ import (
 // TestKapok compares Kapok with kube-apiserver. Whoever reaches it in process is its admin, so those whom it does not
 // know come through the socket.
 func TestKapok(t *testing.T) {
-	server, err := kapok.Start(t.Context(), kapok.Options{Listen: "127.0.0.1:0", KeepGarbage: true})
+	server, err := kapok.Start(t.Context(), kapok.Options{
+		Listen: "127.0.0.1:0", KeepGarbage: true,
+		// As the oracle has it.
+		Fairness: kapok.FairnessOptions{Unfair: true, MaxRequestsInFlight: -1, MaxMutatingRequestsInFlight: -1},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

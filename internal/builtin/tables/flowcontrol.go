@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"time"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -17,7 +18,9 @@ func FlowSchemas() Table[flowcontrolv1.FlowSchema] {
 		fieldColumn("DistinguisherMethod", spec, "distinguisherMethod"),
 		ageColumn(),
 		column("MissingPL", "references a broken or non-existent PriorityLevelConfiguration"),
-	}, Cells: flowSchemaCells}
+	}, Cells: flowSchemaCells, Order: func(a, b *flowcontrolv1.FlowSchema) int {
+		return cmp.Compare(a.Spec.MatchingPrecedence, b.Spec.MatchingPrecedence)
+	}}
 }
 
 func flowSchemaCells(s *flowcontrolv1.FlowSchema, now time.Time) []any {

@@ -17,6 +17,8 @@ type Table[T any] struct {
 	Conditions func(obj *T) []metav1.TableRowCondition
 	// Default says whether an object wants to count where none is named; of several the newest does.
 	Default func(obj *T) bool
+	// Order compares the objects of a list as they are shown; those that are equal are in the order of their names. Nil: all are.
+	Order func(a, b *T) int
 }
 
 // documented is a Go type that knows the descriptions of its fields.
