@@ -129,6 +129,7 @@ func (out *outside) serve(h http.Handler, log *slog.Logger, failed func()) {
 		MaxReadFrameSize:              256 << 10,
 		MaxReceiveBufferPerStream:     256 << 10,
 		MaxReceiveBufferPerConnection: 2 << 20,
+		WriteByteTimeout:              time.Minute, // of a client that does not read at all
 	}
 	s.start(tls.NewListener(out.listener, out.secure.config()), failed)
 	out.server = s

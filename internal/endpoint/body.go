@@ -24,7 +24,7 @@ func (c *call) readBody() ([]byte, error) {
 	if c.data != nil {
 		return c.data, nil // the request has begun anew
 	}
-	data, err := c.drainBody()
+	data, err := c.drainInTime()
 	c.data = data
 	return data, err
 }

@@ -12,6 +12,7 @@ type recorder struct {
 	http.ResponseWriter
 	code    int // 0 until the header has been written
 	started func(code int)
+	dog     *watchdog
 }
 
 // start is told of the header.
@@ -35,7 +36,19 @@ func (w *recorder) Write(b []byte) (int, error) {
 	if w.code == 0 {
 		w.start(http.StatusOK)
 	}
+	if len(b) >= unbuffered {
+		defer w.guard().disarm()
+	}
 	return w.ResponseWriter.Write(b)
+}
+
+// guard returns a watchdog that is armed against a client that does not read.
+func (w *recorder) guard() *watchdog {
+	if w.dog == nil {
+		w.dog = &watchdog{w: w.ResponseWriter}
+	}
+	w.dog.arm(stallTimeout, cutWriting)
+	return w.dog
 }
 
 // Unwrap is for http.ResponseController.

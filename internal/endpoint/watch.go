@@ -229,7 +229,9 @@ func (s *stream) send() bool {
 
 func (s *stream) flush() bool {
 	ok := s.send()
+	dog := s.c.w.guard()
 	s.c.w.Flush()
+	dog.disarm()
 	if cap(s.buf) > 16<<10 { // a watch is idle most of its life
 		s.buf, s.scratch = nil, nil
 	}
