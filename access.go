@@ -65,8 +65,8 @@ func newAccess(ctx context.Context, p parts, store *resource.Store) (*access, er
 	return a, nil
 }
 
-// aggregate begins to keep the rules of roles that gather those of others. It is a chore.
-func aggregate(ctx context.Context, p parts, store *resource.Store) chore {
+// gatherRoles begins to keep the rules of roles that gather those of others. It is a chore.
+func gatherRoles(ctx context.Context, p parts, store *resource.Store) chore {
 	return func() func() { return bootstrap.Start(ctx, store, p.options.Logger).Close }
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/admission/policy"
 	"github.com/kapok-dev/kapok/internal/admission/quota"
 	accountadmission "github.com/kapok-dev/kapok/internal/admission/serviceaccount"
+	"github.com/kapok-dev/kapok/internal/aggregate"
 	"github.com/kapok-dev/kapok/internal/audit"
 	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/auth/pki"
@@ -47,6 +48,7 @@ type inner struct {
 	replica *replica.Replica // nil if the server is alone
 	kinds   *crd.Controller
 	hooks   *webhooks
+	others  *aggregate.Aggregator // what other servers serve behind this one
 	chores  *chores
 	audit   *audit.Auditor // nil if nothing is written down
 	log     *slog.Logger
@@ -63,7 +65,8 @@ type parts struct {
 	accounts      *serviceaccount.Issuer
 	rootCA        []byte         // the certificate that clients trust the server by, in PEM; nil without a socket
 	authority     *pki.Authority // of client certificates; nil where none can be shown
-	address       string         // of the socket, HOST:PORT; empty without one
+	proxying      *proxying
+	address       string // of the socket, HOST:PORT; empty without one
 	options       Options
 }
 
@@ -126,12 +129,19 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	if in.audit != nil {
 		collectors = append(collectors, in.audit.Collectors()...)
 	}
+	if in.others, err = aggregate.Start(p.reach(store)); err != nil {
+		return nil, err
+	}
+	if err := p.proxying.tell(ctx, store); err != nil {
+		return nil, err
+	}
 	if in.limiter, err = newLimiter(ctx, store, p.options); err != nil {
 		return nil, err
 	}
 	in.Handler = endpoint.New(endpoint.Options{
 		Limiter:       in.limiter,
 		Store:         store,
+		Aggregated:    in.others,
 		Authenticator: p.authenticator,
 		Authorizer:    in.access,
 		OpenAPI:       endpoint.OpenAPI(registry, serverVersion().GitVersion),
@@ -148,11 +158,11 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 			ReadyOnly: true,
 		}},
 	})
-	chores := []chore{p.store.compact}
+	chores := append([]chore{p.store.compact}, p.registrations(ctx, store)...)
 	if !p.options.KeepGarbage {
 		chores = append(chores, func() func() { return quotas.Start(ctx, store, p.options.Logger) }, func() func() {
 			return reaper.Start(ctx, store, reaper.Options{Logger: p.options.Logger, NamespaceGrace: p.options.NamespaceGrace}).Close
-		}, aggregate(ctx, p, store))
+		}, gatherRoles(ctx, p, store))
 	}
 	if p.keepsAccounts() {
 		chores = append(chores, func() func() {
@@ -244,6 +254,9 @@ func (in *inner) Close() {
 		if err := in.audit.Close(); err != nil {
 			in.log.Error("audit", "err", err)
 		}
+	}
+	if in.others != nil {
+		in.others.Close()
 	}
 	if in.chores != nil {
 		in.chores.Close()

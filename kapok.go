@@ -111,6 +111,10 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	if s.login, err = openLogin(opts, s.outside, accounts); err != nil {
 		return nil, err
 	}
+	proxying, err := opts.Aggregation.proxying(opts.DataDir, s.outside, s.login.authenticator)
+	if err != nil {
+		return nil, err
+	}
 	s.handler, err = opts.newHandler(ctx, parts{
 		store:         s.store,
 		authenticator: s.login.authenticator,
@@ -118,6 +122,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 		accounts:      accounts,
 		rootCA:        s.outside.rootCA(),
 		authority:     s.outside.authority(),
+		proxying:      proxying,
 		address:       s.Address(),
 		options:       opts,
 	})

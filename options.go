@@ -90,6 +90,8 @@ type Options struct {
 	Admission AdmissionOptions
 	// Fairness says how much the server does at a time, and for whom.
 	Fairness FairnessOptions
+	// Aggregation says how the server works together with others that serve groups of their own behind it.
+	Aggregation AggregationOptions
 
 	// newHandler replaces the inside of the server in tests of its shell.
 	newHandler func(context.Context, parts) (handler, error)
@@ -136,6 +138,9 @@ func (o *Options) complete() error {
 		if _, err := o.etcd(); err != nil {
 			return err
 		}
+	}
+	if err := o.Aggregation.complete(); err != nil {
+		return err
 	}
 	if o.EncryptionConfig != "" && o.Store == "" && o.DataDir == "" {
 		return errors.New("encryption is for what is stored: set DataDir or Store")

@@ -72,6 +72,7 @@ func (o *ServingOptions) suites() ([]uint16, error) {
 type secure struct {
 	mu      sync.Mutex // orders changes
 	current atomic.Pointer[tls.Config]
+	proxies []byte // authorities of servers in front of this one, in PEM. Guarded by mu
 }
 
 // newSecure expects options that have been checked.
@@ -101,7 +102,22 @@ func (s *secure) show(cert tls.Certificate) {
 
 // invite tells clients whose certificates they may show.
 func (s *secure) invite(authorities *x509.CertPool) {
-	s.change(func(c *tls.Config) { c.ClientCAs = authorities })
+	s.change(func(c *tls.Config) {
+		c.ClientCAs = authorities.Clone()
+		c.ClientCAs.AppendCertsFromPEM(s.proxies)
+	})
+}
+
+// inviteProxies also tells servers in front of this one, whose authorities are in PEM.
+func (s *secure) inviteProxies(authorities []byte) {
+	s.change(func(c *tls.Config) {
+		s.proxies = authorities
+		if c.ClientCAs == nil {
+			c.ClientCAs = x509.NewCertPool()
+		}
+		c.ClientCAs = c.ClientCAs.Clone()
+		c.ClientCAs.AppendCertsFromPEM(authorities)
+	})
 }
 
 func (s *secure) change(change func(*tls.Config)) {

@@ -11,6 +11,13 @@ import (
 type connection struct {
 	inProcess bool
 	verified  atomic.Pointer[verified] // nil before the first request with a certificate
+
+	// Until when its certificate is a front proxy's, verified once.
+	fronted struct {
+		once    sync.Once
+		expires time.Time
+		err     error
+	}
 }
 
 // verified is what the certificate of a connection says.

@@ -20,6 +20,7 @@ type Authenticator struct {
 	authorities atomic.Pointer[x509.CertPool]
 	tokens      Tokens
 	anonymous   Anonymity
+	proxy       *FrontProxy // nil if there is none
 }
 
 // NewAuthenticator returns an Authenticator that trusts client certificates of
@@ -55,17 +56,25 @@ func (a *Authenticator) Identify(r *http.Request) (*User, error) {
 		return nil, apierrors.NewUnauthorized("Unauthorized")
 	}
 	r.Header.Del("Authorization")
+	a.proxy.clear(r.Header)
 	return u, nil
 }
 
-// sender is who the credentials say. A certificate goes before a token, and
-// either before the mark of the connection; one that holds makes up for one that
+// sender is who the credentials say. A front proxy's word goes before its certificate, a certificate before a token, and
+// any of them before the mark of the connection; one that holds makes up for one that
 // does not, as in Kubernetes.
 func (a *Authenticator) sender(r *http.Request) (*User, error) {
 	c := connectionFrom(r.Context())
-	u, certErr := a.certified(r, c)
+	u, proxyErr := a.proxy.user(r, c)
 	if u != nil {
 		return u, nil
+	}
+	u, certErr := a.certified(r, c) // it may be its holder's own
+	if u != nil {
+		return u, nil
+	}
+	if certErr == nil {
+		certErr = proxyErr
 	}
 	if token := bearerToken(r.Header); token != "" {
 		u, _, err := a.tokens.AuthenticateToken(r.Context(), token, nil)
@@ -110,7 +119,7 @@ func (a *Authenticator) certified(r *http.Request, c *connection) (*User, error)
 	v := c.verified.Load()
 	if v == nil || v.by != authorities {
 		v = &verified{by: authorities}
-		v.user, v.expires, v.err = verify(authorities, r.TLS.PeerCertificates)
+		v.user, v.expires, v.err = identified(authorities, r.TLS.PeerCertificates)
 		c.verified.Store(v)
 	}
 	if v.err != nil {
@@ -122,9 +131,19 @@ func (a *Authenticator) certified(r *http.Request, c *connection) (*User, error)
 	return v.user, nil
 }
 
-// verify returns the user that a certificate stands for, nil if it names nobody,
+// identified returns the user that a certificate stands for, nil if it names nobody,
 // and until when it holds.
-func verify(authorities *x509.CertPool, certs []*x509.Certificate) (*User, time.Time, error) {
+func identified(authorities *x509.CertPool, certs []*x509.Certificate) (*User, time.Time, error) {
+	expires, err := verify(authorities, certs)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	u, err := certificateUser(certs[0])
+	return u, expires, err
+}
+
+// verify returns until when the certificate of a client holds, which the authorities must have signed.
+func verify(authorities *x509.CertPool, certs []*x509.Certificate) (time.Time, error) {
 	opts := x509.VerifyOptions{
 		Roots:         authorities,
 		Intermediates: x509.NewCertPool(),
@@ -135,7 +154,7 @@ func verify(authorities *x509.CertPool, certs []*x509.Certificate) (*User, time.
 	}
 	chains, err := certs[0].Verify(opts)
 	if err != nil {
-		return nil, time.Time{}, err
+		return time.Time{}, err
 	}
 	// Any of the chains will do: the one that holds longest.
 	var expires time.Time
@@ -150,8 +169,7 @@ func verify(authorities *x509.CertPool, certs []*x509.Certificate) (*User, time.
 			expires = end
 		}
 	}
-	u, err := certificateUser(certs[0])
-	return u, expires, err
+	return expires, nil
 }
 
 func certificateUser(c *x509.Certificate) (*User, error) {

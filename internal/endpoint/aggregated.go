@@ -91,6 +91,10 @@ func (g *apiGroup) item(e encoding) (*document, error) {
 func (g *apiGroup) aggregated() apidiscoveryv2.APIGroupDiscovery {
 	group := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
 	for _, gv := range g.versions {
+		if gv.remote != nil {
+			group.Versions = append(group.Versions, *gv.remote.Discovery)
+			continue
+		}
 		version := apidiscoveryv2.APIVersionDiscovery{
 			Version:   gv.Version,
 			Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent,

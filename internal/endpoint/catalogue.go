@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kapok-dev/kapok/internal/aggregate"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,7 @@ import (
 // each set, of the groups of the one before as far as they have not changed.
 type catalogue struct {
 	set    *resource.Set
+	others *aggregate.Set
 	groups []*apiGroup // as clients prefer them
 	byName map[string]*apiGroup
 	documents
@@ -28,6 +30,7 @@ type catalogue struct {
 type apiGroup struct {
 	name        string
 	definitions []*resource.Definition // of which it was made
+	remotes     []*aggregate.Remote    // likewise: what other servers serve of it, by version
 	priority    int
 	versions    []*groupVersion // the preferred first
 	documents
@@ -38,22 +41,23 @@ type groupVersion struct {
 	priority int
 	custom   bool
 	kinds    []*resource.Definition // by name
+	remote   *aggregate.Remote      // if another server serves it; kinds are none then
 }
 
 // catalogue returns the catalogue of the definitions of now.
 func (h *Handler) catalogue() *catalogue {
-	set := h.store.Registry().Load()
+	set, others := h.store.Registry().Load(), h.opts.Aggregated.Load()
 	last := h.discovery.Load()
-	if last != nil && last.set == set {
+	if last != nil && last.set == set && last.others == others {
 		return last
 	}
-	c := newCatalogue(set, last)
+	c := newCatalogue(set, others, last)
 	h.discovery.Store(c)
 	return c
 }
 
 // newCatalogue takes over from the last one, if there is any, what is still so.
-func newCatalogue(set *resource.Set, last *catalogue) *catalogue {
+func newCatalogue(set *resource.Set, others *aggregate.Set, last *catalogue) *catalogue {
 	byGroup := map[string][]*resource.Definition{}
 	for _, d := range set.All() {
 		if len(d.Versions) > 0 {
@@ -62,14 +66,22 @@ func newCatalogue(set *resource.Set, last *catalogue) *catalogue {
 			}
 		}
 	}
-	c := &catalogue{set: set, byName: make(map[string]*apiGroup, len(byGroup))}
+	remotes := map[string][]*aggregate.Remote{}
+	for gv, m := range others.All() {
+		remotes[gv.Group] = append(remotes[gv.Group], m)
+		if _, known := byGroup[gv.Group]; !known {
+			byGroup[gv.Group] = nil
+		}
+	}
+	c := &catalogue{set: set, others: others, byName: make(map[string]*apiGroup, len(byGroup))}
 	for name, definitions := range byGroup {
 		var g *apiGroup
 		if last != nil {
 			g = last.byName[name]
 		}
-		if g == nil || !slices.Equal(g.definitions, definitions) {
-			g = newGroup(name, definitions)
+		slices.SortFunc(remotes[name], func(a, b *aggregate.Remote) int { return cmp.Compare(a.Version, b.Version) })
+		if g == nil || !slices.Equal(g.definitions, definitions) || !slices.Equal(g.remotes, remotes[name]) {
+			g = newGroup(name, definitions, remotes[name])
 		}
 		c.byName[name] = g
 		c.groups = append(c.groups, g)
@@ -80,8 +92,12 @@ func newCatalogue(set *resource.Set, last *catalogue) *catalogue {
 	return c
 }
 
-func newGroup(name string, definitions []*resource.Definition) *apiGroup {
-	g := &apiGroup{name: name, definitions: definitions}
+func newGroup(name string, definitions []*resource.Definition, remotes []*aggregate.Remote) *apiGroup {
+	g := &apiGroup{name: name, definitions: definitions, remotes: remotes}
+	for _, m := range remotes {
+		g.versions = append(g.versions, &groupVersion{GroupVersion: m.GroupVersion, priority: m.VersionPriority, remote: m})
+		g.priority = max(g.priority, m.GroupPriority)
+	}
 	for _, d := range definitions {
 		for _, v := range d.Versions {
 			named := d.GroupVersion(v)
@@ -89,12 +105,15 @@ func newGroup(name string, definitions []*resource.Definition) *apiGroup {
 				continue
 			}
 			gv := g.version(v.Name)
+			if gv != nil && gv.remote != nil {
+				continue // what an APIService says counts
+			}
 			if gv == nil {
 				gv = &groupVersion{GroupVersion: named, custom: d.Custom}
 				g.versions = append(g.versions, gv)
 			}
-			p := priorityOf(gv.GroupVersion, d.Custom)
-			gv.priority, g.priority = p.version, max(g.priority, p.group)
+			group, version := aggregate.PriorityOf(gv.GroupVersion, d.Custom)
+			gv.priority, g.priority = version, max(g.priority, group)
 			gv.kinds = append(gv.kinds, d)
 		}
 	}
@@ -201,73 +220,4 @@ func storageVersionHash(d *resource.Definition) string {
 	}
 	sum := sha256.Sum256([]byte(d.Group + "/" + d.Storage.Name + "/" + d.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])
-}
-
-type priority struct{ group, version int }
-
-// priorityOf is where a version stands among others: in the order of its group,
-// then its own, higher first. The figures are those of kube-apiserver's
-// APIServices (cmd/kube-apiserver/app/aggregator.go and
-// pkg/controlplane/apiserver/aggregator.go).
-func priorityOf(gv schema.GroupVersion, custom bool) priority {
-	if custom {
-		return priority{1000, 100}
-	}
-	p := priority{group: groupPriority(gv.Group), version: 1}
-	switch {
-	case gv.Group == "autoscaling" && gv.Version == "v2":
-		p.version = 30
-	case gv.Group == "":
-	case !strings.Contains(gv.Version, "alpha") && !strings.Contains(gv.Version, "beta"):
-		p.version = 15
-	case strings.Contains(gv.Version, "beta"):
-		p.version = 9
-	}
-	return p
-}
-
-func groupPriority(group string) int {
-	switch group {
-	case "":
-		return 18000
-	case "apps":
-		return 17800
-	case "events.k8s.io":
-		return 17750
-	case "authentication.k8s.io":
-		return 17700
-	case "authorization.k8s.io":
-		return 17600
-	case "autoscaling":
-		return 17500
-	case "batch":
-		return 17400
-	case "certificates.k8s.io":
-		return 17300
-	case "networking.k8s.io":
-		return 17200
-	case "policy":
-		return 17100
-	case "rbac.authorization.k8s.io":
-		return 17000
-	case "storage.k8s.io":
-		return 16800
-	case "apiextensions.k8s.io", "admissionregistration.k8s.io":
-		return 16700
-	case "scheduling.k8s.io":
-		return 16600
-	case "coordination.k8s.io":
-		return 16500
-	case "node.k8s.io":
-		return 16300
-	case "discovery.k8s.io", "resource.k8s.io":
-		return 16200
-	case "flowcontrol.apiserver.k8s.io":
-		return 16100
-	case "internal.apiserver.k8s.io":
-		return 16000
-	case "storagemigration.k8s.io":
-		return 15800
-	}
-	return 1000
 }

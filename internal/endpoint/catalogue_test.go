@@ -33,7 +33,7 @@ func thing(group, plural string, made map[string]int) *resource.Definition {
 func TestOnlyWhatChanges(t *testing.T) {
 	made := map[string]int{}
 	registry := resource.NewRegistry(thing("a.example.com", "ones", made), thing("b.example.com", "twos", made), thing("b.example.com", "threes", made))
-	first := newCatalogue(registry.Load(), nil)
+	first := newCatalogue(registry.Load(), nil, nil)
 	documents := OpenAPI(registry, "v1.37.0")
 	ask := func(path string) *httptest.ResponseRecorder {
 		t.Helper()
@@ -63,7 +63,7 @@ func TestOnlyWhatChanges(t *testing.T) {
 	wanted("each read twice", map[string]int{"a.example.com/ones": 1, "b.example.com/twos": 1, "b.example.com/threes": 1})
 
 	registry.Put(thing("b.example.com", "fours", made))
-	second := newCatalogue(registry.Load(), first)
+	second := newCatalogue(registry.Load(), nil, first)
 	if first.byName["a.example.com"] != second.byName["a.example.com"] || first.byName["b.example.com"] == second.byName["b.example.com"] {
 		t.Error("only the group that has changed is made anew")
 	}
@@ -75,7 +75,7 @@ func TestOnlyWhatChanges(t *testing.T) {
 
 	d := registry.Load().Resource(thing("b.example.com", "fours", made).GroupResource())
 	registry.Remove(d.GroupResource())
-	if third := newCatalogue(registry.Load(), second); len(third.byName["b.example.com"].definitions) != 2 ||
+	if third := newCatalogue(registry.Load(), nil, second); len(third.byName["b.example.com"].definitions) != 2 ||
 		third.byName["a.example.com"] != second.byName["a.example.com"] {
 		t.Error("a kind that is gone")
 	}
@@ -91,7 +91,7 @@ func TestAggregatedIsWhole(t *testing.T) {
 	for i := range 20 {
 		all = append(all, thing(fmt.Sprintf("g%d.example.com", i%7), fmt.Sprintf("r%d", i), made))
 	}
-	c := newCatalogue(resource.NewRegistry(all...).Load(), nil)
+	c := newCatalogue(resource.NewRegistry(all...).Load(), nil, nil)
 	want := apidiscoveryv2.APIGroupDiscoveryList{}
 	want.Kind, want.APIVersion = "APIGroupDiscoveryList", "apidiscovery.k8s.io/v2"
 	for _, g := range c.groups {
@@ -133,7 +133,7 @@ func BenchmarkCatalogue(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				registry.Put(thing("g0.example.com", "r0", nil))
-				c = newCatalogue(registry.Load(), c)
+				c = newCatalogue(registry.Load(), nil, c)
 				if _, err := c.aggregated(false, m); err != nil {
 					b.Fatal(err)
 				}

@@ -30,7 +30,7 @@ func OpenAPI(registry *resource.Registry, version string) http.Handler {
 		if known != nil {
 			before = known.catalogue
 		}
-		now := newCatalogue(set, before)
+		now := newCatalogue(set, nil, before)
 		d := &described{now, describe(now, version)}
 		last.Store(d)
 		return d.snapshot

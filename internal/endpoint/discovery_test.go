@@ -122,7 +122,7 @@ func TestGroupOrder(t *testing.T) {
 		all = append(all, &resource.Definition{Group: g.group, Plural: g.version + "s", Custom: g.custom, Versions: []*resource.Version{v}, Storage: v})
 	}
 	var got []string
-	for _, g := range newCatalogue(resource.NewRegistry(all...).Load(), nil).groups {
+	for _, g := range newCatalogue(resource.NewRegistry(all...).Load(), nil, nil).groups {
 		for _, gv := range g.versions {
 			got = append(got, gv.String())
 		}

@@ -15,6 +15,10 @@ import (
 
 // dispatch hands an authorized request to what serves its path.
 func (c *call) dispatch() {
+	if remote := c.h.opts.Aggregated.Load().Find(c.r.URL.Path); remote != nil {
+		c.delegate(remote)
+		return
+	}
 	if !c.info.IsResource {
 		c.dispatchPath()
 		return

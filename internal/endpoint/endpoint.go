@@ -43,6 +43,7 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/audit"
+	"github.com/kapok-dev/kapok/internal/aggregate"
 	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/fairness"
 	"github.com/kapok-dev/kapok/internal/resource"
@@ -65,6 +66,8 @@ type Options struct {
 	Authorizer auth.Authorizer
 	// Audit writes down who has asked for what. Default: nobody does.
 	Audit *audit.Auditor
+	// Aggregated knows what other servers serve. Default: nothing.
+	Aggregated *aggregate.Aggregator
 	// OpenAPI serves the paths below /openapi/. Default: they are not found.
 	OpenAPI http.Handler
 	// Documents are served as they are, by path.

@@ -35,8 +35,15 @@ type Info struct {
 	Rest bool
 }
 
-// longRunning requests are not limited in number or time.
-func (i *Info) longRunning() bool { return i.Verb == "watch" }
+// longRunning requests are not limited in number or time. Here only watches are; the subresources that Kubernetes counts
+// among them may be another server's.
+func (i *Info) longRunning() bool {
+	switch i.Subresource {
+	case "attach", "exec", "log", "portforward", "proxy":
+		return true
+	}
+	return i.Verb == "watch" || i.Verb == "proxy"
+}
 
 func (i *Info) reads() bool {
 	switch i.Verb {

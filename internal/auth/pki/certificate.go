@@ -83,15 +83,7 @@ func parsePair(data []byte) (pair, error) {
 }
 
 func newAuthority(now time.Time) (pair, error) {
-	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: fmt.Sprintf("kapok-ca@%d", now.Unix())},
-		NotAfter:              now.Add(authorityLife),
-		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-		MaxPathLenZero:        true,
-	}
-	return sign(template, nil, now)
+	return sign(authority(fmt.Sprintf("kapok-ca@%d", now.Unix()), now), nil, now)
 }
 
 // serving describes a certificate that is good for the hosts.

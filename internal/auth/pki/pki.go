@@ -12,6 +12,8 @@
 //	token       a bearer token of the same power
 //	service-account.pem  the key that signs tokens of service accounts ([SigningKey])
 //
+// [OpenFrontProxy] does the same for front-proxy-ca.pem and front-proxy.pem, with which the server speaks for its users.
+//
 // A certificate and its key share a file, so that no crash can part them. Files
 // are replaced whole, and only their owner can read them. Who can write to the
 // directory owns the server; the package expects one process at a time in it.
@@ -110,6 +112,9 @@ func (c *Credentials) ClientCAs() *x509.CertPool {
 	pool.AddCert(c.authority.cert)
 	return pool
 }
+
+// AuthorityPEM returns the certificate of the authority that signs those of clients.
+func (c *Credentials) AuthorityPEM() []byte { return c.authority.certPEM() }
 
 // ServingCertificate returns the certificate to serve with.
 func (c *Credentials) ServingCertificate() tls.Certificate {

@@ -1,0 +1,248 @@
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/state"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+)
+
+// managedLabel says of an APIService that the server keeps it: once, as it starts (onStart), or all the time (always).
+// One without it is its author's.
+const (
+	managedLabel = "kube-aggregator.kubernetes.io/automanaged"
+	onStart      = "onstart"
+	always       = "true"
+)
+
+// Locals keep an APIService for each group version that is served here.
+type Locals struct {
+	store *resource.Store
+	state *state.State
+	log   *slog.Logger
+
+	ctx  context.Context
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// StartLocals makes the APIServices of what is served here, and then keeps those of custom resources until Close.
+func StartLocals(ctx context.Context, store *resource.Store, log *slog.Logger) (*Locals, error) {
+	l := &Locals{store: store, state: store.State(), log: log}
+	l.ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
+	set := store.Registry().Load()
+	if err := l.sync(set, true); err != nil {
+		l.stop()
+		return nil, err
+	}
+	cursor, err := l.state.Watch(Resource, l.state.Revision())
+	if err != nil {
+		l.stop()
+		return nil, fmt.Errorf("follow %s: %w", Resource, err)
+	}
+	l.done.Go(func() { l.run(set, cursor) })
+	return l, nil
+}
+
+// Close ends what StartLocals has begun. The APIServices stay.
+func (l *Locals) Close() {
+	l.stop()
+	l.done.Wait()
+}
+
+func (l *Locals) run(set *resource.Set, cursor *state.Cursor) {
+	pause := firstRefresh
+	for l.ctx.Err() == nil {
+		events, wait, err := cursor.Next(l.ctx)
+		if err != nil {
+			if cursor, err = l.state.Watch(Resource, l.state.Revision()); err != nil {
+				return // the state is closed
+			}
+		}
+		if now := l.store.Registry().Load(); err == nil && len(events) == 0 && now == set && wait != nil {
+			select {
+			case <-wait:
+			case <-set.Changed():
+			case <-l.ctx.Done():
+			}
+			continue
+		}
+		set = l.store.Registry().Load()
+		if err := l.sync(set, false); err == nil {
+			pause = firstRefresh
+		} else if l.ctx.Err() == nil {
+			l.log.Warn("cannot keep the APIServices of what is served here", "error", err)
+			rest(l.ctx, pause)
+			pause = min(2*pause, refreshInterval)
+			set = nil // to try again
+		}
+	}
+}
+
+// A local is an APIService as it is to be.
+type local struct {
+	schema.GroupVersion
+	managed string // value of managedLabel
+	group   int    // priorities
+	version int
+}
+
+// wanted are the APIServices of what a set holds, by name. There is none for APIServices themselves.
+func wanted(set *resource.Set) map[string]local {
+	all := map[string]local{}
+	for _, d := range set.All() {
+		for _, v := range d.Versions {
+			gv := d.GroupVersion(v)
+			if gv.Group == Resource.Group {
+				continue
+			}
+			one := local{GroupVersion: gv, managed: onStart}
+			if d.Custom {
+				one.managed = always
+			}
+			name := gv.Version + "." + gv.Group
+			if _, known := all[name]; known && d.Custom {
+				continue // of a group with built-in kinds as well
+			}
+			one.group, one.version = PriorityOf(gv, d.Custom)
+			all[name] = one
+		}
+	}
+	return all
+}
+
+// sync brings APIServices to be as they should. Those that are made at the start only are left alone at other times.
+func (l *Locals) sync(set *resource.Set, starting bool) error {
+	d := set.Resource(Resource)
+	if d == nil {
+		return fmt.Errorf("%s is not served", Resource)
+	}
+	for {
+		batch, surplus, err := l.plan(d, wanted(set), starting)
+		if err != nil {
+			return err
+		}
+		for _, o := range surplus {
+			if err := l.remove(d, o); err != nil {
+				return err
+			}
+		}
+		if len(batch.Entries) == 0 {
+			return nil
+		}
+		err = l.append(batch)
+		var conflict *journal.ConflictError
+		if !errors.As(err, &conflict) {
+			return err
+		}
+	}
+}
+
+// append commits a batch: at once, or one by one where the journal cannot do better.
+func (l *Locals) append(batch journal.Batch) error {
+	_, err := l.state.Append(l.ctx, batch)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	for _, entry := range batch.Entries {
+		if _, err := l.state.Append(l.ctx, journal.Batch{Entries: []journal.Entry{entry}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plan returns the writes that are needed, and the APIServices that are to go.
+func (l *Locals) plan(d *resource.Definition, all map[string]local, starting bool) (batch journal.Batch, surplus []*object.Object, err error) {
+	now := time.Now()
+	for o := range l.state.Snapshot(Resource).All("") {
+		one, known := all[o.Key.Name]
+		delete(all, o.Key.Name) // it is there
+		managed := o.Meta.Labels.Get(managedLabel)
+		switch {
+		case managed != always && !(managed == onStart && starting):
+		case known:
+			tree, err := o.Tree()
+			if err != nil {
+				return batch, nil, err
+			}
+			if one.applyTo(tree) {
+				entry := journal.Entry{Key: o.Key, Prev: o.Revision}
+				if entry.Object, err = object.New(o.Key, tree, o.Schema, now); err != nil {
+					return batch, nil, err
+				}
+				batch.Entries = append(batch.Entries, entry)
+			}
+		case !o.Meta.Deleting():
+			surplus = append(surplus, o)
+		}
+	}
+	for name, one := range all {
+		if one.managed == onStart && !starting {
+			continue
+		}
+		entry := journal.Entry{Key: d.Key("", name)}
+		if entry.Object, err = object.New(entry.Key, one.tree(d, name, now), 0, now); err != nil {
+			return batch, nil, err
+		}
+		batch.Entries = append(batch.Entries, entry)
+	}
+	return batch, surplus, nil
+}
+
+func (l *Locals) remove(d *resource.Definition, o *object.Object) error {
+	r := &resource.Request{Definition: d, Version: d.Storage, Name: o.Key.Name, Manager: manager, Warn: func(string) {}}
+	_, err := l.store.Delete(l.ctx, r, &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(o.Meta.UID))})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // that comes by as an event
+	}
+	return err
+}
+
+func (l *local) spec() resource.Tree {
+	spec := resource.Tree{"version": l.Version, "groupPriorityMinimum": int64(l.group), "versionPriority": int64(l.version)}
+	if l.Group != "" {
+		spec["group"] = l.Group
+	}
+	return spec
+}
+
+// tree is a new APIService, of what is always there.
+func (l *local) tree(d *resource.Definition, name string, now time.Time) resource.Tree {
+	at := now.UTC().Format(time.RFC3339)
+	return resource.Tree{
+		"apiVersion": d.APIVersion(d.Storage), "kind": d.Kind,
+		"metadata": resource.Tree{
+			"name": name, "uid": string(uuid.NewUUID()), "creationTimestamp": at,
+			"labels": resource.Tree{managedLabel: l.managed},
+		},
+		"spec": l.spec(),
+		"status": resource.Tree{"conditions": []any{resource.Tree{
+			"type": string(apiregistrationv1.Available), "status": string(apiregistrationv1.ConditionTrue),
+			"lastTransitionTime": at, "reason": "Local", "message": "Local APIServices are always available",
+		}}},
+	}
+}
+
+// applyTo gives an APIService that is there the spec that it should have. It says whether that is another.
+func (l *local) applyTo(tree resource.Tree) bool {
+	spec := l.spec()
+	if object.Equal(tree["spec"], spec) {
+		return false
+	}
+	tree["spec"] = spec
+	return true
+}

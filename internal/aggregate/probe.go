@@ -1,0 +1,355 @@
+package aggregate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/state"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+)
+
+const (
+	probeInterval = 30 * time.Second
+	firstProbe    = 5 * time.Millisecond // after a failure, and twice that after the next one
+	// probeAttempts are made at the same time, of which one has to succeed: a service may have many endpoints.
+	probeAttempts = 5
+)
+
+var (
+	services       = schema.GroupResource{Resource: "services"}
+	endpointSlices = schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}
+)
+
+// Probes find out which services answer.
+type Probes struct {
+	options Options
+	state   *state.State
+	dialer  *dialer
+
+	ctx  context.Context
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	mu       sync.Mutex
+	running  map[string]*probe  // by the name of the APIService
+	unfollow context.CancelFunc // of services; nil while nothing is probed
+}
+
+// A probe keeps the condition of one APIService.
+type probe struct {
+	stop context.CancelFunc
+	poke chan struct{} // of capacity 1
+	of   *registration // guarded by the lock of the Probes
+}
+
+// StartProbes begins to keep the conditions of APIServices that name a service.
+func StartProbes(o Options) (*Probes, error) {
+	o.complete()
+	p := &Probes{options: o, state: o.Store.State(), dialer: newDialer(o.Dial), running: map[string]*probe{}}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	cursor, err := p.state.Watch(Resource, p.state.Revision())
+	if err != nil {
+		return nil, fmt.Errorf("follow %s: %w", Resource, err)
+	}
+	p.reload()
+	p.done.Go(func() { follow(p.ctx, p.state, cursor, o.Logger, p.reload) })
+	return p, nil
+}
+
+// Close ends all probes.
+func (p *Probes) Close() {
+	p.stop()
+	p.dialer.close()
+	p.done.Wait()
+}
+
+// reload starts and ends probes, so that there is one for each APIService with a service.
+func (p *Probes) reload() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil {
+		return
+	}
+	last := map[string]*registration{}
+	for name, one := range p.running {
+		last[name] = one.of
+	}
+	all := registrationsIn(p.state, last, p.options.Logger)
+	for name, one := range p.running {
+		if all[name] == nil {
+			one.stop()
+			delete(p.running, name)
+		}
+	}
+	if len(all) > 0 && p.unfollow == nil {
+		p.followServices()
+	}
+	for name, r := range all {
+		one := p.running[name]
+		switch {
+		case one == nil:
+			one = &probe{poke: make(chan struct{}, 1), of: r}
+			var ctx context.Context
+			ctx, one.stop = context.WithCancel(p.ctx)
+			p.running[name] = one
+			p.done.Go(func() { p.run(ctx, one) })
+		case one.of != r:
+			// A new status alone, most likely our own, is no reason to ask again.
+			again := one.of.Generation != r.Generation || one.of.UID != r.UID || one.of.available() != r.available()
+			if one.of = r; again {
+				one.wake()
+			}
+		}
+	}
+	if len(all) == 0 && p.unfollow != nil {
+		p.unfollow()
+		p.unfollow = nil
+	}
+}
+
+func (one *probe) wake() {
+	select {
+	case one.poke <- struct{}{}:
+	default:
+	}
+}
+
+// followServices wakes the probes of services whose objects change, until it is told to end.
+func (p *Probes) followServices() {
+	feed := p.state.Feed(func(e *state.Event) bool {
+		r := e.Last().Key.Resource
+		return r == services || r == endpointSlices
+	})
+	var ctx context.Context
+	ctx, p.unfollow = context.WithCancel(p.ctx)
+	p.done.Go(func() {
+		defer feed.Close()
+		for ctx.Err() == nil {
+			events, wait := feed.Take()
+			for _, e := range events {
+				p.wake(e.Last())
+			}
+			if len(events) > 0 {
+				continue
+			}
+			select {
+			case <-wait:
+			case <-ctx.Done():
+			}
+		}
+	})
+}
+
+// wake wakes the probes of the service that an object belongs to.
+func (p *Probes) wake(o *object.Object) {
+	name := o.Key.Name
+	if o.Key.Resource == endpointSlices {
+		name = o.Meta.Labels.Get(discoveryv1.LabelServiceName)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, one := range p.running {
+		if s := one.of.Spec.Service; s.Namespace == o.Key.Namespace && s.Name == name {
+			one.wake()
+		}
+	}
+}
+
+func (p *Probes) run(ctx context.Context, one *probe) {
+	var b *backend
+	defer func() {
+		if b != nil {
+			b.release()
+		}
+	}()
+	pause := firstProbe
+	for ctx.Err() == nil {
+		p.mu.Lock()
+		r := one.of
+		p.mu.Unlock()
+		if key := keyOf(r); b == nil || b.key != key {
+			if b != nil {
+				b.release()
+			}
+			b = newBackend(key, p.dialer, &p.options)
+		}
+		condition, err := p.check(ctx, r, b)
+		if ctx.Err() != nil {
+			return
+		}
+		if condition != nil {
+			if failure := p.write(ctx, r, condition); failure != nil {
+				err = failure
+			}
+		}
+		wait := probeInterval
+		if err != nil {
+			wait = pause
+			pause = min(2*pause, probeInterval)
+			p.options.Logger.Debug("APIService is not available", "name", r.Name, "error", err)
+		} else {
+			pause = firstProbe
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-one.poke:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// check returns the condition of an APIService; nil if it cannot be told. The error is a reason to look again soon.
+func (p *Probes) check(ctx context.Context, r *registration, b *backend) (*apiregistrationv1.APIServiceCondition, error) {
+	ref := r.Spec.Service
+	no := func(reason, format string, args ...any) *apiregistrationv1.APIServiceCondition {
+		return &apiregistrationv1.APIServiceCondition{
+			Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionFalse, Reason: reason, Message: fmt.Sprintf(format, args...),
+		}
+	}
+	o, _ := p.state.Get(object.Key{Resource: services, Namespace: ref.Namespace, Name: ref.Name})
+	if o == nil {
+		return no("ServiceNotFound", "service/%s in %q is not present", ref.Name, ref.Namespace), nil
+	}
+	var service corev1.Service
+	if err := json.Unmarshal(o.Raw, &service); err != nil {
+		return nil, fmt.Errorf("read %s: %w", o.Key, err)
+	}
+	if service.Spec.Type == corev1.ServiceTypeClusterIP {
+		i := slices.IndexFunc(service.Spec.Ports, func(port corev1.ServicePort) bool { return port.Port == b.key.port })
+		if i < 0 {
+			return no("ServicePortError", "service/%s in %q is not listening on port %d", ref.Name, ref.Namespace, b.key.port), nil
+		}
+		port := service.Spec.Ports[i].Name
+		switch all := p.slices(ref); {
+		case len(all) == 0:
+			return no("EndpointsNotFound", "cannot find endpointslices for service/%s in %q", ref.Name, ref.Namespace), nil
+		case !slices.ContainsFunc(all, func(s *discoveryv1.EndpointSlice) bool { return isReady(s, port) }):
+			return no("MissingEndpoints", "endpointslices for service/%s in %q have no addresses with port name %q", ref.Name, ref.Namespace, port), nil
+		}
+	}
+	if b.broken != nil {
+		return nil, b.broken
+	}
+	if err := b.answers(ctx, r.groupVersion()); err != nil {
+		return no("FailedDiscoveryCheck", "%s", err.Error()), err
+	}
+	return &apiregistrationv1.APIServiceCondition{
+		Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue, Reason: "Passed", Message: "all checks passed",
+	}, nil
+}
+
+func (p *Probes) slices(ref *apiregistrationv1.ServiceReference) []*discoveryv1.EndpointSlice {
+	var all []*discoveryv1.EndpointSlice
+	for o := range p.state.Snapshot(endpointSlices).All(ref.Namespace) {
+		s := &discoveryv1.EndpointSlice{}
+		if o.Meta.Labels.Get(discoveryv1.LabelServiceName) == ref.Name && json.Unmarshal(o.Raw, s) == nil {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func isReady(s *discoveryv1.EndpointSlice, port string) bool {
+	return slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool {
+		return e.Conditions.Ready == nil || *e.Conditions.Ready
+	}) && slices.ContainsFunc(s.Ports, func(p discoveryv1.EndpointPort) bool {
+		return p.Name != nil && *p.Name == port && p.Port != nil
+	})
+}
+
+// answers returns nil if a backend answers about a group version at once.
+func (b *backend) answers(ctx context.Context, gv schema.GroupVersion) error {
+	ctx, cancel := context.WithCancel(ctx)
+	results := make(chan error, probeAttempts)
+	var attempts sync.WaitGroup
+	defer attempts.Wait()
+	defer cancel()
+	for range probeAttempts {
+		attempts.Go(func() { results <- b.attempt(ctx, gv) })
+	}
+	var last error
+	for range probeAttempts {
+		if last = <-results; last == nil {
+			return nil
+		}
+	}
+	b.release() // the next attempt may find another endpoint
+	return last
+}
+
+func (b *backend) attempt(ctx context.Context, gv schema.GroupVersion) error {
+	answer, where, err := b.get(ctx, discoveryPath(gv), "", "")
+	if err != nil {
+		return err
+	}
+	answer.Body.Close()
+	if answer.StatusCode < 200 || answer.StatusCode >= 300 {
+		return fmt.Errorf("failing or missing response from %s: bad status from %s: %d", where, where, answer.StatusCode)
+	}
+	return nil
+}
+
+var errAnother = errors.New("the APIService has been replaced")
+
+// write stores a condition, unless it is the one that is there.
+func (p *Probes) write(ctx context.Context, r *registration, now *apiregistrationv1.APIServiceCondition) error {
+	d := p.options.Store.Registry().Load().Resource(Resource)
+	if d == nil {
+		return fmt.Errorf("%s is not served", Resource)
+	}
+	request := &resource.Request{
+		Definition: d, Version: d.Storage, Name: r.Name, Subresource: "status",
+		Manager: manager, FieldValidation: metav1.FieldValidationIgnore, Warn: func(string) {},
+	}
+	_, err := p.options.Store.Edit(ctx, request, func(live resource.Tree) error {
+		var current apiregistrationv1.APIService
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live, &current); err != nil {
+			return err
+		}
+		if current.UID != r.UID {
+			return errAnother
+		}
+		set(&current.Status, *now)
+		status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&current.Status)
+		live["status"] = status
+		return err
+	})
+	if errors.Is(err, errAnother) || apierrors.IsNotFound(err) {
+		return nil // that comes by as an event
+	}
+	return err
+}
+
+// set puts a condition into a status, with the time at which it has come to be so.
+func set(status *apiregistrationv1.APIServiceStatus, now apiregistrationv1.APIServiceCondition) {
+	i := slices.IndexFunc(status.Conditions, func(c apiregistrationv1.APIServiceCondition) bool { return c.Type == now.Type })
+	if i < 0 {
+		now.LastTransitionTime = metav1.Now()
+		status.Conditions = append(status.Conditions, now)
+		return
+	}
+	now.LastTransitionTime = status.Conditions[i].LastTransitionTime
+	if status.Conditions[i].Status != now.Status {
+		now.LastTransitionTime = metav1.Now()
+	}
+	status.Conditions[i] = now
+}
+
+// manager is the name under which kube-apiserver's own controllers manage fields.
+const manager = "kube-apiserver"

@@ -1,0 +1,92 @@
+package aggregate
+
+import (
+	"strings"
+
+	"github.com/kapok-dev/kapok/internal/object"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+)
+
+// A Set is the group versions that other servers serve at one time. It does not change. A nil Set has none.
+type Set struct {
+	remotes map[schema.GroupVersion]*Remote
+}
+
+// A Remote is a group version that another server serves. It does not change.
+type Remote struct {
+	schema.GroupVersion
+	// GroupPriority and VersionPriority say where it stands among others, higher first.
+	GroupPriority, VersionPriority int
+	// Discovery is what its server tells of it: stale, and empty, if it could not be asked.
+	Discovery *apidiscoveryv2.APIVersionDiscovery
+
+	name      string // of the APIService
+	available bool
+	backend   *backend
+}
+
+// Find returns what serves a path, nil if no other server does.
+func (s *Set) Find(path string) *Remote {
+	if s == nil {
+		return nil
+	}
+	if rest, ok := strings.CutPrefix(path, "/api"); ok && (rest == "" || rest[0] == '/') {
+		return s.remotes[schema.GroupVersion{Version: "v1"}] // all of the legacy group is one APIService
+	}
+	rest, ok := strings.CutPrefix(path, "/apis/")
+	if !ok {
+		return nil
+	}
+	group, rest, ok := strings.Cut(rest, "/")
+	if !ok || group == "" {
+		return nil
+	}
+	version, _, _ := strings.Cut(rest, "/")
+	return s.remotes[schema.GroupVersion{Group: group, Version: version}]
+}
+
+// All returns the group versions; the caller does not change the map.
+func (s *Set) All() map[schema.GroupVersion]*Remote {
+	if s == nil {
+		return nil
+	}
+	return s.remotes
+}
+
+// A registration is an APIService that names a service.
+type registration struct {
+	object *object.Object
+	apiregistrationv1.APIService
+}
+
+func (r *registration) groupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: r.Spec.Group, Version: r.Spec.Version}
+}
+
+func (r *registration) available() bool {
+	for _, c := range r.Status.Conditions {
+		if c.Type == apiregistrationv1.Available {
+			return c.Status == apiregistrationv1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// port is that of the service: objects that were not written through this server may lack the default.
+func (r *registration) port() int32 {
+	if p := r.Spec.Service.Port; p != nil {
+		return *p
+	}
+	return 443
+}
+
+// discoveryPath is what a server has to serve for a group version.
+func discoveryPath(gv schema.GroupVersion) string {
+	if gv.Group == "" {
+		return "/api/" + gv.Version
+	}
+	return "/apis/" + gv.Group + "/" + gv.Version
+}

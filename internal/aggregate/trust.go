@@ -1,0 +1,168 @@
+package aggregate
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// A Trust is what other servers need to know of this one, to know its users: those who come to them, and those in whose
+// name this server does.
+type Trust struct {
+	// ClientCA are the authorities of users' certificates, ProxyCA those of the servers that speak for users, in PEM.
+	ClientCA, ProxyCA []byte
+	// AllowedNames are the common names of certificates of the latter; with none, any will do.
+	AllowedNames []string
+	// The headers in which these say who a user is.
+	UsernameHeaders, UIDHeaders, GroupHeaders, ExtraPrefixes []string
+}
+
+// Add adds a server that speaks for users in the standard headers: its authority, and the name in its certificate.
+func (t *Trust) Add(authority []byte, name string) {
+	anyName := len(t.ProxyCA) > 0 && len(t.AllowedNames) == 0
+	t.ProxyCA = append(bytes.Clone(t.ProxyCA), authority...)
+	if !anyName {
+		t.AllowedNames = union(t.AllowedNames, name)
+	}
+	t.UsernameHeaders = union(t.UsernameHeaders, "X-Remote-User")
+	t.UIDHeaders = union(t.UIDHeaders, "X-Remote-Uid")
+	t.GroupHeaders = union(t.GroupHeaders, "X-Remote-Group")
+	t.ExtraPrefixes = union(t.ExtraPrefixes, "X-Remote-Extra-")
+}
+
+// union returns what is in either list, once, in a list of its own.
+func union(a []string, b ...string) []string {
+	all := []string{}
+	for _, one := range slices.Concat(a, b) {
+		if !slices.Contains(all, one) {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// The config map in which other servers look.
+const (
+	trustNamespace = metav1.NamespaceSystem
+	trustName      = "extension-apiserver-authentication"
+)
+
+// Publish writes what other servers need to know into the config map kube-system/extension-apiserver-authentication, and
+// leaves there what others have written who serve the same store, as long as it holds.
+func Publish(ctx context.Context, store *resource.Store, t *Trust) error {
+	d := store.Registry().Load().Resource(schema.GroupResource{Resource: "configmaps"})
+	if d == nil {
+		return fmt.Errorf("config maps are not served")
+	}
+	r := &resource.Request{
+		Definition: d, Version: d.Storage, Namespace: trustNamespace, Name: trustName,
+		Manager: manager, FieldValidation: metav1.FieldValidationIgnore, Warn: func(string) {},
+	}
+	for {
+		data, err := t.data(map[string]string{})
+		if err != nil {
+			return err
+		}
+		if o, _ := store.State().Get(r.Key()); o != nil {
+			_, err = store.Edit(ctx, r, func(live resource.Tree) error {
+				var current corev1.ConfigMap
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live, &current); err != nil {
+					return err
+				}
+				data, err := t.data(current.Data)
+				if err != nil {
+					return err
+				}
+				live["data"] = data
+				return nil
+			})
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			return err
+		}
+		body, err := json.Marshal(resource.Tree{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": resource.Tree{"namespace": trustNamespace, "name": trustName}, "data": data,
+		})
+		if err != nil {
+			return err
+		}
+		create := *r
+		create.Name = ""
+		_, err = store.Create(ctx, &create, resource.Body{Data: body})
+		if apierrors.IsAlreadyExists(err) {
+			continue
+		}
+		return err
+	}
+}
+
+// data is what the config map holds, together with what is in it already.
+func (t *Trust) data(before map[string]string) (map[string]any, error) {
+	data := map[string]any{}
+	if ca := joinCertificates(before["client-ca-file"], t.ClientCA); ca != "" {
+		data["client-ca-file"] = ca
+	}
+	ca := joinCertificates(before["requestheader-client-ca-file"], t.ProxyCA)
+	if ca == "" {
+		return data, nil
+	}
+	data["requestheader-client-ca-file"] = ca
+	for _, list := range []struct {
+		key      string
+		values   []string
+		optional bool
+	}{
+		{key: "requestheader-allowed-names", values: t.AllowedNames},
+		{key: "requestheader-username-headers", values: t.UsernameHeaders},
+		{key: "requestheader-uid-headers", values: t.UIDHeaders, optional: true},
+		{key: "requestheader-group-headers", values: t.GroupHeaders},
+		{key: "requestheader-extra-headers-prefix", values: t.ExtraPrefixes},
+	} {
+		var known []string
+		if text := before[list.key]; text != "" {
+			if err := json.Unmarshal([]byte(text), &known); err != nil {
+				return nil, fmt.Errorf("config map %s/%s, %s: %w", trustNamespace, trustName, list.key, err)
+			}
+		}
+		all := union(known, list.values...)
+		if len(all) == 0 && list.optional {
+			continue
+		}
+		text, err := json.Marshal(all)
+		if err != nil {
+			return nil, err
+		}
+		data[list.key] = string(text)
+	}
+	return data, nil
+}
+
+// joinCertificates returns the certificates of both texts, once, but for those that have expired.
+func joinCertificates(before string, own []byte) string {
+	var all bytes.Buffer
+	seen := map[string]bool{}
+	rest := slices.Concat([]byte(before), []byte("\n"), own)
+	for block, rest := pem.Decode(rest); block != nil; block, rest = pem.Decode(rest) {
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil || seen[string(cert.Raw)] || time.Since(cert.NotAfter) > 5*time.Minute {
+			continue
+		}
+		seen[string(cert.Raw)] = true
+		_ = pem.Encode(&all, &pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}) // a buffer takes all
+	}
+	return all.String()
+}
