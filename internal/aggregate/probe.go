@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -109,7 +110,7 @@ func (p *Probes) reload() {
 			p.done.Go(func() { p.run(ctx, one) })
 		case one.of != r:
 			// A new status alone, most likely our own, is no reason to ask again.
-			again := one.of.Generation != r.Generation || one.of.UID != r.UID || one.of.available() != r.available()
+			again := one.of.UID != r.UID || one.of.available() != r.available() || !reflect.DeepEqual(one.of.Spec, r.Spec)
 			if one.of = r; again {
 				one.wake()
 			}

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	clusterService = `{kind: Service, metadata: {name: things}, spec: {type: ClusterIP, ports: [{name: %s, port: %d}]}}`
-	emptySlice     = `{kind: EndpointSlice, metadata: {name: things-x, labels: {kubernetes.io/service-name: things}}, addressType: IPv4, ports: [{name: web, port: 8443}], endpoints: []}`
-	readySlice     = `{kind: EndpointSlice, metadata: {name: things-x, labels: {kubernetes.io/service-name: things}}, addressType: IPv4, ports: [{name: web, port: 8443}], endpoints: [{addresses: [10.1.0.1]}]}`
-	otherSlice     = `{kind: EndpointSlice, metadata: {name: other-x, labels: {kubernetes.io/service-name: other}}, addressType: IPv4, ports: [{name: web, port: 1}], endpoints: [{addresses: [10.1.0.2]}]}`
+	clusterService = `{kind: Service, metadata: {name: things}, spec: {type: ClusterIP, sessionAffinity: None, ports: [{name: %s, port: %d, targetPort: 8443, protocol: TCP}]}}`
+	emptySlice     = `{kind: EndpointSlice, metadata: {name: things-x, labels: {kubernetes.io/service-name: things}}, addressType: IPv4, ports: [{name: web, port: 8443, protocol: TCP}], endpoints: []}`
+	readySlice     = `{kind: EndpointSlice, metadata: {name: things-x, labels: {kubernetes.io/service-name: things}}, addressType: IPv4, ports: [{name: web, port: 8443, protocol: TCP}], endpoints: [{addresses: [10.1.0.1]}]}`
+	otherSlice     = `{kind: EndpointSlice, metadata: {name: other-x, labels: {kubernetes.io/service-name: other}}, addressType: IPv4, ports: [{name: web, port: 1, protocol: TCP}], endpoints: [{addresses: [10.1.0.2]}]}`
 )
 
 // The conditions of an APIService follow its service, what is behind that, and whether it answers.
 func TestConditions(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(t *testing.T, w *world) {
 		w.register("v1")
 		w.wantCondition(`Available False ServiceNotFound: service/things in "default" is not present`)
 		w.put(fmt.Sprintf(clusterService, "web", 80))
@@ -34,6 +34,7 @@ func TestConditions(t *testing.T) {
 			`Get "https://10.1.0.1:8443/apis/things.example.com/v1": connection refused`)
 		since := w.apiService("v1.things.example.com").Status.Conditions[0].LastTransitionTime
 
+		time.Sleep(10 * time.Second) // more than times of conditions are exact to
 		code := http.StatusOK
 		serve := func(rw http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("X-Remote-User") != "system:kube-aggregator" || r.Header.Get("X-Remote-Group") != "system:masters" {
@@ -72,12 +73,12 @@ func TestConditions(t *testing.T) {
 
 // A server that does not answer in time is not available, and nobody waits for it longer than that.
 func TestSlowServer(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(t *testing.T, w *world) {
 		w.serve("things.test:8443", "things.default.svc", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		w.things()
 		w.wantCondition("")
 		time.Sleep(6 * time.Second)
-		if got := w.condition(); !strings.HasPrefix(got, "Available False FailedDiscoveryCheck: ") || !strings.Contains(got, "Client.Timeout exceeded") {
+		if got := w.condition(); !strings.HasPrefix(got, "Available False FailedDiscoveryCheck: ") || !strings.Contains(got, "context deadline exceeded") {
 			t.Errorf("the condition is %q", got)
 		}
 	})
@@ -85,7 +86,7 @@ func TestSlowServer(t *testing.T) {
 
 // A certificate for another host, or of another authority, is not accepted, unless the APIService does not care.
 func TestCertificates(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(t *testing.T, w *world) {
 		ok := func(http.ResponseWriter, *http.Request) {}
 		stop := w.serve("things.test:8443", "other.default.svc", ok)
 		w.things()
@@ -109,7 +110,7 @@ func TestCertificates(t *testing.T) {
 
 // Who has no APIService with a service makes no calls, and has no timers.
 func TestIdle(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(t *testing.T, w *world) {
 		w.put(`{kind: APIService, metadata: {name: v1.here.example.com}, spec: {group: here.example.com, version: v1, groupPriorityMinimum: 900, versionPriority: 20}}`)
 		w.put(thingsService)
 		time.Sleep(24 * time.Hour)

@@ -54,7 +54,7 @@ type world struct {
 	calls     []string // of what the network was asked for
 }
 
-func inWorld(t *testing.T, test func(w *world)) {
+func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		j := memory.New()
@@ -79,7 +79,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 			t.Fatal(err)
 		}
 		defer w.probes.Close()
-		test(w)
+		test(t, w)
 	})
 }
 
@@ -209,24 +209,6 @@ func (w *world) wantCondition(want string) {
 	}
 }
 
-// A listener takes connections that are made in memory.
-type listener struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (l *listener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-func (l *listener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
-func (l *listener) Addr() net.Addr { return &net.TCPAddr{} }
-
 func (w *world) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	w.mu.Lock()
 	w.calls = append(w.calls, "dial "+address)
@@ -235,15 +217,7 @@ func (w *world) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	if l == nil {
 		return nil, errors.New("connection refused")
 	}
-	client, server := net.Pipe()
-	select {
-	case l.conns <- server:
-		return client, nil
-	case <-l.closed:
-		return nil, errors.New("connection refused")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return l.dial()
 }
 
 // serve serves an address over TLS, with a certificate for a host, until the returned function is called.
@@ -257,7 +231,7 @@ func (w *world) serve(address, host string, h http.HandlerFunc) (stop func()) {
 }
 
 func (w *world) listen(address string, h http.HandlerFunc, secure *tls.Config) (stop func()) {
-	l := &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	l := newListener()
 	w.mu.Lock()
 	w.listeners[address] = l
 	w.mu.Unlock()
