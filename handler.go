@@ -144,7 +144,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		Aggregated:    in.others,
 		Authenticator: p.authenticator,
 		Authorizer:    in.access,
-		OpenAPI:       endpoint.OpenAPI(registry, serverVersion().GitVersion),
+		OpenAPI:       endpoint.OpenAPI(registry, in.others, serverVersion().GitVersion),
 		Documents:     issuerDocuments(p.accounts, p.options.Accounts, p.address),
 		Logger:        p.options.Logger,
 		Version:       serverVersion(),

@@ -38,6 +38,7 @@ type up struct {
 	access      kapok.AccessOptions
 	admission   kapok.AdmissionOptions
 	fairness    fairnessFlags
+	aggregation kapok.AggregationOptions
 	logLevel    slog.Level
 	verbose     bool
 }
@@ -87,6 +88,7 @@ ready: a script can wait for it.`,
 	auditFlags(f, &u.audit)
 	accountFlags(c, &u.accounts)
 	authenticationFlags(c, &u.authn)
+	addAggregation(f, &u.aggregation)
 	c.MarkFlagsMutuallyExclusive("data-dir", "in-memory")
 	c.MarkFlagsMutuallyExclusive("store", "in-memory")
 	c.MarkFlagsMutuallyExclusive("encryption-provider-config", "in-memory")
@@ -159,6 +161,7 @@ func (u *up) options(stderr io.Writer) (kapok.Options, error) {
 		Authentication:   u.authn,
 		Admission:        u.admission,
 		Fairness:         u.fairness.options(),
+		Aggregation:      u.aggregation,
 	}
 	if u.store != "" {
 		opts.Etcd = u.etcd

@@ -73,6 +73,7 @@ type inquiry struct {
 	// Guarded by the Aggregator's lock.
 	versions []schema.GroupVersion // that are asked for
 	last     *described            // nil if the backend could not be asked
+	tells    *Documents            // likewise, when it was asked first
 }
 
 // Start begins to follow the APIServices of a store. Those that are there count when it returns.
@@ -229,9 +230,12 @@ func (a *Aggregator) ask(ctx context.Context, i *inquiry) {
 	pause := firstRefresh
 	for ctx.Err() == nil {
 		a.mu.Lock()
-		versions, last := i.versions, i.last
+		versions, last, tells := i.versions, i.last, i.tells
 		a.mu.Unlock()
 		next, err := i.describe(ctx, versions, last)
+		if err == nil {
+			tells = i.documents(ctx, versions, tells)
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -244,7 +248,7 @@ func (a *Aggregator) ask(ctx context.Context, i *inquiry) {
 			pause = firstRefresh
 		}
 		a.mu.Lock()
-		i.last = next
+		i.last, i.tells = next, tells
 		a.publishLocked()
 		a.mu.Unlock()
 		timer := time.NewTimer(wait)
@@ -271,7 +275,7 @@ func (a *Aggregator) publishLocked() {
 			GroupVersion:  gv,
 			GroupPriority: int(r.Spec.GroupPriorityMinimum), VersionPriority: int(r.Spec.VersionPriority),
 			Discovery: i.last.of(gv),
-			name:      name, available: r.available(), backend: i.backend,
+			name:      name, available: r.available(), backend: i.backend, documents: i.tells,
 		}
 		if before := old[gv]; before != nil && reflect.DeepEqual(before.Discovery, m.Discovery) {
 			m.Discovery = before.Discovery

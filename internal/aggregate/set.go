@@ -26,12 +26,21 @@ type Remote struct {
 	name      string // of the APIService
 	available bool
 	backend   *backend
+	documents *Documents // nil before it has been asked for them
 }
 
-// Find returns what serves a path, nil if no other server does.
+// Find returns what serves a path, nil if no other server does: all below its group version, and its OpenAPI v3 document.
 func (s *Set) Find(path string) *Remote {
 	if s == nil {
 		return nil
+	}
+	if rest, ok := strings.CutPrefix(path, openAPIv3+"apis/"); ok {
+		group, version, _ := strings.Cut(rest, "/")
+		m := s.remotes[schema.GroupVersion{Group: group, Version: version}]
+		if m == nil || group == "" || m.documents == nil || m.documents.V3[m.GroupVersion] == "" {
+			return nil
+		}
+		return m
 	}
 	if rest, ok := strings.CutPrefix(path, "/api"); ok && (rest == "" || rest[0] == '/') {
 		return s.remotes[schema.GroupVersion{Version: "v1"}] // all of the legacy group is one APIService

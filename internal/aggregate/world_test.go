@@ -272,7 +272,9 @@ func (w *world) front() *http.Client {
 			http.Error(rw, err.Error(), http.StatusGatewayTimeout)
 		}
 	}, nil)
-	t := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) { return w.dial(ctx, network, "front:80") }}
+	t := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return w.dial(ctx, network, "front:80")
+	}}
 	w.Cleanup(t.CloseIdleConnections)
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
@@ -359,4 +361,3 @@ func lines(r io.Reader) func() string {
 		return strings.TrimSpace(line)
 	}
 }
-

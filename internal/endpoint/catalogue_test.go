@@ -34,7 +34,7 @@ func TestOnlyWhatChanges(t *testing.T) {
 	made := map[string]int{}
 	registry := resource.NewRegistry(thing("a.example.com", "ones", made), thing("b.example.com", "twos", made), thing("b.example.com", "threes", made))
 	first := newCatalogue(registry.Load(), nil, nil)
-	documents := OpenAPI(registry, "v1.37.0")
+	documents := OpenAPI(registry, nil, "v1.37.0")
 	ask := func(path string) *httptest.ResponseRecorder {
 		t.Helper()
 		w := httptest.NewRecorder()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/kapok-dev/kapok/internal/aggregate"
 	"github.com/kapok-dev/kapok/internal/endpoint/openapi"
 	"github.com/kapok-dev/kapok/internal/resource"
 
@@ -13,24 +14,24 @@ import (
 )
 
 // OpenAPI returns the handler of the OpenAPI documents of all that a registry
-// serves, at any time.
-func OpenAPI(registry *resource.Registry, version string) http.Handler {
+// serves, and other servers do, at any time.
+func OpenAPI(registry *resource.Registry, others *aggregate.Aggregator, version string) http.Handler {
 	type described struct {
 		catalogue *catalogue
 		snapshot  *openapi.Snapshot
 	}
 	var last atomic.Pointer[described]
 	return openapi.New(func() *openapi.Snapshot {
-		set := registry.Load()
+		set, foreign := registry.Load(), others.Load()
 		known := last.Load()
-		if known != nil && known.catalogue.set == set {
+		if known != nil && known.catalogue.set == set && known.catalogue.others == foreign {
 			return known.snapshot
 		}
 		var before *catalogue
 		if known != nil {
 			before = known.catalogue
 		}
-		now := newCatalogue(set, nil, before)
+		now := newCatalogue(set, foreign, before)
 		d := &described{now, describe(now, version)}
 		last.Store(d)
 		return d.snapshot
@@ -43,6 +44,12 @@ func describe(c *catalogue, version string) *openapi.Snapshot {
 	snapshot := &openapi.Snapshot{Version: version}
 	for _, group := range c.groups {
 		for _, gv := range group.versions {
+			if gv.remote != nil {
+				documents, url := gv.remote.OpenAPI()
+				snapshot.Foreign = append(snapshot.Foreign, openapi.Foreign{
+					Name: "apis/" + gv.String(), URL: url, V2: documents.V2, V2Tag: documents.V2Tag,
+				})
+			}
 			for _, d := range gv.kinds {
 				snapshot.Resources = append(snapshot.Resources, describeKind(gv, d))
 			}

@@ -42,8 +42,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/audit"
 	"github.com/kapok-dev/kapok/internal/aggregate"
+	"github.com/kapok-dev/kapok/internal/audit"
 	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/fairness"
 	"github.com/kapok-dev/kapok/internal/resource"

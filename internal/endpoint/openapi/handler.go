@@ -91,11 +91,17 @@ func (h *handler) serveRoot(w http.ResponseWriter, r *http.Request) {
 	type document struct {
 		URL string `json:"serverRelativeURL"`
 	}
-	parts, hash := h.source().index()
+	snapshot := h.source()
+	parts, hash := snapshot.index()
 	serve(w, r, asJSON.typ, hash, func() ([]byte, error) {
 		paths := map[string]document{}
 		for name, p := range parts {
 			paths[name] = document{partURL(p)}
+		}
+		for _, f := range snapshot.Foreign {
+			if f.URL != "" {
+				paths[f.Name] = document{f.URL}
+			}
 		}
 		return json.Marshal(map[string]any{"paths": paths})
 	})

@@ -44,19 +44,40 @@ func (l *library) v3(p *part, protobuf bool) ([]byte, error) {
 func (l *library) v2(s *Snapshot, protobuf bool) ([]byte, error) {
 	parts, hash := s.index()
 	if protobuf {
-		return l.get("v2 protobuf", hash, func() ([]byte, error) { return l.protoV2(s.Version, parts) })
-	}
-	return l.get("v2", hash, func() ([]byte, error) {
-		var fragments []*fragment
-		for _, name := range slices.Sorted(maps.Keys(parts)) {
-			f, err := parts[name].fragmentV2()
+		return l.get("v2 protobuf", hash, func() ([]byte, error) {
+			message, err := l.protoV2(s.Version, parts)
+			if err != nil || len(s.Foreign) == 0 {
+				return message, err
+			}
+			f, _, err := s.jsonV2(parts)
 			if err != nil {
 				return nil, err
 			}
-			fragments = append(fragments, f)
-		}
-		return documentV2(s.Version, fragments)
+			rest, err := encodeProtoV2(s.Version, map[string]json.RawMessage{"paths": encodeRaw(f.paths), "definitions": encodeRaw(f.schemas)})
+			return append(message, rest...), err
+		})
+	}
+	return l.get("v2", hash, func() ([]byte, error) {
+		_, document, err := s.jsonV2(parts)
+		return document, err
 	})
+}
+
+// jsonV2 is the OpenAPI v2 document, and what others contribute to it; nil if there are none.
+func (s *Snapshot) jsonV2(parts map[string]*part) (*fragment, []byte, error) {
+	var fragments []*fragment
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		f, err := parts[name].fragmentV2()
+		if err != nil {
+			return nil, nil, err
+		}
+		fragments = append(fragments, f)
+	}
+	document, err := documentV2(s.Version, fragments)
+	if err != nil || len(s.Foreign) == 0 {
+		return nil, document, err
+	}
+	return withForeign(document, s.Foreign)
 }
 
 // protoV2 concatenates protobuf messages, which merges them: the paths and schemas of every part, and at last what they share.

@@ -58,6 +58,9 @@ func (s *Snapshot) index() (map[string]*part, string) {
 			p.hash = p.fingerprint()
 			fmt.Fprintln(all, name, p.hash)
 		}
+		for _, f := range s.Foreign {
+			fmt.Fprintln(all, f.Name, f.URL, f.V2Tag)
+		}
 		s.hash = fmt.Sprintf("%X", all.Sum(nil))
 	})
 	return s.parts, s.hash

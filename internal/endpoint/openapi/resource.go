@@ -15,6 +15,8 @@ type Snapshot struct {
 	// Version is the server's, as v1.37.2+kapok.
 	Version   string
 	Resources []Resource
+	// Foreign is what other servers describe. It counts where both do.
+	Foreign []Foreign
 
 	once  sync.Once
 	parts map[string]*part

@@ -1,0 +1,212 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Foreign is what another server describes of a group version.
+type Foreign struct {
+	Name string // path of the document below /openapi/v3: apis/GROUP/VERSION
+	URL  string // where the v3 document is; "" if there is none
+	// V2 is the v2 document of all that the other server has; nil if there is none. V2Tag says which it is.
+	V2    []byte
+	V2Tag string
+}
+
+const (
+	refDefinitions = "#/definitions/"
+	refParameters  = "#/parameters/"
+)
+
+// foreignV2 is what others contribute to the OpenAPI v2 document, given the definitions that are in it already. What
+// another server calls like something else here gets another name.
+func foreignV2(others []Foreign, definitions map[string]json.RawMessage) (*fragment, error) {
+	whole := newFragment()
+	taken := maps.Clone(definitions)
+	for _, other := range others {
+		if other.V2 == nil {
+			continue
+		}
+		var document struct{ Paths, Definitions, Parameters map[string]any }
+		if err := json.Unmarshal(other.V2, &document); err != nil {
+			return nil, fmt.Errorf("document of %s: %w", other.Name, err)
+		}
+		prefix := "/" + other.Name + "/"
+		needs := sets.New[string]()
+		for path := range document.Paths {
+			if path != strings.TrimSuffix(prefix, "/") && !strings.HasPrefix(path, prefix) {
+				delete(document.Paths, path)
+				continue
+			}
+			document.Paths[path] = inline(document.Paths[path], document.Parameters, 0)
+			references(document.Paths[path], document.Definitions, needs)
+		}
+		names, err := rename(document.Definitions, needs, taken)
+		if err != nil {
+			return nil, fmt.Errorf("document of %s: %w", other.Name, err)
+		}
+		for path, item := range document.Paths {
+			if whole.paths[path], err = encode(renamed(item, names)); err != nil {
+				return nil, err
+			}
+		}
+		for name := range needs {
+			schema, err := encode(renamed(document.Definitions[name], names))
+			if err != nil {
+				return nil, err
+			}
+			if _, ours := taken[names[name]]; !ours {
+				taken[names[name]], whole.schemas[names[name]] = schema, schema
+			}
+		}
+	}
+	return whole, nil
+}
+
+// inline replaces references to parameters by what they are. Parameters do not refer to others, and so not deeper.
+func inline(v any, parameters map[string]any, depth int) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if ref, ok := v["$ref"].(string); ok && depth == 0 {
+			if name, ok := strings.CutPrefix(ref, refParameters); ok && parameters[name] != nil {
+				return inline(parameters[name], parameters, 1)
+			}
+		}
+		for key := range v {
+			v[key] = inline(v[key], parameters, depth)
+		}
+	case []any:
+		for i := range v {
+			v[i] = inline(v[i], parameters, depth)
+		}
+	}
+	return v
+}
+
+// references adds the definitions to which a value refers, and those to which these do.
+func references(v any, definitions map[string]any, found sets.Set[string]) {
+	switch v := v.(type) {
+	case map[string]any:
+		if ref, ok := v["$ref"].(string); ok {
+			if name, ok := strings.CutPrefix(ref, refDefinitions); ok && !found.Has(name) && definitions[name] != nil {
+				found.Insert(name)
+				references(definitions[name], definitions, found)
+			}
+		}
+		for _, item := range v {
+			references(item, definitions, found)
+		}
+	case []any:
+		for _, item := range v {
+			references(item, definitions, found)
+		}
+	}
+}
+
+// maxPasses bounds how often definitions are compared that refer to each other. What is not settled by then has names of
+// its own.
+const maxPasses = 10
+
+// rename returns under which names definitions go into a document that has others already: their own, if these are free or
+// mean the same. A definition that refers to a renamed one does not mean the same.
+func rename(definitions map[string]any, needs sets.Set[string], taken map[string]json.RawMessage) (map[string]string, error) {
+	names := map[string]string{}
+	for name := range needs {
+		names[name] = name
+	}
+	for changed, pass := true, 0; changed; pass++ {
+		changed = false
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			ours, known := taken[names[name]]
+			if !known {
+				continue
+			}
+			theirs, err := encode(meaning(renamed(definitions[name], names)))
+			if err != nil {
+				return nil, err
+			}
+			var decoded any
+			if err := json.Unmarshal(ours, &decoded); err != nil {
+				return nil, err
+			}
+			own, err := encode(meaning(decoded))
+			if err != nil {
+				return nil, err
+			}
+			if bytes.Equal(theirs, own) && pass < maxPasses {
+				continue
+			}
+			for i := 2; known; i++ {
+				names[name] = fmt.Sprintf("%s_v%d", name, i)
+				_, known = taken[names[name]]
+			}
+			changed = true
+		}
+	}
+	return names, nil
+}
+
+// meaning is a definition without the kinds for which it stands, which differ from server to server.
+func meaning(v any) any {
+	if schema, ok := v.(map[string]any); ok {
+		schema = maps.Clone(schema)
+		delete(schema, keyKinds)
+		return schema
+	}
+	return v
+}
+
+// renamed returns a copy of a value that refers to definitions by other names.
+func renamed(v any, names map[string]string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		next := make(map[string]any, len(v))
+		for key, item := range v {
+			if ref, ok := item.(string); ok && key == "$ref" {
+				if name, ok := strings.CutPrefix(ref, refDefinitions); ok && names[name] != "" {
+					next[key] = refDefinitions + names[name]
+					continue
+				}
+			}
+			next[key] = renamed(item, names)
+		}
+		return next
+	case []any:
+		next := make([]any, len(v))
+		for i := range v {
+			next[i] = renamed(v[i], names)
+		}
+		return next
+	}
+	return v
+}
+
+// withForeign adds what others contribute to a v2 document.
+func withForeign(document []byte, others []Foreign) (*fragment, []byte, error) {
+	var whole map[string]json.RawMessage
+	if err := json.Unmarshal(document, &whole); err != nil {
+		return nil, nil, err
+	}
+	var definitions, paths map[string]json.RawMessage
+	if err := json.Unmarshal(whole["definitions"], &definitions); err != nil {
+		return nil, nil, err
+	}
+	if err := json.Unmarshal(whole["paths"], &paths); err != nil {
+		return nil, nil, err
+	}
+	f, err := foreignV2(others, definitions)
+	if err != nil {
+		return nil, nil, err
+	}
+	maps.Copy(paths, f.paths)
+	maps.Copy(definitions, f.schemas)
+	whole["paths"], whole["definitions"] = encodeRaw(paths), encodeRaw(definitions)
+	return f, encodeRaw(whole), nil
+}
