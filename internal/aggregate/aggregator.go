@@ -163,9 +163,12 @@ func registrationsIn(s *state.State, last map[string]*registration, log *slog.Lo
 	return all
 }
 
+// serviceMark is in every APIService that names a service, and in few others.
+const serviceMark = `"service":{`
+
 // register reads an APIService; nil if it names no service.
 func register(o *object.Object) (*registration, error) {
-	if !bytes.Contains(o.Raw, []byte(`"service":{`)) { // most do not, and are not worth more of a look
+	if !bytes.Contains(o.Raw, []byte(serviceMark)) { // most do not, and are not worth more of a look
 		return nil, nil
 	}
 	r := &registration{object: o}
@@ -233,7 +236,7 @@ func (a *Aggregator) ask(ctx context.Context, i *inquiry) {
 		versions, last, tells := i.versions, i.last, i.tells
 		a.mu.Unlock()
 		next, err := i.describe(ctx, versions, last)
-		if err == nil {
+		if next != nil { // it answers
 			tells = i.documents(ctx, versions, tells)
 		}
 		if ctx.Err() != nil {

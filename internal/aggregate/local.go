@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
 // managedLabel says of an APIService that the server keeps it: once, as it starts (onStart), or all the time (always).
@@ -131,9 +131,14 @@ func (l *Locals) sync(set *resource.Set, starting bool) error {
 		return fmt.Errorf("%s is not served", Resource)
 	}
 	for {
-		batch, surplus, err := l.plan(d, wanted(set), starting)
+		batch, surplus, returned, err := l.plan(d, wanted(set), starting)
 		if err != nil {
 			return err
+		}
+		for _, o := range returned {
+			if err := writeCondition(l.ctx, l.store, o.Key.Name, o.Meta.UID, localCondition()); err != nil {
+				return err
+			}
 		}
 		for _, o := range surplus {
 			if err := l.remove(d, o); err != nil {
@@ -165,24 +170,29 @@ func (l *Locals) append(batch journal.Batch) error {
 	return nil
 }
 
-// plan returns the writes that are needed, and the APIServices that are to go.
-func (l *Locals) plan(d *resource.Definition, all map[string]local, starting bool) (batch journal.Batch, surplus []*object.Object, err error) {
+// plan returns the writes that are needed, the APIServices that are to go, and those whose condition is still that of a
+// service which they no longer name.
+func (l *Locals) plan(d *resource.Definition, all map[string]local, starting bool) (batch journal.Batch, surplus, returned []*object.Object, err error) {
 	now := time.Now()
 	for o := range l.state.Snapshot(Resource).All("") {
 		one, known := all[o.Key.Name]
 		delete(all, o.Key.Name) // it is there
+		if !bytes.Contains(o.Raw, []byte(serviceMark)) && !bytes.Contains(o.Raw, []byte(`"reason":"Local"`)) {
+			returned = append(returned, o)
+			continue // it comes by again
+		}
 		managed := o.Meta.Labels.Get(managedLabel)
 		switch {
 		case managed != always && !(managed == onStart && starting):
 		case known:
 			tree, err := o.Tree()
 			if err != nil {
-				return batch, nil, err
+				return batch, nil, nil, err
 			}
 			if one.applyTo(tree) {
 				entry := journal.Entry{Key: o.Key, Prev: o.Revision}
 				if entry.Object, err = object.New(o.Key, tree, o.Schema, now); err != nil {
-					return batch, nil, err
+					return batch, nil, nil, err
 				}
 				batch.Entries = append(batch.Entries, entry)
 			}
@@ -196,11 +206,11 @@ func (l *Locals) plan(d *resource.Definition, all map[string]local, starting boo
 		}
 		entry := journal.Entry{Key: d.Key("", name)}
 		if entry.Object, err = object.New(entry.Key, one.tree(d, name, now), 0, now); err != nil {
-			return batch, nil, err
+			return batch, nil, nil, err
 		}
 		batch.Entries = append(batch.Entries, entry)
 	}
-	return batch, surplus, nil
+	return batch, surplus, returned, nil
 }
 
 func (l *Locals) remove(d *resource.Definition, o *object.Object) error {
@@ -222,7 +232,7 @@ func (l *local) spec() resource.Tree {
 
 // tree is a new APIService, of what is always there.
 func (l *local) tree(d *resource.Definition, name string, now time.Time) resource.Tree {
-	at := now.UTC().Format(time.RFC3339)
+	at, c := now.UTC().Format(time.RFC3339), localCondition()
 	return resource.Tree{
 		"apiVersion": d.APIVersion(d.Storage), "kind": d.Kind,
 		"metadata": resource.Tree{
@@ -231,8 +241,7 @@ func (l *local) tree(d *resource.Definition, name string, now time.Time) resourc
 		},
 		"spec": l.spec(),
 		"status": resource.Tree{"conditions": []any{resource.Tree{
-			"type": string(apiregistrationv1.Available), "status": string(apiregistrationv1.ConditionTrue),
-			"lastTransitionTime": at, "reason": "Local", "message": "Local APIServices are always available",
+			"type": string(c.Type), "status": string(c.Status), "lastTransitionTime": at, "reason": c.Reason, "message": c.Message,
 		}}},
 	}
 }

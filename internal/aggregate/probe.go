@@ -3,7 +3,6 @@ package aggregate
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -11,14 +10,10 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/object"
-	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
@@ -193,7 +188,7 @@ func (p *Probes) run(ctx context.Context, one *probe) {
 			return
 		}
 		if condition != nil {
-			if failure := p.write(ctx, r, condition); failure != nil {
+			if failure := writeCondition(ctx, p.options.Store, r.Name, r.UID, condition); failure != nil {
 				err = failure
 			}
 		}
@@ -305,52 +300,3 @@ func (b *backend) attempt(ctx context.Context, gv schema.GroupVersion) error {
 	}
 	return nil
 }
-
-var errAnother = errors.New("the APIService has been replaced")
-
-// write stores a condition, unless it is the one that is there.
-func (p *Probes) write(ctx context.Context, r *registration, now *apiregistrationv1.APIServiceCondition) error {
-	d := p.options.Store.Registry().Load().Resource(Resource)
-	if d == nil {
-		return fmt.Errorf("%s is not served", Resource)
-	}
-	request := &resource.Request{
-		Definition: d, Version: d.Storage, Name: r.Name, Subresource: "status",
-		Manager: manager, FieldValidation: metav1.FieldValidationIgnore, Warn: func(string) {},
-	}
-	_, err := p.options.Store.Edit(ctx, request, func(live resource.Tree) error {
-		var current apiregistrationv1.APIService
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live, &current); err != nil {
-			return err
-		}
-		if current.UID != r.UID {
-			return errAnother
-		}
-		set(&current.Status, *now)
-		status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&current.Status)
-		live["status"] = status
-		return err
-	})
-	if errors.Is(err, errAnother) || apierrors.IsNotFound(err) {
-		return nil // that comes by as an event
-	}
-	return err
-}
-
-// set puts a condition into a status, with the time at which it has come to be so.
-func set(status *apiregistrationv1.APIServiceStatus, now apiregistrationv1.APIServiceCondition) {
-	i := slices.IndexFunc(status.Conditions, func(c apiregistrationv1.APIServiceCondition) bool { return c.Type == now.Type })
-	if i < 0 {
-		now.LastTransitionTime = metav1.Now()
-		status.Conditions = append(status.Conditions, now)
-		return
-	}
-	now.LastTransitionTime = status.Conditions[i].LastTransitionTime
-	if status.Conditions[i].Status != now.Status {
-		now.LastTransitionTime = metav1.Now()
-	}
-	status.Conditions[i] = now
-}
-
-// manager is the name under which kube-apiserver's own controllers manage fields.
-const manager = "kube-apiserver"
