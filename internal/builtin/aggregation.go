@@ -18,7 +18,6 @@ func aggregation() []row {
 		kind[apiregistrationv1.APIService]{
 			version:       apiregistrationv1.SchemeGroupVersion,
 			plural:        "apiservices",
-			inert:         "the service is kept, but requests are not passed on to it yet",
 			categories:    []string{"api-extensions"},
 			clusterScoped: true,
 			defaults:      defaults.APIService,
