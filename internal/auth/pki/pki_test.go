@@ -297,3 +297,37 @@ func TestWriteFileLeavesNothingBehind(t *testing.T) {
 		t.Errorf("%v, %v", entries, err)
 	}
 }
+
+// The front proxy has an authority of its own, and keeps it.
+func TestFrontProxy(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	c := open(t, dir, []string{"localhost"}, now)
+	first, err := pki.OpenFrontProxy(dir, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := pki.OpenFrontProxy(dir, now.Add(300*day))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(first.AuthorityPEM(), again.AuthorityPEM()) || !bytes.Equal(first.Certificate().Certificate[0], again.Certificate().Certificate[0]) {
+		t.Error("the second start makes other certificates")
+	}
+	later, err := pki.OpenFrontProxy(dir, now.Add(400*day))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(first.AuthorityPEM(), later.AuthorityPEM()) || bytes.Equal(first.Certificate().Certificate[0], later.Certificate().Certificate[0]) {
+		t.Error("near its end the certificate is not renewed, or its authority is")
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(first.AuthorityPEM())
+	leaf := later.Certificate().Leaf
+	usages := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: usages, CurrentTime: now.Add(400 * day)}); err != nil || leaf.Subject.CommonName != pki.FrontProxyName {
+		t.Errorf("the certificate of %s: %v", leaf.Subject, err)
+	}
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: c.ClientCAs(), KeyUsages: usages, CurrentTime: now.Add(400 * day)}); err == nil {
+		t.Error("the front proxy's certificate is good for a user")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -26,48 +27,68 @@ const (
 )
 
 // foreignV2 is what others contribute to the OpenAPI v2 document, given the definitions that are in it already. What
-// another server calls like something else here gets another name.
-func foreignV2(others []Foreign, definitions map[string]json.RawMessage) (*fragment, error) {
+// another server calls like something else here gets another name. One whose document is none contributes nothing.
+func foreignV2(others []Foreign, definitions map[string]json.RawMessage) *fragment {
 	whole := newFragment()
 	taken := maps.Clone(definitions)
 	for _, other := range others {
 		if other.V2 == nil {
 			continue
 		}
-		var document struct{ Paths, Definitions, Parameters map[string]any }
-		if err := json.Unmarshal(other.V2, &document); err != nil {
-			return nil, fmt.Errorf("document of %s: %w", other.Name, err)
+		f, err := other.fragmentV2(taken)
+		if err == nil {
+			_, err = f.protoV2("")
 		}
-		prefix := "/" + other.Name + "/"
-		needs := sets.New[string]()
-		for path := range document.Paths {
-			if path != strings.TrimSuffix(prefix, "/") && !strings.HasPrefix(path, prefix) {
-				delete(document.Paths, path)
-				continue
-			}
-			document.Paths[path] = inline(document.Paths[path], document.Parameters, 0)
-			references(document.Paths[path], document.Definitions, needs)
-		}
-		names, err := rename(document.Definitions, needs, taken)
 		if err != nil {
-			return nil, fmt.Errorf("document of %s: %w", other.Name, err)
+			slog.Warn("openapi document of another server left out", "groupVersion", other.Name, "error", err)
+			continue
 		}
-		for path, item := range document.Paths {
-			if whole.paths[path], err = encode(renamed(item, names)); err != nil {
-				return nil, err
-			}
+		whole = merge([]*fragment{whole, f})
+		maps.Copy(taken, f.schemas)
+	}
+	return whole
+}
+
+// protoV2 is the fragment's own message.
+func (f *fragment) protoV2(version string) ([]byte, error) {
+	return encodeProtoV2(version, map[string]json.RawMessage{"paths": encodeRaw(f.paths), "definitions": encodeRaw(f.schemas)})
+}
+
+// fragmentV2 is what one other server contributes to a document that has some definitions already.
+func (o *Foreign) fragmentV2(taken map[string]json.RawMessage) (*fragment, error) {
+	var document struct{ Paths, Definitions, Parameters map[string]any }
+	if err := json.Unmarshal(o.V2, &document); err != nil {
+		return nil, err
+	}
+	prefix := "/" + o.Name
+	needs := sets.New[string]()
+	for path, item := range document.Paths {
+		if path != prefix && !strings.HasPrefix(path, prefix+"/") {
+			delete(document.Paths, path)
+			continue
 		}
-		for name := range needs {
-			schema, err := encode(renamed(document.Definitions[name], names))
-			if err != nil {
-				return nil, err
-			}
-			if _, ours := taken[names[name]]; !ours {
-				taken[names[name]], whole.schemas[names[name]] = schema, schema
-			}
+		document.Paths[path] = inline(item, document.Parameters, 0)
+		references(document.Paths[path], document.Definitions, needs)
+	}
+	names, err := rename(document.Definitions, needs, taken)
+	if err != nil {
+		return nil, err
+	}
+	f := newFragment()
+	for path, item := range document.Paths {
+		if f.paths[path], err = encode(renamed(item, names)); err != nil {
+			return nil, err
 		}
 	}
-	return whole, nil
+	for name := range needs {
+		if _, ours := taken[names[name]]; ours {
+			continue
+		}
+		if f.schemas[names[name]], err = encode(renamed(document.Definitions[name], names)); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
 }
 
 // inline replaces references to parameters by what they are. Parameters do not refer to others, and so not deeper.
@@ -201,10 +222,7 @@ func withForeign(document []byte, others []Foreign) (*fragment, []byte, error) {
 	if err := json.Unmarshal(whole["paths"], &paths); err != nil {
 		return nil, nil, err
 	}
-	f, err := foreignV2(others, definitions)
-	if err != nil {
-		return nil, nil, err
-	}
+	f := foreignV2(others, definitions)
 	maps.Copy(paths, f.paths)
 	maps.Copy(definitions, f.schemas)
 	whole["paths"], whole["definitions"] = encodeRaw(paths), encodeRaw(definitions)

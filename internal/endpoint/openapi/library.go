@@ -53,7 +53,7 @@ func (l *library) v2(s *Snapshot, protobuf bool) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			rest, err := encodeProtoV2(s.Version, map[string]json.RawMessage{"paths": encodeRaw(f.paths), "definitions": encodeRaw(f.schemas)})
+			rest, err := f.protoV2(s.Version)
 			return append(message, rest...), err
 		})
 	}
@@ -117,7 +117,7 @@ func (l *library) protoPartV2(version string, p *part) ([]byte, *fragment, error
 		return nil, nil, err
 	}
 	own, err := l.shelf.get("v2 part "+p.name, p.hash, func() ([]byte, error) {
-		return encodeProtoV2(version, map[string]json.RawMessage{"paths": encodeRaw(f.paths), "definitions": encodeRaw(f.schemas)})
+		return f.protoV2(version)
 	})
 	return own, f, err
 }
