@@ -272,13 +272,13 @@ func (a *Aggregator) publishLocked() {
 	}
 	old := a.set.Load().All()
 	next := make(map[schema.GroupVersion]*Remote, len(a.registrations))
-	for name, r := range a.registrations {
+	for _, r := range a.registrations {
 		gv, i := r.groupVersion(), a.inquiries[keyOf(r)]
 		m := &Remote{
 			GroupVersion:  gv,
 			GroupPriority: int(r.Spec.GroupPriorityMinimum), VersionPriority: int(r.Spec.VersionPriority),
 			Discovery: i.last.of(gv),
-			name:      name, available: r.available(), backend: i.backend, documents: i.tells,
+			available: r.available(), backend: i.backend, documents: i.tells,
 		}
 		if before := old[gv]; before != nil && reflect.DeepEqual(before.Discovery, m.Discovery) {
 			m.Discovery = before.Discovery

@@ -8,9 +8,13 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/aggregate"
+	"github.com/kapok-dev/kapok/internal/builtin"
+	"github.com/kapok-dev/kapok/internal/journal/memory"
 	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/state"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -179,4 +183,30 @@ func TestPublish(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	})
+}
+
+// BenchmarkStartLocals is what the APIServices of this server add to its start, in an empty store.
+func BenchmarkStartLocals(b *testing.B) {
+	least := time.Hour
+	for b.Loop() {
+		b.StopTimer()
+		j := memory.New()
+		st, err := state.Open(b.Context(), j, state.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		store := resource.NewStore(st, resource.NewRegistry(builtin.Definitions()...))
+		b.StartTimer()
+		begin := time.Now()
+		l, err := aggregate.StartLocals(b.Context(), store, slog.New(slog.DiscardHandler))
+		least = min(least, time.Since(begin))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		l.Close()
+		j.Close()
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(least.Microseconds()), "least-us")
 }

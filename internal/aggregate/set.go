@@ -23,7 +23,6 @@ type Remote struct {
 	// Discovery is what its server tells of it: stale, and empty, if it could not be asked.
 	Discovery *apidiscoveryv2.APIVersionDiscovery
 
-	name      string // of the APIService
 	available bool
 	backend   *backend
 	documents *Documents // nil before it has been asked for them

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/kapok-dev/kapok/internal/object"
 
 	corev1 "k8s.io/api/core/v1"

@@ -8,16 +8,14 @@ import (
 	"github.com/kapok-dev/kapok/internal/aggregate"
 )
 
-// delegate has another server answer a request. What may go on for ever ends with this server's watches, all else after
-// a time.
+// delegate has another server answer a request. What may go on for ever, and connections that leave HTTP, end with this
+// server's watches; all that is not long-running ends after a time.
 func (c *call) delegate(to *aggregate.Remote) {
-	var ctx context.Context
-	if c.info.longRunning() {
-		var cancel context.CancelCauseFunc
-		ctx, cancel = context.WithCancelCause(c.r.Context())
-		var watching sync.WaitGroup
-		defer watching.Wait()
-		defer cancel(nil)
+	ctx, cancel := context.WithCancelCause(c.r.Context())
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel(nil)
+	if c.info.longRunning() || c.r.Header.Get("Upgrade") != "" {
 		watching.Go(func() {
 			select {
 			case <-c.h.ending:
@@ -25,12 +23,14 @@ func (c *call) delegate(to *aggregate.Remote) {
 			case <-ctx.Done():
 			}
 		})
-	} else {
-		var cancel context.CancelFunc
-		ctx, cancel = c.context(requestTimeout)
-		defer cancel()
 	}
-	if err := to.Serve(&c.w, c.r.WithContext(ctx), c.user); err != nil {
+	c.r = c.r.WithContext(ctx)
+	if !c.info.longRunning() {
+		bounded, release := c.context(requestTimeout)
+		defer release()
+		c.r = c.r.WithContext(bounded)
+	}
+	if err := to.Serve(&c.w, c.r, c.user); err != nil {
 		c.fail(err)
 	} else if c.w.code == 0 {
 		c.w.code = http.StatusSwitchingProtocols // said over the connection itself

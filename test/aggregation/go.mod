@@ -2,10 +2,9 @@ module github.com/kapok-dev/kapok/test/aggregation
 
 go 1.26.8
 
-require (
-	go.etcd.io/etcd/server/v3 v3.7.3
-	k8s.io/sample-apiserver v0.37.2
-)
+tool k8s.io/sample-apiserver
+
+require go.etcd.io/etcd/server/v3 v3.7.3
 
 require (
 	cel.dev/expr v0.25.2 // indirect
@@ -112,6 +111,7 @@ require (
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kms v0.37.2 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
+	k8s.io/sample-apiserver v0.37.2 // indirect
 	k8s.io/streaming v0.37.2 // indirect
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.36.0 // indirect

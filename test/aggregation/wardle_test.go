@@ -28,7 +28,6 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
-	_ "k8s.io/sample-apiserver/pkg/cmd/server" // keeps its module in go.mod
 )
 
 // patience is how long anything may take to become so.
