@@ -21,6 +21,7 @@
 //
 //	internal/auth       who sends it, and may he
 //	internal/endpoint   HTTP: what is asked for, and in which form the answer goes out
+//	internal/aggregate  the groups that other servers serve behind this one
 //	internal/resource   the eight verbs, from the request to the journal
 //	internal/crd        the kinds that came over the API; internal/builtin those that were there before
 //	internal/state      all objects, as the fold of a journal

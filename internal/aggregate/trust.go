@@ -6,17 +6,19 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/state"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
 // A Trust is what other servers need to know of this one, to know its users: those who come to them, and those in whose
@@ -61,62 +63,65 @@ const (
 )
 
 // Publish writes what other servers need to know into the config map kube-system/extension-apiserver-authentication, and
-// leaves there what others have written who serve the same store, as long as it holds.
+// leaves there what others have written who serve the same store, as long as it holds. It does not pass through
+// validation: the start is not to wait until the schema of config maps is there.
 func Publish(ctx context.Context, store *resource.Store, t *Trust) error {
 	d := store.Registry().Load().Resource(schema.GroupResource{Resource: "configmaps"})
 	if d == nil {
-		return fmt.Errorf("config maps are not served")
-	}
-	r := &resource.Request{
-		Definition: d, Version: d.Storage, Namespace: trustNamespace, Name: trustName,
-		Manager: manager, FieldValidation: metav1.FieldValidationIgnore, Warn: func(string) {},
+		return errors.New("config maps are not served")
 	}
 	for {
-		data, err := t.data(map[string]string{})
-		if err != nil {
+		entry, err := t.entry(d, store.State())
+		if entry == nil || err != nil {
 			return err
 		}
-		if o, _ := store.State().Get(r.Key()); o != nil {
-			_, err = store.Edit(ctx, r, func(live resource.Tree) error {
-				var current corev1.ConfigMap
-				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live, &current); err != nil {
-					return err
-				}
-				data, err := t.data(current.Data)
-				if err != nil {
-					return err
-				}
-				live["data"] = data
-				return nil
-			})
-			if apierrors.IsNotFound(err) {
-				continue
-			}
+		_, err = store.State().Append(ctx, journal.Batch{Entries: []journal.Entry{*entry}})
+		var conflict *journal.ConflictError
+		if !errors.As(err, &conflict) {
 			return err
 		}
-		body, err := json.Marshal(resource.Tree{
-			"apiVersion": "v1", "kind": "ConfigMap", "metadata": resource.Tree{"namespace": trustNamespace, "name": trustName}, "data": data,
-		})
-		if err != nil {
-			return err
-		}
-		create := *r
-		create.Name = ""
-		_, err = store.Create(ctx, &create, resource.Body{Data: body})
-		if apierrors.IsAlreadyExists(err) {
-			continue
-		}
-		return err
 	}
 }
 
+// entry is the write that is needed; nil if none is.
+func (t *Trust) entry(d *resource.Definition, s *state.State) (*journal.Entry, error) {
+	now := time.Now()
+	entry := &journal.Entry{Key: d.Key(trustNamespace, trustName)}
+	tree := resource.Tree{
+		"apiVersion": d.APIVersion(d.Storage), "kind": d.Kind,
+		"metadata": resource.Tree{
+			"namespace": trustNamespace, "name": trustName,
+			"uid": string(uuid.NewUUID()), "creationTimestamp": now.UTC().Format(time.RFC3339),
+		},
+	}
+	if o, _ := s.Get(entry.Key); o != nil {
+		var err error
+		if tree, err = o.Tree(); err != nil {
+			return nil, err
+		}
+		entry.Prev = o.Revision
+	}
+	before, _ := tree["data"].(map[string]any)
+	after, err := t.data(before)
+	if err != nil || object.Equal(before, after) {
+		return nil, err
+	}
+	tree["data"] = after
+	entry.Object, err = object.New(entry.Key, tree, 0, now)
+	return entry, err
+}
+
 // data is what the config map holds, together with what is in it already.
-func (t *Trust) data(before map[string]string) (map[string]any, error) {
+func (t *Trust) data(before map[string]any) (map[string]any, error) {
+	said := func(key string) string {
+		text, _ := before[key].(string)
+		return text
+	}
 	data := map[string]any{}
-	if ca := joinCertificates(before["client-ca-file"], t.ClientCA); ca != "" {
+	if ca := joinCertificates(said("client-ca-file"), t.ClientCA); ca != "" {
 		data["client-ca-file"] = ca
 	}
-	ca := joinCertificates(before["requestheader-client-ca-file"], t.ProxyCA)
+	ca := joinCertificates(said("requestheader-client-ca-file"), t.ProxyCA)
 	if ca == "" {
 		return data, nil
 	}
@@ -133,7 +138,7 @@ func (t *Trust) data(before map[string]string) (map[string]any, error) {
 		{key: "requestheader-extra-headers-prefix", values: t.ExtraPrefixes},
 	} {
 		var known []string
-		if text := before[list.key]; text != "" {
+		if text := said(list.key); text != "" {
 			if err := json.Unmarshal([]byte(text), &known); err != nil {
 				return nil, fmt.Errorf("config map %s/%s, %s: %w", trustNamespace, trustName, list.key, err)
 			}
