@@ -105,7 +105,11 @@ func (w *world) start(name string, args ...string) (stop func()) {
 			return
 		}
 		stopped = true
-		_ = cmd.Process.Signal(os.Interrupt)
+		if name == "kapok" {
+			_ = cmd.Process.Signal(os.Interrupt)
+		} else {
+			_ = cmd.Process.Kill() // a server that is asked to go waits for its watches
+		}
 		_ = cmd.Wait()
 		if w.Failed() {
 			text := out.String()
@@ -338,7 +342,7 @@ func TestFlunders(t *testing.T) {
 		}
 	}
 	await("one")
-	w.apply("{apiVersion: wardle.example.com/v1beta1, kind: Flunder, metadata: {name: two}, spec: {flunderReference: other}}")
+	w.apply("{apiVersion: wardle.example.com/v1beta1, kind: Flunder, metadata: {name: two}, spec: {flunderReference: other, referenceType: Flunder}}")
 	await("two")
 	_ = watch.Process.Kill()
 	for range seen {
