@@ -1,0 +1,327 @@
+package kapok
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// A hookServer serves admission webhooks at https://hooks.test/NAME, over connections in memory.
+type hookServer struct {
+	*pipes
+	ca     []byte
+	server *http.Server
+	done   chan struct{}
+
+	mu      sync.Mutex
+	answers map[string]func(http.ResponseWriter, *admissionv1.AdmissionReview)
+	asked   []string // OPERATION resource/subresource namespace/name by user
+}
+
+func startHooks(t *testing.T) *hookServer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(1000 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, DNSNames: []string{"hooks.test"},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hookServer{
+		pipes: newPipes(), ca: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), done: make(chan struct{}),
+		answers: map[string]func(http.ResponseWriter, *admissionv1.AdmissionReview){},
+	}
+	h.server = &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
+	secure := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	go func() {
+		defer close(h.done)
+		h.server.Serve(tls.NewListener(h.pipes, secure))
+	}()
+	return h
+}
+
+// stop waits for those that still answer.
+func (h *hookServer) stop() {
+	h.server.Shutdown(context.Background())
+	<-h.done
+}
+
+// ServeHTTP implements http.Handler.
+func (h *hookServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var review admissionv1.AdmissionReview
+	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	q := review.Request
+	review.Response = &admissionv1.AdmissionResponse{UID: q.UID, Allowed: true}
+	h.mu.Lock()
+	h.asked = append(h.asked, fmt.Sprintf("%s %s %s/%s by %s", q.Operation, strings.TrimSuffix(q.Resource.Resource+"/"+q.SubResource, "/"), q.Namespace, q.Name, q.UserInfo.Username))
+	answer := h.answers[strings.TrimPrefix(r.URL.Path, "/")]
+	h.mu.Unlock()
+	review.Request = nil
+	if answer != nil {
+		answer(w, &review)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(review)
+}
+
+// calls returns what was asked since the last time.
+func (h *hookServer) calls() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	calls := h.asked
+	h.asked = nil
+	return calls
+}
+
+// validating is a webhook that is asked about config maps, unless the rules say otherwise.
+func (h *hookServer) validating(name string, rules ...registrationv1.RuleWithOperations) registrationv1.ValidatingWebhook {
+	if len(rules) == 0 {
+		rules = []registrationv1.RuleWithOperations{ruleFor(registrationv1.OperationAll, "configmaps")}
+	}
+	return registrationv1.ValidatingWebhook{
+		Name: name + ".hooks.test", ClientConfig: registrationv1.WebhookClientConfig{URL: new("https://hooks.test/" + name), CABundle: h.ca},
+		Rules: rules, AdmissionReviewVersions: []string{"v1"}, SideEffects: new(registrationv1.SideEffectClassNone),
+	}
+}
+
+func ruleFor(op registrationv1.OperationType, resources ...string) registrationv1.RuleWithOperations {
+	return registrationv1.RuleWithOperations{
+		Operations: []registrationv1.OperationType{op},
+		Rule:       registrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: resources},
+	}
+}
+
+// inHookBubble runs a test with a server and webhooks in virtual time.
+func inHookBubble(t *testing.T, test func(t *testing.T, h *hookServer, client *kubernetes.Clientset)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := startHooks(t)
+		s, err := Start(t.Context(), Options{Webhooks: WebhookOptions{Dial: h.dial}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.stop()
+		defer s.Stop()
+		client, err := kubernetes.NewForConfig(s.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, h, client)
+	})
+}
+
+func configure(t *testing.T, client kubernetes.Interface, hooks ...registrationv1.ValidatingWebhook) {
+	t.Helper()
+	_, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(),
+		&registrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{GenerateName: "hooks-"}, Webhooks: hooks}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func createMap(ctx context.Context, client kubernetes.Interface) error {
+	_, err := client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "c-"}}, metav1.CreateOptions{})
+	return err
+}
+
+// TestWebhookTimes: webhooks that validate are asked at once, and each may take as long as it is given.
+func TestWebhookTimes(t *testing.T) {
+	inHookBubble(t, func(t *testing.T, h *hookServer, client *kubernetes.Clientset) {
+		slow := func(d time.Duration) func(http.ResponseWriter, *admissionv1.AdmissionReview) {
+			return func(http.ResponseWriter, *admissionv1.AdmissionReview) { time.Sleep(d) }
+		}
+		h.answers["one"], h.answers["two"], h.answers["late"] = slow(2*time.Second), slow(2*time.Second), slow(4*time.Second)
+		one, two, late := h.validating("one"), h.validating("two"), h.validating("late")
+		late.TimeoutSeconds, late.FailurePolicy = new(int32(3)), new(registrationv1.Ignore)
+		configure(t, client, one, two)
+		began := time.Now()
+		if err := createMap(t.Context(), client); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("two webhooks that take 2 s have taken %v", took)
+		}
+
+		configure(t, client, late)
+		began = time.Now()
+		if err := createMap(t.Context(), client); err != nil {
+			t.Errorf("a late webhook that is ignored: %v", err)
+		}
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("a webhook that may take 3 s has taken %v", took)
+		}
+
+		late.FailurePolicy = new(registrationv1.Fail)
+		configure(t, client, late)
+		err := createMap(t.Context(), client)
+		want := `Internal error occurred: failed calling webhook "late.hooks.test": failed to call webhook: Post "https://hooks.test/late?timeout=3s": context deadline exceeded`
+		if err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	})
+}
+
+// TestWebhookNext: a configuration counts for the next request after its write, and no longer for that after its deletion.
+func TestWebhookNext(t *testing.T) {
+	inHookBubble(t, func(t *testing.T, h *hookServer, client *kubernetes.Clientset) {
+		refuse := func(_ http.ResponseWriter, r *admissionv1.AdmissionReview) {
+			r.Response.Allowed = false
+			r.Response.Result = &metav1.Status{Message: "no", Code: http.StatusForbidden}
+		}
+		h.answers["no"] = refuse
+		configurations := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+		for range 20 {
+			if err := createMap(t.Context(), client); err != nil {
+				t.Fatalf("without a webhook: %v", err)
+			}
+			configure(t, client, h.validating("no"))
+			err := createMap(t.Context(), client)
+			if err == nil || !apierrors.IsForbidden(err) && err.Error() != `admission webhook "no.hooks.test" denied the request: no` {
+				t.Fatalf("with a webhook that refuses: %v", err)
+			}
+			if err := configurations.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+				t.Fatalf("webhooks are asked about themselves: %v", err)
+			}
+		}
+	})
+}
+
+// TestWebhookAnswers: what is no answer is an error that says so, and nothing is written.
+func TestWebhookAnswers(t *testing.T) {
+	inHookBubble(t, func(t *testing.T, h *hookServer, client *kubernetes.Clientset) {
+		configure(t, client, h.validating("v"))
+		huge := strings.Repeat("x", 1<<20)
+		for name, c := range map[string]struct {
+			answer func(http.ResponseWriter, *admissionv1.AdmissionReview)
+			want   string
+		}{
+			"another request": {func(_ http.ResponseWriter, r *admissionv1.AdmissionReview) { r.Response.UID = "x" }, "received invalid webhook response: expected response.uid="},
+			"redirect in a circle": {func(w http.ResponseWriter, _ *admissionv1.AdmissionReview) {
+				w.Header().Set("Location", "/v")
+				w.WriteHeader(http.StatusTemporaryRedirect)
+			}, "failed to call webhook: Post \"/v\": stopped after 10 redirects"},
+			"huge": {func(w http.ResponseWriter, _ *admissionv1.AdmissionReview) {
+				w.Header().Set("Content-Type", "application/json")
+				for range 65 {
+					io.WriteString(w, huge)
+				}
+			}, "the answer is larger than 67108864 bytes"},
+			"broken off": {func(http.ResponseWriter, *admissionv1.AdmissionReview) { panic(http.ErrAbortHandler) }, "failed to call webhook: Post \"https://hooks.test/v?timeout=10s\": EOF"},
+			"a patch":    {func(_ http.ResponseWriter, r *admissionv1.AdmissionReview) { r.Response.Patch = []byte("[]") }, "validating webhook may not return response.patch"},
+		} {
+			h.mu.Lock()
+			h.answers["v"] = c.answer
+			h.mu.Unlock()
+			err := createMap(t.Context(), client)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !apierrors.IsInternalError(err) {
+				t.Errorf("%s: got %v, want %s", name, err, c.want)
+			}
+		}
+		if list, err := client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
+			t.Errorf("%v were written, %v", list.Items, err)
+		}
+	})
+}
+
+// TestWebhooksOfControllers: what the server removes by itself, webhooks are asked about as of Kubernetes' controllers, and may refuse.
+func TestWebhooksOfControllers(t *testing.T) {
+	inHookBubble(t, func(t *testing.T, h *hookServer, client *kubernetes.Clientset) {
+		core, ctx := client.CoreV1(), t.Context()
+		if _, err := core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		owner, err := core.ConfigMaps("n").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		owned := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "owned", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: owner.UID}}}}
+		if _, err := core.Secrets("n").Create(ctx, owned, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := core.Secrets("n").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		refuses := true
+		h.answers["d"] = func(_ http.ResponseWriter, r *admissionv1.AdmissionReview) { r.Response.Allowed = !refuses }
+		configure(t, client, h.validating("d", ruleFor(registrationv1.Delete, "secrets")))
+		if err := core.ConfigMaps("n").Delete(ctx, "owner", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := core.Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		got := h.calls()
+		for _, want := range []string{
+			"DELETE secrets n/owned by system:serviceaccount:kube-system:generic-garbage-collector",
+			"DELETE secrets n/ by system:serviceaccount:kube-system:namespace-controller",
+		} {
+			if !slices.Contains(got, want) {
+				t.Errorf("asked %q, and not %s", got, want)
+			}
+		}
+		if list, err := core.Secrets("n").List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 2 {
+			t.Errorf("in spite of the webhook, what remains is %v, %v", list, err)
+		}
+		h.mu.Lock()
+		refuses = false
+		h.mu.Unlock()
+		time.Sleep(2 * time.Minute) // when the last retry is over
+		if _, err := core.Namespaces().Get(ctx, "n", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the namespace stays: %v", err)
+		}
+	})
+}
+
+// TestWebhookDown: a webhook that cannot be reached, or is another, refuses what it would be asked about, and nothing else.
+func TestWebhookDown(t *testing.T) {
+	inHookBubble(t, func(t *testing.T, h *hookServer, client *kubernetes.Clientset) {
+		down := h.validating("down")
+		down.ClientConfig.URL = new("https://other.test/down")
+		configure(t, client, down)
+		err := createMap(t.Context(), client)
+		if want := "x509: certificate is valid for hooks.test, not other.test"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		h.pipes.Close()
+		_, err = client.CoreV1().ConfigMaps("default").Patch(t.Context(), "kube-root-ca.crt", types.MergePatchType, []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{})
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("what is not there is asked about: %v", err)
+		}
+		if err := createMap(t.Context(), client); err == nil || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
