@@ -42,7 +42,7 @@ type hookServer struct {
 	asked   []string // OPERATION resource/subresource namespace/name by user
 }
 
-func startHooks(t *testing.T) *hookServer {
+func startHooks(t testing.TB) *hookServer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -142,7 +142,7 @@ func inHookBubble(t *testing.T, test func(t *testing.T, h *hookServer, client *k
 	})
 }
 
-func configure(t *testing.T, client kubernetes.Interface, hooks ...registrationv1.ValidatingWebhook) {
+func configure(t testing.TB, client kubernetes.Interface, hooks ...registrationv1.ValidatingWebhook) {
 	t.Helper()
 	_, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(),
 		&registrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{GenerateName: "hooks-"}, Webhooks: hooks}, metav1.CreateOptions{})
@@ -324,4 +324,36 @@ func TestWebhookDown(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// BenchmarkWebhook is a create, as a dry run, with no webhook, with one that is asked about others, and with one that is asked.
+func BenchmarkWebhook(b *testing.B) {
+	for _, name := range []string{"none", "another", "asked"} {
+		b.Run("hook="+name, func(b *testing.B) {
+			h := startHooks(b)
+			defer h.stop()
+			s, err := Start(b.Context(), Options{Webhooks: WebhookOptions{Dial: h.dial}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Stop()
+			client, err := kubernetes.NewForConfig(s.Config())
+			if err != nil {
+				b.Fatal(err)
+			}
+			switch name {
+			case "another":
+				configure(b, client, h.validating("v", ruleFor(registrationv1.OperationAll, "secrets")))
+			case "asked":
+				configure(b, client, h.validating("v"))
+			}
+			c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := client.CoreV1().ConfigMaps("default").Create(b.Context(), c, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

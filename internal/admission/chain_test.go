@@ -3,6 +3,7 @@ package admission_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -67,5 +68,28 @@ func TestChain(t *testing.T) {
 				t.Errorf("got %q, want %q", log, tc.want)
 			}
 		})
+	}
+}
+
+// again asks for a second pass, in each.
+type again struct{ plugin }
+
+func (p again) Mutate(ctx context.Context, a *resource.Admitted) error {
+	if a.Passes.Second {
+		p.name += fmt.Sprintf(" %v", a.Passes.Note("key"))
+	}
+	a.Passes.Again = true
+	a.Passes.SetNote("key", "once more")
+	return p.plugin.Mutate(ctx, a)
+}
+
+// TestSecondPass: all are asked once more if one of them wants it, and not a third time.
+func TestSecondPass(t *testing.T) {
+	var log []string
+	chain := admission.Chain{plugin{name: "a", log: &log}, again{plugin{name: "b", log: &log}}, plugin{name: "c", log: &log}}
+	err := chain.Begin(&resource.Request{}, resource.OperationCreate).Mutate(t.Context(), &resource.Admitted{})
+	want := []string{"mutate a", "mutate b", "mutate c", "mutate a", "mutate b once more", "mutate c"}
+	if err != nil || !slices.Equal(log, want) {
+		t.Errorf("got %q, %v, want %q", log, err, want)
 	}
 }

@@ -50,9 +50,10 @@ func run(m *testing.M) (int, error) {
 		"network": exec.Command("go", "build", "-o", filepath.Join(dir, "network"), "./examples/network"),
 		"foo":     exec.Command("go", "build", "-o", filepath.Join(dir, "foo"), "./examples/foo"),
 		"at":      exec.Command("go", "build", "-o", filepath.Join(dir, "at"), "./examples/at"),
+		"cronjob": exec.Command("go", "build", "-o", filepath.Join(dir, "cronjob"), "./examples/cronjob"),
 	} {
 		switch name {
-		case "kapok", "network", "foo", "at":
+		case "kapok", "network", "foo", "at", "cronjob":
 			build.Dir = filepath.Join("..", "..")
 		}
 		if out, err := build.CombinedOutput(); err != nil {

@@ -3,6 +3,8 @@ package kubectl
 import (
 	"bytes"
 	"context"
+	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,15 +30,50 @@ func TestReadmes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &reader{T: t, env: append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "TMPDIR="+t.TempDir())}
 			steps := readSteps(string(text))
 			if len(steps) < 10 {
 				t.Fatalf("the README has only %d steps", len(steps))
 			}
-			for _, s := range steps {
-				r.follow(s)
-			}
+			newReader(t).followAll(steps)
 		})
+	}
+}
+
+// TestWebhooksOfReadme follows the section of the CronJob's README on webhooks; the rest of it waits for the next minute. Ports are
+// others than those that the README names.
+func TestWebhooksOfReadme(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join("..", "..", "examples", "cronjob", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(free.Addr().String())
+	if err := errors.Join(err, free.Close()); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(data), "--webhook-url", "--metrics-bind-address 0 --health-probe-bind-address 0 --webhook-port "+port+" --webhook-url")
+	text = strings.ReplaceAll(text, "127.0.0.1:9443", "127.0.0.1:"+port)
+	begin := readSteps(text)[:2] // the server and the definition
+	_, section, _ := strings.Cut(text, "\n### Webhooks\n")
+	steps := readSteps("\n## Try it\n" + section)
+	if len(steps) < 7 {
+		t.Fatalf("the section has only %d steps", len(steps))
+	}
+	newReader(t).followAll(append(begin, steps...))
+}
+
+func newReader(t *testing.T) *reader {
+	return &reader{T: t, env: append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "TMPDIR="+t.TempDir())}
+}
+
+func (r *reader) followAll(steps []step) {
+	r.Helper()
+	for _, s := range steps {
+		r.follow(s)
 	}
 }
 
