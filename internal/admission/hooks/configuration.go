@@ -96,6 +96,7 @@ func (s *source) compile(before *set, mark uint64) *set {
 			var err error
 			if hooks, err = read(o); err != nil {
 				now.err = errors.Join(now.err, err)
+				continue // and it is read again next time
 			}
 		}
 		now.by[o.Revision] = hooks
