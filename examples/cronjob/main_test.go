@@ -86,7 +86,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("the webhook is at %s, want %s", *at.URL, want)
 	}
 	transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(at.CABundle)
-	body, err := os.ReadFile(filepath.FromSlash("manifests/try/admission-review.json"))
+	body, err := os.ReadFile(filepath.FromSlash("testdata/admission-review.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
