@@ -41,10 +41,21 @@ func validation() []row {
 		},
 		{
 			id: "V3", says: "validating webhooks run right after the schema",
-			but: "webhooks are not called yet: a ValidatingWebhookConfiguration is kept, with a warning that says so",
 			show: func(s *server) {
-				s.must(201, "POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
-					"{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: a}}").warns("its webhooks are not called yet")
+				s.define(manifest(s, "at-crd-schema.yaml"))
+				s.must(201, "POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: a}
+webhooks:
+- name: a.example.com
+  clientConfig: {url: "https://127.0.0.1:1/nobody"}
+  rules: [{operations: [CREATE], apiGroups: ["*"], apiVersions: ["*"], resources: [ats]}]
+  admissionReviewVersions: [v1]
+  sideEffects: None
+`)
+				s.must(422, "POST", ats, atOf("b", "spec: {schedule: x, command: echo}")).says("spec.schedule in body should match")
+				s.must(500, "POST", ats, atOf("b", "spec: {schedule: '2019-07-03T02:00:00Z', command: echo}")).says(`failed calling webhook \"a.example.com\": failed to call webhook`)
 			},
 		},
 		{
