@@ -171,7 +171,9 @@ func (s *server) validating(p spec) *server {
 
 func (s *server) mutating(p spec) *server {
 	s.Helper()
-	p.spec += "\nreinvocationPolicy: " + "Never"
+	if !strings.Contains(p.spec, "reinvocationPolicy") {
+		p.spec += "\nreinvocationPolicy: Never"
+	}
 	s.mustCreate(p.manifests("MutatingAdmissionPolicy", "")...)
 	return s
 }

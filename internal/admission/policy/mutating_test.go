@@ -1,0 +1,121 @@
+package policy_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestMutations: what is sent, what a policy makes of it, in both kinds of mutations.
+func TestMutations(t *testing.T) {
+	for _, tc := range []struct {
+		name, mutation string
+		want           map[string]any // data
+		refusal        string
+	}{
+		{
+			name:     "apply",
+			mutation: `{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{data: {'b': object.data.a + '!'}}"}}`,
+			want:     map[string]any{"a": "1", "b": "1!"},
+		},
+		{
+			name:     "patch",
+			mutation: `{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'move', from: '/data/a', path: '/data/b'}]"}}`,
+			want:     map[string]any{"b": "1"},
+		},
+		{
+			name:     "failed test",
+			mutation: `{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'remove', path: '/data/a'}, JSONPatch{op: 'test', path: '/data', value: {'a': '2'}}]"}}`,
+			want:     map[string]any{"a": "1"},
+		},
+		{
+			name:     "undeclared",
+			mutation: `{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{spec: Object.spec{a: 1}}"}}`,
+			refusal:  "error applying patch: failed to convert patch object to typed object: .spec: field not declared in schema",
+		},
+		{
+			name:     "strict",
+			mutation: `{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/spec', value: {'a': 1}}]"}}`,
+			refusal:  `Internal error occurred: strict decoding error: unknown field "spec"`,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newServer(t, auth.Basic{}).mutating(spec{spec: "mutations: [" + tc.mutation + "]"})
+			got, err := s.create(configMap("x", "a: '1'"))
+			if tc.refusal != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.refusal) {
+					t.Errorf("got %v, want %s", err, tc.refusal)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got["data"]); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestMutatesScale: a subresource with a body of its own is changed as that body.
+func TestMutatesScale(t *testing.T) {
+	for name, mutation := range map[string]string{
+		"apply": `{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{spec: Object.spec{replicas: object.spec.replicas > 5 ? 5 : int(object.spec.replicas)}}"}}`,
+		"patch": `{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'replace', path: '/spec/replicas', value: 5}]"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, auth.Basic{}).mutating(spec{
+				rules: `[{apiGroups: [apps], apiVersions: [v1], resources: [deployments/scale], operations: [UPDATE]}]`,
+				spec:  "mutations: [" + mutation + "]",
+			})
+			s.mustCreate(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}, spec: {selector: {matchLabels: {a: b}},
+				template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: b}]}}}}`)
+			r := s.request("apps/v1", "Deployment")
+			r.Name, r.Subresource = "x", "scale"
+			result, err := s.store.Patch(s.Context(), r, resource.Patch{Type: types.MergePatchType, Data: []byte(`{"spec":{"replicas":9}}`)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, _, _ := unstructured.NestedInt64(result.Tree, "spec", "replicas"); n != 5 {
+				t.Errorf("replicas %d, want 5", n)
+			}
+		})
+	}
+}
+
+// TestAgain: in a second pass only the policies that want it are used again, and they see what others have done.
+func TestAgain(t *testing.T) {
+	count := func(key string) string {
+		return `mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/data/` + key + `', value: object.data.?` + key + `.orValue('') + 'i'}]"}}]`
+	}
+	s := newServer(t, auth.Basic{})
+	s.mutating(spec{name: "a", spec: count("once") + "\nreinvocationPolicy: Never"})
+	s.mutating(spec{name: "b", spec: count("again") + "\nreinvocationPolicy: IfNeeded"})
+	got := s.mustCreate(configMap("x", "a: '1'"))
+	if diff := cmp.Diff(map[string]any{"a": "1", "once": "i", "again": "ii"}, got["data"]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestInterrupted: an expression ends with its request.
+func TestInterrupted(t *testing.T) {
+	s := newServer(t, auth.Basic{}).validating(spec{spec: `
+variables: [{name: many, expression: "[1,2,3,4,5,6,7,8,9,10]"}]
+validations: [{expression: "variables.many.all(a, variables.many.all(b, variables.many.all(c, variables.many.all(d, a + b + c + d > 0))))"}]`})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := s.request("v1", "ConfigMap")
+	_, err := s.store.Create(ctx, r, bodyOf([]byte(`{"metadata":{"name":"x"}}`)))
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "operation interrupted") {
+		t.Errorf("got %v", err)
+	}
+}

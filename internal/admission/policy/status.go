@@ -1,0 +1,118 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/state"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// checker writes into the status of validating policies what is wrong with their types, as a controller of
+// kube-controller-manager does. It looks at a generation of a policy once.
+type checker struct {
+	*Policies
+	log *slog.Logger
+}
+
+// CheckTypes begins to check the types of policies, of those that are there, too. It returns what ends that, and waits for its end.
+func (p *Policies) CheckTypes(log *slog.Logger) (end func()) {
+	c := &checker{p, log}
+	ctx, stop := context.WithCancel(context.Background())
+	feed := p.store.State().Feed(func(e *state.Event) bool {
+		return e.Object != nil && e.Object.Key.Resource == p.validating.policies
+	})
+	var running sync.WaitGroup
+	running.Go(func() {
+		defer feed.Close()
+		c.follow(ctx, feed)
+	})
+	return func() {
+		stop()
+		running.Wait()
+	}
+}
+
+// follow checks policies as they come in. One whose status cannot be written has its turn again after a while.
+func (c *checker) follow(ctx context.Context, feed *state.Feed) {
+	due := map[string]bool{}
+	for o := range c.store.State().Snapshot(c.validating.policies).All("") {
+		due[o.Key.Name] = true
+	}
+	for {
+		events, more := feed.Take()
+		for i := range events {
+			due[events[i].Object.Key.Name] = true
+		}
+		for name := range due {
+			if err := c.check(ctx, name); err != nil && ctx.Err() == nil {
+				c.log.Warn("type check of a policy", "policy", name, "error", err)
+				continue
+			}
+			delete(due, name)
+		}
+		if len(events) > 0 {
+			continue
+		}
+		var again <-chan time.Time
+		if len(due) > 0 {
+			again = time.After(pauseAfterFailure)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-more:
+		case <-again:
+		}
+	}
+}
+
+const pauseAfterFailure = time.Second
+
+// check writes the status of a policy whose generation is newer than the one that was looked at.
+func (c *checker) check(ctx context.Context, name string) error {
+	set := c.store.Registry().Load()
+	d := set.Resource(c.validating.policies)
+	o, _ := c.store.State().Get(object.Key{Resource: c.validating.policies, Name: name})
+	if o == nil || d == nil {
+		return nil
+	}
+	obj, err := tree(d, o)
+	if err != nil {
+		return err
+	}
+	policy, err := typed[admissionv1.ValidatingAdmissionPolicy](obj)
+	if err != nil || policy.Generation <= policy.Status.ObservedGeneration {
+		return err
+	}
+	configuration, err := json.Marshal(map[string]any{
+		"apiVersion": admissionv1.SchemeGroupVersion.String(),
+		"kind":       "ValidatingAdmissionPolicy",
+		"metadata":   map[string]any{"name": name},
+		"status": map[string]any{
+			"observedGeneration": policy.Generation,
+			"typeChecking":       admissionv1.TypeChecking{ExpressionWarnings: typeWarnings(set, &policy.Spec)},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	r := &resource.Request{
+		Definition: d, Version: d.Storage, Name: name, Subresource: "status", Manager: "validatingadmissionpolicy-status",
+		FieldValidation: metav1.FieldValidationIgnore, Warn: func(string) {},
+	}
+	_, err = c.store.Patch(ctx, r, resource.Patch{Type: types.ApplyPatchType, Data: configuration, Force: true})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

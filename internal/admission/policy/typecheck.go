@@ -1,0 +1,265 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kapok-dev/kapok/internal/builtin/openapi"
+	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/schema/expression"
+
+	"github.com/google/cel-go/cel"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/apiserver/pkg/cel/library"
+	celopenapi "k8s.io/apiserver/pkg/cel/openapi"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// mostTypes is how many kinds a policy is checked against.
+const mostTypes = 10
+
+// typeWarnings are what is wrong with the expressions of a policy for objects of the kinds that its rules name. That does not keep the
+// policy from acting: expressions are evaluated without types.
+func typeWarnings(set *resource.Set, spec *admissionv1.ValidatingAdmissionPolicySpec) (warnings []admissionv1.ExpressionWarning) {
+	c := newTypeChecker(set, spec)
+	check := func(text string, at *field.Path) {
+		if text == "" {
+			return
+		}
+		var found []string
+		for _, k := range c.kinds {
+			if issues := c.issues(k, text); issues != "" {
+				found = append(found, fmt.Sprintf("%v: %s\n", k.gvk, issues))
+			}
+		}
+		if len(found) > 0 {
+			warnings = append(warnings, admissionv1.ExpressionWarning{FieldRef: at.String(), Warning: strings.Join(found, "\n")})
+		}
+	}
+	for i, v := range spec.Validations {
+		at := field.NewPath("spec", "validations").Index(i)
+		check(v.Expression, at.Child("expression"))
+		check(v.MessageExpression, at.Child("messageExpression"))
+	}
+	return warnings
+}
+
+// typeChecker compiles the expressions of a policy for objects that have types.
+type typeChecker struct {
+	spec   *admissionv1.ValidatingAdmissionPolicySpec
+	kinds  []typedKind
+	params *apiservercel.DeclType // nil if they are not known
+}
+
+type typedKind struct {
+	gvk    schema.GroupVersionKind
+	object *apiservercel.DeclType // nil if nothing is known of it
+}
+
+func newTypeChecker(set *resource.Set, spec *admissionv1.ValidatingAdmissionPolicySpec) *typeChecker {
+	c := &typeChecker{spec: spec}
+	for _, gvk := range kindsToCheck(set, spec.MatchConstraints) {
+		if t, err := typeOf(set, gvk, gvk.Kind); err == nil {
+			c.kinds = append(c.kinds, typedKind{gvk, t})
+		}
+	}
+	if spec.ParamKind != nil {
+		if gv, err := schema.ParseGroupVersion(spec.ParamKind.APIVersion); err == nil {
+			// The name is another than that of the objects, which may be of another version of the kind.
+			c.params, _ = typeOf(set, gv.WithKind(spec.ParamKind.Kind), spec.ParamKind.Kind+"Params")
+		}
+	}
+	return c
+}
+
+// kindsToCheck are the kinds that rules name without a wildcard, in order.
+func kindsToCheck(set *resource.Set, m *admissionv1.MatchResources) (kinds []schema.GroupVersionKind) {
+	if m == nil {
+		return nil
+	}
+	for _, rule := range m.ResourceRules {
+		if slices.ContainsFunc(rule.APIGroups, wild) || slices.ContainsFunc(rule.APIVersions, wild) {
+			continue
+		}
+		plurals := slices.DeleteFunc(slices.Clone(rule.Resources), func(name string) bool { return strings.ContainsAny(name, "*/") })
+		count := 0
+		for _, group := range slices.Sorted(slices.Values(rule.APIGroups)) {
+			for _, version := range slices.Sorted(slices.Values(rule.APIVersions)) {
+				for _, plural := range slices.Sorted(slices.Values(plurals)) {
+					gv := schema.GroupVersion{Group: group, Version: version}
+					d := set.Resource(gv.WithResource(plural).GroupResource())
+					if d == nil || d.Version(gv) == nil {
+						continue
+					}
+					if gvk := d.GroupVersionKind(d.Version(gv)); !slices.Contains(kinds, gvk) {
+						kinds = append(kinds, gvk)
+					}
+					if count++; count == mostTypes {
+						return sorted(kinds)
+					}
+				}
+			}
+		}
+	}
+	return sorted(kinds)
+}
+
+func wild(name string) bool { return strings.Contains(name, "*") }
+
+func sorted(kinds []schema.GroupVersionKind) []schema.GroupVersionKind {
+	slices.SortFunc(kinds, func(a, b schema.GroupVersionKind) int {
+		return slices.Compare([]string{a.Group, a.Version, a.Kind}, []string{b.Group, b.Version, b.Kind})
+	})
+	return kinds
+}
+
+// issues is what is wrong with an expression about objects of a kind; "" if nothing is.
+func (c *typeChecker) issues(k typedKind, text string) string {
+	variables := apiservercel.NewObjectType("kubernetes.variables", map[string]*apiservercel.DeclField{})
+	env, err := c.env(k, variables)
+	if err != nil {
+		return fmt.Sprintf("type checking error: %v", err)
+	}
+	for _, v := range c.spec.Variables {
+		var of *cel.Type
+		if ast, issues := env.Compile(v.Expression); issues == nil {
+			of = ast.OutputType()
+		}
+		variables.Fields[v.Name] = apiservercel.NewDeclField(v.Name, declTypeOf(of), true, nil, nil)
+	}
+	if _, issues := env.Compile(text); issues != nil {
+		return issues.String()
+	}
+	return ""
+}
+
+// env is what expressions about objects of a kind see.
+func (c *typeChecker) env(k typedKind, variables *apiservercel.DeclType) (*cel.Env, error) {
+	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
+	types := []*apiservercel.DeclType{namespace, request}
+	declared := []cel.EnvOption{
+		cel.Variable(plugincel.NamespaceVarName, namespace.CelType()),
+		cel.Variable(plugincel.RequestVarName, request.CelType()),
+		cel.Variable(plugincel.AuthorizerVarName, library.AuthorizerType),
+		cel.Variable(plugincel.VariableVarName, variables.CelType()),
+	}
+	declare := func(t *apiservercel.DeclType, names ...string) {
+		of := cel.DynType
+		if t != nil {
+			types, of = append(types, t), t.CelType()
+		}
+		for _, name := range names {
+			declared = append(declared, cel.Variable(name, of))
+		}
+	}
+	declare(k.object, plugincel.ObjectVarName, plugincel.OldObjectVarName)
+	if c.spec.ParamKind != nil {
+		declare(c.params, plugincel.ParamsVarName)
+	}
+	env, err := expression.Environments().Extend(environment.VersionedOptions{
+		IntroducedVersion: always, EnvOptions: declared, DeclTypes: append(types, variables),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return env.StoredExpressionsEnv(), nil
+}
+
+// typeOf is the type of the objects of a kind, under a name for messages; nil if its schema says nothing. The error says
+// that there is no schema.
+func typeOf(set *resource.Set, gvk schema.GroupVersionKind, name string) (*apiservercel.DeclType, error) {
+	d := set.Kind(gvk.GroupKind())
+	if d == nil {
+		return nil, fmt.Errorf("no kind %v", gvk)
+	}
+	v := d.Version(gvk.GroupVersion())
+	if v == nil {
+		return nil, fmt.Errorf("no version %v", gvk)
+	}
+	s, err := schemaOf(v, gvk)
+	if err != nil {
+		return nil, err
+	}
+	t := common.SchemaDeclType(&celopenapi.Schema{Schema: s}, true)
+	if t == nil {
+		return nil, nil
+	}
+	return t.MaybeAssignTypeName(name), nil
+}
+
+// schemaOf is the schema of a kind, with everything that it refers to in its place.
+func schemaOf(v *resource.Version, gvk schema.GroupVersionKind) (*spec.Schema, error) {
+	if v.Published == nil {
+		name := openapi.Builtin().NameOf(gvk)
+		s, ok := openapi.Builtin().Lean(name)
+		if !ok {
+			return nil, fmt.Errorf("no schema of %v", gvk)
+		}
+		return inPlace(s, []string{name}), nil
+	}
+	s := &spec.Schema{}
+	data, err := v.Published.Schema()
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > 0 {
+		if err := json.Unmarshal(data, s); err != nil {
+			return nil, err
+		}
+	}
+	if len(s.Properties) == 0 {
+		return s, nil
+	}
+	s.Properties["apiVersion"], s.Properties["kind"] = *spec.StringProperty(), *spec.StringProperty()
+	if meta, ok := openapi.Builtin().Lean(objectMeta); ok {
+		s.Properties["metadata"] = *inPlace(meta, nil)
+	}
+	return s, nil
+}
+
+const objectMeta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+
+// inPlace puts what a schema refers to in the place of the references. above are the definitions in which it stands: one that
+// comes again is an object of which nothing is known.
+func inPlace(s *spec.Schema, above []string) *spec.Schema {
+	if name := reference(s); name != "" {
+		to, ok := openapi.Builtin().Lean(name)
+		if !ok || slices.Contains(above, name) {
+			return &spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}
+		}
+		s, above = to, append(slices.Clip(above), name)
+	}
+	whole := *s
+	if len(s.Properties) > 0 {
+		whole.Properties = make(map[string]spec.Schema, len(s.Properties))
+		for name, p := range s.Properties {
+			whole.Properties[name] = *inPlace(&p, above)
+		}
+	}
+	if a := s.AdditionalProperties; a != nil && a.Schema != nil {
+		whole.AdditionalProperties = &spec.SchemaOrBool{Allows: a.Allows, Schema: inPlace(a.Schema, above)}
+	}
+	if i := s.Items; i != nil && i.Schema != nil {
+		whole.Items = &spec.SchemaOrArray{Schema: inPlace(i.Schema, above)}
+	}
+	return &whole
+}
+
+// reference is the name of the definition that a schema stands for; "" if it stands for itself.
+func reference(s *spec.Schema) string {
+	ref := s.Ref.String()
+	for i := range s.AllOf {
+		if ref == "" {
+			ref = s.AllOf[i].Ref.String()
+		}
+	}
+	return ref[strings.LastIndexByte(ref, '/')+1:]
+}
