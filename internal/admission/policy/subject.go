@@ -35,6 +35,9 @@ func (p *Policies) subject(a *resource.Admitted) *subject {
 
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
+// Namespace is that of the request, as admission knows it.
+func (s *subject) Namespace() string { return match.Namespace(s.Admitted) }
+
 // findNamespace looks up the namespace of the request. Kubernetes refuses to go on without.
 func (s *subject) findNamespace() error {
 	name := s.Namespace()
