@@ -162,7 +162,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	if !p.options.KeepGarbage {
 		chores = append(chores, func() func() { return quotas.Start(ctx, store, p.options.Logger) }, func() func() {
 			return reaper.Start(ctx, store, reaper.Options{Logger: p.options.Logger, NamespaceGrace: p.options.NamespaceGrace}).Close
-		}, gatherRoles(ctx, p, store))
+		}, gatherRoles(ctx, p, store), func() func() { return policies.CheckTypes(p.options.Logger) })
 	}
 	if p.keepsAccounts() {
 		chores = append(chores, func() func() {

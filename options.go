@@ -73,8 +73,8 @@ type Options struct {
 	RetiredAPIs bool
 
 	// KeepGarbage leaves alone what kube-apiserver alone leaves alone: dependents of
-	// owners that are gone, contents of deleted namespaces, expired events. It is
-	// for programs that bring controllers of their own for these.
+	// owners that are gone, contents of deleted namespaces, expired events; and the status
+	// of admission policies. It is for programs that bring controllers of their own for these.
 	KeepGarbage bool
 
 	// NamespaceGrace is how long a namespace keeps what is in it once it is being

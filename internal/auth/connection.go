@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"crypto/x509"
+	"sync"
 	"sync/atomic"
 	"time"
 )

@@ -71,7 +71,7 @@ func (f *FrontProxy) user(r *http.Request, c *connection) (*User, error) {
 		}
 	}
 	if u.Name != Anonymous {
-		u.Groups = withAuthenticated(u.Groups)
+		u.Groups = WithAuthenticated(u.Groups)
 	}
 	return u, nil
 }

@@ -43,7 +43,6 @@ func admission() []row {
 		kind[admissionv1.ValidatingAdmissionPolicy]{
 			version:       v1,
 			plural:        "validatingadmissionpolicies",
-			inert:         "the policy is kept, but not enforced yet",
 			categories:    categories,
 			clusterScoped: true,
 			defaults:      fill[admissionv1.ValidatingAdmissionPolicy],
@@ -56,7 +55,6 @@ func admission() []row {
 		kind[admissionv1.ValidatingAdmissionPolicyBinding]{
 			version:       v1,
 			plural:        "validatingadmissionpolicybindings",
-			inert:         "the policy is kept, but not enforced yet",
 			categories:    categories,
 			clusterScoped: true,
 			defaults:      fill[admissionv1.ValidatingAdmissionPolicyBinding],
@@ -68,7 +66,6 @@ func admission() []row {
 		kind[admissionv1.MutatingAdmissionPolicy]{
 			version:       v1,
 			plural:        "mutatingadmissionpolicies",
-			inert:         "the policy is kept, but not enforced yet",
 			categories:    categories,
 			clusterScoped: true,
 			defaults:      fill[admissionv1.MutatingAdmissionPolicy],
@@ -80,7 +77,6 @@ func admission() []row {
 		kind[admissionv1.MutatingAdmissionPolicyBinding]{
 			version:       v1,
 			plural:        "mutatingadmissionpolicybindings",
-			inert:         "the policy is kept, but not enforced yet",
 			categories:    categories,
 			clusterScoped: true,
 			defaults:      fill[admissionv1.MutatingAdmissionPolicyBinding],

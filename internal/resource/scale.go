@@ -187,23 +187,22 @@ func newScaleManager() (*manage.Manager, error) {
 	return manage.New(manage.Options{
 		Kind:        scaleKind,
 		Subresource: scaleSubresource,
-		Type:        scaleType,
-		New:         func() Tree { return blank(scaleModel{}) },
+		Type: func(gvk schema.GroupVersionKind) *manage.Type {
+			if gvk == scaleKind {
+				return manage.Deduced()
+			}
+			return nil
+		},
+		New: func() Tree { return blank(scaleModel{}) },
 	})
-}
-
-func scaleType(gvk schema.GroupVersionKind) *manage.Type {
-	if gvk == scaleKind {
-		return manage.Deduced()
-	}
-	return nil
 }
 
 // scaleModel is the model of the Scale itself.
 type scaleModel struct{ Model }
 
+// FieldTypes knows none, as Kubernetes does not for those who ask about a Scale by itself.
 func (scaleModel) FieldTypes() (func(schema.GroupVersionKind) *manage.Type, error) {
-	return scaleType, nil
+	return func(schema.GroupVersionKind) *manage.Type { return nil }, nil
 }
 
 func (m scaleModel) Decode(data []byte, strict *[]error) (Tree, error) {

@@ -65,7 +65,7 @@ func (v *shown) configured(value ref.Val) (resource.Tree, error) {
 	}
 	t := typeOf(v.as.Kind)
 	if t == nil {
-		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("Resource kind %s not found. There can be a delay between when CustomResourceDefinitions are created and when they are available.", v.as.Kind))
+		return nil, fmt.Errorf("error applying patch: failed to convert patch object to typed object: no corresponding type for %v", v.as.Kind)
 	}
 	obj, err := t.Merge(v.tree, fields)
 	if err != nil {
