@@ -286,8 +286,8 @@ func (x *expressions) annotate(e *evaluation, ignores bool) (all []annotated, en
 			}
 		case types.Null:
 		default:
-			all = append(all, annotated{err: fmt.Errorf("valueExpression '%v' resulted in unsupported return type: %v. "+
-				"Return type must be either string or null.", a.text, v.Type())})
+			const rule = "Return type must be either string or null."
+			all = append(all, annotated{err: fmt.Errorf("valueExpression '%v' resulted in unsupported return type: %v. %s", a.text, v.Type(), rule)})
 		}
 	}
 	return all, nil
