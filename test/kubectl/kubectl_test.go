@@ -177,6 +177,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`(\\"resourceVersion\\":)\\"\d+\\"`), `$1\"<rv>\"`},
 	{regexp.MustCompile(`(Resource Version: +)\d+`), "$1<rv>"},
 	{regexp.MustCompile(`\\"managedFields\\":\[.*\],(\\"name\\")`), `\"managedFields\":[<by time, and by name within a second>],$1`},
+	{regexp.MustCompile(`kube-api-access-\w{5}`), "kube-api-access-<suffix>"},
 	{regexp.MustCompile(`https://127\.0\.0\.1:\d+`), "https://<address>"},
 	{regexp.MustCompile(`(?m)( {2,}|^)(<invalid>|\d+(s|ms|m|m\d+s))( *)( {3,}|$)`), "$1<age>$5"},
 	{regexp.MustCompile(`/tmp/[\w./-]+`), "<tmp>"},
