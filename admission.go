@@ -141,11 +141,9 @@ func (o *AdmissionOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// chain puts the plugins that are on into their order: those of this file, and the others that are given by name.
+// chain puts the plugins that are on into their order: those of this file, and the others, by their names in Kubernetes. The
+// options are valid.
 func (o *AdmissionOptions) chain(store *resource.Store, authorizer auth.Authorizer, others map[string][]admission.Plugin) (admission.Chain, error) {
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
 	config, err := o.config(podsecurity.Name)
 	if err != nil {
 		return nil, err
