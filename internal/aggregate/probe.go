@@ -242,7 +242,7 @@ func (p *Probes) check(ctx context.Context, r *registration, b *backend) (*apire
 	if b.broken != nil {
 		return nil, b.broken
 	}
-	if err := b.answers(ctx, r.groupVersion()); err != nil {
+	if err := p.answers(ctx, b, r.groupVersion()); err != nil {
 		return no("FailedDiscoveryCheck", "%s", err.Error()), err
 	}
 	return &apiregistrationv1.APIServiceCondition{
@@ -269,15 +269,12 @@ func isReady(s *discoveryv1.EndpointSlice, port string) bool {
 	})
 }
 
-// answers returns nil if a backend answers about a group version at once.
-func (b *backend) answers(ctx context.Context, gv schema.GroupVersion) error {
-	ctx, cancel := context.WithCancel(ctx)
+// answers returns nil if a backend answers about a group version. The first good answer counts; attempts that are slower
+// come to their end by themselves, as servers complain of those who break off.
+func (p *Probes) answers(ctx context.Context, b *backend, gv schema.GroupVersion) error {
 	results := make(chan error, probeAttempts)
-	var attempts sync.WaitGroup
-	defer attempts.Wait()
-	defer cancel()
 	for range probeAttempts {
-		attempts.Go(func() { results <- b.attempt(ctx, gv) })
+		p.done.Go(func() { results <- b.attempt(ctx, gv) })
 	}
 	var last error
 	for range probeAttempts {

@@ -6,6 +6,7 @@
 package aggregation
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/ecdsa"
@@ -319,15 +320,8 @@ func TestFlunders(t *testing.T) {
 	seen := make(chan string)
 	go func() {
 		defer close(seen)
-		buffer := make([]byte, 1000)
-		for {
-			n, err := out.Read(buffer)
-			if n > 0 {
-				seen <- string(buffer[:n])
-			}
-			if err != nil {
-				return
-			}
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			seen <- lines.Text()
 		}
 	}()
 	await := func(name string) {
