@@ -42,7 +42,7 @@ type access struct {
 // newAccess returns who decides over a store, and creates the roles and bindings that every cluster has. The admin is let
 // in before anybody is asked, so that nobody locks himself out.
 func newAccess(ctx context.Context, p parts, store *resource.Store) (*access, error) {
-	if err := bootstrap.Ensure(ctx, store, !p.options.KeepGarbage); err != nil {
+	if err := bootstrap.Ensure(ctx, store, !p.options.KeepGarbage, p.options.Logger); err != nil {
 		return nil, fmt.Errorf("roles and bindings: %w", err)
 	}
 	o := p.options.Access

@@ -28,6 +28,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+var quiet = slog.New(slog.DiscardHandler)
+
 func newStore(t testing.TB) *resource.Store {
 	s, err := state.Open(context.Background(), memory.New(), state.Options{})
 	if err != nil {
@@ -62,7 +64,7 @@ func stored(t *testing.T, store *resource.Store, key object.Key) string {
 func TestAsCreated(t *testing.T) {
 	for _, gather := range []bool{false, true} {
 		one, other := newStore(t), newStore(t)
-		if err := Ensure(t.Context(), one, gather); err != nil {
+		if err := Ensure(t.Context(), one, gather, quiet); err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range standards() {
@@ -103,12 +105,12 @@ func must(tree resource.Tree, err error) resource.Tree {
 func TestEnsureTwice(t *testing.T) {
 	store := newStore(t)
 	for range 2 {
-		if err := Ensure(t.Context(), store, true); err != nil {
+		if err := Ensure(t.Context(), store, true, quiet); err != nil {
 			t.Fatal(err)
 		}
 	}
 	before := store.State().Revision()
-	if err := Ensure(t.Context(), store, true); err != nil {
+	if err := Ensure(t.Context(), store, true, quiet); err != nil {
 		t.Fatal(err)
 	}
 	if after := store.State().Revision(); after != before {
@@ -121,7 +123,7 @@ func TestEnsureTogether(t *testing.T) {
 		store := newStore(t)
 		errs := make(chan error)
 		for range 5 {
-			go func() { errs <- Ensure(t.Context(), store, true) }()
+			go func() { errs <- Ensure(t.Context(), store, true, quiet) }()
 		}
 		for range 5 {
 			if err := <-errs; err != nil {
@@ -155,7 +157,7 @@ func TestReconcile(t *testing.T) {
 		{"subjects protected", "clusterrolebindings", discovery, `{"subjects":null,"metadata":{"annotations":{"rbac.authorization.kubernetes.io/autoupdate":"false"}}}`, nil, []string{"system:authenticated"}},
 	} {
 		store := newStore(t)
-		if err := Ensure(t.Context(), store, true); err != nil {
+		if err := Ensure(t.Context(), store, true, quiet); err != nil {
 			t.Fatal(err)
 		}
 		r := request(store, c.kind, "", c.name)
@@ -166,7 +168,7 @@ func TestReconcile(t *testing.T) {
 			_, err = store.Patch(t.Context(), r, resource.Patch{Type: types.MergePatchType, Data: []byte(c.patch)})
 		}
 		if err == nil {
-			err = Ensure(t.Context(), store, true)
+			err = Ensure(t.Context(), store, true, quiet)
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", c.what, err)
@@ -188,14 +190,14 @@ func TestReconcile(t *testing.T) {
 // TestClosedToStrangers: who has taken strangers out of system:discovery does not find another door open.
 func TestClosedToStrangers(t *testing.T) {
 	store := newStore(t)
-	if err := Ensure(t.Context(), store, true); err != nil {
+	if err := Ensure(t.Context(), store, true, quiet); err != nil {
 		t.Fatal(err)
 	}
 	r := request(store, "clusterrolebindings", "", publicInfo.Name)
 	if _, err := store.Delete(t.Context(), r, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := Ensure(t.Context(), store, true); err != nil {
+	if err := Ensure(t.Context(), store, true, quiet); err != nil {
 		t.Fatal(err)
 	}
 	if got := stored(t, store, r.Key()); strings.Contains(got, "system:unauthenticated") || !strings.Contains(got, "system:authenticated") {
@@ -210,7 +212,7 @@ func TestBindingToAnotherRole(t *testing.T) {
 	if _, err := store.Create(t.Context(), request(store, "clusterrolebindings", "", ""), resource.Body{Data: []byte(body)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Ensure(t.Context(), store, true); err != nil {
+	if err := Ensure(t.Context(), store, true, quiet); err != nil {
 		t.Fatal(err)
 	}
 	if got := stored(t, store, r.Key()); !strings.Contains(got, `"name":"system:discovery"},"subjects"`) {
@@ -221,7 +223,7 @@ func TestBindingToAnotherRole(t *testing.T) {
 func TestAggregator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
-		if err := Ensure(t.Context(), store, false); err != nil {
+		if err := Ensure(t.Context(), store, false, quiet); err != nil {
 			t.Fatal(err)
 		}
 		a := Start(t.Context(), store, slog.New(slog.DiscardHandler))
@@ -254,7 +256,7 @@ func TestAggregator(t *testing.T) {
 // TestStrangers pins down what everybody may do by default.
 func TestStrangers(t *testing.T) {
 	store := newStore(t)
-	if err := Ensure(t.Context(), store, true); err != nil {
+	if err := Ensure(t.Context(), store, true, quiet); err != nil {
 		t.Fatal(err)
 	}
 	by := rbac.New(store.State())
@@ -280,7 +282,7 @@ func BenchmarkEnsure(b *testing.B) {
 		b.StopTimer()
 		store := newStore(b)
 		b.StartTimer()
-		if err := Ensure(b.Context(), store, true); err != nil {
+		if err := Ensure(b.Context(), store, true, quiet); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -289,7 +291,7 @@ func BenchmarkEnsure(b *testing.B) {
 func BenchmarkEnsureAgain(b *testing.B) {
 	store := newStore(b)
 	for b.Loop() {
-		if err := Ensure(b.Context(), store, true); err != nil {
+		if err := Ensure(b.Context(), store, true, quiet); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -21,8 +22,9 @@ import (
 )
 
 // Ensure creates the roles and bindings that are missing, and adds what is missing to the others. With gather, roles
-// that gather rules come with them; else they get them from an [Aggregator]. Other servers may do the same at the same time.
-func Ensure(ctx context.Context, store *resource.Store, gather bool) error {
+// that gather rules come with them; else they get them from an [Aggregator]. What cannot be added to an object is logged, and
+// no reason not to start. Other servers may do the same at the same time.
+func Ensure(ctx context.Context, store *resource.Store, gather bool, log *slog.Logger) error {
 	all := standards()
 	if gather {
 		all = completed()
@@ -41,11 +43,15 @@ func Ensure(ctx context.Context, store *resource.Store, gather bool) error {
 			changed = append(changed, s)
 		}
 	}
-	err := create(ctx, store, missing)
-	for _, s := range changed {
-		err = errors.Join(err, reconcile(ctx, store, s))
+	if err := create(ctx, store, missing); err != nil {
+		return err
 	}
-	return err
+	for _, s := range changed {
+		if err := reconcile(ctx, store, s); err != nil {
+			log.Warn("a default role or binding is not as it should be", "object", s.key.String(), "err", err)
+		}
+	}
+	return ctx.Err()
 }
 
 // create makes objects that are missing: in one batch, or, where there are others who write, one by one, and some at a time.
@@ -117,7 +123,7 @@ func reconcile(ctx context.Context, store *resource.Store, s *standard) error {
 		err = nil // somebody else was here meanwhile
 	}
 	if err != nil && !errors.Is(err, errProtected) {
-		return fmt.Errorf("reconcile %s: %w", s.key, err)
+		return err
 	}
 	return nil
 }
