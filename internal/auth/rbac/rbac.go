@@ -92,10 +92,14 @@ func (a *Authorizer) index() *index {
 	defer a.making.Unlock()
 	x = a.current.Load()
 	// Changes are counted before they can be seen: what comes after the count is either in the snapshots or counted again.
-	if now := a.changes.Load(); x.made != now {
+	// What comes while the snapshots are taken may be in some of them: a role as it was, and a binding to what it is now. So
+	// they are taken again, but for who writes all the time.
+	const tries = 10
+	for try := 0; x.made != a.changes.Load() && try < tries; try++ {
+		now := a.changes.Load()
 		x = newIndex(a.state, x)
 		x.made = now
-		a.current.Store(x)
 	}
+	a.current.Store(x)
 	return x
 }
