@@ -3,6 +3,7 @@ package bootstrap
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/auth/rbac"
 	"github.com/kapok-dev/kapok/internal/builtin"
+	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
@@ -136,6 +138,41 @@ func TestEnsureTogether(t *testing.T) {
 			}
 		}
 	})
+}
+
+// oneByOne is a journal that takes no two objects at once, as etcd takes none of one resource.
+type oneByOne struct{ *memory.Journal }
+
+func (j oneByOne) Append(ctx context.Context, b journal.Batch) (object.Revision, error) {
+	if len(b.Entries) > 1 {
+		return 0, errors.ErrUnsupported
+	}
+	return j.Journal.Append(ctx, b)
+}
+
+func TestEnsureOneByOne(t *testing.T) {
+	s, err := state.Open(t.Context(), oneByOne{memory.New()}, state.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := resource.NewStore(s, resource.NewRegistry(builtin.Definitions()...))
+	if err := builtin.EnsureNamespaces(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	errs := make(chan error)
+	for range 3 {
+		go func() { errs <- Ensure(t.Context(), store, true, quiet) }()
+	}
+	for range 3 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	for _, s := range completed() {
+		if o, _ := store.State().Get(s.key); o == nil || !s.made(o) {
+			t.Errorf("%s is not there, or not as it should be", s.key)
+		}
+	}
 }
 
 // TestReconcile changes what is there, and looks at what a start makes of it.
