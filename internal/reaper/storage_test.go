@@ -49,7 +49,7 @@ func TestStorageInUse(t *testing.T) {
 			t.Helper()
 			zero := int64(0)
 			d := s.store.Registry().Load().Resource(key.Resource)
-			if _, err := s.store.Delete(t.Context(), request(d, key, ""), &metav1.DeleteOptions{GracePeriodSeconds: &zero}); err != nil {
+			if _, err := s.store.Delete(t.Context(), request(d, key, "", nil), &metav1.DeleteOptions{GracePeriodSeconds: &zero}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
