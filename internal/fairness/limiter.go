@@ -18,12 +18,15 @@ import (
 type Options struct {
 	// Reading and Writing bound the requests that are served at a time: those that read, and those that write. With
 	// fairness, their sum is what is divided among the priority levels. Defaults: those of kube-apiserver, 400 and 200.
-	// Negative: no bound (of the two, without fairness) .
+	// Negative: none, which without fairness means no bound.
 	Reading, Writing int
 	// Plain leaves FlowSchemas alone: reads and writes have a bound each, and system:masters have none.
 	Plain bool
 	// Store is where the configuration is. Default: none, what Kubernetes has from its start counts.
 	Store *resource.Store
+	// Count tells how many objects of a resource there are, which is what lists are estimated by. Default: what the Store has, or
+	// all lists are short.
+	Count func(schema.GroupResource) int
 	// WatchesPerUser bounds the watches of one user, but for system:masters. Default 10,000; negative means no bound.
 	WatchesPerUser int
 	// Logger gets what cannot be put right. Default: nothing is logged.
@@ -71,10 +74,12 @@ func New(opts Options) *Limiter {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Limiter{opts: opts, epoch: time.Now(), seed: maphash.MakeSeed()}
+	l := &Limiter{opts: opts, epoch: time.Now(), seed: maphash.MakeSeed(), count: opts.Count}
 	l.watches.most = opts.WatchesPerUser
 	if opts.Store != nil {
-		l.count = opts.Store.State().Count
+		if l.count == nil {
+			l.count = opts.Store.State().Count
+		}
 		if !opts.Plain {
 			l.maintainer = l.maintain()
 		}
