@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -46,6 +47,30 @@ func TestStalledBody(t *testing.T) {
 		if took := time.Since(begin); answer.StatusCode != http.StatusGatewayTimeout || took > time.Minute || !answer.Close {
 			t.Errorf("%s after %s, close %t", answer.Status, took, answer.Close)
 		}
+	})
+}
+
+// TestStalledHeader cuts off a client that does not come to the end of its header.
+func TestStalledHeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, conn := rawServer(t)
+		defer s.Stop()
+		defer conn.Close()
+		begin := time.Now()
+		go func() {
+			for range 1000 { // a byte every second
+				if _, err := conn.Write([]byte("G")); err != nil {
+					return
+				}
+				time.Sleep(time.Second)
+			}
+		}()
+		_, _ = io.Copy(io.Discard, conn)
+		if took := time.Since(begin); took > 40*time.Second {
+			t.Errorf("the connection lived for %s", took)
+		}
+		conn.Close()
+		time.Sleep(2 * time.Second)
 	})
 }
 

@@ -266,3 +266,18 @@ func TestTooManyWatches(t *testing.T) {
 		}
 	}
 }
+
+// TestStrangersKeepNoConnection lets those who have not said who they are, and only them, go after each answer over HTTP/2.
+func TestStrangersKeepNoConnection(t *testing.T) {
+	s := newServer(t)
+	for authorization, want := range map[string]string{"": "close", "Bearer wrong": "close", "Bearer " + token: ""} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/healthz", nil)
+		r.Header.Set("Authorization", authorization)
+		r.ProtoMajor, r.ProtoMinor = 2, 0
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if got := w.Header().Get("Connection"); got != want {
+			t.Errorf("%q: %d, Connection: %q, want %q", authorization, w.Code, got, want)
+		}
+	}
+}
