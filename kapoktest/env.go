@@ -1,0 +1,257 @@
+package kapoktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/client"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// An Env is an API server for one test. Make one with [Start] or [Bubble].
+type Env struct {
+	t       testing.TB
+	server  *kapok.Server
+	scheme  *runtime.Scheme
+	client  client.WithWatch
+	record  *recorder
+	faults  *injector // nil if nothing goes wrong
+	began   string    // the resourceVersion from which on the test's changes are
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// An Option changes what [Start] and [Bubble] make.
+type Option func(*options)
+
+type options struct {
+	faults  *injector
+	server  kapok.Options
+	scheme  *runtime.Scheme
+	crds    []func() ([]*unstructured.Unstructured, error)
+	objects []func() ([]*unstructured.Unstructured, error)
+}
+
+// Scheme has the Env know the Go types of a Scheme. Default: those of k8s.io/api.
+func Scheme(s *runtime.Scheme) Option { return func(o *options) { o.scheme = s } }
+
+// Server changes the settings of the server. Default: everything in memory, and no log.
+func Server(change func(*kapok.Options)) Option { return func(o *options) { change(&o.server) } }
+
+// Log has the server tell what goes wrong.
+func Log(to slog.Handler) Option { return func(o *options) { o.server.Logger = slog.New(to) } }
+
+// Start starts a server, which ends with the test.
+func Start(t testing.TB, opts ...Option) *Env {
+	t.Helper()
+	o := options{scheme: clientscheme.Scheme}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	e := start(t, o)
+	t.Cleanup(e.stop)
+	e.install(o)
+	return e
+}
+
+func start(t testing.TB, o options) *Env {
+	t.Helper()
+	e := &Env{t: t, scheme: o.scheme}
+	// The server outlives the context of the test, which ends before the test's own clean-up has ended.
+	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
+	server, err := kapok.Start(context.WithoutCancel(t.Context()), o.server)
+	if err != nil {
+		e.cancel()
+		t.Fatalf("start a server: %v", err)
+	}
+	e.server = server
+	next := server.Config().Transport
+	if e.faults = o.faults; e.faults != nil {
+		e.faults.next = next
+		e.faults.forget = func() { _ = server.Compact(e.ctx) } // of memory, which does not fail
+		next = e.faults
+	}
+	e.record = newRecorder(next)
+	if e.client, err = client.NewWithWatch(e.own(), client.Options{Scheme: e.scheme, FieldOwner: "kapoktest"}); err != nil {
+		e.stop()
+		t.Fatalf("make a client: %v", err)
+	}
+	e.began = e.revision()
+	return e
+}
+
+// stop ends what Go has begun, and then the server.
+func (e *Env) stop() {
+	e.cancel()
+	e.running.Wait()
+	if err := e.server.Stop(); err != nil {
+		e.t.Errorf("stop the server: %v", err)
+	}
+}
+
+// Config returns a configuration for clients, which are the admin. It is the caller's to change.
+func (e *Env) Config() *rest.Config {
+	c := e.server.Config()
+	c.Transport = e.record
+	return c
+}
+
+// own is the configuration of the Env's own clients.
+func (e *Env) own() *rest.Config {
+	c := e.Config()
+	c.UserAgent = ownAgent
+	return c
+}
+
+// revision returns the resourceVersion of now.
+func (e *Env) revision() string {
+	e.t.Helper()
+	namespaces := &unstructured.UnstructuredList{}
+	namespaces.SetAPIVersion("v1")
+	namespaces.SetKind("NamespaceList")
+	if err := e.client.List(e.t.Context(), namespaces, client.Limit(1)); err != nil {
+		e.t.Fatalf("ask for the resourceVersion: %v", err)
+	}
+	return namespaces.GetResourceVersion()
+}
+
+// As returns a configuration for clients of another user, who is a member of the groups and of system:authenticated.
+func (e *Env) As(user string, groups ...string) *rest.Config {
+	c := e.Config()
+	c.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
+	return c
+}
+
+// Client returns a client of the admin, with the Scheme of the Env.
+func (e *Env) Client() client.WithWatch { return e.client }
+
+// Context returns a context that ends with the test, before the server does: what runs beside the test should end with it.
+func (e *Env) Context() context.Context { return e.ctx }
+
+// Server returns the server itself.
+func (e *Env) Server() *kapok.Server { return e.server }
+
+// Go runs something beside the test until its context ends, which is when the test does, and waits for its end. An error but
+// that of the context fails the test.
+func (e *Env) Go(run func(ctx context.Context) error) {
+	e.running.Go(func() {
+		if err := run(e.ctx); err != nil && !errors.Is(err, context.Canceled) {
+			e.t.Errorf("what runs beside the test: %v", err)
+		}
+	})
+}
+
+// Create creates objects, in the namespace default if their kind wants one and they name none.
+func (e *Env) Create(objs ...client.Object) {
+	e.t.Helper()
+	for _, obj := range objs {
+		if err := e.create(obj); err != nil {
+			e.t.Fatalf("create %s: %v", e.describe(obj), err)
+		}
+	}
+}
+
+func (e *Env) create(obj client.Object) error {
+	if err := e.place(obj); err != nil {
+		return err
+	}
+	return e.client.Create(e.t.Context(), obj)
+}
+
+// place puts an object into the namespace default, if it needs one.
+func (e *Env) place(obj client.Object) error {
+	namespaced, err := e.client.IsObjectNamespaced(obj)
+	if err == nil && namespaced && obj.GetNamespace() == "" {
+		obj.SetNamespace("default")
+	}
+	return err
+}
+
+// Get reads an object anew.
+func (e *Env) Get(obj client.Object) {
+	e.t.Helper()
+	if err := e.client.Get(e.t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+		e.t.Fatalf("get %s: %v", e.describe(obj), err)
+	}
+}
+
+// Exists says whether an object is there.
+func (e *Env) Exists(obj client.Object) bool {
+	e.t.Helper()
+	err := e.client.Get(e.t.Context(), client.ObjectKeyFromObject(obj), obj.DeepCopyObject().(client.Object))
+	if err != nil && !apierrors.IsNotFound(err) {
+		e.t.Fatalf("get %s: %v", e.describe(obj), err)
+	}
+	return err == nil
+}
+
+// Update changes an object as it is now: it is read, changed, and written, again if somebody else has written in between.
+func (e *Env) Update(obj client.Object, change func()) {
+	e.t.Helper()
+	err := client.RetryOnConflict(e.t.Context(), func() error {
+		if err := e.client.Get(e.t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+			return err
+		}
+		change()
+		return e.client.Update(e.t.Context(), obj)
+	})
+	if err != nil {
+		e.t.Fatalf("update %s: %v", e.describe(obj), err)
+	}
+}
+
+// UpdateStatus is Update of the status.
+func (e *Env) UpdateStatus(obj client.Object, change func()) {
+	e.t.Helper()
+	err := client.RetryOnConflict(e.t.Context(), func() error {
+		if err := e.client.Get(e.t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+			return err
+		}
+		change()
+		return e.client.Status().Update(e.t.Context(), obj)
+	})
+	if err != nil {
+		e.t.Fatalf("update the status of %s: %v", e.describe(obj), err)
+	}
+}
+
+// Delete deletes objects. One that is not there is no error.
+func (e *Env) Delete(objs ...client.Object) {
+	e.t.Helper()
+	for _, obj := range objs {
+		if err := client.IgnoreNotFound(e.client.Delete(e.t.Context(), obj)); err != nil {
+			e.t.Fatalf("delete %s: %v", e.describe(obj), err)
+		}
+	}
+}
+
+// describe names an object for messages.
+func (e *Env) describe(obj client.Object) string {
+	kind := fmt.Sprintf("%T", obj)
+	if gvk, err := client.GVKForObject(obj, e.scheme); err == nil {
+		kind = gvk.Kind
+	}
+	name := obj.GetName()
+	if name == "" {
+		name = obj.GetGenerateName() + "..."
+	}
+	if ns := obj.GetNamespace(); ns != "" {
+		name = ns + "/" + name
+	}
+	return kind + " " + name
+}
+
+// patience is how long the Env itself waits for the server. In a bubble it is no time at all.
+const patience = 30 * time.Second

@@ -1,0 +1,332 @@
+package kapoktest_test
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok/kapoktest"
+
+	"github.com/go-logr/logr"
+	"go.uber.org/goleak"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard()) // client-go tells of each watch that is cut
+	goleak.VerifyTestMain(m)
+}
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
+}
+
+func widget(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": name, "namespace": "default"}}}
+}
+
+func TestStart(t *testing.T) {
+	env := kapoktest.Start(t)
+	cm := configMap("a")
+	env.Create(cm)
+	if !env.Exists(cm) || env.Exists(configMap("b")) {
+		t.Error("what is there is not, or the other way")
+	}
+	env.Update(cm, func() { cm.Data = map[string]string{"k": "v"} })
+	again := configMap("a")
+	env.Get(again)
+	if again.Data["k"] != "v" {
+		t.Errorf("got %v", again.Data)
+	}
+	env.Delete(cm, cm)
+	env.WaitGone(t.Context(), cm)
+}
+
+// Tests at the same time share nothing.
+func TestParallel(t *testing.T) {
+	for n := range 20 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			env := kapoktest.Start(t)
+			env.Create(configMap("same"))
+		})
+	}
+}
+
+//go:embed testdata/crd
+var crds embed.FS
+
+func TestCRDs(t *testing.T) {
+	for name, opt := range map[string]kapoktest.Option{
+		"folder":      kapoktest.CRDs("testdata"),
+		"file":        kapoktest.CRDs("testdata/crd/widget.yaml"),
+		"file system": kapoktest.CRDsOf(crds),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := kapoktest.Start(t, opt)
+			w := widget("a")
+			env.Create(w)
+			if size, _, _ := unstructured.NestedInt64(w.Object, "spec", "size"); size != 0 {
+				t.Errorf("size %d of no spec", size)
+			}
+			env.UpdateStatus(w, func() { w.Object["status"] = map[string]any{"ready": true} })
+			env.WaitFor(t.Context(), w, func() bool {
+				ready, _, _ := unstructured.NestedBool(w.Object, "status", "ready")
+				return ready
+			})
+			if env.Exists(configMap("passed-over")) {
+				t.Error("what is no definition has been made")
+			}
+		})
+	}
+}
+
+func TestCRDsFromModule(t *testing.T) {
+	env := kapoktest.Start(t, kapoktest.CRDsFromModule("github.com/kapok-dev/kapok", "kapoktest/testdata/crd"))
+	env.Create(widget("a"))
+}
+
+func TestObjects(t *testing.T) {
+	env := kapoktest.Start(t, kapoktest.CRDs("testdata/crd"), kapoktest.YAML(`
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: w, namespace: later}
+spec: {size: 3}
+status: {ready: true}
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Namespace
+  metadata: {name: later}
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: here}
+`))
+	w := widget("w")
+	w.SetNamespace("later")
+	env.Get(w)
+	if ready, _, _ := unstructured.NestedBool(w.Object, "status", "ready"); !ready {
+		t.Errorf("the status is lost: %v", w.Object)
+	}
+	if !env.Exists(configMap("here")) {
+		t.Error("an object without a namespace is not in the namespace default")
+	}
+}
+
+// A failing TB.
+type failing struct {
+	testing.TB
+	text string
+}
+
+func (f *failing) Fatalf(format string, args ...any) {
+	f.text = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+func (f *failing) Errorf(format string, args ...any) { f.text = fmt.Sprintf(format, args...) }
+func (f *failing) Helper()                           {}
+
+// fails runs something that is to fail, and returns what is said.
+func fails(t *testing.T, run func(t testing.TB)) string {
+	t.Helper()
+	f := &failing{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run(f)
+	}()
+	<-done
+	return f.text
+}
+
+func TestFailures(t *testing.T) {
+	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
+	if err := os.WriteFile(wrong, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name string
+		run  func(t testing.TB)
+		want []string
+	}{
+		{"no folder", func(t testing.TB) { kapoktest.Start(t, kapoktest.CRDs("nowhere")) }, []string{"custom resources: stat nowhere"}},
+		{"no definition", func(t testing.TB) { kapoktest.Start(t, kapoktest.CRDs("testdata/crd/kustomization.yaml")) }, []string{"there is no CustomResourceDefinition"}},
+		{"no YAML", func(t testing.TB) { kapoktest.Start(t, kapoktest.Objects(wrong)) }, []string{"wrong.yaml"}},
+		{"no kind", func(t testing.TB) { kapoktest.Start(t, kapoktest.YAML("metadata: {name: a}")) }, []string{"an object has no apiVersion or no kind"}},
+		{"no module", func(t testing.TB) { kapoktest.Start(t, kapoktest.CRDsFromModule("example.com/none")) }, []string{"module example.com/none"}},
+		{"invalid object", func(t testing.TB) { kapoktest.Start(t).Create(configMap("A")) }, []string{"create ConfigMap default/A", "is invalid"}},
+		{"wait without end", func(t testing.TB) {
+			env := kapoktest.Start(t)
+			cm := configMap("a")
+			env.Create(cm)
+			env.Update(cm, func() { cm.Data = map[string]string{"color": "red"} })
+			env.Update(cm, func() { cm.Data["color"] = "green" })
+			env.Delete(cm)
+			ctx, cancel := context.WithCancel(t.Context())
+			n := 0
+			env.Create(configMap("a"))
+			env.WaitFor(ctx, cm, func() bool {
+				if n++; n == 1 {
+					cancel()
+				}
+				return false
+			})
+		}, []string{"wait for ConfigMap default/a: the condition never held", "--- added at", "+ data:", "-   color: red", "+   color: green", "--- deleted at"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			text := fails(t, tc.run)
+			for _, want := range tc.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("no %q in\n%s", want, text)
+				}
+			}
+		})
+	}
+}
+
+func TestRequests(t *testing.T) {
+	env := kapoktest.Start(t)
+	client, err := kubernetes.NewForConfig(env.As("eve", "spies"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("a"), metav1.CreateOptions{})
+	if !apierrors.IsForbidden(err) {
+		t.Fatalf("got %v", err)
+	}
+	env.Create(configMap("own")) // is not the program's under test
+	writes := env.Writes()
+	if len(writes) != 1 || writes[0].User != "eve" || writes[0].Code != 403 || writes[0].Path != "/api/v1/namespaces/default/configmaps" {
+		t.Errorf("got %+v", writes)
+	}
+}
+
+func TestGolden(t *testing.T) {
+	env := kapoktest.Start(t, kapoktest.CRDs("testdata/crd"))
+	w := widget("a")
+	env.Create(w)
+	env.Create(configMap("b"))
+	env.Golden("testdata/golden/state.yaml", widget("any"))
+	cm := configMap("z")
+	cm.Namespace = "default"
+	cm.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w, w.GroupVersionKind())}
+	env.Create(cm)
+	if os.Getenv("KAPOKTEST_UPDATE") != "" {
+		return
+	}
+	text := fails(t, func(tb testing.TB) {
+		other := kapoktest.Start(tb, kapoktest.CRDs("testdata/crd"))
+		changed := widget("a")
+		changed.Object["spec"] = map[string]any{"size": int64(7)}
+		other.Create(changed)
+		other.Golden("testdata/golden/state.yaml", widget("any"))
+	})
+	if !strings.Contains(text, "+   size: 7") {
+		t.Errorf("the failure says\n%s", text)
+	}
+}
+
+// A week of virtual time, with client-go's informers and the server's garbage collection.
+func TestBubble(t *testing.T) {
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		begin := time.Now()
+		if begin.Format(time.DateOnly) != "2000-01-01" {
+			t.Errorf("begins at %v", begin)
+		}
+		client, err := kubernetes.NewForConfig(env.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		factory := informers.NewSharedInformerFactory(client, 0)
+		seen := map[string]bool{}
+		if _, err := factory.Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: func(o any) { seen[o.(*corev1.ConfigMap).Name] = true },
+		}); err != nil {
+			t.Fatal(err)
+		}
+		env.Go(func(ctx context.Context) error {
+			factory.Start(ctx.Done())
+			<-ctx.Done()
+			factory.Shutdown()
+			return nil
+		})
+		owner := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "owner", Namespace: "default"}}
+		owner.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		owner.Spec.Template.Labels = owner.Spec.Selector.MatchLabels
+		owner.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
+		env.Create(owner)
+		for day := range 7 {
+			cm := configMap(fmt.Sprintf("day-%d", day))
+			cm.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
+			env.Create(cm)
+			time.Sleep(24 * time.Hour)
+		}
+		env.Settle()
+		if len(seen) < 7 {
+			t.Errorf("the informer saw %v", seen)
+		}
+		env.Delete(owner)
+		env.Settle()
+		if env.Exists(configMap("day-3")) {
+			t.Error("what belonged to the owner is still there")
+		}
+		if took := time.Since(begin); took < 7*24*time.Hour || took > 7*24*time.Hour+time.Minute {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// Work that never ends is told of.
+func TestSettleWithoutEnd(t *testing.T) {
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		client, err := kubernetes.NewForConfig(env.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		env.Go(func(ctx context.Context) error {
+			for ctx.Err() == nil {
+				_, _ = client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+		fakeT := &failing{TB: t}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			kapoktest.SettleFor(env, fakeT)
+		}()
+		<-done
+		if !strings.Contains(fakeT.text, "work does not end") || !strings.Contains(fakeT.text, "GET /api/v1/namespaces/default/configmaps") {
+			t.Errorf("it says %q", fakeT.text)
+		}
+	})
+}
+
+func BenchmarkStart(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		b.StartTimer()
+		kapoktest.StartAndStop(b)
+	}
+}

@@ -1,0 +1,197 @@
+package kapoktest
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// Explore runs a scenario in a bubble of its own for each of n seeds, from 1 on, with faults, and looks for one that it does not stand. Such a
+// failure it makes small: it takes away faults, as long as what is left makes the scenario fail. The test fails then, and says what is
+// left, in which order it happened, and what the scenario said.
+//
+// A scenario says that something is wrong with the methods of its TB, and must be able to run many times.
+func Explore(t *testing.T, n int, faults Faults, scenario func(t testing.TB, env *Env), opts ...Option) {
+	t.Helper()
+	if found := explore(t, n, faults, scenario, opts); found != "" {
+		t.Error(found)
+	}
+}
+
+// explore returns what Explore has to say, "" if all is well.
+func explore(t *testing.T, n int, faults Faults, scenario func(testing.TB, *Env), opts []Option) string {
+	t.Helper()
+	for seed := uint64(1); seed <= uint64(n); seed++ {
+		if result := attempt(t, seed, faults, nil, scenario, opts); result.failed {
+			return fmt.Sprintf("seed %d of %d: %s", seed, n, shrink(t, seed, faults, result, scenario, opts))
+		}
+	}
+	return ""
+}
+
+// An outcome is how a scenario ended.
+type outcome struct {
+	failed bool
+	said   string
+	met    []Fault
+}
+
+// attempt runs a scenario once, with those faults only, or, if they are nil, with all that the seed brings.
+func attempt(t *testing.T, seed uint64, faults Faults, only []Fault, scenario func(testing.TB, *Env), opts []Option) (result outcome) {
+	calm()
+	synctest.Test(t, func(t *testing.T) {
+		witness := &witness{TB: t}
+		witness.ctx, witness.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
+		var env *Env
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer witness.caught()
+			env = Start(witness, append(opts, WithFaults(seed, faults), func(o *options) { o.faults.limit(only) })...)
+			scenario(witness, env)
+		}()
+		<-done
+		witness.end()
+		result = outcome{failed: witness.failed, said: strings.TrimSpace(witness.said.String())}
+		if env != nil {
+			result.met = env.Faults()
+		}
+	})
+	return result
+}
+
+// limit lets happen nothing but what is said, unless that is nil.
+func (i *injector) limit(only []Fault) {
+	if only == nil {
+		return
+	}
+	i.only = map[Fault]bool{}
+	for _, f := range only {
+		i.only[f] = true
+	}
+}
+
+// shrink finds few faults that are enough, by taking away halves, quarters and so on of what is left (delta debugging).
+func shrink(t *testing.T, seed uint64, faults Faults, failed outcome, scenario func(testing.TB, *Env), opts []Option) string {
+	t.Helper()
+	least := failed
+	for parts := 2; len(least.met) > 0; {
+		size := (len(least.met) + parts - 1) / parts
+		smaller := false
+		for from := 0; from < len(least.met); from += size {
+			rest := append([]Fault{}, least.met[:from]...)
+			rest = append(rest, least.met[min(from+size, len(least.met)):]...)
+			if next := attempt(t, seed, faults, rest, scenario, opts); next.failed && len(next.met) < len(least.met) {
+				least, smaller = next, true
+				break
+			}
+		}
+		switch {
+		case smaller:
+			parts = max(parts-1, 2)
+		case size == 1:
+			return report(failed, least)
+		default:
+			parts = min(parts*2, len(least.met))
+		}
+	}
+	return report(failed, least)
+}
+
+func report(failed, least outcome) string {
+	if len(least.met) == 0 {
+		return "the scenario fails without any fault:\n" + least.said
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%d of the %d faults are enough:\n", len(least.met), len(failed.met))
+	for _, f := range least.met {
+		fmt.Fprintf(&out, "  %v\n", f)
+	}
+	out.WriteString(least.said)
+	return out.String()
+}
+
+// witness is the TB of a scenario: it hears of failures, and keeps them from the test.
+type witness struct {
+	testing.TB
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	failed   bool
+	said     strings.Builder
+	cleanups []func()
+}
+
+func (w *witness) say(fails bool, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = w.failed || fails
+	w.said.WriteString(strings.TrimSuffix(text, "\n") + "\n")
+}
+
+// caught takes a panic for a failure.
+func (w *witness) caught() {
+	if reason := recover(); reason != nil {
+		w.say(true, fmt.Sprintf("panic: %v", reason))
+	}
+}
+
+// end does what a test does at its end.
+func (w *witness) end() {
+	w.cancel()
+	for {
+		w.mu.Lock()
+		n := len(w.cleanups)
+		if n == 0 {
+			w.mu.Unlock()
+			return
+		}
+		last := w.cleanups[n-1]
+		w.cleanups = w.cleanups[:n-1]
+		w.mu.Unlock()
+		func() {
+			defer w.caught()
+			last()
+		}()
+	}
+}
+
+func (w *witness) Helper()                           {}
+func (w *witness) Context() context.Context          { return w.ctx }
+func (w *witness) Log(args ...any)                   { w.say(false, fmt.Sprintln(args...)) }
+func (w *witness) Logf(format string, args ...any)   { w.say(false, fmt.Sprintf(format, args...)) }
+func (w *witness) Error(args ...any)                 { w.say(true, fmt.Sprintln(args...)) }
+func (w *witness) Errorf(format string, args ...any) { w.say(true, fmt.Sprintf(format, args...)) }
+func (w *witness) Fail()                             { w.say(true, "") }
+
+func (w *witness) FailNow() {
+	w.Fail()
+	runtime.Goexit()
+}
+
+func (w *witness) Fatal(args ...any) {
+	w.Error(args...)
+	runtime.Goexit()
+}
+
+func (w *witness) Fatalf(format string, args ...any) {
+	w.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+func (w *witness) Failed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed
+}
+
+func (w *witness) Cleanup(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cleanups = append(w.cleanups, f)
+}

@@ -1,0 +1,231 @@
+package kapoktest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+const definitionKind = "CustomResourceDefinition"
+
+// CRDs installs the CustomResourceDefinitions of files and folders. A folder is read with all below it: YAML and JSON files, of
+// which other objects are passed over. When the Env is there, the kinds are served.
+func CRDs(paths ...string) Option {
+	return func(o *options) {
+		for _, path := range paths {
+			o.crds = append(o.crds, func() ([]*unstructured.Unstructured, error) { return definitions(readPath(path)) })
+		}
+	}
+}
+
+// CRDsOf is CRDs with the files of a file system, such as an embed.FS.
+func CRDsOf(files fs.FS) Option {
+	return func(o *options) {
+		o.crds = append(o.crds, func() ([]*unstructured.Unstructured, error) { return definitions(readFS(files, ".")) })
+	}
+}
+
+// CRDsFromModule is CRDs with paths in a Go module on which the module of the test depends, as in
+// CRDsFromModule("sigs.k8s.io/gateway-api", "config/crd/standard").
+func CRDsFromModule(module string, paths ...string) Option {
+	return func(o *options) {
+		o.crds = append(o.crds, func() (all []*unstructured.Unstructured, err error) {
+			dir, err := moduleDir(module)
+			if err != nil {
+				return nil, err
+			}
+			for _, path := range paths {
+				found, err := definitions(readPath(filepath.Join(dir, filepath.FromSlash(path))))
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, found...)
+			}
+			return all, nil
+		})
+	}
+}
+
+func moduleDir(module string) (string, error) {
+	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	dir := strings.TrimSpace(string(out))
+	if err != nil || dir == "" {
+		return "", fmt.Errorf("module %s: the module of the test does not depend on it, or it is not downloaded: %s", module, strings.TrimSpace(stderr.String()))
+	}
+	return dir, nil
+}
+
+// Objects creates the objects of files and folders, in the order of their names, after the definitions. Those that name no
+// namespace are in the namespace default, if their kind wants one; namespaces come first.
+func Objects(paths ...string) Option {
+	return func(o *options) {
+		for _, path := range paths {
+			o.objects = append(o.objects, func() ([]*unstructured.Unstructured, error) { return readPath(path) })
+		}
+	}
+}
+
+// YAML is Objects with the objects of a text.
+func YAML(text string) Option {
+	return func(o *options) {
+		o.objects = append(o.objects, func() ([]*unstructured.Unstructured, error) { return decode(strings.NewReader(text)) })
+	}
+}
+
+// install creates what the options say.
+func (e *Env) install(o options) {
+	e.t.Helper()
+	var crds, objects []*unstructured.Unstructured
+	for _, load := range o.crds {
+		found, err := load()
+		if err == nil && len(found) == 0 {
+			err = errors.New("there is no CustomResourceDefinition where one is expected")
+		}
+		if err != nil {
+			e.t.Fatalf("custom resources: %v", err)
+		}
+		crds = append(crds, found...)
+	}
+	for _, load := range o.objects {
+		found, err := load()
+		if err == nil && len(found) == 0 {
+			err = errors.New("there is no object where one is expected")
+		}
+		if err != nil {
+			e.t.Fatalf("objects: %v", err)
+		}
+		objects = append(objects, found...)
+	}
+	for _, crd := range crds {
+		if err := e.create(crd); err != nil {
+			e.t.Fatalf("create %s: %v", e.describe(crd), err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
+	defer cancel()
+	for _, crd := range crds {
+		e.WaitFor(ctx, crd, func() bool { return isEstablished(crd) })
+	}
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return rank(a) - rank(b) })
+	for _, obj := range objects {
+		status := obj.Object["status"]
+		if err := e.create(obj); err != nil {
+			e.t.Fatalf("create %s: %v", e.describe(obj), err)
+		}
+		if err := e.giveStatus(obj, status); err != nil {
+			e.t.Fatalf("status of %s: %v", e.describe(obj), err)
+		}
+	}
+}
+
+// giveStatus writes the status that an object came with, where the server has not taken it.
+func (e *Env) giveStatus(obj *unstructured.Unstructured, status any) error {
+	if status == nil || obj.GetKind() == definitionKind || obj.GetKind() == "Namespace" {
+		return nil
+	}
+	obj.Object["status"] = status
+	return e.client.Status().Update(e.t.Context(), obj)
+}
+
+func rank(u *unstructured.Unstructured) int {
+	switch u.GetKind() {
+	case definitionKind:
+		return 0
+	case "Namespace":
+		return 1
+	}
+	return 2
+}
+
+func isEstablished(crd *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["type"] == "Established" && condition["status"] == "True"
+	})
+}
+
+func definitions(objs []*unstructured.Unstructured, err error) ([]*unstructured.Unstructured, error) {
+	return slices.DeleteFunc(objs, func(u *unstructured.Unstructured) bool { return u.GetKind() != definitionKind }), err
+}
+
+func readPath(path string) ([]*unstructured.Unstructured, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		objs, err := readFS(os.DirFS(path), ".")
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		return objs, err
+	}
+	return readFS(os.DirFS(filepath.Dir(path)), filepath.Base(path))
+}
+
+func readFS(files fs.FS, root string) (all []*unstructured.Unstructured, err error) {
+	err = fs.WalkDir(files, root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || name != root && !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
+			return err
+		}
+		data, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		objs, err := decode(bytes.NewReader(data))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, objs...)
+		return nil
+	})
+	return all, err
+}
+
+// decode reads documents of YAML or JSON, with an object or a list in each.
+func decode(r io.Reader) (all []*unstructured.Unstructured, err error) {
+	decoder := yaml.NewYAMLOrJSONDecoder(r, 4096)
+	for {
+		u := &unstructured.Unstructured{}
+		err := decoder.Decode(&u.Object)
+		switch {
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return nil, err
+		case len(u.Object) == 0:
+			continue
+		case u.GetKind() == "" || u.GetAPIVersion() == "":
+			if len(all) == 0 && u.GetName() == "" && u.GetKind() == "" && u.GetAPIVersion() == "" {
+				continue // a file of something else, such as a kustomization
+			}
+			return nil, errors.New("an object has no apiVersion or no kind")
+		case u.IsList():
+			err := u.EachListItem(func(item runtime.Object) error {
+				all = append(all, item.(*unstructured.Unstructured))
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+		default:
+			all = append(all, u)
+		}
+	}
+}

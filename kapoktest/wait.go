@@ -1,0 +1,241 @@
+package kapoktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/kapok-dev/kapok/client"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+)
+
+// WaitFor waits until a condition holds of an object, which is named by obj, and need not be there yet. The condition is asked for
+// each state that the object goes through; obj is that state then. The test ends if the context does before, and the failure
+// shows what has become of the object since the Env began.
+func (e *Env) WaitFor(ctx context.Context, obj client.Object, condition func() bool) {
+	e.t.Helper()
+	e.wait(ctx, "wait for", obj, func(there bool) bool { return there && condition() })
+}
+
+// WaitGone waits until an object is not there.
+func (e *Env) WaitGone(ctx context.Context, obj client.Object) {
+	e.t.Helper()
+	e.wait(ctx, "wait for the end of", obj, func(there bool) bool { return !there })
+}
+
+func (e *Env) wait(ctx context.Context, what string, obj client.Object, done func(there bool) bool) {
+	e.t.Helper()
+	err := e.follow(ctx, obj, done)
+	switch {
+	case err == nil:
+		return
+	case ctx.Err() != nil:
+		err = fmt.Errorf("the condition never held: %w", context.Cause(ctx))
+	}
+	e.t.Fatalf("%s %s: %v\n%s", what, e.describe(obj), err, e.History(obj))
+}
+
+// follow sets obj to each of its states, from that of now on, until done says so.
+func (e *Env) follow(ctx context.Context, obj client.Object, done func(there bool) bool) error {
+	objects, name, err := e.resource(obj)
+	if err != nil {
+		return err
+	}
+	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
+	list, err := objects.List(ctx, options)
+	if err != nil {
+		return err
+	}
+	if len(list.Items) == 0 {
+		if done(false) {
+			return nil
+		}
+	} else if err := assign(obj, &list.Items[0]); err != nil || done(true) {
+		return err
+	}
+	options.ResourceVersion = list.GetResourceVersion()
+	for {
+		w, err := objects.Watch(ctx, options)
+		if err != nil {
+			return err
+		}
+		for event := range w.ResultChan() {
+			u, ok := event.Object.(*unstructured.Unstructured)
+			if !ok || event.Type == watch.Error {
+				w.Stop()
+				return fmt.Errorf("watch: %v", event.Object)
+			}
+			options.ResourceVersion = u.GetResourceVersion()
+			if err := assign(obj, u); err != nil || done(event.Type != watch.Deleted) {
+				w.Stop()
+				return err
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// resource returns a client of the resource of an object, by whatever Go type it is.
+func (e *Env) resource(obj client.Object) (dynamic.ResourceInterface, string, error) {
+	if err := e.place(obj); err != nil {
+		return nil, "", err
+	}
+	gvk, err := client.GVKForObject(obj, e.scheme)
+	if err != nil {
+		return nil, "", err
+	}
+	mapping, err := e.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return nil, "", err
+	}
+	if obj.GetName() == "" {
+		return nil, "", errors.New("the object has no name")
+	}
+	c, err := dynamic.NewForConfig(e.own())
+	if err != nil {
+		return nil, "", err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		return c.Resource(mapping.Resource).Namespace(obj.GetNamespace()), obj.GetName(), nil
+	}
+	return c.Resource(mapping.Resource), obj.GetName(), nil
+}
+
+// zero empties an object, whatever its type.
+func zero(obj client.Object) {
+	v := reflect.ValueOf(obj).Elem()
+	v.SetZero()
+}
+
+// assign makes obj what an object is, and no more.
+func assign(obj client.Object, u *unstructured.Unstructured) error {
+	if into, ok := obj.(*unstructured.Unstructured); ok {
+		into.Object = runtime.DeepCopyJSON(u.Object)
+		return nil
+	}
+	zero(obj)
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj)
+}
+
+// History returns what has become of an object since the Env began, state after state, as differences of YAML. Managed fields
+// are left out.
+func (e *Env) History(obj client.Object) string {
+	states, err := e.states(obj)
+	if err != nil {
+		return fmt.Sprintf("its history is not known: %v\n", err)
+	}
+	if len(states) == 0 {
+		return "it was never there\n"
+	}
+	var out strings.Builder
+	before := []string{}
+	for _, s := range states {
+		fmt.Fprintf(&out, "--- %s at resourceVersion %s\n", strings.ToLower(string(s.Type)), s.revision)
+		if s.Type == watch.Deleted {
+			before = []string{}
+			continue
+		}
+		out.WriteString(lineDiff(before, s.lines))
+		before = s.lines
+	}
+	return out.String()
+}
+
+// A state of an object.
+type state struct {
+	Type     watch.EventType
+	revision string
+	lines    []string
+}
+
+// states reads the history of an object up to now.
+func (e *Env) states(obj client.Object) (all []state, err error) {
+	// The context of the test, or that of a wait, may have ended.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.t.Context()), patience)
+	defer cancel()
+	objects, name, err := e.resource(obj)
+	if err != nil {
+		return nil, err
+	}
+	now, err := objects.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	w, err := objects.Watch(ctx, metav1.ListOptions{ResourceVersion: e.began, AllowWatchBookmarks: true,
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), TimeoutSeconds: new(int64(1))})
+	if err != nil {
+		return nil, err
+	}
+	defer w.Stop()
+	for event := range w.ResultChan() {
+		u, ok := event.Object.(*unstructured.Unstructured)
+		switch {
+		case !ok || event.Type == watch.Error:
+			return all, fmt.Errorf("watch: %v", event.Object)
+		case event.Type == watch.Bookmark:
+			return all, nil
+		}
+		revision := u.GetResourceVersion()
+		u.SetManagedFields(nil)
+		u.SetResourceVersion("")
+		text, err := yaml.Marshal(u.Object)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, state{Type: event.Type, revision: revision, lines: strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")})
+		if revision == now.GetResourceVersion() {
+			return all, nil
+		}
+	}
+	return all, nil
+}
+
+// lineDiff shows how lines have changed.
+func lineDiff(before, after []string) string {
+	if len(before) == 0 {
+		return "+ " + strings.Join(after, "\n+ ") + "\n"
+	}
+	var out strings.Builder
+	common := make([][]int, len(before)+1) // length of the longest common subsequence of what follows
+	for i := range common {
+		common[i] = make([]int, len(after)+1)
+	}
+	for i := len(before) - 1; i >= 0; i-- {
+		for j := len(after) - 1; j >= 0; j-- {
+			if before[i] == after[j] {
+				common[i][j] = common[i+1][j+1] + 1
+			} else {
+				common[i][j] = max(common[i+1][j], common[i][j+1])
+			}
+		}
+	}
+	i, j := 0, 0
+	for i < len(before) || j < len(after) {
+		switch {
+		case i < len(before) && j < len(after) && before[i] == after[j]:
+			if !strings.HasPrefix(before[i], " ") { // where in the object one is
+				fmt.Fprintf(&out, "  %s\n", before[i])
+			}
+			i, j = i+1, j+1
+		case j == len(after) || i < len(before) && common[i+1][j] >= common[i][j+1]:
+			fmt.Fprintf(&out, "- %s\n", before[i])
+			i++
+		default:
+			fmt.Fprintf(&out, "+ %s\n", after[j])
+			j++
+		}
+	}
+	return out.String()
+}
