@@ -2,6 +2,7 @@ package kapoktest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -113,20 +114,18 @@ func (e *Env) resource(obj client.Object) (dynamic.ResourceInterface, string, er
 	return c.Resource(mapping.Resource), obj.GetName(), nil
 }
 
-// zero empties an object, whatever its type.
-func zero(obj client.Object) {
-	v := reflect.ValueOf(obj).Elem()
-	v.SetZero()
-}
-
 // assign makes obj what an object is, and no more.
 func assign(obj client.Object, u *unstructured.Unstructured) error {
 	if into, ok := obj.(*unstructured.Unstructured); ok {
 		into.Object = runtime.DeepCopyJSON(u.Object)
 		return nil
 	}
-	zero(obj)
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj)
+	data, err := u.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	reflect.ValueOf(obj).Elem().SetZero()
+	return json.Unmarshal(data, obj)
 }
 
 // History returns what has become of an object since the Env began, state after state, as differences of YAML. Managed fields
