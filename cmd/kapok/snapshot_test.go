@@ -58,7 +58,7 @@ type served struct {
 func serve(t *testing.T, dir string, args ...string) *served {
 	t.Helper()
 	s := &served{dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig")}
-	s.process = launch(t, append([]string{"up", "--listen=127.0.0.1:0", "--data-dir", dir}, args...)...)
+	s.process = launch(t, append([]string{"up", "--listen=127.0.0.1:0", "--data-dir", dir, "--service-accounts=false"}, args...)...)
 	config := s.ready(t, s.kubeconfig)
 	config.QPS = -1
 	var err error
