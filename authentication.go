@@ -97,7 +97,8 @@ type login struct {
 	webhook    *remote.Reviewer // nil for none
 	files      []*file
 
-	known auth.Tokens // all that know bearers
+	known    auth.Tokens // all that know bearers
+	reserved []string    // issuers that are the server's own
 
 	ctx  context.Context // done when close is called
 	stop context.CancelFunc
@@ -106,7 +107,7 @@ type login struct {
 
 // openLogin reads all files, and then follows them.
 func openLogin(opts Options, out *outside, accounts *serviceaccount.Issuer) (_ *login, err error) {
-	l := &login{options: opts.Authentication, log: opts.Logger, outside: out}
+	l := &login{options: opts.Authentication, log: opts.Logger, outside: out, reserved: accounts.Issuers()}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -227,7 +228,7 @@ func (l *login) loadIssuers(contents [][]byte) error {
 // authentication is what the file or the options say of issuers.
 func (l *login) authentication(contents [][]byte) (*apiserver.AuthenticationConfiguration, error) {
 	if l.options.ConfigFile != "" {
-		config, err := oidc.Decode(contents[0], nil)
+		config, err := oidc.Decode(contents[0], l.reserved)
 		if err == nil && config.Anonymous != nil && l.options.RefuseAnonymous {
 			err = errors.New("anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured in authentication configuration file")
 		}
@@ -244,7 +245,7 @@ func (l *login) authentication(contents [][]byte) (*apiserver.AuthenticationConf
 	}
 	config, err := flags.Configuration()
 	if err == nil {
-		err = oidc.Validate(config, nil)
+		err = oidc.Validate(config, l.reserved)
 	}
 	return config, err
 }

@@ -56,7 +56,7 @@ func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer e.count(-1)
 	u, err := e.who.Identify(r)
 	if err == nil {
-		u, err = auth.Impersonate(r.Context(), auth.Basic{}, u, r.Header, func() *auth.Attributes { return &auth.Attributes{Verb: "get", Path: r.URL.Path} })
+		u, _, err = auth.Impersonate(r.Context(), auth.Basic{}, u, r.Header, func() *auth.Attributes { return &auth.Attributes{Verb: "get", Path: r.URL.Path} })
 	}
 	if err != nil {
 		status := &apierrors.StatusError{}

@@ -237,7 +237,7 @@ func TestImpersonation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := auth.Impersonate(t.Context(), auth.Basic{}, sender, r.Header, func() *auth.Attributes {
+			got, _, err := auth.Impersonate(t.Context(), auth.Basic{}, sender, r.Header, func() *auth.Attributes {
 				return &auth.Attributes{Verb: "get", Path: "/api"}
 			})
 			if tc.want == nil {

@@ -22,14 +22,15 @@ import (
 // The error is 400 or 403 for what is malformed or not allowed.
 //
 // There are several ways to be allowed (KEP-5284), see modes: those for one request at a time, and then the one for all.
-// The first that allows counts; if none does, the error is that of the first that applies.
-func Impersonate(ctx context.Context, by Authorizer, sender *User, h http.Header, request func() *Attributes) (*User, error) {
+// The first that allows counts, and its verb is returned as the constraint, for the audit; if none does, the error is that of
+// the first that applies.
+func Impersonate(ctx context.Context, by Authorizer, sender *User, h http.Header, request func() *Attributes) (u *User, constraint string, err error) {
 	wanted, err := impersonated(h)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if wanted == nil {
-		return sender, nil
+		return sender, "", nil
 	}
 	what := *request()
 	what.User = sender
@@ -40,13 +41,13 @@ func Impersonate(ctx context.Context, by Authorizer, sender *User, h http.Header
 		}
 		u, err := m.impersonate(ctx, by, &what, wanted)
 		if err == nil {
-			return u, nil
+			return u, m.constraint(), nil
 		}
 		if refusal == nil {
 			refusal = err
 		}
 	}
-	return nil, refusal
+	return nil, "", refusal
 }
 
 // impersonated is the user that the headers describe, as they describe him; nil
@@ -108,6 +109,14 @@ var modes = []mode{
 	{"", func(_, _ *User) bool { return true }},
 }
 
+// constraint is the verb of a way that is for one request at a time, "" of the one for all.
+func (m mode) constraint() string {
+	if m.name == "" {
+		return ""
+	}
+	return "impersonate:" + m.name
+}
+
 // associatedNode lets a service account act as the node on which its pod runs.
 const associatedNode = "associated-node"
 
@@ -115,7 +124,7 @@ const associatedNode = "associated-node"
 func (m mode) impersonate(ctx context.Context, by Authorizer, what *Attributes, wanted *User) (*User, error) {
 	a := attempt{ctx: ctx, by: by, mode: m, sender: what.User, verb: "impersonate"}
 	if a.constrained() {
-		a.verb += ":" + m.name
+		a.verb = m.constraint()
 		a.group = authenticationv1.GroupName
 		if m.name == associatedNode {
 			a.sender = withoutPlace(a.sender)

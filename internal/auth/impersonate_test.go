@@ -121,7 +121,7 @@ func TestConstrainedImpersonation(t *testing.T) {
 				sender = &auth.User{Name: "eve"}
 			}
 			by := &grants{allowed: strings.Split(tc.allowed, ", "), err: tc.err}
-			got, err := auth.Impersonate(t.Context(), by, sender, tc.header, func() *auth.Attributes {
+			got, _, err := auth.Impersonate(t.Context(), by, sender, tc.header, func() *auth.Attributes {
 				return &auth.Attributes{Verb: "list", ResourceRequest: true, APIVersion: "v1", Resource: "pods"}
 			})
 			if tc.want == nil {

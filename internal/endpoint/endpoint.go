@@ -221,12 +221,13 @@ func (c *call) identify() error {
 	}
 	sender := c.user
 	c.audit()
-	if c.user, err = auth.Impersonate(c.r.Context(), c.h.opts.Authorizer, sender, c.r.Header, c.attributes); err != nil {
-		c.user = sender
+	wanted, constraint, err := auth.Impersonate(c.r.Context(), c.h.opts.Authorizer, sender, c.r.Header, c.attributes)
+	if err != nil {
 		return err
 	}
-	if c.user != sender {
-		c.record.Impersonates(c.user, "")
+	if wanted != sender {
+		c.user = wanted
+		c.record.Impersonates(c.user, constraint)
 	}
 	return nil
 }

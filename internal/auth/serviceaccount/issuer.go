@@ -80,6 +80,9 @@ func New(opts Options) (*Issuer, error) {
 	return &Issuer{opts: opts}, nil
 }
 
+// Issuers are those that tokens may name; the first is that of new ones.
+func (i *Issuer) Issuers() []string { return slices.Clone(i.opts.Issuers) }
+
 // Audiences are the names of the API server.
 func (i *Issuer) Audiences() []string { return slices.Clone(i.opts.Audiences) }
 
