@@ -28,8 +28,8 @@
 //
 // A Limiter that follows a store owns one goroutine, which sleeps until a configuration object changes; [Limiter.Close] ends
 // it. Timers run only while requests wait, or an object has to be put right. Each level has a lock, which is held for
-// some tens of nanoseconds; the Limiter has one for the configuration, and none is held while another level's is taken,
-// or anything outside of this package is called.
+// some tens of nanoseconds; the Limiter has one for the configuration, which comes before those of levels. No level's is held while
+// another one's is taken, or anything outside of this package is called.
 //
 // # Differences from Kubernetes
 //

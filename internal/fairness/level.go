@@ -76,8 +76,7 @@ type settings struct {
 // A linger is seats that stay in use until a time after their request.
 type linger struct {
 	until instant
-	queue *queue
-	work  Work
+	seats int
 }
 
 // Why requests are refused, as the metrics have it.
@@ -151,17 +150,10 @@ func (l *level) syncLocked(now instant) {
 		first := l.lingering[0]
 		l.lingering = l.lingering[1:]
 		l.queues.advance(first.until, l.seats+l.wanted, l.limit)
-		l.releaseLocked(first.queue, first.work)
+		l.seats -= first.seats
 		l.demand.set(first.until, l.seats+l.wanted)
 	}
 	l.queues.advance(now, l.seats+l.wanted, l.limit)
-}
-
-func (l *level) releaseLocked(q *queue, w Work) {
-	l.seats -= w.most()
-	if q != nil {
-		q.release(w)
-	}
 }
 
 // fitsLocked says whether so many seats are free. What wants more than there are gets in when nobody else is there.
@@ -196,7 +188,7 @@ func (l *level) enter(now instant, f *flow, hash uint64, w Work) (p Pass, waits 
 		arrived := l.queues.arrive(q)
 		p.queue = q
 		if l.waiting > 0 || l.seats >= l.limit || !l.fitsLocked(w.most()) {
-			waits = &waiter{Pass: p, arrived: arrived, ready: make(chan struct{})}
+			waits = &waiter{Pass: p, came: now, arrived: arrived, ready: make(chan struct{})}
 			l.waitLocked(now, waits)
 			return p, waits, ""
 		}
@@ -252,7 +244,7 @@ func (l *level) dispatchLocked(now instant) {
 			break
 		}
 		l.unwaitLocked(w)
-		w.flow.tally.waited.observe((now - w.begun).Seconds())
+		w.flow.tally.waited.observe((now - w.came).Seconds())
 		w.begun, w.granted = now, true
 		w.work = w.work.within(l.limit)
 		l.queues.begin(q, w.work)
@@ -278,9 +270,9 @@ func (l *level) leave(now instant, p *Pass) {
 		l.queues.end(p.queue, p.work, took)
 	}
 	if p.work.FinalSeats > 0 && p.work.FinalLength > 0 {
-		l.lingerLocked(linger{until: now + p.work.FinalLength, queue: p.queue, work: p.work})
+		l.lingerLocked(linger{until: now + p.work.FinalLength, seats: p.work.most()})
 	} else {
-		l.releaseLocked(p.queue, p.work)
+		l.seats -= p.work.most()
 	}
 	if len(l.queues.all) > l.settings.queues {
 		l.queues.resize(l.settings.queues)
@@ -315,7 +307,7 @@ func (l *level) cancel(now instant, w *waiter) (granted bool) {
 	w.queue.catchUp()
 	l.queues.left(w.queue)
 	w.flow.tally.refused(timeOut)
-	w.flow.tally.waitedInVain.observe((now - w.begun).Seconds())
+	w.flow.tally.waitedInVain.observe((now - w.came).Seconds())
 	l.demand.set(now, l.seats+l.wanted)
 	l.dispatchLocked(now) // the next one may want less
 	return false

@@ -65,6 +65,7 @@ func TestWait(t *testing.T) {
 		if took, ok := enter(t.Context()); !ok || took != time.Second {
 			t.Errorf("with a seat after 1 s: %s, %t", took, ok)
 		}
+		synctest.Wait()
 		held[0].Leave() // a second time
 		leave(held)
 		if reading, _ := l.InFlight(); reading != 0 {

@@ -23,9 +23,8 @@ type queue struct {
 	work    seatTime // of those that wait
 	// start is the point of virtual time at which the next request would begin if all queues were served at once, each as fast as
 	// the others.
-	start      seatTime
-	executing  int
-	seatsInUse int
+	start     seatTime
+	executing int
 }
 
 func (q *queue) busy() bool { return len(q.waiting) > 0 || q.executing > 0 }
@@ -144,21 +143,18 @@ func (q *queue) remove(w *waiter) {
 // begin gives the seats to a request that is not, or no longer, waiting.
 func (qs *queues) begin(q *queue, w Work) {
 	q.executing++
-	q.seatsInUse += w.most()
 	q.start += w.total()
 	qs.last = q.index
 	q.catchUp()
 }
 
-// end takes note of how long a request really took. Its seats are given back by release.
+// end takes note of how long a request really took.
 func (qs *queues) end(q *queue, w Work, took time.Duration) {
 	q.executing--
 	q.start -= seatsFor(float64(w.Seats), guess-took)
 	q.catchUp()
 	qs.left(q)
 }
-
-func (q *queue) release(w Work) { q.seatsInUse -= w.most() }
 
 // left says that a queue may no longer be busy.
 func (qs *queues) left(q *queue) {

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// A waiter is a request in a queue. Pass.begun is when it came, until it is granted.
+// A waiter is a request in a queue. Its Pass belongs to who holds the lock of the level, until it is granted.
 type waiter struct {
 	Pass
+	came    instant
 	arrived seatTime      // in virtual time
 	ready   chan struct{} // closed when it is granted
 	granted bool          // guarded by the lock of the level
@@ -17,8 +18,8 @@ type waiter struct {
 // wait waits until a request is let in, and returns false if its time is over before. Those who wait also adjust the
 // limits, as nobody else may come who does.
 func (l *Limiter) wait(ctx context.Context, w *waiter, patience time.Duration) (ok bool) {
-	deadline := w.begun + patience
-	timer := time.NewTimer(min(patience, l.untilAdjustment(w.begun)))
+	deadline := w.came + patience
+	timer := time.NewTimer(min(patience, l.untilAdjustment(w.came)))
 	defer timer.Stop()
 	for {
 		select {
