@@ -169,9 +169,15 @@ func (r *raw) live(t *testing.T, s served) {
 	r.must(201, "POST", path, string(text), "Content-Type", asYAML)
 	r.read(t, s, name)
 
-	current := decodeJSON(t, r.must(200, "GET", at, ""))
-	(&unstructured.Unstructured{Object: current}).SetLabels(map[string]string{"step": "put"})
-	r.must(200, "PUT", at, encode(t, current))
+	r.wait("an update that nobody comes before", func() bool { // controllers write their status meanwhile
+		current := decodeJSON(t, r.must(200, "GET", at, ""))
+		(&unstructured.Unstructured{Object: current}).SetLabels(map[string]string{"step": "put"})
+		code, text := r.do("PUT", at, encode(t, current))
+		if code != 200 && code != 409 {
+			r.Fatalf("PUT %s: %d: %.500s", at, code, text)
+		}
+		return code == 200
+	})
 	for contentType, patch := range map[string]string{
 		mergePatch:                               `{"metadata":{"annotations":{"merge":"x"}}}`,
 		"application/json-patch+json":            `[{"op":"add","path":"/metadata/labels/json","value":"x"}]`,
@@ -204,26 +210,18 @@ func (r *raw) live(t *testing.T, s served) {
 	r.watched(t, s, name, before)
 }
 
-// read reads an object in every way, which must show the same.
+// read reads an object in every way, which must show the same, unless somebody has written it in between.
 func (r *raw) read(t *testing.T, s served, name string) {
 	at := s.path() + "/" + name
-	want := decodeJSON(t, r.must(200, "GET", at, ""))
-	if got := schema.FromAPIVersionAndKind(want["apiVersion"].(string), want["kind"].(string)); got != s.gvk() {
-		t.Errorf("it is a %v", got)
-	}
-	var inYAML map[string]any
-	if err := yaml.Unmarshal([]byte(r.must(200, "GET", at, "", "Accept", asYAML)), &inYAML); err != nil || !reflect.DeepEqual(inYAML, want) {
-		t.Errorf("YAML shows %v, JSON %v (%v)", inYAML, want, err)
-	}
-	if inProtobuf := r.must(200, "GET", at, "", "Accept", asProtobuf); scheme.Scheme.Recognizes(s.gvk()) {
-		if got, want := fromProtobuf(t, inProtobuf), fromProtobuf(t, toProtobuf(t, want)); !reflect.DeepEqual(got, want) {
-			t.Errorf("protobuf shows %v, JSON %v", got, want)
+	r.wait("all ways to read to show one object", func() bool {
+		want := decodeJSON(t, r.must(200, "GET", at, ""))
+		differs := r.differs(t, s, at, want)
+		if differs != "" && reflect.DeepEqual(decodeJSON(t, r.must(200, "GET", at, "")), want) {
+			t.Error(differs)
+			return true
 		}
-	}
-	partial := decodeJSON(t, r.must(200, "GET", at, "", "Accept", asPartial))
-	if !reflect.DeepEqual(partial["metadata"], want["metadata"]) {
-		t.Errorf("the metadata are %v, and alone %v", want["metadata"], partial["metadata"])
-	}
+		return differs == ""
+	})
 	for _, path := range []string{at, s.path() + "?fieldSelector=metadata.name=" + name} {
 		var table metav1.Table
 		if err := json.Unmarshal([]byte(r.must(200, "GET", path, "", "Accept", asTable)), &table); err != nil {
@@ -238,6 +236,27 @@ func (r *raw) read(t *testing.T, s served, name string) {
 			t.Errorf("not in the list in %s: %.300s", accept, list)
 		}
 	}
+}
+
+// differs says how an object is shown otherwise than in JSON; "" if it is not.
+func (r *raw) differs(t *testing.T, s served, at string, want map[string]any) string {
+	if got := schema.FromAPIVersionAndKind(want["apiVersion"].(string), want["kind"].(string)); got != s.gvk() {
+		return fmt.Sprintf("it is a %v", got)
+	}
+	var inYAML map[string]any
+	if err := yaml.Unmarshal([]byte(r.must(200, "GET", at, "", "Accept", asYAML)), &inYAML); err != nil || !reflect.DeepEqual(inYAML, want) {
+		return fmt.Sprintf("YAML shows %v, JSON %v (%v)", inYAML, want, err)
+	}
+	if inProtobuf := r.must(200, "GET", at, "", "Accept", asProtobuf); scheme.Scheme.Recognizes(s.gvk()) {
+		if got, want := fromProtobuf(t, inProtobuf), fromProtobuf(t, toProtobuf(t, want)); !reflect.DeepEqual(got, want) {
+			return fmt.Sprintf("protobuf shows %v, JSON %v", got, want)
+		}
+	}
+	partial := decodeJSON(t, r.must(200, "GET", at, "", "Accept", asPartial))
+	if !reflect.DeepEqual(partial["metadata"], want["metadata"]) {
+		return fmt.Sprintf("the metadata are %v, and alone %v", want["metadata"], partial["metadata"])
+	}
+	return ""
 }
 
 // watched follows what has happened to an object since, from its creation to its end.
