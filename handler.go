@@ -93,29 +93,10 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	if in.access, err = newAccess(ctx, p, store); err != nil {
 		return nil, err
 	}
-	in.hooks = newWebhooks(p.options, store, in.access)
-	policies := policy.New(store, in.access)
-	chain, err := p.options.Admission.chain(store, in.access, map[string][]admission.Plugin{
-		"ServiceAccount":             accountPlugin(p),
-		"CertificateApproval":        {certificates.New(store.Permit)},
-		"MutatingAdmissionPolicy":    {policies.Mutating()},
-		"MutatingAdmissionWebhook":   {in.hooks.Mutating()},
-		"ValidatingAdmissionPolicy":  {policies.Readers(), policies.Validating()},
-		"ValidatingAdmissionWebhook": {in.hooks.Validating()},
-	})
+	guards, err := in.guard(p, store, registry)
 	if err != nil {
 		return nil, err
 	}
-	quotas := quota.New(registry, quota.Options{Single: p.store.shared, Enforce: p.options.Admission.on(quota.Name)})
-	store.Guard(resource.Gate{
-		Authorizer: in.access,
-		Roles:      in.access.roles,
-		Tokens:     p.tokens,
-		Accounts:   p.accounts,
-		Admission:  chain,
-		Claim:      quotas.Claim,
-		Spares:     quotas.Spares,
-	})
 	if err := in.join(ctx, p, store); err != nil {
 		return nil, err
 	}
@@ -158,30 +139,74 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 			ReadyOnly: true,
 		}},
 	})
-	chores := append([]chore{p.store.compact}, p.registrations(ctx, store)...)
-	if !p.options.KeepGarbage {
-		chores = append(chores, func() func() { return quotas.Start(ctx, store, p.options.Logger) }, func() func() {
-			return reaper.Start(ctx, store, reaper.Options{Logger: p.options.Logger, NamespaceGrace: p.options.NamespaceGrace}).Close
-		}, gatherRoles(ctx, p, store), func() func() { return policies.CheckTypes(p.options.Logger) })
-	}
-	if p.keepsAccounts() {
-		chores = append(chores, func() func() {
-			return accounts.Start(ctx, store, accounts.Options{Logger: p.options.Logger, Issuer: p.accounts, Authority: p.rootCA}).Close
-		})
-	}
-	if !p.options.KeepGarbage && p.authority != nil {
-		chores = append(chores, func() func() { return signer.Start(ctx, store, p.authority, p.options.Logger).Close })
-	}
-	in.chores = startChores(in.replica, chores...)
+	in.chores = startChores(in.replica, p.chores(ctx, store, guards)...)
 	return in, nil
 }
 
-// accountPlugin gives pods their service accounts, where there are such.
-func accountPlugin(p parts) []admission.Plugin {
-	if !p.keepsAccounts() {
-		return nil
+// guards are what stands before the store and has work of its own to do beside requests.
+type guards struct {
+	policies *policy.Policies
+	quotas   *quota.Quotas
+}
+
+// guard puts before the store who decides about the writes of users.
+func (in *inner) guard(p parts, store *resource.Store, registry *resource.Registry) (guards, error) {
+	in.hooks = newWebhooks(p.options, store, in.access)
+	g := guards{
+		policies: policy.New(store, in.access),
+		quotas:   quota.New(registry, quota.Options{Single: p.store.shared, Enforce: p.options.Admission.on(quota.Name)}),
 	}
-	return []admission.Plugin{&accountadmission.Plugin{State: p.store.state}}
+	others := map[string][]admission.Plugin{
+		"MutatingAdmissionPolicy":    {g.policies.Mutating()},
+		"MutatingAdmissionWebhook":   {in.hooks.Mutating()},
+		"ValidatingAdmissionPolicy":  {g.policies.Readers(), g.policies.Validating()},
+		"ValidatingAdmissionWebhook": {in.hooks.Validating()},
+	}
+	for _, name := range []string{certificates.Approval, certificates.Signing, certificates.Attest, certificates.SubjectRestriction} {
+		others[name] = []admission.Plugin{certificates.New(name, store.Permit)}
+	}
+	if p.keepsAccounts() {
+		others["ServiceAccount"] = []admission.Plugin{&accountadmission.Plugin{State: p.store.state}}
+	}
+	chain, err := p.options.Admission.chain(store, in.access, others)
+	if err != nil {
+		return guards{}, err
+	}
+	store.Guard(resource.Gate{
+		Authorizer: in.access,
+		Roles:      in.access.roles,
+		Tokens:     p.tokens,
+		Accounts:   p.accounts,
+		Admission:  chain,
+		Claim:      g.quotas.Claim,
+		Spares:     g.quotas.Spares,
+	})
+	return g, nil
+}
+
+// chores are what one of the servers on a journal does for all.
+func (p *parts) chores(ctx context.Context, store *resource.Store, g guards) []chore {
+	log := p.options.Logger
+	all := append([]chore{p.store.compact}, p.registrations(ctx, store)...)
+	if p.keepsAccounts() {
+		all = append(all, func() func() {
+			return accounts.Start(ctx, store, accounts.Options{Logger: log, Issuer: p.accounts, Authority: p.rootCA}).Close
+		})
+	}
+	if p.options.KeepGarbage {
+		return all
+	}
+	all = append(all,
+		func() func() { return g.quotas.Start(ctx, store, log) },
+		func() func() {
+			return reaper.Start(ctx, store, reaper.Options{Logger: log, NamespaceGrace: p.options.NamespaceGrace}).Close
+		},
+		gatherRoles(ctx, *p, store),
+		func() func() { return g.policies.CheckTypes(log) })
+	if p.authority != nil {
+		all = append(all, func() func() { return signer.Start(ctx, store, p.authority, log).Close })
+	}
+	return all
 }
 
 // join makes the server known to the others on its journal, if there may be any,

@@ -1,6 +1,6 @@
 // Package certificates is the admission of what vouches for somebody: Kubernetes' plugins CertificateApproval,
 // CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction, of which at most one has something to
-// say about a request.
+// say about a request. Each is a [Plugin] of its own, so that each can be turned off.
 //
 // Who approves or signs a request for a certificate, or says whom to trust in a signer's name, must be allowed the verb
 // approve, sign or attest on the resource signers, by the name of that signer or by DOMAIN/* for all of its domain. And
@@ -30,45 +30,60 @@ import (
 // A Permit says whether the user of a request may do something else, too: resource.Store.Permit.
 type Permit func(ctx context.Context, r *resource.Request, a *auth.Attributes) error
 
-// Plugin implements admission.Validator.
-type Plugin struct{ permit Permit }
+// The names of the plugins in Kubernetes.
+const (
+	Approval           = "CertificateApproval"
+	Signing            = "CertificateSigning"
+	Attest             = "ClusterTrustBundleAttest"
+	SubjectRestriction = "CertificateSubjectRestriction"
+)
 
-// New returns a Plugin that asks permit.
-func New(permit Permit) Plugin { return Plugin{permit} }
+// Plugin is one of the plugins. It implements admission.Validator.
+type Plugin struct {
+	name   string
+	permit Permit
+}
+
+// New returns the Plugin of a name, which asks permit.
+func New(name string, permit Permit) Plugin { return Plugin{name, permit} }
 
 // Handles implements admission.Plugin.
-func (p Plugin) Handles(r *resource.Request, op resource.Operation) bool { return judge(r, op) != nil }
+func (p Plugin) Handles(r *resource.Request, op resource.Operation) bool {
+	name, _ := judge(r, op)
+	return name == p.name
+}
 
 // Validate implements admission.Validator.
 func (p Plugin) Validate(ctx context.Context, a *resource.Admitted) error {
-	err := judge(a.Request, a.Operation)(p, ctx, a)
+	_, verdict := judge(a.Request, a.Operation)
+	err := verdict(p, ctx, a)
 	if err == nil {
 		return nil
 	}
 	return apierrors.NewForbidden(a.Request.GroupResource(), a.Name, err)
 }
 
-// judge returns what judges a request, nil if nothing does.
-func judge(r *resource.Request, op resource.Operation) func(Plugin, context.Context, *resource.Admitted) error {
+// judge returns the plugin that judges a request, and how it does; "" if none does.
+func judge(r *resource.Request, op resource.Operation) (name string, verdict func(Plugin, context.Context, *resource.Admitted) error) {
 	if r.Definition.Group != certificatesv1.GroupName {
-		return nil
+		return "", nil
 	}
 	switch r.Definition.Plural {
 	case "certificatesigningrequests":
 		switch {
 		case op == resource.OperationCreate && r.Subresource == "":
-			return Plugin.restrictSubject
+			return SubjectRestriction, Plugin.restrictSubject
 		case op == resource.OperationUpdate && r.Subresource == "approval":
-			return Plugin.approve
+			return Approval, Plugin.approve
 		case op == resource.OperationUpdate && r.Subresource == "status":
-			return Plugin.sign
+			return Signing, Plugin.sign
 		}
 	case "clustertrustbundles":
 		if op == resource.OperationCreate || op == resource.OperationUpdate {
-			return Plugin.attest
+			return Attest, Plugin.attest
 		}
 	}
-	return nil
+	return "", nil
 }
 
 // approve looks at the signer of before: what an update would make of it is refused elsewhere.

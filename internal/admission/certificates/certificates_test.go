@@ -77,7 +77,7 @@ func TestSigners(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var asked []string
-			p := certificates.New(func(_ context.Context, _ *resource.Request, a *auth.Attributes) error {
+			permit := func(_ context.Context, _ *resource.Request, a *auth.Attributes) error {
 				text := a.Verb + " " + a.Name
 				asked = append(asked, text)
 				if a.Resource != "signers" || a.APIGroup != "certificates.k8s.io" || !a.ResourceRequest {
@@ -87,20 +87,26 @@ func TestSigners(t *testing.T) {
 					return nil
 				}
 				return errors.New("no")
-			})
+			}
 			r := &resource.Request{
 				Definition: &resource.Definition{Group: "certificates.k8s.io", Plural: tc.plural}, Version: &resource.Version{Name: "v1"},
 				Name: "a", Subresource: tc.sub,
 			}
-			if got := p.Handles(r, tc.op); got != tc.handled {
-				t.Fatalf("handled: %t", got)
+			var handle []certificates.Plugin
+			for _, name := range []string{certificates.Approval, certificates.Signing, certificates.Attest, certificates.SubjectRestriction} {
+				if p := certificates.New(name, permit); p.Handles(r, tc.op) {
+					handle = append(handle, p)
+				}
+			}
+			if len(handle) > 1 || (len(handle) == 1) != tc.handled {
+				t.Fatalf("handled by %d", len(handle))
 			}
 			if !tc.handled {
 				return
 			}
 			object, before := tree(t, tc.object), tree(t, tc.old)
 			kept := maps.Clone(object["metadata"].(resource.Tree))
-			err := p.Validate(t.Context(), &resource.Admitted{Request: r, Operation: tc.op, Name: "a", Object: object, Old: before})
+			err := handle[0].Validate(t.Context(), &resource.Admitted{Request: r, Operation: tc.op, Name: "a", Object: object, Old: before})
 			if (err != nil) != tc.refused || err != nil && !strings.Contains(err.Error(), tc.text) {
 				t.Errorf("got %v, want %q", err, tc.text)
 			}
