@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -145,6 +146,7 @@ func gather(name string, role *rbacv1.ClusterRole, all map[string]*candidate) ([
 		return nil, false
 	}
 	rules := []rbacv1.PolicyRule{}
+	known := map[string]bool{}
 	for i := range role.AggregationRule.ClusterRoleSelectors {
 		selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
 		if err != nil {
@@ -155,13 +157,26 @@ func gather(name string, role *rbacv1.ClusterRole, all map[string]*candidate) ([
 				continue
 			}
 			for _, rule := range all[other].policy() {
-				if !slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(r, rule) }) {
+				if said := say(rule); !known[said] {
+					known[said] = true
 					rules = append(rules, rule)
 				}
 			}
 		}
 	}
 	return rules, !equality.Semantic.DeepEqual(rules, role.Rules)
+}
+
+// say is another text for each rule that is another one. What is empty is as what is not there.
+func say(r rbacv1.PolicyRule) string {
+	var text []byte
+	for _, words := range [][]string{r.Verbs, r.APIGroups, r.Resources, r.ResourceNames, r.NonResourceURLs} {
+		for _, word := range words {
+			text = strconv.AppendQuote(text, word)
+		}
+		text = append(text, ';')
+	}
+	return string(text)
 }
 
 func decode(tree resource.Tree) *rbacv1.ClusterRole {

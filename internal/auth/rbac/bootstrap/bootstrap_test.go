@@ -70,7 +70,7 @@ func TestAsCreated(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range standards() {
-			data, err := object.AppendJSON(nil, s.tree)
+			data, err := object.AppendJSON(nil, s.tree())
 			if err != nil {
 				t.Fatal(err)
 			}

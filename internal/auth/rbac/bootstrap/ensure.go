@@ -114,7 +114,7 @@ func reconcile(ctx context.Context, store *resource.Store, s *standard) error {
 	switch {
 	case o == nil:
 		err = createLike(ctx, store, r, s)
-	case s.tree["roleRef"] == nil:
+	case s.tree()["roleRef"] == nil:
 		_, err = store.Edit(ctx, r, func(live resource.Tree) error { return s.completeRole(live) })
 	default:
 		err = s.bind(ctx, store, r, o)
@@ -139,7 +139,7 @@ func createLike(ctx context.Context, store *resource.Store, r *resource.Request,
 	if err != nil {
 		return err
 	}
-	tree := runtime.DeepCopyJSON(s.tree)
+	tree := runtime.DeepCopyJSON(s.tree())
 	if delete(tree, "subjects"); old["subjects"] != nil {
 		tree["subjects"] = old["subjects"]
 	}
@@ -164,20 +164,20 @@ func (s *standard) completeRole(live resource.Tree) error {
 	if err := s.completeMetadata(live); err != nil {
 		return err
 	}
-	has, want := decode(live), decode(s.tree)
+	has, want := decode(live), decode(s.tree())
 	if s.aggregated {
 		want.Rules = nil // they come from others
 	}
 	if missing := rbac.Uncovered(has.Rules, want.Rules); len(missing) > 0 {
 		live["rules"] = untyped(append(has.Rules, missing...))
 	}
-	if s.tree["aggregationRule"] == nil {
+	if s.tree()["aggregationRule"] == nil {
 		delete(live, "aggregationRule")
 		return nil
 	}
 	rule, _ := live["aggregationRule"].(resource.Tree)
 	selectors, _ := rule["clusterRoleSelectors"].([]any)
-	for _, selector := range s.tree["aggregationRule"].(resource.Tree)["clusterRoleSelectors"].([]any) {
+	for _, selector := range s.tree()["aggregationRule"].(resource.Tree)["clusterRoleSelectors"].([]any) {
 		if !contains(selectors, selector) {
 			selectors = append(selectors, selector)
 		}
@@ -192,7 +192,7 @@ func (s *standard) bind(ctx context.Context, store *resource.Store, r *resource.
 	if err != nil {
 		return err
 	}
-	if !object.Equal(tree["roleRef"], s.tree["roleRef"]) {
+	if !object.Equal(tree["roleRef"], s.tree()["roleRef"]) {
 		if err := s.completeMetadata(tree); err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (s *standard) bind(ctx context.Context, store *resource.Store, r *resource.
 			return err
 		}
 		subjects, _ := live["subjects"].([]any)
-		wanted, _ := s.tree["subjects"].([]any)
+		wanted, _ := s.tree()["subjects"].([]any)
 		for _, subject := range wanted {
 			if !contains(subjects, subject) {
 				subjects = append(subjects, subject)
@@ -233,7 +233,7 @@ func (s *standard) completeMetadata(live resource.Tree) error {
 		if has == nil {
 			has = resource.Tree{}
 		}
-		for name, value := range s.tree["metadata"].(resource.Tree)[key].(resource.Tree) {
+		for name, value := range s.tree()["metadata"].(resource.Tree)[key].(resource.Tree) {
 			if _, ok := has[name]; !ok {
 				has[name] = value
 			}

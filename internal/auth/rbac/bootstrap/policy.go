@@ -6,16 +6,15 @@
 // aggregationRule. Both are what kube-apiserver and its controller manager do: pkg/registry/rbac/rest/storage_rbac.go,
 // k8s.io/component-helpers/auth/rbac/reconciliation, pkg/controller/clusterroleaggregation in k8s.io/kubernetes.
 //
-// The objects are made once a process, from the table in policy.txt, and are bytes by then: a new store gets them
-// in one batch, with names of their own filled in. An [Aggregator] has one goroutine, which ends with Close.
+// The objects are bytes, in standards.txt, which is made of the table in policy.txt: a new store gets them in one batch, with times and
+// uids of their own filled in. An [Aggregator] has one goroutine, which ends with Close.
 package bootstrap
 
 import (
 	"bytes"
 	_ "embed"
+	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,13 +23,17 @@ import (
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-//go:embed policy.txt
-var policyText string
+//go:generate go test -run TestStandards -rewrite .
+
+// standardsText has a line for each object: its resource, its namespace (- if it has none), its name, which of standards and completed it
+// belongs to (made, gathered, or both), whether it gathers rules, and its JSON.
+//
+//go:embed standards.txt
+var standardsText string
 
 const (
 	manager           = "kube-apiserver"
@@ -45,89 +48,53 @@ type standard struct {
 	key object.Key
 	// aggregated says that the rules are gathered from others.
 	aggregated bool
-	tree       resource.Tree
+	// tree is what is to be there, without what all objects have. It is decoded when it is first asked for.
+	tree func() resource.Tree
 	// raw is the JSON of the object, cut where the time of its creation stands, and where its uid does.
 	raw [][]byte
 	uid []byte
 }
 
 // standards are the objects as kube-apiserver makes them, where roles that gather rules have none yet.
-var standards = sync.OnceValue(func() []*standard { return parse(policyText) })
+var standards = sync.OnceValue(func() []*standard { return read("gathered") })
 
 // completed are the objects as they are once rules have been gathered.
-var completed = sync.OnceValue(func() []*standard {
-	all := slices.Clone(standards())
-	candidates := map[string]*candidate{}
-	for _, s := range all {
-		if s.key.Resource == clusterRoles {
-			candidates[s.key.Name] = &candidate{labels: labelsOf(s.tree), load: func() resource.Tree { return s.tree }}
+var completed = sync.OnceValue(func() []*standard { return read("made") })
+
+// read returns all standards but those of a kind.
+func read(but string) (all []*standard) {
+	for line := range strings.Lines(standardsText) {
+		words := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 6)
+		if words[3] == but {
+			continue
 		}
-	}
-	// What gathers may be gathered: view is a part of edit, and that of admin.
-	for changed := true; changed; {
-		changed = false
-		for i, s := range all {
-			if !s.aggregated {
-				continue
-			}
-			if rules, other := gather(s.key.Name, decode(s.tree), candidates); other {
-				tree := maps.Clone(s.tree)
-				tree["rules"] = untyped(rules)
-				all[i] = newStandard(s.key, tree, fieldsOf(standards()[i].tree), true)
-				candidates[s.key.Name].rules, changed = rules, true
-			}
-		}
+		key := object.Key{Resource: schema.GroupResource{Group: rbacv1.GroupName, Resource: words[0]}, Namespace: strings.TrimPrefix(words[1], "-"), Name: words[2]}
+		all = append(all, newStandard(key, words[4] == "gathers", words[5]))
 	}
 	return all
-})
-
-func newStandard(key object.Key, tree resource.Tree, fields resource.Tree, aggregated bool) *standard {
-	managed := []any{managedBy(manager, "Update", fields)}
-	if aggregated && tree["rules"] != nil {
-		managed = []any{managedBy(aggregatorManager, "Apply", resource.Tree{"f:rules": resource.Tree{}}), managed[0]}
-	}
-	complete := runtime.DeepCopyJSON(tree)
-	metadata := complete["metadata"].(resource.Tree)
-	metadata["managedFields"] = managed
-	metadata["creationTimestamp"], metadata["uid"] = timeMark, uidMark
-	form, err := object.Encode(complete)
-	if err != nil {
-		panic(fmt.Sprintf("bug: %s cannot be encoded: %v", key, err)) // the table is a part of the program
-	}
-	head, tail, _ := bytes.Cut(form.Bytes, []byte(uidMark))
-	return &standard{key: key, aggregated: aggregated, tree: tree, raw: bytes.Split(head, []byte(timeMark)), uid: tail}
 }
 
 const timeMark, uidMark = "@time@", "@uid@"
 
-func managedBy(manager, operation string, fields resource.Tree) resource.Tree {
-	return resource.Tree{
-		"apiVersion": rbacv1.SchemeGroupVersion.String(), "fieldsType": "FieldsV1", "fieldsV1": fields,
-		"manager": manager, "operation": operation, "time": timeMark,
+// newStandard takes an object apart that is encoded with marks where its times and its uid stand.
+func newStandard(key object.Key, aggregated bool, text string) *standard {
+	head, tail, _ := strings.Cut(text, uidMark)
+	s := &standard{key: key, aggregated: aggregated, uid: []byte(tail)}
+	for piece := range strings.SplitSeq(head, timeMark) {
+		s.raw = append(s.raw, []byte(piece))
 	}
-}
-
-// fieldsOf are the fields that who has made an object owns. Lists are owned whole.
-func fieldsOf(tree resource.Tree) resource.Tree {
-	fields := resource.Tree{}
-	for key, value := range tree {
-		if slices.Contains([]string{"rules", "roleRef", "subjects"}, key) && value != nil {
-			fields["f:"+key] = resource.Tree{}
+	s.tree = sync.OnceValue(func() resource.Tree {
+		var tree resource.Tree
+		if err := json.Unmarshal([]byte(text), &tree); err != nil {
+			panic(fmt.Sprintf("bug: %s cannot be decoded: %v", key, err)) // it is a part of the program
 		}
-	}
-	if tree["aggregationRule"] != nil {
-		fields["f:aggregationRule"] = resource.Tree{".": resource.Tree{}, "f:clusterRoleSelectors": resource.Tree{}}
-	}
-	metadata := resource.Tree{}
-	for _, key := range []string{"annotations", "labels"} {
-		each := resource.Tree{".": resource.Tree{}}
-		for name := range tree["metadata"].(resource.Tree)[key].(resource.Tree) {
-			each["f:"+name] = resource.Tree{}
+		metadata := tree["metadata"].(resource.Tree)
+		for _, name := range []string{"creationTimestamp", "uid", "managedFields"} {
+			delete(metadata, name)
 		}
-		metadata["f:"+key] = each
-	}
-	fields["f:metadata"] = metadata
-	return fields
+		return tree
+	})
+	return s
 }
 
 // object makes an object of a standard, with a uid of its own.
@@ -164,118 +131,7 @@ func (s *standard) made(o *object.Object) bool {
 	return len(rest) == 36+len(s.uid) && bytes.HasSuffix(rest, s.uid)
 }
 
-// parse reads the table, whose form is told at its top.
-func parse(text string) []*standard {
-	var all []*standard
-	var tree resource.Tree // of the object whose rules come now
-	var key object.Key
-	end := func() {
-		if tree != nil {
-			all = append(all, newStandard(key, tree, fieldsOf(tree), tree["aggregationRule"] != nil))
-		}
-		tree = nil
-	}
-	for line := range strings.Lines(text) {
-		words := strings.Fields(line)
-		switch {
-		case len(words) == 0 || words[0] == "#":
-		case strings.HasPrefix(line, " "):
-			rules, _ := tree["rules"].([]any)
-			tree["rules"] = append(rules, parseRule(words))
-		default:
-			end()
-			key, tree = parseHead(words)
-		}
-	}
-	end()
-	return all
-}
-
 var (
 	clusterRoles        = schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterroles"}
 	clusterRoleBindings = schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterrolebindings"}
-	kinds               = map[string]string{
-		"clusterrole": "ClusterRole", "role": "Role", "clusterrolebinding": "ClusterRoleBinding", "rolebinding": "RoleBinding",
-	}
 )
-
-// parseHead reads the first line of an object: its kind and name, and what is special about that kind.
-func parseHead(words []string) (object.Key, resource.Tree) {
-	kind, name := words[0], words[1]
-	namespace := ""
-	if strings.HasPrefix(kind, "role") {
-		namespace, name, _ = strings.Cut(name, "/")
-	}
-	labels := resource.Tree{bootstrapping: "rbac-defaults"}
-	metadata := resource.Tree{
-		"name": name, "labels": labels, "annotations": resource.Tree{rbacv1.AutoUpdateAnnotationKey: "true"},
-	}
-	if namespace != "" {
-		metadata["namespace"] = namespace
-	}
-	tree := resource.Tree{"apiVersion": rbacv1.SchemeGroupVersion.String(), "kind": kinds[kind], "metadata": metadata}
-	key := object.Key{Resource: schema.GroupResource{Group: rbacv1.GroupName, Resource: kind + "s"}, Namespace: namespace, Name: name}
-	rest := words[2:]
-	switch kind {
-	case "clusterrolebinding":
-		bindTo(tree, "ClusterRole", name, rest)
-	case "rolebinding":
-		bindTo(tree, "Role", rest[0], rest[1:])
-	default:
-		tree["rules"] = nil
-		for _, word := range rest {
-			label := aggregationBase + word[1:]
-			if word[0] == '+' {
-				labels[label] = "true"
-			} else {
-				selector := resource.Tree{"matchLabels": resource.Tree{label: "true"}}
-				tree["aggregationRule"] = resource.Tree{"clusterRoleSelectors": []any{selector}}
-			}
-		}
-	}
-	return key, tree
-}
-
-func bindTo(tree resource.Tree, kind, role string, subjects []string) {
-	tree["roleRef"] = resource.Tree{"apiGroup": rbacv1.GroupName, "kind": kind, "name": role}
-	var all []any
-	for _, s := range subjects {
-		kind, name, _ := strings.Cut(s, ":")
-		switch kind {
-		case "user":
-			all = append(all, resource.Tree{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": name})
-		case "group":
-			all = append(all, resource.Tree{"apiGroup": rbacv1.GroupName, "kind": rbacv1.GroupKind, "name": name})
-		case "serviceaccount":
-			namespace, name, _ := strings.Cut(name, "/")
-			all = append(all, resource.Tree{"kind": rbacv1.ServiceAccountKind, "name": name, "namespace": namespace})
-		}
-	}
-	if all != nil {
-		tree["subjects"] = all
-	}
-}
-
-// parseRule reads a rule: verbs, then URLs, or groups, resources and names.
-func parseRule(words []string) resource.Tree {
-	list := func(word string) []any {
-		var all []any
-		for item := range strings.SplitSeq(word, ",") {
-			if item == "core" {
-				item = ""
-			}
-			all = append(all, item)
-		}
-		return all
-	}
-	rule := resource.Tree{"verbs": list(words[0])}
-	if len(words) == 2 {
-		rule["nonResourceURLs"] = list(words[1])
-		return rule
-	}
-	rule["apiGroups"], rule["resources"] = list(words[1]), list(words[2])
-	if len(words) > 3 {
-		rule["resourceNames"] = list(words[3])
-	}
-	return rule
-}
