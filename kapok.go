@@ -21,8 +21,11 @@
 //
 //	internal/auth       who sends it, and may he
 //	internal/endpoint   HTTP: what is asked for, and in which form the answer goes out
+//	internal/audit      what is written down of it
+//	internal/fairness   whose turn it is
 //	internal/aggregate  the groups that other servers serve behind this one
 //	internal/resource   the eight verbs, from the request to the journal
+//	internal/admission  what may come in, and what becomes of it: webhooks, policies, plugins
 //	internal/crd        the kinds that came over the API; internal/builtin those that were there before
 //	internal/state      all objects, as the fold of a journal
 //	internal/journal    what makes a write durable: pebble on a disk, etcd, or memory

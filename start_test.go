@@ -33,7 +33,7 @@ func TestFirstStart(t *testing.T) {
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	const most = 6 << 20 // 1.6 MB; 3.2 with the race detector; 22 if something is made for each kind
+	const most = 6 << 20 // 3 MB; 22 if something is made for each kind
 	if n := after.TotalAlloc - before.TotalAlloc; n > most {
 		t.Errorf("the first start allocates %d KB, want at most %d", n>>10, most>>10)
 	}
