@@ -87,21 +87,35 @@ spec: {group: `+atGroup+`, version: v1alpha1, names: {plural: ats, kind: At}, sc
 		},
 		{
 			id: "C8", says: "order: aggregated servers, built-in, custom resources, 404; one store for all",
-			but: "there are no aggregated servers: an APIService is kept, with a warning that nothing is passed on, and nothing comes before what Kapok has itself",
 			show: func(s *server) {
-				s.must(201, "POST", "/apis/apiregistration.k8s.io/v1/apiservices", "{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.apps}, "+
-					"spec: {group: apps, version: v1, groupPriorityMinimum: 1, versionPriority: 1, insecureSkipTLSVerify: true, service: {name: s, namespace: default}}}").warns("requests are not passed on")
-				s.get("/apis/apps/v1/deployments")
+				foos, passedOn := "/apis/example.com/v1/namespaces/default/foos", func(a *answer) bool { return a.code == 503 }
+				toNobody := "groupPriorityMinimum: 1, versionPriority: 1, insecureSkipTLSVerify: true, service: {name: s, namespace: default}"
+				apiServices := "/apis/apiregistration.k8s.io/v1/apiservices"
+				// Other servers come first, here one that is not there, before custom resources and before what is built in.
+				s.must(201, "POST", apiServices, "{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.example.com}, "+
+					"spec: {group: example.com, version: v1, "+toNobody+"}}")
+				s.until(foos, passedOn)
+				s.define(crd("foos", "example.com", "Foo", ""))
+				s.must(503, "GET", foos, "")
+				s.must(200, "DELETE", apiServices+"/v1.example.com", "")
+				s.until(foos, func(a *answer) bool { return a.code == 200 })
+				s.get(deployments)
+				s.must(200, "PATCH", apiServices+"/v1.apps?fieldManager=me&force=true",
+					"{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.apps}, spec: {group: apps, version: v1, "+toNobody+"}}", "Content-Type", applyPatch)
+				s.until(deployments, passedOn)
+				s.must(200, "DELETE", apiServices+"/v1.apps", "")
+				s.until(deployments, func(a *answer) bool { return a.code == 200 })
+
+				// What is built in stays before custom resources, and what nobody serves is not there.
 				lease := "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: a}, spec: {leaseDurationSeconds: 0}}"
 				s.must(201, "POST", crds, strings.Replace(crd("leases", "coordination.k8s.io", "Lease", ""), "metadata: {",
 					`metadata: {annotations: {api-approved.kubernetes.io: "unapproved, to see what happens"}, `, 1))
 				s.until(crds+"/leases.coordination.k8s.io", func(a *answer) bool { return a.condition("NamesAccepted") == "False" }).says("Conflict")
 				s.must(422, "POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases", lease).says("spec.leaseDurationSeconds")
-				s.must(404, "GET", "/apis/example.com/v1/foos", "").says("404 page not found")
-				s.define(crd("foos", "example.com", "Foo", ""))
+				s.must(404, "GET", "/apis/example.org/v1/foos", "").says("404 page not found")
 				// One store counts the revisions of all kinds.
-				first := s.must(201, "POST", "/apis/example.com/v1/namespaces/default/foos", "{apiVersion: example.com/v1, kind: Foo, metadata: {name: a}}")
-				second := s.must(201, "POST", "/api/v1/namespaces/default/configmaps", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
+				first := s.must(201, "POST", foos, "{apiVersion: example.com/v1, kind: Foo, metadata: {name: a}}")
+				second := s.must(201, "POST", configMaps, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
 				if a, b := first.string("metadata.resourceVersion"), second.string("metadata.resourceVersion"); len(a) > len(b) || len(a) == len(b) && a >= b {
 					s.Errorf("resourceVersion %s, then %s", a, b)
 				}
