@@ -154,7 +154,7 @@ spec:
   - name: v1
     served: true
     storage: true
-    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}, color: {type: string}}}}}}
   - name: v1alpha1
     served: true
     storage: false
@@ -575,14 +575,15 @@ func TestUnreachableConfiguration(t *testing.T) {
 	})
 }
 
-// The whole way: a definition with a conversion webhook, the server with certificates of its own, the API server that calls it.
-func TestConversionEndToEnd(t *testing.T) {
-	t.Run("told", func(t *testing.T) { testConversionEndToEnd(t, true) })
-	t.Run("local", func(t *testing.T) { testConversionEndToEnd(t, false) })
+// The whole way: configurations of admission webhooks and a definition with a conversion webhook, the server with certificates
+// of its own, the API server that calls it.
+func TestEndToEnd(t *testing.T) {
+	t.Run("told", func(t *testing.T) { testEndToEnd(t, true) })
+	t.Run("local", func(t *testing.T) { testEndToEnd(t, false) })
 }
 
-// testConversionEndToEnd has the definition told where the webhook is, or makes it so that it knows.
-func testConversionEndToEnd(t *testing.T, tell bool) {
+// testEndToEnd has the definition told where the webhook is, or makes it so that it knows.
+func testEndToEnd(t *testing.T, tell bool) {
 	w := newWriter(t, startKapok(t))
 	listener := loopback(t)
 	base := "https://" + listener.Addr().String()
@@ -594,7 +595,8 @@ func testConversionEndToEnd(t *testing.T, tell bool) {
 	}
 	certificates := SelfSigned(w, options)
 	server := NewServer(Options{Listener: listener, Certificates: certificates})
-	if err := NewWebhookManagedBy(mgr{widgetScheme(), server, logr.Discard()}, &WidgetV1{}).Complete(); err != nil {
+	if err := NewWebhookManagedBy(mgr{widgetScheme(), server, logr.Discard()}, &WidgetV1{}).
+		WithDefaulter(colors{}).WithValidator(sizes{}).Complete(); err != nil {
 		t.Fatal(err)
 	}
 	if err := certificates.Ensure(silent(t.Context())); err != nil {
@@ -633,6 +635,19 @@ func testConversionEndToEnd(t *testing.T, tell bool) {
 	}
 	wrong := parse(t, `{apiVersion: things.example.com/v1alpha1, kind: Widget, metadata: {name: b}, size: "big"}`)[0]
 	if _, err := in("v1alpha1").Create(t.Context(), wrong, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "size big is no number") {
+		t.Errorf("got %v", err)
+	}
+	// Admission is asked about v1, whatever version is written.
+	plain, err := in("v1").Create(t.Context(), parse(t, widget("d", ""))[0], metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if color, _, _ := unstructured.NestedString(plain.Object, "spec", "color"); color != "blue by CREATE" {
+		t.Errorf("got the color %q", color)
+	}
+	big := parse(t, `{apiVersion: things.example.com/v1alpha1, kind: Widget, metadata: {name: c}, size: "101"}`)[0]
+	if _, err := in("v1alpha1").Create(t.Context(), big, metav1.CreateOptions{}); err == nil ||
+		!strings.Contains(err.Error(), `admission webhook "vwidget.kb.io" denied the request`) || !strings.Contains(err.Error(), "must be at most 100") {
 		t.Errorf("got %v", err)
 	}
 	stop()
