@@ -140,13 +140,13 @@ func (w *world) startEtcd() {
 	w.etcd = config.ListenClientUrls[0].String()
 }
 
-// wardle starts the extension server.
-func (w *world) wardle() (stop func()) {
+// wardle starts the extension server, which asks Kapok as the user of a kubeconfig.
+func (w *world) wardle(kubeconfig string) (stop func()) {
 	w.Helper()
 	return w.start("wardle", "--secure-port", fmt.Sprint(w.port), "--bind-address", "127.0.0.1",
 		"--tls-cert-file", filepath.Join(w.home, "tls.crt"), "--tls-private-key-file", filepath.Join(w.home, "tls.key"),
-		"--etcd-servers", w.etcd, "--kubeconfig", w.kubeconfig,
-		"--authentication-kubeconfig", w.kubeconfig, "--authorization-kubeconfig", w.kubeconfig)
+		"--etcd-servers", w.etcd, "--kubeconfig", kubeconfig,
+		"--authentication-kubeconfig", kubeconfig, "--authorization-kubeconfig", kubeconfig)
 }
 
 func freePort(t *testing.T) int {
@@ -285,7 +285,7 @@ func TestFlunders(t *testing.T) {
 	if out, err := w.kubectl("", "get", "--raw", "/apis/wardle.example.com/v1alpha1"); err == nil || !strings.Contains(out, "the server is currently unable to handle the request") {
 		t.Errorf("without a server: %v\n%s", err, out)
 	}
-	stop := w.wardle()
+	stop := w.wardle(w.kubeconfig)
 	w.available("True")
 
 	w.until("discovery", func() error {
@@ -350,7 +350,7 @@ func TestFlunders(t *testing.T) {
 		t.Errorf("without its server there is %s", out)
 	}
 	w.want("default", "get", "namespaces") // all else goes on
-	w.wardle()
+	w.wardle(w.kubeconfig)
 	w.available("True")
 	w.until("what was there is there again", func() error {
 		out, err := w.kubectl("", "get", "flunders", "-o", "name")

@@ -1,0 +1,189 @@
+package aggregation
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// account is what the extension server runs as, with the rights that its makers say it needs, and nothing beyond.
+const account = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: apiserver, namespace: wardle}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: wardle-delegates}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: system:auth-delegator}
+subjects: [{kind: ServiceAccount, name: apiserver, namespace: wardle}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: wardle-reads-whom-to-believe, namespace: kube-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: extension-apiserver-authentication-reader}
+subjects: [{kind: ServiceAccount, name: apiserver, namespace: wardle}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: wardle}
+rules:
+- {apiGroups: [""], resources: [namespaces], verbs: [get, list, watch]}
+- {apiGroups: [admissionregistration.k8s.io], resources: ["*"], verbs: [get, list, watch]}
+- {apiGroups: [flowcontrol.apiserver.k8s.io], resources: [prioritylevelconfigurations, flowschemas], verbs: [list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: wardle}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: wardle}
+subjects: [{kind: ServiceAccount, name: apiserver, namespace: wardle}]
+`
+
+// readers may read flunders in the namespace default: jane, who has a certificate, and the service account robot.
+const readers = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: flunder-reader, namespace: default}
+rules: [{apiGroups: [wardle.example.com], resources: [flunders], verbs: [get, list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: flunder-readers, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: flunder-reader}
+subjects:
+- {kind: User, apiGroup: rbac.authorization.k8s.io, name: jane}
+- {kind: ServiceAccount, name: robot, namespace: default}
+`
+
+const flunders = "/apis/wardle.example.com/v1alpha1/namespaces/default/flunders"
+
+// The extension server is no admin, and what its users may do in it the roles in Kapok say: of those whose requests Kapok
+// passes on, and of those who come to it themselves, with tokens of Kapok.
+func TestUsers(t *testing.T) {
+	w := start(t)
+	w.register()
+	w.apply(account)
+	w.wardle(w.login("apiserver", "wardle"))
+	w.available("True")
+	w.apply("{apiVersion: wardle.example.com/v1alpha1, kind: Flunder, metadata: {name: one}, spec: {reference: other}}")
+	w.want("", "create", "serviceaccount", "robot")
+	jane := w.add("jane")
+	robot := w.want("", "create", "token", "robot")
+	direct := w.direct()
+
+	// Without a role neither way leads to anything. Nobody comes in by saying who he is.
+	w.refused(`User "jane" cannot list resource "flunders" in API group "wardle.example.com"`, "get", "flunders", "--kubeconfig", jane)
+	for _, c := range []struct {
+		who, says string
+		code      int
+		headers   []string
+	}{
+		{"a stranger", `User \"system:anonymous\" cannot list resource \"flunders\"`, 403, nil},
+		{"a forged token", "Unauthorized", 401, []string{"Authorization", "Bearer " + robot + "x"}},
+		{"a stranger who pretends", `User \"system:anonymous\" cannot list resource \"flunders\"`, 403,
+			[]string{"X-Remote-User", "kubernetes-admin", "X-Remote-Group", "system:masters"}},
+		{"robot", `User \"system:serviceaccount:default:robot\" cannot list resource \"flunders\"`, 403, []string{"Authorization", "Bearer " + robot}},
+	} {
+		if code, text := direct(c.headers...); code != c.code || !strings.Contains(text, c.says) {
+			t.Errorf("%s: %d %s\nwant %d %s", c.who, code, text, c.code, c.says)
+		}
+	}
+
+	w.apply(readers)
+	w.want("one", "get", "flunders", "--kubeconfig", jane)
+	w.refused(`User "jane" cannot delete resource "flunders"`, "delete", "flunder", "one", "--kubeconfig", jane)
+	w.refused(`User "jane" cannot list resource "flunders" in API group "wardle.example.com" at the cluster scope`, "get", "flunders", "-A", "--kubeconfig", jane)
+	// The server remembers for some seconds what it was told of the robot.
+	w.until("the robot may read", func() error {
+		if code, text := direct("Authorization", "Bearer "+robot); code != 200 || !strings.Contains(text, `"one"`) {
+			return fmt.Errorf("%d %s", code, text)
+		}
+		return nil
+	})
+	w.want("", "delete", "rolebinding", "flunder-readers")
+	w.until("jane may no longer", func() error {
+		if out, err := w.kubectl("", "get", "flunders", "--kubeconfig", jane); err == nil {
+			return errors.New(out)
+		}
+		return nil
+	})
+	// The token of an account that is gone is one of nobody.
+	w.want("", "delete", "serviceaccount", "robot")
+	w.until("the robot is nobody", func() error {
+		if code, text := direct("Authorization", "Bearer "+robot); code != 401 {
+			return fmt.Errorf("%d %s", code, text)
+		}
+		return nil
+	})
+}
+
+// login writes a kubeconfig with a token of a service account.
+func (w *world) login(name, namespace string) (kubeconfig string) {
+	w.Helper()
+	kubeconfig = filepath.Join(w.home, name)
+	token := w.want("", "create", "token", name, "-n", namespace)
+	minified := w.want("", "config", "view", "--minify", "--flatten")
+	if err := os.WriteFile(kubeconfig, []byte(minified), 0o600); err != nil {
+		w.Fatal(err)
+	}
+	user := w.want("", "config", "view", "--minify", "-o", "jsonpath={.users[0].name}")
+	w.want("", "config", "unset", "users."+user, "--kubeconfig", kubeconfig)
+	w.want("", "config", "set-credentials", name, "--token", token, "--kubeconfig", kubeconfig)
+	w.want("", "config", "set-context", "--current", "--user", name, "--kubeconfig", kubeconfig)
+	w.want("system:serviceaccount:"+namespace+":"+name, "auth", "whoami", "--kubeconfig", kubeconfig)
+	return kubeconfig
+}
+
+// add makes a user with a certificate.
+func (w *world) add(name string) (kubeconfig string) {
+	w.Helper()
+	kubeconfig = filepath.Join(w.home, name)
+	w.start("kapok", "user", "add", name, "--kubeconfig", w.kubeconfig, "--output", kubeconfig)
+	w.until(name+" can log in", func() error {
+		_, err := w.kubectl("", "auth", "whoami", "--kubeconfig", kubeconfig)
+		return err
+	})
+	return kubeconfig
+}
+
+func (w *world) refused(text string, args ...string) {
+	w.Helper()
+	if out, err := w.kubectl("", args...); err == nil || !strings.Contains(out, text) {
+		w.Errorf("kubectl %s: %v\n%s\nwant %q", strings.Join(args, " "), err, out, text)
+	}
+}
+
+// direct asks the extension server for flunders past Kapok, with headers.
+func (w *world) direct() func(headers ...string) (code int, text string) {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(w.ca)
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "api.wardle.svc"}}}
+	w.Cleanup(client.CloseIdleConnections)
+	return func(headers ...string) (int, string) {
+		r, err := http.NewRequestWithContext(w.Context(), http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d%s", w.port, flunders), nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		resp, err := client.Do(r)
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			w.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+}
