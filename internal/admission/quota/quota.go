@@ -184,11 +184,12 @@ func nameOf(obj, old resource.Tree) string {
 	return text(obj, "metadata", "name")
 }
 
-// The objects that nobody is served.
+// The objects that nobody is served. Their resources have capital letters, which no definition of custom resources can have: who may define
+// some would otherwise be served them, and could write them.
 func epochKey(namespace string) object.Key {
-	return object.Key{Resource: schema.GroupResource{Group: "kapok.dev", Resource: "quotaepochs"}, Name: namespace}
+	return object.Key{Resource: schema.GroupResource{Group: "kapok.dev", Resource: "quotaEpochs"}, Name: namespace}
 }
 
-var ledgers = schema.GroupResource{Group: "kapok.dev", Resource: "quotaledgers"}
+var ledgers = schema.GroupResource{Group: "kapok.dev", Resource: "quotaLedgers"}
 
 func ledgerKey(namespace string) object.Key { return object.Key{Resource: ledgers, Name: namespace} }
