@@ -22,6 +22,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/auth"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/util/flowcontrol"
@@ -264,6 +265,29 @@ func TestQueueBytes(t *testing.T) {
 			t.Errorf("taken %d, %v", len(s.taken), err)
 		}
 	})
+}
+
+// All that clients and webhooks choose the length of counts, not only bodies.
+func TestQueueCounts(t *testing.T) {
+	const n = 1 << 20
+	long := strings.Repeat("x", n)
+	user := authenticationv1.UserInfo{Extra: map[string]authenticationv1.ExtraValue{"k": {long}}}
+	for name, e := range map[string]*auditv1.Event{
+		"uri":           {RequestURI: long},
+		"user":          {User: authenticationv1.UserInfo{Username: long}},
+		"groups":        {User: authenticationv1.UserInfo{Groups: []string{long}}},
+		"impersonation": {ImpersonatedUser: &user},
+		"name":          {ObjectRef: &auditv1.ObjectReference{Name: long}},
+		"message":       {ResponseStatus: &metav1.Status{Message: long}},
+		"cause":         {ResponseStatus: &metav1.Status{Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: long}}}}},
+		"annotation":    {Annotations: map[string]string{"a": long}},
+		"request":       {RequestObject: unknown([]byte(long))},
+		"response":      {ResponseObject: unknown([]byte(long))},
+	} {
+		if got := size(e); got < n || got > n+n/100 {
+			t.Errorf("%s: %d bytes count as %d", name, n, got)
+		}
+	}
 }
 
 // Close gives up after a while.

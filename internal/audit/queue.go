@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
 const (
-	// maxQueued bounds the events that wait for a sink, as kube-apiserver does for webhooks; maxQueuedBytes what their
-	// objects take, as far as that is known.
+	// maxQueued bounds the events that wait for a sink, as kube-apiserver does for webhooks; maxQueuedBytes what they
+	// take, as far as clients and webhooks choose it.
 	maxQueued      = 10_000
 	maxQueuedBytes = 64 << 20
 	// closing is how long a sink has for what is queued when the server ends.
@@ -85,14 +87,45 @@ func (q *queue) poke() {
 	}
 }
 
-// size is what an event takes, roughly.
+// size is what an event takes, roughly: all that others choose the length of counts, as strangers, too, are written down.
 func size(e *auditv1.Event) int {
-	n := 1 << 10
-	if e.RequestObject != nil {
-		n += len(e.RequestObject.Raw)
+	n := 1<<10 + len(e.RequestURI) + len(e.Verb) + len(e.UserAgent) + sizeOf(&e.User)
+	if e.ImpersonatedUser != nil {
+		n += sizeOf(e.ImpersonatedUser)
 	}
-	if e.ResponseObject != nil {
-		n += len(e.ResponseObject.Raw)
+	if ref := e.ObjectRef; ref != nil {
+		n += len(ref.Namespace) + len(ref.Name) + len(ref.Resource) + len(ref.Subresource) + len(ref.UID) + len(ref.APIGroup) + len(ref.APIVersion) + len(ref.ResourceVersion)
+	}
+	if status := e.ResponseStatus; status != nil {
+		n += len(status.Message) + len(status.Reason)
+		if status.Details != nil {
+			n += len(status.Details.Name)
+			for _, cause := range status.Details.Causes {
+				n += len(cause.Message) + len(cause.Field)
+			}
+		}
+	}
+	for _, obj := range []*runtime.Unknown{e.RequestObject, e.ResponseObject} {
+		if obj != nil {
+			n += len(obj.Raw)
+		}
+	}
+	for key, value := range e.Annotations {
+		n += len(key) + len(value)
+	}
+	return n
+}
+
+func sizeOf(u *authenticationv1.UserInfo) int {
+	n := len(u.Username) + len(u.UID)
+	for _, group := range u.Groups {
+		n += len(group)
+	}
+	for key, values := range u.Extra {
+		n += len(key)
+		for _, value := range values {
+			n += len(value)
+		}
 	}
 	return n
 }
