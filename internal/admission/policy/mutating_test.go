@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -63,6 +64,21 @@ func TestMutations(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestPatchBomb: a patch that copies what it has copied comes to an end, as those of clients do.
+func TestPatchBomb(t *testing.T) {
+	var steps []string
+	for i := range 14 { // each doubles the data
+		steps = append(steps, fmt.Sprintf("JSONPatch{op: 'copy', from: '/metadata/annotations', path: '/metadata/annotations/a%d'}", i))
+	}
+	s := newServer(t, auth.Basic{}).mutating(spec{
+		spec: `mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[` + strings.Join(steps, ", ") + `]"}}]`,
+	})
+	_, err := s.create(`{apiVersion: v1, kind: ConfigMap, metadata: {name: x, annotations: {a: "` + strings.Repeat("x", 1000) + `"}}}`)
+	if err == nil || !strings.Contains(err.Error(), "Unable to complete the copy, the accumulated size increase of copy is") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -84,7 +84,7 @@ func (v *shown) jsonPatched(value ref.Val) (resource.Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to create JSON patch: %w", err)
 	}
-	after, err := patch.Apply(before)
+	after, err := resource.ApplyJSONPatch(patch, before)
 	switch {
 	case errors.Is(err, jsonpatch.ErrTestFailed):
 		after = before
