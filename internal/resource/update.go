@@ -133,6 +133,9 @@ func (s *Store) createByChange(ctx context.Context, r *Request, c change) (Resul
 	if obj, err = s.mutateNew(ctx, r, obj); err != nil {
 		return Result{}, err
 	}
+	if err := ensureName(r, obj); err != nil { // which admission may have changed
+		return Result{}, err
+	}
 	result, err := s.create(ctx, r, obj)
 	if apierrors.IsAlreadyExists(err) {
 		err = errConflict // somebody else was faster: now it is an update

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -79,6 +81,25 @@ func TestPatchBomb(t *testing.T) {
 	_, err := s.create(`{apiVersion: v1, kind: ConfigMap, metadata: {name: x, annotations: {a: "` + strings.Repeat("x", 1000) + `"}}}`)
 	if err == nil || !strings.Contains(err.Error(), "Unable to complete the copy, the accumulated size increase of copy is") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestRenames: an object that an update creates cannot get another name than that of the path, whether or not it is taken.
+func TestRenames(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		s := newServer(t, auth.Basic{})
+		if taken {
+			s.mustCreate(configMap("other", "a: '1'"))
+		}
+		s.mutating(spec{spec: `mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'replace', path: '/metadata/name', value: 'other'}]"}}]`})
+		r := s.request("v1", "ConfigMap")
+		r.Name, r.Options = "x", &metav1.PatchOptions{}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		_, err := s.store.Patch(ctx, r, resource.Patch{Type: types.ApplyYAMLPatchType, Data: []byte(configMap("x", "a: '1'"))})
+		cancel()
+		if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "the name of the object (other) does not match the name on the URL (x)") {
+			t.Errorf("with other taken: %v, got %v", taken, err)
+		}
 	}
 }
 
