@@ -130,6 +130,11 @@ func (c *call) dispatchBuiltIn() {
 		c.fail(err)
 		return
 	}
+	if c.info.Subresource != "" && !c.info.NameInPath {
+		// The verb is one of the collection, but who asks may only have a right to what is below its objects.
+		c.fail(nameRequired())
+		return
+	}
 	c.warn(c.version.Warning)
 	c.auditDeprecated()
 	c.verb()
@@ -170,7 +175,7 @@ func (c *call) methods() []string {
 		return nil
 	}
 	if d.Namespaced && i.Namespace == "" {
-		if i.NameInPath || d.Action != nil {
+		if i.NameInPath || i.Subresource != "" || d.Action != nil {
 			return nil
 		}
 		return []string{http.MethodGet} // of all namespaces

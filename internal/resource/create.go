@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
 
@@ -112,6 +113,9 @@ func (s *Store) create(ctx context.Context, r *Request, obj Tree) (Result, error
 		return Result{}, err
 	}
 	warn(r, obj, nil)
+	if err := s.permitCreate(ctx, r); err != nil {
+		return Result{}, err
+	}
 	if err := s.attempt(r, OperationCreate, nil).validate(ctx, obj); err != nil {
 		return Result{}, err
 	}
@@ -147,6 +151,18 @@ func (s *Store) create(ctx context.Context, r *Request, obj Tree) (Result, error
 		answer.Revision = o.Revision
 	}
 	return Result{Object: answer, Created: true, committed: true}, nil
+}
+
+// permitCreate asks whether the user may create what he was only asked about the update or the patch of.
+func (s *Store) permitCreate(ctx context.Context, r *Request) error {
+	if !r.changes {
+		return nil
+	}
+	gv := r.groupVersion()
+	return s.Permit(ctx, r, &auth.Attributes{
+		Verb: "create", ResourceRequest: true, APIGroup: gv.Group, APIVersion: gv.Version, Resource: r.Definition.Plural,
+		Namespace: r.Namespace, Name: r.Name,
+	})
 }
 
 func alreadyExists(r *Request, existing *object.Object) error {

@@ -45,6 +45,7 @@ type Request struct {
 	Warn func(string)
 
 	generated bool // the name of the object to create is the server's
+	changes   bool // an update or apply creates the object, for which its user needs to be allowed to create, too
 }
 
 // Key is the key of the object that the request names.

@@ -136,6 +136,7 @@ func (s *Store) createByChange(ctx context.Context, r *Request, c change) (Resul
 	if err := ensureName(r, obj); err != nil { // which admission may have changed
 		return Result{}, err
 	}
+	r.changes = true
 	result, err := s.create(ctx, r, obj)
 	if apierrors.IsAlreadyExists(err) {
 		err = errConflict // somebody else was faster: now it is an update
