@@ -170,6 +170,7 @@ var volatile = []struct {
 	with    string
 }{
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "<uid>"},
+	{regexp.MustCompile(`X509SHA256=[0-9a-f]{64}`), "X509SHA256=<hash>"},
 	{regexp.MustCompile(`20(2[5-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "<time>"},
 	{regexp.MustCompile(`[MTWFS][a-z]{2}, \d\d [A-Z][a-z]{2} 20\d\d \d\d:\d\d:\d\d [+-]\d{4}`), "<time>"},
 	{regexp.MustCompile(`20\d\d-\d\d-\d\d \d\d:\d\d:\d\d \+0000 UTC`), "<time>"},

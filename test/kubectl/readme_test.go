@@ -66,8 +66,43 @@ func TestWebhooksOfReadme(t *testing.T) {
 	newReader(t).followAll(append(begin, steps...))
 }
 
+// A document's section is followed by whoever has started a server as the README says, in an empty directory, and so with the files that
+// the commands before have made.
+func TestDocuments(t *testing.T) {
+	for _, d := range []struct {
+		file, section string
+		steps         int    // at least
+		needs         string // a program that not every machine has
+	}{
+		{"access.md", "Try it", 20, ""},
+		{"access.md", "Custom resources", 2, ""},
+		{"login.md", "A user with a certificate", 4, ""},
+		{"login.md", "A certificate that somebody asks for", 7, "openssl"},
+	} {
+		t.Run(d.file+"/"+d.section, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(d.needs); d.needs != "" && err != nil {
+				t.Skip(err)
+			}
+			text, err := os.ReadFile(filepath.Join("..", "..", "docs", d.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps := readSection(string(text), d.section)
+			if len(steps) < d.steps {
+				t.Fatalf("the section has only %d steps", len(steps))
+			}
+			r := newReader(t)
+			r.dir = t.TempDir()
+			r.env = append(r.env, "HOME="+r.dir, "XDG_DATA_HOME="+t.TempDir())
+			r.follow(step{command: "go run ./cmd/kapok up", printed: []string{"...", "export KUBECONFIG=..."}})
+			r.followAll(steps)
+		})
+	}
+}
+
 func newReader(t *testing.T) *reader {
-	return &reader{T: t, env: append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "TMPDIR="+t.TempDir())}
+	return &reader{T: t, dir: filepath.Join("..", ".."), env: append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "TMPDIR="+t.TempDir())}
 }
 
 func (r *reader) followAll(steps []step) {
@@ -86,10 +121,12 @@ type step struct {
 	printed []string
 }
 
-func readSteps(readme string) (steps []step) {
-	_, section, _ := strings.Cut(readme, "\n## Try it\n")
+func readSteps(readme string) []step { return readSection(readme, "Try it") }
+
+func readSection(text, name string) (steps []step) {
+	_, section, _ := strings.Cut(text, "\n## "+name+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	inside := false
+	inside, document := false, "" // a here-document ends with this line
 	for line := range strings.Lines(section) {
 		line, indented := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "    ")
 		command, isCommand := strings.CutPrefix(line, "$ ")
@@ -97,8 +134,14 @@ func readSteps(readme string) (steps []step) {
 		case !indented:
 			inside = false
 			continue
+		case document != "":
+			steps[len(steps)-1].command += "\n" + line
+			if line == document {
+				document = ""
+			}
 		case isCommand:
 			steps = append(steps, step{command: command})
+			_, document, _ = strings.Cut(command, "<<")
 		case !inside:
 			steps = append(steps, step{printed: []string{line}})
 		default:
@@ -141,6 +184,7 @@ func normalSpaces(s string) string {
 // A reader follows a README.
 type reader struct {
 	*testing.T
+	dir     string // of commands
 	env     []string
 	program *program // the last that was started
 }
@@ -191,7 +235,7 @@ func (r *reader) try(s step) {
 	for deadline := time.Now().Add(patience); ; <-again.C {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		cmd := exec.CommandContext(ctx, "sh", "-c", s.command)
-		cmd.Dir, cmd.Env = filepath.Join("..", ".."), r.env
+		cmd.Dir, cmd.Env = r.dir, r.env
 		out, _ := cmd.CombinedOutput() // the README says also what fails
 		cancel()
 		if pattern.MatchString(normalSpaces(string(out))) {
