@@ -14,24 +14,8 @@ import (
 	"time"
 )
 
-// account is what the extension server runs as, with the rights that its makers say it needs, and nothing beyond.
-const account = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: apiserver, namespace: wardle}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: wardle-delegates}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: system:auth-delegator}
-subjects: [{kind: ServiceAccount, name: apiserver, namespace: wardle}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: wardle-reads-whom-to-believe, namespace: kube-system}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: extension-apiserver-authentication-reader}
-subjects: [{kind: ServiceAccount, name: apiserver, namespace: wardle}]
----
+// reads is what the admission plugins and the flow control of the extension server read.
+const reads = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: wardle}
@@ -70,7 +54,12 @@ const flunders = "/apis/wardle.example.com/v1alpha1/namespaces/default/flunders"
 func TestUsers(t *testing.T) {
 	w := start(t)
 	w.register()
-	w.apply(account)
+	// The server runs as a service account that has what docs/extension-servers.md says.
+	w.want("created", "create", "serviceaccount", "apiserver", "-n", "wardle")
+	w.want("created", "create", "clusterrolebinding", "wardle-delegates", "--clusterrole=system:auth-delegator", "--serviceaccount=wardle:apiserver")
+	w.want("created", "create", "rolebinding", "wardle-reads-whom-to-believe", "-n", "kube-system",
+		"--role=extension-apiserver-authentication-reader", "--serviceaccount=wardle:apiserver")
+	w.apply(reads)
 	w.wardle(w.login("apiserver", "wardle"))
 	w.available("True")
 	w.apply("{apiVersion: wardle.example.com/v1alpha1, kind: Flunder, metadata: {name: one}, spec: {reference: other}}")
