@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,10 +116,13 @@ func TestLegacyDiscovery(t *testing.T) {
 func TestRefresh(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		doc, asked, unchanged := aggregated("things.example.com", "v1"), 0, 0
+		var mu sync.Mutex // of these
 		serve := func(rw http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/apis" {
 				return
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			asked++
 			rw.Header().Set("Content-Type", aggregatedType)
 			rw.Header().Set("Etag", fmt.Sprintf("%q", fmt.Sprint(len(doc))))
@@ -140,12 +144,16 @@ func TestRefresh(t *testing.T) {
 		}
 		synctest.Wait()
 		set := w.aggregator.Load()
+		mu.Lock()
 		asked, unchanged = 0, 0
+		mu.Unlock()
 		time.Sleep(10*time.Minute + time.Second)
+		mu.Lock()
 		if asked != 10 || unchanged != 10 || w.aggregator.Load() != set {
 			t.Errorf("in ten minutes it was asked %d times, %d without news; the same set: %t", asked, unchanged, w.aggregator.Load() == set)
 		}
 		doc = ""
+		mu.Unlock()
 		time.Sleep(time.Minute)
 		if got := w.discovered(); got != nothing {
 			t.Errorf("when it says nothing: %s", got)

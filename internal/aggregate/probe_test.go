@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,12 +36,13 @@ func TestConditions(t *testing.T) {
 		since := w.apiService("v1.things.example.com").Status.Conditions[0].LastTransitionTime
 
 		time.Sleep(10 * time.Second) // more than times of conditions are exact to
-		code := http.StatusOK
+		var code atomic.Int32
+		code.Store(http.StatusOK)
 		serve := func(rw http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("X-Remote-User") != "system:kube-aggregator" || r.Header.Get("X-Remote-Group") != "system:masters" {
 				t.Errorf("a probe comes in the name of %v", r.Header)
 			}
-			rw.WriteHeader(code)
+			rw.WriteHeader(int(code.Load()))
 		}
 		stop := w.serve("10.1.0.1:8443", "things.default.svc", serve)
 		time.Sleep(time.Minute)
@@ -49,15 +51,15 @@ func TestConditions(t *testing.T) {
 			t.Errorf("the condition has changed at %v, and before at %v", now, since)
 		}
 
-		code = http.StatusForbidden
+		code.Store(http.StatusForbidden)
 		time.Sleep(31 * time.Second)
 		w.wantCondition(`Available False FailedDiscoveryCheck: failing or missing response from https://10.1.0.1:8443/apis/things.example.com/v1: ` +
 			`bad status from https://10.1.0.1:8443/apis/things.example.com/v1: 403`)
-		code = http.StatusFound
+		code.Store(http.StatusFound)
 		time.Sleep(31 * time.Second)
 		w.wantCondition(`Available False FailedDiscoveryCheck: failing or missing response from https://10.1.0.1:8443/apis/things.example.com/v1: ` +
 			`bad status from https://10.1.0.1:8443/apis/things.example.com/v1: 302`)
-		code = http.StatusOK
+		code.Store(http.StatusOK)
 		time.Sleep(31 * time.Second)
 		w.wantCondition(passed)
 		stop()
