@@ -239,7 +239,10 @@ func TestWebhookAnswers(t *testing.T) {
 				}
 			}, "the answer is larger than 67108864 bytes"},
 			"broken off": {func(http.ResponseWriter, *admissionv1.AdmissionReview) { panic(http.ErrAbortHandler) }, "failed to call webhook: Post \"https://hooks.test/v?timeout=10s\": EOF"},
-			"a patch":    {func(_ http.ResponseWriter, r *admissionv1.AdmissionReview) { r.Response.Patch = []byte("[]") }, "validating webhook may not return response.patch"},
+			"a code that HTTP has not": {func(_ http.ResponseWriter, r *admissionv1.AdmissionReview) {
+				r.Response.Allowed, r.Response.Result = false, &metav1.Status{Message: "no", Code: 1000}
+			}, `admission webhook "v.hooks.test" denied the request: no`},
+			"a patch": {func(_ http.ResponseWriter, r *admissionv1.AdmissionReview) { r.Response.Patch = []byte("[]") }, "validating webhook may not return response.patch"},
 		} {
 			h.mu.Lock()
 			h.answers["v"] = c.answer

@@ -40,6 +40,9 @@ func (c *call) statusOf(err error) *metav1.Status {
 			status.Code = http.StatusOK
 		}
 	}
+	if status.Code > 999 { // a webhook says so; there are none in HTTP
+		status.Code = http.StatusInternalServerError
+	}
 	status.Kind, status.APIVersion = "Status", "v1"
 	return &status
 }
