@@ -1,6 +1,7 @@
 package kapok
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -254,6 +255,63 @@ func TestWebhookAnswers(t *testing.T) {
 		}
 		if list, err := client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
 			t.Errorf("%v were written, %v", list.Items, err)
+		}
+	})
+}
+
+// TestNothingPastWebhooks: whatever the way to write, a webhook that refuses everything is asked.
+func TestNothingPastWebhooks(t *testing.T) {
+	inHookBubble(t, func(t *testing.T, h *hookServer, client *kubernetes.Clientset) {
+		ctx, core := t.Context(), client.CoreV1().RESTClient()
+		pod := `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
+		deployment := `{"metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
+		const namespace, deployments = "/api/v1/namespaces/default", "/apis/apps/v1/namespaces/default/deployments"
+		for path, body := range map[string]string{namespace + "/pods": pod, deployments: deployment} {
+			if err := core.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(ctx).Error(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refuse := func(_ http.ResponseWriter, r *admissionv1.AdmissionReview) { r.Response.Allowed = false }
+		h.mu.Lock()
+		h.answers["all"] = refuse
+		h.mu.Unlock()
+		configure(t, client, h.validating("all", ruleFor(registrationv1.OperationAll, "*/*")))
+		h.calls()
+		const merge, apply = string(types.MergePatchType), string(types.ApplyYAMLPatchType)
+		for _, c := range []struct{ method, path, contentType, body, asked string }{
+			{"POST", namespace + "/configmaps", "", `{"metadata":{"generateName":"x-"}}`, "CREATE configmaps"},
+			{"POST", namespace + "/configmaps?dryRun=All", "", `{"metadata":{"name":"x"}}`, "CREATE configmaps"},
+			{"PATCH", namespace + "/configmaps/x?fieldManager=m", apply, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`, "CREATE configmaps"},
+			{"PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/x", "", `{"metadata":{"name":"x"}}`, "CREATE leases"},
+			{"PATCH", namespace + "/pods/p", merge, `{"metadata":{"labels":{"a":"b"}}}`, "UPDATE pods"},
+			{"PATCH", namespace + "/pods/p/status", merge, `{"status":{"phase":"Failed"}}`, "UPDATE pods/status"},
+			{"PATCH", namespace + "/pods/p/resize", merge, `{"metadata":{"labels":{"a":"b"}}}`, "UPDATE pods/resize"},
+			{"PATCH", namespace + "/pods/p/ephemeralcontainers", merge, `{"spec":{"ephemeralContainers":[{"name":"e","image":"i"}]}}`, "UPDATE pods/ephemeralcontainers"},
+			{"POST", namespace + "/pods/p/binding", "", `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n"}}`, "CREATE pods/binding"},
+			{"POST", namespace + "/bindings", "", `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n"}}`, "CREATE bindings"},
+			{"POST", namespace + "/pods/p/eviction", "", `{"metadata":{"name":"p"}}`, "CREATE pods/eviction"},
+			{"DELETE", namespace + "/pods/p", "", ``, "DELETE pods"},
+			{"DELETE", namespace + "/pods", "", ``, "DELETE pods"},
+			{"PATCH", deployments + "/d/scale", merge, `{"spec":{"replicas":3}}`, "UPDATE deployments/scale"},
+			{"PUT", "/api/v1/namespaces/default/finalize", "", `{"metadata":{"name":"default"}}`, "UPDATE namespaces/finalize"},
+			{"DELETE", "/api/v1/namespaces/kube-node-lease", "", ``, "DELETE namespaces"},
+		} {
+			path, query, _ := strings.Cut(c.path, "?")
+			r := core.Verb(c.method).AbsPath(path).SetHeader("Content-Type", cmp.Or(c.contentType, "application/json"))
+			if key, value, ok := strings.Cut(query, "="); ok {
+				r = r.Param(key, value)
+			}
+			if c.body != "" {
+				r = r.Body([]byte(c.body))
+			}
+			err := r.Do(ctx).Error()
+			asked := h.calls()
+			if err == nil || !strings.Contains(err.Error(), `admission webhook "all.hooks.test" denied the request`) {
+				t.Errorf("%s %s: %v", c.method, c.path, err)
+			}
+			if !slices.ContainsFunc(asked, func(a string) bool { return strings.HasPrefix(a, c.asked+" ") }) {
+				t.Errorf("%s %s: asked about %q, want %s", c.method, c.path, asked, c.asked)
+			}
 		}
 	})
 }
