@@ -271,3 +271,18 @@ func wantStatus(t *testing.T, err error, code int32, reason metav1.StatusReason,
 		t.Errorf("got %d %s %q\nwant %d %s %q", s.Code, s.Reason, s.Message, code, reason, text)
 	}
 }
+
+// TestLeafSignsNobody: who has a certificate vouches for nobody with it.
+func TestLeafSignsNobody(t *testing.T) {
+	ours := newAuthority(t)
+	until, usage := time.Now().Add(time.Hour), []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	leaf, key := sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "eve"}, NotAfter: until, ExtKeyUsage: usage}, ours.cert, ours.key)
+	admin, _ := sign(t, &x509.Certificate{
+		Subject: pkix.Name{CommonName: "admin", Organization: []string{auth.Masters}}, NotAfter: until, ExtKeyUsage: usage,
+	}, leaf, key)
+	r := httptest.NewRequest("GET", "/", nil)
+	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{admin, leaf}}
+	if u, err := auth.NewAuthenticator(ours.pool()).Identify(r); !apierrors.IsUnauthorized(err) {
+		t.Errorf("%+v, %v", u, err)
+	}
+}

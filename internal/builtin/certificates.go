@@ -1,6 +1,9 @@
 package builtin
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/auth"
@@ -9,7 +12,11 @@ import (
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -40,6 +47,7 @@ func certificates() []row {
 			versioned:  true,
 
 			notByNamespace: true,
+			hooks:          resource.Hooks{Permit: permitSigning},
 		}.row(),
 	}
 }
@@ -160,4 +168,27 @@ func dateConditions(obj, old resource.Tree) {
 			}
 		}
 	}
+}
+
+// permitSigning is Hooks.Permit of PodCertificateRequests: who answers them may sign in the name of the signer. Of other requests
+// for certificates an admission plugin asks that.
+func permitSigning(ctx context.Context, s *resource.Store, r *resource.Request, obj, old resource.Tree) error {
+	now, _ := get(obj, "status").(resource.Tree)
+	before, _ := get(old, "status").(resource.Tree)
+	if r.Subresource != "status" || equality.Semantic.DeepEqual(now, before) {
+		return nil
+	}
+	signer := text(old, "spec", "signerName")
+	domain, _, _ := strings.Cut(signer, "/")
+	for _, name := range []string{signer, domain + "/*"} {
+		err := s.Permit(ctx, r, &auth.Attributes{
+			Verb: "sign", ResourceRequest: true, APIGroup: certificatesv1.GroupName, APIVersion: "*", Resource: "signers", Name: name,
+		})
+		if err == nil {
+			return nil
+		}
+	}
+	text := fmt.Sprintf("User %q is not permitted to \"sign\" for signer %q", r.User.Name, signer)
+	return apierrors.NewInvalid(schema.GroupKind{Group: certificatesv1.GroupName, Kind: "PodCertificateRequest"}, r.Name,
+		field.ErrorList{field.Forbidden(field.NewPath("spec", "signerName"), text)})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/builtin/validation"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/state"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,7 +47,7 @@ func devices() []row {
 			prepareCreate: func(obj resource.Tree) { dropDerived(obj, "spec") },
 			prepareUpdate: func(obj, _ resource.Tree) { dropDerived(obj, "spec") },
 			table:         tables.ResourceClaims(),
-			hooks:         resource.Hooks{DeleteReturnsObject: true, Claim: refuseAdmin},
+			hooks:         resource.Hooks{DeleteReturnsObject: true, Claim: refuseAdmin, Permit: permitClaimStatus},
 		}.row(),
 		kind[resourcev1.ResourceClaimTemplate]{
 			version:       v1,
@@ -56,7 +57,7 @@ func devices() []row {
 			prepareCreate: func(obj resource.Tree) { dropDerived(obj, "spec", "spec") },
 			prepareUpdate: func(obj, _ resource.Tree) { dropDerived(obj, "spec", "spec") },
 			table:         tables.ResourceClaimTemplates(),
-			hooks:         resource.Hooks{DeleteReturnsObject: true},
+			hooks:         resource.Hooks{DeleteReturnsObject: true, Claim: refuseAdminTemplate},
 		}.row(),
 		kind[resourcev1.ResourceSlice]{
 			version:       v1,
@@ -177,20 +178,38 @@ func refuseAdmin(c *resource.Claims, obj, old resource.Tree) error {
 	if old != nil || obj == nil {
 		return nil
 	}
-	requests := decoded[resourcev1.ResourceClaim](obj).Spec.Devices.Requests
-	i := slices.IndexFunc(requests, func(r resourcev1.DeviceRequest) bool {
-		return r.Exactly != nil && r.Exactly.AdminAccess != nil && *r.Exactly.AdminAccess
-	})
-	if i < 0 {
+	return refuseAdminRequests(c.State(), "ResourceClaim", obj, decoded[resourcev1.ResourceClaim](obj).Spec)
+}
+
+// refuseAdminTemplate is refuseAdmin of templates.
+func refuseAdminTemplate(c *resource.Claims, obj, old resource.Tree) error {
+	if old != nil || obj == nil {
 		return nil
 	}
-	key := object.Key{Resource: schema.GroupResource{Resource: "namespaces"}, Name: text(obj, "metadata", "namespace")}
-	if ns, _ := c.State().Get(key); ns != nil {
-		if allowed, _ := ns.Meta.Labels.Lookup(resourcev1.DRAAdminNamespaceLabelKey); allowed == "true" {
-			return nil
-		}
+	return refuseAdminRequests(c.State(), "ResourceClaimTemplate", obj, decoded[resourcev1.ResourceClaimTemplate](obj).Spec.Spec)
+}
+
+func refuseAdminRequests(s *state.State, kind string, obj resource.Tree, spec resourcev1.ResourceClaimSpec) error {
+	i := slices.IndexFunc(spec.Devices.Requests, func(r resourcev1.DeviceRequest) bool {
+		return r.Exactly != nil && r.Exactly.AdminAccess != nil && *r.Exactly.AdminAccess
+	})
+	if i < 0 || forAdmins(s, text(obj, "metadata", "namespace")) {
+		return nil
 	}
 	at := field.NewPath("spec", "devices", "requests").Index(i).Child("adminAccess")
-	detail := fmt.Sprintf("admin access to devices requires the `%s: true` label on the containing namespace", resourcev1.DRAAdminNamespaceLabelKey)
-	return apierrors.NewInvalid(resourcev1.SchemeGroupVersion.WithKind("ResourceClaim").GroupKind(), text(obj, "metadata", "name"), field.ErrorList{field.Forbidden(at, detail)})
+	return apierrors.NewInvalid(resourcev1.SchemeGroupVersion.WithKind(kind).GroupKind(), text(obj, "metadata", "name"), field.ErrorList{noAdmin(at)})
+}
+
+// forAdmins says whether a namespace is meant for looking at devices that others use.
+func forAdmins(s *state.State, namespace string) bool {
+	ns, _ := s.Get(object.Key{Resource: schema.GroupResource{Resource: "namespaces"}, Name: namespace})
+	if ns == nil {
+		return false
+	}
+	allowed, _ := ns.Meta.Labels.Lookup(resourcev1.DRAAdminNamespaceLabelKey)
+	return allowed == "true"
+}
+
+func noAdmin(at *field.Path) *field.Error {
+	return field.Forbidden(at, fmt.Sprintf("admin access to devices requires the `%s: true` label on the containing namespace", resourcev1.DRAAdminNamespaceLabelKey))
 }
