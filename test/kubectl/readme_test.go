@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +40,39 @@ func TestReadmes(t *testing.T) {
 	}
 }
 
+// TestFlagsOfReadme compares the table of flags with those that there are.
+func TestFlagsOfReadme(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	help, err := exec.CommandContext(t.Context(), filepath.Join(bin, "kapok"), "up", "--help").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n| flag of `kapok up` |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	told := regexp.MustCompile("`(?:-v|--([a-z0-9-]+[a-z0-9]))(-?\\.\\.\\.)?[ `=]").FindAllStringSubmatch(table, -1)
+	flags := regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z0-9-]+)`).FindAllStringSubmatch(string(help), -1)
+	if len(told) < 20 || len(flags) < 60 {
+		t.Fatalf("%d flags in the table, %d in the help", len(told), len(flags))
+	}
+	names := func(row []string, flag string) bool {
+		return flag == row[1] || row[2] != "" && strings.HasPrefix(flag, row[1]+"-")
+	}
+	for _, flag := range flags {
+		if !slices.ContainsFunc(told, func(row []string) bool { return names(row, flag[1]) }) && flag[1] != "help" && flag[1] != "verbose" {
+			t.Errorf("README.md does not name --%s", flag[1])
+		}
+	}
+	for _, row := range told {
+		if row[1] != "" && !slices.ContainsFunc(flags, func(flag []string) bool { return names(row, flag[1]) }) {
+			t.Errorf("README.md names %s, which is not there", row[0])
+		}
+	}
+}
+
 // TestWebhooksOfReadme follows the section of the CronJob's README on webhooks; the rest of it waits for the next minute. Ports are
 // others than those that the README names.
 func TestWebhooksOfReadme(t *testing.T) {
@@ -66,20 +100,20 @@ func TestWebhooksOfReadme(t *testing.T) {
 	newReader(t).followAll(append(begin, steps...))
 }
 
-// A document's section is followed by whoever has started a server as the README says, in an empty directory, and so with the files that
-// the commands before have made.
+// The sections of a document are followed by whoever has started a server as the README says, in an empty directory: what commands write,
+// others find there.
 func TestDocuments(t *testing.T) {
 	for _, d := range []struct {
-		file, section string
-		steps         int    // at least
-		needs         string // a program that not every machine has
+		file     string
+		sections []string
+		needs    string // a program that not every machine has
 	}{
-		{"access.md", "Try it", 20, ""},
-		{"access.md", "Custom resources", 2, ""},
-		{"login.md", "A user with a certificate", 4, ""},
-		{"login.md", "A certificate that somebody asks for", 7, "openssl"},
+		{"access.md", []string{"Try it", "Custom resources"}, ""},
+		{"extension-servers.md", []string{"Where it is", "When it is away"}, ""},
+		{"login.md", []string{"A user with a certificate"}, ""},
+		{"login.md", []string{"A certificate that somebody asks for"}, "openssl"},
 	} {
-		t.Run(d.file+"/"+d.section, func(t *testing.T) {
+		t.Run(d.file+"/"+d.sections[0], func(t *testing.T) {
 			t.Parallel()
 			if _, err := exec.LookPath(d.needs); d.needs != "" && err != nil {
 				t.Skip(err)
@@ -88,15 +122,17 @@ func TestDocuments(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			steps := readSection(string(text), d.section)
-			if len(steps) < d.steps {
-				t.Fatalf("the section has only %d steps", len(steps))
-			}
 			r := newReader(t)
 			r.dir = t.TempDir()
 			r.env = append(r.env, "HOME="+r.dir, "XDG_DATA_HOME="+t.TempDir())
 			r.follow(step{command: "go run ./cmd/kapok up", printed: []string{"...", "export KUBECONFIG=..."}})
-			r.followAll(steps)
+			for _, section := range d.sections {
+				steps := readSection(string(text), section)
+				if len(steps) < 2 {
+					t.Fatalf("the section %q has only %d steps", section, len(steps))
+				}
+				r.followAll(steps)
+			}
 		})
 	}
 }
