@@ -137,6 +137,34 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
+// TestFilesOfDocuments starts a server with each file that a document shows as an example: the first block of a section.
+func TestFilesOfDocuments(t *testing.T) {
+	for _, d := range []struct{ file, section, flags string }{
+		{"audit.md", "Begin", "--audit-log-path - --audit-policy-file"},
+		{"login.md", "A provider of tokens", "--authentication-config"},
+	} {
+		t.Run(d.file, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(filepath.Join("..", "..", "docs", d.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps := readSection(string(text), d.section)
+			if len(steps) == 0 {
+				t.Fatalf("there is nothing in the section %q", d.section)
+			}
+			name := filepath.Join(t.TempDir(), "example.yaml")
+			if err := os.WriteFile(name, []byte(strings.Join(steps[0].printed, "\n")), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			newReader(t).follow(step{
+				command: "go run ./cmd/kapok up --in-memory " + d.flags + " " + name,
+				printed: []string{"...", "export KUBECONFIG=..."},
+			})
+		})
+	}
+}
+
 func newReader(t *testing.T) *reader {
 	return &reader{T: t, dir: filepath.Join("..", ".."), env: append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "TMPDIR="+t.TempDir())}
 }
