@@ -132,7 +132,7 @@ func TestExploreLeavesAloneWhatIsRight(t *testing.T) {
 
 // The same seed brings the same faults, and each kind of fault looks to clients as in a cluster.
 func TestFaults(t *testing.T) {
-	always := func(f kapoktest.Faults) (err error, faults []kapoktest.Fault, there bool) {
+	always := func(f kapoktest.Faults) (faults []kapoktest.Fault, there bool, err error) {
 		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 			env.Create(configMap("a"))
 			client, cerr := kubernetes.NewForConfig(env.Config())
@@ -146,7 +146,7 @@ func TestFaults(t *testing.T) {
 			}
 			faults, there = env.Faults(), env.Exists(configMap("b"))
 		}, kapoktest.WithFaults(1, f))
-		return err, faults, there
+		return faults, there, err
 	}
 	for _, tc := range []struct {
 		name  string
@@ -161,11 +161,11 @@ func TestFaults(t *testing.T) {
 		{"unavailable", kapoktest.Faults{Unavailable: 1}, func(err error) bool { return err != nil && strings.Contains(err.Error(), "connection refused") }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			err, first, there := always(tc.f)
+			first, there, err := always(tc.f)
 			if !tc.is(err) || there != tc.there || len(first) == 0 {
 				t.Errorf("got %v, there %t, faults %v", err, there, first)
 			}
-			if _, again, _ := always(tc.f); fmt.Sprint(again) != fmt.Sprint(first) {
+			if again, _, _ := always(tc.f); fmt.Sprint(again) != fmt.Sprint(first) {
 				t.Errorf("first %v, again %v", first, again)
 			}
 		})

@@ -191,15 +191,6 @@ func (a *answer) says(texts ...string) *answer {
 	return a
 }
 
-// warns wants a warning that contains a text.
-func (a *answer) warns(text string) *answer {
-	a.Helper()
-	if all := strings.Join(a.header.Values("Warning"), "\n"); !strings.Contains(all, text) {
-		a.Errorf("no warning that %s: %s", text, all)
-	}
-	return a
-}
-
 // item returns the element of a list that has a value at a key.
 func (a *answer) item(list, key, value string) *answer {
 	a.Helper()
