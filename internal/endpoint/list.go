@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strconv"
 
 	"github.com/kapok-dev/kapok/internal/object"
@@ -39,6 +40,17 @@ func (c *call) list() error {
 	return nil
 }
 
+// yieldEvery is after how many objects of a list somebody else may have the processor.
+const yieldEvery = 32
+
+// yield lets others go on before the next object of a list. Go lets a goroutine run for 10 ms where it does not wait, and that
+// is how long small requests would wait beside long lists.
+func yield(i int) {
+	if i%yieldEvery == yieldEvery-1 {
+		runtime.Gosched()
+	}
+}
+
 // answerList answers with a list of objects, one behind the other.
 func (c *call) answerList(m media, l resource.List) {
 	c.auditAnswer(m, func(c *call, m media) { c.answerList(m, l) })
@@ -72,6 +84,7 @@ func (c *call) answerList(m media, l resource.List) {
 		out.buf = append(out.buf, `,"items":[`...)
 	}
 	for i, o := range l.Objects {
+		yield(i)
 		if i > 0 {
 			out.buf = append(out.buf, ',')
 		}
@@ -218,7 +231,8 @@ func (c *call) answerListProtobuf(m media, l resource.List) {
 		apiVersion, kind = metav1.GroupName+"/"+m.as.Version, m.as.Kind
 	}
 	message := appendBytes(nil, 1, appendListMeta(nil, l.Revision.String(), l.Continue, l.Remaining))
-	for _, o := range l.Objects {
+	for i, o := range l.Objects {
+		yield(i)
 		form, err := resource.Form(c.definition, c.version, o, formMedia(asProtobuf, m.as.Kind != ""))
 		if err != nil {
 			c.fail(err)

@@ -52,6 +52,7 @@ func (c *call) answerTable(m media, l resource.List) {
 	out := c.output(http.StatusOK, m)
 	out.buf, err = t.open(out.buf, appendListMetaJSON(nil, l, false))
 	for i, o := range l.Objects {
+		yield(i)
 		if err != nil {
 			break
 		}
