@@ -21,6 +21,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -45,21 +46,22 @@ func TestWebhooks(t *testing.T) {
 		"type": "ExternalName", "externalName": "localhost", "ports": []any{tree{"port": 443, "targetPort": operator.port}},
 	}})
 	for _, crd := range objects["CustomResourceDefinition"] {
-		create(definitionsPath, crd)
+		raw, err := json.Marshal(crd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &definition{from: "Cluster API", raw: raw, crd: &apiextensionsv1.CustomResourceDefinition{}}
+		if err := json.Unmarshal(raw, d.crd); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.establish(t, []*definition{d})[d]; err != nil {
+			t.Fatal(err)
+		}
 	}
 	const clusters = "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/clusters"
 	cluster := func(version, name string) tree {
 		return tree{"apiVersion": "cluster.x-k8s.io/" + version, "kind": "Cluster", "metadata": tree{"name": name},
 			"spec": tree{"clusterNetwork": tree{"pods": tree{"cidrBlocks": []any{"10.0.0.0/16"}}}}}
-	}
-	for deadline := time.Now().Add(time.Minute); ; { // until the kind is served
-		a := s.do(ctx, "POST", clusters+"?dryRun=All", cluster("v1beta2", "first"))
-		if a.err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(a.err)
-		}
 	}
 	for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"} {
 		for _, configuration := range objects[kind] {
