@@ -20,6 +20,10 @@ type Options struct {
 	// process.
 	DataDir string
 
+	// UnsafeNoFsync leaves to the operating system when what has been written to DataDir goes to the disk. Objects
+	// outlive the process, however it ends, but not a crash of the machine. It is for tests, as etcd's flag of that name.
+	UnsafeNoFsync bool
+
 	// Store is where the objects are kept, if not in DataDir: an etcd, as
 	// etcd://HOST:PORT,HOST:PORT. Any number of servers may share one. Objects are
 	// where kube-apiserver keeps them; a kubeconfig of one server is good for the
@@ -141,6 +145,9 @@ func (o *Options) complete() error {
 	}
 	if err := o.Aggregation.complete(); err != nil {
 		return err
+	}
+	if o.UnsafeNoFsync && o.DataDir == "" {
+		return errors.New("how a data directory is written is said, and not which: set DataDir")
 	}
 	if o.EncryptionConfig != "" && o.Store == "" && o.DataDir == "" {
 		return errors.New("encryption is for what is stored: set DataDir or Store")

@@ -112,7 +112,7 @@ func (s *store) openPebble(opts Options, sealer *encryption.Config) error {
 	if err := os.MkdirAll(opts.DataDir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	options := pebble.Options{Dir: filepath.Join(opts.DataDir, "journal"), Logger: opts.Logger}
+	options := pebble.Options{Dir: filepath.Join(opts.DataDir, "journal"), Logger: opts.Logger, Unsynced: opts.UnsafeNoFsync}
 	if sealer != nil {
 		options.Sealer = sealer
 	}

@@ -25,6 +25,7 @@ type up struct {
 	listen      string
 	dataDir     string
 	inMemory    bool
+	noFsync     bool
 	store       string
 	etcd        kapok.EtcdOptions
 	encryption  string
@@ -69,6 +70,7 @@ ready: a script can wait for it.`,
 	f.StringVar(&u.listen, "listen", "127.0.0.1:6443", "address of the TLS socket, HOST:PORT; port 0 picks a free one")
 	f.StringVar(&u.dataDir, "data-dir", "", "directory that keeps the state (default "+shown(defaultDataDir())+")")
 	f.BoolVar(&u.inMemory, "in-memory", false, "keep no state on disk; it ends with the process")
+	f.BoolVar(&u.noFsync, "unsafe-no-fsync", false, "leave to the operating system when the state goes to the disk: it outlives the process, but not a crash of the machine")
 	f.StringVar(&u.store, "store", "", "etcd that keeps the objects in place of the data directory, etcd://HOST:PORT,HOST:PORT; any number of servers may share it")
 	f.StringVar(&u.etcd.Prefix, "etcd-prefix", "/registry", "what the keys in etcd begin with")
 	f.StringVar(&u.etcd.CAFile, "etcd-cafile", "", "file with the authority of etcd's certificates")
@@ -91,6 +93,7 @@ ready: a script can wait for it.`,
 	addAggregation(f, &u.aggregation)
 	c.MarkFlagsMutuallyExclusive("data-dir", "in-memory")
 	c.MarkFlagsMutuallyExclusive("store", "in-memory")
+	c.MarkFlagsMutuallyExclusive("unsafe-no-fsync", "in-memory")
 	c.MarkFlagsMutuallyExclusive("encryption-provider-config", "in-memory")
 	c.MarkFlagsMutuallyExclusive("log-level", "verbose")
 	return c
@@ -172,7 +175,7 @@ func (u *up) options(stderr io.Writer) (kapok.Options, error) {
 	if u.inMemory {
 		return opts, nil
 	}
-	opts.DataDir = u.dataDir
+	opts.DataDir, opts.UnsafeNoFsync = u.dataDir, u.noFsync
 	if opts.DataDir == "" {
 		dir, err := defaultDataDir()
 		if err != nil {

@@ -99,6 +99,9 @@ type Options struct {
 	Sealer journal.Sealer
 	// FS holds the directory. Default is the file system of the machine.
 	FS vfs.FS
+	// Unsynced leaves to the operating system when what has been written goes to the disk: what has been
+	// acknowledged outlives the process, and may be lost with the machine.
+	Unsynced bool
 	// Logger gets what the store has to tell. Default slog.Default().
 	Logger *slog.Logger
 	// CacheBytes bounds the blocks of history kept in memory. Default 4 MiB.
@@ -146,6 +149,9 @@ func lockDirectory(opts Options) (*Journal, error) {
 	dir, files, err := prepare(opts)
 	if err != nil {
 		return nil, err
+	}
+	if opts.Unsynced {
+		files = unsynced{files}
 	}
 	j := &Journal{opts: opts.withDefaults(), dir: dir, files: files, leftovers: map[string]struct{}{}}
 	j.ctx, j.cancel = context.WithCancel(context.Background())

@@ -37,6 +37,7 @@ func TestJournal(t *testing.T) {
 		// Tables so small that everything is flushed and compacted all the time.
 		{"small", func(*testing.T) Options { return Options{Dir: "journal", FS: vfs.NewMem(), MemTableBytes: 4 << 10} }},
 		{"disk", func(t *testing.T) Options { return Options{Dir: t.TempDir()} }},
+		{"unsynced", func(t *testing.T) Options { return Options{Dir: t.TempDir(), Unsynced: true} }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			journaltest.Run(t, journaltest.Engine{
