@@ -141,6 +141,17 @@ func (o *AdmissionOptions) validate() error {
 	return errors.Join(errs...)
 }
 
+// Missing returns those plugins of Enable that are Kubernetes', and not there: a server does not start with them.
+func (o *AdmissionOptions) Missing() []string {
+	var names []string
+	for _, p := range admissionPlugins() {
+		if p.state == missing && slices.Contains(o.Enable, p.name) {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
 // chain puts the plugins that are on into their order: those of this file, and the others, by their names in Kubernetes. The
 // options are valid.
 func (o *AdmissionOptions) chain(store *resource.Store, authorizer auth.Authorizer, others map[string][]admission.Plugin) (admission.Chain, error) {

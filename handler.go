@@ -123,6 +123,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		Limiter:       in.limiter,
 		Store:         store,
 		Aggregated:    in.others,
+		GroupByGroup:  p.options.GroupByGroupDiscovery,
 		Authenticator: p.authenticator,
 		Authorizer:    in.access,
 		OpenAPI:       endpoint.OpenAPI(registry, in.others, serverVersion().GitVersion),

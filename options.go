@@ -76,6 +76,9 @@ type Options struct {
 	// retired, as apps/v1beta1, with a warning. What is stored is the same.
 	RetiredAPIs bool
 
+	// GroupByGroupDiscovery has clients ask for each group by itself to learn what is served, as with Kubernetes before 1.27.
+	GroupByGroupDiscovery bool
+
 	// KeepGarbage leaves alone what kube-apiserver alone leaves alone: dependents of
 	// owners that are gone, contents of deleted namespaces, expired events; and the status
 	// of admission policies. It is for programs that bring controllers of their own for these.

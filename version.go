@@ -6,16 +6,16 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// kubernetesVersion is the release of Kubernetes whose API the server serves, as
+// KubernetesVersion is the release of Kubernetes whose API the server serves, as
 // clients compare it with theirs.
-const kubernetesVersion = "v1.37.2"
+const KubernetesVersion = "v1.37.2"
 
 // serverVersion is what /version tells.
 func serverVersion() version.Info {
 	return version.Info{
 		Major:        "1",
 		Minor:        "37",
-		GitVersion:   kubernetesVersion + "+kapok",
+		GitVersion:   KubernetesVersion + "+kapok",
 		GitTreeState: "clean",
 		GoVersion:    runtime.Version(),
 		Compiler:     runtime.Compiler,

@@ -17,7 +17,11 @@ const (
 )
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	do := run
+	if other := program(os.Args[0]); other != nil {
+		do = other
+	}
+	os.Exit(do(os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // run executes a command line and returns the exit code.
@@ -45,7 +49,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newUp(), newUser(), newSnapshot(), newDoctor(), newConvert(), newBench(), newVersion())
+	root.AddCommand(newUp(), newUser(), newSnapshot(), newDoctor(), newConvert(), newBench(), newEnvtest(), newVersion())
 	return root
 }
 

@@ -21,7 +21,7 @@ func (c *call) discoverRoot() {
 			return
 		}
 	}
-	if m, ok := parseAccept(c.r.Header.Get("Accept"), aggregatedMedia()); ok {
+	if m, ok := parseAccept(c.r.Header.Get("Accept"), aggregatedMedia()); ok && !c.h.opts.GroupByGroup {
 		c.answerAggregated(m, core)
 		return
 	}

@@ -68,6 +68,8 @@ type Options struct {
 	Audit *audit.Auditor
 	// Aggregated knows what other servers serve. Default: nothing.
 	Aggregated *aggregate.Aggregator
+	// GroupByGroup leaves out the discovery document of all groups at once.
+	GroupByGroup bool
 	// OpenAPI serves the paths below /openapi/. Default: they are not found.
 	OpenAPI http.Handler
 	// Documents are served as they are, by path.

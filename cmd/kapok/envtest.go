@@ -1,0 +1,153 @@
+package main
+
+import (
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+func newEnvtest() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "envtest DIR",
+		Short: "Make a directory that stands for the binaries of controller-runtime's envtest",
+		Long: `Make a directory that stands for the binaries of controller-runtime's envtest:
+kube-apiserver, etcd and kubectl, which are all this program. A suite that uses
+envtest runs with them as it is.
+
+kube-apiserver does there what kube-apiserver does alone: no garbage is collected,
+and namespaces that are deleted stay. ` + moreFlags + `=--controllers changes
+that. Both programs end when the process ends that has started them.`,
+		Example: `  KUBEBUILDER_ASSETS=$(kapok envtest path) go test ./...
+  kapok envtest ./bin/k8s`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := fillAssets(args[0]); err != nil {
+				return failed(err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "Suites of envtest use Kapok with\n\n  export KUBEBUILDER_ASSETS=%s\n", args[0])
+			return nil
+		},
+	}
+	c.AddCommand(&cobra.Command{
+		Use:   "path",
+		Short: "Make such a directory in the user's cache, and print its path",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cache, err := os.UserCacheDir()
+			if err != nil {
+				return failed(err)
+			}
+			dir := filepath.Join(cache, "kapok", "envtest", version())
+			if err := fillAssets(dir); err != nil {
+				return failed(err)
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), dir)
+			return failed(err)
+		},
+	})
+	return c
+}
+
+// fillAssets puts this program into a directory under the names that envtest looks for. It replaces what it has put there
+// before, and nothing else.
+func fillAssets(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	kapok := filepath.Join(dir, "kapok"+exeSuffix())
+	if err := putCopy(self, kapok); err != nil {
+		return err
+	}
+	for _, name := range []string{"kube-apiserver", "etcd", "kubectl"} {
+		if err := putLink(kapok, filepath.Join(dir, name+exeSuffix())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func exeSuffix() string {
+	if runtime.GOOS == "windows" {
+		return ".exe"
+	}
+	return ""
+}
+
+// putCopy makes a copy of a program, with its time, by which the copy is known the next time.
+func putCopy(from, to string) error {
+	source, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if there, err := os.Stat(to); err == nil && (os.SameFile(source, there) || same(source, there)) {
+		return nil
+	}
+	return replace(to, func(scratch string) error {
+		in, err := os.Open(from)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		out, err := os.OpenFile(scratch, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(out, in); err != nil {
+			return errors.Join(err, out.Close())
+		}
+		return errors.Join(out.Close(), os.Chtimes(scratch, source.ModTime(), source.ModTime()))
+	})
+}
+
+func same(a, b os.FileInfo) bool { return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) }
+
+// putLink gives a program another name beside it: as a link, or, where the system lets it make none, as a copy.
+func putLink(kapok, name string) error {
+	program, err := os.Stat(kapok)
+	if err != nil {
+		return err
+	}
+	if there, err := os.Stat(name); err == nil {
+		if os.SameFile(there, program) || same(there, program) {
+			return nil
+		}
+		if !isKapok(name) {
+			return fmt.Errorf("%s is there, and is not Kapok's: remove it, or take another directory", name)
+		}
+	}
+	return replace(name, func(scratch string) error {
+		if os.Symlink(filepath.Base(kapok), scratch) == nil || os.Link(kapok, scratch) == nil {
+			return nil
+		}
+		return putCopy(kapok, scratch)
+	})
+}
+
+// isKapok says whether a file is this program, of whichever version.
+func isKapok(name string) bool {
+	info, err := buildinfo.ReadFile(name)
+	return err == nil && info.Path == "github.com/kapok-dev/kapok/cmd/kapok"
+}
+
+// replace makes a file under another name, and then gives it its own, so that nobody sees half of it.
+func replace(name string, write func(scratch string) error) error {
+	scratch := fmt.Sprintf("%s.%d.new", name, os.Getpid())
+	err := write(scratch)
+	if err == nil {
+		err = os.Rename(scratch, name)
+	}
+	if err != nil {
+		_ = os.Remove(scratch)
+	}
+	return err
+}

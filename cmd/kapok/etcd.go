@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// An etcd stands where a test expects one. It answers those who ask whether it is well, and keeps no objects itself: it tells Kapok's kube-apiserver
+// in which directory they are to be. So they live as long as an etcd's would, whoever serves them.
+type etcd struct {
+	urls    string
+	dataDir string
+	noFsync bool
+
+	mu   sync.Mutex
+	held bool // by a kube-apiserver
+}
+
+// A tenancy is what a kube-apiserver is told who asks etcd at tenancyPath where to keep objects. The answer lasts as long as it does so.
+type tenancy struct {
+	DataDir string `json:"dataDir"`
+	NoFsync bool   `json:"noFsync"`
+}
+
+const tenancyPath = "/kapok/data-dir"
+
+// etcdFlags are the flags of etcd, as in kube-apiserver.flags.
+//
+//go:embed etcd.flags
+var etcdFlags string
+
+// etcdVersion is that of the etcd whose place it takes.
+const etcdVersion = "3.7.3"
+
+// runEtcd is the program etcd.
+func runEtcd(args []string, stdout, stderr io.Writer) int {
+	e := &etcd{}
+	c := &cobra.Command{
+		Use:           "etcd",
+		Short:         "Stand where a test expects an etcd, for Kapok's kube-apiserver",
+		Args:          cobra.NoArgs,
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	f := c.Flags()
+	f.StringVar(&e.urls, "listen-client-urls", "http://localhost:2379", "where to listen, http://HOST:PORT, with commas between")
+	f.StringVar(&e.dataDir, "data-dir", "default.etcd", "directory for the state")
+	f.BoolVar(&e.noFsync, "unsafe-no-fsync", false, "leave to the operating system when the state goes to the disk")
+	told := f.Bool("version", false, "print the version, and exit")
+	accept(f, etcdFlags)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if *told {
+			_, err := fmt.Fprintf(stdout, "etcd Version: %s\nKapok: %s\n", etcdVersion, version())
+			return err
+		}
+		return e.run(c.Context(), stderr)
+	}
+	return runForeign(c, args, stdout, stderr)
+}
+
+// runForeign runs a program under the name and with the flags of another one. It names those that it does not know, and goes on.
+func runForeign(c *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	known, unknown := sift(c.Flags(), args)
+	if len(unknown) > 0 {
+		fmt.Fprintf(stderr, "%s: ignoring flags that Kapok does not know: %s\n", c.Name(), strings.Join(unknown, " "))
+	}
+	c.SetArgs(known)
+	c.SetOut(stdout)
+	c.SetErr(stderr)
+	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer restore()
+	ctx, cancel := attached(ctx)
+	defer cancel()
+	if err := c.ExecuteContext(ctx); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", c.Name(), err)
+		return exitFailure
+	}
+	return 0
+}
+
+func (e *etcd) run(ctx context.Context, stderr io.Writer) error {
+	dir, err := filepath.Abs(e.dataDir)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	e.dataDir = dir
+	server := &http.Server{Handler: e.handler(), ReadHeaderTimeout: 10 * time.Second}
+	failed := make(chan error, 1)
+	for _, u := range strings.Split(e.urls, ",") {
+		listener, err := listenURL(u)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(stderr, "etcd: Kapok listens on %s, for its kube-apiserver; the state is in %s\n", listener.Addr(), dir)
+		go func() { failed <- server.Serve(listener) }()
+	}
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	if !orphaned(ctx) {
+		return server.Close()
+	}
+	// Who writes to the directory is about to end, too, and hangs up when it has.
+	patience, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	return errors.Join(server.Shutdown(patience), removeScratch(dir))
+}
+
+func listenURL(text string) (net.Listener, error) {
+	u, err := url.Parse(strings.TrimSpace(text))
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("--listen-client-urls: %q is no URL like http://127.0.0.1:2379", text)
+	}
+	if u.Scheme != "http" {
+		return nil, fmt.Errorf("--listen-client-urls: %s: only http is served", text)
+	}
+	return net.Listen("tcp", u.Host)
+}
+
+func (e *etcd) handler() http.Handler {
+	answer := func(text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, text)
+		}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/health", answer(`{"health":"true","reason":""}`))
+	mux.Handle("/livez", answer("ok\n"))
+	mux.Handle("/readyz", answer("ok\n"))
+	mux.Handle("/version", answer(`{"etcdserver":"`+etcdVersion+`","etcdcluster":"`+etcdVersion[:3]+`.0","storage":"`+etcdVersion[:3]+`.0"}`))
+	mux.HandleFunc("GET "+tenancyPath, e.lend)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "this etcd is Kapok's, which keeps nothing but the state of Kapok's kube-apiserver: with another one, use a real etcd", http.StatusNotFound)
+	})
+	return mux
+}
+
+// lend gives the directory to one kube-apiserver, as long as it holds the line.
+func (e *etcd) lend(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	held := e.held
+	e.held = true
+	e.mu.Unlock()
+	if held {
+		http.Error(w, "another kube-apiserver is at work", http.StatusConflict)
+		return
+	}
+	defer func() {
+		e.mu.Lock()
+		e.held = false
+		e.mu.Unlock()
+	}()
+	if json.NewEncoder(w).Encode(tenancy{DataDir: filepath.Join(e.dataDir, "kapok"), NoFsync: e.noFsync}) == nil && http.NewResponseController(w).Flush() == nil {
+		<-r.Context().Done()
+	}
+}
+
+// rent asks an etcd for its directory, and returns what gives it back; nil if it is a real etcd, which keeps objects itself.
+func rent(ctx context.Context, at string) (_ *tenancy, giveBack func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		if giveBack == nil {
+			cancel()
+		}
+	}()
+	until := time.Now().Add(10 * time.Second) // for the last one to be gone
+	for {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(at, "/")+tenancyPath, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return nil, nil, fmt.Errorf("etcd: %w", err)
+		}
+		if answer.StatusCode == http.StatusOK && answer.Header.Get("Content-Type") != "" {
+			t := &tenancy{}
+			if json.NewDecoder(answer.Body).Decode(t) == nil && t.DataDir != "" {
+				return t, func() { cancel(); answer.Body.Close() }, nil
+			}
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusConflict {
+			return nil, nil, nil
+		}
+		if time.Now().After(until) {
+			return nil, nil, fmt.Errorf("etcd at %s is Kapok's, and another kube-apiserver is at work there: give each an etcd of its own, or all a real one", at)
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+}

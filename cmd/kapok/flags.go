@@ -1,0 +1,58 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// sift takes a command line apart: into what flags know, and the flags that they do not, of which the values go, too. One
+// dash does for two. It is for programs that are called with flags of another.
+func sift(f *pflag.FlagSet, args []string) (known, unknown []string) {
+	for len(args) > 0 {
+		arg := args[0]
+		args = args[1:]
+		if arg == "--" || len(arg) < 2 || arg[0] != '-' {
+			known = append(known, arg)
+			continue
+		}
+		name, _, assigned := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		flag := f.Lookup(name)
+		if flag != nil || name == "help" || arg == "-h" {
+			known = append(known, "--"+strings.TrimLeft(arg, "-"))
+		} else {
+			unknown = append(unknown, "--"+name)
+		}
+		wants := flag == nil || flag.NoOptDefVal == ""
+		if !assigned && wants && name != "help" && arg != "-h" && len(args) > 0 && (flag != nil || !strings.HasPrefix(args[0], "-")) {
+			if flag != nil {
+				known = append(known, args[0])
+			}
+			args = args[1:]
+		}
+	}
+	return known, unknown
+}
+
+// accept has the flags of another program taken that have no meaning here. They are given a line each, as "name" or, where they
+// need no value, "name bool"; they are not shown in the help.
+func accept(f *pflag.FlagSet, lines string) {
+	for line := range strings.Lines(lines) {
+		name, isBool := strings.CutSuffix(strings.TrimSpace(line), " bool")
+		if f.Lookup(name) != nil {
+			continue
+		}
+		flag := f.VarPF(anything{}, name, "", "")
+		flag.Hidden = true
+		if isBool {
+			flag.NoOptDefVal = "true"
+		}
+	}
+}
+
+// anything is the value of a flag that does nothing.
+type anything struct{}
+
+func (anything) Type() string     { return "" }
+func (anything) String() string   { return "" }
+func (anything) Set(string) error { return nil }
