@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+func TestSift(t *testing.T) {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.String("name", "", "")
+	f.Bool("yes", false, "")
+	f.StringP("v", "v", "", "")
+	accept(f, "ignored\nswitch bool\n")
+	for _, tc := range []struct{ args, known, unknown string }{
+		{"--name=a --yes", "--name=a --yes", ""},
+		{"-name a -yes", "--name a --yes", ""},
+		{"--name --yes", "--name --yes", ""}, // the value of name, as pflag has it
+		{"--ignored=1 --ignored 2 --switch", "--ignored=1 --ignored 2 --switch", ""},
+		{"--other=1 --yes", "--yes", "--other"},
+		{"--other 1 --yes", "--yes", "--other"},
+		{"--other --more --yes", "--yes", "--other --more"},
+		{"-v 4 -x", "--v 4", "--x"},
+		{"--yes argument", "--yes argument", ""},
+		{"--help", "--help", ""},
+		{"-", "-", ""},
+		{"--", "--", ""},
+		{"--name", "--name", ""},
+	} {
+		known, unknown := sift(f, strings.Fields(tc.args))
+		if got := strings.Join(known, " "); got != tc.known {
+			t.Errorf("%s: known %q, want %q", tc.args, got, tc.known)
+		}
+		if got := strings.Join(unknown, " "); got != tc.unknown {
+			t.Errorf("%s: unknown %q, want %q", tc.args, got, tc.unknown)
+		}
+	}
+}
+
+func TestEnvtest(t *testing.T) {
+	kapok, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill := func(args ...string) string {
+		t.Helper()
+		c := exec.Command(kapok, append([]string{"envtest"}, args...)...)
+		c.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(t.TempDir(), "cache"))
+		out, err := c.CombinedOutput()
+		if err != nil {
+			return "error: " + string(out)
+		}
+		return string(out)
+	}
+	dir := filepath.Join(t.TempDir(), "assets")
+	for range 2 { // the second time, all is there
+		if out := fill(dir); !strings.Contains(out, "KUBEBUILDER_ASSETS="+dir) {
+			t.Fatal(out)
+		}
+	}
+	for name, want := range map[string]string{"kube-apiserver": "Kubernetes v1.37", "etcd": "etcd Version: 3."} {
+		out, err := exec.Command(filepath.Join(dir, name), "--version").CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), want) {
+			t.Errorf("%s --version: %s, %v", name, out, err)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 4 {
+		t.Errorf("the directory holds %v, %v", entries, err)
+	}
+
+	// Binaries of others are left alone.
+	dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "etcd"), []byte("a real one"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out := fill(dir); !strings.Contains(out, "is not Kapok's") {
+		t.Error(out)
+	}
+	if got, _ := os.ReadFile(filepath.Join(dir, "etcd")); string(got) != "a real one" {
+		t.Errorf("etcd is now %d bytes", len(got))
+	}
+
+	path := strings.TrimSpace(fill("path"))
+	if _, err := os.Stat(filepath.Join(path, "kube-apiserver")); err != nil {
+		t.Errorf("kapok envtest path prints %q: %v", path, err)
+	}
+	if out := fill(); !strings.Contains(out, "accepts 1 arg") {
+		t.Error(out)
+	}
+}
+
+// TestTenancy lends the directory of an etcd to one after another.
+func TestTenancy(t *testing.T) {
+	e := &etcd{dataDir: t.TempDir(), noFsync: true}
+	server := httptest.NewServer(e.handler())
+	defer server.Close()
+
+	first, giveBack, err := rent(t.Context(), server.URL)
+	if err != nil || first == nil || !first.NoFsync || filepath.Dir(first.DataDir) != e.dataDir {
+		t.Fatalf("the first gets %+v, %v", first, err)
+	}
+	answer, err := http.Get(server.URL + tenancyPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusConflict {
+		t.Errorf("another one is told %s", answer.Status)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := rent(ctx, server.URL); err == nil {
+		t.Error("who has given up gets it")
+	}
+	giveBack()
+	second, giveBack, err := rent(t.Context(), server.URL)
+	if err != nil || *second != *first {
+		t.Fatalf("the second gets %+v, %v", second, err)
+	}
+	giveBack()
+
+	for path, want := range map[string]int{"/health": 200, "/version": 200, "/v3/kv/range": 404} {
+		answer, err := http.Get(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%s: %s", path, answer.Status)
+		}
+	}
+
+	// A real etcd has no such thing.
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	if lent, _, err := rent(t.Context(), other.URL); lent != nil || err != nil {
+		t.Errorf("a real etcd lends %+v, %v", lent, err)
+	}
+	if _, _, err := rent(t.Context(), "http://127.0.0.1:1"); err == nil {
+		t.Error("nobody lends a directory")
+	}
+}
+
+func TestEtcdRefuses(t *testing.T) {
+	for args, want := range map[string]string{
+		"--listen-client-urls=https://127.0.0.1:0": "only http is served",
+		"--listen-client-urls=127.0.0.1":           "is no URL",
+		"more":                                     "unknown command",
+		"--data-dir=/dev/null/x":                   "data directory",
+	} {
+		var out bytes.Buffer
+		if code := runEtcd(strings.Fields(args), &out, &out); code != exitFailure || !strings.Contains(out.String(), want) {
+			t.Errorf("etcd %s: exit code %d, %s", args, code, out.String())
+		}
+	}
+}
+
+// TestRemoveScratch removes what envtest has made, and nothing else.
+func TestRemoveScratch(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	t.Setenv("TMP", temp)
+	for name, removed := range map[string]bool{
+		"k8s_test_framework_123":       true,
+		"k8s_test_framework_124/inner": false,
+		"other":                        false,
+	} {
+		dir := filepath.Join(temp, filepath.FromSlash(name))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := removeScratch(dir); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(dir); os.IsNotExist(err) != removed {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := removeScratch(""); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAPIServerOptions looks at what flags mean.
+func TestAPIServerOptions(t *testing.T) {
+	certs := t.TempDir()
+	for _, file := range []string{"apiserver.crt", "apiserver.key"} {
+		if err := os.WriteFile(filepath.Join(certs, file), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &apiServer{bind: "127.0.0.1", port: 1, certDir: certs, stderr: &bytes.Buffer{}, etcdServers: []string{"https://a:2379", "b:1"}}
+	s.access.Modes = []string{"Node", "RBAC"}
+	s.admission.Enable = []string{"NodeRestriction", "LimitRanger"}
+	opts, _, err := s.options(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if opts.Listen != "127.0.0.1:1" || opts.Store != "etcd://a:2379,b:1" || !opts.KeepGarbage ||
+		opts.Authentication.Serving.CertFile != filepath.Join(certs, "apiserver.crt") ||
+		!slices.Equal(opts.Access.Modes, []string{"RBAC"}) || !slices.Equal(opts.Admission.Enable, []string{"LimitRanger"}) {
+		t.Errorf("%+v", opts)
+	}
+	s = &apiServer{insecurePort: 8080, stderr: &bytes.Buffer{}}
+	if _, _, err := s.options(t.Context()); err == nil {
+		t.Error("there is an insecure port")
+	}
+	s = &apiServer{controllers: true, stderr: &bytes.Buffer{}}
+	if opts, _, err := s.options(t.Context()); err != nil || opts.KeepGarbage || !slices.Equal(opts.Access.Modes, []string{"AlwaysAllow"}) {
+		t.Errorf("%+v, %v", opts, err)
+	}
+}

@@ -1,0 +1,89 @@
+package envtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+var all = flag.Bool("suites", false, "run all suites of controller-runtime, which takes minutes")
+
+// TestSuites runs the suites of controller-runtime, as they are, in a copy of its module: all of them with -suites, else the
+// one of its client.
+func TestSuites(t *testing.T) {
+	const module = "sigs.k8s.io/controller-runtime"
+	out, err := exec.Command("go", "mod", "download", "-json", module+"@"+required(t, module)).Output()
+	if err != nil {
+		t.Fatalf("go mod download: %v", err)
+	}
+	var found struct{ Dir string }
+	if err := json.Unmarshal(out, &found); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "controller-runtime")
+	if err := copyModule(dir, os.DirFS(found.Dir)); err != nil {
+		t.Fatal(err)
+	}
+
+	// One of them asks for the binaries of an older release, which envtest would download if they were not there.
+	data := t.TempDir()
+	older := filepath.Join(data, "kubebuilder-envtest", "k8s", "1.28.0-"+runtime.GOOS+"-"+runtime.GOARCH)
+	if out, err := exec.Command(filepath.Join(assets, "kapok"), "envtest", older).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	packages := "./pkg/client"
+	if *all {
+		packages = "./pkg/..."
+	}
+	suites := exec.Command("go", "test", "-count=1", packages)
+	suites.Dir = dir
+	suites.Env = append(os.Environ(), "KUBEBUILDER_ASSETS="+assets, "XDG_DATA_HOME="+data)
+	said, err := suites.CombinedOutput()
+	for line := range bytes.Lines(said) {
+		if bytes.HasPrefix(line, []byte("ok")) {
+			t.Logf("%s", bytes.TrimSpace(line))
+		}
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, said)
+	}
+}
+
+// required is the version of a module that this one requires.
+func required(t *testing.T, module string) string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", module).Output()
+	if err != nil {
+		t.Fatalf("go list -m %s: %v", module, err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// copyModule copies a module out of the cache, where nothing can be written, and where scripts cannot be run.
+func copyModule(to string, from fs.FS) error {
+	return fs.WalkDir(from, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, filepath.FromSlash(path))
+		if entry.IsDir() {
+			return os.MkdirAll(target, 0o755)
+		}
+		mode := fs.FileMode(0o644)
+		if strings.HasSuffix(path, ".sh") {
+			mode = 0o755
+		}
+		content, err := fs.ReadFile(from, path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, content, mode)
+	})
+}
