@@ -215,7 +215,7 @@ func (p *parts) chores(ctx context.Context, store *resource.Store, g guards) []c
 func (in *inner) join(ctx context.Context, p parts, store *resource.Store) error {
 	var err error
 	if !p.store.shared {
-		if in.kinds, err = crd.Start(ctx, store, nil, p.options.Logger); err != nil {
+		if in.kinds, err = crd.Start(ctx, store, nil, in.hooks.options, p.options.Logger); err != nil {
 			return fmt.Errorf("custom resources: %w", err)
 		}
 		return nil
@@ -225,7 +225,7 @@ func (in *inner) join(ctx context.Context, p parts, store *resource.Store) error
 		return fmt.Errorf("join the servers on %s: %w", p.options.Store, err)
 	}
 	in.replica = r
-	if in.kinds, err = crd.Start(ctx, store, r, p.options.Logger); err == nil {
+	if in.kinds, err = crd.Start(ctx, store, r, in.hooks.options, p.options.Logger); err == nil {
 		// What the others have established before they knew of this server.
 		err = in.kinds.Reach(ctx, known)
 	}

@@ -86,9 +86,14 @@ func newPipes() *pipes {
 }
 
 func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	return p.connect(ctx, func(server net.Conn) net.Conn { return server })
+}
+
+// connect opens a connection whose other end is accepted as wrap returns it.
+func (p *pipes) connect(ctx context.Context, wrap func(net.Conn) net.Conn) (net.Conn, error) {
 	client, server := newPipe()
 	select {
-	case p.accepted <- server:
+	case p.accepted <- wrap(server):
 		return client, nil
 	case <-p.closed:
 		return nil, refused()

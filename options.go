@@ -89,7 +89,7 @@ type Options struct {
 	// Kubernetes waits for 5 seconds. Default: it does not wait.
 	NamespaceGrace time.Duration
 
-	// Webhooks say how admission webhooks are reached.
+	// Webhooks say how webhooks of admission and of conversion are reached.
 	Webhooks WebhookOptions
 	// Accounts are about service accounts and their tokens.
 	Accounts AccountOptions

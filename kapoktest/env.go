@@ -28,6 +28,7 @@ type Env struct {
 	record  *recorder
 	faults  *injector // nil if nothing goes wrong
 	began   string    // the resourceVersion from which on the test's changes are
+	granted int       // how many grants there have been
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -42,6 +43,8 @@ type options struct {
 	scheme  *runtime.Scheme
 	crds    []func() ([]*unstructured.Unstructured, error)
 	objects []func() ([]*unstructured.Unstructured, error)
+
+	webhooks []webhooksAt
 }
 
 // Scheme has the Env know the Go types of a Scheme. Default: those of k8s.io/api.
@@ -60,9 +63,17 @@ func Start(t testing.TB, opts ...Option) *Env {
 	for _, opt := range opts {
 		opt(&o)
 	}
+	hooks, err := loadWebhooks(o.webhooks)
+	if err != nil {
+		t.Fatalf("webhooks: %v", err)
+	}
+	if len(o.webhooks) > 0 {
+		o.server.Webhooks.Services = hooks.handler
+	}
 	e := start(t, o)
 	t.Cleanup(e.stop)
-	e.install(o)
+	e.install(o, hooks)
+	e.configure(hooks)
 	return e
 }
 

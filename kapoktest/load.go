@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -71,7 +72,7 @@ func moduleDir(module string) (string, error) {
 }
 
 // Objects creates the objects of files and folders, in the order of their names, after the definitions. Those that name no
-// namespace are in the namespace default, if their kind wants one; namespaces come first.
+// namespace are in the namespace default, if their kind wants one. Namespaces come first; those that are missing are made.
 func Objects(paths ...string) Option {
 	return func(o *options) {
 		for _, path := range paths {
@@ -88,7 +89,7 @@ func YAML(text string) Option {
 }
 
 // install creates what the options say.
-func (e *Env) install(o options) {
+func (e *Env) install(o options, hooks *webhooks) {
 	e.t.Helper()
 	var crds, objects []*unstructured.Unstructured
 	for _, load := range o.crds {
@@ -111,6 +112,9 @@ func (e *Env) install(o options) {
 		}
 		objects = append(objects, found...)
 	}
+	if err := hooks.convert(crds, o.scheme); err != nil {
+		e.t.Fatalf("webhooks: %v", err)
+	}
 	for _, crd := range crds {
 		if err := e.create(crd); err != nil {
 			e.t.Fatalf("create %s: %v", e.describe(crd), err)
@@ -122,9 +126,18 @@ func (e *Env) install(o options) {
 		e.WaitFor(ctx, crd, func() bool { return isEstablished(crd) })
 	}
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return rank(a) - rank(b) })
+	there := []string{metav1.NamespaceDefault}
 	for _, obj := range objects {
 		status := obj.Object["status"]
-		if err := e.create(obj); err != nil {
+		err := e.place(obj)
+		if ns := obj.GetNamespace(); err == nil && ns != "" && !slices.Contains(there, ns) {
+			err = e.ensureNamespace(ns)
+			there = append(there, ns)
+		}
+		if err == nil {
+			err = e.create(obj)
+		}
+		if err != nil {
 			e.t.Fatalf("create %s: %v", e.describe(obj), err)
 		}
 		if err := e.giveStatus(obj, status); err != nil {

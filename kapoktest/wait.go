@@ -43,7 +43,7 @@ func (e *Env) wait(ctx context.Context, what string, obj client.Object, done fun
 	case ctx.Err() != nil:
 		err = fmt.Errorf("the condition never held: %w", context.Cause(ctx))
 	}
-	e.t.Fatalf("%s %s: %v\n%s", what, e.describe(obj), err, e.History(obj))
+	e.t.Fatalf("%s %s: %v\n%s%s", what, e.describe(obj), err, e.History(obj), e.refusals())
 }
 
 // follow sets obj to each of its states, from that of now on, until done says so.

@@ -44,8 +44,9 @@ type Controller struct {
 }
 
 // Start registers all custom resources that are established, and then follows their definitions until Close. The
-// registry of the store must hold the definition of CustomResourceDefinitions. Without peers the server is alone.
-func Start(ctx context.Context, store *resource.Store, peers Peers, log *slog.Logger) (*Controller, error) {
+// registry of the store must hold the definition of CustomResourceDefinitions. Without peers the server is alone. Webhooks that
+// convert are reached as hooks says; services are found in the store by default.
+func Start(ctx context.Context, store *resource.Store, peers Peers, hooks webhook.Options, log *slog.Logger) (*Controller, error) {
 	if peers == nil {
 		peers = alone{}
 	}
@@ -58,11 +59,14 @@ func Start(ctx context.Context, store *resource.Store, peers Peers, log *slog.Lo
 	if err != nil {
 		return nil, fmt.Errorf("follow %s: %w", Resource, err)
 	}
+	if hooks.Services == nil {
+		hooks.Services = webhook.InState(store.State())
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Controller{
 		store: store, kind: kind, log: log, stop: cancel, programs: newPrograms(),
 		known: map[string]*entry{}, groups: map[string]map[string]*entry{}, finished: make(chan string), peers: peers,
-		webhooks: conversion.NewWebhooks(webhook.InState(store.State())),
+		webhooks: conversion.NewWebhooks(hooks),
 	}
 	c.reached.poke = make(chan struct{}, 1)
 	var (

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/webhook"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -76,7 +77,7 @@ func TestEstablishedEverywhere(t *testing.T) {
 	s.controller.Close()
 	start := func(m *member) (*Controller, *resource.Registry) {
 		store := resource.NewStore(s.store.State(), resource.NewRegistry(namespaceKind(), Definition(true)))
-		c, err := Start(context.Background(), store, m, slog.New(slog.DiscardHandler))
+		c, err := Start(context.Background(), store, m, webhook.Options{}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +131,7 @@ func TestNoEndlessTalk(t *testing.T) {
 	s := newServer(t)
 	s.controller.Close()
 	store := resource.NewStore(s.store.State(), resource.NewRegistry(namespaceKind(), Definition(true)))
-	c, err := Start(context.Background(), store, &member{group: g, name: "a"}, slog.New(slog.DiscardHandler))
+	c, err := Start(context.Background(), store, &member{group: g, name: "a"}, webhook.Options{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestLapse(t *testing.T) {
 	s := newServer(t)
 	s.controller.Close()
 	store := resource.NewStore(s.store.State(), resource.NewRegistry(namespaceKind(), Definition(true)))
-	c, err := Start(context.Background(), store, &member{group: g, name: "a", mute: true}, slog.New(slog.DiscardHandler))
+	c, err := Start(context.Background(), store, &member{group: g, name: "a", mute: true}, webhook.Options{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
+	"github.com/kapok-dev/kapok/internal/webhook"
 
 	"go.uber.org/goleak"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -68,7 +69,7 @@ func newServer(t testing.TB) *server {
 func (s *server) start(st *state.State) {
 	s.t.Helper()
 	s.store = resource.NewStore(st, resource.NewRegistry(namespaceKind(), Definition(true)))
-	c, err := Start(context.Background(), s.store, nil, slog.New(slog.DiscardHandler))
+	c, err := Start(context.Background(), s.store, nil, webhook.Options{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/crd"
 	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/webhook"
 )
 
 // TestDeleteDefinition deletes a CustomResourceDefinition: its objects go, and what they own, however late the reaper comes
@@ -17,7 +18,7 @@ func TestDeleteDefinition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		s.store.Registry().Put(crd.Definition(true))
-		kinds, err := crd.Start(context.Background(), s.store, nil, slog.New(slog.DiscardHandler))
+		kinds, err := crd.Start(context.Background(), s.store, nil, webhook.Options{}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,6 +24,8 @@
 //   - an endpoint of its EndpointSlices or, where there are none, of its Endpoints that is ready;
 //   - its clusterIP, unless it is None.
 //
+// A service that this process is itself, as Options.Inside says, needs no objects, no TLS and no certificate.
+//
 // # Goroutines and locks
 //
 // A Caller owns its connections, which are kept for later calls, and all that net/http runs for them. Close breaks off calls
@@ -31,5 +33,5 @@
 // transports and the open connections.
 //
 // In a testing/synctest bubble a connection of the operating system that is open keeps the clock from moving: reach
-// webhooks through Options.Dial and connections in memory there.
+// webhooks through Options.Inside or Options.Dial and connections in memory there.
 package webhook

@@ -26,6 +26,14 @@ func newTransport(c *Caller, h *Hook) (*transport, error) {
 	if err != nil {
 		return nil, err
 	}
+	t := &transport{caller: c, host: host.String(), path: path, again: h.config.Repeatable}
+	if s := h.config.Service; s != nil {
+		if dial := c.options.Inside(s.Namespace, s.Name); dial != nil {
+			inside := func(ctx context.Context, _, _ string) (net.Conn, error) { return c.own(dial(ctx)) }
+			t.http = &http.Transport{DialContext: inside, DialTLSContext: inside, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 25}
+			return t, nil
+		}
+	}
 	secure := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(h.config.CABundle) > 0 {
 		secure.RootCAs = x509.NewCertPool()
@@ -33,7 +41,6 @@ func newTransport(c *Caller, h *Hook) (*transport, error) {
 			return nil, errors.New("unable to load root certificates: unable to parse bytes as PEM block")
 		}
 	}
-	t := &transport{caller: c, host: host.String(), path: path, again: h.config.Repeatable}
 	t.http = &http.Transport{
 		DialContext:         c.dial,
 		TLSClientConfig:     secure,
@@ -57,7 +64,11 @@ func newTransport(c *Caller, h *Hook) (*transport, error) {
 }
 
 func (c *Caller) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := c.options.Dial(ctx, network, address)
+	return c.own(c.options.Dial(ctx, network, address))
+}
+
+// own takes in a connection that has been opened, or has not.
+func (c *Caller) own(conn net.Conn, err error) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,8 @@ import (
 
 	"encoding/pem"
 
+	"github.com/kapok-dev/kapok/internal/webhook"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,7 +40,7 @@ func BenchmarkConvert(b *testing.B) {
 	c := &apiextensionsv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextensionsv1.WebhookClientConfig{
 		URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 	}}
-	hooks := NewWebhooks(nil)
+	hooks := NewWebhooks(webhook.Options{})
 	defer hooks.Close()
 	ours, theirs := hooks.New("foos.example.com", c), newJudge(b, c)
 	for _, count := range []int{1, 1000} {

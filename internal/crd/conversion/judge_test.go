@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kapok-dev/kapok/internal/crd/conversion/hooktest"
+	"github.com/kapok-dev/kapok/internal/webhook"
+
 	"go.uber.org/goleak"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
@@ -188,7 +190,7 @@ func verdict(objs []Tree, err error) string {
 
 // TestJudge converts by the same webhook here and in Kubernetes' library, and compares.
 func TestJudge(t *testing.T) {
-	hooks := NewWebhooks(nil)
+	hooks := NewWebhooks(webhook.Options{})
 	defer hooks.Close()
 	hook := hooktest.Start(t, honest)
 	target := schema.GroupVersion{Group: "example.com", Version: "v1"}

@@ -26,10 +26,8 @@ type Webhooks struct {
 	Metrics *Metrics
 }
 
-// NewWebhooks returns no webhooks yet. They are found at the given services, or at URLs.
-func NewWebhooks(services webhook.Services) *Webhooks {
-	return &Webhooks{webhook.New(webhook.Options{Services: services}), NewMetrics()}
-}
+// NewWebhooks returns no webhooks yet. They are reached as the options say.
+func NewWebhooks(o webhook.Options) *Webhooks { return &Webhooks{webhook.New(o), NewMetrics()} }
 
 // A Webhook converts the objects of one custom resource. It is immutable.
 type Webhook struct {

@@ -30,7 +30,7 @@ func TestTimeout(t *testing.T) {
 
 // TestNobodyAsked: where there is nothing to convert the webhook, which is not there, is not called.
 func TestNobodyAsked(t *testing.T) {
-	hooks := NewWebhooks(nil)
+	hooks := NewWebhooks(webhook.Options{})
 	defer hooks.Close()
 	w := hooks.New("foos.example.com", nil)
 	got, err := w.Convert(context.Background(), []Tree{{"apiVersion": "example.com/v2", "kind": "Foo"}}, "example.com/v1")

@@ -1,0 +1,86 @@
+package kapoktest
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+)
+
+// tokens has a token that holds, at any time, and replaces it when four fifths of its time have passed, as the kubelet does.
+type tokens struct {
+	request func(ctx context.Context) (*authenticationv1.TokenRequest, error)
+
+	mu    sync.Mutex
+	token string
+	due   time.Time // when it is to be replaced
+}
+
+// get returns the token of now. If there is no new one, it is the old one, as long as that may hold.
+func (s *tokens) get(ctx context.Context) (string, error) {
+	now := time.Now()
+	s.mu.Lock()
+	token, due := s.token, s.due
+	s.mu.Unlock()
+	if now.Before(due) {
+		return token, nil
+	}
+	// The lock is not held meanwhile, as who waits for one keeps the clock of a bubble from moving. Several may get a token at once.
+	r, err := s.request(ctx)
+	if err != nil {
+		if token != "" {
+			return token, nil
+		}
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.token = r.Status.Token
+	s.due = now.Add(r.Status.ExpirationTimestamp.Sub(now) * 4 / 5)
+	return s.token, nil
+}
+
+// wrap is for rest.Config.
+func (s *tokens) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Header.Get("Authorization") != "" {
+			return next.RoundTrip(r)
+		}
+		token, err := s.get(r.Context())
+		if err != nil {
+			closeBody(r)
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+token)
+		return next.RoundTrip(r)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// userOf is who sends a request: whom it impersonates, or whose token it shows, whether or not that holds.
+func userOf(r *http.Request) string {
+	if user := r.Header.Get("Impersonate-User"); user != "" {
+		return user
+	}
+	parts := strings.Split(r.Header.Get("Authorization"), ".") // of a JSON web token
+	if len(parts) != 3 {
+		return ""
+	}
+	var claims struct {
+		Subject string `json:"sub"`
+	}
+	if data, err := base64.RawURLEncoding.DecodeString(parts[1]); err != nil || json.Unmarshal(data, &claims) != nil {
+		return ""
+	}
+	return claims.Subject
+}

@@ -1,0 +1,189 @@
+package kapoktest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	rbacv1client "k8s.io/client-go/kubernetes/typed/rbac/v1"
+	"k8s.io/client-go/rest"
+)
+
+// A Grant is something that somebody may do: see [Can] and [ClusterRole].
+type Grant struct {
+	rules       []rbacv1.PolicyRule
+	clusterRole string // instead of rules
+	namespace   string // "" for all
+}
+
+// Can is the right to some verbs, as "get,list,watch" or "*", on resources, as "configmaps", "deployments.apps", "foos.example.com/status";
+// "*" is everything, "*.apps" everything in a group, and what begins with / is a path. It holds in all namespaces, unless In says otherwise.
+func Can(verbs string, resources ...string) Grant {
+	var g Grant
+	for _, r := range resources {
+		rule := rbacv1.PolicyRule{Verbs: strings.Split(strings.ReplaceAll(verbs, " ", ""), ",")}
+		if strings.HasPrefix(r, "/") {
+			rule.NonResourceURLs = []string{r}
+		} else {
+			name, subresource, isSub := strings.Cut(r, "/")
+			name, group, _ := strings.Cut(name, ".")
+			if r == "*" {
+				group = "*"
+			}
+			if isSub {
+				name += "/" + subresource
+			}
+			rule.APIGroups, rule.Resources = []string{group}, []string{name}
+		}
+		g.rules = append(g.rules, rule)
+	}
+	return g
+}
+
+// ClusterRole is all that a ClusterRole of the server allows: one of the manifests, or one that every cluster has, as view and edit.
+func ClusterRole(name string) Grant { return Grant{clusterRole: name} }
+
+// In is the Grant in one namespace.
+func (g Grant) In(namespace string) Grant {
+	g.namespace = namespace
+	return g
+}
+
+// Named is the Grant on objects of some names only. It has no effect on a ClusterRole.
+func (g Grant) Named(names ...string) Grant {
+	g.rules = slices.Clone(g.rules)
+	for i := range g.rules {
+		g.rules[i].ResourceNames = names
+	}
+	return g
+}
+
+// User gives a user what grants say, beyond what roles and bindings of the server do, and returns a configuration for his clients.
+func (e *Env) User(name string, grants ...Grant) *rest.Config {
+	e.t.Helper()
+	e.grant(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}, grants)
+	return e.As(name)
+}
+
+// ServiceAccount gives a service account what grants say, beyond what roles and bindings of the server do, and returns a configuration for
+// its clients. The account and its namespace are made if they are not there. Clients show a token of the account, which holds for an hour and
+// is replaced before, as that in a pod is.
+func (e *Env) ServiceAccount(namespace, name string, grants ...Grant) *rest.Config {
+	e.t.Helper()
+	e.account(namespace, name)
+	e.grant(rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}, grants)
+	tokens := &tokens{request: func(ctx context.Context) (*authenticationv1.TokenRequest, error) {
+		return e.requestToken(ctx, namespace, name, time.Hour)
+	}}
+	if _, err := tokens.get(e.t.Context()); err != nil {
+		e.t.Fatalf("token of the service account %s/%s: %v", namespace, name, err)
+	}
+	c := e.Config()
+	c.Wrap(tokens.wrap)
+	return c
+}
+
+// Token returns a token of a service account, which is made if it is not there, for rest.Config.BearerToken. It holds for a lifetime of at
+// least ten minutes, and nobody replaces it.
+func (e *Env) Token(namespace, name string, lifetime time.Duration) string {
+	e.t.Helper()
+	e.account(namespace, name)
+	r, err := e.requestToken(e.t.Context(), namespace, name, lifetime)
+	if err != nil {
+		e.t.Fatalf("token of the service account %s/%s: %v", namespace, name, err)
+	}
+	return r.Status.Token
+}
+
+func (e *Env) requestToken(ctx context.Context, namespace, name string, lifetime time.Duration) (*authenticationv1.TokenRequest, error) {
+	core, err := corev1client.NewForConfig(e.own())
+	if err != nil {
+		return nil, err
+	}
+	spec := authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(lifetime.Seconds()))}
+	return core.ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{Spec: spec}, metav1.CreateOptions{})
+}
+
+// account makes a service account, if it is not there.
+func (e *Env) account(namespace, name string) {
+	e.t.Helper()
+	core, err := corev1client.NewForConfig(e.own())
+	if err == nil {
+		err = e.ensureNamespace(namespace)
+	}
+	if err == nil {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		_, err = core.ServiceAccounts(namespace).Create(e.t.Context(), account, metav1.CreateOptions{})
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		e.t.Fatalf("service account %s/%s: %v", namespace, name, err)
+	}
+}
+
+// ensureNamespace makes a namespace, if it is not there.
+func (e *Env) ensureNamespace(name string) error {
+	core, err := corev1client.NewForConfig(e.own())
+	if err != nil {
+		return err
+	}
+	_, err = core.Namespaces().Create(e.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// grant makes roles and bindings for grants.
+func (e *Env) grant(to rbacv1.Subject, grants []Grant) {
+	e.t.Helper()
+	for _, g := range grants {
+		e.granted++
+		if err := e.bind(to, g, fmt.Sprintf("kapoktest-%d", e.granted)); err != nil {
+			e.t.Fatalf("rights of %s: %v", to.Name, err)
+		}
+	}
+}
+
+// bind makes a binding, and a role unless there is one.
+func (e *Env) bind(to rbacv1.Subject, g Grant, name string) error {
+	ctx, meta := e.t.Context(), metav1.ObjectMeta{Name: name}
+	rbac, err := rbacv1client.NewForConfig(e.own())
+	if err != nil {
+		return err
+	}
+	if g.namespace != "" {
+		if err := e.ensureNamespace(g.namespace); err != nil {
+			return err
+		}
+	}
+	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
+	switch {
+	case g.clusterRole != "":
+		role.Name = g.clusterRole
+		// Kubernetes takes a binding to a role that is not there.
+		_, err = rbac.ClusterRoles().Get(ctx, role.Name, metav1.GetOptions{})
+	case g.namespace != "":
+		role.Kind = "Role"
+		_, err = rbac.Roles(g.namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: g.rules}, metav1.CreateOptions{})
+	default:
+		_, err = rbac.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: g.rules}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return err
+	}
+	subjects := []rbacv1.Subject{to}
+	if g.namespace != "" {
+		_, err = rbac.RoleBindings(g.namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: role, Subjects: subjects}, metav1.CreateOptions{})
+	} else {
+		_, err = rbac.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: role, Subjects: subjects}, metav1.CreateOptions{})
+	}
+	return err
+}
