@@ -1,0 +1,364 @@
+package kapoktest_test
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok/kapoktest"
+	ctrl "github.com/kapok-dev/kapok/manager"
+	"github.com/kapok-dev/kapok/webhook"
+
+	registrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// widgetHooks give widgets a color, and refuse those that are too large.
+func widgetHooks() *http.ServeMux {
+	hooks := http.NewServeMux()
+	hooks.Handle("/mutate", &webhook.Webhook{Handler: webhook.HandlerFunc(func(context.Context, webhook.Request) webhook.Response {
+		return webhook.Patched("", webhook.JSONPatchOp{Operation: "add", Path: "/metadata/labels", Value: map[string]string{"color": "red"}})
+	})})
+	hooks.Handle("/validate", &webhook.Webhook{Handler: webhook.HandlerFunc(func(_ context.Context, r webhook.Request) webhook.Response {
+		var w struct {
+			Spec struct{ Size int }
+		}
+		if err := json.Unmarshal(r.Object.Raw, &w); err != nil {
+			return webhook.Errored(http.StatusBadRequest, err)
+		}
+		if w.Spec.Size > 9 {
+			return webhook.Denied("too large")
+		}
+		return webhook.Allowed("").WithWarnings("seen")
+	})})
+	return hooks
+}
+
+func sized(name string, size int64) *unstructured.Unstructured {
+	w := widget(name)
+	w.Object["spec"] = map[string]any{"size": size}
+	return w
+}
+
+// The server asks the handler of a test, as the manifests of the operator say.
+func TestWebhooks(t *testing.T) {
+	test := func(t *testing.T, env *kapoktest.Env) {
+		w := widget("a")
+		env.Create(w)
+		if w.GetLabels()["color"] != "red" {
+			t.Errorf("not mutated: %v", w.Object)
+		}
+		err := env.Client().Create(t.Context(), sized("b", 10))
+		if want := `admission webhook "vwidget.kb.io" denied the request: too large`; !apierrors.IsForbidden(err) || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		before := widget("before") // the webhooks
+		if env.Get(before); before.GetLabels() != nil {
+			t.Errorf("what the test began with is mutated: %v", before.Object)
+		}
+	}
+	options := func() []kapoktest.Option {
+		return []kapoktest.Option{kapoktest.CRDs("testdata/crd"), kapoktest.Webhooks(widgetHooks(), "testdata/webhook"),
+			kapoktest.YAML("{apiVersion: example.com/v1, kind: Widget, metadata: {name: before}, spec: {size: 100}}")}
+	}
+	t.Run("time=real", func(t *testing.T) { test(t, kapoktest.Start(t, options()...)) })
+	t.Run("time=virtual", func(t *testing.T) { kapoktest.Bubble(t, test, options()...) })
+}
+
+// What goes wrong with a webhook is said as in Kubernetes, and its failure policy decides.
+func TestWebhookFailures(t *testing.T) {
+	answer := func(code int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(code)
+			fmt.Fprint(w, body)
+		}
+	}
+	late := func(_ http.ResponseWriter, r *http.Request) { // notices that nobody waits any more
+		select {
+		case <-r.Context().Done():
+		case <-time.After(time.Hour):
+		}
+	}
+	stubborn := func(http.ResponseWriter, *http.Request) { time.Sleep(time.Minute) }
+	for _, tc := range []struct {
+		name    string
+		handler http.Handler
+		want    string
+		takes   time.Duration
+	}{
+		{"panics", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
+			`failed to call webhook: Post "https://webhook-service.system.svc:443/validate?timeout=5s": EOF`, 0},
+		{"late", http.HandlerFunc(late), `Post "https://webhook-service.system.svc:443/validate?timeout=5s": context deadline exceeded`, 5 * time.Second},
+		{"late, and does not notice", http.HandlerFunc(stubborn), "context deadline exceeded", 5 * time.Second},
+		{"another path", http.NotFoundHandler(), "the server could not find the requested resource", 0},
+		{"an error", answer(500, "oh"), "an error on the server", 0},
+		{"no review", answer(200, "oh"), "couldn't get version/kind", 0},
+		{"nobody there", nil, `Post "https://webhook-service.system.svc:443/validate?timeout=5s": service "webhook-service" not found`, 0},
+	} {
+		for _, policy := range []registrationv1.FailurePolicyType{registrationv1.Fail, registrationv1.Ignore} {
+			t.Run(fmt.Sprintf("%s/policy=%s", tc.name, policy), func(t *testing.T) {
+				t.Parallel()
+				manifests, err := os.ReadFile("testdata/webhook/manifests.yaml")
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, validating, _ := strings.Cut(string(manifests), "---")
+				file := write(t, strings.ReplaceAll(validating, "failurePolicy: Fail", "failurePolicy: "+string(policy)))
+				kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+					begin := time.Now()
+					err := env.Client().Create(t.Context(), widget("a"))
+					if took := time.Since(begin); took != tc.takes {
+						t.Errorf("took %v, want %v", took, tc.takes)
+					}
+					switch {
+					case policy == registrationv1.Ignore && err != nil:
+						t.Error(err)
+					case policy == registrationv1.Fail && (!apierrors.IsInternalError(err) || !strings.Contains(err.Error(), `failed calling webhook "vwidget.kb.io": `) ||
+						!strings.Contains(err.Error(), tc.want)):
+						t.Errorf("got  %v\nwant %s", err, tc.want)
+					}
+				}, kapoktest.CRDs("testdata/crd"), kapoktest.Webhooks(tc.handler, file))
+			})
+		}
+	}
+}
+
+// write writes a manifest.
+func write(t *testing.T, text string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "manifest.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// Each handler has the services of its own manifests, and one without manifests the rest.
+func TestWebhooksOfMany(t *testing.T) {
+	const configuration = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: %[1]s}
+webhooks:
+- name: %[1]s.example.com
+  admissionReviewVersions: [v1]
+  clientConfig: {service: {namespace: %[1]s-system, name: hooks}}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+  sideEffects: None
+`
+	denied := func(by string) http.Handler {
+		return &webhook.Webhook{Handler: webhook.HandlerFunc(func(_ context.Context, r webhook.Request) webhook.Response {
+			return webhook.ValidationResponse(r.Name != by, "by "+by)
+		})}
+	}
+	env := kapoktest.Start(t, kapoktest.Webhooks(denied("rest")), kapoktest.Webhooks(denied("one"), write(t, fmt.Sprintf(configuration, "one"))),
+		kapoktest.Webhooks(denied("two"), write(t, fmt.Sprintf(configuration, "two"))), kapoktest.YAML(fmt.Sprintf(configuration, "third")))
+	for name, want := range map[string]string{
+		"one":  `admission webhook "one.example.com" denied the request: by one`,
+		"two":  `admission webhook "two.example.com" denied the request: by two`,
+		"rest": `admission webhook "third.example.com" denied the request: by rest`,
+	} {
+		if err := env.Client().Create(t.Context(), configMap(name)); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	env.Create(configMap("fine"))
+}
+
+// A Pot has a size: in v1, the hub, a number; in v1alpha1 a text.
+type (
+	Pot struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata,omitempty"`
+		Size              int `json:"size"`
+	}
+	PotV1alpha1 struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata,omitempty"`
+		Size              string `json:"size"`
+	}
+)
+
+func (*Pot) Hub() {}
+
+func (p *Pot) DeepCopyObject() runtime.Object {
+	c := *p
+	c.ObjectMeta = *p.ObjectMeta.DeepCopy()
+	return &c
+}
+
+func (p *PotV1alpha1) DeepCopyObject() runtime.Object {
+	c := *p
+	c.ObjectMeta = *p.ObjectMeta.DeepCopy()
+	return &c
+}
+
+func (p *PotV1alpha1) ConvertTo(hub webhook.Hub) (err error) {
+	to := hub.(*Pot)
+	to.ObjectMeta = p.ObjectMeta
+	to.Size, err = strconv.Atoi(p.Size)
+	return err
+}
+
+func (p *PotV1alpha1) ConvertFrom(hub webhook.Hub) error {
+	from := hub.(*Pot)
+	p.ObjectMeta = from.ObjectMeta
+	p.Size = strconv.Itoa(from.Size)
+	return nil
+}
+
+const potDefinition = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: pots.example.com}
+spec:
+  group: example.com
+  names: {kind: Pot, plural: pots}
+  scope: Namespaced
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {size: {type: integer}}}}}
+  - {name: v1alpha1, served: true, storage: false, schema: {openAPIV3Schema: {type: object, properties: {size: {type: string}}}}}
+`
+
+const potConversion = `
+  conversion:
+    strategy: Webhook
+    webhook:
+      conversionReviewVersions: [v1]
+      clientConfig: {caBundle: Cg==, service: {namespace: system, name: webhook-service, path: /convert}}
+`
+
+func potScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for version, p := range map[string]runtime.Object{"v1": &Pot{}, "v1alpha1": &PotV1alpha1{}} {
+		gv := schema.GroupVersion{Group: "example.com", Version: version}
+		scheme.AddKnownTypeWithName(gv.WithKind("Pot"), p)
+		metav1.AddToGroupVersion(scheme, gv)
+	}
+	return scheme
+}
+
+// A kind with two versions is converted in memory: if its definition says so, if a patch does, or if its Go types can.
+func TestConversions(t *testing.T) {
+	patch := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: pots.example.com}\nspec:" + potConversion
+	for _, tc := range []struct {
+		name, definition, hooks string
+	}{
+		{"definition", potDefinition + potConversion, ""},
+		{"patch", potDefinition, patch},
+		{"Go types", potDefinition, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			definition, hooks := write(t, tc.definition), http.NewServeMux()
+			var paths []string
+			if tc.hooks != "" {
+				paths = append(paths, write(t, tc.hooks))
+			}
+			kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+				mgr, err := ctrl.New(env.Config(), ctrl.Options{Scheme: potScheme(), WebhookServer: webhook.NewServer(webhook.Options{Port: -1, WebhookMux: hooks})})
+				if err == nil {
+					err = webhook.NewWebhookManagedBy(mgr, &Pot{}).Complete()
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				env.Create(&PotV1alpha1{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Size: "7"})
+				p := &Pot{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}}
+				if env.Get(p); p.Size != 7 {
+					t.Errorf("in v1 its size is %d", p.Size)
+				}
+				bad := &PotV1alpha1{ObjectMeta: metav1.ObjectMeta{Name: "bad", Namespace: "default"}, Size: "large"}
+				if err := env.Client().Create(t.Context(), bad); err == nil || !strings.Contains(err.Error(), `parsing "large"`) {
+					t.Errorf("what cannot be converted: %v", err)
+				}
+			}, kapoktest.Scheme(potScheme()), kapoktest.CRDs(definition), kapoktest.Webhooks(hooks, paths...))
+		})
+	}
+}
+
+// A webhook that converts and answers late is waited for as long as in Kubernetes, in virtual time.
+func TestLateConversion(t *testing.T) {
+	definition := write(t, potDefinition+potConversion)
+	late := func(http.ResponseWriter, *http.Request) { time.Sleep(time.Hour) }
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		begin := time.Now()
+		err := env.Client().Create(t.Context(), &PotV1alpha1{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}, Size: "7"})
+		if err == nil || !strings.Contains(err.Error(), "conversion webhook for example.com/v1alpha1, Kind=Pot failed: ") || time.Since(begin) != 30*time.Second {
+			t.Errorf("after %v: %v", time.Since(begin), err)
+		}
+	}, kapoktest.Scheme(potScheme()), kapoktest.CRDs(definition), kapoktest.Webhooks(http.HandlerFunc(late)))
+}
+
+// Outside of a bubble a webhook may be on a socket, with a certificate.
+func TestWebhookOnSocket(t *testing.T) {
+	hook := httptest.NewTLSServer(widgetHooks())
+	defer hook.Close()
+	env := kapoktest.Start(t, kapoktest.CRDs("testdata/crd"))
+	none := registrationv1.SideEffectClassNone
+	env.Create(&registrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Webhooks: []registrationv1.ValidatingWebhook{{
+		Name: "v.example.com", SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+		ClientConfig: registrationv1.WebhookClientConfig{
+			URL:      new(hook.URL + "/validate"),
+			CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}),
+		},
+		Rules: []registrationv1.RuleWithOperations{{Operations: []registrationv1.OperationType{"*"},
+			Rule: registrationv1.Rule{APIGroups: []string{"example.com"}, APIVersions: []string{"*"}, Resources: []string{"*"}}}},
+	}}})
+	env.Create(sized("a", 1))
+	err := env.Client().Create(t.Context(), sized("b", 10))
+	if want := `admission webhook "v.example.com" denied the request: too large`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestWebhooksThatCannotBe(t *testing.T) {
+	noService := `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: a}, webhooks: [{name: w, clientConfig: {url: "https://a"}}]}`
+	for _, tc := range []struct {
+		name, file, want string
+	}{
+		{"no file", "nowhere", "webhooks: stat nowhere"},
+		{"no webhook", "testdata/webhook/service.yaml", "service.yaml: there is no webhook where one is expected"},
+		{"no service", write(t, noService), "no webhook is at a service"},
+		{"no definition", write(t, potDefinition+potConversion), "conversion of pots.example.com: there is no such CustomResourceDefinition"},
+		{"not webhooks", write(t, strings.Replace(noService, "[{name", "[7, {clientConfig: 7}, {name", 1)), "no webhook is at a service"},
+		{"invalid", write(t, strings.Replace(noService, `url: "https://a"`, "service: {namespace: a, name: b}", 1)), "create ValidatingWebhookConfiguration a: "},
+	} {
+		text := fails(t, func(t testing.TB) { kapoktest.Start(t, kapoktest.Webhooks(http.NewServeMux(), tc.file)) })
+		if !strings.Contains(text, tc.want) {
+			t.Errorf("%s: got %q, want %q", tc.name, text, tc.want)
+		}
+	}
+}
+
+// A configuration that an operator makes by itself, at run time, leads to the handler as well, and its deletion away from it.
+func TestWebhooksMadeLater(t *testing.T) {
+	env := kapoktest.Start(t, kapoktest.Webhooks(&webhook.Webhook{Handler: webhook.HandlerFunc(func(context.Context, webhook.Request) webhook.Response { return webhook.Denied("no") })}))
+	env.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "before"}})
+	none := registrationv1.SideEffectClassNone
+	c := &registrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Webhooks: []registrationv1.ValidatingWebhook{{
+		Name: "v.example.com", SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+		ClientConfig: registrationv1.WebhookClientConfig{Service: &registrationv1.ServiceReference{Namespace: "mine", Name: "hooks"}},
+		Rules: []registrationv1.RuleWithOperations{{Operations: []registrationv1.OperationType{"*"},
+			Rule: registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"*"}, Resources: []string{"configmaps"}}}},
+	}}}
+	env.Create(c)
+	if err := env.Client().Create(t.Context(), configMap("a")); !apierrors.IsForbidden(err) {
+		t.Errorf("got %v", err)
+	}
+	env.Delete(c)
+	env.Create(configMap("a"))
+}
