@@ -1,6 +1,11 @@
 package kapoktest
 
-import "testing"
+import (
+	"context"
+	"testing"
+
+	"github.com/kapok-dev/kapok/client"
+)
 
 // SettleFor is Settle with another TB.
 func SettleFor(e *Env, t testing.TB) {
@@ -18,4 +23,10 @@ func StartAndStop(b *testing.B) {
 func Exploration(t *testing.T, n int, faults Faults, scenario func(testing.TB, *Env)) string {
 	t.Helper()
 	return explore(t, n, faults, scenario, nil)
+}
+
+// WaitForWith is WaitFor with another TB.
+func WaitForWith(e *Env, t testing.TB, ctx context.Context, obj client.Object, condition func() bool) {
+	other := &Env{t: t, server: e.server, scheme: e.scheme, client: e.client, record: e.record, began: e.began}
+	other.WaitFor(ctx, obj, condition)
 }

@@ -28,13 +28,13 @@ type Request struct {
 }
 
 // IsWatch says whether the request is for events.
-func (r *Request) IsWatch() bool { return r.Query.Has("watch") && r.Query.Get("watch") != "false" }
+func (r Request) IsWatch() bool { return r.Query.Has("watch") && r.Query.Get("watch") != "false" }
 
 // IsWrite says whether the request may have changed something.
-func (r *Request) IsWrite() bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
+func (r Request) IsWrite() bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
 // String is a line: method, path, code, and why it was refused.
-func (r *Request) String() string {
+func (r Request) String() string {
 	text := r.Method + " " + r.Path
 	if len(r.Query) > 0 {
 		text += "?" + r.Query.Encode()
