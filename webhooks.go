@@ -61,6 +61,8 @@ type ownServices struct {
 	handlers func(namespace, name string) http.Handler
 	server   *httpServer
 	pipes    *pipes
+	ctx      context.Context // of all requests
+	stop     context.CancelFunc
 }
 
 // servicePipe is the server's end of a connection to one service.
@@ -77,6 +79,8 @@ func serveServices(handlers func(namespace, name string) http.Handler, log *slog
 	s.server = newHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Context().Value(handlerKey{}).(http.Handler).ServeHTTP(w, r)
 	}), log)
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.server.BaseContext = func(net.Listener) context.Context { return s.ctx }
 	s.server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, handlerKey{}, c.(*servicePipe).handler)
 	}
@@ -97,7 +101,6 @@ func (s *ownServices) find(namespace, name string) func(context.Context) (net.Co
 
 // close is for when nobody calls any more. It waits for handlers that have not noticed yet.
 func (s *ownServices) close() {
-	done, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = s.server.stop(done)
+	s.stop()
+	_ = s.server.stop(s.ctx) // pipes do not fail
 }

@@ -10,10 +10,12 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"math/big"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -417,4 +419,93 @@ func BenchmarkWebhook(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestWebhooksInside: a service that the program is itself is asked without TLS, and its handler is waited for when the server stops.
+func TestWebhooksInside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, left := make(chan string, 1), make(chan struct{})
+		s, err := Start(t.Context(), Options{Webhooks: WebhookOptions{Services: func(namespace, name string) http.Handler {
+			if namespace != "here" {
+				return nil
+			}
+			return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				asked <- name + " " + r.Host + r.URL.Path
+				<-r.Context().Done()
+				time.Sleep(time.Minute)
+				close(left)
+			})
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := kubernetes.NewForConfig(s.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := func(namespace string) registrationv1.ValidatingWebhook {
+			w := (&hookServer{}).validating(namespace)
+			w.ClientConfig = registrationv1.WebhookClientConfig{Service: &registrationv1.ServiceReference{Namespace: namespace, Name: "hook", Path: new("/v")}, CABundle: []byte("none")}
+			w.TimeoutSeconds = new(int32(30))
+			return w
+		}
+		configure(t, client, at("elsewhere"))
+		if err := createMap(t.Context(), client); err == nil || !strings.Contains(err.Error(), "unable to load root certificates") {
+			t.Errorf("a service elsewhere: %v", err)
+		}
+		configurations := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+		if err := configurations.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		configure(t, client, at("here"))
+		failed := make(chan error, 1)
+		go func() { failed <- createMap(t.Context(), client) }()
+		if got, want := <-asked, "hook hook.here.svc:443/v"; got != want {
+			t.Errorf("asked %s, want %s", got, want)
+		}
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-left:
+		default:
+			t.Error("the server has stopped before the handler")
+		}
+		if err := <-failed; err == nil {
+			t.Error("a write whose webhook has not answered")
+		}
+	})
+}
+
+// TestConversionDials: webhooks that convert are reached as those of admission are.
+func TestConversionDials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := Start(t.Context(), Options{Webhooks: WebhookOptions{Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+			return nil, errors.New("nobody at " + address)
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Stop()
+		client, err := kubernetes.NewForConfig(s.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest := client.CoreV1().RESTClient()
+		post := func(path, body string) error {
+			return rest.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error()
+		}
+		version := `{"name":"v%d","served":true,"storage":%t,"schema":{"openAPIV3Schema":{"type":"object"}}}`
+		err = post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"metadata":{"name":"foos.example.com"},"spec":{
+			"group":"example.com","scope":"Cluster","names":{"plural":"foos","kind":"Foo"},"versions":[`+fmt.Sprintf(version, 1, true)+","+fmt.Sprintf(version, 2, false)+`],
+			"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://hooks.test/convert"}}}}}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		err = post("/apis/example.com/v2/foos", `{"apiVersion":"example.com/v2","kind":"Foo","metadata":{"name":"a"}}`)
+		if err == nil || !strings.Contains(err.Error(), `Post "https://hooks.test/convert?timeout=30s": nobody at hooks.test:443`) {
+			t.Errorf("got %v", err)
+		}
+	})
 }
