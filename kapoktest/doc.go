@@ -25,7 +25,12 @@
 //	}, kapoktest.CRDs("../config/crd"))
 //
 // What a bubble cannot hold is what waits for the world outside: sockets, processes, channels that were made outside. A
-// webhook, for one, must be reached in memory.
+// webhook, for one, must be reached in memory: see [Webhooks].
+//
+// # Rights
+//
+// The test is the admin. [Env.User] and [Env.ServiceAccount] are others, who may do what roles of the manifests and the test say. What
+// the server refuses them is told when a wait fails, and by [Env.Refused].
 //
 // # Failures
 //

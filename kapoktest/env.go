@@ -29,9 +29,11 @@ type Env struct {
 	faults  *injector // nil if nothing goes wrong
 	began   string    // the resourceVersion from which on the test's changes are
 	granted int       // how many grants there have been
-	ctx     context.Context
-	cancel  context.CancelFunc
-	running sync.WaitGroup
+
+	webhooks *webhooks // nil if nobody asks for any
+	ctx      context.Context
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
 }
 
 // An Option changes what [Start] and [Bubble] make.
@@ -67,13 +69,14 @@ func Start(t testing.TB, opts ...Option) *Env {
 	if err != nil {
 		t.Fatalf("webhooks: %v", err)
 	}
-	if len(o.webhooks) > 0 {
-		o.server.Webhooks.Services = hooks.handler
+	if hooks != nil {
+		o.server.Webhooks.Services = hooks.service
 	}
 	e := start(t, o)
 	t.Cleanup(e.stop)
-	e.install(o, hooks)
-	e.configure(hooks)
+	e.webhooks = hooks
+	e.install(o)
+	e.configure()
 	return e
 }
 

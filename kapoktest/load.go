@@ -89,7 +89,7 @@ func YAML(text string) Option {
 }
 
 // install creates what the options say.
-func (e *Env) install(o options, hooks *webhooks) {
+func (e *Env) install(o options) {
 	e.t.Helper()
 	var crds, objects []*unstructured.Unstructured
 	for _, load := range o.crds {
@@ -112,7 +112,7 @@ func (e *Env) install(o options, hooks *webhooks) {
 		}
 		objects = append(objects, found...)
 	}
-	if err := hooks.convert(crds, o.scheme); err != nil {
+	if err := e.webhooks.convert(crds, o.scheme); err != nil {
 		e.t.Fatalf("webhooks: %v", err)
 	}
 	for _, crd := range crds {

@@ -12,7 +12,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
-// tokens has a token that holds, at any time, and replaces it when four fifths of its time have passed, as the kubelet does.
+// tokens has a token that holds, at any time. It is replaced when four fifths of its time have passed, as the kubelet does it, and when the
+// server does not know it any more, as after a restart.
 type tokens struct {
 	request func(ctx context.Context) (*authenticationv1.TokenRequest, error)
 
@@ -58,8 +59,21 @@ func (s *tokens) wrap(next http.RoundTripper) http.RoundTripper {
 		}
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+token)
-		return next.RoundTrip(r)
+		answer, err := next.RoundTrip(r)
+		if err == nil && answer.StatusCode == http.StatusUnauthorized {
+			s.drop(token)
+		}
+		return answer, err
 	})
+}
+
+// drop has a token replaced at the next request.
+func (s *tokens) drop(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.token == token {
+		s.due = time.Time{}
+	}
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

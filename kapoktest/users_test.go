@@ -234,7 +234,7 @@ func TestTokensExpire(t *testing.T) {
 	})
 }
 
-// Without its account a token holds no longer, and there is no other.
+// Without its account a token holds no longer, and there is no other, until there is such an account again.
 func TestTokenOfAccountThatIsGone(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		pod := typed(t, env.ServiceAccount("system", "controller", kapoktest.Can("get", "configmaps").In("default")))
@@ -244,6 +244,10 @@ func TestTokenOfAccountThatIsGone(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			time.Sleep(2 * time.Hour)
+		}
+		env.Create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "controller"}})
+		if _, err := pod.CoreV1().ConfigMaps("default").Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("with the account: %v", err)
 		}
 	})
 }

@@ -27,9 +27,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// widgetHooks give widgets a color, and refuse those that are too large.
-func widgetHooks() *http.ServeMux {
-	hooks := http.NewServeMux()
+// serveWidgets gives widgets a color, and refuses those that are too large.
+func serveWidgets(hooks *http.ServeMux) {
 	hooks.Handle("/mutate", &webhook.Webhook{Handler: webhook.HandlerFunc(func(context.Context, webhook.Request) webhook.Response {
 		return webhook.Patched("", webhook.JSONPatchOp{Operation: "add", Path: "/metadata/labels", Value: map[string]string{"color": "red"}})
 	})})
@@ -43,9 +42,8 @@ func widgetHooks() *http.ServeMux {
 		if w.Spec.Size > 9 {
 			return webhook.Denied("too large")
 		}
-		return webhook.Allowed("").WithWarnings("seen")
+		return webhook.Allowed("")
 	})})
-	return hooks
 }
 
 func sized(name string, size int64) *unstructured.Unstructured {
@@ -56,7 +54,8 @@ func sized(name string, size int64) *unstructured.Unstructured {
 
 // The server asks the handler of a test, as the manifests of the operator say.
 func TestWebhooks(t *testing.T) {
-	test := func(t *testing.T, env *kapoktest.Env) {
+	test := func(t testing.TB, env *kapoktest.Env) {
+		serveWidgets(env.WebhookMux())
 		w := widget("a")
 		env.Create(w)
 		if w.GetLabels()["color"] != "red" {
@@ -71,12 +70,13 @@ func TestWebhooks(t *testing.T) {
 			t.Errorf("what the test began with is mutated: %v", before.Object)
 		}
 	}
-	options := func() []kapoktest.Option {
-		return []kapoktest.Option{kapoktest.CRDs("testdata/crd"), kapoktest.Webhooks(widgetHooks(), "testdata/webhook"),
-			kapoktest.YAML("{apiVersion: example.com/v1, kind: Widget, metadata: {name: before}, spec: {size: 100}}")}
-	}
-	t.Run("time=real", func(t *testing.T) { test(t, kapoktest.Start(t, options()...)) })
-	t.Run("time=virtual", func(t *testing.T) { kapoktest.Bubble(t, test, options()...) })
+	options := []kapoktest.Option{kapoktest.CRDs("testdata/crd"), kapoktest.Webhooks("testdata/webhook"),
+		kapoktest.YAML("{apiVersion: example.com/v1, kind: Widget, metadata: {name: before}, spec: {size: 100}}")}
+	t.Run("time=real", func(t *testing.T) { test(t, kapoktest.Start(t, options...)) })
+	t.Run("time=virtual", func(t *testing.T) {
+		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) { test(t, env) }, options...)
+	})
+	t.Run("many times", func(t *testing.T) { kapoktest.Explore(t, 3, kapoktest.Faults{}, test, options...) })
 }
 
 // What goes wrong with a webhook is said as in Kubernetes, and its failure policy decides.
@@ -118,7 +118,14 @@ func TestWebhookFailures(t *testing.T) {
 				}
 				_, validating, _ := strings.Cut(string(manifests), "---")
 				file := write(t, strings.ReplaceAll(validating, "failurePolicy: Fail", "failurePolicy: "+string(policy)))
+				install := kapoktest.Webhooks(file)
+				if tc.handler == nil {
+					install = kapoktest.Objects(file)
+				}
 				kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+					if tc.handler != nil {
+						env.WebhookMux().Handle("/", tc.handler)
+					}
 					begin := time.Now()
 					err := env.Client().Create(t.Context(), widget("a"))
 					if took := time.Since(begin); took != tc.takes {
@@ -131,7 +138,7 @@ func TestWebhookFailures(t *testing.T) {
 						!strings.Contains(err.Error(), tc.want)):
 						t.Errorf("got  %v\nwant %s", err, tc.want)
 					}
-				}, kapoktest.CRDs("testdata/crd"), kapoktest.Webhooks(tc.handler, file))
+				}, kapoktest.CRDs("testdata/crd"), install)
 			})
 		}
 	}
@@ -147,7 +154,7 @@ func write(t *testing.T, text string) (file string) {
 	return file
 }
 
-// Each handler has the services of its own manifests, and one without manifests the rest.
+// Several operators, in one test, may have webhooks at the same path.
 func TestWebhooksOfMany(t *testing.T) {
 	const configuration = `
 apiVersion: admissionregistration.k8s.io/v1
@@ -156,22 +163,21 @@ metadata: {name: %[1]s}
 webhooks:
 - name: %[1]s.example.com
   admissionReviewVersions: [v1]
-  clientConfig: {service: {namespace: %[1]s-system, name: hooks}}
+  clientConfig: {service: {namespace: %[1]s-system, name: hooks, path: /validate}}
   rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
   sideEffects: None
 `
-	denied := func(by string) http.Handler {
+	// The second one is no manifest of webhooks, and yet leads to the process.
+	env := kapoktest.Start(t, kapoktest.Webhooks(write(t, fmt.Sprintf(configuration, "one"))), kapoktest.YAML(fmt.Sprintf(configuration, "two")))
+	refuses := func(name string) http.Handler {
 		return &webhook.Webhook{Handler: webhook.HandlerFunc(func(_ context.Context, r webhook.Request) webhook.Response {
-			return webhook.ValidationResponse(r.Name != by, "by "+by)
+			return webhook.ValidationResponse(r.Name != name, "by "+name)
 		})}
 	}
-	env := kapoktest.Start(t, kapoktest.Webhooks(denied("rest")), kapoktest.Webhooks(denied("one"), write(t, fmt.Sprintf(configuration, "one"))),
-		kapoktest.Webhooks(denied("two"), write(t, fmt.Sprintf(configuration, "two"))), kapoktest.YAML(fmt.Sprintf(configuration, "third")))
-	for name, want := range map[string]string{
-		"one":  `admission webhook "one.example.com" denied the request: by one`,
-		"two":  `admission webhook "two.example.com" denied the request: by two`,
-		"rest": `admission webhook "third.example.com" denied the request: by rest`,
-	} {
+	env.WebhookMux().Handle("/validate", refuses("one"))
+	env.WebhookMux().Handle("hooks.two-system.svc/validate", refuses("two"))
+	for _, name := range []string{"one", "two"} {
+		want := fmt.Sprintf(`admission webhook "%s.example.com" denied the request: by %s`, name, name)
 		if err := env.Client().Create(t.Context(), configMap(name)); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -263,13 +269,13 @@ func TestConversions(t *testing.T) {
 		{"Go types", potDefinition, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			definition, hooks := write(t, tc.definition), http.NewServeMux()
+			definition := write(t, tc.definition)
 			var paths []string
 			if tc.hooks != "" {
 				paths = append(paths, write(t, tc.hooks))
 			}
 			kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
-				mgr, err := ctrl.New(env.Config(), ctrl.Options{Scheme: potScheme(), WebhookServer: webhook.NewServer(webhook.Options{Port: -1, WebhookMux: hooks})})
+				mgr, err := ctrl.New(env.Config(), ctrl.Options{Scheme: potScheme(), WebhookServer: webhook.NewServer(webhook.Options{Port: -1, WebhookMux: env.WebhookMux()})})
 				if err == nil {
 					err = webhook.NewWebhookManagedBy(mgr, &Pot{}).Complete()
 				}
@@ -285,7 +291,7 @@ func TestConversions(t *testing.T) {
 				if err := env.Client().Create(t.Context(), bad); err == nil || !strings.Contains(err.Error(), `parsing "large"`) {
 					t.Errorf("what cannot be converted: %v", err)
 				}
-			}, kapoktest.Scheme(potScheme()), kapoktest.CRDs(definition), kapoktest.Webhooks(hooks, paths...))
+			}, kapoktest.Scheme(potScheme()), kapoktest.CRDs(definition), kapoktest.Webhooks(paths...))
 		})
 	}
 }
@@ -293,19 +299,21 @@ func TestConversions(t *testing.T) {
 // A webhook that converts and answers late is waited for as long as in Kubernetes, in virtual time.
 func TestLateConversion(t *testing.T) {
 	definition := write(t, potDefinition+potConversion)
-	late := func(http.ResponseWriter, *http.Request) { time.Sleep(time.Hour) }
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		env.WebhookMux().HandleFunc("/convert", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Hour) })
 		begin := time.Now()
 		err := env.Client().Create(t.Context(), &PotV1alpha1{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}, Size: "7"})
 		if err == nil || !strings.Contains(err.Error(), "conversion webhook for example.com/v1alpha1, Kind=Pot failed: ") || time.Since(begin) != 30*time.Second {
 			t.Errorf("after %v: %v", time.Since(begin), err)
 		}
-	}, kapoktest.Scheme(potScheme()), kapoktest.CRDs(definition), kapoktest.Webhooks(http.HandlerFunc(late)))
+	}, kapoktest.Scheme(potScheme()), kapoktest.CRDs(definition), kapoktest.Webhooks())
 }
 
 // Outside of a bubble a webhook may be on a socket, with a certificate.
 func TestWebhookOnSocket(t *testing.T) {
-	hook := httptest.NewTLSServer(widgetHooks())
+	mux := http.NewServeMux()
+	serveWidgets(mux)
+	hook := httptest.NewTLSServer(mux)
 	defer hook.Close()
 	env := kapoktest.Start(t, kapoktest.CRDs("testdata/crd"))
 	none := registrationv1.SideEffectClassNone
@@ -326,27 +334,29 @@ func TestWebhookOnSocket(t *testing.T) {
 }
 
 func TestWebhooksThatCannotBe(t *testing.T) {
-	noService := `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: a}, webhooks: [{name: w, clientConfig: {url: "https://a"}}]}`
+	invalid := `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: a}, webhooks: [7]}`
 	for _, tc := range []struct {
 		name, file, want string
 	}{
 		{"no file", "nowhere", "webhooks: stat nowhere"},
 		{"no webhook", "testdata/webhook/service.yaml", "service.yaml: there is no webhook where one is expected"},
-		{"no service", write(t, noService), "no webhook is at a service"},
 		{"no definition", write(t, potDefinition+potConversion), "conversion of pots.example.com: there is no such CustomResourceDefinition"},
-		{"not webhooks", write(t, strings.Replace(noService, "[{name", "[7, {clientConfig: 7}, {name", 1)), "no webhook is at a service"},
-		{"invalid", write(t, strings.Replace(noService, `url: "https://a"`, "service: {namespace: a, name: b}", 1)), "create ValidatingWebhookConfiguration a: "},
+		{"invalid", write(t, invalid), "create ValidatingWebhookConfiguration a: "},
 	} {
-		text := fails(t, func(t testing.TB) { kapoktest.Start(t, kapoktest.Webhooks(http.NewServeMux(), tc.file)) })
+		text := fails(t, func(t testing.TB) { kapoktest.Start(t, kapoktest.Webhooks(tc.file)) })
 		if !strings.Contains(text, tc.want) {
 			t.Errorf("%s: got %q, want %q", tc.name, text, tc.want)
 		}
 	}
+	if text := fails(t, func(t testing.TB) { kapoktest.Start(t).WebhookMux() }); !strings.Contains(text, "use the option Webhooks") {
+		t.Errorf("without the option: %q", text)
+	}
 }
 
-// A configuration that an operator makes by itself, at run time, leads to the handler as well, and its deletion away from it.
+// A configuration that an operator makes by itself, at run time, leads to the process as well, as long as it is there.
 func TestWebhooksMadeLater(t *testing.T) {
-	env := kapoktest.Start(t, kapoktest.Webhooks(&webhook.Webhook{Handler: webhook.HandlerFunc(func(context.Context, webhook.Request) webhook.Response { return webhook.Denied("no") })}))
+	env := kapoktest.Start(t, kapoktest.Webhooks())
+	env.WebhookMux().Handle("/", &webhook.Webhook{Handler: webhook.HandlerFunc(func(context.Context, webhook.Request) webhook.Response { return webhook.Denied("no") })})
 	env.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "before"}})
 	none := registrationv1.SideEffectClassNone
 	c := &registrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Webhooks: []registrationv1.ValidatingWebhook{{

@@ -3,7 +3,6 @@ package clients
 import (
 	"context"
 	"errors"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -200,13 +199,12 @@ func TestOperatorInside(t *testing.T) {
 	metav1.AddToGroupVersion(kinds, v1)
 	metav1.AddToGroupVersion(kinds, v1alpha1)
 
-	hooks := http.NewServeMux()
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		mgr, err := ctrl.NewManager(env.ServiceAccount("system", "controller-manager"), ctrl.Options{
 			Scheme:        kinds,
 			Metrics:       server.Options{BindAddress: "0"},
 			Controller:    config.Controller{SkipNameValidation: new(true)},
-			WebhookServer: webhook.NewServer(webhook.Options{Port: -1, WebhookMux: hooks}),
+			WebhookServer: webhook.NewServer(webhook.Options{Port: -1, WebhookMux: env.WebhookMux()}),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -250,5 +248,5 @@ func TestOperatorInside(t *testing.T) {
 			}
 		}
 	}, kapoktest.Scheme(kinds), kapoktest.CRDs(filepath.Join(dir, "crd/bases")), kapoktest.Objects(filepath.Join(dir, "rbac")),
-		kapoktest.Webhooks(hooks, filepath.Join(dir, "webhook")))
+		kapoktest.Webhooks(filepath.Join(dir, "webhook")))
 }
