@@ -22,7 +22,7 @@ import (
 const definitionKind = "CustomResourceDefinition"
 
 // CRDs installs the CustomResourceDefinitions of files and folders. A folder is read with all below it: YAML and JSON files, of
-// which other objects are passed over. When the Env is there, the kinds are served.
+// which other objects are passed over, and patches for kustomize. When the Env is there, the kinds are served.
 func CRDs(paths ...string) Option {
 	return func(o *options) {
 		for _, path := range paths {
@@ -174,7 +174,13 @@ func isEstablished(crd *unstructured.Unstructured) bool {
 }
 
 func definitions(objs []*unstructured.Unstructured, err error) ([]*unstructured.Unstructured, error) {
-	return slices.DeleteFunc(objs, func(u *unstructured.Unstructured) bool { return u.GetKind() != definitionKind }), err
+	return slices.DeleteFunc(objs, func(u *unstructured.Unstructured) bool { return u.GetKind() != definitionKind || isPatch(u) }), err
+}
+
+// isPatch says whether a CustomResourceDefinition is one that kustomize would lay over another: nothing in it says what it defines.
+func isPatch(crd *unstructured.Unstructured) bool {
+	spec, _, _ := unstructured.NestedMap(crd.Object, "spec")
+	return spec["group"] == nil && spec["names"] == nil && spec["versions"] == nil
 }
 
 func readPath(path string) ([]*unstructured.Unstructured, error) {
@@ -222,7 +228,7 @@ func decode(r io.Reader) (all []*unstructured.Unstructured, err error) {
 			return all, nil
 		case err != nil:
 			return nil, err
-		case len(u.Object) == 0:
+		case len(u.Object) == 0, u.GroupVersionKind().Group == "kustomize.config.k8s.io":
 			continue
 		case u.GetKind() == "" || u.GetAPIVersion() == "":
 			if len(all) == 0 && u.GetName() == "" && u.GetKind() == "" && u.GetAPIVersion() == "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -269,10 +270,21 @@ func TestConversions(t *testing.T) {
 		{"Go types", potDefinition, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			definition := write(t, tc.definition)
+			// As kubebuilder has it: the patches lie below the definitions.
+			dir := t.TempDir()
+			files := map[string]string{
+				"bases/pots.yaml": tc.definition, "patches/pots.yaml": tc.hooks,
+				"kustomization.yaml": "{apiVersion: kustomize.config.k8s.io/v1beta1, kind: Kustomization}",
+			}
+			for name, text := range files {
+				file := filepath.Join(dir, name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
 			var paths []string
 			if tc.hooks != "" {
-				paths = append(paths, write(t, tc.hooks))
+				paths = append(paths, filepath.Join(dir, "patches"))
 			}
 			kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 				mgr, err := ctrl.New(env.Config(), ctrl.Options{Scheme: potScheme(), WebhookServer: webhook.NewServer(webhook.Options{Port: -1, WebhookMux: env.WebhookMux()})})
@@ -291,7 +303,7 @@ func TestConversions(t *testing.T) {
 				if err := env.Client().Create(t.Context(), bad); err == nil || !strings.Contains(err.Error(), `parsing "large"`) {
 					t.Errorf("what cannot be converted: %v", err)
 				}
-			}, kapoktest.Scheme(potScheme()), kapoktest.CRDs(definition), kapoktest.Webhooks(paths...))
+			}, kapoktest.Scheme(potScheme()), kapoktest.CRDs(dir), kapoktest.Webhooks(paths...))
 		})
 	}
 }
