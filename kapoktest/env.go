@@ -28,12 +28,12 @@ type Env struct {
 	record  *recorder
 	faults  *injector // nil if nothing goes wrong
 	began   string    // the resourceVersion from which on the test's changes are
-	granted int       // how many grants there have been
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
 
-	webhooks *webhooks // nil if nobody asks for any
-	ctx      context.Context
-	cancel   context.CancelFunc
-	running  sync.WaitGroup
+	webhooks *webhooks // nil without the option
+	granted  int       // how many grants there have been
 }
 
 // An Option changes what [Start] and [Bubble] make.

@@ -1,12 +1,16 @@
 package webhook_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -87,6 +91,44 @@ func TestCall(t *testing.T) {
 				t.Errorf("error %v, want %s", err, row.want)
 			}
 		})
+	}
+}
+
+// A service that the process is itself needs no certificate, and nothing that is right for it.
+func TestInside(t *testing.T) {
+	var serving sync.WaitGroup
+	c := webhook.New(webhook.Options{Inside: func(namespace, _ string) func(context.Context) (net.Conn, error) {
+		if namespace != "here" {
+			return nil
+		}
+		return func(context.Context) (net.Conn, error) {
+			client, server := net.Pipe()
+			serving.Go(func() {
+				defer server.Close()
+				r, err := http.ReadRequest(bufio.NewReader(server))
+				if err == nil {
+					_, err = io.Copy(io.Discard, r.Body)
+				}
+				if err == nil {
+					_, err = fmt.Fprintf(server, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(r.Host), r.Host)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			return client, nil
+		}
+	}})
+	defer serving.Wait()
+	defer c.Close()
+	service := &webhook.Service{Namespace: "here", Name: "hook", Path: "/convert"}
+	got, err := call(t.Context(), c, webhook.Config{Service: service, CABundle: []byte("none")})
+	if want := "hook.here.svc:443"; err != nil || got != want {
+		t.Errorf("got %q, %v, want %s", got, err, want)
+	}
+	elsewhere := &webhook.Service{Namespace: "elsewhere", Name: "hook"}
+	if _, err := call(t.Context(), c, webhook.Config{Service: elsewhere}); err == nil || !strings.Contains(err.Error(), `service "hook" not found`) {
+		t.Errorf("elsewhere: %v", err)
 	}
 }
 
