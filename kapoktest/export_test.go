@@ -13,6 +13,12 @@ func SettleFor(e *Env, t testing.TB) {
 	other.Settle()
 }
 
+// WaitForWith is WaitFor with another TB.
+func WaitForWith(e *Env, t testing.TB, ctx context.Context, obj client.Object, condition func() bool) {
+	other := &Env{t: t, scheme: e.scheme, client: e.client, record: e.record, began: e.began}
+	other.WaitFor(ctx, obj, condition)
+}
+
 // StartAndStop starts an Env and stops it.
 func StartAndStop(b *testing.B) {
 	e := start(b, options{scheme: nil})
@@ -23,10 +29,4 @@ func StartAndStop(b *testing.B) {
 func Exploration(t *testing.T, n int, faults Faults, scenario func(testing.TB, *Env)) string {
 	t.Helper()
 	return explore(t, n, faults, scenario, nil)
-}
-
-// WaitForWith is WaitFor with another TB.
-func WaitForWith(e *Env, t testing.TB, ctx context.Context, obj client.Object, condition func() bool) {
-	other := &Env{t: t, server: e.server, scheme: e.scheme, client: e.client, record: e.record, began: e.began}
-	other.WaitFor(ctx, obj, condition)
 }

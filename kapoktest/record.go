@@ -1,18 +1,12 @@
 package kapoktest
 
 import (
-	"bytes"
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
 // A Request is one that a client of the Env has sent.
@@ -67,31 +61,6 @@ func (e *Env) Writes() []Request {
 	return slices.DeleteFunc(e.Requests(), func(r Request) bool { return !r.IsWrite() })
 }
 
-// Refused returns the requests that the server has refused to who sent them: it did not know him (401), or he may not (403), also because
-// a webhook or a policy says so.
-func (e *Env) Refused() []Request {
-	return slices.DeleteFunc(e.Requests(), func(r Request) bool { return r.Refusal == "" })
-}
-
-// refusals is a text about what the server has refused; "" for nothing.
-func (e *Env) refusals() string {
-	var said []string
-	times := map[string]int{}
-	for _, r := range e.Refused() {
-		if times[r.Refusal]++; times[r.Refusal] == 1 {
-			said = append(said, r.Refusal)
-		}
-	}
-	if len(said) == 0 {
-		return ""
-	}
-	text := "the server has refused:\n"
-	for _, s := range said {
-		text += fmt.Sprintf("  %d x %s\n", times[s], s)
-	}
-	return text
-}
-
 // recorder writes down the requests of all clients.
 type recorder struct {
 	next http.RoundTripper
@@ -131,33 +100,6 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		one.Code, one.Refusal = answer.StatusCode, refusal
 	}
 	return answer, err
-}
-
-// refusalOf is why a request was refused; "" if it was not. The answer can be read again.
-func refusalOf(answer *http.Response) string {
-	if answer == nil || answer.StatusCode != http.StatusUnauthorized && answer.StatusCode != http.StatusForbidden {
-		return ""
-	}
-	body, err := io.ReadAll(answer.Body)
-	answer.Body.Close()
-	answer.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failing{err}))
-	if obj, _, err := clientscheme.Codecs.UniversalDeserializer().Decode(body, nil, nil); err == nil {
-		if status, ok := obj.(*metav1.Status); ok && status.Message != "" {
-			return status.Message
-		}
-	}
-	return http.StatusText(answer.StatusCode)
-}
-
-// failing is the end of what was read, which was the end or an error.
-type failing struct{ err error }
-
-// Read implements io.Reader.
-func (f failing) Read([]byte) (int, error) {
-	if f.err == nil {
-		return 0, io.EOF
-	}
-	return 0, f.err
 }
 
 // recurs says whether a request is one of those that never cease: leases are renewed, and watches come back.

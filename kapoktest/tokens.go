@@ -46,27 +46,6 @@ func (s *tokens) get(ctx context.Context) (string, error) {
 	return s.token, nil
 }
 
-// wrap is for rest.Config.
-func (s *tokens) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if r.Header.Get("Authorization") != "" {
-			return next.RoundTrip(r)
-		}
-		token, err := s.get(r.Context())
-		if err != nil {
-			closeBody(r)
-			return nil, err
-		}
-		r = r.Clone(r.Context())
-		r.Header.Set("Authorization", "Bearer "+token)
-		answer, err := next.RoundTrip(r)
-		if err == nil && answer.StatusCode == http.StatusUnauthorized {
-			s.drop(token)
-		}
-		return answer, err
-	})
-}
-
 // drop has a token replaced at the next request.
 func (s *tokens) drop(token string) {
 	s.mu.Lock()
@@ -76,10 +55,36 @@ func (s *tokens) drop(token string) {
 	}
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
+// wrap is for rest.Config.
+func (s *tokens) wrap(next http.RoundTripper) http.RoundTripper { return &bearer{s, next} }
+
+// bearer shows tokens.
+type bearer struct {
+	tokens *tokens
+	next   http.RoundTripper
+}
 
 // RoundTrip implements http.RoundTripper.
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("Authorization") != "" {
+		return b.next.RoundTrip(r)
+	}
+	token, err := b.tokens.get(r.Context())
+	if err != nil {
+		closeBody(r)
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+token)
+	answer, err := b.next.RoundTrip(r)
+	if err == nil && answer.StatusCode == http.StatusUnauthorized {
+		b.tokens.drop(token)
+	}
+	return answer, err
+}
+
+// WrappedRoundTripper is for client-go, which looks for the transport below.
+func (b *bearer) WrappedRoundTripper() http.RoundTripper { return b.next }
 
 // userOf is who sends a request: whom it impersonates, or whose token it shows, whether or not that holds.
 func userOf(r *http.Request) string {
