@@ -15,8 +15,10 @@ func SettleFor(e *Env, t testing.TB) {
 
 // WaitForWith is WaitFor with another TB.
 func WaitForWith(e *Env, t testing.TB, ctx context.Context, obj client.Object, condition func() bool) {
-	other := &Env{t: t, scheme: e.scheme, client: e.client, record: e.record, began: e.began}
-	other.WaitFor(ctx, obj, condition)
+	before := e.t
+	e.t = t
+	defer func() { e.t = before }()
+	e.WaitFor(ctx, obj, condition)
 }
 
 // StartAndStop starts an Env and stops it.

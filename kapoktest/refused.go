@@ -62,4 +62,3 @@ func (f failing) Read([]byte) (int, error) {
 	}
 	return 0, f.err
 }
-
