@@ -3,6 +3,7 @@ package kapoktest_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -97,7 +98,7 @@ func TestGrantsThatCannotBe(t *testing.T) {
 // widgetController makes the status of each Widget ready.
 func widgetController(c *rest.Config) func(context.Context) error {
 	return func(ctx context.Context) error {
-		mgr, err := manager.New(c, manager.Options{Logger: logr.Discard()})
+		mgr, err := manager.New(c, manager.Options{Logger: logr.FromSlogHandler(slog.DiscardHandler)})
 		if err != nil {
 			return err
 		}
