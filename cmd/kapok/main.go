@@ -49,7 +49,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newUp(), newUser(), newSnapshot(), newDoctor(), newConvert(), newBench(), newEnvtest(), newVersion())
+	root.AddCommand(newUp(), newUser(), newSnapshot(), newDoctor(), newConvert(), newBench(), newEnvtest(), newKubectl(), newVersion())
 	return root
 }
 

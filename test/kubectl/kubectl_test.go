@@ -3,7 +3,8 @@
 //
 // The scripts in testdata are the documentation of what a user sees: each "run"
 // is a few shell commands and what they print, standard error included. Every
-// file gets a server of its own, in memory. Record anew with
+// file gets a server of its own, in memory, and another one on which "kapok kubectl"
+// stands in for kubectl and has to print the same. Record anew, with kubectl, by
 //
 //	go test ./... -rewrite
 //
@@ -12,6 +13,7 @@ package kubectl
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -60,13 +62,41 @@ func run(m *testing.M) (int, error) {
 			return 0, fmt.Errorf("build %s: %w\n%s", name, err, out)
 		}
 	}
+	if err := standIn(); err != nil {
+		return 0, err
+	}
 	return m.Run(), nil
 }
 
-func TestScripts(t *testing.T) {
+// standIn makes the kubectl that is kapok's.
+func standIn() error {
+	if err := os.Mkdir(kapokBin(), 0o700); err != nil {
+		return err
+	}
+	script := fmt.Sprintf("#!/bin/sh\nexec '%s' kubectl \"$@\"\n", filepath.Join(bin, "kapok"))
+	return os.WriteFile(filepath.Join(kapokBin(), "kubectl"), []byte(script), 0o700)
+}
+
+// kapokBin has the kubectl that is kapok's.
+func kapokBin() string { return filepath.Join(bin, "of-kapok") }
+
+func TestScripts(t *testing.T) { scripts(t) }
+
+// What kubectl prints, the kubectl in kapok prints.
+func TestScriptsOfKapok(t *testing.T) {
+	if rewrite := flag.Lookup("rewrite"); rewrite == nil || rewrite.Value.String() == "true" {
+		t.Skip("what kubectl prints is being recorded")
+	}
+	scripts(t, kapokBin())
+}
+
+// scripts runs all scripts, with these directories before the others in which programs are looked for.
+func scripts(t *testing.T, path ...string) {
+	before := strings.Join(append(path, ""), string(os.PathListSeparator))
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		t.Parallel()
 		s := start(t)
+		s.env = append(s.env, "PATH="+before+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd != "run" {
 				t.Fatalf("%s: unknown command %q", d.Pos, d.Cmd)
