@@ -121,7 +121,7 @@ func TestKubectlCommandLine(t *testing.T) {
 		{"kubectl version --client", 0, "Client Version: v1.37.", ""},
 		{"kubectl completion bash", 0, "complete -o default -F __start_kubectl kubectl", ""},
 		{"kubectl config current-context", 1, "", "error: current-context is not set\n"},
-		{"kubectl get pods", 1, "", "The connection to the server localhost:8080 was refused"},
+		{"kubectl config view", 0, "clusters: null\n", ""},
 		{"kubectl get --nope", 1, "", "error: unknown flag: --nope\nSee 'kubectl get --help' for usage.\n"},
 		{"kubectl --nope", 1, "", "error: unknown flag: --nope\n"},
 		{"kubectl nope", 1, "", "error: unknown command \"nope\" for \"kubectl\"\n"},
@@ -187,6 +187,7 @@ func TestKubectlUserAgent(t *testing.T) {
 	if code, stdout, stderr := s.kapok("", "kubectl get --raw / --server "+server.URL); code != 0 {
 		t.Fatalf("exit code %d\n%s%s", code, stdout, stderr)
 	}
+	server.Close() // nobody writes agent any more
 	want := "kubectl/" + kubectlRelease() + " (" + runtime.GOOS + "/" + runtime.GOARCH + ") kubernetes/unknown"
 	if agent != want || !regexp.MustCompile(`^v1\.\d+\.\d+$`).MatchString(kubectlRelease()) {
 		t.Errorf("%s, want %s", agent, want)
@@ -200,7 +201,7 @@ func TestKubectlUserAgent(t *testing.T) {
 func TestKubectlCostsOthersLittle(t *testing.T) {
 	s := newShell(t, "")
 	s.env = append(s.env, "GODEBUG=inittrace=1")
-	const bound = 2 << 20
+	const bound = 3 << 20
 	for args, little := range map[string]bool{"version": true, "kubectl --help": false} {
 		_, _, trace := s.kapok("", args)
 		sum := 0
