@@ -40,12 +40,13 @@ func newKubectl() *cobra.Command {
 
 // kubectl makes this process kubectl. The command line begins with the name of the program. It does not return.
 //
-// A process is kubectl once, and nothing beside it: kubectl's packages write to the standard streams, exit where they fail, become the plugin that they
-// run, and read os.Args in several places.
+// A process is kubectl once, and nothing beside it: kubectl's packages write to the standard streams, exit where they fail, become
+// the plugin that they run, and read os.Args in several places.
 func kubectl(args []string) {
 	os.Args = args
 	setKubectlVersion()
-	// Plugins are looked for and preferences read before flags are parsed, and that is logged, too. The level is a number, or parsing it fails later.
+	// Plugins are looked for and preferences read before flags are parsed, and that is logged, too. A level that is no number is refused
+	// when they are.
 	_, _ = logs.GlogSetter(cmd.GetLogVerbosity(args))
 	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
 		util.CheckErr(err) // exits
@@ -53,8 +54,8 @@ func kubectl(args []string) {
 	os.Exit(0)
 }
 
-// These variables make up kubectl's version and its User-Agent. Kubernetes' builds set them by a flag of the linker, and there is no other way to
-// set them than by their names; "go install" could not give the flag.
+// These variables make up kubectl's version and its User-Agent. Kubernetes' builds set them by a flag of the linker, which "go install"
+// could not give, and there is no function that does.
 var (
 	//go:linkname kubectlMajor k8s.io/component-base/version.gitMajor
 	kubectlMajor string

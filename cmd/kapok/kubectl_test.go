@@ -60,6 +60,7 @@ func (s *shell) kapok(stdin, args string) (code int, stdout, stderr string) {
 
 // With a server it does what kubectl does, and exits as kubectl does.
 func TestKubectl(t *testing.T) {
+	t.Parallel()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	server, err := kapok.Start(t.Context(), kapok.Options{Listen: "127.0.0.1:0", Kubeconfig: kubeconfig})
 	if err != nil {
@@ -105,6 +106,7 @@ func TestKubectl(t *testing.T) {
 
 // Its texts speak of kubectl, and what is wrong with a command line is said by it and not by kapok.
 func TestKubectlCommandLine(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "")
 	for _, tc := range []struct {
 		args   string
@@ -136,6 +138,7 @@ func TestKubectlCommandLine(t *testing.T) {
 
 // Shells complete "kapok kubectl ..." as they complete "kubectl ...".
 func TestKubectlCompletion(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "")
 	for _, words := range []string{"", "ge", "get -", "get --output=j", "config --kubeconfig ", "rollout "} {
 		for _, complete := range []string{"__complete", "__completeNoDesc"} {
@@ -150,6 +153,7 @@ func TestKubectlCompletion(t *testing.T) {
 
 // Users' own additions: plugins, preferences, their language.
 func TestKubectlOfUser(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "")
 
 	kuberc := filepath.Join(s.home, "kuberc")
@@ -180,6 +184,7 @@ func TestKubectlOfUser(t *testing.T) {
 
 // Servers see the release of kubectl's module, from which its version is read.
 func TestKubectlUserAgent(t *testing.T) {
+	t.Parallel()
 	var agent string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { agent = r.UserAgent() }))
 	defer server.Close()
@@ -199,6 +204,7 @@ func TestKubectlUserAgent(t *testing.T) {
 
 // Other commands pay for the initialisation of kubectl's packages. That stays small: without package translations it is more than 6 MB.
 func TestKubectlCostsOthersLittle(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "")
 	s.env = append(s.env, "GODEBUG=inittrace=1")
 	const bound = 3 << 20

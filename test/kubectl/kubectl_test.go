@@ -80,24 +80,27 @@ func standIn() error {
 // kapokBin has the kubectl that is kapok's.
 func kapokBin() string { return filepath.Join(bin, "of-kapok") }
 
-func TestScripts(t *testing.T) { scripts(t) }
+func TestScripts(t *testing.T) { scripts(t, bin) }
 
 // What kubectl prints, the kubectl in kapok prints.
 func TestScriptsOfKapok(t *testing.T) {
-	if rewrite := flag.Lookup("rewrite"); rewrite == nil || rewrite.Value.String() == "true" {
+	if flag.Lookup("rewrite").Value.String() == "true" {
 		t.Skip("what kubectl prints is being recorded")
 	}
 	scripts(t, kapokBin())
 }
 
-// scripts runs all scripts, with these directories before the others in which programs are looked for.
-func scripts(t *testing.T, path ...string) {
-	before := strings.Join(append(path, ""), string(os.PathListSeparator))
-	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
+// scripts runs all scripts with the kubectl of a directory.
+func scripts(t *testing.T, dir string) {
+	path := "PATH=" + strings.Join([]string{dir, bin, os.Getenv("PATH")}, string(os.PathListSeparator))
+	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, file string) {
 		t.Parallel()
 		s := start(t)
-		s.env = append(s.env, "PATH="+before+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+		s.env = append(s.env, path)
+		if used := s.run(t, "basename $(dirname $(command -v kubectl))"); used != filepath.Base(dir)+"\n" {
+			t.Fatalf("kubectl is in %s, not in %s", used, dir)
+		}
+		datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd != "run" {
 				t.Fatalf("%s: unknown command %q", d.Pos, d.Cmd)
 			}
