@@ -73,6 +73,10 @@ func TestEnvtest(t *testing.T) {
 			t.Errorf("%s --version: %s, %v", name, out, err)
 		}
 	}
+	out, err := exec.Command(filepath.Join(dir, "kubectl"), "version", "--client").CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "Client Version: v1.37") {
+		t.Errorf("kubectl version --client: %s, %v", out, err)
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 4 {
 		t.Errorf("the directory holds %v, %v", entries, err)

@@ -14,6 +14,11 @@ func program(path string) func(args []string, stdout, stderr io.Writer) int {
 		return runAPIServer
 	case "etcd":
 		return runEtcd
+	case "kubectl":
+		return func(args []string, _, _ io.Writer) int {
+			kubectl(append([]string{path}, args...)) // it exits
+			return exitFailure
+		}
 	}
 	return nil
 }
