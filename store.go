@@ -62,7 +62,7 @@ func openStore(ctx context.Context, opts Options) (_ *store, err error) {
 	case opts.DataDir != "":
 		err = s.openPebble(opts, sealer)
 	default:
-		s.journal = memory.New()
+		err = s.openMemory(ctx, opts)
 	}
 	if err != nil {
 		return nil, err
@@ -83,7 +83,8 @@ func openStore(ctx context.Context, opts Options) (_ *store, err error) {
 
 // compact begins to bound the history that the journal keeps. It is a chore.
 func (s *store) compact() (end func()) {
-	if _, forgets := s.journal.(*memory.Journal); forgets {
+	switch s.journal.(type) {
+	case *memory.Journal, *memory.Kept: // they see to it themselves
 		return func() {}
 	}
 	policy := journal.Policy{Keep: s.options.HistoryAge, KeepBytes: s.options.HistoryDisk}
@@ -106,6 +107,25 @@ func (s *store) encryption(ctx context.Context, opts Options) (*encryption.Confi
 	ctx, s.unwatch = context.WithCancel(context.WithoutCancel(ctx))
 	s.watching.Go(func() { config.Watch(ctx, opts.Logger) })
 	return config, nil
+}
+
+// openMemory opens a store that ends with the server, or one that a context brings.
+func (s *store) openMemory(ctx context.Context, opts Options) error {
+	kept := memory.StoreFrom(ctx)
+	if kept == nil {
+		s.journal = memory.New()
+		return nil
+	}
+	j, err := kept.Open()
+	if err != nil {
+		return err
+	}
+	s.journal = j
+	if s.signingKey, err = kept.Shared(signingKey, pki.NewSigningKey); err != nil || opts.Listen == "" {
+		return err
+	}
+	s.root, err = kept.Shared("root", func() ([]byte, error) { return pki.NewRoot(time.Now()) })
+	return err
 }
 
 func (s *store) openPebble(opts Options, sealer *encryption.Config) error {

@@ -1,8 +1,9 @@
-// Package memory is the journal that keeps nothing: a write is committed when it
-// is applied. It is for tests and for control planes that may forget.
+// Package memory has the journals without a disk: a write is committed when it is
+// applied. They are for tests and for control planes that may forget.
 //
-// It has no history beyond what the state machine holds in memory, and starts no
-// goroutine.
+// A [Journal] keeps nothing, and has no history beyond what the state machine holds
+// in memory. A [Kept] keeps what is written in a [Store], which lasts as long as somebody
+// has it. Neither starts a goroutine.
 package memory
 
 import (
