@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/internal/journal/memory"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,7 +24,7 @@ import (
 // An Env is an API server for one test. Make one with [Start] or [Bubble].
 type Env struct {
 	t       testing.TB
-	server  *kapok.Server
+	backend *backend
 	scheme  *runtime.Scheme
 	client  client.WithWatch
 	record  *recorder
@@ -85,16 +87,26 @@ func start(t testing.TB, o options) *Env {
 	e := &Env{t: t, scheme: o.scheme}
 	// The server outlives the context of the test, which ends before the test's own clean-up has ended.
 	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
-	server, err := kapok.Start(context.WithoutCancel(t.Context()), o.server)
+	store := memory.NewStore()
+	ctx := memory.WithStore(context.WithoutCancel(t.Context()), store)
+	var err error
+	e.backend, err = newBackend(func() (*kapok.Server, error) {
+		server, err := kapok.Start(ctx, o.server)
+		if err == nil && o.server.Listen != "" {
+			o.server.Listen = server.Address() // also of the next
+		}
+		return server, err
+	}, func(err error) { t.Errorf("restart the server: %v", err) })
 	if err != nil {
 		e.cancel()
 		t.Fatalf("start a server: %v", err)
 	}
-	e.server = server
-	next := server.Config().Transport
+	var next http.RoundTripper = e.backend
 	if e.faults = o.faults; e.faults != nil {
-		e.faults.next = next
-		e.faults.forget = func() { _ = server.Compact(e.ctx) } // of memory, which does not fail
+		e.faults.backend = e.backend
+		if o.server.DataDir == "" && o.server.Store == "" {
+			e.faults.store = store
+		}
 		next = e.faults
 	}
 	e.record = newRecorder(next)
@@ -109,15 +121,16 @@ func start(t testing.TB, o options) *Env {
 // stop ends what Go has begun, and then the server.
 func (e *Env) stop() {
 	e.cancel()
+	e.backend.settle()
 	e.running.Wait()
-	if err := e.server.Stop(); err != nil {
+	if err := e.backend.stop(); err != nil {
 		e.t.Errorf("stop the server: %v", err)
 	}
 }
 
 // Config returns a configuration for clients, which are the admin. It is the caller's to change.
 func (e *Env) Config() *rest.Config {
-	c := e.server.Config()
+	c := e.Server().Config()
 	c.Transport = e.record
 	return c
 }
@@ -154,8 +167,8 @@ func (e *Env) Client() client.WithWatch { return e.client }
 // Context returns a context that ends with the test, before the server does: what runs beside the test should end with it.
 func (e *Env) Context() context.Context { return e.ctx }
 
-// Server returns the server itself.
-func (e *Env) Server() *kapok.Server { return e.server }
+// Server returns the server itself: the one that runs now, if there are restarts.
+func (e *Env) Server() *kapok.Server { return e.backend.current() }
 
 // Go runs something beside the test until its context ends, which is when the test does, and waits for its end. An error but
 // that of the context fails the test.

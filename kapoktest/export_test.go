@@ -32,3 +32,6 @@ func Exploration(t *testing.T, n int, faults Faults, scenario func(testing.TB, *
 	t.Helper()
 	return explore(t, n, faults, scenario, nil)
 }
+
+// Began is the resourceVersion from which on the test's changes are.
+func (e *Env) Began() string { return e.began }

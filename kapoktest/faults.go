@@ -2,18 +2,24 @@ package kapoktest
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
-	"net"
 	"net/http"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/kapok-dev/kapok/internal/journal/memory"
+	"github.com/kapok-dev/kapok/internal/object"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Faults are what may go wrong between clients and their server: probabilities, from 0 to 1, of what a request meets. All of
@@ -28,35 +34,54 @@ type Faults struct {
 	Lost float64
 	// Unavailable refuses the connection.
 	Unavailable float64
-	// CutWatch breaks a watch off, once for each of its pieces that this falls on. Clients resume or list anew.
+
+	// CutWatch breaks a watch off, once for each of its events that this falls on. Clients resume or list anew.
 	CutWatch float64
-	// DelayWatch holds what a watch says back for up to MaxDelay; what comes meanwhile comes in a bunch. So caches are stale.
+	// DelayWatch holds an event of a watch back for up to MaxDelay; what comes meanwhile comes in a bunch. So caches are stale.
 	DelayWatch float64
 	// MaxDelay is how long at most. Default a second.
 	MaxDelay time.Duration
+	// Duplicate has a watch that resumes begin earlier than it asks for: its client is told again of the last changes that it was
+	// told of, as by a server that lags behind the one of before.
+	Duplicate float64
 	// Forget makes the server forget its history before it answers: watches that resume are told 410, and clients list anew.
 	Forget float64
+
+	// StaleList and StaleGet answer a list and a get that say that any state will do, by resourceVersion 0, or any not older than one
+	// they name, from a state of up to MaxStale ago, as a server whose cache lags behind. Other reads are consistent, as in Kubernetes.
+	// They are for servers in memory.
+	StaleList, StaleGet float64
+	// MaxStale is how old at most. Default a second.
+	MaxStale time.Duration
+
+	// Restart ends the server, as [Env.Restart] does, while it serves the request: if that is a write, it has happened or not, and
+	// its client does not know. For up to MaxOutage connections are refused. The new server has the history of before, or has none.
+	Restart float64
+	// MaxOutage is how long at most. Default a second.
+	MaxOutage time.Duration
 }
 
 // A Fault is one that has happened.
 type Fault struct {
-	What    string // the name of the field of Faults
-	Request string // whose: who asks, method and path
-	N       int    // which of those requests, from 1; of a watch, which of its pieces, too
-	Piece   int
+	What string // the name of the field of Faults
+	// Request is whose: who asks, method and path. Where a part of the path ends as generated names do, that is a *, as it is
+	// another one in the next run.
+	Request string
+	N       int // which of those requests, from 1
+	Piece   int // of a watch, which of its events, from 1; 0 for the request itself
 }
 
 // String says what happened to which request.
 func (f Fault) String() string {
 	text := fmt.Sprintf("%s: request %d of %s", f.What, f.N, f.Request)
 	if f.Piece > 0 {
-		text += fmt.Sprintf(", piece %d", f.Piece)
+		text += fmt.Sprintf(", event %d", f.Piece)
 	}
 	return text
 }
 
 // WithFaults has requests meet faults, as a seed says: the same request of the same client, the first, second and so on, meets the same
-// with the same seed, in whichever order the requests of others come.
+// with the same seed, in whichever order the requests of others come. A client is who has a User-Agent, up to the first slash.
 func WithFaults(seed uint64, faults Faults) Option {
 	return func(o *options) { o.faults = &injector{seed: seed, faults: faults} }
 }
@@ -71,26 +96,38 @@ func (e *Env) Faults() []Fault {
 	return slices.Clone(e.faults.met)
 }
 
+// EndFaults has nothing go wrong from now on, so that a test can look whether all comes to what it should be.
+func (e *Env) EndFaults() {
+	if e.faults != nil {
+		e.faults.over.Store(true)
+	}
+}
+
 // injector stands between clients and the server.
 type injector struct {
-	seed   uint64
-	faults Faults
-	only   map[Fault]bool // nil for whatever the seed says
-	next   http.RoundTripper
-	forget func()
+	seed    uint64
+	faults  Faults
+	only    map[Fault]bool // nil for whatever the seed says
+	backend *backend
+	store   *memory.Store // of the server; nil if it is not in memory
+	over    atomic.Bool
 
 	mu    sync.Mutex
-	count map[string]int // of requests so far, by who asks for what
+	count map[string]int             // of requests so far, by who asks for what
+	begun map[string]object.Revision // from where on clients have been told of changes, by who watches what
 	met   []Fault
 }
 
 // meets says whether a request meets a fault, and writes it down.
 func (i *injector) meets(f Fault, probability float64) bool {
-	if i.only != nil {
+	switch {
+	case i.over.Load():
+		return false
+	case i.only != nil:
 		if !i.only[f] {
 			return false
 		}
-	} else if probability <= 0 || i.chance(f) >= probability {
+	case probability <= 0 || i.chance(f, "") >= probability:
 		return false
 	}
 	i.mu.Lock()
@@ -99,10 +136,10 @@ func (i *injector) meets(f Fault, probability float64) bool {
 	return true
 }
 
-// chance is a number from 0 to 1 that belongs to a fault and a seed.
-func (i *injector) chance(f Fault) float64 {
+// chance is a number in [0, 1) that belongs to a fault, a seed, and what is to be said of the fault.
+func (i *injector) chance(f Fault, of string) float64 {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%d %v", i.seed, f)
+	fmt.Fprintf(h, "%d %v %s", i.seed, f, of)
 	x := h.Sum64()
 	x ^= x >> 33 // so that all bits depend on all
 	x *= 0xff51afd7ed558ccd
@@ -110,53 +147,88 @@ func (i *injector) chance(f Fault) float64 {
 	return float64(x>>11) / (1 << 53)
 }
 
-// RoundTrip implements http.RoundTripper.
-func (i *injector) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.UserAgent() == ownAgent {
-		return i.next.RoundTrip(r)
+// length is how long a fault lasts.
+func (i *injector) length(f Fault, longest time.Duration) time.Duration {
+	return time.Duration(i.chance(f, "how long") * float64(orSecond(longest)))
+}
+
+func orSecond(d time.Duration) time.Duration {
+	if d <= 0 {
+		return time.Second
 	}
+	return d
+}
+
+// generated is how names end that Kubernetes generates: with letters and digits that make no words.
+var generated = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5,10}(/|$)`)
+
+// fault is what names the faults of a request.
+func (i *injector) fault(r *http.Request) Fault {
 	agent, _, _ := strings.Cut(r.UserAgent(), "/")
-	f := Fault{Request: agent + " " + r.Method + " " + r.URL.Path}
+	f := Fault{Request: agent + " " + r.Method + " " + generated.ReplaceAllString(r.URL.Path, "-*$1")}
 	i.mu.Lock()
+	defer i.mu.Unlock()
 	if i.count == nil {
 		i.count = map[string]int{}
 	}
 	i.count[f.Request]++
 	f.N = i.count[f.Request]
-	i.mu.Unlock()
+	return f
+}
+
+// RoundTrip implements http.RoundTripper.
+func (i *injector) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.UserAgent() == ownAgent {
+		return i.backend.RoundTrip(r)
+	}
+	f := i.fault(r)
 	does := func(what string, probability float64) bool {
-		f := f
 		f.What = what
 		return i.meets(f, probability)
 	}
 	reads := r.Method == http.MethodGet
-	watches := reads && r.URL.Query().Has("watch")
 	switch {
 	case does("Unavailable", i.faults.Unavailable):
 		closeBody(r)
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		return nil, errRefused
 	case does("ServerError", i.faults.ServerError):
-		return refuse(r, http.StatusInternalServerError, metav1.StatusReasonInternalError, "the server has met an error, on purpose"), nil
+		return refuse(r, apierrors.NewInternalError(errors.New("the server has met an error, on purpose"))), nil
 	case does("TooManyRequests", i.faults.TooManyRequests):
-		return refuse(r, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "too many requests, it is said"), nil
+		return refuse(r, apierrors.NewTooManyRequests("too many requests, it is said", 1)), nil
 	case (r.Method == http.MethodPut || r.Method == http.MethodPatch) && does("Conflict", i.faults.Conflict):
-		return refuse(r, http.StatusConflict, metav1.StatusReasonConflict, "the object has been modified; please apply your changes to the latest version and try again"), nil
+		key, _ := keyOf(r.URL.Path)
+		return refuse(r, apierrors.NewConflict(key.Resource, key.Name, errors.New(modified))), nil
+	case does("Restart", i.faults.Restart):
+		return nil, i.restart(f, r, !reads)
 	}
 	if reads && does("Forget", i.faults.Forget) {
-		i.forget()
+		_ = i.backend.current().Compact(r.Context()) // of memory, which does not fail
 	}
-	answer, err := i.next.RoundTrip(r)
-	if err != nil {
-		return nil, err
+	if reads {
+		return i.read(r, f)
 	}
-	if !reads && does("Lost", i.faults.Lost) {
+	answer, err := i.backend.RoundTrip(r)
+	if err == nil && does("Lost", i.faults.Lost) {
 		answer.Body.Close()
 		return nil, errLost
 	}
-	if watches && answer.StatusCode == http.StatusOK {
-		answer.Body = &frayed{ReadCloser: answer.Body, injector: i, fault: f, closed: make(chan struct{})}
+	return answer, err
+}
+
+const modified = "the object has been modified; please apply your changes to the latest version and try again"
+
+// restart restarts the server in the middle of a request, which has reached it or has not.
+func (i *injector) restart(f Fault, r *http.Request, writes bool) error {
+	if writes && i.chance(f, "committed") < 0.5 {
+		answer, err := i.backend.RoundTrip(r)
+		if err == nil {
+			answer.Body.Close()
+		}
+	} else {
+		closeBody(r)
 	}
-	return answer, nil
+	i.backend.restart(i.length(f, i.faults.MaxOutage), i.chance(f, "forgets") < 0.5)
+	return errLost
 }
 
 var errLost = fmt.Errorf("the connection has broken, on purpose: %w", io.ErrUnexpectedEOF)
@@ -168,70 +240,26 @@ func closeBody(r *http.Request) {
 }
 
 // refuse answers in place of the server.
-func refuse(r *http.Request, code int, reason metav1.StatusReason, message string) *http.Response {
+func refuse(r *http.Request, because *apierrors.StatusError) *http.Response {
 	closeBody(r)
-	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":%q,"reason":%q,"code":%d}`, message, reason, code)
-	header := http.Header{"Content-Type": {"application/json"}}
-	if code == http.StatusTooManyRequests {
-		header.Set("Retry-After", "1")
+	status := because.Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	answer := jsonAnswer(r, int(status.Code), &status)
+	if seconds, ok := apierrors.SuggestsClientDelay(because); ok {
+		answer.Header.Set("Retry-After", strconv.Itoa(seconds))
+	}
+	return answer
+}
+
+// jsonAnswer is an answer that says what an object is.
+func jsonAnswer(r *http.Request, code int, obj any) *http.Response {
+	body, err := json.Marshal(obj)
+	if err != nil {
+		code, body = http.StatusInternalServerError, []byte(err.Error()) // of what has come as JSON, or is a Status, there is none
 	}
 	return &http.Response{
 		Status: http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: header, Body: io.NopCloser(bytes.NewReader([]byte(body))), ContentLength: int64(len(body)), Request: r,
+		Header: http.Header{"Content-Type": {"application/json"}},
+		Body:   io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r,
 	}
-}
-
-// frayed is what a watch says, with faults.
-type frayed struct {
-	io.ReadCloser
-	injector *injector
-	fault    Fault
-	once     sync.Once
-	closed   chan struct{} // by whoever reads, or by a cut
-}
-
-// Read implements io.Reader.
-func (w *frayed) Read(p []byte) (int, error) {
-	select {
-	case <-w.closed:
-		return 0, io.ErrUnexpectedEOF
-	default:
-	}
-	n, err := w.ReadCloser.Read(p)
-	if n == 0 || err != nil {
-		return n, err
-	}
-	w.fault.Piece++
-	f := w.fault
-	if f.What = "DelayWatch"; w.injector.meets(f, w.injector.faults.DelayWatch) {
-		f.What = "how long"
-		w.pause(time.Duration(w.injector.chance(f) * float64(w.injector.faults.maxDelay())))
-	}
-	if f.What = "CutWatch"; w.injector.meets(f, w.injector.faults.CutWatch) {
-		w.Close()
-		return 0, io.ErrUnexpectedEOF
-	}
-	return n, nil
-}
-
-func (w *frayed) pause(d time.Duration) {
-	late := time.NewTimer(d)
-	defer late.Stop()
-	select {
-	case <-late.C:
-	case <-w.closed:
-	}
-}
-
-// Close implements io.Closer.
-func (w *frayed) Close() error {
-	w.once.Do(func() { close(w.closed) })
-	return w.ReadCloser.Close()
-}
-
-func (f *Faults) maxDelay() time.Duration {
-	if f.MaxDelay <= 0 {
-		return time.Second
-	}
-	return f.MaxDelay
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kapok-dev/kapok/client"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -46,46 +47,55 @@ func (e *Env) wait(ctx context.Context, what string, obj client.Object, done fun
 	e.t.Fatalf("%s %s: %v\n%s%s", what, e.describe(obj), err, e.History(obj), e.refusals())
 }
 
-// follow sets obj to each of its states, from that of now on, until done says so.
+// follow sets obj to each of its states, from that of now on, until done says so. Where the server has forgotten what was between, states are
+// missing.
 func (e *Env) follow(ctx context.Context, obj client.Object, done func(there bool) bool) error {
 	objects, name, err := e.resource(obj)
 	if err != nil {
 		return err
 	}
 	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
+	for {
+		ended, err := e.followFrom(ctx, objects, options, obj, done)
+		if ended || err != nil && !apierrors.IsResourceExpired(err) {
+			return err
+		}
+	}
+}
+
+// followFrom lists and watches, until done says so, or something fails.
+func (e *Env) followFrom(ctx context.Context, objects dynamic.ResourceInterface, options metav1.ListOptions, obj client.Object, done func(there bool) bool) (ended bool, err error) {
 	list, err := objects.List(ctx, options)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(list.Items) == 0 {
 		if done(false) {
-			return nil
+			return true, nil
 		}
 	} else if err := assign(obj, &list.Items[0]); err != nil || done(true) {
-		return err
+		return true, err
 	}
 	options.ResourceVersion = list.GetResourceVersion()
-	for {
+	for ctx.Err() == nil {
 		w, err := objects.Watch(ctx, options)
 		if err != nil {
-			return err
+			return false, err
 		}
 		for event := range w.ResultChan() {
 			u, ok := event.Object.(*unstructured.Unstructured)
 			if !ok || event.Type == watch.Error {
 				w.Stop()
-				return fmt.Errorf("watch: %v", event.Object)
+				return false, fmt.Errorf("watch: %w", apierrors.FromObject(event.Object))
 			}
 			options.ResourceVersion = u.GetResourceVersion()
 			if err := assign(obj, u); err != nil || done(event.Type != watch.Deleted) {
 				w.Stop()
-				return err
+				return true, err
 			}
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
 	}
+	return false, ctx.Err()
 }
 
 // resource returns a client of the resource of an object, by whatever Go type it is.
@@ -129,16 +139,22 @@ func assign(obj client.Object, u *unstructured.Unstructured) error {
 }
 
 // History returns what has become of an object since the Env began, state after state, as differences of YAML. Managed fields
-// are left out.
+// are left out. Where the server has forgotten that, as after a restart, it is what the object is now.
 func (e *Env) History(obj client.Object) string {
-	states, err := e.states(obj)
-	if err != nil {
-		return fmt.Sprintf("its history is not known: %v\n", err)
-	}
-	if len(states) == 0 {
-		return "it was never there\n"
-	}
+	states, err := e.states(obj, e.began)
 	var out strings.Builder
+	if apierrors.IsResourceExpired(err) {
+		out.WriteString("the server has forgotten what was before\n")
+		states, err = e.states(obj, "0")
+	}
+	switch {
+	case err != nil:
+		return fmt.Sprintf("its history is not known: %v\n", err)
+	case len(states) == 0 && out.Len() == 0:
+		return "it was never there\n"
+	case len(states) == 0:
+		return out.String() + "it is not there\n"
+	}
 	before := []string{}
 	for _, s := range states {
 		fmt.Fprintf(&out, "--- %s at resourceVersion %s\n", strings.ToLower(string(s.Type)), s.revision)
@@ -159,8 +175,8 @@ type state struct {
 	lines    []string
 }
 
-// states reads the history of an object up to now.
-func (e *Env) states(obj client.Object) (all []state, err error) {
+// states reads the history of an object from a resourceVersion up to now; with "0", what it is now.
+func (e *Env) states(obj client.Object, from string) (all []state, err error) {
 	// The context of the test, or that of a wait, may have ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.t.Context()), patience)
 	defer cancel()
@@ -172,7 +188,7 @@ func (e *Env) states(obj client.Object) (all []state, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := objects.Watch(ctx, metav1.ListOptions{ResourceVersion: e.began, AllowWatchBookmarks: true,
+	w, err := objects.Watch(ctx, metav1.ListOptions{ResourceVersion: from, AllowWatchBookmarks: true,
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), TimeoutSeconds: new(int64(1))})
 	if err != nil {
 		return nil, err
@@ -182,7 +198,7 @@ func (e *Env) states(obj client.Object) (all []state, err error) {
 		u, ok := event.Object.(*unstructured.Unstructured)
 		switch {
 		case !ok || event.Type == watch.Error:
-			return all, fmt.Errorf("watch: %v", event.Object)
+			return all, fmt.Errorf("watch: %w", apierrors.FromObject(event.Object))
 		case event.Type == watch.Bookmark:
 			return all, nil
 		}

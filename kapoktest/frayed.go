@@ -1,0 +1,102 @@
+package kapoktest
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// frayed is what a watch says, event by event, with faults.
+type frayed struct {
+	body     io.ReadCloser
+	events   *bufio.Reader
+	protobuf bool
+	rest     []byte // of the event that is being read
+	injector *injector
+	fault    Fault
+	once     sync.Once
+	closed   chan struct{} // by whoever reads, or by a cut
+}
+
+func fray(answer *http.Response, i *injector, f Fault) io.ReadCloser {
+	return &frayed{
+		body: answer.Body, events: bufio.NewReader(answer.Body), injector: i, fault: f, closed: make(chan struct{}),
+		protobuf: strings.HasPrefix(answer.Header.Get("Content-Type"), "application/vnd.kubernetes.protobuf"),
+	}
+}
+
+// Read implements io.Reader. It does not go beyond the end of an event.
+func (w *frayed) Read(p []byte) (int, error) {
+	if len(w.rest) == 0 {
+		if err := w.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, w.rest)
+	w.rest = w.rest[n:]
+	return n, nil
+}
+
+// next reads an event.
+func (w *frayed) next() error {
+	event, err := w.event()
+	if err != nil {
+		return err
+	}
+	w.fault.Piece++
+	f := w.fault
+	if f.What = "DelayWatch"; w.injector.meets(f, w.injector.faults.DelayWatch) {
+		w.pause(w.injector.length(f, w.injector.faults.MaxDelay))
+	}
+	if f.What = "CutWatch"; w.injector.meets(f, w.injector.faults.CutWatch) {
+		w.Close()
+	}
+	select {
+	case <-w.closed:
+		return io.ErrUnexpectedEOF
+	default:
+	}
+	w.rest = event
+	return nil
+}
+
+// event returns the bytes of the next event: a line of JSON, or protobuf behind its length.
+func (w *frayed) event() ([]byte, error) {
+	if !w.protobuf {
+		event, err := w.events.ReadBytes('\n')
+		if err == io.EOF && len(event) > 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		return event, err
+	}
+	var size [4]byte
+	if _, err := io.ReadFull(w.events, size[:]); err != nil {
+		return nil, err
+	}
+	event := make([]byte, len(size)+int(binary.BigEndian.Uint32(size[:])))
+	copy(event, size[:])
+	_, err := io.ReadFull(w.events, event[len(size):])
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return event, err
+}
+
+func (w *frayed) pause(d time.Duration) {
+	late := time.NewTimer(d)
+	defer late.Stop()
+	select {
+	case <-late.C:
+	case <-w.closed:
+	}
+}
+
+// Close implements io.Closer.
+func (w *frayed) Close() error {
+	w.once.Do(func() { close(w.closed) })
+	return w.body.Close()
+}

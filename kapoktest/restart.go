@@ -1,0 +1,239 @@
+package kapoktest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/kapok-dev/kapok"
+)
+
+// Restart ends the server, as if it were killed, and starts another in its place, which knows what the one before has committed:
+// objects, resourceVersions, uids, keys, and so tokens. Watches break, and requests that are under way fail, whether or not what they ask for
+// has happened. As a kube-apiserver that has come back, the new one has no history: watches that resume from what was before are told 410, if
+// anything has changed since, and clients list anew. Clients of before go on working, with the new server. Requests of the Env itself wait.
+//
+// It returns when the new server serves. With [Faults.Restart] it happens by itself, and connections are refused for a while.
+func (e *Env) Restart() {
+	for {
+		done, began := e.backend.restart(0, true)
+		<-done
+		if began {
+			return
+		}
+	}
+}
+
+// backend is the server of an Env, which may end and come back: clients reach the one that is there. It owns the server, and a goroutine
+// for each restart.
+type backend struct {
+	start func() (*kapok.Server, error)
+	fail  func(error) // of a restart
+
+	restarts sync.WaitGroup
+
+	mu      sync.Mutex
+	changed sync.Cond // of mu
+	server  *kapok.Server
+	phase   phase
+	own     int           // requests of the Env that are under way, but for watches
+	done    chan struct{} // closed when the restart that is under way, or was the last, is over
+	stopped chan struct{} // closed when there is to be no restart any more
+}
+
+type phase int
+
+const (
+	up     phase = iota
+	ending       // only the Env's own requests are let in
+	down
+	gone // and does not come back
+)
+
+func newBackend(start func() (*kapok.Server, error), fail func(error)) (*backend, error) {
+	b := &backend{start: start, fail: fail, stopped: make(chan struct{})}
+	b.changed.L = &b.mu
+	var err error
+	b.server, err = start()
+	return b, err
+}
+
+func (b *backend) current() *kapok.Server {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.server
+}
+
+// restart begins to end the server, unless that is being done already. From then on others than the Env are refused, until there
+// is a new one after a pause. done is closed then.
+func (b *backend) restart(pause time.Duration, forget bool) (done <-chan struct{}, began bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.phase != up || b.isStopped() {
+		if b.done == nil {
+			b.done = make(chan struct{})
+			close(b.done)
+		}
+		return b.done, b.phase == gone || b.isStopped() // there is nothing to come
+	}
+	b.phase, b.done = ending, make(chan struct{})
+	finished := b.done
+	b.restarts.Go(func() {
+		defer close(finished)
+		b.replace(pause, forget)
+	})
+	return finished, true
+}
+
+// replace lets the Env's own requests end, and puts another server in the place of the one that runs.
+func (b *backend) replace(pause time.Duration, forget bool) {
+	b.mu.Lock()
+	for b.own > 0 {
+		b.changed.Wait()
+	}
+	b.phase = down
+	old := b.server
+	b.mu.Unlock()
+
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	err := old.Shutdown(now)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.stopped:
+	}
+	next := old
+	if err == nil && !b.isStopped() {
+		if next, err = b.start(); err == nil && forget {
+			err = next.Compact(context.Background())
+		}
+	}
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.phase = up
+	if next != nil {
+		b.server = next
+	}
+	if err != nil || next == old {
+		b.phase = gone
+	}
+	b.changed.Broadcast()
+	if err != nil {
+		b.fail(err)
+	}
+}
+
+func (b *backend) isStopped() bool {
+	select {
+	case <-b.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// settle ends restarts, for good: who still waits for a server is let in, or refused.
+func (b *backend) settle() {
+	b.mu.Lock()
+	close(b.stopped)
+	b.mu.Unlock()
+	b.restarts.Wait()
+}
+
+// stop ends the server.
+func (b *backend) stop() error { return b.current().Stop() }
+
+// errRefused is what the system says of an address where nobody listens.
+var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+
+// RoundTrip implements http.RoundTripper.
+func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
+	own := r.UserAgent() == ownAgent
+	server, err := b.enter(r.Context(), own)
+	if err != nil {
+		closeBody(r)
+		return nil, err
+	}
+	answer, err := server.Config().Transport.RoundTrip(r)
+	switch {
+	case !own:
+	case err != nil:
+		b.leave()
+	case r.URL.Query().Has("watch"): // is cut by a restart, and does not keep it waiting
+		answer.Body = smooth{answer.Body}
+		b.leave()
+	default:
+		answer.Body = &counted{ReadCloser: answer.Body, close: sync.OnceFunc(b.leave)}
+	}
+	return answer, err
+}
+
+// enter waits, for the Env, until there is a server; others are refused where there is none.
+func (b *backend) enter(ctx context.Context, own bool) (*kapok.Server, error) {
+	if own {
+		defer context.AfterFunc(ctx, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.changed.Broadcast()
+		})()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for own && b.phase == down && ctx.Err() == nil {
+		b.changed.Wait()
+	}
+	switch {
+	case own && b.phase == down:
+		return nil, ctx.Err()
+	case b.phase == gone, !own && b.phase != up:
+		return nil, errRefused
+	case own:
+		b.own++
+	}
+	return b.server, nil
+}
+
+func (b *backend) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.own--
+	b.changed.Broadcast()
+}
+
+// counted is the body of an answer that is under way until it is closed, or read to its end.
+type counted struct {
+	io.ReadCloser
+	close func()
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	if err != nil {
+		c.close()
+	}
+	return n, err
+}
+
+func (c *counted) Close() error {
+	defer c.close()
+	return c.ReadCloser.Close()
+}
+
+// smooth is a watch that ends in order, also when the server does not.
+type smooth struct{ io.ReadCloser }
+
+func (s smooth) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		err = io.EOF
+	}
+	return n, err
+}

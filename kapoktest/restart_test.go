@@ -1,0 +1,219 @@
+package kapoktest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/kapoktest"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// After a restart there is another server, with all that the one before has committed, and with no history; clients of before reach it.
+func TestRestart(t *testing.T) {
+	scenario := func(t testing.TB, env *kapoktest.Env) {
+		client := clientOf(t, env.Config())
+		a := configMap("a")
+		env.Create(a, widget("w"))
+		before := *a
+		env.Update(a, func() { a.Data = map[string]string{"k": "v"} })
+		account := client.CoreV1().ServiceAccounts("default")
+		env.WaitFor(t.Context(), serviceAccount("default"), func() bool { return true })
+		token, err := account.CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := env.Server()
+		open, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: a.ResourceVersion})
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		env.Restart()
+		env.Restart()
+
+		if env.Server() == first {
+			t.Error("the server is the one of before")
+		}
+		if err := first.Wait(); err != nil {
+			t.Errorf("the server of before: %v", err)
+		}
+		for event := range open.ResultChan() {
+			t.Errorf("a watch of before ends with %+v", event)
+		}
+		got, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "a", metav1.GetOptions{})
+		if err != nil || got.UID != a.UID || got.ResourceVersion != a.ResourceVersion || got.Data["k"] != "v" {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		if _, err := client.CoreV1().ConfigMaps("default").Update(t.Context(), &before, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+			t.Errorf("an update of what was before: %v", err)
+		}
+		w := widget("w")
+		env.UpdateStatus(w, func() { w.Object["status"] = map[string]any{"ready": true} })
+		if ready, _, _ := unstructured.NestedBool(w.Object, "status", "ready"); !ready {
+			t.Errorf("a custom resource: %v", w.Object)
+		}
+		review, err := client.AuthenticationV1().TokenReviews().Create(t.Context(), &authenticationv1.TokenReview{
+			Spec: authenticationv1.TokenReviewSpec{Token: token.Status.Token}}, metav1.CreateOptions{})
+		if err != nil || !review.Status.Authenticated {
+			t.Errorf("a token of before: %+v, %v", review, err)
+		}
+		resumed, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: before.ResourceVersion})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event := <-resumed.ResultChan(); !apierrors.IsResourceExpired(apierrors.FromObject(event.Object)) {
+			t.Errorf("a watch from before goes on with %+v", event)
+		}
+		resumed.Stop()
+		if text := env.History(a); !strings.Contains(text, "forgotten") || !strings.Contains(text, "+   k: v") {
+			t.Errorf("the history of what was before:\n%s", text)
+		}
+	}
+	t.Run("bubble", func(t *testing.T) {
+		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) { scenario(t, env) }, kapoktest.CRDs("testdata/crd"))
+	})
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		scenario(t, kapoktest.Start(t, kapoktest.CRDs("testdata/crd")))
+	})
+	t.Run("disk", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		scenario(t, kapoktest.Start(t, kapoktest.CRDs("testdata/crd"), kapoktest.Server(func(o *kapok.Options) { o.DataDir = dir })))
+	})
+}
+
+// What waits for an object does so across restarts, and hears what happens after them, or meanwhile.
+func TestWaitAcrossRestarts(t *testing.T) {
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		env.Create(configMap("a"), configMap("other"))
+		env.Go(func(context.Context) error {
+			for n := range 10 {
+				time.Sleep(time.Minute)
+				env.Restart()
+				other := configMap("other")
+				env.Update(other, func() { other.Data = map[string]string{"n": fmt.Sprint(n)} })
+				env.Restart()
+			}
+			a := configMap("a")
+			env.Update(a, func() { a.Data = map[string]string{"done": "yes"} })
+			return nil
+		})
+		a := configMap("a")
+		env.WaitFor(t.Context(), a, func() bool { return a.Data["done"] == "yes" })
+	})
+}
+
+// A kubeconfig is good after a restart, too: the address is the same, and so are the authority and the token.
+func TestRestartWithSocket(t *testing.T) {
+	t.Parallel()
+	env := kapoktest.Start(t, kapoktest.Server(func(o *kapok.Options) { o.Listen = "127.0.0.1:0" }))
+	config, err := clientcmd.RESTConfigFromKubeConfig(env.Server().Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var withToken = rest.AnonymousClientConfig(config)
+	withToken.BearerToken = config.BearerToken
+	env.Create(configMap("a"))
+	env.Restart()
+	for _, config := range []*rest.Config{config, withToken} {
+		client := clientOf(t, config)
+		if _, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
+			t.Errorf("with the credentials of before: %v", err)
+		}
+		client.CoreV1().RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
+	}
+}
+
+// A write that meets a restart has happened or not; others are refused until there is a server again, and those of the Env wait for it.
+func TestRestartFault(t *testing.T) {
+	outcomes := map[string]int{}
+	for seed := range uint64(12) {
+		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+			client := clientOf(t, env.Config())
+			first, history := env.Server(), env.Began()
+			env.Create(configMap("before"))
+			_, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("a"), metav1.CreateOptions{})
+			if err == nil || errors.As(err, new(apierrors.APIStatus)) {
+				t.Fatalf("a write that meets a restart: %v", err)
+			}
+			env.EndFaults()
+			synctest.Wait()
+			begin := time.Now()
+			if _, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "a", metav1.GetOptions{}); !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("during the restart: %v", err)
+			}
+			outcomes[fmt.Sprintf("committed %t", env.Exists(configMap("a")))]++
+			if took := time.Since(begin); took <= 0 || took > time.Minute || env.Server() == first {
+				t.Errorf("it is back after %v", took)
+			}
+			w, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: history})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Stop()
+			outcomes[fmt.Sprintf("forgets %t", (<-w.ResultChan()).Type == "ERROR")]++
+			if faults := env.Faults(); len(faults) != 1 || faults[0].What != "Restart" {
+				t.Errorf("faults %v", faults)
+			}
+		}, kapoktest.WithFaults(seed, kapoktest.Faults{Restart: 1, MaxOutage: time.Minute}))
+	}
+	for _, outcome := range []string{"committed true", "committed false", "forgets true", "forgets false"} {
+		if outcomes[outcome] == 0 {
+			t.Errorf("never: %s", outcome)
+		}
+	}
+}
+
+// Many restart the server, write, and wait at the same time: nobody hangs, and nothing that was acknowledged is lost.
+func TestRestartUnderLoad(t *testing.T) {
+	scenario := func(t testing.TB, env *kapoktest.Env) {
+		client := clientOf(t, env.Config())
+		var acknowledged atomic.Int64
+		writes := func(ctx context.Context, name string) error {
+			for n := range 50 {
+				if _, err := client.CoreV1().ConfigMaps("default").Create(ctx, configMap(fmt.Sprint(name, "-", n)), metav1.CreateOptions{}); err == nil {
+					acknowledged.Add(1)
+				}
+			}
+			return nil
+		}
+		over := make(chan struct{})
+		env.Go(func(ctx context.Context) error {
+			defer close(over)
+			for range 5 {
+				env.Restart()
+				_ = writes(ctx, fmt.Sprint("restarter-", time.Now().UnixNano()))
+			}
+			return nil
+		})
+		env.Go(func(ctx context.Context) error { return writes(ctx, "a") })
+		env.Go(func(ctx context.Context) error { return writes(ctx, "b") })
+		for n := range 20 {
+			env.Create(configMap(fmt.Sprint("own-", n)))
+			acknowledged.Add(1)
+		}
+		<-over
+		env.Settle()
+		cms, err := kubernetes.NewForConfigOrDie(env.Config()).CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(cms.Items) < int(acknowledged.Load()) {
+			t.Errorf("%d objects, %d acknowledged, %v", len(cms.Items), acknowledged.Load(), err)
+		}
+	}
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) { scenario(t, env) })
+}
