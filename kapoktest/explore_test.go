@@ -108,7 +108,7 @@ func onceEach(naive bool) func(testing.TB, *kapoktest.Env) {
 func TestExploreFindsStaleCache(t *testing.T) {
 	faults := kapoktest.Faults{DelayWatch: 0.2, MaxDelay: time.Minute, ServerError: 0.01}
 	found := kapoktest.Exploration(t, 20, faults, onceEach(true))
-	if !regexp.MustCompile(`: [1-5] of the \d+ faults are enough:\n  DelayWatch: request \d+ of .* GET /apis/batch/v1/cronjobs`).MatchString(found) ||
+	if !regexp.MustCompile(`: [1-3] of the \d+ faults are enough:\n  DelayWatch: event \d+ of .* WATCH /apis/batch/v1/cronjobs`).MatchString(found) ||
 		!strings.Contains(found, "2 jobs for 2000-01-01T") {
 		t.Errorf("found:\n%s", found)
 	}

@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -64,20 +65,19 @@ type Faults struct {
 // A Fault is one that has happened.
 type Fault struct {
 	What string // the name of the field of Faults
-	// Request is whose: who asks, method and path. Where a part of the path ends as generated names do, that is a *, as it is
-	// another one in the next run.
+	// Request is whose: who asks, method and path, with WATCH for the method of a watch, and the selectors if there are any. Where a part of
+	// the path ends as generated names do, that is a *, as it is another one in the next run.
 	Request string
-	N       int // which of those requests, from 1
-	Piece   int // of a watch, which of its events, from 1; 0 for the request itself
+	N       int // which of those requests, from 1; 0 for what befalls an event
+	Event   int // which event of all that those watches say, from 1; bookmarks are not counted, and go through
 }
 
 // String says what happened to which request.
 func (f Fault) String() string {
-	text := fmt.Sprintf("%s: request %d of %s", f.What, f.N, f.Request)
-	if f.Piece > 0 {
-		text += fmt.Sprintf(", event %d", f.Piece)
+	if f.Event > 0 {
+		return fmt.Sprintf("%s: event %d of %s", f.What, f.Event, f.Request)
 	}
-	return text
+	return fmt.Sprintf("%s: request %d of %s", f.What, f.N, f.Request)
 }
 
 // WithFaults has requests meet faults, as a seed says: the same request of the same client, the first, second and so on, meets the same
@@ -113,7 +113,7 @@ type injector struct {
 	over    atomic.Bool
 
 	mu    sync.Mutex
-	count map[string]int             // of requests so far, by who asks for what
+	count map[string]int             // of requests, and events, so far, by who asks for what
 	begun map[string]object.Revision // from where on clients have been told of changes, by who watches what
 	met   []Fault
 }
@@ -165,15 +165,36 @@ var generated = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5,10}(/|$)`)
 // fault is what names the faults of a request.
 func (i *injector) fault(r *http.Request) Fault {
 	agent, _, _ := strings.Cut(r.UserAgent(), "/")
-	f := Fault{Request: agent + " " + r.Method + " " + generated.ReplaceAllString(r.URL.Path, "-*$1")}
+	method, selectors := r.Method, url.Values{}
+	if query := r.URL.Query(); watches(r) {
+		method = "WATCH"
+		for _, name := range []string{"fieldSelector", "labelSelector"} {
+			if query.Has(name) {
+				selectors[name] = query[name]
+			}
+		}
+	}
+	f := Fault{Request: agent + " " + method + " " + generated.ReplaceAllString(r.URL.Path, "-*$1")}
+	if len(selectors) > 0 {
+		f.Request += "?" + selectors.Encode()
+	}
+	f.N = i.next(f.Request)
+	return f
+}
+
+func watches(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.URL.Query().Has("watch") && r.URL.Query().Get("watch") != "false"
+}
+
+// next counts.
+func (i *injector) next(what string) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.count == nil {
 		i.count = map[string]int{}
 	}
-	i.count[f.Request]++
-	f.N = i.count[f.Request]
-	return f
+	i.count[what]++
+	return i.count[what]
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -1,7 +1,6 @@
 package kapoktest_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -220,16 +219,19 @@ func TestDelayBunches(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer w.Stop()
-			env.Go(func(ctx context.Context) error {
+			created := make(chan error, 120)
+			go func() {
 				for n := range 120 {
-					env.Create(configMap(fmt.Sprint("c-", n)))
 					time.Sleep(time.Second)
+					created <- env.Client().Create(t.Context(), configMap(fmt.Sprint("c-", n)))
 				}
-				return nil
-			})
+			}()
 			begin := time.Now()
 			arrived := map[time.Duration]int{}
 			for range 120 {
+				if err := <-created; err != nil {
+					t.Fatal(err)
+				}
 				event, ok := <-w.ResultChan()
 				if _, is := event.Object.(*corev1.ConfigMap); !ok || !is {
 					t.Fatalf("got %+v", event)
@@ -241,7 +243,7 @@ func TestDelayBunches(t *testing.T) {
 				most = max(most, n)
 			}
 			for _, f := range env.Faults() {
-				if f.What == "DelayWatch" && f.Piece > 0 {
+				if f.What == "DelayWatch" && f.Event > 0 {
 					held++
 				}
 			}
@@ -264,7 +266,7 @@ func TestSameSeedSameFaults(t *testing.T) {
 			config.UserAgent = "single/1"
 			cms := clientOf(t, config).CoreV1().ConfigMaps("default")
 			at := "" // what the list before has told
-			for range 40 {
+			for range 20 {
 				cm, err := cms.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "made-"}}, metav1.CreateOptions{})
 				if err == nil {
 					_, _ = cms.Get(t.Context(), cm.Name, metav1.GetOptions{ResourceVersion: "0"})

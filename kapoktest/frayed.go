@@ -2,6 +2,7 @@ package kapoktest
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"io"
 	"net/http"
@@ -17,14 +18,14 @@ type frayed struct {
 	protobuf bool
 	rest     []byte // of the event that is being read
 	injector *injector
-	fault    Fault
+	request  string
 	once     sync.Once
 	closed   chan struct{} // by whoever reads, or by a cut
 }
 
-func fray(answer *http.Response, i *injector, f Fault) io.ReadCloser {
+func fray(answer *http.Response, i *injector, request string) io.ReadCloser {
 	return &frayed{
-		body: answer.Body, events: bufio.NewReader(answer.Body), injector: i, fault: f, closed: make(chan struct{}),
+		body: answer.Body, events: bufio.NewReader(answer.Body), injector: i, request: request, closed: make(chan struct{}),
 		protobuf: strings.HasPrefix(answer.Header.Get("Content-Type"), "application/vnd.kubernetes.protobuf"),
 	}
 }
@@ -47,8 +48,11 @@ func (w *frayed) next() error {
 	if err != nil {
 		return err
 	}
-	w.fault.Piece++
-	f := w.fault
+	if isBookmark(event) {
+		w.rest = event
+		return nil
+	}
+	f := Fault{Request: w.request, Event: w.injector.next(w.request + " events")}
 	if f.What = "DelayWatch"; w.injector.meets(f, w.injector.faults.DelayWatch) {
 		w.pause(w.injector.length(f, w.injector.faults.MaxDelay))
 	}
@@ -84,6 +88,11 @@ func (w *frayed) event() ([]byte, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	return event, err
+}
+
+// isBookmark says whether an event is one, by its type, which comes first. Bookmarks depend on when a watch has begun, and so on chance.
+func isBookmark(event []byte) bool {
+	return bytes.Contains(event[:min(len(event), 32)], []byte("BOOKMARK"))
 }
 
 func (w *frayed) pause(d time.Duration) {

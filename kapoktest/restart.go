@@ -167,7 +167,7 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 	case !own:
 	case err != nil:
 		b.leave()
-	case r.URL.Query().Has("watch"): // is cut by a restart, and does not keep it waiting
+	case watches(r): // is cut by a restart, and does not keep it waiting
 		answer.Body = smooth{answer.Body}
 		b.leave()
 	default:

@@ -18,11 +18,10 @@ import (
 
 // read is RoundTrip of a get, a list or a watch.
 func (i *injector) read(r *http.Request, f Fault) (*http.Response, error) {
-	query := r.URL.Query()
 	key, simple := keyOf(r.URL.Path)
 	switch {
 	case !simple || i.store == nil:
-	case query.Has("watch"):
+	case watches(r):
 		r = i.duplicate(r, f, key)
 	case key.Name != "":
 		return i.get(r, f, key)
@@ -32,8 +31,8 @@ func (i *injector) read(r *http.Request, f Fault) (*http.Response, error) {
 		}
 	}
 	answer, err := i.backend.RoundTrip(r)
-	if err == nil && query.Has("watch") && answer.StatusCode == http.StatusOK {
-		answer.Body = fray(answer, i, f)
+	if err == nil && watches(r) && answer.StatusCode == http.StatusOK {
+		answer.Body = fray(answer, i, f.Request)
 	}
 	return answer, err
 }
@@ -158,9 +157,8 @@ func (i *injector) before(r *http.Request, at object.Revision, key object.Key, p
 // duplicate lets a watch that resumes begin earlier than it asks for: behind a change of before, of which its client has been told.
 func (i *injector) duplicate(r *http.Request, f Fault, key object.Key) *http.Request {
 	query := r.URL.Query()
-	who := strings.Join([]string{f.Request, query.Get("labelSelector"), query.Get("fieldSelector")}, " ")
 	from, err := strconv.ParseInt(query.Get("resourceVersion"), 10, 64)
-	told, resumes := i.toldSince(who, object.Revision(from), err != nil || from == 0 || query.Get("sendInitialEvents") == "true")
+	told, resumes := i.toldSince(f.Request, object.Revision(from), err != nil || from == 0 || query.Get("sendInitialEvents") == "true")
 	if !resumes {
 		return r
 	}
