@@ -3,7 +3,9 @@ package kapoktest
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +16,9 @@ import (
 // failure it makes small: it takes away faults, as long as what is left makes the scenario fail. The test fails then, and says what is
 // left, in which order it happened, and what the scenario said.
 //
-// A scenario says that something is wrong with the methods of its TB, and must be able to run many times.
+// A scenario says that something is wrong with the methods of its TB, and must be able to run many times. With KAPOKTEST_SEED=N in the
+// environment only that seed is run; so does [Bubble] with [WithFaults] of it, with all of its faults. That the same seed brings the same requires
+// that clients ask for the same in each run, one after another or each for its own: what chance decides there is not repeated.
 func Explore(t *testing.T, n int, faults Faults, scenario func(t testing.TB, env *Env), opts ...Option) {
 	t.Helper()
 	if found := explore(t, n, faults, scenario, opts); found != "" {
@@ -25,13 +29,24 @@ func Explore(t *testing.T, n int, faults Faults, scenario func(t testing.TB, env
 // explore returns what Explore has to say, "" if all is well.
 func explore(t *testing.T, n int, faults Faults, scenario func(testing.TB, *Env), opts []Option) string {
 	t.Helper()
-	for seed := uint64(1); seed <= uint64(n); seed++ {
+	first, last := uint64(1), uint64(n)
+	if text := os.Getenv(seedVariable); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return fmt.Sprintf("%s=%s: want a number", seedVariable, text)
+		}
+		first, last = seed, seed
+	}
+	for seed := first; seed <= last; seed++ {
 		if result := attempt(t, seed, faults, nil, scenario, opts); result.failed {
-			return fmt.Sprintf("seed %d of %d: %s", seed, n, shrink(t, seed, faults, result, scenario, opts))
+			return fmt.Sprintf("seed %d (%s=%d runs it alone): %s", seed, seedVariable, seed, shrink(t, seed, faults, result, scenario, opts))
 		}
 	}
 	return ""
 }
+
+// seedVariable is the variable in the environment that names the only seed to try.
+const seedVariable = "KAPOKTEST_SEED"
 
 // An outcome is how a scenario ended.
 type outcome struct {
@@ -43,6 +58,12 @@ type outcome struct {
 // attempt runs a scenario once, with those faults only, or, if they are nil, with all that the seed brings.
 func attempt(t *testing.T, seed uint64, faults Faults, only []Fault, scenario func(testing.TB, *Env), opts []Option) (result outcome) {
 	calm()
+	ended := false
+	defer func() {
+		if !ended { // a bubble that does not end is a panic
+			t.Logf("it was with seed %d", seed)
+		}
+	}()
 	synctest.Test(t, func(t *testing.T) {
 		witness := &witness{TB: t}
 		witness.ctx, witness.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
@@ -61,6 +82,7 @@ func attempt(t *testing.T, seed uint64, faults Faults, only []Fault, scenario fu
 			result.met = env.Faults()
 		}
 	})
+	ended = true
 	return result
 }
 
@@ -107,7 +129,11 @@ func report(failed, least outcome) string {
 		return "the scenario fails without any fault:\n" + least.said
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "%d of the %d faults are enough:\n", len(least.met), len(failed.met))
+	verb := "are"
+	if len(least.met) == 1 {
+		verb = "is"
+	}
+	fmt.Fprintf(&out, "%d of the %d faults %s enough:\n", len(least.met), len(failed.met), verb)
 	for _, f := range least.met {
 		fmt.Fprintf(&out, "  %v\n", f)
 	}

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/kapoktest"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -15,8 +17,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
 const period = 5 * time.Minute
@@ -104,27 +109,265 @@ func onceEach(naive bool) func(testing.TB, *kapoktest.Env) {
 	}
 }
 
-// Explore finds the schedule of faults under which a controller that trusts its cache starts a job twice.
-func TestExploreFindsStaleCache(t *testing.T) {
-	faults := kapoktest.Faults{DelayWatch: 0.2, MaxDelay: time.Minute, ServerError: 0.01}
-	found := kapoktest.Exploration(t, 20, faults, onceEach(true))
-	if !regexp.MustCompile(`: [1-3] of the \d+ faults are enough:\n  DelayWatch: event \d+ of .* WATCH /apis/batch/v1/cronjobs`).MatchString(found) ||
-		!strings.Contains(found, "2 jobs for 2000-01-01T") {
-		t.Errorf("found:\n%s", found)
-	}
-	if found := kapoktest.Exploration(t, 1, kapoktest.Faults{}, onceEach(true)); found != "" {
-		t.Errorf("without faults it fails, too:\n%s", found)
+// replicas keeps three config maps of a set, and looks every ten seconds whether they are there; any list will do, and is cheap. With naive it
+// makes what it does not see under whatever name.
+func replicas(naive bool) func(testing.TB, *kapoktest.Env) {
+	const wanted = 3
+	return func(t testing.TB, env *kapoktest.Env) {
+		cms := clientOf(t, env.Config()).CoreV1().ConfigMaps("default")
+		reconcile := func(ctx context.Context) error {
+			list, err := cms.List(ctx, metav1.ListOptions{LabelSelector: "set=s", ResourceVersion: "0"})
+			if err != nil {
+				return err
+			}
+			for n := len(list.Items); naive && n < wanted; n++ {
+				if _, err := cms.Create(ctx, labelled(corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "s-"}}), metav1.CreateOptions{}); err != nil {
+					return err
+				}
+			}
+			for n := 0; !naive && n < wanted; n++ {
+				_, err := cms.Create(ctx, labelled(corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("s-", n)}}), metav1.CreateOptions{})
+				if err != nil && !apierrors.IsAlreadyExists(err) {
+					return err
+				}
+			}
+			return nil
+		}
+		env.Go(func(ctx context.Context) error { return every(ctx, 10*time.Second, reconcile) })
+		time.Sleep(2 * time.Minute)
+		env.EndFaults()
+		time.Sleep(time.Minute)
+		list := &corev1.ConfigMapList{}
+		if err := env.Client().List(t.Context(), list, client.MatchingLabels{"set": "s"}); err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Items) != wanted {
+			t.Errorf("%d replicas, not %d", len(list.Items), wanted)
+		}
 	}
 }
 
-// The same controller with jobs that are named for their time stands all of it.
-func TestExploreLeavesAloneWhatIsRight(t *testing.T) {
-	n := 20
-	if testing.Short() {
-		n = 3
+func labelled(cm corev1.ConfigMap) *corev1.ConfigMap {
+	cm.Labels = map[string]string{"set": "s"}
+	return &cm
+}
+
+// every does something again and again; what fails is tried again the next time.
+func every(ctx context.Context, d time.Duration, do func(context.Context) error) error {
+	for ctx.Err() == nil {
+		_ = do(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(d):
+		}
 	}
-	kapoktest.Explore(t, n, kapoktest.Faults{
-		Conflict: 0.05, ServerError: 0.05, TooManyRequests: 0.05, Lost: 0.05, Unavailable: 0.02,
-		DelayWatch: 0.2, MaxDelay: 30 * time.Second, CutWatch: 0.1, Forget: 0.05,
-	}, onceEach(false))
+	return ctx.Err()
+}
+
+// follower watches config maps, by hand.
+type follower struct {
+	cms      typedcorev1.ConfigMapInterface
+	relists  bool // when the server has forgotten where it was
+	listed   func([]corev1.ConfigMap)
+	changed  func(watch.EventType, *corev1.ConfigMap)
+	revision string
+}
+
+// look lists, if it must, and then watches for a while.
+func (f *follower) look(ctx context.Context) error {
+	if f.revision == "" {
+		list, err := f.cms.List(ctx, metav1.ListOptions{LabelSelector: "set=s"})
+		if err != nil {
+			return err
+		}
+		f.listed(list.Items)
+		f.revision = list.ResourceVersion
+	}
+	w, err := f.cms.Watch(ctx, metav1.ListOptions{LabelSelector: "set=s", ResourceVersion: f.revision, TimeoutSeconds: new(int64(20))})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for event := range w.ResultChan() {
+		if event.Type == watch.Error {
+			if f.relists && apierrors.IsResourceExpired(apierrors.FromObject(event.Object)) {
+				f.revision = ""
+			}
+			return apierrors.FromObject(event.Object)
+		}
+		cm := event.Object.(*corev1.ConfigMap)
+		f.changed(event.Type, cm)
+		f.revision = cm.ResourceVersion
+	}
+	return nil
+}
+
+// follows has a follower follow what is done to config maps in the course of some minutes.
+func follows(t testing.TB, env *kapoktest.Env, f *follower) {
+	f.cms = clientOf(t, env.Config()).CoreV1().ConfigMaps("default")
+	for n := range 10 {
+		env.Create(labelled(*configMap(fmt.Sprint("cm-", n))))
+		if n == 0 {
+			env.Go(func(ctx context.Context) error { return every(ctx, time.Second, f.look) })
+		}
+		time.Sleep(10 * time.Second)
+		if n%3 == 2 {
+			cm := configMap(fmt.Sprint("cm-", n-1))
+			env.Update(cm, func() { cm.Data = map[string]string{"color": "red"} })
+		}
+	}
+	env.EndFaults()
+	time.Sleep(5 * time.Minute)
+}
+
+// mirror knows what config maps hold. With naive it has never heard that a server may forget.
+func mirror(naive bool) func(testing.TB, *kapoktest.Env) {
+	return func(t testing.TB, env *kapoktest.Env) {
+		var mu sync.Mutex
+		known := map[string]string{}
+		follows(t, env, &follower{relists: !naive,
+			listed: func(all []corev1.ConfigMap) {
+				mu.Lock()
+				defer mu.Unlock()
+				clear(known)
+				for _, cm := range all {
+					known[cm.Name] = cm.Data["color"]
+				}
+			},
+			changed: func(_ watch.EventType, cm *corev1.ConfigMap) {
+				mu.Lock()
+				defer mu.Unlock()
+				known[cm.Name] = cm.Data["color"]
+			},
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		if len(known) != 10 || known["cm-1"] != "red" || known["cm-7"] != "red" {
+			t.Errorf("the mirror shows %v", known)
+		}
+	}
+}
+
+// tally counts config maps as they are made. With naive it takes each event for news.
+func tally(naive bool) func(testing.TB, *kapoktest.Env) {
+	return func(t testing.TB, env *kapoktest.Env) {
+		var mu sync.Mutex
+		count, seen := 0, map[types.UID]bool{}
+		made := func(cm *corev1.ConfigMap) {
+			if naive || !seen[cm.UID] {
+				count++
+			}
+			seen[cm.UID] = true
+		}
+		follows(t, env, &follower{relists: true,
+			listed: func(all []corev1.ConfigMap) {
+				mu.Lock()
+				defer mu.Unlock()
+				count = 0
+				clear(seen)
+				for i := range all {
+					made(&all[i])
+				}
+			},
+			changed: func(event watch.EventType, cm *corev1.ConfigMap) {
+				mu.Lock()
+				defer mu.Unlock()
+				if event == watch.Added {
+					made(cm)
+				}
+			},
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		if count != 10 {
+			t.Errorf("it has counted %d of 10", count)
+		}
+	}
+}
+
+// subjects are controllers, each with a mistake that the name tells, and the faults that bring it to light.
+var subjects = []struct {
+	name     string
+	faults   kapoktest.Faults
+	scenario func(naive bool) func(testing.TB, *kapoktest.Env)
+	found    string // the report, as a regular expression
+}{
+	{
+		"trusts its cache to know what it has done", kapoktest.Faults{DelayWatch: 0.2, MaxDelay: time.Minute, ServerError: 0.01}, onceEach,
+		`: [1-3] of the \d+ faults (?:is|are) enough:\n(  DelayWatch: event \d+ of \S+ WATCH /apis/batch/v1/cronjobs\n)+2 jobs for 2000-01-01T`,
+	},
+	{
+		"takes any list for the newest", kapoktest.Faults{StaleList: 0.2, MaxStale: 30 * time.Second, ServerError: 0.1}, replicas,
+		`: 1 of the \d+ faults (?:is|are) enough:\n  StaleList: request \d+ of \S+ GET /api/v1/namespaces/default/configmaps\n[45678] replicas, not 3$`,
+	},
+	{
+		"does not list anew", kapoktest.Faults{Restart: 0.2, MaxOutage: 20 * time.Second, ServerError: 0.05}, mirror,
+		`: [1-3] of the \d+ faults (?:is|are) enough:\n(.*\n)*  Restart: request \d+ of \S+ WATCH .*\n(.*\n)*the mirror shows map`,
+	},
+	{
+		"counts events", kapoktest.Faults{Duplicate: 0.1, CutWatch: 0.1, ServerError: 0.05}, tally,
+		`: [1-3] of the \d+ faults (?:is|are) enough:\n(.*\n)*  Duplicate: request \d+ of \S+ WATCH .*\n(.*\n)*it has counted 1[1-9] of 10$`,
+	},
+}
+
+// Explore finds what controllers do not stand, and makes it small.
+func TestExploreFinds(t *testing.T) {
+	for _, s := range subjects {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			if found := kapoktest.Exploration(t, 30, s.faults, s.scenario(true)); !regexp.MustCompile(s.found).MatchString(found) {
+				t.Errorf("found:\n%s", found)
+			} else {
+				t.Log(found)
+			}
+			if found := kapoktest.Exploration(t, 1, kapoktest.Faults{}, s.scenario(true)); found != "" {
+				t.Errorf("without faults it fails, too:\n%s", found)
+			}
+		})
+	}
+}
+
+// Their mended sisters stand all of it.
+func TestExploreLeavesAloneWhatIsRight(t *testing.T) {
+	n := 15
+	if testing.Short() {
+		n = 2
+	}
+	for _, s := range subjects {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			kapoktest.Explore(t, n, kapoktest.Faults{
+				Conflict: 0.05, ServerError: 0.05, TooManyRequests: 0.05, Lost: 0.05, Unavailable: 0.02,
+				DelayWatch: 0.2, MaxDelay: 30 * time.Second, CutWatch: 0.1, Duplicate: 0.2, Forget: 0.05,
+				StaleList: 0.2, StaleGet: 0.2, MaxStale: 30 * time.Second, Restart: 0.02, MaxOutage: 10 * time.Second,
+			}, s.scenario(false))
+		})
+	}
+}
+
+// A report names the seed, and with that in the environment nothing else is run.
+func TestExploreOneSeed(t *testing.T) {
+	runs := 0
+	scenario := func(t testing.TB, env *kapoktest.Env) {
+		runs++
+		if _, err := clientOf(t, env.Config()).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Error("no list")
+		}
+	}
+	faults := kapoktest.Faults{ServerError: 0.2}
+	found := kapoktest.Exploration(t, 100, faults, scenario)
+	match := regexp.MustCompile(`^seed (\d+) \(KAPOKTEST_SEED=(\d+) runs it alone\): 1 of the 1 faults is enough:\n  ServerError: request 1 of \S+ GET /api/v1/namespaces\nno list$`).
+		FindStringSubmatch(found)
+	if match == nil || match[1] != match[2] || runs < 3 {
+		t.Fatalf("after %d runs: %s", runs, found)
+	}
+	t.Setenv("KAPOKTEST_SEED", match[1])
+	runs = 0
+	if again := kapoktest.Exploration(t, 100, faults, scenario); again != found || runs > 2 {
+		t.Errorf("after %d runs: %s", runs, again)
+	}
+	t.Setenv("KAPOKTEST_SEED", "one")
+	if wrong := kapoktest.Exploration(t, 100, faults, scenario); !strings.Contains(wrong, "KAPOKTEST_SEED=one") {
+		t.Error(wrong)
+	}
 }

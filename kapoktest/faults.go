@@ -8,7 +8,6 @@ import (
 	"hash/fnv"
 	"io"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -165,19 +164,16 @@ var generated = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5,10}(/|$)`)
 // fault is what names the faults of a request.
 func (i *injector) fault(r *http.Request) Fault {
 	agent, _, _ := strings.Cut(r.UserAgent(), "/")
-	method, selectors := r.Method, url.Values{}
-	if query := r.URL.Query(); watches(r) {
+	method, selectors := r.Method, ""
+	if watches(r) {
 		method = "WATCH"
 		for _, name := range []string{"fieldSelector", "labelSelector"} {
-			if query.Has(name) {
-				selectors[name] = query[name]
+			if selector := r.URL.Query().Get(name); selector != "" {
+				selectors += " " + name + " " + selector
 			}
 		}
 	}
-	f := Fault{Request: agent + " " + method + " " + generated.ReplaceAllString(r.URL.Path, "-*$1")}
-	if len(selectors) > 0 {
-		f.Request += "?" + selectors.Encode()
-	}
+	f := Fault{Request: agent + " " + method + " " + generated.ReplaceAllString(r.URL.Path, "-*$1") + selectors}
 	f.N = i.next(f.Request)
 	return f
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -15,11 +16,11 @@ import (
 	"github.com/kapok-dev/kapok/kapoktest"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -179,38 +180,39 @@ func TestRestartFault(t *testing.T) {
 
 // Many restart the server, write, and wait at the same time: nobody hangs, and nothing that was acknowledged is lost.
 func TestRestartUnderLoad(t *testing.T) {
-	scenario := func(t testing.TB, env *kapoktest.Env) {
+	faults := kapoktest.Faults{Restart: 0.02, MaxOutage: 5 * time.Millisecond}
+	t.Run("bubble", func(t *testing.T) {
+		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) { restartUnderLoad(t, env) }, kapoktest.WithFaults(1, faults))
+	})
+	t.Run("real time", func(t *testing.T) {
+		t.Parallel()
+		restartUnderLoad(t, kapoktest.Start(t, kapoktest.WithFaults(1, faults)))
+	})
+}
+
+func restartUnderLoad(t *testing.T, env *kapoktest.Env) {
+	var acknowledged atomic.Int64
+	var all sync.WaitGroup
+	for writer := range 3 {
 		client := clientOf(t, env.Config())
-		var acknowledged atomic.Int64
-		writes := func(ctx context.Context, name string) error {
+		all.Go(func() {
 			for n := range 50 {
-				if _, err := client.CoreV1().ConfigMaps("default").Create(ctx, configMap(fmt.Sprint(name, "-", n)), metav1.CreateOptions{}); err == nil {
+				if n%20 == 10 && writer == 0 {
+					env.Restart()
+				}
+				if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap(fmt.Sprint(writer, "-", n)), metav1.CreateOptions{}); err == nil {
 					acknowledged.Add(1)
 				}
 			}
-			return nil
-		}
-		over := make(chan struct{})
-		env.Go(func(ctx context.Context) error {
-			defer close(over)
-			for range 5 {
-				env.Restart()
-				_ = writes(ctx, fmt.Sprint("restarter-", time.Now().UnixNano()))
-			}
-			return nil
 		})
-		env.Go(func(ctx context.Context) error { return writes(ctx, "a") })
-		env.Go(func(ctx context.Context) error { return writes(ctx, "b") })
-		for n := range 20 {
-			env.Create(configMap(fmt.Sprint("own-", n)))
-			acknowledged.Add(1)
-		}
-		<-over
-		env.Settle()
-		cms, err := kubernetes.NewForConfigOrDie(env.Config()).CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
-		if err != nil || len(cms.Items) < int(acknowledged.Load()) {
-			t.Errorf("%d objects, %d acknowledged, %v", len(cms.Items), acknowledged.Load(), err)
-		}
 	}
-	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) { scenario(t, env) })
+	for n := range 20 {
+		env.Create(configMap(fmt.Sprint("own-", n)))
+	}
+	env.EndFaults()
+	all.Wait()
+	cms := &corev1.ConfigMapList{}
+	if err := env.Client().List(t.Context(), cms); err != nil || len(cms.Items) < 20+int(acknowledged.Load()) || acknowledged.Load() == 0 {
+		t.Errorf("%d objects, %d acknowledged, %v", len(cms.Items), acknowledged.Load(), err)
+	}
 }
