@@ -26,7 +26,7 @@ import (
 
 // Whatever goes wrong, informers come to what the server has once it ceases, and so do those who hear of changes from them.
 func TestInformersConverge(t *testing.T) {
-	runs := 10
+	runs := 6
 	if testing.Short() {
 		runs = 2
 	}

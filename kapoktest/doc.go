@@ -32,6 +32,11 @@
 // The test is the admin. [Env.User] and [Env.ServiceAccount] are others, who may do what roles of the manifests and the test say. What
 // the server refuses them is told when a wait fails, and by [Env.Refused].
 //
+// # Faults
+//
+// [WithFaults] has clients meet what goes wrong in clusters, [Env.Restart] puts another server in the place of the one that runs, and
+// [Explore] looks for the few faults that a controller does not stand.
+//
 // # Failures
 //
 // Methods of an Env end the test when something fails that should not, so that tests need not look. They must be called by

@@ -329,7 +329,7 @@ func TestExploreFinds(t *testing.T) {
 
 // Their mended sisters stand all of it.
 func TestExploreLeavesAloneWhatIsRight(t *testing.T) {
-	n := 15
+	n := 10
 	if testing.Short() {
 		n = 2
 	}

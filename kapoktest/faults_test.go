@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -72,6 +73,15 @@ func clientOf(t testing.TB, config *rest.Config) kubernetes.Interface {
 	return client
 }
 
+func older(t testing.TB, a, b string) bool {
+	t.Helper()
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return order < 0
+}
+
 func names(list *corev1.ConfigMapList) string {
 	var all []string
 	for _, cm := range list.Items {
@@ -109,7 +119,7 @@ func TestStaleList(t *testing.T) {
 				if err != nil || names(list) != tc.want {
 					t.Errorf("list with %+v: %q, %v", tc.options, names(list), err)
 				}
-				if err == nil && tc.options.ResourceVersion == "0" && list.ResourceVersion >= b.ResourceVersion {
+				if err == nil && tc.options.ResourceVersion == "0" && !older(t, list.ResourceVersion, b.ResourceVersion) {
 					t.Errorf("a list of before is of resourceVersion %s, the last change of %s", list.ResourceVersion, b.ResourceVersion)
 				}
 			}
@@ -138,7 +148,7 @@ func TestStaleGet(t *testing.T) {
 		any := metav1.GetOptions{ResourceVersion: "0"}
 		for _, config := range []*rest.Config{env.Config(), protobuf} {
 			cms := clientOf(t, config).CoreV1().ConfigMaps("default")
-			if got, err := cms.Get(t.Context(), "a", any); err != nil || got.Data != nil || got.ResourceVersion >= a.ResourceVersion || got.UID != a.UID {
+			if got, err := cms.Get(t.Context(), "a", any); err != nil || got.Data != nil || !older(t, got.ResourceVersion, a.ResourceVersion) || got.UID != a.UID {
 				t.Errorf("got %+v, %v", got, err)
 			}
 			if got, err := cms.Get(t.Context(), "a", metav1.GetOptions{}); err != nil || got.Data == nil {
@@ -156,7 +166,7 @@ func TestStaleGet(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := meta.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace("default").Get(t.Context(), "a", any)
-		if err != nil || got.ResourceVersion >= a.ResourceVersion {
+		if err != nil || !older(t, got.ResourceVersion, a.ResourceVersion) {
 			t.Errorf("metadata: got %+v, %v", got, err)
 		}
 		if _, err := clientOf(t, env.As("eve")).CoreV1().ConfigMaps("default").Get(t.Context(), "a", any); !apierrors.IsForbidden(err) {

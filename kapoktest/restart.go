@@ -15,17 +15,16 @@ import (
 
 // Restart ends the server, as if it were killed, and starts another in its place, which knows what the one before has committed:
 // objects, resourceVersions, uids, keys, and so tokens. Watches break, and requests that are under way fail, whether or not what they ask for
-// has happened. As a kube-apiserver that has come back, the new one has no history: watches that resume from what was before are told 410, if
-// anything has changed since, and clients list anew. Clients of before go on working, with the new server. Requests of the Env itself wait.
+// has happened. As a kube-apiserver that has come back, whose watch cache begins with a list, the new one has no history: watches that resume
+// from a resourceVersion of before the last change, of whatever kind, are told 410, and clients list anew. Clients of before go on working,
+// with the new server. Requests of the Env itself wait for it.
 //
 // It returns when the new server serves. With [Faults.Restart] it happens by itself, and connections are refused for a while.
 func (e *Env) Restart() {
-	for {
-		done, began := e.backend.restart(0, true)
+	for began := false; !began; {
+		var done <-chan struct{}
+		done, began = e.backend.restart(0, true)
 		<-done
-		if began {
-			return
-		}
 	}
 }
 
@@ -56,8 +55,9 @@ const (
 )
 
 func newBackend(start func() (*kapok.Server, error), fail func(error)) (*backend, error) {
-	b := &backend{start: start, fail: fail, stopped: make(chan struct{})}
+	b := &backend{start: start, fail: fail, done: make(chan struct{}), stopped: make(chan struct{})}
 	b.changed.L = &b.mu
+	close(b.done)
 	var err error
 	b.server, err = start()
 	return b, err
@@ -74,24 +74,25 @@ func (b *backend) current() *kapok.Server {
 func (b *backend) restart(pause time.Duration, forget bool) (done <-chan struct{}, began bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.phase != up || b.isStopped() {
-		if b.done == nil {
-			b.done = make(chan struct{})
-			close(b.done)
-		}
-		return b.done, b.phase == gone || b.isStopped() // there is nothing to come
+	switch {
+	case b.phase == gone || b.isStopped():
+		return b.done, true // there is nothing to wait for
+	case b.phase != up:
+		return b.done, false
 	}
 	b.phase, b.done = ending, make(chan struct{})
 	finished := b.done
 	b.restarts.Go(func() {
 		defer close(finished)
-		b.replace(pause, forget)
+		if err := b.replace(pause, forget); err != nil {
+			b.fail(err)
+		}
 	})
 	return finished, true
 }
 
 // replace lets the Env's own requests end, and puts another server in the place of the one that runs.
-func (b *backend) replace(pause time.Duration, forget bool) {
+func (b *backend) replace(pause time.Duration, forget bool) error {
 	b.mu.Lock()
 	for b.own > 0 {
 		b.changed.Wait()
@@ -100,35 +101,39 @@ func (b *backend) replace(pause time.Duration, forget bool) {
 	old := b.server
 	b.mu.Unlock()
 
+	next, err := b.successor(old, pause, forget)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.changed.Broadcast()
+	if next == nil {
+		b.phase = gone
+		return err
+	}
+	b.server, b.phase = next, up
+	return err
+}
+
+// successor kills a server, and starts the next after a pause; it is nil if there is to be none any more.
+func (b *backend) successor(old *kapok.Server, pause time.Duration, forget bool) (*kapok.Server, error) {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
-	err := old.Shutdown(now)
+	if err := old.Shutdown(now); err != nil {
+		return nil, err
+	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-b.stopped:
 	}
-	next := old
-	if err == nil && !b.isStopped() {
-		if next, err = b.start(); err == nil && forget {
-			err = next.Compact(context.Background())
-		}
+	if b.isStopped() {
+		return nil, nil
 	}
-
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.phase = up
-	if next != nil {
-		b.server = next
+	next, err := b.start()
+	if err == nil && forget {
+		err = next.Compact(context.Background())
 	}
-	if err != nil || next == old {
-		b.phase = gone
-	}
-	b.changed.Broadcast()
-	if err != nil {
-		b.fail(err)
-	}
+	return next, err
 }
 
 func (b *backend) isStopped() bool {

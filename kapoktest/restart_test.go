@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/kapoktest"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -175,6 +178,31 @@ func TestRestartFault(t *testing.T) {
 		if outcomes[outcome] == 0 {
 			t.Errorf("never: %s", outcome)
 		}
+	}
+}
+
+// A restart that does not succeed is a failure of the test, and nobody waits for a server that does not come.
+func TestRestartFails(t *testing.T) {
+	text := fails(t, func(tb testing.TB) {
+		missing := ""
+		env := kapoktest.Start(tb, kapoktest.Server(func(o *kapok.Options) {
+			missing = filepath.Join(t.TempDir(), "tokens")
+			if err := os.WriteFile(missing, []byte("secret,eve,1"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			o.Listen, o.Authentication.TokenFile = "127.0.0.1:0", missing
+		}))
+		if err := os.Remove(missing); err != nil {
+			t.Fatal(err)
+		}
+		env.Restart()
+		env.Restart()
+		if err := env.Client().Get(t.Context(), client.ObjectKey{Name: "default"}, &corev1.Namespace{}); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("got %v", err)
+		}
+	})
+	if !strings.Contains(text, "restart the server: ") {
+		t.Errorf("it says %q", text)
 	}
 }
 
