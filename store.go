@@ -116,7 +116,7 @@ func (s *store) openMemory(ctx context.Context, opts Options) error {
 		s.journal = memory.New()
 		return nil
 	}
-	j, err := kept.Open()
+	j, err := kept.Open(opts.HistoryMemory)
 	if err != nil {
 		return err
 	}

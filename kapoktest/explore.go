@@ -16,9 +16,10 @@ import (
 // failure it makes small: it takes away faults, as long as what is left makes the scenario fail. The test fails then, and says what is
 // left, in which order it happened, and what the scenario said.
 //
-// A scenario says that something is wrong with the methods of its TB, and must be able to run many times. With KAPOKTEST_SEED=N in the
-// environment only that seed is run; so does [Bubble] with [WithFaults] of it, with all of its faults. That the same seed brings the same requires
-// that clients ask for the same in each run, one after another or each for its own: what chance decides there is not repeated.
+// A scenario says that something is wrong with the methods of its TB, and must be able to run many times.
+//
+// With KAPOKTEST_SEED=N in the environment only that seed is run. [Bubble] with [WithFaults] runs one, too, and takes no faults away. A seed
+// brings the same faults again as far as clients ask for the same again: what chance decides in them is not repeated.
 func Explore(t *testing.T, n int, faults Faults, scenario func(t testing.TB, env *Env), opts ...Option) {
 	t.Helper()
 	if found := explore(t, n, faults, scenario, opts); found != "" {

@@ -42,7 +42,7 @@ type Faults struct {
 	// MaxDelay is how long at most. Default a second.
 	MaxDelay time.Duration
 	// Duplicate has a watch that resumes begin earlier than it asks for: its client is told again of the last changes that it was
-	// told of, as by a server that lags behind the one of before.
+	// told of, as by a server that lags behind the one of before. It is for servers in memory.
 	Duplicate float64
 	// Forget makes the server forget its history before it answers: watches that resume are told 410, and clients list anew.
 	Forget float64

@@ -1,7 +1,6 @@
 package kapoktest_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -107,7 +106,8 @@ func TestRestart(t *testing.T) {
 func TestWaitAcrossRestarts(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		env.Create(configMap("a"), configMap("other"))
-		env.Go(func(context.Context) error {
+		var others sync.WaitGroup
+		others.Go(func() {
 			for n := range 10 {
 				time.Sleep(time.Minute)
 				env.Restart()
@@ -117,10 +117,10 @@ func TestWaitAcrossRestarts(t *testing.T) {
 			}
 			a := configMap("a")
 			env.Update(a, func() { a.Data = map[string]string{"done": "yes"} })
-			return nil
 		})
 		a := configMap("a")
 		env.WaitFor(t.Context(), a, func() bool { return a.Data["done"] == "yes" })
+		others.Wait()
 	})
 }
 

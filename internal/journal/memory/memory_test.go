@@ -30,7 +30,7 @@ func TestKept(t *testing.T) {
 	journaltest.Run(t, journaltest.Engine{
 		New: func(*testing.T) func() (journal.Journal, error) {
 			s := memory.NewStore()
-			return func() (journal.Journal, error) { return s.Open() }
+			return func() (journal.Journal, error) { return s.Open(0) }
 		},
 	})
 }
@@ -39,11 +39,11 @@ func TestKept(t *testing.T) {
 func TestOneAtATime(t *testing.T) {
 	s := memory.NewStore()
 	for _, secret := range []string{"first", "second"} {
-		j, err := s.Open()
+		j, err := s.Open(0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Open(); !errors.Is(err, journal.ErrLocked) {
+		if _, err := s.Open(0); !errors.Is(err, journal.ErrLocked) {
 			t.Errorf("opened twice: %v", err)
 		}
 		got, err := s.Shared("x", func() ([]byte, error) { return []byte(secret), nil })
@@ -58,7 +58,7 @@ func TestOneAtATime(t *testing.T) {
 // TestBound: the history has an end, and does not take what is live with it.
 func TestBound(t *testing.T) {
 	s := memory.NewStore()
-	j, err := s.Open()
+	j, err := s.Open(4 << 20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestBound(t *testing.T) {
 	}
 	put(quiet, 0, "")
 	at := object.Revision(0)
-	for large := strings.Repeat("x", 1<<20); j.Compacted() == 0 && at < 100; {
+	for large := strings.Repeat("x", 100<<10); j.Compacted() == 0 && at < 100; {
 		at = put(key, at, large)
 	}
 	if head, _ := j.Head(); j.Compacted() == 0 || j.Compacted() > head-20 {
@@ -96,7 +96,7 @@ func TestBound(t *testing.T) {
 		t.Errorf("changes of the future: %v", none)
 	}
 	j.Close()
-	if j, err = s.Open(); err != nil {
+	if j, err = s.Open(0); err != nil {
 		t.Fatal(err)
 	}
 	again := journaltest.NewTwin()

@@ -15,14 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// keepBytes is how much history a Store keeps: as much as a state does by default.
-const keepBytes = 32 << 20
+// DefaultKeep is how much history a [Store] keeps unless told otherwise, in bytes: as much as a state does.
+const DefaultKeep = 32 << 20
 
 // A Store is what outlives journals in memory, as a disk outlives those of files: one that is opened on it finds what the one
 // before has committed. So a test can end a server and start another over the same state. It is safe for concurrent use.
 type Store struct {
 	mu        sync.Mutex
 	open      bool // a journal has it
+	keep      int  // bounds bytes
 	live      map[object.Key]*object.Object
 	log       []commit // revisions ascending, all above compacted
 	bytes     int      // of log
@@ -55,14 +56,15 @@ func StoreFrom(ctx context.Context) *Store {
 	return s
 }
 
-// Open opens a journal on the store. There is one at a time: until it is closed, others get [journal.ErrLocked].
-func (s *Store) Open() (*Kept, error) {
+// Open opens a journal on the store, which keeps so many bytes of history, DefaultKeep if that is 0. There is one at a time: until it is
+// closed, others get [journal.ErrLocked].
+func (s *Store) Open(keep int) (*Kept, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open {
 		return nil, journal.ErrLocked
 	}
-	s.open = true
+	s.open, s.keep = true, cmp.Or(keep, DefaultKeep)
 	return &Kept{store: s}, nil
 }
 
@@ -139,7 +141,7 @@ func (s *Store) write(entries []journal.Entry) error {
 			delete(s.live, e.Key)
 		}
 	}
-	if s.bytes > keepBytes { // a quarter at once, as the log is copied
+	if s.bytes > s.keep { // a quarter at once, as the log is copied
 		s.compactLocked(s.log[len(s.log)/4].Revision)
 	}
 	return nil
