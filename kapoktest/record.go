@@ -102,6 +102,13 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
+// CloseIdleConnections is for the method of http.Client, and for client-go, which complains of a transport that has none.
+func (r *recorder) CloseIdleConnections() {
+	if c, ok := r.next.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
 // recurs says whether a request is one of those that never cease: leases are renewed, and watches come back.
 func (r *recorded) recurs() bool {
 	return r.own || r.IsWatch() || strings.Contains(r.Path, "/leases/") || strings.HasSuffix(r.Path, "/leases")
