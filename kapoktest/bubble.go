@@ -1,7 +1,8 @@
 package kapoktest
 
 import (
-	"sync"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,49 +17,65 @@ import (
 // What the test starts must end with it: with [Env.Context], as [Env.Go] has it end, or when the test says so.
 func Bubble(t *testing.T, run func(t *testing.T, env *Env), opts ...Option) {
 	t.Helper()
-	calm()
 	synctest.Test(t, func(t *testing.T) {
 		run(t, Start(t, opts...))
 	})
 }
 
-// calm takes out of k8s.io/apimachinery a sleep that follows each error that nobody handles: it lasts until a millisecond after
-// the last error of the process, on whichever clock that was, and so, in a bubble, for decades.
-var calm = sync.OnceFunc(func() {
+// Errors that nobody handles are followed, in k8s.io/apimachinery, by a sleep that lasts until a millisecond after the last such error
+// of the process, on whichever clock that was: in a bubble, for decades. The sleep is taken out here, and not when the first
+// bubble begins, because tests beside it may have errors to report at that moment.
+func init() {
 	if len(utilruntime.ErrorHandlers) == 2 {
 		utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	}
-})
+}
 
 // quiet is how long nothing must happen until Settle takes it for the end: longer than what work queues wait before they try
 // again for the first times, and than events are gathered.
 const quiet = 10 * time.Second
 
-// Settle lets time pass until no work is left: nobody has asked the server for anything in ten seconds, but for what is asked all the
-// time, leases and watches. It is for bubbles; the time that passes is theirs. What waits for longer than that, as a CronJob does
-// for its next run, is not waited for, and what goes on for ever ends the test after an hour.
+// Settle lets time pass until no work is left: for ten seconds nobody has asked the server for anything, and nobody waits for an answer, but
+// for what goes on all the time, leases and watches. It is for bubbles; the time that passes is theirs. What comes later than that is
+// not waited for, such as a RequeueAfter of a minute: see [Env.SettleFor]. What goes on for ever ends the test after an hour.
 func (e *Env) Settle() {
 	e.t.Helper()
-	const step = 100 * time.Millisecond
+	e.SettleFor(quiet)
+}
+
+// SettleFor is Settle with another time for which nobody must ask the server for anything: longer than the pauses of the program
+// under test that are part of its work, and shorter than those between one piece of work and the next. If there is always something,
+// the test ends after an hour, or after ten such times if that is longer.
+func (e *Env) SettleFor(quiet time.Duration) {
+	e.t.Helper()
+	step, limit := max(100*time.Millisecond, quiet/100), max(time.Hour, 10*quiet)
 	begin := time.Now()
-	last, since := e.record.active(), begin
-	for time.Since(since) < quiet {
+	last, _ := e.record.active()
+	for since := begin; time.Since(since) < quiet; {
 		time.Sleep(step)
 		synctest.Wait()
-		if now := e.record.active(); now != last {
+		if now, busy := e.record.active(); busy || now != last {
 			last, since = now, time.Now()
 		}
-		if time.Since(begin) > time.Hour {
-			e.t.Fatalf("work does not end: in the last second the server was asked for\n%s", e.lately(time.Second))
+		if time.Since(begin) > limit {
+			e.t.Fatalf("work does not end: %s", e.unsettled())
 		}
 	}
 }
 
-func (e *Env) lately(d time.Duration) (text string) {
-	for _, r := range e.Requests() {
-		if time.Since(r.Time) <= d {
-			text += "  " + r.String() + "\n"
-		}
+// unsettled says what keeps an Env from settling.
+func (e *Env) unsettled() string {
+	if waiting := e.record.unanswered(); len(waiting) > 0 {
+		return "there is no answer to\n" + lines(waiting)
+	}
+	all := e.Requests()
+	return fmt.Sprintf("in the last %v the server was asked for\n%s", quiet,
+		lines(slices.DeleteFunc(all, func(r Request) bool { return time.Since(r.Time) > quiet })))
+}
+
+func lines(requests []Request) (text string) {
+	for _, r := range requests {
+		text += "  " + r.String() + "\n"
 	}
 	return text
 }

@@ -299,33 +299,6 @@ func TestBubble(t *testing.T) {
 	})
 }
 
-// Work that never ends is told of.
-func TestSettleWithoutEnd(t *testing.T) {
-	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
-		client, err := kubernetes.NewForConfig(env.Config())
-		if err != nil {
-			t.Fatal(err)
-		}
-		env.Go(func(ctx context.Context) error {
-			for ctx.Err() == nil {
-				_, _ = client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
-				time.Sleep(time.Second)
-			}
-			return nil
-		})
-		fakeT := &failing{TB: t}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			kapoktest.SettleFor(env, fakeT)
-		}()
-		<-done
-		if !strings.Contains(fakeT.text, "work does not end") || !strings.Contains(fakeT.text, "GET /api/v1/namespaces/default/configmaps") {
-			t.Errorf("it says %q", fakeT.text)
-		}
-	})
-}
-
 func BenchmarkStart(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

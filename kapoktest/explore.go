@@ -58,7 +58,6 @@ type outcome struct {
 
 // attempt runs a scenario once, with those faults only, or, if they are nil, with all that the seed brings.
 func attempt(t *testing.T, seed uint64, faults Faults, only []Fault, scenario func(testing.TB, *Env), opts []Option) (result outcome) {
-	calm()
 	ended := false
 	defer func() {
 		if !ended { // a bubble that does not end is a panic

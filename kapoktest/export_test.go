@@ -3,14 +3,15 @@ package kapoktest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/kapok-dev/kapok/client"
 )
 
-// SettleFor is Settle with another TB.
-func SettleFor(e *Env, t testing.TB) {
+// SettleWith is SettleFor with another TB.
+func SettleWith(e *Env, t testing.TB, quiet time.Duration) {
 	other := &Env{t: t, record: e.record}
-	other.Settle()
+	other.SettleFor(quiet)
 }
 
 // WaitForWith is WaitFor with another TB.
@@ -20,6 +21,9 @@ func WaitForWith(e *Env, t testing.TB, ctx context.Context, obj client.Object, c
 	defer func() { e.t = before }()
 	e.WaitFor(ctx, obj, condition)
 }
+
+// Remember has an Env remember no more than so many requests.
+func Remember(e *Env, most int) { e.record.most = most }
 
 // StartAndStop starts an Env and stops it.
 func StartAndStop(b *testing.B) {

@@ -43,15 +43,14 @@ func (r Request) String() string {
 }
 
 // Requests returns what clients of the Env have asked the server for so far, the Env itself not included, in the order in
-// which they did.
+// which they did. Of very many, as in a month of virtual time, the last 100,000 are remembered; leases and watches that never cease are
+// forgotten first.
 func (e *Env) Requests() []Request {
 	e.record.mu.Lock()
 	defer e.record.mu.Unlock()
 	all := make([]Request, 0, len(e.record.requests))
 	for _, r := range e.record.requests {
-		if !r.own {
-			all = append(all, r.Request)
-		}
+		all = append(all, r.request())
 	}
 	return all
 }
@@ -61,45 +60,99 @@ func (e *Env) Writes() []Request {
 	return slices.DeleteFunc(e.Requests(), func(r Request) bool { return !r.IsWrite() })
 }
 
-// recorder writes down the requests of all clients.
+// remembered is how many requests a recorder keeps at most, of about 250 bytes each.
+const remembered = 100_000
+
+// recorder writes down the requests of all clients but the Env's own.
 type recorder struct {
 	next http.RoundTripper
+	most int
 
 	mu       sync.Mutex
 	requests []*recorded
-	activity int // requests that came or were answered, but for those that come by themselves
+	// Of those that do not come by themselves all the time: how many came or were answered, and those that were not yet.
+	activity  int
+	unsettled map[*recorded]struct{}
 }
 
+// recorded is a Request in little room.
 type recorded struct {
-	Request
-	own bool // the Env's
+	at                               time.Time
+	method, path, query, agent, user string
+	code                             int
+	refusal                          string
+	recurs                           bool // it is one of those that never cease: leases are renewed, and watches come back
 }
 
-func newRecorder(next http.RoundTripper) *recorder { return &recorder{next: next} }
+func (r *recorded) request() Request {
+	query, _ := url.ParseQuery(r.query) // as URL.Query has it: what can be read
+	return Request{Time: r.at, Method: r.method, Path: r.path, Query: query, UserAgent: r.agent, User: r.user, Code: r.code, Refusal: r.refusal}
+}
+
+func newRecorder(next http.RoundTripper) *recorder {
+	return &recorder{next: next, most: remembered, unsettled: map[*recorded]struct{}{}}
+}
 
 // ownAgent is the User-Agent of the Env's own clients.
 const ownAgent = "kapoktest"
 
 // RoundTrip implements http.RoundTripper.
 func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
-	one := &recorded{own: req.UserAgent() == ownAgent, Request: Request{
-		Time: time.Now(), Method: req.Method, Path: req.URL.Path, Query: req.URL.Query(), UserAgent: req.UserAgent(),
-		User: userOf(req),
-	}}
-	r.mu.Lock()
-	r.requests = append(r.requests, one)
-	if !one.recurs() {
-		r.activity++
+	if req.UserAgent() == ownAgent {
+		return r.next.RoundTrip(req)
 	}
-	r.mu.Unlock()
+	one := r.begin(req)
 	answer, err := r.next.RoundTrip(req)
-	refusal := refusalOf(answer)
+	r.end(one, answer, refusalOf(answer))
+	return answer, err
+}
+
+func (r *recorder) begin(req *http.Request) *recorded {
+	one := &recorded{
+		at: time.Now(), method: req.Method, path: req.URL.Path, query: req.URL.RawQuery, agent: req.UserAgent(),
+		user: userOf(req),
+	}
+	one.recurs = strings.Contains(one.path, "/leases/") || strings.HasSuffix(one.path, "/leases")
+	if !one.recurs && strings.Contains(one.query, "watch") {
+		asked := one.request()
+		one.recurs = asked.IsWatch()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.requests = append(r.requests, one); len(r.requests) > r.most {
+		r.forgetLocked()
+	}
+	if !one.recurs {
+		r.activity++
+		r.unsettled[one] = struct{}{}
+	}
+	return one
+}
+
+func (r *recorder) end(one *recorded, answer *http.Response, refusal string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if answer != nil {
-		one.Code, one.Refusal = answer.StatusCode, refusal
+		one.code, one.refusal = answer.StatusCode, refusal
 	}
-	return answer, err
+	if !one.recurs {
+		r.activity++
+		delete(r.unsettled, one)
+	}
+}
+
+// forgetLocked makes room: it takes away, of the older half, what recurs, and then what is oldest, until a quarter is free.
+func (r *recorder) forgetLocked() {
+	kept := make([]*recorded, 0, r.most+1)
+	for n, one := range r.requests {
+		if n >= len(r.requests)/2 || !one.recurs {
+			kept = append(kept, one)
+		}
+	}
+	if n := r.most - r.most/4; len(kept) > n {
+		kept = slices.Delete(kept, 0, len(kept)-n)
+	}
+	r.requests = kept
 }
 
 // CloseIdleConnections is for the method of http.Client, and for client-go, which complains of a transport that has none.
@@ -109,13 +162,19 @@ func (r *recorder) CloseIdleConnections() {
 	}
 }
 
-// recurs says whether a request is one of those that never cease: leases are renewed, and watches come back.
-func (r *recorded) recurs() bool {
-	return r.own || r.IsWatch() || strings.Contains(r.Path, "/leases/") || strings.HasSuffix(r.Path, "/leases")
-}
-
-func (r *recorder) active() int {
+// active counts what has happened so far, but for what recurs; busy says that something is under way.
+func (r *recorder) active() (n int, busy bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.activity
+	return r.activity, len(r.unsettled) > 0
+}
+
+// unanswered returns the requests that are under way.
+func (r *recorder) unanswered() (all []Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for one := range r.unsettled {
+		all = append(all, one.request())
+	}
+	return all
 }

@@ -1,0 +1,163 @@
+package kapoktest_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok/kapoktest"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// What programs do, and how long it takes until they have settled.
+func TestSettle(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		quiet  time.Duration // 0 for that of Settle
+		run    func(ctx context.Context, t *testing.T, env *kapoktest.Env)
+		writes int           // that have been made then
+		from   time.Duration // at least
+		to     time.Duration
+	}{
+		{name: "nothing", from: 10 * time.Second, to: 10 * time.Second, run: func(context.Context, *testing.T, *kapoktest.Env) {}},
+		{name: "steps with pauses", writes: 10, from: 46 * time.Second, to: 47 * time.Second, run: steps(4*time.Second, 10)},
+		{name: "pauses that are too long", writes: 1, from: 10 * time.Second, to: 11 * time.Second, run: steps(15*time.Second, 10)},
+		{name: "pauses that are not", quiet: 20 * time.Second, writes: 10, from: 155 * time.Second, to: 156 * time.Second, run: steps(15*time.Second, 10)},
+		{name: "hours", quiet: 2 * time.Hour, writes: 10, from: 11 * time.Hour, to: 11*time.Hour + 5*time.Minute, run: steps(time.Hour, 10)},
+		{name: "leader election", from: 10 * time.Second, to: 11 * time.Second, run: func(ctx context.Context, t *testing.T, env *kapoktest.Env) {
+			leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+				Lock: &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: "default", Name: "l"},
+					Client: clientset(t, env.Config()).CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: "me"}},
+				LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+				Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
+			})
+		}},
+		{name: "an answer that is late", writes: 1, from: 35 * time.Second, to: 41 * time.Second, run: func(ctx context.Context, t *testing.T, env *kapoktest.Env) {
+			body, rest := io.Pipe()
+			time.AfterFunc(25*time.Second, func() { rest.Close() })
+			_ = clientset(t, env.Config()).CoreV1().RESTClient().Post().Resource("configmaps").Namespace("default").Body(body).Do(ctx)
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+				env.Go(func(ctx context.Context) error {
+					tc.run(ctx, t, env)
+					return nil
+				})
+				begin := time.Now()
+				if tc.quiet == 0 {
+					env.Settle()
+				} else {
+					env.SettleFor(tc.quiet)
+				}
+				if took := time.Since(begin); took < tc.from || took > tc.to {
+					t.Errorf("it took %v", took)
+				}
+				n := 0
+				for _, r := range env.Writes() {
+					if !strings.Contains(r.Path, "/leases") {
+						n++
+					}
+				}
+				if n != tc.writes {
+					t.Errorf("%d writes", n)
+				}
+			})
+		})
+	}
+}
+
+// steps are writes with pauses between them.
+func steps(pause time.Duration, n int) func(context.Context, *testing.T, *kapoktest.Env) {
+	return func(ctx context.Context, t *testing.T, env *kapoktest.Env) {
+		client := clientset(t, env.Config())
+		for i := range n {
+			_, _ = client.CoreV1().ConfigMaps("default").Create(ctx, configMap(fmt.Sprint("step-", i)), metav1.CreateOptions{})
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// Work that never ends is told of, and an answer that never comes.
+func TestSettleWithoutEnd(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		run  func(ctx context.Context, t *testing.T, env *kapoktest.Env)
+		want string
+	}{
+		{"work", steps(time.Second, 10_000), "in the last 10s the server was asked for\n  POST /api/v1/namespaces/default/configmaps Created\n"},
+		{"no answer", func(ctx context.Context, t *testing.T, env *kapoktest.Env) {
+			body, _ := io.Pipe()
+			defer context.AfterFunc(ctx, func() { body.Close() })()
+			client := clientset(t, env.Config())
+			for ctx.Err() == nil { // the server does not wait for ever
+				_ = client.CoreV1().RESTClient().Post().Resource("configmaps").Namespace("default").Body(body).Do(ctx)
+			}
+		}, "there is no answer to\n  POST /api/v1/namespaces/default/configmaps\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+				env.Go(func(ctx context.Context) error {
+					tc.run(ctx, t, env)
+					return nil
+				})
+				begin := time.Now()
+				said := fails(t, func(tb testing.TB) { kapoktest.SettleWith(env, tb, 10*time.Second) })
+				if !strings.HasPrefix(said, "work does not end: "+tc.want) {
+					t.Errorf("it says %q", said)
+				}
+				if took := time.Since(begin); took < time.Hour || took > time.Hour+time.Second {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// Who has an error to report, in a bubble, does not sleep until the time of the machine has come.
+func TestErrorsInBubble(t *testing.T) {
+	kapoktest.Bubble(t, func(t *testing.T, _ *kapoktest.Env) {
+		begin := time.Now()
+		utilruntime.HandleError(io.ErrUnexpectedEOF)
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("it takes %v", took)
+		}
+	})
+}
+
+// Of very many requests the last are remembered, and of those that recur fewer.
+func TestRequestsAreBounded(t *testing.T) {
+	env := kapoktest.Start(t)
+	kapoktest.Remember(env, 100)
+	client := clientset(t, env.Config())
+	for n := range 60 {
+		if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap(fmt.Sprint("c", n)), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			_, _ = client.CoordinationV1().Leases("default").Get(t.Context(), "none", metav1.GetOptions{})
+		}
+	}
+	if n := len(env.Requests()); n < 70 || n > 100 {
+		t.Errorf("%d requests of 240", n)
+	}
+	writes := env.Writes()
+	if len(writes) < 40 || len(writes) > 60 {
+		t.Errorf("%d writes of 60", len(writes))
+	}
+	for n := 1; n < len(writes); n++ {
+		if writes[n].Time.Before(writes[n-1].Time) {
+			t.Errorf("write %d comes too early", n)
+		}
+	}
+}
