@@ -298,12 +298,3 @@ func TestBubble(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkStart(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		b.StopTimer()
-		b.StartTimer()
-		kapoktest.StartAndStop(b)
-	}
-}

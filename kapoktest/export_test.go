@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/client"
+
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
 // SettleWith is SettleFor with another TB.
@@ -25,10 +27,22 @@ func WaitForWith(e *Env, t testing.TB, ctx context.Context, obj client.Object, c
 // Remember has an Env remember no more than so many requests.
 func Remember(e *Env, most int) { e.record.most = most }
 
-// StartAndStop starts an Env and stops it.
-func StartAndStop(b *testing.B) {
-	e := start(b, options{scheme: nil})
-	e.stop()
+// StartEnv is Start, and the end is the caller's to call.
+func StartEnv(b *testing.B, opts ...Option) (e *Env, stop func()) {
+	b.Helper()
+	o := options{scheme: clientscheme.Scheme}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	e = start(b, o)
+	e.install(o)
+	return e, e.stop
+}
+
+// StartOne is StartEnv without anything in it.
+func StartOne(b *testing.B) (stop func()) {
+	b.Helper()
+	return start(b, options{}).stop
 }
 
 // Exploration is Explore, and returns what it finds.

@@ -55,7 +55,7 @@ func BenchmarkMonth(b *testing.B) {
 	}
 }
 
-var days = flag.Int("days", 30, "days in a month of BenchmarkMonth")
+var days = flag.Int("days", 30, "days in the month of BenchmarkMonth")
 
 // inBubble runs what needs a T in a benchmark, which has none to begin a bubble with.
 func inBubble(b *testing.B, run func(t *testing.T, env *kapoktest.Env)) {
