@@ -3,7 +3,9 @@ package kapoktest_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kapok-dev/kapok/client"
@@ -21,6 +23,7 @@ import (
 func TestFrameworkInBubble(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		const day = 24 * time.Hour
+		var mu sync.Mutex
 		copies := map[string]int{}
 		begin := func(name string) (stop func()) {
 			mgr, err := manager.New(env.Config(), manager.Options{
@@ -45,6 +48,8 @@ func TestFrameworkInBubble(t *testing.T) {
 					if _, err := client.CreateOrUpdate(ctx, c, to, func() error { return ctrl.SetControllerReference(from, to, c.Scheme()) }); err != nil {
 						return ctrl.Result{}, err
 					}
+					mu.Lock()
+					defer mu.Unlock()
 					copies[name]++
 					return ctrl.Result{RequeueAfter: day}, nil
 				}))
@@ -61,6 +66,7 @@ func TestFrameworkInBubble(t *testing.T) {
 		stopSecond := begin("second")
 		defer stopSecond()
 		time.Sleep(5 * day)
+		synctest.Wait()
 		if copies["first"] < 6 || copies["first"] > 7 || copies["second"] > 0 { // the secret's own event is one more
 			t.Errorf("copies: %v", copies)
 		}
@@ -68,6 +74,7 @@ func TestFrameworkInBubble(t *testing.T) {
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lock"}}
 		env.WaitFor(t.Context(), lease, func() bool { return *lease.Spec.HolderIdentity != "" && *lease.Spec.LeaseTransitions > 0 })
 		time.Sleep(5 * day)
+		synctest.Wait()
 		if copies["second"] < 5 || copies["second"] > 7 {
 			t.Errorf("copies: %v", copies)
 		}
