@@ -195,7 +195,9 @@ func TestClientGoInBubble(t *testing.T) {
 			<-w.Done()
 		}},
 		{"conditions that are polled", func(t *testing.T, env *kapoktest.Env, client *kubernetes.Clientset) {
-			time.AfterFunc(5*time.Hour, func() { _, _ = client.CoreV1().ConfigMaps("default").Create(env.Context(), aConfigMap("late"), metav1.CreateOptions{}) })
+			time.AfterFunc(5*time.Hour, func() {
+				_, _ = client.CoreV1().ConfigMaps("default").Create(env.Context(), aConfigMap("late"), metav1.CreateOptions{})
+			})
 			begin := time.Now()
 			check(t, wait.PollUntilContextTimeout(t.Context(), time.Minute, day, true, func(ctx context.Context) (bool, error) {
 				_, err := client.CoreV1().ConfigMaps("default").Get(ctx, "late", metav1.GetOptions{})
