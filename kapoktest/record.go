@@ -141,11 +141,11 @@ func (r *recorder) end(one *recorded, answer *http.Response, refusal string) {
 	}
 }
 
-// forgetLocked makes room: it takes away, of the older half, what recurs, and then what is oldest, until a quarter is free.
+// forgetLocked makes room: it takes away what recurs, but for the last tenth, and then what is oldest, until a quarter is free.
 func (r *recorder) forgetLocked() {
 	kept := make([]*recorded, 0, r.most+1)
 	for n, one := range r.requests {
-		if n >= len(r.requests)/2 || !one.recurs {
+		if n >= len(r.requests)/10*9 || !one.recurs {
 			kept = append(kept, one)
 		}
 	}
