@@ -6,65 +6,67 @@ import (
 	"testing"
 )
 
-// BubbleSuite is [Bubble] for a suite of specs, as those of Ginkgo are, whose runner must stay outside of the bubble: it listens to signals,
-// and its goroutines do not end. Run calls the runner, and the runner calls around for each thing that it runs; around runs that in the bubble, one
-// after another, and returns when it is done, or panics as it does. Between them time stands still.
+// BubbleSuite is [Bubble] for a suite whose runner must stay outside of the bubble, as that of Ginkgo must, which listens to signals and leaves
+// goroutines behind. Run calls the runner, and the runner calls around for each thing that it runs: around runs its body in the bubble, and returns
+// when it is done, or panics as it does. Between two bodies time stands still.
 //
 //	func TestControllers(t *testing.T) {
 //		RegisterFailHandler(Fail)
 //		kapoktest.BubbleSuite(t, func(env *kapoktest.Env, around func(context.Context, func(context.Context))) {
-//			cfg = env.Config()
+//			testEnv = env
 //			RunSpecs(t, "Controller Suite", AroundNode(around))
 //		}, kapoktest.CRDs("../../config/crd/bases"))
 //	}
 //
-// What a spec starts, such as a manager, must end with the suite: with [Env.Context], or when its clean-up says so and has waited for it. The
-// context that a spec gets carries the values of the runner's, but does not end with it: its clock is another.
+// What a body starts and leaves running, such as a manager, is for [Env.Go]: it must end with the suite. A body gets the values of the runner's context,
+// but not its end: deadlines of the runner are on another clock.
 func BubbleSuite(t *testing.T, run func(env *Env, around func(context.Context, func(context.Context))), opts ...Option) {
 	t.Helper()
-	bodies := make(chan func()) // made outside, and so who waits for it stops the clock
-	envs := make(chan *Env, 1)
+	bodies := make(chan func()) // made outside of the bubble: while it waits for the next one, time stands still
+	env := make(chan *Env, 1)
+	defer close(env)
 	go func() {
 		defer close(bodies)
-		env, started := <-envs
-		if !started {
-			return
+		if env, ok := <-env; ok {
+			run(env, func(ctx context.Context, body func(context.Context)) {
+				runElsewhere(bodies, func() { body(context.WithoutCancel(ctx)) })
+			})
 		}
-		run(env, func(ctx context.Context, body func(context.Context)) {
-			done := make(chan any)
-			bodies <- func() {
-				var failure any = ended{}
-				defer func() {
-					if p := recover(); p != nil {
-						failure = p
-					}
-					done <- failure
-				}()
-				body(context.WithoutCancel(ctx))
-				failure = nil
-			}
-			switch failure := (<-done).(type) {
-			case nil:
-			case ended:
-				runtime.Goexit()
-			default:
-				panic(failure)
-			}
-		})
 	}()
-	defer close(envs)
-	Bubble(t, func(t *testing.T, env *Env) {
-		envs <- env
+	Bubble(t, func(t *testing.T, e *Env) {
+		env <- e
 		for body := range bodies {
-			finished := make(chan struct{})
-			go func() {
-				defer close(finished)
+			done := make(chan struct{})
+			go func() { // which the body may end
+				defer close(done)
 				body()
 			}()
-			<-finished
+			<-done
 		}
 	}, opts...)
 }
 
-// ended is the outcome of a body that has left its goroutine, as t.FailNow does.
-type ended struct{}
+// runElsewhere hands a function to another goroutine, and ends as it does: returns, panics, or ends this goroutine.
+func runElsewhere(where chan<- func(), f func()) {
+	type outcome struct {
+		returned bool
+		panicked any
+	}
+	end := make(chan outcome, 1)
+	where <- func() {
+		var o outcome
+		defer func() {
+			o.panicked = recover()
+			end <- o
+		}()
+		f()
+		o.returned = true
+	}
+	switch o := <-end; {
+	case o.returned:
+	case o.panicked != nil:
+		panic(o.panicked)
+	default:
+		runtime.Goexit()
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -64,6 +65,8 @@ func (r *CronJobReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if err := r.List(ctx, &children, client.InNamespace(req.Namespace), client.MatchingFields{jobOwnerKey: req.Name}); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list jobs: %w", err)
 	}
+	// The cache lists in no order. In the status there is one, or each reconcile would write it anew.
+	slices.SortFunc(children.Items, func(a, b kbatch.Job) int { return strings.Compare(a.Name, b.Name) })
 	var active, successful, failed []*kbatch.Job
 	var last time.Time
 	for i := range children.Items {

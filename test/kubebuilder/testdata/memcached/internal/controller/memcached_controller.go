@@ -135,4 +135,3 @@ func (r *MemcachedReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("memcached").
 		Complete(r)
 }
-

@@ -1,0 +1,64 @@
+package kapoktest_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok/kapoktest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestBubbleSuite runs what a runner of specs runs, each body in a goroutine of its own: all in one bubble.
+func TestBubbleSuite(t *testing.T) {
+	begin := time.Now()
+	type key struct{}
+	seen := []string{}
+	kapoktest.BubbleSuite(t, func(env *kapoktest.Env, around func(context.Context, func(context.Context))) {
+		spec := func(body func(context.Context)) (failure any) {
+			ended := make(chan any, 1)
+			go func() {
+				defer func() { ended <- recover() }()
+				ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "value"))
+				cancel()
+				around(ctx, body)
+				seen = append(seen, "returned")
+			}()
+			return <-ended
+		}
+		var evening time.Time
+		spec(func(ctx context.Context) {
+			if ctx.Value(key{}) != "value" || ctx.Err() != nil {
+				t.Errorf("context of a body: %v, %v", ctx.Value(key{}), ctx.Err())
+			}
+			env.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "made"}})
+			env.Go(func(ctx context.Context) error { <-ctx.Done(); return nil })
+			time.Sleep(100 * 24 * time.Hour)
+			evening = time.Now()
+		})
+		if failure := spec(func(context.Context) { panic("fails") }); failure != "fails" {
+			t.Errorf("a body that panics ends with %v", failure)
+		}
+		spec(func(ctx context.Context) {
+			defer func() { seen = append(seen, "ended") }()
+			runtime.Goexit()
+		})
+		spec(func(context.Context) {
+			if !time.Now().Equal(evening) {
+				t.Errorf("between two bodies it became %s, from %s", time.Now(), evening)
+			}
+			if !env.Exists(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "made", Namespace: "default"}}) {
+				t.Error("what one body has made, another does not see")
+			}
+		})
+	})
+	if got := len(seen); got != 3 || seen[1] != "ended" {
+		t.Errorf("how bodies ended: %v", seen)
+	}
+	if took := time.Since(begin); took > time.Minute {
+		t.Errorf("100 days took %s", took)
+	}
+}

@@ -1,0 +1,167 @@
+package kubebuilder
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// bin has kapok, and assets is what kapok makes of it for envtest.
+var bin, assets string
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	if bin, err = os.MkdirTemp("", "kapok-kubebuilder-"); err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(bin)
+	assets = filepath.Join(bin, "assets")
+	name := "kapok"
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	build := exec.Command("go", "build", "-o", filepath.Join(bin, name), "./cmd/kapok")
+	build.Dir = root()
+	for _, cmd := range []*exec.Cmd{build, exec.Command(filepath.Join(bin, name), "envtest", assets)} {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return 0, fmt.Errorf("%s: %w\n%s", cmd, err, out)
+		}
+	}
+	return m.Run(), nil
+}
+
+// root is the directory of the module Kapok.
+func root() string {
+	dir, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		panic(err)
+	}
+	return dir
+}
+
+// TestMemcached runs the suite of the second operator.
+func TestMemcached(t *testing.T) {
+	p := &project{T: t, dir: filepath.Join("testdata", "memcached")}
+	p.run(nil, "go", "vet", "./...")
+	p.withAssets()
+}
+
+// TestSteps takes the CronJob of the tutorial from envtest to virtual time.
+func TestSteps(t *testing.T) {
+	p := &project{T: t, dir: t.TempDir()}
+	if err := os.CopyFS(p.dir, os.DirFS(filepath.Join("testdata", "cronjob"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		name string
+		run  func(*project)
+	}{
+		{"1-envtest", func(p *project) {
+			p.run(nil, "go", "vet", "./...")
+			p.withAssets()
+		}},
+		{"2-drop-in", func(p *project) {
+			if runtime.GOOS == "windows" {
+				p.Skip("the recipe of a Makefile wants a shell")
+			}
+			p.run([]string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "XDG_CACHE_HOME=" + p.TempDir(), "GOCACHE=" + p.output("go", "env", "GOCACHE")},
+				"sh", "-c", p.recipe("test"))
+		}},
+		{"3-kapoktest", func(p *project) {
+			p.run(nil, "go", "mod", "edit", "-require=github.com/kapok-dev/kapok@v0.0.0", "-replace=github.com/kapok-dev/kapok="+root())
+			p.test(nil, "./internal/controller")
+		}},
+		{"4-virtual-time", func(p *project) { p.test(nil, "./internal/controller") }},
+	} {
+		ok := t.Run(step.name, func(t *testing.T) {
+			p := &project{T: t, dir: p.dir}
+			if patch, err := filepath.Abs(filepath.Join("steps", step.name+".diff")); err != nil {
+				t.Fatal(err)
+			} else if _, err := os.Stat(patch); err == nil {
+				p.run(nil, "git", "apply", "--whitespace=nowarn", patch)
+			} else if step.name != "1-envtest" {
+				t.Fatal(err)
+			}
+			step.run(p)
+		})
+		if !ok {
+			t.FailNow() // the next step is made of this one
+		}
+	}
+}
+
+// A project is a module of kubebuilder's shape.
+type project struct {
+	*testing.T
+	dir string
+}
+
+// withAssets runs the suites with Kapok's binaries, and with others, if KUBEBUILDER_ASSETS says where they are.
+func (p *project) withAssets() {
+	p.Helper()
+	p.test([]string{"KUBEBUILDER_ASSETS=" + assets}, "./...")
+	if others := os.Getenv("KUBEBUILDER_ASSETS"); others != "" {
+		p.test([]string{"KUBEBUILDER_ASSETS=" + others}, "./...")
+	}
+}
+
+// test runs the tests of packages, of which there must be some.
+func (p *project) test(env []string, packages string) {
+	p.Helper()
+	if out := p.run(env, "go", "test", "-count=1", packages); !strings.Contains(out, "ok  \t") {
+		p.Errorf("no test has run:\n%s", out)
+	}
+}
+
+// run runs a command in the project, which must succeed, and returns what it has printed. It knows of no KUBEBUILDER_ASSETS that env does not
+// name, and may add to go.mod what is missing there.
+func (p *project) run(env []string, name string, args ...string) string {
+	p.Helper()
+	cmd := exec.CommandContext(p.Context(), name, args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(append(os.Environ(), "KUBEBUILDER_ASSETS=", "GOWORK=off", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -mod=mod")), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		p.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	p.Logf("%s\n%s", cmd, out)
+	return string(out)
+}
+
+func (p *project) output(name string, args ...string) string {
+	p.Helper()
+	return strings.TrimSpace(p.run(nil, name, args...))
+}
+
+var shellOfMake = regexp.MustCompile(`\$\(shell ([^()]*)\)`)
+
+// recipe returns the one line that make would have the shell run for a target of the Makefile. (What the target depends on generates files, and
+// checks them; make itself may not be there.)
+func (p *project) recipe(target string) string {
+	p.Helper()
+	data, err := os.ReadFile(filepath.Join(p.dir, "Makefile"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(data), "\n"+target+":")
+	_, rest, _ = strings.Cut(rest, "\n")
+	line, _, _ := strings.Cut(rest, "\n")
+	if !found || !strings.HasPrefix(line, "\t") {
+		p.Fatalf("the Makefile has no recipe for %s", target)
+	}
+	line = shellOfMake.ReplaceAllString(strings.TrimSpace(line), "$$($1)")
+	return strings.ReplaceAll(line, "$$", "$")
+}
