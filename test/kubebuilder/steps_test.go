@@ -146,6 +146,9 @@ func (p *project) output(name string, args ...string) string {
 	return strings.TrimSpace(p.run(nil, name, args...))
 }
 
+// release is how users run Kapok without installing it; here it is the one that TestMain has built.
+const release = "go run github.com/kapok-dev/kapok/cmd/kapok@latest"
+
 var shellOfMake = regexp.MustCompile(`\$\(shell ([^()]*)\)`)
 
 // recipe returns the one line that make would have the shell run for a target of the Makefile. (What the target depends on generates files, and
@@ -162,6 +165,10 @@ func (p *project) recipe(target string) string {
 	if !found || !strings.HasPrefix(line, "\t") {
 		p.Fatalf("the Makefile has no recipe for %s", target)
 	}
+	if !strings.Contains(line, release+" envtest path") {
+		p.Fatalf("the recipe does not have Kapok for envtest: %s", line)
+	}
+	line = strings.Replace(line, release, "kapok", 1)
 	line = shellOfMake.ReplaceAllString(strings.TrimSpace(line), "$$($1)")
 	return strings.ReplaceAll(line, "$$", "$")
 }
