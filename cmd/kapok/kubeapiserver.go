@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kapok-dev/kapok"
 
@@ -57,6 +58,10 @@ var apiServerFlags string
 
 // moreFlags is the variable with flags for a kube-apiserver whose command line is not for its user to change.
 const moreFlags = "KAPOK_ENVTEST_FLAGS"
+
+// parting is how long requests may go on when the server is told to end. A suite that ends it has none, but connections; over HTTP/2 each of them
+// is given a second to take notice, which the suite would wait for.
+const parting = 100 * time.Millisecond
 
 // runAPIServer is the program kube-apiserver.
 func runAPIServer(args []string, stdout, stderr io.Writer) int {
@@ -122,6 +127,11 @@ func (s *apiServer) run(ctx context.Context) error {
 	}
 	started()
 	opts.Logger.Info("ready", "address", server.Address())
+	defer context.AfterFunc(ctx, func() {
+		patience, cancel := context.WithTimeout(context.Background(), parting)
+		defer cancel()
+		_ = server.Shutdown(patience) // Wait tells what it returns
+	})()
 	err = server.Wait()
 	if orphaned(ctx) {
 		err = errors.Join(err, errOrphan, removeScratch(s.certDir))
