@@ -40,7 +40,7 @@ func TestDocument(t *testing.T) {
 			}
 		}
 	}
-	for number, n := range map[string]int{"2": 1, "3": 1, "4": 2} {
+	for number, n := range map[string]int{"2": 1, "3": 2, "4": 2} {
 		if shown[number] < n {
 			t.Errorf("step %s shows %d of its changes, not %d", number, shown[number], n)
 		}

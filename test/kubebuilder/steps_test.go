@@ -83,9 +83,9 @@ func TestSteps(t *testing.T) {
 		}},
 		{"3-kapoktest", func(p *project) {
 			p.run(nil, "go", "mod", "edit", "-require=github.com/kapok-dev/kapok@v0.0.0", "-replace=github.com/kapok-dev/kapok="+root())
-			p.test(nil, "./internal/controller")
+			p.test(nil, "./...")
 		}},
-		{"4-virtual-time", func(p *project) { p.test(nil, "./internal/controller") }},
+		{"4-virtual-time", func(p *project) { p.test(nil, "./...") }},
 	} {
 		ok := t.Run(step.name, func(t *testing.T) {
 			p := &project{T: t, dir: p.dir}
