@@ -320,7 +320,8 @@ func TestLeadersInBubble(t *testing.T) {
 			t.Errorf("it stops after %v", took)
 		}
 		env.WaitFor(t.Context(), lease, func() bool { return *lease.Spec.LeaseTransitions == 1 })
-		if took := time.Since(cut); took < 12*time.Minute || took > 20*time.Minute {
+		// The other one looks every 2 to 4.4 minutes: so late does it see the last renewal, and so late does it notice that the lease has run out.
+		if took := time.Since(cut); took < 12*time.Minute || took > 24*time.Minute {
 			t.Errorf("the second manager leads after %v", took)
 		}
 		pass(2 * day)
