@@ -238,7 +238,7 @@ func (in *inner) join(ctx context.Context, p parts, store *resource.Store) error
 // enlist makes the service kubernetes lead to this server, as long as it runs.
 func (in *inner) enlist(ctx context.Context, p parts, store *resource.Store) error {
 	server := advertised(p.address)
-	if err := builtin.EnsureKubernetes(ctx, store, server, p.store.shared); err != nil {
+	if err := builtin.EnsureKubernetes(ctx, store, server, p.store.shared, p.options.ServiceAddresses); err != nil {
 		return err
 	}
 	if p.store.shared && server.IsValid() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -79,6 +80,10 @@ type Options struct {
 	// GroupByGroupDiscovery has clients ask for each group by itself to learn what is served, as with Kubernetes before 1.27.
 	GroupByGroupDiscovery bool
 
+	// ServiceAddresses are the cluster IPs of services, IPv4, of which the service kubernetes has the first. It is of a store that
+	// is empty; later, ServiceCIDRs say. Default: 10.96.0.0/12.
+	ServiceAddresses netip.Prefix
+
 	// KeepGarbage leaves alone what kube-apiserver alone leaves alone: dependents of
 	// owners that are gone, contents of deleted namespaces, expired events; and the status
 	// of admission policies. It is for programs that bring controllers of their own for these.
@@ -128,6 +133,9 @@ func (o *Options) complete() error {
 	}
 	if o.NamespaceGrace < 0 {
 		return errors.New("the grace of namespaces must not be negative")
+	}
+	if p := o.ServiceAddresses; p.IsValid() && (!p.Addr().Is4() || p.Bits() < 12 || p.Bits() > 30) {
+		return fmt.Errorf("cluster IPs %s: want a range of IPv4 addresses, of 4 to 1,048,576, like 10.96.0.0/12", p)
 	}
 	if err := o.Accounts.complete(); err != nil {
 		return err

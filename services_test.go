@@ -146,3 +146,29 @@ func TestRetiredNetworking(t *testing.T) {
 		t.Errorf("slice is %s", got)
 	}
 }
+
+// TestServiceAddresses gives services addresses of a range that the options name.
+func TestServiceAddresses(t *testing.T) {
+	server, clients := typed(t, kapok.Options{ServiceAddresses: netip.MustParsePrefix("10.0.0.0/24")})
+	itself, err := clients.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	if err != nil || itself.Spec.ClusterIP != "10.0.0.1" {
+		t.Errorf("the service kubernetes has %q, %v", itself.Spec.ClusterIP, err)
+	}
+	for address, allowed := range map[string]bool{"10.0.0.10": true, "10.96.0.10": false} {
+		_, err := clients.CoreV1().Services("default").Create(t.Context(), &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "s-"},
+			Spec:       corev1.ServiceSpec{ClusterIP: address, Ports: []corev1.ServicePort{{Port: 80}}},
+		}, metav1.CreateOptions{})
+		if (err == nil) != allowed {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if err := server.Stop(); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{"10.0.0.0/8", "10.0.0.0/31", "fd00::/112"} {
+		if _, err := kapok.Start(t.Context(), kapok.Options{ServiceAddresses: netip.MustParsePrefix(bad)}); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+}

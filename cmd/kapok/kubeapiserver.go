@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,7 @@ type apiServer struct {
 	encryption   string
 	verbosity    string
 	gates        []string
+	services     netip.Prefix
 
 	access      kapok.AccessOptions
 	accounts    kapok.AccountOptions
@@ -94,6 +96,7 @@ may hold more of them, with spaces between.`,
 	f.BoolVar(&s.controllers, "controllers", false, "also do what kube-controller-manager does: collect garbage, empty namespaces that are deleted, make service accounts")
 	f.BoolVar(&s.retired, "serve-retired-apis", false, "also serve built-in kinds in versions that Kubernetes has retired")
 	f.BoolVar(&s.v1beta1CRDs, "crd-v1beta1", false, "also serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
+	serviceFlag(f, &s.services, "10.0.0.0/24")
 	accessFlags(f, &s.access)
 	admissionFlags(f, &s.admission)
 	addAggregation(f, &s.aggregation)
@@ -150,6 +153,8 @@ func (s *apiServer) options(ctx context.Context) (opts kapok.Options, giveBack f
 		EncryptionConfig: s.encryption,
 		Access:           s.access, Accounts: s.accounts, Admission: s.admission, Aggregation: s.aggregation,
 		Audit: s.audit, Authentication: s.authn, Fairness: s.fairness.options(),
+		ServiceAddresses: s.services,
+
 		KeepGarbage: !s.controllers,
 		RetiredAPIs: s.retired,
 		V1beta1CRDs: s.v1beta1CRDs,

@@ -36,6 +36,7 @@ type up struct {
 	retired     bool
 	accounts    kapok.AccountOptions
 	grace       time.Duration
+	services    netip.Prefix
 	access      kapok.AccessOptions
 	admission   kapok.AdmissionOptions
 	fairness    fairnessFlags
@@ -81,6 +82,7 @@ ready: a script can wait for it.`,
 	f.StringVar(&u.kubeconfig, "kubeconfig", "", "file for the admin's kubeconfig (default kubeconfig in the data directory, a temporary file with --in-memory)")
 	f.BoolVar(&u.v1beta1CRDs, "crd-v1beta1", true, "also accept and serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
 	f.BoolVar(&u.retired, "serve-retired-apis", false, "also accept and serve built-in kinds in versions that Kubernetes has retired, like apps/v1beta1, with a warning")
+	serviceFlag(f, &u.services, "10.96.0.0/12")
 	f.DurationVar(&u.grace, "namespace-grace", 5*time.Second, "how long a namespace that is being deleted keeps what is in it, so that kubectl delete -f finds it")
 	accessFlags(f, &u.access)
 	admissionFlags(f, &u.admission)
@@ -156,6 +158,7 @@ func (u *up) options(stderr io.Writer) (kapok.Options, error) {
 		RetiredAPIs: u.retired,
 
 		NamespaceGrace:   u.grace,
+		ServiceAddresses: u.services,
 		Store:            u.store,
 		EncryptionConfig: u.encryption,
 		Audit:            u.audit,

@@ -38,9 +38,14 @@ const (
 //
 // All of it is one commit. It does not pass through validation, as endpoints that
 // others write do: a server may well listen on a loopback address only. A server that
-// others cannot reach at all (the zero AddrPort) has no endpoints.
-func EnsureKubernetes(ctx context.Context, store *resource.Store, server netip.AddrPort, shared bool) error {
-	return follow(ctx, store, defaultRanges().atStart(server, shared))
+// others cannot reach at all (the zero AddrPort) has no endpoints. The range is that of the addresses, if there is none yet; the
+// zero Prefix is the default.
+func EnsureKubernetes(ctx context.Context, store *resource.Store, server netip.AddrPort, shared bool, addresses netip.Prefix) error {
+	r := defaultRanges()
+	if addresses.IsValid() {
+		r.Addresses = addresses
+	}
+	return follow(ctx, store, r.atStart(server, shared))
 }
 
 // LeaveKubernetes takes a server out of the endpoints of the service kubernetes.

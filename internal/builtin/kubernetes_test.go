@@ -73,7 +73,7 @@ func TestEnsureKubernetes(t *testing.T) {
 		if step.leaves {
 			err = LeaveKubernetes(t.Context(), s.store, server)
 		} else {
-			err = EnsureKubernetes(t.Context(), s.store, server, step.shared)
+			err = EnsureKubernetes(t.Context(), s.store, server, step.shared, netip.Prefix{})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestEnsureKubernetes(t *testing.T) {
 	}
 
 	before := s.store.State().Revision()
-	if err := EnsureKubernetes(t.Context(), s.store, netip.AddrPort{}, false); err != nil || s.store.State().Revision() != before {
+	if err := EnsureKubernetes(t.Context(), s.store, netip.AddrPort{}, false, netip.Prefix{}); err != nil || s.store.State().Revision() != before {
 		t.Errorf("a server that finds everything writes: %v", err)
 	}
 	if got := s.addresses(); len(got) != 1 || got[0] != "10.96.0.1" {
@@ -104,7 +104,7 @@ func TestEnsureKubernetes(t *testing.T) {
 		t.Errorf("addresses are %v", got)
 	}
 	s.must(s.create("services", `{metadata: {name: a}, spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}}`))
-	if err := EnsureKubernetes(t.Context(), s.store, netip.AddrPort{}, false); err != nil {
+	if err := EnsureKubernetes(t.Context(), s.store, netip.AddrPort{}, false, netip.Prefix{}); err != nil {
 		t.Errorf("the address is another service's: %v", err)
 	}
 }

@@ -71,6 +71,10 @@ func TestEnvironment(t *testing.T) {
 	if err := c.List(ctx, accounts); err != nil || len(accounts.Items) != 0 {
 		t.Errorf("%d service accounts, %v", len(accounts.Items), err)
 	}
+	itself := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"}}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(itself), itself); err != nil || itself.Spec.ClusterIP != "10.0.0.1" {
+		t.Errorf("the service kubernetes is at %q, %v: envtest asks for 10.0.0.0/24", itself.Spec.ClusterIP, err)
+	}
 	gone := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "gone"}}
 	if err := errors.Join(c.Create(ctx, gone), c.Delete(ctx, gone), c.Get(ctx, client.ObjectKeyFromObject(gone), gone)); err != nil {
 		t.Fatal(err)
