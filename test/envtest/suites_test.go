@@ -42,18 +42,47 @@ func TestSuites(t *testing.T) {
 	if *all {
 		packages = "./pkg/..."
 	}
-	suites := exec.Command("go", "test", "-count=1", packages)
-	suites.Dir = dir
-	suites.Env = append(os.Environ(), "KUBEBUILDER_ASSETS="+assets, "XDG_DATA_HOME="+data)
-	said, err := suites.CombinedOutput()
-	for line := range bytes.Lines(said) {
-		if bytes.HasPrefix(line, []byte("ok")) {
-			t.Logf("%s", bytes.TrimSpace(line))
+	run := func(packages ...string) (said []byte, err error) {
+		suites := exec.Command("go", append([]string{"test", "-count=1"}, packages...)...)
+		suites.Dir = dir
+		suites.Env = append(os.Environ(), "KUBEBUILDER_ASSETS="+assets, "XDG_DATA_HOME="+data)
+		said, err = suites.CombinedOutput()
+		for line := range bytes.Lines(said) {
+			if bytes.HasPrefix(line, []byte("ok")) {
+				t.Logf("%s", bytes.TrimSpace(line))
+			}
 		}
+		return said, err
+	}
+	said, err := run(packages)
+	if again := racing(said); err != nil && again != nil {
+		t.Logf("%v again", again)
+		said, err = run(again...)
 	}
 	if err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}
+}
+
+// racing returns the packages that have failed, if all of them have done so by a spec that races with the server: with a context that is done
+// already, it asks the cache for an informer, and wants an error, which there is only as long as the server has not answered the informer's list. On a
+// busy machine Kapok is sometimes faster than the next two lines of the cache.
+func racing(said []byte) (packages []string) {
+	const racer = "should allow for get informer to be cancelled"
+	for line := range bytes.Lines(said) {
+		text := strings.TrimSpace(string(line))
+		switch {
+		case strings.Contains(text, "[FAIL]") && !strings.Contains(text, racer):
+			return nil
+		case strings.HasPrefix(text, "FAIL\t"):
+			name := strings.Fields(text)[1]
+			if !strings.HasSuffix(name, "/pkg/cache") {
+				return nil
+			}
+			packages = append(packages, name)
+		}
+	}
+	return packages
 }
 
 // required is the version of a module that this one requires.
