@@ -24,6 +24,12 @@ func WaitForWith(e *Env, t testing.TB, ctx context.Context, obj client.Object, c
 	e.WaitFor(ctx, obj, condition)
 }
 
+// GoldenWith is Golden with another TB.
+func GoldenWith(e *Env, t testing.TB, file string, kinds ...client.Object) {
+	other := &Env{t: t, scheme: e.scheme, client: e.client}
+	other.Golden(file, kinds...)
+}
+
 // Remember has an Env remember no more than so many requests.
 func Remember(e *Env, most int) { e.record.most = most }
 

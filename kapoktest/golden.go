@@ -2,11 +2,14 @@ package kapoktest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kapok-dev/kapok/client"
@@ -18,16 +21,32 @@ import (
 // update is the variable in the environment that has golden files written.
 const update = "KAPOKTEST_UPDATE"
 
-// Golden compares all objects of some kinds, examples of which are given, with a file: YAML, ordered by kind, namespace and name,
-// without what differs from run to run (uids, resourceVersions, managed fields, times of creation). With KAPOKTEST_UPDATE=1 in the environment it
-// writes the file.
+// Golden compares all objects of some kinds, examples of which are given, with a file: YAML, in the order in which the kinds are given, and of
+// a kind by namespace and name. A failure shows the objects that differ.
+//
+// What differs from run to run is not in the file: uids, resourceVersions, managed fields, times of creation. Where such a thing is in another
+// place, a word in its place tells of it: <uid of Job default/a> in a label, <generated> for the end of a name that the server has made up,
+// <chosen> for the addresses and node ports that it has chosen for services, and <time> for times: each in a status, and elsewhere those between the
+// start of the server and now. In a bubble, where the same happens at the same time in each run, these times are in the file.
+//
+// With KAPOKTEST_UPDATE=1 in the environment, or another true value of strconv.ParseBool, Golden writes the file.
 func (e *Env) Golden(file string, kinds ...client.Object) {
 	e.t.Helper()
+	if len(kinds) == 0 {
+		e.t.Fatalf("golden file %s: no kinds are given", file)
+	}
+	write := false
+	if value := os.Getenv(update); value != "" {
+		var err error
+		if write, err = strconv.ParseBool(value); err != nil {
+			e.t.Fatalf("golden file %s: %s=%s is neither true nor false", file, update, value)
+		}
+	}
 	got, err := e.dump(kinds)
 	if err != nil {
 		e.t.Fatalf("golden file %s: %v", file, err)
 	}
-	if os.Getenv(update) != "" {
+	if write {
 		err := os.MkdirAll(filepath.Dir(file), 0o755)
 		if err == nil {
 			err = os.WriteFile(file, got, 0o644)
@@ -43,14 +62,22 @@ func (e *Env) Golden(file string, kinds ...client.Object) {
 		e.t.Fatalf("golden file: %v (%s=1 writes it)", err, update)
 	case err != nil:
 		e.t.Fatalf("golden file: %v", err)
-	case !bytes.Equal(got, want):
-		e.t.Errorf("what is there is not what %s says (%s=1 writes it):\n%s", file, update,
-			lineDiff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")))
 	}
+	want = bytes.ReplaceAll(want, []byte("\r\n"), []byte("\n")) // as git may write it
+	if bytes.Equal(got, want) {
+		return
+	}
+	text, err := objectDiff(string(want), string(got))
+	if err != nil {
+		e.t.Fatalf("golden file %s: %v", file, err)
+	}
+	e.t.Errorf("what is there is not what %s says (%s=1 writes it):\n%s", file, update, cmp.Or(text, "the same objects, written in another way\n"))
 }
 
+// dump returns what the golden file is to be.
 func (e *Env) dump(kinds []client.Object) ([]byte, error) {
-	var out bytes.Buffer
+	var all []unstructured.Unstructured
+	ends := []int{} // of each kind, in all
 	for _, kind := range kinds {
 		gvk, err := client.GVKForObject(kind, e.scheme)
 		if err != nil {
@@ -61,34 +88,84 @@ func (e *Env) dump(kinds []client.Object) ([]byte, error) {
 		if err := e.client.List(e.t.Context(), list); err != nil {
 			return nil, err
 		}
-		slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int {
-			return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
-		})
-		for _, u := range list.Items {
+		all = append(all, list.Items...)
+		ends = append(ends, len(all))
+	}
+	scrub, err := e.scrubber(all)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	for i, start := 0, 0; i < len(ends); i, start = i+1, ends[i] {
+		var texts [][2]string // the name, and the object
+		for _, u := range all[start:ends[i]] {
 			scrub(&u)
 			text, err := yaml.Marshal(u.Object)
 			if err != nil {
 				return nil, err
 			}
-			out.WriteString("---\n")
-			out.Write(text)
+			texts = append(texts, [2]string{u.GetNamespace() + "/" + u.GetName(), string(text)})
+		}
+		slices.SortFunc(texts, func(a, b [2]string) int {
+			return cmp.Or(strings.Compare(a[0], b[0]), strings.Compare(a[1], b[1])) // generated names are the same now
+		})
+		for _, text := range texts {
+			out.WriteString("---\n" + text[1])
 		}
 	}
 	return out.Bytes(), nil
 }
 
-// scrub takes out what differs from run to run.
-func scrub(u *unstructured.Unstructured) {
-	for _, field := range []string{"uid", "resourceVersion", "managedFields", "creationTimestamp", "selfLink"} {
-		unstructured.RemoveNestedField(u.Object, "metadata", field)
+// objectDiff shows how the objects of two golden files differ, each under its name.
+func objectDiff(before, after string) (string, error) {
+	old, order, err := documents(before)
+	if err != nil {
+		return "", err
 	}
-	owners, _, _ := unstructured.NestedSlice(u.Object, "metadata", "ownerReferences")
-	for _, o := range owners {
-		if owner, ok := o.(map[string]any); ok {
-			delete(owner, "uid")
+	now, names, err := documents(after)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for _, name := range append(order, slices.DeleteFunc(names, func(name string) bool { return slices.Contains(order, name) })...) {
+		was, is := old[name], now[name] // several, if their names are generated
+		missing := slices.DeleteFunc(slices.Clone(was), func(text string) bool { return slices.Contains(is, text) })
+		surplus := slices.DeleteFunc(slices.Clone(is), func(text string) bool { return slices.Contains(was, text) })
+		if len(was) != len(is) && len(missing) == 0 && len(surplus) == 0 {
+			fmt.Fprintf(&out, "--- %s: %d of them, want %d\n", name, len(is), len(was))
+		}
+		for i := range max(len(missing), len(surplus)) {
+			switch {
+			case i >= len(surplus):
+				fmt.Fprintf(&out, "--- %s is not there\n", name)
+			case i >= len(missing):
+				fmt.Fprintf(&out, "--- %s is not in the file\n%s", name, lineDiff(nil, strings.Split(surplus[i], "\n")))
+			default:
+				fmt.Fprintf(&out, "--- %s\n%s", name, lineDiff(strings.Split(missing[i], "\n"), strings.Split(surplus[i], "\n")))
+			}
 		}
 	}
-	if len(owners) > 0 {
-		_ = unstructured.SetNestedSlice(u.Object, owners, "metadata", "ownerReferences") // it was one
-	}
+	return out.String(), nil
 }
+
+// documents returns the objects of a golden file by kind, namespace and name, and these in their order.
+func documents(file string) (objects map[string][]string, names []string, err error) {
+	objects = map[string][]string{}
+	for text := range strings.SplitSeq("\n"+file, "\n---\n") {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+			return nil, nil, err
+		}
+		name := u.GetKind() + " " + qualified(u.GetNamespace(), u.GetName())
+		if objects[name] == nil {
+			names = append(names, name)
+		}
+		objects[name] = append(objects[name], text)
+	}
+	return objects, names, nil
+}
+
+func qualified(namespace, name string) string { return strings.TrimPrefix(namespace+"/"+name, "/") }
