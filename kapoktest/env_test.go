@@ -135,6 +135,29 @@ items:
 	}
 }
 
+// A kind without a subresource for it takes its status when an object is created.
+func TestStatusWithoutSubresource(t *testing.T) {
+	definition, err := os.ReadFile("testdata/crd/widget.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "crd.yaml"), []byte(strings.Replace(string(definition), "subresources: {status: {}}", "", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := kapoktest.Start(t, kapoktest.CRDs(dir), kapoktest.YAML(`
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: w}
+status: {ready: true}
+`))
+	w := widget("w")
+	env.Get(w)
+	if ready, _, _ := unstructured.NestedBool(w.Object, "status", "ready"); !ready {
+		t.Errorf("the status is lost: %v", w.Object)
+	}
+}
+
 // A failing TB.
 type failing struct {
 	testing.TB
@@ -171,9 +194,15 @@ func TestFailures(t *testing.T) {
 		run  func(t testing.TB)
 		want []string
 	}{
+		{"no path of definitions", func(t testing.TB) { kapoktest.Start(t, kapoktest.CRDs()) }, []string{"custom resources: no path"}},
+		{"no path of objects", func(t testing.TB) { kapoktest.Start(t, kapoktest.Objects()) }, []string{"objects: no path"}},
+		{"unknown field", func(t testing.TB) {
+			kapoktest.Start(t, kapoktest.YAML("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndaat: {}"))
+		}, []string{"create ConfigMap default/a", "daat"}},
+		{"no YAML in a folder", func(t testing.TB) { kapoktest.Start(t, kapoktest.Objects(filepath.Dir(wrong))) }, []string{wrong}},
 		{"no folder", func(t testing.TB) { kapoktest.Start(t, kapoktest.CRDs("nowhere")) }, []string{"custom resources: stat nowhere"}},
 		{"no definition", func(t testing.TB) { kapoktest.Start(t, kapoktest.CRDs("testdata/crd/kustomization.yaml")) }, []string{"there is no CustomResourceDefinition"}},
-		{"no YAML", func(t testing.TB) { kapoktest.Start(t, kapoktest.Objects(wrong)) }, []string{"wrong.yaml"}},
+		{"no YAML", func(t testing.TB) { kapoktest.Start(t, kapoktest.Objects(wrong)) }, []string{wrong}},
 		{"no kind", func(t testing.TB) { kapoktest.Start(t, kapoktest.YAML("metadata: {name: a}")) }, []string{"an object has no apiVersion or no kind"}},
 		{"no module", func(t testing.TB) { kapoktest.Start(t, kapoktest.CRDsFromModule("example.com/none")) }, []string{"module example.com/none"}},
 		{"invalid object", func(t testing.TB) { kapoktest.Start(t).Create(configMap("A")) }, []string{"create ConfigMap default/A", "is invalid"}},

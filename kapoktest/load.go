@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kapok-dev/kapok/client"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,8 +27,11 @@ const definitionKind = "CustomResourceDefinition"
 // which other objects are passed over, and patches for kustomize. When the Env is there, the kinds are served.
 func CRDs(paths ...string) Option {
 	return func(o *options) {
+		if len(paths) == 0 {
+			o.crds = append(o.crds, noPath)
+		}
 		for _, path := range paths {
-			o.crds = append(o.crds, func() ([]*unstructured.Unstructured, error) { return definitions(readPath(path)) })
+			o.crds = append(o.crds, func() ([]*unstructured.Unstructured, error) { return definitionsAt(path) })
 		}
 	}
 }
@@ -34,7 +39,7 @@ func CRDs(paths ...string) Option {
 // CRDsOf is CRDs with the files of a file system, such as an embed.FS.
 func CRDsOf(files fs.FS) Option {
 	return func(o *options) {
-		o.crds = append(o.crds, func() ([]*unstructured.Unstructured, error) { return definitions(readFS(files, ".")) })
+		o.crds = append(o.crds, func() ([]*unstructured.Unstructured, error) { return definitions(readFS(files, ".", "")) })
 	}
 }
 
@@ -47,8 +52,11 @@ func CRDsFromModule(module string, paths ...string) Option {
 			if err != nil {
 				return nil, err
 			}
+			if len(paths) == 0 {
+				return noPath()
+			}
 			for _, path := range paths {
-				found, err := definitions(readPath(filepath.Join(dir, filepath.FromSlash(path))))
+				found, err := definitionsAt(filepath.Join(dir, filepath.FromSlash(path)))
 				if err != nil {
 					return nil, err
 				}
@@ -58,6 +66,8 @@ func CRDsFromModule(module string, paths ...string) Option {
 		})
 	}
 }
+
+func noPath() ([]*unstructured.Unstructured, error) { return nil, errors.New("no path is given") }
 
 func moduleDir(module string) (string, error) {
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module)
@@ -72,11 +82,21 @@ func moduleDir(module string) (string, error) {
 }
 
 // Objects creates the objects of files and folders, in the order of their names, after the definitions. Those that name no
-// namespace are in the namespace default, if their kind wants one. Namespaces come first; those that are missing are made.
+// namespace are in the namespace default, if their kind wants one. Namespaces come first; those that are missing are made. A field that
+// the kind does not have is an error.
 func Objects(paths ...string) Option {
 	return func(o *options) {
+		if len(paths) == 0 {
+			o.objects = append(o.objects, noPath)
+		}
 		for _, path := range paths {
-			o.objects = append(o.objects, func() ([]*unstructured.Unstructured, error) { return readPath(path) })
+			o.objects = append(o.objects, func() ([]*unstructured.Unstructured, error) {
+				objs, err := readPath(path)
+				if err == nil && len(objs) == 0 {
+					err = fmt.Errorf("%s: there is no object where one is expected", path)
+				}
+				return objs, err
+			})
 		}
 	}
 }
@@ -135,7 +155,7 @@ func (e *Env) install(o options) {
 			there = append(there, ns)
 		}
 		if err == nil {
-			err = e.create(obj)
+			err = e.client.Create(e.t.Context(), obj, client.FieldValidation(metav1.FieldValidationStrict))
 		}
 		if err != nil {
 			e.t.Fatalf("create %s: %v", e.describe(obj), err)
@@ -146,13 +166,13 @@ func (e *Env) install(o options) {
 	}
 }
 
-// giveStatus writes the status that an object came with, where the server has not taken it.
+// giveStatus writes the status that an object came with, where the server has not taken it, as it has if the kind has no subresource for it.
 func (e *Env) giveStatus(obj *unstructured.Unstructured, status any) error {
 	if status == nil || obj.GetKind() == definitionKind || obj.GetKind() == "Namespace" {
 		return nil
 	}
 	obj.Object["status"] = status
-	return e.client.Status().Update(e.t.Context(), obj)
+	return client.IgnoreNotFound(e.client.Status().Update(e.t.Context(), obj))
 }
 
 func rank(u *unstructured.Unstructured) int {
@@ -177,6 +197,14 @@ func definitions(objs []*unstructured.Unstructured, err error) ([]*unstructured.
 	return slices.DeleteFunc(objs, func(u *unstructured.Unstructured) bool { return u.GetKind() != definitionKind || isPatch(u) }), err
 }
 
+func definitionsAt(path string) ([]*unstructured.Unstructured, error) {
+	objs, err := definitions(readPath(path))
+	if err == nil && len(objs) == 0 {
+		err = fmt.Errorf("%s: there is no CustomResourceDefinition where one is expected", path)
+	}
+	return objs, err
+}
+
 // isPatch says whether a CustomResourceDefinition is one that kustomize would lay over another: nothing in it says what it defines.
 func isPatch(crd *unstructured.Unstructured) bool {
 	spec, _, _ := unstructured.NestedMap(crd.Object, "spec")
@@ -189,16 +217,13 @@ func readPath(path string) ([]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	if info.IsDir() {
-		objs, err := readFS(os.DirFS(path), ".")
-		if err != nil {
-			err = fmt.Errorf("%s: %w", path, err)
-		}
-		return objs, err
+		return readFS(os.DirFS(path), ".", path)
 	}
-	return readFS(os.DirFS(filepath.Dir(path)), filepath.Base(path))
+	return readFS(os.DirFS(filepath.Dir(path)), filepath.Base(path), filepath.Dir(path))
 }
 
-func readFS(files fs.FS, root string) (all []*unstructured.Unstructured, err error) {
+// readFS reads a file, or all of a folder, of a file system, which errors say is at a path.
+func readFS(files fs.FS, root, at string) (all []*unstructured.Unstructured, err error) {
 	err = fs.WalkDir(files, root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || name != root && !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
 			return err
@@ -209,7 +234,7 @@ func readFS(files fs.FS, root string) (all []*unstructured.Unstructured, err err
 		}
 		objs, err := decode(bytes.NewReader(data))
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", filepath.Join(at, filepath.FromSlash(name)), err)
 		}
 		all = append(all, objs...)
 		return nil
