@@ -148,7 +148,7 @@ func (e *Env) revision() string {
 	namespaces := &unstructured.UnstructuredList{}
 	namespaces.SetAPIVersion("v1")
 	namespaces.SetKind("NamespaceList")
-	if err := e.client.List(e.t.Context(), namespaces, client.Limit(1)); err != nil {
+	if err := e.client.List(e.ctx, namespaces, client.Limit(1)); err != nil {
 		e.t.Fatalf("ask for the resourceVersion: %v", err)
 	}
 	return namespaces.GetResourceVersion()
@@ -194,7 +194,7 @@ func (e *Env) create(obj client.Object) error {
 	if err := e.place(obj); err != nil {
 		return err
 	}
-	return e.client.Create(e.t.Context(), obj)
+	return e.client.Create(e.ctx, obj)
 }
 
 // place puts an object into the namespace default, if it needs one.
@@ -209,7 +209,7 @@ func (e *Env) place(obj client.Object) error {
 // Get reads an object anew.
 func (e *Env) Get(obj client.Object) {
 	e.t.Helper()
-	if err := e.client.Get(e.t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+	if err := e.client.Get(e.ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
 		e.t.Fatalf("get %s: %v", e.describe(obj), err)
 	}
 }
@@ -217,7 +217,7 @@ func (e *Env) Get(obj client.Object) {
 // Exists says whether an object is there.
 func (e *Env) Exists(obj client.Object) bool {
 	e.t.Helper()
-	err := e.client.Get(e.t.Context(), client.ObjectKeyFromObject(obj), obj.DeepCopyObject().(client.Object))
+	err := e.client.Get(e.ctx, client.ObjectKeyFromObject(obj), obj.DeepCopyObject().(client.Object))
 	if err != nil && !apierrors.IsNotFound(err) {
 		e.t.Fatalf("get %s: %v", e.describe(obj), err)
 	}
@@ -227,12 +227,12 @@ func (e *Env) Exists(obj client.Object) bool {
 // Update changes an object as it is now: it is read, changed, and written, again if somebody else has written in between.
 func (e *Env) Update(obj client.Object, change func()) {
 	e.t.Helper()
-	err := client.RetryOnConflict(e.t.Context(), func() error {
-		if err := e.client.Get(e.t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+	err := client.RetryOnConflict(e.ctx, func() error {
+		if err := e.client.Get(e.ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
 			return err
 		}
 		change()
-		return e.client.Update(e.t.Context(), obj)
+		return e.client.Update(e.ctx, obj)
 	})
 	if err != nil {
 		e.t.Fatalf("update %s: %v", e.describe(obj), err)
@@ -242,12 +242,12 @@ func (e *Env) Update(obj client.Object, change func()) {
 // UpdateStatus is Update of the status.
 func (e *Env) UpdateStatus(obj client.Object, change func()) {
 	e.t.Helper()
-	err := client.RetryOnConflict(e.t.Context(), func() error {
-		if err := e.client.Get(e.t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+	err := client.RetryOnConflict(e.ctx, func() error {
+		if err := e.client.Get(e.ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
 			return err
 		}
 		change()
-		return e.client.Status().Update(e.t.Context(), obj)
+		return e.client.Status().Update(e.ctx, obj)
 	})
 	if err != nil {
 		e.t.Fatalf("update the status of %s: %v", e.describe(obj), err)
@@ -258,7 +258,7 @@ func (e *Env) UpdateStatus(obj client.Object, change func()) {
 func (e *Env) Delete(objs ...client.Object) {
 	e.t.Helper()
 	for _, obj := range objs {
-		if err := client.IgnoreNotFound(e.client.Delete(e.t.Context(), obj)); err != nil {
+		if err := client.IgnoreNotFound(e.client.Delete(e.ctx, obj)); err != nil {
 			e.t.Fatalf("delete %s: %v", e.describe(obj), err)
 		}
 	}

@@ -327,3 +327,16 @@ func TestBubble(t *testing.T) {
 		}
 	})
 }
+
+// What a test cleans up is there until it has.
+func TestCleanup(t *testing.T) {
+	env := kapoktest.Start(t)
+	cm := configMap("a")
+	env.Create(cm)
+	t.Cleanup(func() {
+		env.Delete(cm)
+		if env.Exists(cm) {
+			t.Error("it is still there")
+		}
+	})
+}

@@ -85,7 +85,7 @@ func (e *Env) dump(kinds []client.Object) ([]byte, error) {
 		}
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		if err := e.client.List(e.t.Context(), list); err != nil {
+		if err := e.client.List(e.ctx, list); err != nil {
 			return nil, err
 		}
 		all = append(all, list.Items...)

@@ -140,7 +140,7 @@ func (e *Env) install(o options) {
 			e.t.Fatalf("create %s: %v", e.describe(crd), err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(e.ctx, patience)
 	defer cancel()
 	for _, crd := range crds {
 		e.WaitFor(ctx, crd, func() bool { return isEstablished(crd) })
@@ -172,7 +172,7 @@ func (e *Env) giveStatus(obj *unstructured.Unstructured, status any) error {
 		return nil
 	}
 	obj.Object["status"] = status
-	return client.IgnoreNotFound(e.client.Status().Update(e.t.Context(), obj))
+	return client.IgnoreNotFound(e.client.Status().Update(e.ctx, obj))
 }
 
 func rank(u *unstructured.Unstructured) int {

@@ -83,7 +83,7 @@ func (e *Env) ServiceAccount(namespace, name string, grants ...Grant) *rest.Conf
 	tokens := &tokens{request: func(ctx context.Context) (*authenticationv1.TokenRequest, error) {
 		return e.requestToken(ctx, namespace, name, time.Hour)
 	}}
-	if _, err := tokens.get(e.t.Context()); err != nil {
+	if _, err := tokens.get(e.ctx); err != nil {
 		e.t.Fatalf("token of the service account %s/%s: %v", namespace, name, err)
 	}
 	c := e.Config()
@@ -96,7 +96,7 @@ func (e *Env) ServiceAccount(namespace, name string, grants ...Grant) *rest.Conf
 func (e *Env) Token(namespace, name string, lifetime time.Duration) string {
 	e.t.Helper()
 	e.account(namespace, name)
-	r, err := e.requestToken(e.t.Context(), namespace, name, lifetime)
+	r, err := e.requestToken(e.ctx, namespace, name, lifetime)
 	if err != nil {
 		e.t.Fatalf("token of the service account %s/%s: %v", namespace, name, err)
 	}
@@ -121,7 +121,7 @@ func (e *Env) account(namespace, name string) {
 	}
 	if err == nil {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		_, err = core.ServiceAccounts(namespace).Create(e.t.Context(), account, metav1.CreateOptions{})
+		_, err = core.ServiceAccounts(namespace).Create(e.ctx, account, metav1.CreateOptions{})
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		e.t.Fatalf("service account %s/%s: %v", namespace, name, err)
@@ -134,7 +134,7 @@ func (e *Env) ensureNamespace(name string) error {
 	if err != nil {
 		return err
 	}
-	_, err = core.Namespaces().Create(e.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err = core.Namespaces().Create(e.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
@@ -154,7 +154,7 @@ func (e *Env) grant(to rbacv1.Subject, grants []Grant) {
 
 // bind makes a binding, and a role unless there is one.
 func (e *Env) bind(to rbacv1.Subject, g Grant, name string) error {
-	ctx, meta := e.t.Context(), metav1.ObjectMeta{Name: name}
+	ctx, meta := e.ctx, metav1.ObjectMeta{Name: name}
 	rbac, err := rbacv1client.NewForConfig(e.own())
 	if err != nil {
 		return err
