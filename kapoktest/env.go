@@ -209,15 +209,22 @@ func (e *Env) place(obj client.Object) error {
 // Get reads an object anew.
 func (e *Env) Get(obj client.Object) {
 	e.t.Helper()
-	if err := e.client.Get(e.ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
+	if err := e.get(obj); err != nil {
 		e.t.Fatalf("get %s: %v", e.describe(obj), err)
 	}
+}
+
+func (e *Env) get(obj client.Object) error {
+	if err := e.place(obj); err != nil {
+		return err
+	}
+	return e.client.Get(e.ctx, client.ObjectKeyFromObject(obj), obj)
 }
 
 // Exists says whether an object is there.
 func (e *Env) Exists(obj client.Object) bool {
 	e.t.Helper()
-	err := e.client.Get(e.ctx, client.ObjectKeyFromObject(obj), obj.DeepCopyObject().(client.Object))
+	err := e.get(obj.DeepCopyObject().(client.Object))
 	if err != nil && !apierrors.IsNotFound(err) {
 		e.t.Fatalf("get %s: %v", e.describe(obj), err)
 	}
@@ -228,7 +235,7 @@ func (e *Env) Exists(obj client.Object) bool {
 func (e *Env) Update(obj client.Object, change func()) {
 	e.t.Helper()
 	err := client.RetryOnConflict(e.ctx, func() error {
-		if err := e.client.Get(e.ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
+		if err := e.get(obj); err != nil {
 			return err
 		}
 		change()
@@ -243,7 +250,7 @@ func (e *Env) Update(obj client.Object, change func()) {
 func (e *Env) UpdateStatus(obj client.Object, change func()) {
 	e.t.Helper()
 	err := client.RetryOnConflict(e.ctx, func() error {
-		if err := e.client.Get(e.ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
+		if err := e.get(obj); err != nil {
 			return err
 		}
 		change()
@@ -258,7 +265,11 @@ func (e *Env) UpdateStatus(obj client.Object, change func()) {
 func (e *Env) Delete(objs ...client.Object) {
 	e.t.Helper()
 	for _, obj := range objs {
-		if err := client.IgnoreNotFound(e.client.Delete(e.ctx, obj)); err != nil {
+		err := e.place(obj)
+		if err == nil {
+			err = client.IgnoreNotFound(e.client.Delete(e.ctx, obj))
+		}
+		if err != nil {
 			e.t.Fatalf("delete %s: %v", e.describe(obj), err)
 		}
 	}

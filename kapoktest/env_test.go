@@ -340,3 +340,21 @@ func TestCleanup(t *testing.T) {
 		}
 	})
 }
+
+func TestDefaultNamespace(t *testing.T) {
+	env := kapoktest.Start(t)
+	named := func() *corev1.ConfigMap { return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}} }
+	env.Create(named())
+	env.Get(named())
+	cm := named()
+	env.Update(cm, func() { cm.Data = map[string]string{"k": "v"} })
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	env.UpdateStatus(ns, func() {})
+	if !env.Exists(named()) {
+		t.Error("it does not exist")
+	}
+	env.Delete(named())
+	if env.Exists(named()) {
+		t.Error("it still exists")
+	}
+}
