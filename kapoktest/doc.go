@@ -3,7 +3,7 @@
 //
 //	func TestFoo(t *testing.T) {
 //		env := kapoktest.Start(t, kapoktest.CRDs("../config/crd"))
-//		go controller.Run(env.Context(), env.Config())
+//		env.Go(func(ctx context.Context) error { return controller.Run(ctx, env.Config()) })
 //		env.Create(foo)
 //		env.WaitFor(t.Context(), foo, func() bool { return foo.Status.Ready })
 //	}

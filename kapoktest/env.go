@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -33,6 +34,8 @@ type Env struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
+	sound   context.Context // ends with ctx, or when something that runs beside the test fails, which is its cause
+	abandon context.CancelCauseFunc
 
 	webhooks *webhooks // nil without the option
 	granted  int       // how many grants there have been
@@ -87,6 +90,7 @@ func start(t testing.TB, o options) *Env {
 	e := &Env{t: t, scheme: o.scheme}
 	// The server outlives the context of the test, which ends before the test's own clean-up has ended.
 	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
+	e.sound, e.abandon = context.WithCancelCause(e.ctx)
 	store := memory.NewStore()
 	ctx := memory.WithStore(context.WithoutCancel(t.Context()), store)
 	var err error
@@ -171,13 +175,30 @@ func (e *Env) Context() context.Context { return e.ctx }
 func (e *Env) Server() *kapok.Server { return e.backend.current() }
 
 // Go runs something beside the test until its context ends, which is when the test does, and waits for its end. An error but
-// that of the context fails the test.
+// that of the context fails the test, and so does a panic; waits of the test end then.
 func (e *Env) Go(run func(ctx context.Context) error) {
 	e.running.Go(func() {
-		if err := run(e.ctx); err != nil && !errors.Is(err, context.Canceled) {
-			e.t.Errorf("what runs beside the test: %v", err)
+		returned := false
+		defer func() {
+			if reason := recover(); reason != nil {
+				e.fail(fmt.Errorf("panic: %v\n%s", reason, debug.Stack()))
+			} else if !returned {
+				e.abandon(errors.New("what runs beside the test has ended it"))
+			}
+		}()
+		err := run(e.ctx)
+		returned = true
+		if err != nil && !errors.Is(err, context.Canceled) {
+			e.fail(err)
 		}
 	})
+}
+
+// fail fails the test for what runs beside it.
+func (e *Env) fail(err error) {
+	err = fmt.Errorf("what runs beside the test: %w", err)
+	e.t.Errorf("%v", err)
+	e.abandon(err)
 }
 
 // Create creates objects, in the namespace default if their kind wants one and they name none.

@@ -3,6 +3,7 @@ package kapoktest_test
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -223,6 +224,21 @@ func TestFailures(t *testing.T) {
 				return false
 			})
 		}, []string{"wait for ConfigMap default/a: the condition never held", "--- added at", "+ data:", "-   color: red", "+   color: green", "--- deleted at"}},
+		{"beside the test", func(t testing.TB) {
+			env := kapoktest.Start(t)
+			env.Go(func(context.Context) error { return errors.New("no matches for kind") })
+			env.WaitFor(t.Context(), configMap("a"), func() bool { return false })
+		}, []string{"wait for ConfigMap default/a", "what runs beside the test: no matches for kind"}},
+		{"panic beside the test", func(t testing.TB) {
+			env := kapoktest.Start(t)
+			env.Go(func(context.Context) error { panic("oh") })
+			env.WaitGone(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+		}, []string{"wait for the end of Namespace default", "what runs beside the test: panic: oh", "env_test.go"}},
+		{"end beside the test", func(t testing.TB) {
+			env := kapoktest.Start(t)
+			env.Go(func(context.Context) error { t.Fatalf("end"); return nil })
+			env.WaitFor(t.Context(), configMap("a"), func() bool { return false })
+		}, []string{"wait for ConfigMap default/a", "what runs beside the test has ended it"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -356,5 +372,46 @@ func TestDefaultNamespace(t *testing.T) {
 	env.Delete(named())
 	if env.Exists(named()) {
 		t.Error("it still exists")
+	}
+}
+
+// A wait whose context has no deadline ends all the same, in a bubble after a minute of its time.
+func TestWaitWithoutDeadline(t *testing.T) {
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		begin := time.Now()
+		text := fails(t, func(tb testing.TB) {
+			kapoktest.WaitForWith(env, tb, t.Context(), configMap("a"), func() bool { return false })
+		})
+		if took := time.Since(begin).Round(time.Minute); took != time.Minute || !strings.Contains(text, "the context has no deadline") {
+			t.Errorf("after %v it says %q", took, text)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		begin = time.Now()
+		fails(t, func(tb testing.TB) {
+			kapoktest.WaitForWith(env, tb, ctx, configMap("a"), func() bool { return false })
+		})
+		if took := time.Since(begin).Round(time.Minute); took != time.Hour {
+			t.Errorf("with a deadline it took %v", took)
+		}
+	})
+}
+
+// dated is a TB whose binary is to end soon.
+type dated struct {
+	testing.TB
+	end time.Time
+}
+
+func (d dated) Deadline() (time.Time, bool) { return d.end, true }
+
+func TestWaitEndsBeforeTheBinary(t *testing.T) {
+	env := kapoktest.Start(t)
+	end := time.Now().Add(200 * time.Millisecond)
+	text := fails(t, func(tb testing.TB) {
+		kapoktest.WaitForWith(env, dated{tb, end}, t.Context(), configMap("a"), func() bool { return false })
+	})
+	if !strings.Contains(text, "almost over") {
+		t.Errorf("it says %q", text)
 	}
 }

@@ -371,3 +371,14 @@ func TestExploreOneSeed(t *testing.T) {
 		t.Error(wrong)
 	}
 }
+
+// A panic beside a scenario is a failure of it, as any other.
+func TestExplorePanic(t *testing.T) {
+	found := kapoktest.Exploration(t, 1, kapoktest.Faults{}, func(t testing.TB, env *kapoktest.Env) {
+		env.Go(func(context.Context) error { panic("oh") })
+		time.Sleep(time.Second)
+	})
+	if !strings.Contains(found, "panic: oh") || !strings.Contains(found, "explore_test.go") {
+		t.Errorf("it found %q", found)
+	}
+}

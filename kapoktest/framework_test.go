@@ -72,7 +72,9 @@ func TestFrameworkInBubble(t *testing.T) {
 		}
 		stop()
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lock"}}
-		env.WaitFor(t.Context(), lease, func() bool { return *lease.Spec.HolderIdentity != "" && *lease.Spec.LeaseTransitions > 0 })
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+		defer cancel()
+		env.WaitFor(ctx, lease, func() bool { return *lease.Spec.HolderIdentity != "" && *lease.Spec.LeaseTransitions > 0 })
 		time.Sleep(5 * day)
 		synctest.Wait()
 		if copies["second"] < 5 || copies["second"] > 7 {

@@ -1,6 +1,7 @@
 package kapoktest_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -119,7 +120,9 @@ func TestWaitAcrossRestarts(t *testing.T) {
 			env.Update(a, func() { a.Data = map[string]string{"done": "yes"} })
 		})
 		a := configMap("a")
-		env.WaitFor(t.Context(), a, func() bool { return a.Data["done"] == "yes" })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		env.WaitFor(ctx, a, func() bool { return a.Data["done"] == "yes" })
 		others.Wait()
 	})
 }

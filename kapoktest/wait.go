@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
+	"testing"
+	"time"
 
 	"github.com/kapok-dev/kapok/client"
 
@@ -24,6 +27,9 @@ import (
 // WaitFor waits until a condition holds of an object, which is named by obj, and need not be there yet. The condition is asked for
 // each state that the object goes through; obj is that state then. The test ends if the context does before, and the failure
 // shows what has become of the object since the Env began.
+//
+// A context without a deadline, such as that of the test, is given a minute, in a bubble of its time. No wait lasts until the test binary's
+// own time is over, nor when something in [Env.Go] has failed.
 func (e *Env) WaitFor(ctx context.Context, obj client.Object, condition func() bool) {
 	e.t.Helper()
 	e.wait(ctx, "wait for", obj, func(there bool) bool { return there && condition() })
@@ -37,6 +43,8 @@ func (e *Env) WaitGone(ctx context.Context, obj client.Object) {
 
 func (e *Env) wait(ctx context.Context, what string, obj client.Object, done func(there bool) bool) {
 	e.t.Helper()
+	ctx, cancel := e.bounded(ctx)
+	defer cancel()
 	err := e.follow(ctx, obj, done)
 	switch {
 	case err == nil:
@@ -45,6 +53,40 @@ func (e *Env) wait(ctx context.Context, what string, obj client.Object, done fun
 		err = fmt.Errorf("the condition never held: %w", context.Cause(ctx))
 	}
 	e.t.Fatalf("%s %s: %v\n%s%s", what, e.describe(obj), err, e.History(obj), e.refusals())
+}
+
+// longest is how long a wait may take whose context does not say.
+const longest = time.Minute
+
+// bounded is the context of a wait, which ends in any case.
+func (e *Env) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit, why := time.Duration(math.MaxInt64), errors.New("the time of the test binary is almost over")
+	if end, ok := deadline(e.t); ok {
+		limit = time.Until(end) * 9 / 10 // the failure wants to be told
+	}
+	if _, ok := ctx.Deadline(); !ok && longest < limit {
+		limit, why = longest, fmt.Errorf("%v have passed, and the context has no deadline", longest)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, why)
+	ctx, abandon := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(e.sound, func() { abandon(context.Cause(e.sound)) })
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// deadline returns when the test binary is killed, if that is known: it is of no use in a bubble, whose clock is another one.
+func deadline(t testing.TB) (end time.Time, ok bool) {
+	defer func() {
+		if recover() != nil { // in a bubble
+			ok = false
+		}
+	}()
+	if t, has := t.(interface{ Deadline() (time.Time, bool) }); has {
+		return t.Deadline()
+	}
+	return time.Time{}, false
 }
 
 // follow sets obj to each of its states, from that of now on, until done says so. Where the server has forgotten what was between, states are

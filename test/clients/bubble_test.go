@@ -199,7 +199,9 @@ func TestManagerInBubble(t *testing.T) {
 		job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}
 		env.Create(job)
 		begin := time.Now()
-		env.WaitGone(t.Context(), job)
+		ctx, cancel := context.WithTimeout(t.Context(), 7*day)
+		defer cancel()
+		env.WaitGone(ctx, job)
 		if took := time.Since(begin).Round(time.Second); took != 3*day {
 			t.Errorf("the job lived %v", took)
 		}
@@ -319,7 +321,9 @@ func TestLeadersInBubble(t *testing.T) {
 		if took := time.Since(cut); took < 6*time.Minute || took > 12*time.Minute {
 			t.Errorf("it stops after %v", took)
 		}
-		env.WaitFor(t.Context(), lease, func() bool { return *lease.Spec.LeaseTransitions == 1 })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		env.WaitFor(ctx, lease, func() bool { return *lease.Spec.LeaseTransitions == 1 })
 		// The other one looks every 2 to 4.4 minutes: so late does it see the last renewal, and so late does it notice that the lease has run out.
 		if took := time.Since(cut); took < 12*time.Minute || took > 24*time.Minute {
 			t.Errorf("the second manager leads after %v", took)
