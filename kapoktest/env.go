@@ -27,7 +27,8 @@ type Env struct {
 	t       testing.TB
 	backend *backend
 	scheme  *runtime.Scheme
-	client  client.WithWatch
+	client  client.WithWatch // of the Env itself
+	tests   client.WithWatch // of the test
 	record  *recorder
 	faults  *injector // nil if nothing goes wrong
 	began   string    // the resourceVersion from which on the test's changes are
@@ -107,7 +108,7 @@ func start(t testing.TB, o options) *Env {
 	}
 	var next http.RoundTripper = e.backend
 	if e.faults = o.faults; e.faults != nil {
-		e.faults.backend = e.backend
+		e.faults.backend, e.backend.calm = e.backend, e.faults.over
 		if o.server.DataDir == "" && o.server.Store == "" {
 			e.faults.store = store
 		}
@@ -117,6 +118,13 @@ func start(t testing.TB, o options) *Env {
 	if e.client, err = client.NewWithWatch(e.own(), client.Options{Scheme: e.scheme, FieldOwner: "kapoktest"}); err != nil {
 		e.stop()
 		t.Fatalf("make a client: %v", err)
+	}
+	config := e.Config()
+	config.UserAgent = "test"
+	// What there is to ask for is for the Env to find out, so that those requests are not the test's.
+	if e.tests, err = client.NewWithWatch(config, client.Options{Scheme: e.scheme, Mapper: e.client.RESTMapper(), FieldOwner: "kapoktest"}); err != nil {
+		e.stop()
+		t.Fatalf("make a client of the test: %v", err)
 	}
 	e.began = e.revision()
 	return e
@@ -165,8 +173,9 @@ func (e *Env) As(user string, groups ...string) *rest.Config {
 	return c
 }
 
-// Client returns a client of the admin, with the Scheme of the Env.
-func (e *Env) Client() client.WithWatch { return e.client }
+// Client returns a client of the admin, with the Scheme of the Env and the User-Agent test. Its requests meet faults, and are among
+// [Env.Requests], as those of any client: those of the Env's own methods do not, and are not.
+func (e *Env) Client() client.WithWatch { return e.tests }
 
 // Context returns a context that ends with the test, before the server does: what runs beside the test should end with it.
 func (e *Env) Context() context.Context { return e.ctx }

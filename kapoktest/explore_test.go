@@ -90,6 +90,7 @@ func onceEach(naive bool) func(testing.TB, *kapoktest.Env) {
 		env.Create(cj)
 		env.Go((&cronController{client: client, naive: naive}).run)
 		time.Sleep(time.Hour - time.Second)
+		env.EndFaults()
 		jobs := &batchv1.JobList{}
 		if err := env.Client().List(t.Context(), jobs); err != nil {
 			t.Fatal(err)

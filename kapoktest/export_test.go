@@ -59,3 +59,6 @@ func Exploration(t *testing.T, n int, faults Faults, scenario func(testing.TB, *
 
 // Began is the resourceVersion from which on the test's changes are.
 func (e *Env) Began() string { return e.began }
+
+// NoMoreFaults has no fault begin from now on. Those that have begun go on.
+func NoMoreFaults(e *Env) { e.faults.limit([]Fault{}) }

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/journal/memory"
@@ -82,7 +81,7 @@ func (f Fault) String() string {
 // WithFaults has requests meet faults, as a seed says: the same request of the same client, the first, second and so on, meets the same
 // with the same seed, in whichever order the requests of others come. A client is who has a User-Agent, up to the first slash.
 func WithFaults(seed uint64, faults Faults) Option {
-	return func(o *options) { o.faults = &injector{seed: seed, faults: faults} }
+	return func(o *options) { o.faults = &injector{seed: seed, faults: faults, over: make(chan struct{})} }
 }
 
 // Faults returns what has gone wrong so far.
@@ -95,11 +94,14 @@ func (e *Env) Faults() []Fault {
 	return slices.Clone(e.faults.met)
 }
 
-// EndFaults has nothing go wrong from now on, so that a test can look whether all comes to what it should be.
+// EndFaults has nothing go wrong from now on, so that a test can look whether all comes to what it should be. What is under way ends: events
+// that are held back are told, and a server that is down is up again.
 func (e *Env) EndFaults() {
-	if e.faults != nil {
-		e.faults.over.Store(true)
+	if e.faults == nil {
+		return
 	}
+	e.faults.end()
+	<-e.backend.restarted()
 }
 
 // injector stands between clients and the server.
@@ -109,7 +111,8 @@ type injector struct {
 	only    map[Fault]bool // nil for whatever the seed says
 	backend *backend
 	store   *memory.Store // of the server; nil if it is not in memory
-	over    atomic.Bool
+	once    sync.Once
+	over    chan struct{} // closed when nothing is to go wrong any more
 
 	mu    sync.Mutex
 	count map[string]int             // of requests, and events, so far, by who asks for what
@@ -117,10 +120,21 @@ type injector struct {
 	met   []Fault
 }
 
+func (i *injector) end() { i.once.Do(func() { close(i.over) }) }
+
+func (i *injector) isOver() bool {
+	select {
+	case <-i.over:
+		return true
+	default:
+		return false
+	}
+}
+
 // meets says whether a request meets a fault, and writes it down.
 func (i *injector) meets(f Fault, probability float64) bool {
 	switch {
-	case i.over.Load():
+	case i.isOver():
 		return false
 	case i.only != nil:
 		if !i.only[f] {

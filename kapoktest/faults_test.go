@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kapok-dev/kapok"
@@ -233,7 +234,8 @@ func TestDelayBunches(t *testing.T) {
 			go func() {
 				for n := range 120 {
 					time.Sleep(time.Second)
-					created <- env.Client().Create(t.Context(), configMap(fmt.Sprint("c-", n)))
+					env.Create(configMap(fmt.Sprint("c-", n)))
+					created <- nil
 				}
 			}()
 			begin := time.Now()
@@ -323,4 +325,56 @@ func TestSameSeedSameFaults(t *testing.T) {
 	if slices.Equal(run(8), first) {
 		t.Error("another seed brings the same")
 	}
+}
+
+// The client of the test is one as any other: it meets faults, and is recorded.
+func TestClientMeetsFaults(t *testing.T) {
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		err := env.Client().Create(t.Context(), configMap("a"))
+		if !apierrors.IsInternalError(err) {
+			t.Errorf("got %v", err)
+		}
+		if all := env.Writes(); len(all) != 1 || all[0].UserAgent != "test" || len(env.Requests()) != 1 {
+			t.Errorf("recorded: %v", env.Requests())
+		}
+		env.Create(configMap("b")) // the Env itself meets none
+		env.EndFaults()
+		if err := env.Client().Create(t.Context(), configMap("a")); err != nil {
+			t.Error(err)
+		}
+	}, kapoktest.WithFaults(1, kapoktest.Faults{ServerError: 1}))
+}
+
+// EndFaults ends an outage, and the delay of an event, that have begun.
+func TestEndFaultsUnderWay(t *testing.T) {
+	t.Run("outage", func(t *testing.T) {
+		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+			cms := clientOf(t, env.Config()).CoreV1().ConfigMaps("default")
+			if _, err := cms.List(t.Context(), metav1.ListOptions{}); err == nil {
+				t.Error("there is no outage")
+			}
+			begin := time.Now()
+			env.EndFaults()
+			if _, err := cms.List(t.Context(), metav1.ListOptions{}); err != nil || time.Since(begin) > time.Second {
+				t.Errorf("after %v: %v", time.Since(begin), err)
+			}
+		}, kapoktest.WithFaults(1, kapoktest.Faults{Restart: 1, MaxOutage: 24 * time.Hour}))
+	})
+	t.Run("delay", func(t *testing.T) {
+		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+			w, err := clientOf(t, env.Config()).CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Stop()
+			begin := time.Now()
+			env.Create(configMap("a"))
+			synctest.Wait()
+			env.EndFaults()
+			<-w.ResultChan()
+			if took := time.Since(begin); took > time.Second {
+				t.Errorf("it comes after %v", took)
+			}
+		}, kapoktest.WithFaults(1, kapoktest.Faults{DelayWatch: 1, MaxDelay: 24 * time.Hour}))
+	})
 }

@@ -100,6 +100,7 @@ func (w *frayed) pause(d time.Duration) {
 	defer late.Stop()
 	select {
 	case <-late.C:
+	case <-w.injector.over:
 	case <-w.closed:
 	}
 }

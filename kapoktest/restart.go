@@ -32,7 +32,8 @@ func (e *Env) Restart() {
 // for each restart.
 type backend struct {
 	start func() (*kapok.Server, error)
-	fail  func(error) // of a restart
+	fail  func(error)     // of a restart
+	calm  <-chan struct{} // closed when there is to be no pause any more; nil for never
 
 	restarts sync.WaitGroup
 
@@ -67,6 +68,13 @@ func (b *backend) current() *kapok.Server {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.server
+}
+
+// restarted is closed when the restart that is under way, if any, is over.
+func (b *backend) restarted() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.done
 }
 
 // restart begins to end the server, unless that is being done already. From then on others than the Env are refused, until there
@@ -124,6 +132,7 @@ func (b *backend) successor(old *kapok.Server, pause time.Duration, forget bool)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-b.calm:
 	case <-b.stopped:
 	}
 	if b.isStopped() {

@@ -156,7 +156,7 @@ func TestRestartFault(t *testing.T) {
 			if err == nil || errors.As(err, new(apierrors.APIStatus)) {
 				t.Fatalf("a write that meets a restart: %v", err)
 			}
-			env.EndFaults()
+			kapoktest.NoMoreFaults(env)
 			synctest.Wait()
 			begin := time.Now()
 			if _, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "a", metav1.GetOptions{}); !errors.Is(err, syscall.ECONNREFUSED) {
