@@ -71,6 +71,11 @@ func Start(t testing.TB, opts ...Option) *Env {
 	for _, opt := range opts {
 		opt(&o)
 	}
+	if o.faults != nil {
+		if err := o.faults.faults.check(); err != nil {
+			t.Fatalf("faults: %v", err)
+		}
+	}
 	hooks, err := loadWebhooks(o.webhooks)
 	if err != nil {
 		t.Fatalf("webhooks: %v", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +23,12 @@ import (
 // brings the same faults again as far as clients ask for the same again: what chance decides in them is not repeated.
 func Explore(t *testing.T, n int, faults Faults, scenario func(t testing.TB, env *Env), opts ...Option) {
 	t.Helper()
+	if n < 1 {
+		t.Fatalf("explore: %d seeds: want one or more", n)
+	}
+	if err := faults.check(); err != nil {
+		t.Fatalf("explore: %v", err)
+	}
 	if found := explore(t, n, faults, scenario, opts); found != "" {
 		t.Error(found)
 	}
@@ -38,12 +45,14 @@ func explore(t *testing.T, n int, faults Faults, scenario func(testing.TB, *Env)
 		}
 		first, last = seed, seed
 	}
-	for seed := first; seed <= last; seed++ {
+	for seed := first; ; seed++ {
 		if result := attempt(t, seed, faults, nil, scenario, opts); result.failed {
 			return fmt.Sprintf("seed %d (%s=%d runs it alone): %s", seed, seedVariable, seed, shrink(t, seed, faults, result, scenario, opts))
 		}
+		if seed == last {
+			return ""
+		}
 	}
-	return ""
 }
 
 // seedVariable is the variable in the environment that names the only seed to try.
@@ -72,7 +81,7 @@ func attempt(t *testing.T, seed uint64, faults Faults, only []Fault, scenario fu
 		go func() {
 			defer close(done)
 			defer witness.caught()
-			env = Start(witness, append(opts, WithFaults(seed, faults), func(o *options) { o.faults.limit(only) })...)
+			env = Start(witness, append(slices.Clip(opts), WithFaults(seed, faults), func(o *options) { o.faults.limit(only) })...)
 			scenario(witness, env)
 		}()
 		<-done

@@ -383,3 +383,17 @@ func TestExplorePanic(t *testing.T) {
 		t.Errorf("it found %q", found)
 	}
 }
+
+// The last seed there is, is the last one.
+func TestExploreLastSeed(t *testing.T) {
+	t.Setenv("KAPOKTEST_SEED", "18446744073709551615")
+	n := 0
+	kapoktest.Exploration(t, 1, kapoktest.Faults{}, func(t testing.TB, env *kapoktest.Env) {
+		if n++; n > 1 {
+			t.Fatal("another one")
+		}
+	})
+	if n != 1 {
+		t.Errorf("run %d times", n)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"io"
 	"net/http"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -58,6 +59,16 @@ type Faults struct {
 	Restart float64
 	// MaxOutage is how long at most. Default a second.
 	MaxOutage time.Duration
+}
+
+// check says which probability is none.
+func (f Faults) check() error {
+	for field, value := range reflect.ValueOf(f).Fields() {
+		if p, ok := value.Interface().(float64); ok && !(p >= 0 && p <= 1) { // NaN is not, either
+			return fmt.Errorf("probability of %s: %v is not from 0 to 1", field.Name, p)
+		}
+	}
+	return nil
 }
 
 // A Fault is one that has happened.
