@@ -49,6 +49,7 @@ func (e *Env) Settle() {
 func (e *Env) SettleFor(quiet time.Duration) {
 	e.t.Helper()
 	step, limit := max(100*time.Millisecond, quiet/100), max(time.Hour, 10*quiet)
+	e.checkBubble()
 	begin := time.Now()
 	last, _ := e.record.active()
 	for since := begin; time.Since(since) < quiet; {
@@ -58,13 +59,24 @@ func (e *Env) SettleFor(quiet time.Duration) {
 			last, since = now, time.Now()
 		}
 		if time.Since(begin) > limit {
-			e.t.Fatalf("work does not end: %s", e.unsettled())
+			e.t.Fatalf("work does not end: %s", e.unsettled(quiet))
 		}
 	}
 }
 
+// checkBubble ends the test if there is no bubble, whose time could pass.
+func (e *Env) checkBubble() {
+	e.t.Helper()
+	defer func() {
+		if reason := recover(); reason != nil {
+			e.t.Fatalf("Settle is for tests in a Bubble: %v", reason)
+		}
+	}()
+	synctest.Wait()
+}
+
 // unsettled says what keeps an Env from settling.
-func (e *Env) unsettled() string {
+func (e *Env) unsettled(quiet time.Duration) string {
 	if waiting := e.record.unanswered(); len(waiting) > 0 {
 		return "there is no answer to\n" + lines(waiting)
 	}

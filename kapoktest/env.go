@@ -173,6 +173,10 @@ func (e *Env) revision() string {
 
 // As returns a configuration for clients of another user, who is a member of the groups and of system:authenticated.
 func (e *Env) As(user string, groups ...string) *rest.Config {
+	e.t.Helper()
+	if user == "" {
+		e.t.Fatalf("a user without a name would be the admin")
+	}
 	c := e.Config()
 	c.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
 	return c

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -224,6 +225,23 @@ func TestFailures(t *testing.T) {
 				return false
 			})
 		}, []string{"wait for ConfigMap default/a: the condition never held", "--- added at", "+ data:", "-   color: red", "+   color: green", "--- deleted at"}},
+		{"settle outside a bubble", func(t testing.TB) { kapoktest.Start(t).Settle() }, []string{"Settle is for tests in a Bubble"}},
+		{"user without a name", func(t testing.TB) { kapoktest.Start(t).User("", kapoktest.Can("get", "pods")) }, []string{"a user without a name"}},
+		{"as nobody", func(t testing.TB) { kapoktest.Start(t).As("", "devs") }, []string{"a user without a name"}},
+		{"no probability", func(t testing.TB) { kapoktest.Start(t, kapoktest.WithFaults(1, kapoktest.Faults{Lost: 5})) }, []string{"probability of Lost: 5"}},
+		{"not a number", func(t testing.TB) {
+			kapoktest.Start(t, kapoktest.WithFaults(1, kapoktest.Faults{StaleGet: math.NaN()}))
+		}, []string{"probability of StaleGet: NaN"}},
+		{"many refusals", func(t testing.TB) {
+			env := kapoktest.Start(t)
+			cms := clientOf(t, env.As("jane")).CoreV1().ConfigMaps("default")
+			for n := range 12 {
+				_, _ = cms.Get(t.Context(), fmt.Sprint("cm-", n), metav1.GetOptions{})
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			env.WaitFor(ctx, configMap("a"), func() bool { return false })
+		}, []string{`"cm-9" is forbidden`, "and 2 more"}},
 		{"beside the test", func(t testing.TB) {
 			env := kapoktest.Start(t)
 			env.Go(func(context.Context) error { return errors.New("no matches for kind") })

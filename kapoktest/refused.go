@@ -17,6 +17,9 @@ func (e *Env) Refused() []Request {
 	return slices.DeleteFunc(e.Requests(), func(r Request) bool { return r.Refusal == "" })
 }
 
+// mostRefusals is how many lines of refusals a failure shows.
+const mostRefusals = 10
+
 // refusals is a text about what the server has refused; "" for nothing.
 func (e *Env) refusals() string {
 	var said []string
@@ -30,7 +33,10 @@ func (e *Env) refusals() string {
 		return ""
 	}
 	text := "the server has refused:\n"
-	for _, s := range said {
+	for n, s := range said {
+		if n == mostRefusals {
+			return text + fmt.Sprintf("  and %d more: see Env.Refused\n", len(said)-n)
+		}
 		text += fmt.Sprintf("  %d x %s\n", times[s], s)
 	}
 	return text

@@ -69,8 +69,9 @@ func (g Grant) Named(names ...string) Grant {
 // User gives a user what grants say, beyond what roles and bindings of the server do, and returns a configuration for his clients.
 func (e *Env) User(name string, grants ...Grant) *rest.Config {
 	e.t.Helper()
+	config := e.As(name)
 	e.grant(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}, grants)
-	return e.As(name)
+	return config
 }
 
 // ServiceAccount gives a service account what grants say, beyond what roles and bindings of the server do, and returns a configuration for
@@ -92,7 +93,7 @@ func (e *Env) ServiceAccount(namespace, name string, grants ...Grant) *rest.Conf
 }
 
 // Token returns a token of a service account, which is made if it is not there, for rest.Config.BearerToken. It holds for a lifetime of at
-// least ten minutes, and nobody replaces it.
+// least ten minutes, and up to a minute longer, as clocks may differ; nobody replaces it.
 func (e *Env) Token(namespace, name string, lifetime time.Duration) string {
 	e.t.Helper()
 	e.account(namespace, name)
