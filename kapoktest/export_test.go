@@ -12,7 +12,7 @@ import (
 
 // SettleWith is SettleFor with another TB.
 func SettleWith(e *Env, t testing.TB, quiet time.Duration) {
-	other := &Env{t: t, record: e.record}
+	other := &Env{t: t, ctx: e.ctx, record: e.record}
 	other.SettleFor(quiet)
 }
 
@@ -26,7 +26,7 @@ func WaitForWith(e *Env, t testing.TB, ctx context.Context, obj client.Object, c
 
 // GoldenWith is Golden with another TB.
 func GoldenWith(e *Env, t testing.TB, file string, kinds ...client.Object) {
-	other := &Env{t: t, scheme: e.scheme, client: e.client}
+	other := &Env{t: t, ctx: e.ctx, scheme: e.scheme, client: e.client}
 	other.Golden(file, kinds...)
 }
 

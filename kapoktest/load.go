@@ -155,7 +155,7 @@ func (e *Env) install(o options) {
 			there = append(there, ns)
 		}
 		if err == nil {
-			err = e.client.Create(e.t.Context(), obj, client.FieldValidation(metav1.FieldValidationStrict))
+			err = e.client.Create(e.ctx, obj, client.FieldValidation(metav1.FieldValidationStrict))
 		}
 		if err != nil {
 			e.t.Fatalf("create %s: %v", e.describe(obj), err)

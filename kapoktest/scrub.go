@@ -23,7 +23,7 @@ type scrubber struct {
 // scrubber returns what scrubs an object; all objects are given from which the rest may have uids and names.
 func (e *Env) scrubber(all []unstructured.Unstructured) (func(*unstructured.Unstructured), error) {
 	namespace := &corev1.Namespace{}
-	if err := e.client.Get(e.t.Context(), types.NamespacedName{Name: metav1.NamespaceDefault}, namespace); err != nil {
+	if err := e.client.Get(e.ctx, types.NamespacedName{Name: metav1.NamespaceDefault}, namespace); err != nil {
 		return nil, err
 	}
 	s := &scrubber{words: known(all), begin: namespace.CreationTimestamp.Time, now: time.Now()}
