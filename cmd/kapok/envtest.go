@@ -27,10 +27,14 @@ that. Both programs end when the process ends that has started them.`,
   kapok envtest ./bin/k8s`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := fillAssets(args[0]); err != nil {
+			dir, err := filepath.Abs(args[0]) // each package's tests run in a directory of their own
+			if err != nil {
 				return failed(err)
 			}
-			fmt.Fprintf(c.OutOrStdout(), "Suites of envtest use Kapok with\n\n  export KUBEBUILDER_ASSETS=%s\n", args[0])
+			if err := fillAssets(dir); err != nil {
+				return failed(err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "Suites of envtest use Kapok with\n\n  %s\n", export("KUBEBUILDER_ASSETS", dir))
 			return nil
 		},
 	}
@@ -65,10 +69,17 @@ func fillAssets(dir string) error {
 		return err
 	}
 	kapok := filepath.Join(dir, "kapok"+exeSuffix())
+	names := []string{"kube-apiserver", "etcd", "kubectl"}
+	for _, name := range append(names, "kapok") {
+		name := filepath.Join(dir, name+exeSuffix())
+		if _, err := os.Stat(name); err == nil && !isKapok(name) {
+			return fmt.Errorf("%s is there, and is not Kapok's: remove it, or take another directory", name)
+		}
+	}
 	if err := putCopy(self, kapok); err != nil {
 		return err
 	}
-	for _, name := range []string{"kube-apiserver", "etcd", "kubectl"} {
+	for _, name := range names {
 		if err := putLink(kapok, filepath.Join(dir, name+exeSuffix())); err != nil {
 			return err
 		}
@@ -117,13 +128,8 @@ func putLink(kapok, name string) error {
 	if err != nil {
 		return err
 	}
-	if there, err := os.Stat(name); err == nil {
-		if os.SameFile(there, program) || same(there, program) {
-			return nil
-		}
-		if !isKapok(name) {
-			return fmt.Errorf("%s is there, and is not Kapok's: remove it, or take another directory", name)
-		}
+	if there, err := os.Stat(name); err == nil && (os.SameFile(there, program) || same(there, program)) {
+		return nil
 	}
 	return replace(name, func(scratch string) error {
 		if os.Symlink(filepath.Base(kapok), scratch) == nil || os.Link(kapok, scratch) == nil {
@@ -141,13 +147,14 @@ func isKapok(name string) bool {
 
 // replace makes a file under another name, and then gives it its own, so that nobody sees half of it.
 func replace(name string, write func(scratch string) error) error {
-	scratch := fmt.Sprintf("%s.%d.new", name, os.Getpid())
-	err := write(scratch)
-	if err == nil {
-		err = os.Rename(scratch, name)
-	}
+	dir, err := os.MkdirTemp(filepath.Dir(name), ".kapok-")
 	if err != nil {
-		_ = os.Remove(scratch)
+		return err
 	}
-	return err
+	defer os.RemoveAll(dir)
+	scratch := filepath.Join(dir, filepath.Base(name))
+	if err := write(scratch); err != nil {
+		return err
+	}
+	return os.Rename(scratch, name)
 }

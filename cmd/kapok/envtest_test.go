@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -28,6 +31,8 @@ func TestSift(t *testing.T) {
 		{"--ignored=1 --ignored 2 --switch", "--ignored=1 --ignored 2 --switch", ""},
 		{"--other=1 --yes", "--yes", "--other"},
 		{"--other 1 --yes", "--yes", "--other"},
+		{"--na_me=a_b", "", "--na-me"},
+		{"--switch --name=a_b=c", "--switch --name=a_b=c", ""},
 		{"--other --more --yes", "--yes", "--other --more"},
 		{"-v 4 -x", "--v 4", "--x"},
 		{"--yes argument", "--yes argument", ""},
@@ -94,6 +99,19 @@ func TestEnvtest(t *testing.T) {
 		t.Errorf("etcd is now %d bytes", len(got))
 	}
 
+	dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "kapok"), []byte("#!/bin/sh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out := fill(dir); !strings.Contains(out, "is not Kapok's") {
+		t.Error(out)
+	}
+
+	dir = filepath.Join(t.TempDir(), "with a space")
+	if out := fill(dir); !strings.Contains(out, "KUBEBUILDER_ASSETS='"+dir+"'") {
+		t.Error(out)
+	}
+
 	path := strings.TrimSpace(fill("path"))
 	if _, err := os.Stat(filepath.Join(path, "kube-apiserver")); err != nil {
 		t.Errorf("kapok envtest path prints %q: %v", path, err)
@@ -150,9 +168,72 @@ func TestTenancy(t *testing.T) {
 	if lent, _, err := rent(t.Context(), other.URL); lent != nil || err != nil {
 		t.Errorf("a real etcd lends %+v, %v", lent, err)
 	}
-	if _, _, err := rent(t.Context(), "http://127.0.0.1:1"); err == nil {
+	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, _, err := rent(ctx, "http://127.0.0.1:1"); err == nil {
 		t.Error("nobody lends a directory")
 	}
+
+	// One that does not answer is not waited for beyond the end of the context.
+	asked := make(chan struct{})
+	mute := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(asked)
+		<-r.Context().Done()
+	}))
+	defer mute.Close()
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() {
+		<-asked
+		cancel()
+	}()
+	if _, _, err := rent(ctx, mute.URL); !errors.Is(err, context.Canceled) {
+		t.Errorf("who gives up asking gets %v", err)
+	}
+}
+
+// TestTenancyLater asks an etcd that does not listen yet, and keeps what it lends beyond the end of the context.
+func TestTenancyLater(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	server := httptest.NewUnstartedServer((&etcd{dataDir: t.TempDir()}).handler())
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var lent *tenancy
+	var giveBack func()
+	got := make(chan error)
+	go func() {
+		var err error
+		lent, giveBack, err = rent(ctx, "http://"+address)
+		got <- err
+	}()
+	select {
+	case err := <-got:
+		t.Fatalf("before anybody listens: %v", err)
+	case <-time.After(10 * time.Millisecond):
+	}
+	if server.Listener, err = net.Listen("tcp", address); err != nil {
+		t.Fatal(err)
+	}
+	server.Start()
+	if err := <-got; err != nil || lent == nil {
+		t.Fatalf("%+v, %v", lent, err)
+	}
+	cancel()
+	if another, _, err := rent(withTimeout(t, 100*time.Millisecond), server.URL); err == nil {
+		t.Errorf("the directory is lent no longer than the context lasts: another one gets %+v", another)
+	}
+	giveBack()
+}
+
+func withTimeout(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 func TestEtcdRefuses(t *testing.T) {
@@ -205,6 +286,7 @@ func TestAPIServerOptions(t *testing.T) {
 	}
 	s := &apiServer{bind: "127.0.0.1", port: 1, certDir: certs, stderr: &bytes.Buffer{}, etcdServers: []string{"https://a:2379", "b:1"}}
 	s.access.Modes = []string{"Node", "RBAC"}
+	s.etcd.CAFile = "ca.crt"
 	s.admission.Enable = []string{"NodeRestriction", "LimitRanger"}
 	opts, _, err := s.options(t.Context())
 	if err != nil {
@@ -214,6 +296,14 @@ func TestAPIServerOptions(t *testing.T) {
 		opts.Authentication.Serving.CertFile != filepath.Join(certs, "apiserver.crt") ||
 		!slices.Equal(opts.Access.Modes, []string{"RBAC"}) || !slices.Equal(opts.Admission.Enable, []string{"LimitRanger"}) {
 		t.Errorf("%+v", opts)
+	}
+	s.etcd.CAFile = ""
+	if _, _, err := s.options(t.Context()); err == nil {
+		t.Error("an etcd at https is spoken to without TLS")
+	}
+	s.gates = []string{"A=true", "AggregatedDiscoveryEndpoint=true", "AggregatedDiscoveryEndpoint=False"}
+	if !s.groupByGroup() {
+		t.Error("the feature gate is not heeded")
 	}
 	s = &apiServer{insecurePort: 8080, stderr: &bytes.Buffer{}}
 	if _, _, err := s.options(t.Context()); err == nil {

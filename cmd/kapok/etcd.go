@@ -123,7 +123,7 @@ func (e *etcd) run(ctx context.Context, stderr io.Writer) error {
 	// Who writes to the directory is about to end, too, and hangs up when it has.
 	patience, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
-	return errors.Join(server.Shutdown(patience), removeScratch(dir))
+	return errors.Join(errOrphan, server.Shutdown(patience), removeScratch(dir))
 }
 
 func listenURL(text string) (net.Listener, error) {
@@ -176,41 +176,72 @@ func (e *etcd) lend(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// rent asks an etcd for its directory, and returns what gives it back; nil if it is a real etcd, which keeps objects itself.
+// rent asks an etcd for its directory, and returns what gives it back; nil if it is a real etcd, which keeps objects itself. An etcd that
+// does not listen yet is waited for. Once lent, the directory is there beyond the end of ctx.
 func rent(ctx context.Context, at string) (_ *tenancy, giveBack func(), err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer func() {
-		if giveBack == nil {
-			cancel()
-		}
-	}()
-	until := time.Now().Add(10 * time.Second) // for the last one to be gone
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = 10 * time.Second
+	client := &http.Client{Transport: transport}
+	begun := time.Now()
 	for {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(at, "/")+tenancyPath, nil)
-		if err != nil {
+		t, giveBack, err := ask(ctx, client, strings.TrimSuffix(at, "/")+tenancyPath)
+		patience := time.Duration(0)
+		if errors.Is(err, errHeld) {
+			patience = 10 * time.Second // for the last one to be gone
+			err = fmt.Errorf("etcd at %s is Kapok's, and another kube-apiserver is at work there: give each an etcd of its own, or all a real one", at)
+		} else if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+			patience = 20 * time.Second
+		}
+		if err == nil {
+			return t, giveBack, nil
+		}
+		if ctx.Err() != nil || time.Since(begun) >= patience {
+			transport.CloseIdleConnections()
 			return nil, nil, err
-		}
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return nil, nil, fmt.Errorf("etcd: %w", err)
-		}
-		if answer.StatusCode == http.StatusOK && answer.Header.Get("Content-Type") != "" {
-			t := &tenancy{}
-			if json.NewDecoder(answer.Body).Decode(t) == nil && t.DataDir != "" {
-				return t, func() { cancel(); answer.Body.Close() }, nil
-			}
-		}
-		answer.Body.Close()
-		if answer.StatusCode != http.StatusConflict {
-			return nil, nil, nil
-		}
-		if time.Now().After(until) {
-			return nil, nil, fmt.Errorf("etcd at %s is Kapok's, and another kube-apiserver is at work there: give each an etcd of its own, or all a real one", at)
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
-			return nil, nil, ctx.Err()
 		}
 	}
+}
+
+var errHeld = errors.New("held by another kube-apiserver")
+
+// ask asks once, as long as ctx lasts.
+func ask(ctx context.Context, client *http.Client, at string) (_ *tenancy, giveBack func(), err error) {
+	lease, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	asking := context.AfterFunc(ctx, cancel)
+	defer func() {
+		if giveBack == nil {
+			asking()
+			cancel()
+		}
+	}()
+	r, err := http.NewRequestWithContext(lease, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return nil, nil, fmt.Errorf("etcd: %w", err)
+	}
+	if answer.StatusCode == http.StatusOK && answer.Header.Get("Content-Type") != "" {
+		t := &tenancy{}
+		if json.NewDecoder(answer.Body).Decode(t) == nil && t.DataDir != "" {
+			if !asking() {
+				answer.Body.Close()
+				return nil, nil, ctx.Err()
+			}
+			return t, func() { cancel(); answer.Body.Close() }, nil
+		}
+	}
+	answer.Body.Close()
+	switch {
+	case ctx.Err() != nil:
+		return nil, nil, ctx.Err()
+	case answer.StatusCode == http.StatusConflict:
+		return nil, nil, errHeld
+	}
+	return nil, nil, nil
 }

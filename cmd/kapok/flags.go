@@ -7,7 +7,7 @@ import (
 )
 
 // sift takes a command line apart: into what flags know, and the flags that they do not, of which the values go, too. One
-// dash does for two. It is for programs that are called with flags of another.
+// dash does for two, and an underscore for a dash. It is for programs that are called with flags of another.
 func sift(f *pflag.FlagSet, args []string) (known, unknown []string) {
 	for len(args) > 0 {
 		arg := args[0]
@@ -16,10 +16,15 @@ func sift(f *pflag.FlagSet, args []string) (known, unknown []string) {
 			known = append(known, arg)
 			continue
 		}
-		name, _, assigned := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		name, value, assigned := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		name = strings.ReplaceAll(name, "_", "-")
 		flag := f.Lookup(name)
 		if flag != nil || name == "help" || arg == "-h" {
-			known = append(known, "--"+strings.TrimLeft(arg, "-"))
+			arg := "--" + name
+			if assigned {
+				arg += "=" + value
+			}
+			known = append(known, arg)
 		} else {
 			unknown = append(unknown, "--"+name)
 		}

@@ -106,6 +106,12 @@ may hold more of them, with spaces between.`,
 	s.fairness.add(f)
 	told := f.Bool("version", false, "print the version, and exit")
 	accept(f, apiServerFlags)
+	f.Lookup("authorization-mode").Usage = "who is asked what users may do, in this order: RBAC, Webhook, AlwaysAllow (default AlwaysAllow)"
+	more := strings.Fields(os.Getenv(moreFlags))
+	if _, unknown := sift(f, more); len(unknown) > 0 {
+		fmt.Fprintf(stderr, "kube-apiserver: %s: unknown flags: %s\n", moreFlags, strings.Join(unknown, " "))
+		return exitFailure
+	}
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *told {
 			_, err := fmt.Fprintf(stdout, "Kubernetes %s+kapok\n", kapok.KubernetesVersion)
@@ -113,7 +119,7 @@ may hold more of them, with spaces between.`,
 		}
 		return s.run(c.Context())
 	}
-	return runForeign(c, append(slices.Clone(args), strings.Fields(os.Getenv(moreFlags))...), stdout, stderr)
+	return runForeign(c, append(slices.Clone(args), more...), stdout, stderr)
 }
 
 func (s *apiServer) run(ctx context.Context) error {
@@ -159,7 +165,7 @@ func (s *apiServer) options(ctx context.Context) (opts kapok.Options, giveBack f
 		RetiredAPIs: s.retired,
 		V1beta1CRDs: s.v1beta1CRDs,
 
-		GroupByGroupDiscovery: slices.Contains(s.gates, "AggregatedDiscoveryEndpoint=false"),
+		GroupByGroupDiscovery: s.groupByGroup(),
 	}
 	s.authorize(&opts)
 	s.admit(&opts)
@@ -168,6 +174,17 @@ func (s *apiServer) options(ctx context.Context) (opts kapok.Options, giveBack f
 	}
 	giveBack, err = s.store(ctx, &opts)
 	return opts, giveBack, err
+}
+
+// groupByGroup says whether the one feature gate is off that is heeded. The last value counts.
+func (s *apiServer) groupByGroup() (off bool) {
+	for _, gate := range s.gates {
+		if name, value, _ := strings.Cut(gate, "="); name == "AggregatedDiscoveryEndpoint" {
+			on, err := strconv.ParseBool(value)
+			off = err == nil && !on
+		}
+	}
+	return off
 }
 
 func (s *apiServer) level() slog.Level {
@@ -228,7 +245,7 @@ func (s *apiServer) store(ctx context.Context, opts *kapok.Options) (giveBack fu
 	}
 	first := s.etcdServers[0]
 	if strings.HasPrefix(first, "http://") {
-		lent, giveBack, err := rent(context.WithoutCancel(ctx), first)
+		lent, giveBack, err := rent(ctx, first)
 		if err != nil {
 			return none, err
 		}
@@ -236,6 +253,9 @@ func (s *apiServer) store(ctx context.Context, opts *kapok.Options) (giveBack fu
 			opts.DataDir, opts.UnsafeNoFsync = lent.DataDir, lent.NoFsync
 			return giveBack, nil
 		}
+	}
+	if strings.HasPrefix(first, "https://") && s.etcd.CAFile == "" {
+		return none, fmt.Errorf("--etcd-servers=%s: https needs --etcd-cafile", first)
 	}
 	var hosts []string
 	for _, server := range s.etcdServers {

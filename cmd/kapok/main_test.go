@@ -322,7 +322,7 @@ func TestExport(t *testing.T) {
 		"/home/me/my files/kubeconfig":           "export KUBECONFIG='/home/me/my files/kubeconfig'",
 		"/it's":                                  `export KUBECONFIG='/it'\''s'`,
 	} {
-		if got := export(file); got != want {
+		if got := export("KUBECONFIG", file); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // program returns what a binary does that is called by another name than its own, as the links that kapok envtest makes call
 // it; nil for kapok.
 func program(path string) func(args []string, stdout, stderr io.Writer) int {
-	switch strings.TrimSuffix(filepath.Base(path), ".exe") {
+	switch strings.TrimSuffix(strings.ToLower(filepath.Base(path)), ".exe") {
 	case "kube-apiserver":
 		return runAPIServer
 	case "etcd":

@@ -23,7 +23,9 @@ func attached(ctx context.Context) (context.Context, context.CancelFunc) {
 
 type orphanError struct{}
 
-func (orphanError) Error() string { return "who has started this process is gone" }
+func (orphanError) Error() string {
+	return "who has started this process is gone (KAPOK_DETACHED=1 would have it run on)"
+}
 
 var errOrphan error = orphanError{}
 

@@ -213,7 +213,7 @@ func welcome(w io.Writer, s *kapok.Server, opts kapok.Options, ready time.Durati
 	fmt.Fprintf(w, "  address  %s\n", reachable(s.Address()))
 	fmt.Fprintf(w, "  store    %s\n", store)
 	fmt.Fprintf(w, "  ready    after %d ms\n\n", ready.Milliseconds())
-	fmt.Fprintf(w, "In another shell:\n\n  %s\n  kubectl api-resources\n\n", export(file))
+	fmt.Fprintf(w, "In another shell:\n\n  %s\n  kubectl api-resources\n\n", export("KUBECONFIG", file))
 }
 
 // reachable is where a server is reached that listens on an address.
@@ -225,15 +225,15 @@ func reachable(address string) string {
 	return fmt.Sprintf("https://127.0.0.1:%d, and all other addresses of this machine", at.Port())
 }
 
-// export is the line that makes kubectl use a file.
-func export(file string) string {
+// export is the line that sets a variable of the shell to a path.
+func export(name, path string) string {
 	if runtime.GOOS == "windows" {
-		return `$env:KUBECONFIG = '` + strings.ReplaceAll(file, `'`, `''`) + `'`
+		return `$env:` + name + ` = '` + strings.ReplaceAll(path, `'`, `''`) + `'`
 	}
-	if strings.ContainsAny(file, " \t\n'\"\\$`!*?[](){}<>|&;#~") {
-		file = `'` + strings.ReplaceAll(file, `'`, `'\''`) + `'`
+	if strings.ContainsAny(path, " \t\n'\"\\$`!*?[](){}<>|&;#~") {
+		path = `'` + strings.ReplaceAll(path, `'`, `'\''`) + `'`
 	}
-	return "export KUBECONFIG=" + file
+	return "export " + name + "=" + path
 }
 
 // defaultDataDir follows the XDG base directories, and what other systems have
