@@ -97,7 +97,7 @@ func launch(t *testing.T, binary, dir string) *process {
 	t.Helper()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	_ = os.Remove(kubeconfig)
-	p := &process{Cmd: exec.Command(binary, "up", "--listen=127.0.0.1:0", "--data-dir", dir), done: make(chan struct{})}
+	p := &process{Cmd: exec.Command(binary, "up", "--listen=127.0.0.1:0", "--service-accounts=false", "--data-dir", dir), done: make(chan struct{})}
 	p.Stdout, p.Stderr = &p.out, &p.out
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
