@@ -122,7 +122,16 @@ may hold more of them, with spaces between.`,
 	return runForeign(c, append(slices.Clone(args), more...), stdout, stderr)
 }
 
+// run serves until ctx is done. What envtest has made for an orphan goes with it, whether or not it has come to serve.
 func (s *apiServer) run(ctx context.Context) error {
+	err := s.serve(ctx)
+	if orphaned(ctx) {
+		err = errors.Join(errOrphan, err, removeScratch(s.certDir))
+	}
+	return err
+}
+
+func (s *apiServer) serve(ctx context.Context) error {
 	opts, giveBack, err := s.options(ctx)
 	if err != nil {
 		return err
@@ -141,11 +150,7 @@ func (s *apiServer) run(ctx context.Context) error {
 		defer cancel()
 		_ = server.Shutdown(patience) // Wait tells what it returns
 	})()
-	err = server.Wait()
-	if orphaned(ctx) {
-		err = errors.Join(err, errOrphan, removeScratch(s.certDir))
-	}
-	return err
+	return server.Wait()
 }
 
 // options are what the flags mean, and what to call when the server has ended.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,13 +22,7 @@ func attached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
-type orphanError struct{}
-
-func (orphanError) Error() string {
-	return "who has started this process is gone (KAPOK_DETACHED=1 would have it run on)"
-}
-
-var errOrphan error = orphanError{}
+var errOrphan = errors.New("who has started this process is gone (KAPOK_DETACHED=1 would have it run on)")
 
 // orphaned says whether a context of attached has ended because nobody is left.
 func orphaned(ctx context.Context) bool { return context.Cause(ctx) == errOrphan }

@@ -3,16 +3,19 @@
 package main
 
 import (
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
-// TestOrphanAtBirth starts an etcd whose parent is gone before it can look.
+// TestOrphanAtBirth starts programs whose parent is gone before they can look: they end, and leave no directory that was made for them.
 func TestOrphanAtBirth(t *testing.T) {
 	if own, err := unix.Getsid(0); err != nil || own == os.Getpid() {
 		t.Skip("who takes in orphans here cannot be told from a parent")
@@ -23,16 +26,37 @@ func TestOrphanAtBirth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	if err := os.Symlink(kapok, dir+"/etcd"); err != nil {
-		t.Fatal(err)
+	for name, flags := range map[string]string{
+		"etcd":           "--listen-client-urls=http://127.0.0.1:0 --data-dir=",
+		"kube-apiserver": "--bind-address=127.0.0.1 --secure-port=0 --etcd-servers=http://127.0.0.1:1 --cert-dir=",
+	} {
+		t.Run(name, func(t *testing.T) {
+			temp := t.TempDir()
+			t.Setenv("TMPDIR", temp)
+			scratch := filepath.Join(temp, "k8s_test_framework_1")
+			program := filepath.Join(temp, name)
+			if err := errors.Join(os.Mkdir(scratch, 0o700), os.Symlink(kapok, program)); err != nil {
+				t.Fatal(err)
+			}
+			if said := orphan(t, program+" "+flags+scratch); !strings.Contains(said, "KAPOK_DETACHED") {
+				t.Errorf("it says %q", said)
+			}
+			if _, err := os.Stat(scratch); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("its directory is left: %v", err)
+			}
+		})
 	}
+}
+
+// orphan runs a command whose parent ends at once, and returns what it says when it has ended.
+func orphan(t *testing.T, command string) string {
+	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer read.Close()
-	sh := exec.Command("sh", "-c", dir+"/etcd --listen-client-urls=http://127.0.0.1:0 --data-dir="+dir+"/data &")
+	sh := exec.Command("sh", "-c", command+" &")
 	sh.Stdout, sh.Stderr = write, write
 	err = sh.Run()
 	write.Close()
@@ -40,7 +64,8 @@ func TestOrphanAtBirth(t *testing.T) {
 		t.Fatal(err)
 	}
 	said, err := io.ReadAll(read) // ends when the process does
-	if err != nil || !strings.Contains(string(said), "KAPOK_DETACHED") {
-		t.Errorf("%s, %v", said, err)
+	if err != nil {
+		t.Error(err)
 	}
+	return string(said)
 }
