@@ -109,6 +109,17 @@ func TestAggregatedDiscovery(t *testing.T) {
 	}
 }
 
+// TestGroupByGroup asks as clients of today do: they take the groups alone where there is no document of all there is.
+func TestGroupByGroup(t *testing.T) {
+	s := newServer(t, func(opts *Options) { opts.GroupByGroup = true })
+	for path, kind := range map[string]string{"/api": "APIVersions", "/apis": "APIGroupList"} {
+		w := s.do("GET", path, "", "Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json")
+		if got := w.Header().Get("Content-Type"); w.Code != http.StatusOK || got != "application/json" || !strings.Contains(w.Body.String(), `"kind":"`+kind+`"`) {
+			t.Errorf("%s: %d %s: %s", path, w.Code, got, w.Body)
+		}
+	}
+}
+
 func TestGroupOrder(t *testing.T) {
 	var all []*resource.Definition
 	for _, g := range []struct {
