@@ -16,7 +16,8 @@ import (
 var all = flag.Bool("suites", false, "run all suites of controller-runtime, which takes minutes")
 
 // TestSuites runs the suites of controller-runtime, as they are, in a copy of its module: all of them with -suites, else the
-// one of its client.
+// one of its client. Managers serve their metrics at any port: at the default one, 8080, a suite waits for ever if somebody else
+// is there. Ginkgo says where a suite stands that takes too long.
 func TestSuites(t *testing.T) {
 	const module = "sigs.k8s.io/controller-runtime"
 	out, err := exec.Command("go", "mod", "download", "-json", module+"@"+required(t, module)).Output()
@@ -43,7 +44,8 @@ func TestSuites(t *testing.T) {
 		packages = "./pkg/..."
 	}
 	run := func(packages ...string) (said []byte, err error) {
-		suites := exec.Command("go", append([]string{"test", "-count=1"}, packages...)...)
+		args := append([]string{"test", "-count=1", "-ldflags", "-X " + module + "/pkg/metrics/server.DefaultBindAddress=:0"}, packages...)
+		suites := exec.Command("go", append(args, "--ginkgo.timeout=5m")...)
 		suites.Dir = dir
 		suites.Env = append(os.Environ(), "KUBEBUILDER_ASSETS="+assets, "XDG_DATA_HOME="+data)
 		said, err = suites.CombinedOutput()
