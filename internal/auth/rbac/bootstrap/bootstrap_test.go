@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -141,17 +142,24 @@ func TestEnsureTogether(t *testing.T) {
 }
 
 // oneByOne is a journal that takes no two objects at once, as etcd takes none of one resource.
-type oneByOne struct{ *memory.Journal }
+type oneByOne struct {
+	*memory.Journal
+	first *atomic.Pointer[object.Key] // of the roles and bindings that it was to take
+}
 
 func (j oneByOne) Append(ctx context.Context, b journal.Batch) (object.Revision, error) {
 	if len(b.Entries) > 1 {
 		return 0, errors.ErrUnsupported
 	}
+	if key := b.Entries[0].Key; key.Resource.Group == rbacv1.GroupName {
+		j.first.CompareAndSwap(nil, &key)
+	}
 	return j.Journal.Append(ctx, b)
 }
 
 func TestEnsureOneByOne(t *testing.T) {
-	s, err := state.Open(t.Context(), oneByOne{memory.New()}, state.Options{})
+	var first atomic.Pointer[object.Key]
+	s, err := state.Open(t.Context(), oneByOne{memory.New(), &first}, state.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,6 +175,9 @@ func TestEnsureOneByOne(t *testing.T) {
 		if err := <-errs; err != nil {
 			t.Error(err)
 		}
+	}
+	if *first.Load() != publicInfo {
+		t.Errorf("%s comes before %s", first.Load(), publicInfo)
 	}
 	for _, s := range completed() {
 		if o, _ := store.State().Get(s.key); o == nil || !s.made(o) {

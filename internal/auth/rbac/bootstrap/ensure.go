@@ -78,17 +78,27 @@ func create(ctx context.Context, store *resource.Store, missing []*standard) err
 	default:
 		return nil
 	}
-	const atATime = 8
 	errs := make([]error, len(missing))
+	one := func(i int) {
+		_, err := store.State().Append(ctx, journal.Batch{Entries: batch.Entries[i : i+1]})
+		if errors.As(err, new(*journal.ConflictError)) {
+			err = nil // it is there
+		}
+		errs[i] = err
+	}
+	// This one is there before the others are: who finds that of discovery without it would make it like that one.
+	early := slices.IndexFunc(missing, func(s *standard) bool { return s.key == publicInfo })
+	if early >= 0 {
+		one(early)
+	}
+	const atATime = 8
 	var creating sync.WaitGroup
 	for first := range atATime {
 		creating.Go(func() {
 			for i := first; i < len(missing); i += atATime {
-				_, err := store.State().Append(ctx, journal.Batch{Entries: batch.Entries[i : i+1]})
-				if errors.As(err, new(*journal.ConflictError)) {
-					err = nil // it is there
+				if i != early {
+					one(i)
 				}
-				errs[i] = err
 			}
 		})
 	}
