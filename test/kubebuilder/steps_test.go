@@ -131,13 +131,16 @@ func (p *project) test(env []string, packages string) {
 	}
 }
 
+// goFlags are for tests of a project: go may add to go.mod what is missing there, and managers serve their metrics at any port, for 8080 may be taken.
+const goFlags = "-mod=mod -ldflags=-X=sigs.k8s.io/controller-runtime/pkg/metrics/server.DefaultBindAddress=:0"
+
 // run runs a command in the project, which must succeed, and returns what it has printed. It knows of no KUBEBUILDER_ASSETS that env does not
-// name, and may add to go.mod what is missing there.
+// name.
 func (p *project) run(env []string, name string, args ...string) string {
 	p.Helper()
 	cmd := exec.CommandContext(p.Context(), name, args...)
 	cmd.Dir = p.dir
-	cmd.Env = append(append(os.Environ(), "KUBEBUILDER_ASSETS=", "GOWORK=off", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -mod=mod")), env...)
+	cmd.Env = append(append(os.Environ(), "KUBEBUILDER_ASSETS=", "GOWORK=off", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" "+goFlags)), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		p.Fatalf("%s: %v\n%s", cmd, err, out)
