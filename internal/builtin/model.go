@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/kapok-dev/kapok/internal/builtin/validation"
 	"github.com/kapok-dev/kapok/internal/manage"
@@ -96,6 +97,44 @@ func (m *model[T]) Decode(data []byte, strict *[]error) (resource.Tree, error) {
 	}
 	*strict = append(*strict, found...)
 	return m.tree(obj)
+}
+
+// TreeOf is what Decode makes of the object as JSON, but for the way there and back.
+func (m *model[T]) TreeOf(obj runtime.Object) (resource.Tree, error) {
+	typed, ok := any(obj).(*T)
+	if !ok {
+		return nil, fmt.Errorf("a %T where a %T belongs", obj, typed)
+	}
+	tree, err := m.tree(typed)
+	if err == nil && readable(tree) {
+		return tree, nil
+	}
+	data, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	return m.Decode(data, nil)
+}
+
+// readable says whether all text is UTF-8, which protobuf does not promise, and JSON does.
+func readable(value any) bool {
+	switch value := value.(type) {
+	case string:
+		return utf8.ValidString(value)
+	case map[string]any:
+		for key, element := range value {
+			if !utf8.ValidString(key) || !readable(element) {
+				return false
+			}
+		}
+	case []any:
+		for _, element := range value {
+			if !readable(element) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // decodeError says it as Kubernetes does, which looks for kind and apiVersion first.

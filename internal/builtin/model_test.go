@@ -206,6 +206,87 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// protobufFiller fills objects with what only protobuf can bring: parts of seconds, quantities in any notation, text that is no UTF-8.
+func protobufFiller(seed int64) *randfill.Filler {
+	return filler(seed).Funcs(
+		func(t *metav1.Time, c randfill.Continue) { t.Time = time.Unix(int64(c.Int31()), int64(c.Int31n(1e9))) },
+		func(t *metav1.MicroTime, c randfill.Continue) {
+			t.Time = time.Unix(int64(c.Int31()), int64(c.Int31n(1e9)))
+		},
+		func(q *apiresource.Quantity, c randfill.Continue) {
+			texts := []string{"0", "1500m", "1.5", "0.1Gi", "1024Ki", "1e3", "12e6", "-3", "100n"}
+			*q = apiresource.MustParse(texts[c.Intn(len(texts))])
+		},
+		func(i *intstr.IntOrString, c randfill.Continue) {
+			if *i = intstr.FromInt32(c.Int31()); c.Bool() {
+				*i = intstr.FromString(c.String(9))
+			}
+		},
+		func(r *runtime.RawExtension, c randfill.Continue) { r.Raw = []byte(`{"b": [1, 2.50], "a": "<é>"}`) },
+		func(f *metav1.FieldsV1, c randfill.Continue) { f.SetRawBytes([]byte(`{"f:b": {}, "f:a":{".":{}}}`)) },
+		func(s *string, c randfill.Continue) {
+			if *s = c.String(9); c.Intn(500) == 0 {
+				*s += []string{"\xff", "\xc3", "<&>", "\u2028"}[c.Intn(4)]
+			}
+		},
+	)
+}
+
+// TestTreeOf compares the trees of objects that come as protobuf with those of the same as JSON.
+func TestTreeOf(t *testing.T) {
+	seed := rand.Int63()
+	t.Logf("seed %d", seed)
+	fill := protobufFiller(seed)
+	for _, d := range Definitions() {
+		var model resource.Model
+		if d.Action != nil {
+			model = d.Action.Model
+		} else {
+			model = d.Storage.Model
+		}
+		typed, ok := model.(resource.TypedModel)
+		if !ok {
+			t.Errorf("%s has no Go type", d.Plural)
+			continue
+		}
+		for range 30 {
+			obj := model.New()
+			fill.Fill(obj)
+			message, err := obj.(interface{ Marshal() ([]byte, error) }).Marshal()
+			if err != nil {
+				t.Fatalf("%s: %v", d.Plural, err)
+			}
+			in := model.New()
+			if err := in.(interface{ Unmarshal([]byte) error }).Unmarshal(message); err != nil {
+				t.Fatalf("%s: %v", d.Plural, err)
+			}
+			data, err := json.Marshal(in)
+			if err != nil {
+				t.Fatalf("%s: %v", d.Plural, err)
+			}
+			want, err := model.Decode(data, nil)
+			if err != nil {
+				t.Fatalf("%s: %v", d.Plural, err)
+			}
+			got, err := typed.TreeOf(in)
+			if err != nil {
+				t.Fatalf("%s: %v", d.Plural, err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("%s:\n%s", d.Plural, diff)
+			}
+		}
+	}
+	configMap := definitionOf(t, "configmaps").Storage.Model.(resource.TypedModel)
+	tree, err := configMap.TreeOf(&corev1.ConfigMap{Data: map[string]string{"a\xff": "b\xfe"}})
+	if err != nil || text(tree, "data", "a\ufffd") != "b\ufffd" {
+		t.Errorf("text that is no UTF-8: %v, %v", tree, err)
+	}
+	if _, err := configMap.TreeOf(&corev1.Secret{}); err == nil {
+		t.Error("a Secret passes as a ConfigMap")
+	}
+}
+
 // TestOldIsOnlyRead runs the hooks on random objects and looks for changes in old,
 // and for parts that obj and old share.
 func TestOldIsOnlyRead(t *testing.T) {
@@ -336,6 +417,25 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := model.Decode([]byte(c.data), nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkTreeOf is BenchmarkDecode of what comes as protobuf.
+func BenchmarkTreeOf(b *testing.B) {
+	for _, c := range benchmarks {
+		b.Run(c.plural, func(b *testing.B) {
+			model := definitionOf(b, c.plural).Storage.Model
+			obj := model.New()
+			if err := json.Unmarshal([]byte(c.data), obj); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := model.(resource.TypedModel).TreeOf(obj.DeepCopyObject()); err != nil {
 					b.Fatal(err)
 				}
 			}

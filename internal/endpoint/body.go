@@ -128,7 +128,8 @@ func (c *call) bodyOfProtobuf(data []byte) (resource.Body, error) {
 	if err != nil {
 		return resource.Body{}, c.unrecognized(err, data)
 	}
-	into := c.bodyType()
+	model := c.request().BodyModel()
+	into := model.New()
 	message, ok := into.(interface{ Unmarshal([]byte) error })
 	if !ok {
 		return resource.Body{}, c.undecodable(&envelope, errors.New("object *unstructured.Unstructured does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message"))
@@ -137,6 +138,9 @@ func (c *call) bodyOfProtobuf(data []byte) (resource.Body, error) {
 		return resource.Body{}, c.undecodable(&envelope, err)
 	}
 	into.GetObjectKind().SetGroupVersionKind(envelope.GroupVersionKind())
+	if _, ok := model.(resource.TypedModel); ok {
+		return resource.Body{Typed: into}, nil
+	}
 	converted, err := json.Marshal(into)
 	return resource.Body{Data: converted}, err
 }

@@ -16,10 +16,28 @@ import (
 )
 
 // A Body is the object that came with a request, as JSON. Strict holds what was
-// found wrong with it on the way to JSON (duplicate keys in YAML).
+// found wrong with it on the way to JSON (duplicate keys in YAML). Typed, if set,
+// is the object in place of Data: one of the TypedModel that BodyModel returns.
 type Body struct {
 	Data   []byte
 	Strict []error
+	Typed  runtime.Object
+}
+
+// kind is what the body says that it is.
+func (b Body) kind() (*schema.GroupVersionKind, error) {
+	if b.Typed != nil {
+		gvk := b.Typed.GetObjectKind().GroupVersionKind()
+		return &gvk, nil
+	}
+	return serializer.DefaultMetaFactory.Interpret(b.Data)
+}
+
+func (b Body) decode(model Model, strict *[]error) (Tree, error) {
+	if typed, ok := model.(TypedModel); ok && b.Typed != nil {
+		return typed.TreeOf(b.Typed)
+	}
+	return model.Decode(b.Data, strict)
 }
 
 // strictErrors returns where errors of strict decoding go: nowhere, if the client
@@ -33,7 +51,7 @@ func (r *Request) strictErrors(into *[]error) *[]error {
 
 // decode reads a body that must be of the kind and version of the request.
 func (s *Store) decode(r *Request, b Body) (Tree, error) {
-	gvk, err := serializer.DefaultMetaFactory.Interpret(b.Data)
+	gvk, err := b.kind()
 	if err != nil {
 		return nil, r.undecodable(nil, b.Data, err)
 	}
@@ -64,7 +82,7 @@ func (s *Store) decode(r *Request, b Body) (Tree, error) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", gvk.GroupVersion(), want.GroupVersion()))
 	}
 	var strict []error
-	obj, err := r.BodyModel().Decode(b.Data, r.strictErrors(&strict))
+	obj, err := b.decode(r.BodyModel(), r.strictErrors(&strict))
 	if err != nil {
 		return nil, r.undecodable(gvk, b.Data, err)
 	}

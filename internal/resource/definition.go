@@ -170,6 +170,12 @@ type Judge interface {
 	ValidateAfter(found field.ErrorList, obj, old Tree, subresource string, warn func(string)) field.ErrorList
 }
 
+// A TypedModel is a Model that decodes objects of its Go type, too. TreeOf is Decode for an object that New has made and somebody has filled; obj
+// belongs to it from then on.
+type TypedModel interface {
+	TreeOf(obj runtime.Object) (Tree, error)
+}
+
 // A Subresource is a view on an object through which a part of it is written.
 type Subresource struct {
 	Name string
