@@ -34,7 +34,7 @@ func TestSuites(t *testing.T) {
 	}
 
 	// One of them asks for the binaries of an older release, which envtest would download if they were not there.
-	data := t.TempDir()
+	data, scratch := t.TempDir(), t.TempDir()
 	older := filepath.Join(data, "kubebuilder-envtest", "k8s", "1.28.0-"+runtime.GOOS+"-"+runtime.GOARCH)
 	if out, err := exec.Command(filepath.Join(assets, "kapok"), "envtest", older).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -43,7 +43,7 @@ func TestSuites(t *testing.T) {
 		args := append([]string{"test", "-count=1", "-ldflags", "-X " + module + "/pkg/metrics/server.DefaultBindAddress=:0"}, packages...)
 		suites := exec.Command("go", append(append(args, "--ginkgo.timeout=5m"), flags...)...)
 		suites.Dir = dir
-		suites.Env = append(os.Environ(), "KUBEBUILDER_ASSETS="+assets, "XDG_DATA_HOME="+data)
+		suites.Env = append(os.Environ(), "KUBEBUILDER_ASSETS="+assets, "XDG_DATA_HOME="+data, "TMPDIR="+scratch) // some leave certificates behind
 		said, err = suites.CombinedOutput()
 		for line := range bytes.Lines(said) {
 			if bytes.HasPrefix(line, []byte("ok")) {
