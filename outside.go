@@ -40,7 +40,7 @@ func listen(opts Options, root []byte) (_ *outside, err error) {
 	listener, err := net.Listen("tcp", opts.Listen)
 	switch {
 	case taken(err):
-		return nil, fmt.Errorf("%s is taken by another program: stop it, or have a free port picked with --listen 127.0.0.1:0", opts.Listen)
+		return nil, fmt.Errorf("%s is taken by another program: stop it, or listen at 127.0.0.1:0, which picks a free port", opts.Listen)
 	case err != nil:
 		return nil, err
 	}

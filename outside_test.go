@@ -166,7 +166,7 @@ func TestStartFails(t *testing.T) {
 	}{
 		{"same directory", nil, Options{DataDir: running.DataDir, Listen: anyPort}, "another kapok is running on data directory " + running.DataDir},
 		{"same port", nil, Options{Listen: first.Address(), Kubeconfig: filepath.Join(running.DataDir, "kubeconfig")},
-			first.Address() + " is taken by another program: stop it, or have a free port picked with --listen 127.0.0.1:0"},
+			first.Address() + " is taken by another program: stop it, or listen at 127.0.0.1:0, which picks a free port"},
 		{"user's kubeconfig", nil, Options{Listen: anyPort, Kubeconfig: users}, "was not written by kapok"},
 		{"kubeconfig without socket", nil, Options{Kubeconfig: users}, "set Listen"},
 		{"no port", nil, Options{Listen: "localhost"}, `listen address "localhost": want HOST:PORT, like 127.0.0.1:6443`},

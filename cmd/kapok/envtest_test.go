@@ -35,6 +35,7 @@ func TestSift(t *testing.T) {
 		{"--switch --name=a_b=c", "--switch --name=a_b=c", ""},
 		{"--other --more --yes", "--yes", "--other --more"},
 		{"-v 4 -x", "--v 4", "--x"},
+		{"-v4 -x4", "-v4", "--x4"},
 		{"--yes argument", "--yes argument", ""},
 		{"--help", "--help", ""},
 		{"-", "-", ""},
@@ -297,7 +298,13 @@ func TestAPIServerOptions(t *testing.T) {
 		!slices.Equal(opts.Access.Modes, []string{"RBAC"}) || !slices.Equal(opts.Admission.Enable, []string{"LimitRanger"}) {
 		t.Errorf("%+v", opts)
 	}
-	s.etcd.CAFile = ""
+	if err := os.Remove(filepath.Join(certs, "apiserver.key")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.options(t.Context()); err == nil || !strings.Contains(err.Error(), "apiserver.key") {
+		t.Errorf("a certificate without its key: %v", err)
+	}
+	s.certDir, s.etcd.CAFile = "", ""
 	if _, _, err := s.options(t.Context()); err == nil {
 		t.Error("an etcd at https is spoken to without TLS")
 	}

@@ -7,7 +7,8 @@ import (
 )
 
 // sift takes a command line apart: into what flags know, and the flags that they do not, of which the values go, too. One
-// dash does for two, and an underscore for a dash. It is for programs that are called with flags of another.
+// dash does for two, and an underscore for a dash; a digit may follow a flag of one letter, as in -v4. It is for programs
+// that are called with flags of another.
 func sift(f *pflag.FlagSet, args []string) (known, unknown []string) {
 	for len(args) > 0 {
 		arg := args[0]
@@ -19,6 +20,10 @@ func sift(f *pflag.FlagSet, args []string) (known, unknown []string) {
 		name, value, assigned := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 		name = strings.ReplaceAll(name, "_", "-")
 		flag := f.Lookup(name)
+		if flag == nil && arg[1] != '-' && len(arg) > 2 && '0' <= arg[2] && arg[2] <= '9' && f.ShorthandLookup(arg[1:2]) != nil {
+			known = append(known, arg)
+			continue
+		}
 		if flag != nil || name == "help" || arg == "-h" {
 			arg := "--" + name
 			if assigned {

@@ -230,15 +230,21 @@ func (s *apiServer) certificate(opts *kapok.Options) error {
 	if serving.CertFile != "" || serving.KeyFile != "" {
 		return nil
 	}
-	cert, key := filepath.Join(s.certDir, "apiserver.crt"), filepath.Join(s.certDir, "apiserver.key")
-	for _, file := range []string{cert, key} {
+	pair := []string{filepath.Join(s.certDir, "apiserver.crt"), filepath.Join(s.certDir, "apiserver.key")}
+	var missing []string
+	for _, file := range pair {
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-			return nil
+			missing = append(missing, file)
 		} else if err != nil {
 			return fmt.Errorf("--cert-dir: %w", err)
 		}
 	}
-	serving.CertFile, serving.KeyFile = cert, key
+	switch len(missing) {
+	case 0:
+		serving.CertFile, serving.KeyFile = pair[0], pair[1]
+	case 1:
+		return fmt.Errorf("--cert-dir: there is no %s: certificate and key must be a pair", missing[0])
+	}
 	return nil
 }
 

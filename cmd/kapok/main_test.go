@@ -283,7 +283,7 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		{"up --listen 127.0.0.1:0 --data-dir " + dir, 1, "another kapok is running on data directory " + dir},
-		{"up --data-dir " + other + " --listen " + address, 1, address + " is taken by another program: stop it, or have a free port picked with --listen 127.0.0.1:0"},
+		{"up --data-dir " + other + " --listen " + address, 1, address + " is taken by another program: stop it, or listen at 127.0.0.1:0, which picks a free port"},
 		{"up --data-dir " + other + " --listen nonsense", 1, `listen address "nonsense": want HOST:PORT`},
 		{"up --listen=", 2, "--listen must not be empty"},
 		{"up --in-memory --data-dir " + other, 2, "none of the others can be"},
