@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
@@ -193,7 +195,7 @@ func (e *Env) Context() context.Context { return e.ctx }
 func (e *Env) Server() *kapok.Server { return e.backend.current() }
 
 // Go runs something beside the test until its context ends, which is when the test does, and waits for its end. An error but
-// that of the context fails the test, and so does a panic; waits of the test end then.
+// that of the context, when that has ended, fails the test, and so does a panic; waits of the test end then.
 func (e *Env) Go(run func(ctx context.Context) error) {
 	e.running.Go(func() {
 		returned := false
@@ -206,7 +208,7 @@ func (e *Env) Go(run func(ctx context.Context) error) {
 		}()
 		err := run(e.ctx)
 		returned = true
-		if err != nil && !errors.Is(err, context.Canceled) {
+		if err != nil && (e.ctx.Err() == nil || !isCanceled(err)) {
 			e.fail(err)
 		}
 	})
@@ -312,6 +314,22 @@ func (e *Env) Delete(objs ...client.Object) {
 			e.t.Fatalf("delete %s: %v", e.describe(obj), err)
 		}
 	}
+}
+
+// isCanceled says whether an error is context.Canceled, and nothing else besides.
+func isCanceled(err error) bool {
+	var all []error
+	switch err := err.(type) {
+	case interface{ Unwrap() []error }:
+		all = err.Unwrap()
+	case utilerrors.Aggregate:
+		all = err.Errors()
+	case interface{ Unwrap() error }:
+		all = []error{err.Unwrap()}
+	default:
+		return errors.Is(err, context.Canceled)
+	}
+	return len(all) > 0 && !slices.ContainsFunc(all, func(err error) bool { return !isCanceled(err) })
 }
 
 // describe names an object for messages.

@@ -5,7 +5,9 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,6 +24,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -257,6 +260,11 @@ func TestFailures(t *testing.T) {
 			env.Go(func(context.Context) error { t.Fatalf("end"); return nil })
 			env.WaitFor(t.Context(), configMap("a"), func() bool { return false })
 		}, []string{"wait for ConfigMap default/a", "what runs beside the test has ended it"}},
+		{"another context beside the test", func(t testing.TB) {
+			env := kapoktest.Start(t)
+			env.Go(func(context.Context) error { return fmt.Errorf("load: %w", context.Canceled) })
+			env.WaitFor(t.Context(), configMap("a"), func() bool { return false })
+		}, []string{"wait for ConfigMap default/a", "what runs beside the test: load: context canceled"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -266,6 +274,37 @@ func TestFailures(t *testing.T) {
 					t.Errorf("no %q in\n%s", want, text)
 				}
 			}
+		})
+	}
+}
+
+// What ends with the test has no error but that of the context.
+func TestErrorsAtTheEnd(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  func(canceled error) error
+		want string // "" if it is no failure
+	}{
+		"the context's":       {func(err error) error { return err }, ""},
+		"wrapped":             {func(err error) error { return &url.Error{Op: "Get", URL: "/", Err: fmt.Errorf("ask: %w", err)} }, ""},
+		"several times":       {func(err error) error { return fmt.Errorf("stop: %w", errors.Join(err, fmt.Errorf("ask: %w", err))) }, ""},
+		"in an aggregate":     {func(err error) error { return utilerrors.NewAggregate([]error{err, err}) }, ""},
+		"joined":              {func(err error) error { return errors.Join(errors.New("3 objects lost"), err) }, "3 objects lost"},
+		"wrapped with others": {func(err error) error { return fmt.Errorf("flush: %w: %w", io.ErrShortWrite, err) }, "flush: short write"},
+		"others in aggregate": {func(err error) error { return utilerrors.NewAggregate([]error{err, io.ErrShortWrite}) }, "short write"},
+		"another":             {func(error) error { return context.DeadlineExceeded }, "deadline exceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &failing{TB: t}
+			t.Cleanup(func() { // when the Env has ended
+				if tc.want == "" && f.text != "" || !strings.Contains(f.text, tc.want) {
+					t.Errorf("it says %q", f.text)
+				}
+			})
+			kapoktest.Start(f).Go(func(ctx context.Context) error {
+				<-ctx.Done()
+				return tc.err(ctx.Err())
+			})
 		})
 	}
 }
