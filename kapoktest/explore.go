@@ -77,14 +77,10 @@ func attempt(t *testing.T, seed uint64, faults Faults, only []Fault, scenario fu
 		witness := &witness{TB: t}
 		witness.ctx, witness.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
 		var env *Env
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			defer witness.caught()
+		witness.run(func() {
 			env = Start(witness, append(slices.Clip(opts), WithFaults(seed, faults), func(o *options) { o.faults.limit(only) })...)
 			scenario(witness, env)
-		}()
-		<-done
+		})
 		witness.end()
 		result = outcome{failed: witness.failed, said: strings.TrimSpace(witness.said.String())}
 		if env != nil {
@@ -169,11 +165,19 @@ func (w *witness) say(fails bool, text string) {
 	w.said.WriteString(strings.TrimSuffix(text, "\n") + "\n")
 }
 
-// caught takes a panic for a failure.
-func (w *witness) caught() {
-	if reason := recover(); reason != nil {
-		w.say(true, fmt.Sprintf("panic: %v", reason))
-	}
+// run runs something in a goroutine of its own, which that may end, and takes a panic for a failure.
+func (w *witness) run(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if reason := recover(); reason != nil {
+				w.say(true, fmt.Sprintf("panic: %v", reason))
+			}
+		}()
+		f()
+	}()
+	<-done
 }
 
 // end does what a test does at its end.
@@ -189,10 +193,7 @@ func (w *witness) end() {
 		last := w.cleanups[n-1]
 		w.cleanups = w.cleanups[:n-1]
 		w.mu.Unlock()
-		func() {
-			defer w.caught()
-			last()
-		}()
+		w.run(last)
 	}
 }
 

@@ -384,6 +384,23 @@ func TestExplorePanic(t *testing.T) {
 	}
 }
 
+// What fails while a scenario cleans up is a failure of it, too, and the rest is cleaned up all the same.
+func TestExploreCleanup(t *testing.T) {
+	for name, fail := range map[string]func(testing.TB, *kapoktest.Env){
+		"end":   func(_ testing.TB, env *kapoktest.Env) { env.Get(configMap("nothing")) },
+		"panic": func(testing.TB, *kapoktest.Env) { panic(`"nothing" not found`) },
+	} {
+		rest := 0
+		found := kapoktest.Exploration(t, 1, kapoktest.Faults{}, func(t testing.TB, env *kapoktest.Env) {
+			t.Cleanup(func() { rest++ })
+			t.Cleanup(func() { fail(t, env) })
+		})
+		if !strings.HasPrefix(found, "seed 1 ") || !strings.Contains(found, `"nothing" not found`) || rest != 1 {
+			t.Errorf("%s: cleaned up %d times, it found %q", name, rest, found)
+		}
+	}
+}
+
 // The last seed there is, is the last one.
 func TestExploreLastSeed(t *testing.T) {
 	t.Setenv("KAPOKTEST_SEED", "18446744073709551615")
