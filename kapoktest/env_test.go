@@ -454,6 +454,31 @@ func TestWaitWithoutDeadline(t *testing.T) {
 	})
 }
 
+// A condition may end the test, also while more events are there to be told of: no watch is left behind.
+func TestConditionEndsTheTest(t *testing.T) {
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		cm := configMap("a")
+		env.Create(cm)
+		text := fails(t, func(tb testing.TB) {
+			seen := configMap("a")
+			env.WaitFor(t.Context(), seen, func() bool {
+				if seen.Data == nil { // there is no watch yet
+					for n := range 3 {
+						env.Update(cm, func() { cm.Data = map[string]string{"n": fmt.Sprint(n)} })
+					}
+					return false
+				}
+				time.Sleep(time.Second) // until the next event has come
+				tb.Fatalf("enough")
+				return false
+			})
+		})
+		if text != "enough" {
+			t.Errorf("it says %q", text)
+		}
+	})
+}
+
 // dated is a TB whose binary is to end soon.
 type dated struct {
 	testing.TB

@@ -124,20 +124,27 @@ func (e *Env) followFrom(ctx context.Context, objects dynamic.ResourceInterface,
 		if err != nil {
 			return false, err
 		}
-		for event := range w.ResultChan() {
-			u, ok := event.Object.(*unstructured.Unstructured)
-			if !ok || event.Type == watch.Error {
-				w.Stop()
-				return false, fmt.Errorf("watch: %w", apierrors.FromObject(event.Object))
-			}
-			options.ResourceVersion = u.GetResourceVersion()
-			if err := assign(obj, u); err != nil || done(event.Type != watch.Deleted) {
-				w.Stop()
-				return true, err
-			}
+		if ended, err := followWatch(w, &options, obj, done); ended || err != nil {
+			return ended, err
 		}
 	}
 	return false, ctx.Err()
+}
+
+// followWatch is followFrom for one watch, and has the options say from where on the next is to be.
+func followWatch(w watch.Interface, options *metav1.ListOptions, obj client.Object, done func(there bool) bool) (ended bool, err error) {
+	defer w.Stop() // also if done ends the test
+	for event := range w.ResultChan() {
+		u, ok := event.Object.(*unstructured.Unstructured)
+		if !ok || event.Type == watch.Error {
+			return false, fmt.Errorf("watch: %w", apierrors.FromObject(event.Object))
+		}
+		options.ResourceVersion = u.GetResourceVersion()
+		if err := assign(obj, u); err != nil || done(event.Type != watch.Deleted) {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // resource returns a client of the resource of an object, by whatever Go type it is.
