@@ -27,7 +27,8 @@ const update = "KAPOKTEST_UPDATE"
 // What differs from run to run is not in the file: uids, resourceVersions, managed fields, times of creation. Where such a thing is in another
 // place, a word in its place tells of it: <uid of Job default/a> in a label, <generated> for the end of a name that the server has made up,
 // <chosen> for the addresses and node ports that it has chosen for services, and <time> for times: each in a status, and elsewhere those between the
-// start of the server and now. In a bubble, where the same happens at the same time in each run, these times are in the file.
+// start of the server and now. In a bubble, where the same happens at the same time in each run, these times are in the file. Keys of a map that
+// become the same have numbers, in the order of their values: job-<generated>, job-<generated> 2.
 //
 // With KAPOKTEST_UPDATE=1 in the environment, or another true value of strconv.ParseBool, Golden writes the file.
 func (e *Env) Golden(file string, kinds ...client.Object) {

@@ -1,6 +1,7 @@
 package kapoktest_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,6 +68,30 @@ func TestGoldenIsStable(t *testing.T) {
 			t.Errorf("in a bubble:\n%s", text)
 		}
 	})
+}
+
+// Keys that become the same word are numbered in the order of what they stand for.
+func TestGoldenKeepsAllEntries(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.yaml")
+	env := kapoktest.Start(t)
+	a := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "job-"}}
+	b, c := a.DeepCopy(), a.DeepCopy()
+	env.Create(a, b, c)
+	for n, names := range [][]string{{a.Name, b.Name, c.Name}, {c.Name, b.Name, a.Name}, {b.Name, a.Name, c.Name}} {
+		cm := configMap(fmt.Sprint("summary-", n))
+		cm.Data = map[string]string{names[0]: "done", names[1]: "failed", names[2]: "failed", "job": "all"}
+		env.Create(cm)
+	}
+	t.Setenv("KAPOKTEST_UPDATE", "1")
+	env.Golden(file, &corev1.ConfigMap{}, &corev1.Secret{})
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "data:\n  job: all\n  job-<generated>: done\n  job-<generated> 2: failed\n  job-<generated> 3: failed\n"
+	if strings.Count(string(text), want) != 3 {
+		t.Errorf("it has\n%s", text)
+	}
 }
 
 func TestGoldenFailures(t *testing.T) {

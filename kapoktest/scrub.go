@@ -3,6 +3,8 @@ package kapoktest
 import (
 	"bytes"
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -101,11 +103,7 @@ func (s *scrubber) scrub(u *unstructured.Unstructured) {
 func (s *scrubber) value(v any, inStatus bool) any {
 	switch v := v.(type) {
 	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, value := range v {
-			out[s.words.Replace(key)] = s.value(value, inStatus)
-		}
-		return out
+		return s.entries(v, inStatus)
 	case []any:
 		for i := range v {
 			v[i] = s.value(v[i], inStatus)
@@ -120,6 +118,33 @@ func (s *scrubber) value(v any, inStatus bool) any {
 		}
 	}
 	return v
+}
+
+// entries returns a map without what differs. Keys that are the same word then have numbers, in the order of their values: the keys
+// themselves have another order in each run.
+func (s *scrubber) entries(m map[string]any, inStatus bool) map[string]any {
+	byWord := make(map[string][]any, len(m))
+	for key, value := range m {
+		word := s.words.Replace(key)
+		byWord[word] = append(byWord[word], s.value(value, inStatus))
+	}
+	out := make(map[string]any, len(m))
+	for _, word := range slices.Sorted(maps.Keys(byWord)) {
+		values := byWord[word]
+		slices.SortFunc(values, func(a, b any) int { // fmt writes maps in the order of their keys
+			return strings.Compare(fmt.Sprintf("%#v", a), fmt.Sprintf("%#v", b))
+		})
+		for _, value := range values {
+			key := word
+			_, taken := out[key]
+			for n := 2; taken; n++ {
+				key = fmt.Sprintf("%s %d", word, n)
+				_, taken = out[key]
+			}
+			out[key] = value
+		}
+	}
+	return out
 }
 
 // scrubService takes out addresses and node ports that nobody has asked for, and that therefore belong to no manager.
