@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,8 +41,8 @@ type Env struct {
 	sound   context.Context // ends with ctx, or when something that runs beside the test fails, which is its cause
 	abandon context.CancelCauseFunc
 
-	webhooks *webhooks // nil without the option
-	granted  int       // how many grants there have been
+	webhooks *webhooks    // nil without the option
+	granted  atomic.Int64 // how many grants there have been
 }
 
 // An Option changes what [Start] and [Bubble] make.

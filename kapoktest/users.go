@@ -146,8 +146,7 @@ func (e *Env) ensureNamespace(name string) error {
 func (e *Env) grant(to rbacv1.Subject, grants []Grant) {
 	e.t.Helper()
 	for _, g := range grants {
-		e.granted++
-		if err := e.bind(to, g, fmt.Sprintf("kapoktest-%d", e.granted)); err != nil {
+		if err := e.bind(to, g, fmt.Sprintf("kapoktest-%d", e.granted.Add(1))); err != nil {
 			e.t.Fatalf("rights of %s: %v", to.Name, err)
 		}
 	}

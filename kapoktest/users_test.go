@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,6 +76,27 @@ func TestUser(t *testing.T) {
 		for _, question := range tc.not {
 			ask(question, false)
 		}
+	}
+}
+
+// Users may be made at the same time, as by parallel subtests that share an Env.
+func TestUsersInParallel(t *testing.T) {
+	env := kapoktest.Start(t)
+	for round := range 20 {
+		var all sync.WaitGroup
+		begin := make(chan struct{})
+		for n := range 8 {
+			all.Go(func() {
+				name := fmt.Sprint("u", round, "-", n)
+				<-begin
+				cms := typed(t, env.User(name, kapoktest.Can("get", "configmaps").Named(name))).CoreV1().ConfigMaps("default")
+				if _, err := cms.Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		close(begin)
+		all.Wait()
 	}
 }
 
