@@ -30,6 +30,9 @@ const update = "KAPOKTEST_UPDATE"
 // start of the server and now. In a bubble, where the same happens at the same time in each run, these times are in the file. Keys of a map that
 // become the same have numbers, in the order of their values: job-<generated>, job-<generated> 2.
 //
+// The uids and generated names that Golden knows are those of the objects in the file, and the uids of their owners. Where such an object mentions
+// others, name the kinds of these, too: what has no kind among those given, or is not there any more, is told as it is, and another in each run.
+//
 // With KAPOKTEST_UPDATE=1 in the environment, or another true value of strconv.ParseBool, Golden writes the file.
 func (e *Env) Golden(file string, kinds ...client.Object) {
 	e.t.Helper()
