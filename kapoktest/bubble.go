@@ -49,12 +49,12 @@ func (e *Env) Settle() {
 func (e *Env) SettleFor(quiet time.Duration) {
 	e.t.Helper()
 	step, limit := max(100*time.Millisecond, quiet/100), max(time.Hour, 10*quiet)
-	e.checkBubble()
+	e.still()
 	begin := time.Now()
 	last, _ := e.record.active()
 	for since := begin; time.Since(since) < quiet; {
 		time.Sleep(step)
-		synctest.Wait()
+		e.still()
 		if now, busy := e.record.active(); busy || now != last {
 			last, since = now, time.Now()
 		}
@@ -64,12 +64,14 @@ func (e *Env) SettleFor(quiet time.Duration) {
 	}
 }
 
-// checkBubble ends the test if there is no bubble, whose time could pass.
-func (e *Env) checkBubble() {
+// still waits until nobody in the bubble has anything to do, and ends the test if there is no bubble.
+func (e *Env) still() {
 	e.t.Helper()
+	e.stilling <- struct{}{}
 	defer func() {
+		<-e.stilling
 		if reason := recover(); reason != nil {
-			e.t.Fatalf("Settle is for tests in a Bubble: %v", reason)
+			e.t.Fatalf("Settle is for tests in a Bubble, and for when nobody else calls synctest.Wait: %v", reason)
 		}
 	}()
 	synctest.Wait()

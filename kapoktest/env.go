@@ -43,6 +43,8 @@ type Env struct {
 
 	webhooks *webhooks    // nil without the option
 	granted  atomic.Int64 // how many grants there have been
+
+	stilling chan struct{} // holds a token while somebody is in synctest.Wait; not a mutex, for which a bubble would not be still
 }
 
 // An Option changes what [Start] and [Bubble] make.
@@ -96,7 +98,7 @@ func Start(t testing.TB, opts ...Option) *Env {
 
 func start(t testing.TB, o options) *Env {
 	t.Helper()
-	e := &Env{t: t, scheme: o.scheme}
+	e := &Env{t: t, scheme: o.scheme, stilling: make(chan struct{}, 1)}
 	// The server outlives the context of the test, which ends before the test's own clean-up has ended.
 	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
 	e.sound, e.abandon = context.WithCancelCause(e.ctx)

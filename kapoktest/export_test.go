@@ -12,7 +12,7 @@ import (
 
 // SettleWith is SettleFor with another TB.
 func SettleWith(e *Env, t testing.TB, quiet time.Duration) {
-	other := &Env{t: t, ctx: e.ctx, record: e.record}
+	other := &Env{t: t, ctx: e.ctx, record: e.record, stilling: e.stilling}
 	other.SettleFor(quiet)
 }
 

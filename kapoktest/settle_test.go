@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,6 +87,26 @@ func steps(pause time.Duration, n int) func(context.Context, *testing.T, *kapokt
 			}
 		}
 	}
+}
+
+// Several goroutines may wait at the same time, and all of them until the end of the work.
+func TestSettleTwice(t *testing.T) {
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		env.Go(func(ctx context.Context) error {
+			steps(4*time.Second, 10)(ctx, t, env)
+			return nil
+		})
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				env.Settle()
+				if n := len(env.Writes()); n != 10 {
+					t.Errorf("%d writes", n)
+				}
+			})
+		}
+		both.Wait()
+	})
 }
 
 // Work that never ends is told of, and an answer that never comes.
