@@ -275,10 +275,11 @@ func (e *Env) Exists(obj client.Object) bool {
 	return err == nil
 }
 
-// Update changes an object as it is now: it is read, changed, and written, again if somebody else has written in between.
+// Update changes an object as it is now: it is read, changed, and written, again as long as somebody else has written in between, for a minute
+// at most.
 func (e *Env) Update(obj client.Object, change func()) {
 	e.t.Helper()
-	err := client.RetryOnConflict(e.ctx, func() error {
+	err := e.retry(func() error {
 		if err := e.get(obj); err != nil {
 			return err
 		}
@@ -293,7 +294,7 @@ func (e *Env) Update(obj client.Object, change func()) {
 // UpdateStatus is Update of the status.
 func (e *Env) UpdateStatus(obj client.Object, change func()) {
 	e.t.Helper()
-	err := client.RetryOnConflict(e.ctx, func() error {
+	err := e.retry(func() error {
 		if err := e.get(obj); err != nil {
 			return err
 		}
@@ -302,6 +303,17 @@ func (e *Env) UpdateStatus(obj client.Object, change func()) {
 	})
 	if err != nil {
 		e.t.Fatalf("update the status of %s: %v", e.describe(obj), err)
+	}
+}
+
+// retry calls change until it returns something else than a conflict, or its time, that of a wait, is over.
+func (e *Env) retry(change func() error) error {
+	ctx, cancel := e.bounded(e.ctx)
+	defer cancel()
+	for {
+		if err := client.RetryOnConflict(e.ctx, change); !apierrors.IsConflict(err) || ctx.Err() != nil {
+			return err
+		}
 	}
 }
 

@@ -479,6 +479,41 @@ func TestConditionEndsTheTest(t *testing.T) {
 	})
 }
 
+// An update is tried again as long as others write in between, but not for ever.
+func TestUpdateAgain(t *testing.T) {
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		w := widget("a")
+		env.Create(w)
+		write := func() {
+			other := widget("a")
+			env.Update(other, func() { other.SetAnnotations(map[string]string{"after": other.GetResourceVersion()}) })
+		}
+		n := 0
+		env.Update(w, func() {
+			if n++; n < 20 {
+				write()
+			}
+			w.SetLabels(map[string]string{"n": fmt.Sprint(n)})
+		})
+		n = 0
+		env.UpdateStatus(w, func() {
+			if n++; n < 20 {
+				write()
+			}
+			w.Object["status"] = map[string]any{"ready": true}
+		})
+		env.Get(w)
+		if w.GetLabels()["n"] != "20" || !ready(w)() {
+			t.Errorf("it is %v", w.Object)
+		}
+		end := time.Now().Add(time.Second)
+		text := fails(t, func(tb testing.TB) { kapoktest.UpdateWith(env, dated{tb, end}, w, write) })
+		if time.Now().After(end) || !strings.Contains(text, "the object has been modified") {
+			t.Errorf("after %v it says %q", time.Since(end), text)
+		}
+	}, kapoktest.CRDs("testdata/crd"))
+}
+
 // dated is a TB whose binary is to end soon.
 type dated struct {
 	testing.TB

@@ -24,6 +24,12 @@ func WaitForWith(e *Env, t testing.TB, ctx context.Context, obj client.Object, c
 	e.WaitFor(ctx, obj, condition)
 }
 
+// UpdateWith is Update with another TB.
+func UpdateWith(e *Env, t testing.TB, obj client.Object, change func()) {
+	other := &Env{t: t, ctx: e.ctx, sound: e.sound, scheme: e.scheme, client: e.client}
+	other.Update(obj, change)
+}
+
 // GoldenWith is Golden with another TB.
 func GoldenWith(e *Env, t testing.TB, file string, kinds ...client.Object) {
 	other := &Env{t: t, ctx: e.ctx, scheme: e.scheme, client: e.client}
