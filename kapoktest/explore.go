@@ -17,7 +17,8 @@ import (
 // failure it makes small: it takes away faults, as long as what is left makes the scenario fail. The test fails then, and says what is
 // left, in which order it happened, and what the scenario said.
 //
-// A scenario says that something is wrong with the methods of its TB, and must be able to run many times.
+// A scenario says that something is wrong with the methods of its TB, and must be able to run many times. If each seed skips it, the test is
+// skipped.
 //
 // With KAPOKTEST_SEED=N in the environment only that seed is run. [Bubble] with [WithFaults] runs one, too, and takes no faults away. A seed
 // brings the same faults again as far as clients ask for the same again: what chance decides in them is not repeated.
@@ -29,28 +30,39 @@ func Explore(t *testing.T, n int, faults Faults, scenario func(t testing.TB, env
 	if err := faults.check(); err != nil {
 		t.Fatalf("explore: %v", err)
 	}
-	if found := explore(t, n, faults, scenario, opts); found != "" {
-		t.Error(found)
+	switch result := explore(t, n, faults, scenario, opts); {
+	case result.failed:
+		t.Error(result.said)
+	case result.skipped:
+		t.Skip(result.said)
 	}
 }
 
-// explore returns what Explore has to say, "" if all is well.
-func explore(t *testing.T, n int, faults Faults, scenario func(testing.TB, *Env), opts []Option) string {
+// explore returns how Explore is to end, and what it has to say then.
+func explore(t *testing.T, n int, faults Faults, scenario func(testing.TB, *Env), opts []Option) outcome {
 	t.Helper()
 	first, last := uint64(1), uint64(n)
 	if text := os.Getenv(seedVariable); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return fmt.Sprintf("%s=%s: want a number", seedVariable, text)
+			return outcome{failed: true, said: fmt.Sprintf("%s=%s: want a number", seedVariable, text)}
 		}
 		first, last = seed, seed
 	}
+	allSkipped := true
 	for seed := first; ; seed++ {
-		if result := attempt(t, seed, faults, nil, scenario, opts); result.failed {
-			return fmt.Sprintf("seed %d (%s=%d runs it alone): %s", seed, seedVariable, seed, shrink(t, seed, faults, result, scenario, opts))
+		result := attempt(t, seed, faults, nil, scenario, opts)
+		if result.failed {
+			result.said = fmt.Sprintf("seed %d (%s=%d runs it alone): %s", seed, seedVariable, seed, shrink(t, seed, faults, result, scenario, opts))
+			return result
 		}
-		if seed == last {
-			return ""
+		allSkipped = allSkipped && result.skipped
+		switch {
+		case seed != last:
+		case allSkipped:
+			return result
+		default:
+			return outcome{}
 		}
 	}
 }
@@ -60,9 +72,10 @@ const seedVariable = "KAPOKTEST_SEED"
 
 // An outcome is how a scenario ended.
 type outcome struct {
-	failed bool
-	said   string
-	met    []Fault
+	failed  bool
+	skipped bool // and did not fail
+	said    string
+	met     []Fault
 }
 
 // attempt runs a scenario once, with those faults only, or, if they are nil, with all that the seed brings.
@@ -82,7 +95,7 @@ func attempt(t *testing.T, seed uint64, faults Faults, only []Fault, scenario fu
 			scenario(witness, env)
 		})
 		witness.end()
-		result = outcome{failed: witness.failed, said: strings.TrimSpace(witness.said.String())}
+		result = outcome{failed: witness.failed, skipped: witness.skipped && !witness.failed, said: strings.TrimSpace(witness.said.String())}
 		if env != nil {
 			result.met = env.Faults()
 		}
@@ -154,6 +167,7 @@ type witness struct {
 
 	mu       sync.Mutex
 	failed   bool
+	skipped  bool
 	said     strings.Builder
 	cleanups []func()
 }
@@ -218,6 +232,29 @@ func (w *witness) Fatal(args ...any) {
 func (w *witness) Fatalf(format string, args ...any) {
 	w.Errorf(format, args...)
 	runtime.Goexit()
+}
+
+func (w *witness) SkipNow() {
+	w.mu.Lock()
+	w.skipped = true
+	w.mu.Unlock()
+	runtime.Goexit()
+}
+
+func (w *witness) Skip(args ...any) {
+	w.Log(args...)
+	w.SkipNow()
+}
+
+func (w *witness) Skipf(format string, args ...any) {
+	w.Logf(format, args...)
+	w.SkipNow()
+}
+
+func (w *witness) Skipped() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.skipped
 }
 
 func (w *witness) Failed() bool {

@@ -401,6 +401,42 @@ func TestExploreCleanup(t *testing.T) {
 	}
 }
 
+// A scenario that is skipped with every seed is a test that is skipped.
+func TestExploreSkip(t *testing.T) {
+	const fails = "seed 1 (KAPOKTEST_SEED=1 runs it alone): the scenario fails without any fault:\noh"
+	for name, tc := range map[string]struct {
+		scenario func(run int, t testing.TB)
+		runs     int
+		said     string
+		skipped  bool
+	}{
+		"all":           {func(_ int, t testing.TB) { t.Skip("needs", "a cluster") }, 3, "needs a cluster", true},
+		"without words": {func(_ int, t testing.TB) { t.SkipNow() }, 3, "", true},
+		"some": {func(run int, t testing.TB) {
+			if run != 2 {
+				t.Skipf("needs %d clusters", run)
+			}
+		}, 3, "", false},
+		"after a failure": {func(_ int, t testing.TB) { t.Error("oh"); t.SkipNow() }, 1, fails, false},
+		"fails later": {func(run int, t testing.TB) {
+			if run == 1 {
+				t.SkipNow()
+			}
+			t.Fatal("oh")
+		}, 2, strings.ReplaceAll(fails, "1", "2"), false},
+	} {
+		runs := 0
+		said, skipped := kapoktest.ExplorationSkipped(t, 3, kapoktest.Faults{}, func(t testing.TB, _ *kapoktest.Env) {
+			runs++
+			tc.scenario(runs, t)
+			t.Log("after all")
+		})
+		if tc.said != said || skipped != tc.skipped || runs != tc.runs {
+			t.Errorf("%s: after %d runs it says %q, skipped is %t", name, runs, said, skipped)
+		}
+	}
+}
+
 // The last seed there is, is the last one.
 func TestExploreLastSeed(t *testing.T) {
 	t.Setenv("KAPOKTEST_SEED", "18446744073709551615")

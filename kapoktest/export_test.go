@@ -60,7 +60,15 @@ func StartOne(b *testing.B) (stop func()) {
 // Exploration is Explore, and returns what it finds.
 func Exploration(t *testing.T, n int, faults Faults, scenario func(testing.TB, *Env)) string {
 	t.Helper()
-	return explore(t, n, faults, scenario, nil)
+	found, _ := ExplorationSkipped(t, n, faults, scenario)
+	return found
+}
+
+// ExplorationSkipped is Explore, and returns what it finds, or why it is skipped.
+func ExplorationSkipped(t *testing.T, n int, faults Faults, scenario func(testing.TB, *Env)) (said string, skipped bool) {
+	t.Helper()
+	result := explore(t, n, faults, scenario, nil)
+	return result.said, result.skipped
 }
 
 // Began is the resourceVersion from which on the test's changes are.
