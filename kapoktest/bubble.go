@@ -1,7 +1,9 @@
 package kapoktest
 
 import (
+	"bytes"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -29,6 +31,13 @@ func init() {
 	if len(utilruntime.ErrorHandlers) == 2 {
 		utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	}
+}
+
+// inBubble says whether the caller is in a bubble. Of all that says so only the trace of a goroutine neither panics nor waits.
+func inBubble() bool {
+	text := make([]byte, 128)
+	state, _, _ := bytes.Cut(text[:runtime.Stack(text, false)], []byte("\n"))
+	return bytes.Contains(state, []byte("synctest bubble"))
 }
 
 // quiet is how long nothing must happen until Settle takes it for the end: longer than what work queues wait before they try

@@ -119,6 +119,7 @@ func start(t testing.TB, o options) *Env {
 	var next http.RoundTripper = e.backend
 	if e.faults = o.faults; e.faults != nil {
 		e.faults.backend, e.backend.calm = e.backend, e.faults.over
+		e.faults.bubble = inBubble()
 		if o.server.DataDir == "" && o.server.Store == "" {
 			e.faults.store = store
 		}

@@ -28,7 +28,8 @@ import (
 type Faults struct {
 	// Conflict answers an update or a patch with 409: somebody else has written in between.
 	Conflict float64
-	// ServerError answers with 500, TooManyRequests with 429 and a Retry-After of a second. Nothing has happened.
+	// ServerError answers with 500, TooManyRequests with 429 and a Retry-After of a second, in a bubble of none: clients would sleep for it,
+	// some of them with locks that others wait for, and no time passes while anybody waits for a lock. Nothing has happened.
 	ServerError, TooManyRequests float64
 	// Lost breaks off a write whose answer does not come: it has happened, and its client does not know.
 	Lost float64
@@ -121,6 +122,7 @@ type injector struct {
 	faults  Faults
 	only    map[Fault]bool // nil for whatever the seed says
 	backend *backend
+	bubble  bool          // time is virtual
 	store   *memory.Store // of the server; nil if it is not in memory
 	once    sync.Once
 	over    chan struct{} // closed when nothing is to go wrong any more
@@ -236,7 +238,7 @@ func (i *injector) RoundTrip(r *http.Request) (*http.Response, error) {
 	case does("ServerError", i.faults.ServerError):
 		return refuse(r, apierrors.NewInternalError(errors.New("the server has met an error, on purpose"))), nil
 	case does("TooManyRequests", i.faults.TooManyRequests):
-		return refuse(r, apierrors.NewTooManyRequests("too many requests, it is said", 1)), nil
+		return i.turnAway(r), nil
 	case (r.Method == http.MethodPut || r.Method == http.MethodPatch) && does("Conflict", i.faults.Conflict):
 		key, _ := keyOf(r.URL.Path)
 		return refuse(r, apierrors.NewConflict(key.Resource, key.Name, errors.New(modified))), nil
@@ -286,10 +288,17 @@ func refuse(r *http.Request, because *apierrors.StatusError) *http.Response {
 	closeBody(r)
 	status := because.Status()
 	status.Kind, status.APIVersion = "Status", "v1"
-	answer := jsonAnswer(r, int(status.Code), &status)
-	if seconds, ok := apierrors.SuggestsClientDelay(because); ok {
-		answer.Header.Set("Retry-After", strconv.Itoa(seconds))
+	return jsonAnswer(r, int(status.Code), &status)
+}
+
+// turnAway answers that there are too many requests. client-go sends the request up to ten times more.
+func (i *injector) turnAway(r *http.Request) *http.Response {
+	seconds := 1
+	if i.bubble {
+		seconds = 0
 	}
+	answer := refuse(r, apierrors.NewTooManyRequests("too many requests, it is said", seconds))
+	answer.Header.Set("Retry-After", strconv.Itoa(seconds))
 	return answer
 }
 

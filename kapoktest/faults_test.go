@@ -64,6 +64,31 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// Who is turned away in a bubble comes again at once, and not for ever: outside of bubbles it would be after a second.
+func TestTooManyRequestsTakesNoTime(t *testing.T) {
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		begin := time.Now()
+		for _, ask := range []func() error{
+			func() error {
+				_, err := clientOf(t, env.Config()).CoreV1().ConfigMaps("default").Get(t.Context(), "a", metav1.GetOptions{})
+				return err
+			},
+			func() error { return env.Client().Create(t.Context(), configMap("a")) },
+		} {
+			before := len(env.Requests())
+			if err := ask(); !apierrors.IsTooManyRequests(err) {
+				t.Errorf("got %v", err)
+			}
+			if n := len(env.Requests()) - before; n != 11 {
+				t.Errorf("%d requests of 11", n)
+			}
+		}
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("it takes %v", took)
+		}
+	}, kapoktest.WithFaults(1, kapoktest.Faults{TooManyRequests: 1}))
+}
+
 // clientOf returns a client that meets faults.
 func clientOf(t testing.TB, config *rest.Config) kubernetes.Interface {
 	t.Helper()

@@ -423,3 +423,16 @@ func TestGracefulStopInBubble(t *testing.T) {
 		})
 	}
 }
+
+// A manager whose requests are turned away now and then comes to the same: nobody sleeps under the locks of its cache.
+func TestTurnedAwayInBubble(t *testing.T) {
+	kapoktest.Explore(t, 30, kapoktest.Faults{TooManyRequests: 0.05}, func(t testing.TB, env *kapoktest.Env) {
+		mgr := newManager(t, env.Config(), nil)
+		s := &sets{Client: mgr.GetClient(), mgr: mgr, looks: map[string][]time.Time{}}
+		check(t, ctrl.NewControllerManagedBy(mgr).For(&appsv1.ReplicaSet{}).Owns(&corev1.Pod{}).Complete(s))
+		check(t, ctrl.NewControllerManagedBy(mgr).For(&batchv1.Job{}).Complete(&jobs{mgr.GetClient()}))
+		env.Go(mgr.Start)
+		env.Create(replicaSet("default", "web", 1))
+		env.WaitFor(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-0"}}, func() bool { return true })
+	})
+}
