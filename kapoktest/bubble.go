@@ -2,6 +2,7 @@ package kapoktest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -15,6 +16,9 @@ import (
 // Bubble runs a test in a bubble of testing/synctest, with an Env of its own: its clock begins at midnight UTC, 2000-01-01, stands
 // still as long as anybody in the bubble has something to do, and jumps to when the next one has when all wait. The server, its garbage
 // collection, leases and deadlines follow it, and so does what the test starts.
+//
+// Who asks the server for the same all the time, so that time cannot pass, fails the test: 20,000 times for a change of an object, or 100,000 times
+// for anything else, at one moment. All clients but the Env are refused from then on, and waits of the test end.
 //
 // What the test starts must end with it: with [Env.Context], as [Env.Go] has it end, or when the test says so.
 func Bubble(t *testing.T, run func(t *testing.T, env *Env), opts ...Option) {
@@ -46,7 +50,8 @@ const quiet = 10 * time.Second
 
 // Settle lets time pass until no work is left: for ten seconds nobody has asked the server for anything, and nobody waits for an answer, but
 // for what goes on all the time, leases and watches. It is for bubbles; the time that passes is theirs. What comes later than that is
-// not waited for, such as a RequeueAfter of a minute: see [Env.SettleFor]. What goes on for ever ends the test after an hour.
+// not waited for, such as a RequeueAfter of a minute: see [Env.SettleFor]. What goes on for ever ends the test after an hour, and so does,
+// at once, what fails in [Env.Go].
 func (e *Env) Settle() {
 	e.t.Helper()
 	e.SettleFor(quiet)
@@ -64,6 +69,9 @@ func (e *Env) SettleFor(quiet time.Duration) {
 	for since := begin; time.Since(since) < quiet; {
 		time.Sleep(step)
 		e.still()
+		if e.sound.Err() != nil {
+			e.t.Fatalf("work does not end: %v", context.Cause(e.sound))
+		}
 		if now, busy := e.record.active(); busy || now != last {
 			last, since = now, time.Now()
 		}

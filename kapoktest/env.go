@@ -125,7 +125,7 @@ func start(t testing.TB, o options) *Env {
 		}
 		next = e.faults
 	}
-	e.record = newRecorder(next)
+	e.record = newRecorder(next, e.fail)
 	if e.client, err = client.NewWithWatch(e.own(), client.Options{Scheme: e.scheme, FieldOwner: "kapoktest"}); err != nil {
 		e.stop()
 		t.Fatalf("make a client: %v", err)

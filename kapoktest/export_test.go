@@ -12,7 +12,7 @@ import (
 
 // SettleWith is SettleFor with another TB.
 func SettleWith(e *Env, t testing.TB, quiet time.Duration) {
-	other := &Env{t: t, ctx: e.ctx, record: e.record, stilling: e.stilling}
+	other := &Env{t: t, ctx: e.ctx, sound: e.sound, record: e.record, stilling: e.stilling}
 	other.SettleFor(quiet)
 }
 
@@ -38,6 +38,9 @@ func GoldenWith(e *Env, t testing.TB, file string, kinds ...client.Object) {
 
 // Remember has an Env remember no more than so many requests.
 func Remember(e *Env, most int) { e.record.most = most }
+
+// TooOften has an Env take so many changes of an object at one moment for one too many.
+func TooOften(e *Env, most int) { e.record.crowd.most = most }
 
 // StartEnv is Start, and the end is the caller's to call.
 func StartEnv(b *testing.B, opts ...Option) (e *Env, stop func()) {

@@ -67,8 +67,10 @@ const remembered = 100_000
 type recorder struct {
 	next http.RoundTripper
 	most int
+	fail func(error) // of those who keep time from passing
 
 	mu       sync.Mutex
+	crowd    crowd
 	requests []*recorded
 	// Of those that do not come by themselves all the time: how many came or were answered, and those that were not yet.
 	activity  int
@@ -89,8 +91,8 @@ func (r *recorded) request() Request {
 	return Request{Time: r.at, Method: r.method, Path: r.path, Query: query, UserAgent: r.agent, User: r.user, Code: r.code, Refusal: r.refusal}
 }
 
-func newRecorder(next http.RoundTripper) *recorder {
-	return &recorder{next: next, most: remembered, unsettled: map[*recorded]struct{}{}}
+func newRecorder(next http.RoundTripper, fail func(error)) *recorder {
+	return &recorder{next: next, most: remembered, fail: fail, crowd: crowd{most: tooOften}, unsettled: map[*recorded]struct{}{}}
 }
 
 // ownAgent is the User-Agent of the Env's own clients.
@@ -100,6 +102,10 @@ const ownAgent = "kapoktest"
 func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.UserAgent() == ownAgent {
 		return r.next.RoundTrip(req)
+	}
+	if err := r.admit(req); err != nil {
+		closeBody(req)
+		return nil, err
 	}
 	one := r.begin(req)
 	answer, err := r.next.RoundTrip(req)

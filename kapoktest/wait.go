@@ -187,8 +187,11 @@ func assign(obj client.Object, u *unstructured.Unstructured) error {
 	return json.Unmarshal(data, obj)
 }
 
+// someStates are as many as a reader of a history wants to see of how it began, and of how it ended.
+const someStates = 50
+
 // History returns what has become of an object since the Env began, state after state, as differences of YAML. Managed fields
-// are left out. Where the server has forgotten that, as after a restart, it is what the object is now.
+// are left out, and so are all but the first and the last fifty of very many states. Where the server has forgotten that, as after a restart, it is what the object is now.
 func (e *Env) History(obj client.Object) string {
 	states, err := e.states(obj, e.began)
 	var out strings.Builder
@@ -205,7 +208,14 @@ func (e *Env) History(obj client.Object) string {
 		return out.String() + "it is not there\n"
 	}
 	before := []string{}
-	for _, s := range states {
+	for n, s := range states {
+		if last := len(states) - someStates; n >= someStates && n < last {
+			if n == someStates {
+				fmt.Fprintf(&out, "--- %d more states\n", last-n)
+			}
+			before = s.lines
+			continue
+		}
 		fmt.Fprintf(&out, "--- %s at resourceVersion %s\n", strings.ToLower(string(s.Type)), s.revision)
 		if s.Type == watch.Deleted {
 			before = []string{}

@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -30,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -434,5 +436,42 @@ func TestTurnedAwayInBubble(t *testing.T) {
 		env.Go(mgr.Start)
 		env.Create(replicaSet("default", "web", 1))
 		env.WaitFor(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-0"}}, func() bool { return true })
+	})
+}
+
+// A told is a TB that keeps what it is told.
+type told struct {
+	testing.TB
+	text strings.Builder
+}
+
+func (o *told) Errorf(format string, args ...any) { fmt.Fprintf(&o.text, format, args...) }
+
+// A controller that writes each time that it is told of its own write is told of, and the test ends.
+func TestHotLoopInBubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		said := &told{TB: t}
+		env := kapoktest.Start(said)
+		mgr := newManager(t, env.Config(), nil)
+		looks := 0
+		check(t, ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+			return o.GetName() == "hot"
+		}))).Complete(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+			cm := &corev1.ConfigMap{}
+			if err := mgr.GetClient().Get(ctx, r.NamespacedName, cm); err != nil {
+				return reconcile.Result{}, err
+			}
+			before := cm.DeepCopy()
+			looks++
+			cm.Data = map[string]string{"looks": fmt.Sprint(looks)}
+			return reconcile.Result{}, mgr.GetClient().Patch(ctx, cm, client.MergeFrom(before))
+		})))
+		env.Go(mgr.Start)
+		env.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "hot"}})
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if !strings.Contains(said.text.String(), "\n  20001 x PATCH /api/v1/namespaces/default/configmaps/hot") {
+			t.Errorf("it says %q", said.text.String())
+		}
 	})
 }

@@ -1,0 +1,77 @@
+package kapoktest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// tooOften is how often somebody may ask for the same change of an object at one moment; for anything else it is five times that.
+const tooOften = 20_000
+
+// A crowd counts the requests of one moment. In a bubble, that is as long as anybody has something to do: who is told of what it has
+// done itself, and does it again, keeps time from passing. By the clock of the machine a moment has few requests.
+type crowd struct {
+	most  int
+	at    time.Time
+	asked map[same]int
+	stuck bool // there was too much of it; clients are refused since
+}
+
+// same is what requests for the same have in common.
+type same struct{ method, path string }
+
+// add counts a request, and says whether it is one too many.
+func (c *crowd) add(r *http.Request) (tooMany bool) {
+	if now := time.Now(); !now.Equal(c.at) {
+		c.at, c.asked = now, map[same]int{}
+	}
+	what, most := same{r.Method, r.URL.Path}, c.most
+	if r.Method != http.MethodPut && r.Method != http.MethodPatch && r.Method != http.MethodDelete {
+		most *= 5
+	}
+	c.asked[what]++
+	return c.asked[what] > most
+}
+
+// String is the busiest requests.
+func (c *crowd) String() string {
+	all := slices.SortedFunc(maps.Keys(c.asked), func(a, b same) int {
+		return cmp.Or(c.asked[b]-c.asked[a], strings.Compare(a.path, b.path), strings.Compare(a.method, b.method))
+	})
+	var text strings.Builder
+	for _, what := range all[:min(len(all), 5)] {
+		fmt.Fprintf(&text, "\n  %d x %s %s", c.asked[what], what.method, what.path)
+	}
+	return text.String()
+}
+
+// admit refuses requests once time has been kept from passing. That is an error after which clients wait; those who do not must wait here.
+func (r *recorder) admit(req *http.Request) error {
+	r.mu.Lock()
+	tooMany, stuck := r.crowd.add(req), r.crowd.stuck
+	var why error
+	if tooMany && !stuck {
+		why = errors.New("it asks for the same again and again at one moment of virtual time, and time cannot pass meanwhile:" + r.crowd.String())
+		r.crowd.stuck, r.crowd.most = true, r.crowd.most/100
+	}
+	stuck = r.crowd.stuck
+	r.mu.Unlock()
+	switch {
+	case !stuck:
+		return nil
+	case why != nil:
+		r.fail(why)
+	case tooMany:
+		select {
+		case <-time.After(time.Second):
+		case <-req.Context().Done():
+		}
+	}
+	return errRefused
+}
