@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,7 +50,8 @@ func inBubble() bool {
 const quiet = 10 * time.Second
 
 // Settle lets time pass until no work is left: for ten seconds nobody has asked the server for anything, and nobody waits for an answer, but
-// for what goes on all the time, leases and watches. It is for bubbles; the time that passes is theirs. What comes later than that is
+// for what goes on all the time, leases and watches; no fault holds an event back any more, and after an outage clients have had the time to come
+// back. It is for bubbles; the time that passes is theirs. What comes later than that is
 // not waited for, such as a RequeueAfter of a minute: see [Env.SettleFor]. What goes on for ever ends the test after an hour, and so does,
 // at once, what fails in [Env.Go].
 func (e *Env) Settle() {
@@ -59,10 +61,13 @@ func (e *Env) Settle() {
 
 // SettleFor is Settle with another time for which nobody must ask the server for anything: longer than the pauses of the program
 // under test that are part of its work, and shorter than those between one piece of work and the next. If there is always something,
-// the test ends after an hour, or after ten such times if that is longer.
+// the test ends after an hour, or after ten such times if that is longer, or a hundred times the MaxDelay or the MaxOutage of [Faults].
 func (e *Env) SettleFor(quiet time.Duration) {
 	e.t.Helper()
 	step, limit := max(100*time.Millisecond, quiet/100), max(time.Hour, 10*quiet)
+	if e.faults != nil {
+		limit = max(limit, 100*e.faults.faults.MaxDelay, 100*e.faults.faults.MaxOutage)
+	}
 	e.still()
 	begin := time.Now()
 	last, _ := e.record.active()
@@ -72,7 +77,7 @@ func (e *Env) SettleFor(quiet time.Duration) {
 		if e.sound.Err() != nil {
 			e.t.Fatalf("work does not end: %v", context.Cause(e.sound))
 		}
-		if now, busy := e.record.active(); busy || now != last {
+		if now, busy := e.record.active(); busy || now != last || len(e.underWay()) > 0 {
 			last, since = now, time.Now()
 		}
 		if time.Since(begin) > limit {
@@ -98,6 +103,9 @@ func (e *Env) still() {
 func (e *Env) unsettled(quiet time.Duration) string {
 	if waiting := e.record.unanswered(); len(waiting) > 0 {
 		return "there is no answer to\n" + lines(waiting)
+	}
+	if faults := e.underWay(); len(faults) > 0 {
+		return "there is no end yet of\n  " + strings.Join(faults, "\n  ")
 	}
 	all := e.Requests()
 	return fmt.Sprintf("in the last %v the server was asked for\n%s", quiet,

@@ -12,7 +12,7 @@ import (
 
 // SettleWith is SettleFor with another TB.
 func SettleWith(e *Env, t testing.TB, quiet time.Duration) {
-	other := &Env{t: t, ctx: e.ctx, sound: e.sound, record: e.record, stilling: e.stilling}
+	other := &Env{t: t, ctx: e.ctx, sound: e.sound, record: e.record, faults: e.faults, backend: e.backend, stilling: e.stilling}
 	other.SettleFor(quiet)
 }
 

@@ -131,6 +131,7 @@ type injector struct {
 	count map[string]int             // of requests, and events, so far, by who asks for what
 	begun map[string]object.Revision // from where on clients have been told of changes, by who watches what
 	met   []Fault
+	held  map[Fault]struct{} // of events that are held back
 }
 
 func (i *injector) end() { i.once.Do(func() { close(i.over) }) }
@@ -218,6 +219,38 @@ func (i *injector) next(what string) int {
 	}
 	i.count[what]++
 	return i.count[what]
+}
+
+// hold writes down that an event is held back, until release.
+func (i *injector) hold(f Fault) (release func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.held == nil {
+		i.held = map[Fault]struct{}{}
+	}
+	i.held[f] = struct{}{}
+	return func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		delete(i.held, f)
+	}
+}
+
+// underWay returns the faults that have begun, and have not come to their end.
+func (e *Env) underWay() (all []string) {
+	if e.faults == nil {
+		return nil
+	}
+	e.faults.mu.Lock()
+	for f := range e.faults.held {
+		all = append(all, f.String())
+	}
+	e.faults.mu.Unlock()
+	slices.Sort(all)
+	if e.backend.isAway() {
+		all = append(all, "Restart: clients have no server, or not yet again")
+	}
+	return all
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -54,7 +54,7 @@ func (w *frayed) next() error {
 	}
 	f := Fault{Request: w.request, Event: w.injector.next(w.request + " events")}
 	if f.What = "DelayWatch"; w.injector.meets(f, w.injector.faults.DelayWatch) {
-		w.pause(w.injector.length(f, w.injector.faults.MaxDelay))
+		w.pause(f, w.injector.length(f, w.injector.faults.MaxDelay))
 	}
 	if f.What = "CutWatch"; w.injector.meets(f, w.injector.faults.CutWatch) {
 		w.Close()
@@ -95,7 +95,9 @@ func isBookmark(event []byte) bool {
 	return bytes.Contains(event[:min(len(event), 32)], []byte("BOOKMARK"))
 }
 
-func (w *frayed) pause(d time.Duration) {
+// pause holds an event back; then it is told, in the same moment, or dropped.
+func (w *frayed) pause(f Fault, d time.Duration) {
+	defer w.injector.hold(f)()
 	late := time.NewTimer(d)
 	defer late.Stop()
 	select {

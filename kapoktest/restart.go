@@ -41,6 +41,7 @@ type backend struct {
 	changed sync.Cond // of mu
 	server  *kapok.Server
 	phase   phase
+	missed  time.Time     // until when clients may not have noticed that there is a server again
 	own     int           // requests of the Env that are under way, but for watches
 	done    chan struct{} // closed when the restart that is under way, or was the last, is over
 	stopped chan struct{} // closed when there is to be no restart any more
@@ -106,7 +107,7 @@ func (b *backend) replace(pause time.Duration, forget bool) error {
 		b.changed.Wait()
 	}
 	b.phase = down
-	old := b.server
+	old, fell := b.server, time.Now()
 	b.mu.Unlock()
 
 	next, err := b.successor(old, pause, forget)
@@ -118,7 +119,19 @@ func (b *backend) replace(pause time.Duration, forget bool) error {
 		return err
 	}
 	b.server, b.phase = next, up
+	b.missed = time.Now().Add(min(2*time.Since(fell), longestBackoff))
 	return err
+}
+
+// longestBackoff is how long queues wait at most before they try again, and watches less. Before that, each wait is twice the one before, and
+// so at most about twice as long as the server was away.
+const longestBackoff = 1000 * time.Second
+
+// isAway says that clients have no server, or may not have noticed yet that they have one again.
+func (b *backend) isAway() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.phase == ending || b.phase == down || time.Now().Before(b.missed)
 }
 
 // successor kills a server, and starts the next after a pause; it is nil if there is to be none any more.

@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
@@ -180,5 +181,98 @@ func TestRequestsAreBounded(t *testing.T) {
 		if writes[n].Time.Before(writes[n-1].Time) {
 			t.Errorf("write %d comes too early", n)
 		}
+	}
+}
+
+// What faults have begun is work: an event that is held back until it is told or its watch has ended, and an outage until clients are back.
+func TestSettleWaitsForFaults(t *testing.T) {
+	faults := kapoktest.Faults{DelayWatch: 1, MaxDelay: 3 * time.Hour}
+	watch := func(t *testing.T, env *kapoktest.Env) watch.Interface {
+		if !env.Exists(configMap("a")) {
+			env.Create(configMap("a"))
+		}
+		w, err := clientset(t, env.Config()).CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	t.Run("event", func(t *testing.T) {
+		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+			w, begin := watch(t, env), time.Now()
+			defer w.Stop()
+			told := false
+			go func() {
+				<-w.ResultChan()
+				told = true
+			}()
+			env.Settle()
+			if took := time.Since(begin); !told || took < time.Hour { // as the seed has it
+				t.Errorf("told %t, after %v", told, took)
+			}
+		}, kapoktest.WithFaults(1, faults))
+	})
+	t.Run("watch that ends", func(t *testing.T) {
+		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+			w, begin := watch(t, env), time.Now()
+			time.AfterFunc(time.Minute, w.Stop)
+			env.Settle()
+			if took := time.Since(begin); took < time.Minute || took > 2*time.Minute {
+				t.Errorf("it took %v", took)
+			}
+		}, kapoktest.WithFaults(1, faults))
+	})
+	t.Run("outage", func(t *testing.T) {
+		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+			cms := clientset(t, env.Config()).CoreV1().ConfigMaps("default")
+			begin := time.Now()
+			if _, err := cms.List(t.Context(), metav1.ListOptions{}); err == nil {
+				t.Error("there is no outage")
+			}
+			kapoktest.NoMoreFaults(env)
+			env.Settle()
+			if _, err := cms.List(t.Context(), metav1.ListOptions{}); err != nil {
+				t.Errorf("after %v: %v", time.Since(begin), err)
+			}
+		}, kapoktest.WithFaults(1, kapoktest.Faults{Restart: 1, MaxOutage: 10 * time.Minute}))
+	})
+	t.Run("held for ever", func(t *testing.T) {
+		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+			env.Go(func(ctx context.Context) error {
+				for ctx.Err() == nil {
+					w := watch(t, env)
+					context.AfterFunc(ctx, w.Stop)
+					<-w.ResultChan()
+					w.Stop()
+				}
+				return nil
+			})
+			said := fails(t, func(tb testing.TB) { kapoktest.SettleWith(env, tb, 10*time.Second) })
+			if !strings.HasPrefix(said, "work does not end: there is no end yet of\n  DelayWatch: event ") {
+				t.Errorf("it says %q", said)
+			}
+		}, kapoktest.WithFaults(1, kapoktest.Faults{DelayWatch: 1, MaxDelay: time.Minute}))
+	})
+}
+
+// A controller that stands all faults has done its work when a test of it has settled.
+func TestExploreSettles(t *testing.T) {
+	for name, faults := range map[string]kapoktest.Faults{
+		"delays":  {DelayWatch: .5, MaxDelay: time.Minute},
+		"outages": {Restart: .05, MaxOutage: 15 * time.Second}, // a controller waits two minutes for its cache
+		"both":    {DelayWatch: .3, MaxDelay: 10 * time.Minute, CutWatch: .2, Restart: .02, MaxOutage: 15 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kapoktest.Explore(t, 20, faults, func(t testing.TB, env *kapoktest.Env) {
+				env.Go(widgetController(env.Config()))
+				env.Settle()
+				w := widget("w")
+				env.Create(w)
+				env.Settle()
+				if env.Get(w); !ready(w)() {
+					t.Error("it is not ready yet")
+				}
+			}, kapoktest.CRDs("testdata/crd"))
+		})
 	}
 }
