@@ -149,6 +149,9 @@ func (e *Env) stop() {
 	if err := e.backend.stop(); err != nil {
 		e.t.Errorf("stop the server: %v", err)
 	}
+	if e.webhooks != nil {
+		e.webhooks.asked.Wait()
+	}
 }
 
 // Config returns a configuration for clients, which are the admin. It is the caller's to change.

@@ -11,13 +11,16 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // Restart ends the server, as if it were killed, and starts another in its place, which knows what the one before has committed:
 // objects, resourceVersions, uids, keys, and so tokens. Watches break, and requests that are under way fail, whether or not what they ask for
 // has happened. As a kube-apiserver that has come back, whose watch cache begins with a list, the new one has no history: watches that resume
 // from a resourceVersion of before the last change, of whatever kind, are told 410, and clients list anew. Clients of before go on working,
-// with the new server. Requests of the Env itself wait for it.
+// with the new server. Requests of the Env itself wait for it. Handlers of [Env.WebhookMux] go on, as those of another process would, and nobody hears
+// what they answer.
 //
 // It returns when the new server serves. With [Faults.Restart] it happens by itself, and connections are refused for a while.
 func (e *Env) Restart() {
@@ -192,6 +195,10 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := server.Config().Transport.RoundTrip(r)
 	switch {
 	case !own:
+		// After an EOF client-go asks again, and sleeps before it, with whatever locks its caller holds.
+		if utilnet.IsProbableEOF(err) && !b.serves(server) {
+			err = errLost
+		}
 	case err != nil:
 		b.leave()
 	case watches(r): // is cut by a restart, and does not keep it waiting
@@ -226,6 +233,13 @@ func (b *backend) enter(ctx context.Context, own bool) (*kapok.Server, error) {
 		b.own++
 	}
 	return b.server, nil
+}
+
+// serves says whether it is a server that has not been killed.
+func (b *backend) serves(server *kapok.Server) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.server == server && b.phase == up
 }
 
 func (b *backend) leave() {

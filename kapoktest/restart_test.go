@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -245,5 +246,65 @@ func restartUnderLoad(t *testing.T, env *kapoktest.Env) {
 	cms := &corev1.ConfigMapList{}
 	if err := env.Client().List(t.Context(), cms); err != nil || len(cms.Items) < 20+int(acknowledged.Load()) || acknowledged.Load() == 0 {
 		t.Errorf("%d objects, %d acknowledged, %v", len(cms.Items), acknowledged.Load(), err)
+	}
+}
+
+// A restart waits for no webhook that is being asked, whatever that waits for itself: who asked is told of a connection that broke.
+func TestRestartDuringWebhook(t *testing.T) {
+	const hook = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: hook}
+webhooks:
+- name: hook.example.com
+  clientConfig: {service: {namespace: system, name: webhook-service, path: /validate}}
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: Fail
+  timeoutSeconds: 30
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+`
+	file := filepath.Join(t.TempDir(), "hook.yaml")
+	if err := os.WriteFile(file, []byte(hook), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	restart := func(env *kapoktest.Env) { env.Restart() }
+	for _, tc := range []struct {
+		name   string
+		answer func(env *kapoktest.Env, released <-chan struct{})
+		test   func(env *kapoktest.Env)
+	}{
+		{"that waits for the test", func(_ *kapoktest.Env, released <-chan struct{}) { <-released }, restart},
+		{"that asks the server", func(env *kapoktest.Env, _ <-chan struct{}) {
+			time.Sleep(time.Second)
+			env.Exists(configMap("policy"))
+		}, restart},
+		{"that restarts", func(env *kapoktest.Env, _ <-chan struct{}) { env.Restart() }, func(*kapoktest.Env) {}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+				released, answered := make(chan struct{}), make(chan struct{})
+				env.WebhookMux().HandleFunc("/validate", func(http.ResponseWriter, *http.Request) {
+					defer close(answered)
+					tc.answer(env, released)
+				})
+				asked, begin := make(chan error, 1), time.Now()
+				go func() { asked <- env.Client().Create(t.Context(), configMap("a")) }()
+				synctest.Wait()
+				tc.test(env)
+				// After an EOF client-go would ask again, if it were a get, with a sleep before it.
+				if err := <-asked; err == nil || errors.As(err, new(apierrors.APIStatus)) || utilnet.IsProbableEOF(err) {
+					t.Errorf("who asked is told: %v", err)
+				}
+				if took := time.Since(begin); took != 0 {
+					t.Errorf("it took %v", took)
+				}
+				close(released)
+				<-answered
+				if env.Exists(configMap("a")) {
+					t.Error("what was not allowed is there")
+				}
+			}, kapoktest.Webhooks(file))
+		})
 	}
 }

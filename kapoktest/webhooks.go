@@ -1,9 +1,15 @@
 package kapoktest
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"reflect"
+	"runtime/debug"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,6 +49,7 @@ type webhooks struct {
 	mux            *http.ServeMux
 	configurations []*unstructured.Unstructured
 	conversions    map[string]map[string]any // spec.conversion by the name of the definition
+	asked          sync.WaitGroup            // handlers that have not returned
 }
 
 // loadWebhooks reads the manifests. Without options there are no webhooks, nil.
@@ -86,7 +93,68 @@ func (w *webhooks) take(obj *unstructured.Unstructured) bool {
 }
 
 // service is for kapok.WebhookOptions: every service is here.
-func (w *webhooks) service(_, _ string) http.Handler { return w.mux }
+func (w *webhooks) service(_, _ string) http.Handler { return w }
+
+// ServeHTTP has the mux answer. A server that is killed waits for nobody, and a handler may go on after it: so what the handler reads and
+// writes is not the connection itself.
+func (w *webhooks) ServeHTTP(to http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	asked := r.Clone(r.Context())
+	asked.Body = io.NopCloser(bytes.NewReader(body))
+	says, end := &reply{header: http.Header{}}, make(chan any, 1)
+	w.asked.Go(func() {
+		var panicked any = http.ErrAbortHandler // or ended by runtime.Goexit
+		defer func() {
+			if reason := recover(); reason != nil && reason != http.ErrAbortHandler {
+				panicked = fmt.Sprintf("%v\n%s", reason, debug.Stack())
+			}
+			end <- panicked
+		}()
+		w.mux.ServeHTTP(says, asked)
+		panicked = nil
+	})
+	select {
+	case <-r.Context().Done():
+		panic(http.ErrAbortHandler)
+	case panicked := <-end:
+		if panicked != nil {
+			panic(panicked)
+		}
+	}
+	says.send(to)
+}
+
+// reply is what a handler says.
+type reply struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (a *reply) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *reply) WriteHeader(code int) {
+	if a.code == 0 && code >= http.StatusOK {
+		a.code = code
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (a *reply) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(p)
+}
+
+func (a *reply) send(to http.ResponseWriter) {
+	maps.Copy(to.Header(), a.header)
+	to.WriteHeader(cmp.Or(a.code, http.StatusOK))
+	_, _ = to.Write(a.body.Bytes()) // who asked may have gone
+}
 
 // convert has definitions converted as patches and Go types say.
 func (w *webhooks) convert(crds []*unstructured.Unstructured, scheme *runtime.Scheme) error {
