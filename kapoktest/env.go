@@ -81,6 +81,9 @@ func Start(t testing.TB, opts ...Option) *Env {
 			t.Fatalf("faults: %v", err)
 		}
 	}
+	if o.server.Listen != "" && inBubble() {
+		t.Fatalf("listen at %s: a server in a bubble has no socket, as time would not pass while it is open", o.server.Listen)
+	}
 	hooks, err := loadWebhooks(o.webhooks)
 	if err != nil {
 		t.Fatalf("webhooks: %v", err)

@@ -145,6 +145,18 @@ func TestRestartWithSocket(t *testing.T) {
 	utilnet.CloseIdleConnectionsFor(client.CoreV1().RESTClient().(*rest.RESTClient).Client.Transport)
 }
 
+// A server in a bubble that is to have a socket fails its test, and keeps no time from passing.
+func TestNoSocketInBubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		text := fails(t, func(tb testing.TB) {
+			kapoktest.Start(tb, kapoktest.Server(func(o *kapok.Options) { o.Listen = "127.0.0.1:0" }))
+		})
+		if !strings.Contains(text, "listen at 127.0.0.1:0: a server in a bubble has no socket") {
+			t.Errorf("it says %q", text)
+		}
+	})
+}
+
 // A write that meets a restart has happened or not; others are refused until there is a server again, and those of the Env wait for it.
 func TestRestartFault(t *testing.T) {
 	outcomes := map[string]int{}
