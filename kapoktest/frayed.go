@@ -3,6 +3,7 @@ package kapoktest
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"io"
 	"net/http"
@@ -19,13 +20,14 @@ type frayed struct {
 	rest     []byte // of the event that is being read
 	injector *injector
 	request  string
+	ctx      context.Context // of the request
 	once     sync.Once
 	closed   chan struct{} // by whoever reads, or by a cut
 }
 
-func fray(answer *http.Response, i *injector, request string) io.ReadCloser {
+func fray(ctx context.Context, answer *http.Response, i *injector, request string) io.ReadCloser {
 	return &frayed{
-		body: answer.Body, events: bufio.NewReader(answer.Body), injector: i, request: request, closed: make(chan struct{}),
+		body: answer.Body, events: bufio.NewReader(answer.Body), injector: i, request: request, ctx: ctx, closed: make(chan struct{}),
 		protobuf: strings.HasPrefix(answer.Header.Get("Content-Type"), "application/vnd.kubernetes.protobuf"),
 	}
 }
@@ -62,6 +64,8 @@ func (w *frayed) next() error {
 	select {
 	case <-w.closed:
 		return io.ErrUnexpectedEOF
+	case <-w.ctx.Done():
+		return w.ctx.Err()
 	default:
 	}
 	w.rest = event
@@ -104,6 +108,7 @@ func (w *frayed) pause(f Fault, d time.Duration) {
 	case <-late.C:
 	case <-w.injector.over:
 	case <-w.closed:
+	case <-w.ctx.Done():
 	}
 }
 

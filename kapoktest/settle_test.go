@@ -222,6 +222,24 @@ func TestSettleWaitsForFaults(t *testing.T) {
 			}
 		}, kapoktest.WithFaults(1, faults))
 	})
+	t.Run("context that ends", func(t *testing.T) {
+		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+			env.Create(configMap("a"))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			begin := time.Now()
+			body, err := clientset(t, env.Config()).CoreV1().RESTClient().Get().Resource("configmaps").Param("watch", "true").Stream(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer body.Close()
+			go func() { _, _ = body.Read(make([]byte, 1)) }()
+			env.Settle()
+			if took := time.Since(begin); took < time.Minute || took > 2*time.Minute {
+				t.Errorf("it took %v", took)
+			}
+		}, kapoktest.WithFaults(1, faults))
+	})
 	t.Run("outage", func(t *testing.T) {
 		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 			cms := clientset(t, env.Config()).CoreV1().ConfigMaps("default")

@@ -32,7 +32,7 @@ func (i *injector) read(r *http.Request, f Fault) (*http.Response, error) {
 	}
 	answer, err := i.backend.RoundTrip(r)
 	if err == nil && watches(r) && answer.StatusCode == http.StatusOK {
-		answer.Body = fray(answer, i, f.Request)
+		answer.Body = fray(r.Context(), answer, i, f.Request)
 	}
 	return answer, err
 }
