@@ -114,7 +114,7 @@ func start(t testing.TB, o options) *Env {
 			o.server.Listen = server.Address() // also of the next
 		}
 		return server, err
-	}, func(err error) { t.Errorf("restart the server: %v", err) })
+	}, func(err error) { e.tell(fmt.Errorf("restart the server: %w", err)) })
 	if err != nil {
 		e.cancel()
 		t.Fatalf("start a server: %v", err)
@@ -150,7 +150,7 @@ func (e *Env) stop() {
 	e.backend.settle()
 	e.running.Wait()
 	if err := e.backend.stop(); err != nil {
-		e.t.Errorf("stop the server: %v", err)
+		e.tell(fmt.Errorf("stop the server: %w", err))
 	}
 	if e.webhooks != nil {
 		e.webhooks.asked.Wait()
@@ -227,8 +227,14 @@ func (e *Env) Go(run func(ctx context.Context) error) {
 // fail fails the test for what runs beside it.
 func (e *Env) fail(err error) {
 	err = fmt.Errorf("what runs beside the test: %w", err)
-	e.t.Errorf("%v", err)
+	e.tell(err)
 	e.abandon(err)
+}
+
+// tell fails the test, and ends nobody: some TBs, as that of Ginkgo, panic when they have recorded a failure.
+func (e *Env) tell(err error) {
+	defer func() { _ = recover() }()
+	e.t.Errorf("%v", err)
 }
 
 // Create creates objects, in the namespace default if their kind wants one and they name none.

@@ -176,6 +176,14 @@ func (f *failing) Fatalf(format string, args ...any) {
 func (f *failing) Errorf(format string, args ...any) { f.text = fmt.Sprintf(format, args...) }
 func (f *failing) Helper()                           {}
 
+// panicking is a TB as that of Ginkgo, whose Errorf panics when it has recorded the failure.
+type panicking struct{ testing.TB }
+
+func (p panicking) Errorf(format string, args ...any) {
+	p.TB.Errorf(format, args...)
+	panic("your test panicked")
+}
+
 // fails runs something that is to fail, and returns what is said.
 func fails(t *testing.T, run func(t testing.TB)) string {
 	t.Helper()
@@ -255,6 +263,16 @@ func TestFailures(t *testing.T) {
 			env.Go(func(context.Context) error { panic("oh") })
 			env.WaitGone(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 		}, []string{"wait for the end of Namespace default", "what runs beside the test: panic: oh", "env_test.go"}},
+		{"error beside a test whose failures panic", func(t testing.TB) {
+			env := kapoktest.Start(panicking{t})
+			env.Go(func(context.Context) error { return errors.New("no matches for kind") })
+			env.WaitFor(t.Context(), configMap("a"), func() bool { return false })
+		}, []string{"wait for ConfigMap default/a", "what runs beside the test: no matches for kind"}},
+		{"panic beside a test whose failures panic", func(t testing.TB) {
+			env := kapoktest.Start(panicking{t})
+			env.Go(func(context.Context) error { panic("oh") })
+			env.WaitFor(t.Context(), configMap("a"), func() bool { return false })
+		}, []string{"wait for ConfigMap default/a", "what runs beside the test: panic: oh"}},
 		{"end beside the test", func(t testing.TB) {
 			env := kapoktest.Start(t)
 			env.Go(func(context.Context) error { t.Fatalf("end"); return nil })
