@@ -41,6 +41,9 @@ type Env struct {
 	sound   context.Context // ends with ctx, or when something that runs beside the test fails, which is its cause
 	abandon context.CancelCauseFunc
 
+	telling sync.Mutex
+	told    testing.TB // who is told of what fails beside the test
+
 	webhooks *webhooks    // nil without the option
 	granted  atomic.Int64 // how many grants there have been
 
@@ -101,7 +104,7 @@ func Start(t testing.TB, opts ...Option) *Env {
 
 func start(t testing.TB, o options) *Env {
 	t.Helper()
-	e := &Env{t: t, scheme: o.scheme, stilling: make(chan struct{}, 1)}
+	e := &Env{t: t, told: t, scheme: o.scheme, stilling: make(chan struct{}, 1)}
 	// The server outlives the context of the test, which ends before the test's own clean-up has ended.
 	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
 	e.sound, e.abandon = context.WithCancelCause(e.ctx)
@@ -233,8 +236,17 @@ func (e *Env) fail(err error) {
 
 // tell fails the test, and ends nobody: some TBs, as that of Ginkgo, panic when they have recorded a failure.
 func (e *Env) tell(err error) {
+	e.telling.Lock()
+	defer e.telling.Unlock()
 	defer func() { _ = recover() }()
-	e.t.Errorf("%v", err)
+	e.told.Errorf("%v", err)
+}
+
+// tellTo changes who is told. Nobody is told any more who was told before.
+func (e *Env) tellTo(t testing.TB) {
+	e.telling.Lock()
+	defer e.telling.Unlock()
+	e.told = t
 }
 
 // Create creates objects, in the namespace default if their kind wants one and they name none.

@@ -12,29 +12,31 @@ import (
 //
 //	func TestControllers(t *testing.T) {
 //		RegisterFailHandler(Fail)
-//		kapoktest.BubbleSuite(t, func(env *kapoktest.Env, around func(context.Context, func(context.Context))) {
+//		kapoktest.BubbleSuite(t, GinkgoTB(), func(env *kapoktest.Env, around func(context.Context, func(context.Context))) {
 //			testEnv = env
 //			RunSpecs(t, "Controller Suite", AroundNode(around))
 //		}, kapoktest.CRDs("../../config/crd/bases"))
 //	}
 //
+// What fails in a body, or beside it in [Env.Go], is told to the runner's own TB; a runner that has none gets t. What fails beside the suite when no
+// body runs fails t.
+//
 // What a body starts and leaves running, such as a manager, is for [Env.Go]: it must end with the suite. A body gets the values of the runner's context,
 // but not its end: deadlines of the runner are on another clock.
-func BubbleSuite(t *testing.T, run func(env *Env, around func(context.Context, func(context.Context))), opts ...Option) {
+func BubbleSuite(t *testing.T, runner testing.TB, run func(env *Env, around func(context.Context, func(context.Context))), opts ...Option) {
 	t.Helper()
 	bodies := make(chan func()) // made outside of the bubble: while it waits for the next one, time stands still
-	env := make(chan *Env, 1)
-	defer close(env)
+	begun := make(chan *suite, 1)
+	defer close(begun)
 	go func() {
 		defer close(bodies)
-		if env, ok := <-env; ok {
-			run(env, func(ctx context.Context, body func(context.Context)) {
-				runElsewhere(bodies, func() { body(context.WithoutCancel(ctx)) })
-			})
+		if s, ok := <-begun; ok {
+			run(s.env, s.around)
 		}
 	}()
 	Bubble(t, func(t *testing.T, e *Env) {
-		env <- e
+		e.t = runner
+		begun <- &suite{env: e, test: t, runner: runner, bodies: bodies}
 		for body := range bodies {
 			done := make(chan struct{})
 			go func() { // which the body may end
@@ -44,6 +46,21 @@ func BubbleSuite(t *testing.T, run func(env *Env, around func(context.Context, f
 			<-done
 		}
 	}, opts...)
+}
+
+// A suite hands bodies into a bubble.
+type suite struct {
+	env          *Env
+	test, runner testing.TB
+	bodies       chan<- func()
+}
+
+func (s *suite) around(ctx context.Context, body func(context.Context)) {
+	runElsewhere(s.bodies, func() {
+		s.env.tellTo(s.runner)
+		defer s.env.tellTo(s.test)
+		body(context.WithoutCancel(ctx))
+	})
 }
 
 // runElsewhere hands a function to another goroutine, and ends as it does: returns, panics, or ends this goroutine.

@@ -2,7 +2,9 @@ package kapoktest_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,14 +19,12 @@ func TestBubbleSuite(t *testing.T) {
 	begin := time.Now()
 	type key struct{}
 	seen := []string{}
-	kapoktest.BubbleSuite(t, func(env *kapoktest.Env, around func(context.Context, func(context.Context))) {
+	kapoktest.BubbleSuite(t, t, func(env *kapoktest.Env, around func(context.Context, func(context.Context))) {
 		spec := func(body func(context.Context)) (failure any) {
 			ended := make(chan any, 1)
 			go func() {
 				defer func() { ended <- recover() }()
-				ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "value"))
-				cancel()
-				around(ctx, body)
+				around(context.WithValue(context.Background(), key{}, "value"), body)
 				seen = append(seen, "returned")
 			}()
 			return <-ended
@@ -60,5 +60,38 @@ func TestBubbleSuite(t *testing.T) {
 	}
 	if took := time.Since(begin); took > time.Minute {
 		t.Errorf("100 days took %s", took)
+	}
+}
+
+// TestBubbleSuiteTells: what fails in a body, or beside it, is the runner's to know.
+func TestBubbleSuiteTells(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		body func(ctx context.Context, env *kapoktest.Env)
+		want string
+	}{
+		{"method", func(ctx context.Context, env *kapoktest.Env) { env.Get(configMap("nothing")) }, "get ConfigMap default/nothing"},
+		{"wait", func(ctx context.Context, env *kapoktest.Env) {
+			env.WaitFor(ctx, configMap("nothing"), func() bool { return false })
+		}, "it was never there"},
+		{"beside", func(ctx context.Context, env *kapoktest.Env) {
+			env.Go(func(context.Context) error { return errors.New("no matches for kind") })
+			time.Sleep(time.Second)
+		}, "what runs beside the test: no matches for kind"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			runner := &failing{TB: t}
+			kapoktest.BubbleSuite(t, panicking{runner}, func(env *kapoktest.Env, around func(context.Context, func(context.Context))) {
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					around(context.Background(), func(ctx context.Context) { tc.body(ctx, env) })
+				}()
+				<-ended
+			})
+			if !strings.Contains(runner.text, tc.want) {
+				t.Errorf("the runner is told %q, and not %q", runner.text, tc.want)
+			}
+		})
 	}
 }

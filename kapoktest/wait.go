@@ -237,7 +237,7 @@ type state struct {
 // states reads the history of an object from a resourceVersion up to now; with "0", what it is now.
 func (e *Env) states(obj client.Object, from string) (all []state, err error) {
 	// The context of the test, or that of a wait, may have ended.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.t.Context()), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), patience)
 	defer cancel()
 	objects, name, err := e.resource(obj)
 	if err != nil {

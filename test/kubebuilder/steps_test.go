@@ -1,6 +1,7 @@
 package kubebuilder
 
 import (
+	"encoding/xml"
 	"fmt"
 	"os"
 	"os/exec"
@@ -106,6 +107,63 @@ func TestSteps(t *testing.T) {
 			t.FailNow() // the next step is made of this one
 		}
 	}
+	t.Run("failures", func(t *testing.T) { (&project{T: t, dir: p.dir}).failures() })
+}
+
+// failures has specs fail in the bubble of the last step: Ginkgo's report says which, and why.
+func (p *project) failures() {
+	spec, err := os.ReadFile(filepath.Join("testdata", "failing", "failing_test.go"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, "internal", "controller", "failing_test.go"), spec, 0o600); err != nil {
+		p.Fatal(err)
+	}
+	report := filepath.Join(p.TempDir(), "report.xml")
+	test := func(focus string) string {
+		cmd := p.command(noPort, "go", "test", "-count=1", "-timeout=2m", "-run=TestControllers", "./internal/controller", "-ginkgo.focus="+focus, "-ginkgo.junit-report="+report)
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			p.Errorf("%s: passes", cmd)
+		}
+		return string(out)
+	}
+	out := test("failing ")
+	data, err := os.ReadFile(report)
+	if err != nil {
+		p.Fatalf("%v\n%s", err, out)
+	}
+	var suite struct {
+		Specs []struct {
+			Name    string `xml:"name,attr"`
+			Status  string `xml:"status,attr"`
+			Failure struct {
+				Message string `xml:"message,attr"`
+				Text    string `xml:",chardata"`
+			} `xml:"failure"`
+		} `xml:"testsuite>testcase"`
+	}
+	if err := xml.Unmarshal(data, &suite); err != nil {
+		p.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, spec := range suite.Specs {
+		got[spec.Name] = spec.Status + ": " + spec.Failure.Message + spec.Failure.Text
+	}
+	for spec, want := range map[string][]string{
+		"method": {"failed: get ConfigMap default/nothing", "failing_test.go:"},
+		"wait":   {"failed: wait for ConfigMap default/nothing", "it was never there", "failing_test.go:"},
+		"beside": {"failed: what runs beside the test: beside the spec"},
+	} {
+		for _, want := range want {
+			if got := got["[It] failing "+spec]; !strings.Contains(got, want) {
+				p.Errorf("spec %q: no %q in\n%s", spec, want, got)
+			}
+		}
+	}
+	if out := test("passing "); !strings.Contains(out, "after the specs") {
+		p.Errorf("what fails after the last spec is not in\n%s", out)
+	}
 }
 
 // A project is a module of kubebuilder's shape.
@@ -141,15 +199,21 @@ var noPort = []string{"GOFLAGS=-mod=mod -ldflags=-X=sigs.k8s.io/controller-runti
 // name.
 func (p *project) run(env []string, name string, args ...string) string {
 	p.Helper()
-	cmd := exec.CommandContext(p.Context(), name, args...)
-	cmd.Dir = p.dir
-	cmd.Env = append(append(os.Environ(), "KUBEBUILDER_ASSETS=", "GOWORK=off", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" "+goFlags)), env...)
+	cmd := p.command(env, name, args...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		p.Fatalf("%s: %v\n%s", cmd, err, out)
 	}
 	p.Logf("%s\n%s", cmd, out)
 	return string(out)
+}
+
+// command is what run runs.
+func (p *project) command(env []string, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(p.Context(), name, args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(append(os.Environ(), "KUBEBUILDER_ASSETS=", "GOWORK=off", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" "+goFlags)), env...)
+	return cmd
 }
 
 func (p *project) output(name string, args ...string) string {
