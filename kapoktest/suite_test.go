@@ -3,6 +3,7 @@ package kapoktest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -78,6 +79,7 @@ func TestBubbleSuiteTells(t *testing.T) {
 			env.Go(func(context.Context) error { return errors.New("no matches for kind") })
 			time.Sleep(time.Second)
 		}, "what runs beside the test: no matches for kind"},
+		{"wait for ever", func(ctx context.Context, env *kapoktest.Env) { <-ctx.Done() }, "ten years have passed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			runner := &failing{TB: t}
@@ -93,5 +95,52 @@ func TestBubbleSuiteTells(t *testing.T) {
 				t.Errorf("the runner is told %q, and not %q", runner.text, tc.want)
 			}
 		})
+	}
+}
+
+// TestBubbleSuiteContext: the context of a body ends with that of the runner, for the same reason, and with the body.
+func TestBubbleSuiteContext(t *testing.T) {
+	kapoktest.BubbleSuite(t, t, func(env *kapoktest.Env, around func(context.Context, func(context.Context))) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		interrupted := errors.New("interrupted")
+		around(ctx, func(ctx context.Context) {
+			time.Sleep(365 * 24 * time.Hour)
+			cancel(interrupted)
+			begin := time.Now()
+			<-ctx.Done()
+			if context.Cause(ctx) != interrupted || time.Since(begin) > 10*time.Minute {
+				t.Errorf("after %s the context ended with: %v", time.Since(begin), context.Cause(ctx))
+			}
+		})
+		around(context.Background(), func(ctx context.Context) {
+			env.Go(func(context.Context) error { <-ctx.Done(); return nil })
+		})
+		around(ctx, func(ctx context.Context) { <-ctx.Done() })
+	})
+}
+
+// TestBubbleSuiteNests: a body within a body runs, and one beside a body that the runner has left says so.
+func TestBubbleSuiteNests(t *testing.T) {
+	seen := ""
+	kapoktest.BubbleSuite(t, t, func(env *kapoktest.Env, around func(context.Context, func(context.Context))) {
+		around(context.Background(), func(ctx context.Context) {
+			around(ctx, func(context.Context) { seen += "nested" })
+		})
+		begun, release, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			around(context.Background(), func(context.Context) { close(begun); <-release })
+		}()
+		<-begun
+		func() {
+			defer func() { seen += fmt.Sprint(recover()) }()
+			around(context.Background(), func(context.Context) {})
+		}()
+		close(release)
+		<-ended
+		around(context.Background(), func(context.Context) { seen += ", again" })
+	})
+	if !strings.HasPrefix(seen, "nestedkapoktest: the body before") || !strings.HasSuffix(seen, ", again") {
+		t.Errorf("got %q", seen)
 	}
 }

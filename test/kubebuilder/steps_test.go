@@ -151,9 +151,11 @@ func (p *project) failures() {
 		got[spec.Name] = spec.Status + ": " + spec.Failure.Message + spec.Failure.Text
 	}
 	for spec, want := range map[string][]string{
-		"method": {"failed: get ConfigMap default/nothing", "failing_test.go:"},
-		"wait":   {"failed: wait for ConfigMap default/nothing", "it was never there", "failing_test.go:"},
-		"beside": {"failed: what runs beside the test: beside the spec"},
+		"method":             {"failed: get ConfigMap default/nothing", "failing_test.go:"},
+		"wait":               {"failed: wait for ConfigMap default/nothing", "it was never there", "failing_test.go:"},
+		"beside":             {"failed: what runs beside the test: beside the spec"},
+		"timeout":            {"timedout: A spec timeout occurred", "Context was cancelled"},
+		"end of the context": {"timedout: A spec timeout occurred"},
 	} {
 		for _, want := range want {
 			if got := got["[It] failing "+spec]; !strings.Contains(got, want) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,14 @@ var _ = Describe("failing", func() {
 		testEnv.Go(func(context.Context) error { return errors.New("beside the spec") })
 		time.Sleep(time.Second)
 	})
+
+	It("timeout", func(ctx SpecContext) {
+		Eventually(ctx, func() int { return 1 }).Should(Equal(2))
+	}, SpecTimeout(time.Second))
+
+	It("end of the context", func(ctx SpecContext) {
+		<-ctx.Done()
+	}, SpecTimeout(time.Second))
 })
 
 var _ = Describe("passing", func() {
