@@ -33,8 +33,9 @@ type Env struct {
 	client  client.WithWatch // of the Env itself
 	tests   client.WithWatch // of the test
 	record  *recorder
-	faults  *injector // nil if nothing goes wrong
-	began   string    // the resourceVersion from which on the test's changes are
+	faults  *injector       // nil if nothing goes wrong
+	began   string          // the resourceVersion from which on the test's changes are
+	test    context.Context // of the test; it ends before ctx does
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -104,7 +105,7 @@ func Start(t testing.TB, opts ...Option) *Env {
 
 func start(t testing.TB, o options) *Env {
 	t.Helper()
-	e := &Env{t: t, told: t, scheme: o.scheme, stilling: make(chan struct{}, 1)}
+	e := &Env{t: t, told: t, test: t.Context(), scheme: o.scheme, stilling: make(chan struct{}, 1)}
 	// The server outlives the context of the test, which ends before the test's own clean-up has ended.
 	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
 	e.sound, e.abandon = context.WithCancelCause(e.ctx)
@@ -208,7 +209,7 @@ func (e *Env) Context() context.Context { return e.ctx }
 func (e *Env) Server() *kapok.Server { return e.backend.current() }
 
 // Go runs something beside the test until its context ends, which is when the test does, and waits for its end. An error but
-// that of the context, when that has ended, fails the test, and so does a panic; waits of the test end then.
+// that of the context, or of the test's own, when that has ended, fails the test, and so does a panic; waits of the test end then.
 func (e *Env) Go(run func(ctx context.Context) error) {
 	e.running.Go(func() {
 		returned := false
@@ -221,7 +222,7 @@ func (e *Env) Go(run func(ctx context.Context) error) {
 		}()
 		err := run(e.ctx)
 		returned = true
-		if err != nil && (e.ctx.Err() == nil || !isCanceled(err)) {
+		if over := e.ctx.Err() != nil || e.test.Err() != nil; err != nil && (!over || !isCanceled(err)) {
 			e.fail(err)
 		}
 	})

@@ -296,7 +296,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// What ends with the test has no error but that of the context.
+// What ends with the test has no error but that of the context, or of the test's.
 func TestErrorsAtTheEnd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  func(canceled error) error
@@ -319,9 +319,17 @@ func TestErrorsAtTheEnd(t *testing.T) {
 					t.Errorf("it says %q", f.text)
 				}
 			})
-			kapoktest.Start(f).Go(func(ctx context.Context) error {
+			env := kapoktest.Start(f)
+			env.Go(func(ctx context.Context) error {
 				<-ctx.Done()
 				return tc.err(ctx.Err())
+			})
+			ended := make(chan struct{})
+			t.Cleanup(func() { <-ended }) // before the Env ends
+			env.Go(func(context.Context) error {
+				defer close(ended)
+				<-t.Context().Done()
+				return tc.err(t.Context().Err())
 			})
 		})
 	}
