@@ -1,189 +1,201 @@
 package kapok
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
-	"path/filepath"
-	"strconv"
 	"time"
+
+	"github.com/kapok-dev/kapok/internal/admission/plugins"
+	"github.com/kapok-dev/kapok/internal/audit"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authn/methods"
+	"github.com/kapok-dev/kapok/internal/authn/oidc"
+	"github.com/kapok-dev/kapok/internal/authn/remote"
+	"github.com/kapok-dev/kapok/internal/authn/serviceaccount"
+	"github.com/kapok-dev/kapok/internal/authz/modes"
+	"github.com/kapok-dev/kapok/internal/fairness"
+	"github.com/kapok-dev/kapok/internal/journal/etcd"
+	"github.com/kapok-dev/kapok/internal/server"
+	"github.com/kapok-dev/kapok/internal/transport"
 )
 
-// Options are the settings of a server. With zero values it keeps everything in
-// memory and opens no socket.
+// Options are the settings of a server. With zero values it keeps everything in memory and opens no
+// socket.
 type Options struct {
-	// DataDir is the directory for what must outlive the process: objects (unless
-	// Store says otherwise), certificates, the kubeconfig. It is made if it is missing, is for its owner
-	// only, and belongs to one server at a time. Default: nothing outlives the
-	// process.
+	// DataDir is the directory for what outlives the process: objects (unless Store is set),
+	// certificates, the kubeconfig. It is created if it is missing, is private to its owner, and is
+	// locked by one server at a time. Default: nothing outlives the process.
 	DataDir string
 
-	// UnsafeNoFsync leaves to the operating system when what has been written to DataDir goes to the disk. Objects
-	// outlive the process, however it ends, but not a crash of the machine. It is for tests, as etcd's flag of that name.
+	// UnsafeNoFsync lets the operating system decide when writes to DataDir reach the disk. Objects
+	// survive the end of the process, but not a crash of the machine. It is for tests, like etcd's flag
+	// of that name. Needs DataDir.
 	UnsafeNoFsync bool
 
-	// Store is where the objects are kept, if not in DataDir: an etcd, as
-	// etcd://HOST:PORT,HOST:PORT. Any number of servers may share one. Objects are
-	// where kube-apiserver keeps them; a kubeconfig of one server is good for the
-	// others, too, but for the address.
+	// Store is an etcd that stores the objects instead of DataDir, as etcd://HOST:PORT,HOST:PORT. Any
+	// number of servers can share one. Objects are where kube-apiserver keeps them. The kubeconfig of
+	// one server is valid for the others, too, except for the address.
 	Store string
 
-	// Etcd says how to reach the etcd of Store.
+	// Etcd configures the connection to the etcd of Store. Needs Store.
 	Etcd EtcdOptions
 
-	// EncryptionConfig is a file with Kubernetes' EncryptionConfiguration, which
-	// says which kinds are encrypted where they are stored. It is read again when
-	// it changes. Default: none is.
+	// EncryptionConfig is a file with Kubernetes' EncryptionConfiguration: which kinds are encrypted
+	// at rest. It is read again when it changes. Needs DataDir or Store. Default: none is encrypted.
 	EncryptionConfig string
 
-	// Listen is the address of the TLS socket, HOST:PORT; port 0 picks a free
-	// one, an empty host means all interfaces. Default: no socket.
-	Listen string
-
-	// Kubeconfig is the file that the admin's kubeconfig is written to when the
-	// server is ready. A file that Kapok wrote before is removed at the start;
-	// one that it did not write is an error. Needs Listen. Default: kubeconfig in
-	// DataDir, none without it.
-	Kubeconfig string
-
-	// Access says who decides what users may do. Default: roles and bindings.
-	Access AccessOptions
-	// Authentication says who is known besides the admin.
-	Authentication AuthenticationOptions
-
-	// Logger gets what the server has to tell. Default: nothing is logged.
-	Logger *slog.Logger
-
-	// HistoryMemory bounds the history of changes that memory holds for watches,
-	// in bytes. Default 32 MiB.
+	// HistoryMemory is the maximum size in bytes of the history of changes that memory holds for
+	// watches. Default 32 MiB.
 	HistoryMemory int
-	// HistoryDisk bounds the history in DataDir, in bytes. Default 1 GiB.
+	// HistoryDisk is the maximum size in bytes of the history in DataDir. Default 1 GiB.
 	HistoryDisk int64
-	// HistoryAge is how long changes stay in DataDir at least, within HistoryDisk,
-	// so that watches can resume. Default 5 minutes.
+	// HistoryAge is how long the history of changes is kept, within HistoryMemory and HistoryDisk:
+	// watches resume, and lists continue, from a resourceVersion that is not older. Older ones return
+	// 410 Gone, as if kube-apiserver had compacted etcd; running watches continue. If several servers
+	// share a Store, the setting of the server that compacts it counts. Default 5 minutes; without
+	// DataDir and Store, as long as memory allows.
 	HistoryAge time.Duration
 
-	// Audit says what is written down of requests, and where. Default: nothing is.
-	Audit AuditOptions
+	// Listen is the address of the TLS socket, HOST:PORT; port 0 picks a free one, an empty host means
+	// all interfaces. Default: no socket.
+	Listen string
 
-	// V1beta1CRDs also serves apiextensions.k8s.io/v1beta1, which Kubernetes no
-	// longer does, for the definitions of older texts.
-	V1beta1CRDs bool
+	// Serving configures the certificate and the TLS parameters of the socket. Needs Listen.
+	Serving ServingOptions
 
-	// RetiredAPIs also serves the built-in kinds in versions that Kubernetes has
-	// retired, as apps/v1beta1, with a warning. What is stored is the same.
-	RetiredAPIs bool
+	// Kubeconfig is the file that the admin's kubeconfig is written to when the server is ready. A
+	// file that Kapok has written before is removed at the start; any other existing file is an error.
+	// Needs Listen. Default: kubeconfig in DataDir, none without DataDir.
+	Kubeconfig string
 
-	// GroupByGroupDiscovery has clients ask for each group by itself to learn what is served, as with Kubernetes before 1.27.
-	GroupByGroupDiscovery bool
-
-	// ServiceAddresses are the cluster IPs of services, IPv4, of which the service kubernetes has the first. It is of a store that
-	// is empty; later, ServiceCIDRs say. Default: 10.96.0.0/12.
-	ServiceAddresses netip.Prefix
-
-	// KeepGarbage leaves alone what kube-apiserver alone leaves alone: dependents of
-	// owners that are gone, contents of deleted namespaces, expired events; and the status
-	// of admission policies. It is for programs that bring controllers of their own for these.
-	KeepGarbage bool
-
-	// NamespaceGrace is how long a namespace keeps what is in it once it is being
-	// deleted, so that who deletes both finds both, as kubectl delete -f does.
-	// Kubernetes waits for 5 seconds. Default: it does not wait.
-	NamespaceGrace time.Duration
-
-	// Webhooks say how webhooks of admission and of conversion are reached.
-	Webhooks WebhookOptions
-	// Accounts are about service accounts and their tokens.
+	// Authentication selects how users besides the admin are authenticated.
+	Authentication AuthenticationOptions
+	// Accounts configures service accounts and their tokens.
 	Accounts AccountOptions
-	// Admission says which admission plugins judge what users write.
+	// Access selects the authorizers. Default: roles and bindings (RBAC).
+	Access AccessOptions
+	// Admission selects and configures admission plugins. Default: those of Kubernetes.
 	Admission AdmissionOptions
-	// Fairness says how much the server does at a time, and for whom.
+	// Webhooks configures the connections to admission and conversion webhooks.
+	Webhooks WebhookOptions
+	// Fairness bounds concurrent requests, their memory, and watches.
 	Fairness FairnessOptions
-	// Aggregation says how the server works together with others that serve groups of their own behind it.
+	// Audit selects which requests are recorded, and where. Default: none.
+	Audit AuditOptions
+	// Aggregation configures aggregated API servers, and proxies in front of the server.
 	Aggregation AggregationOptions
 
-	// newHandler replaces the inside of the server in tests of its shell.
-	newHandler func(context.Context, parts) (handler, error)
+	// Logger receives the log of the server. Default: nothing is logged.
+	Logger *slog.Logger
+
+	// V1beta1CRDs also serves CustomResourceDefinitions as apiextensions.k8s.io/v1beta1, which
+	// Kubernetes has removed.
+	V1beta1CRDs bool
+
+	// RetiredAPIs also serves built-in kinds in versions that Kubernetes has removed, such as
+	// apps/v1beta1, with a warning. Objects are stored in the same form.
+	RetiredAPIs bool
+
+	// GroupByGroupDiscovery makes clients discover each group by a request of its own, as Kubernetes
+	// did before 1.27.
+	GroupByGroupDiscovery bool
+
+	// ServiceAddresses is the range of the cluster IPs of services, IPv4, with a prefix of 12 to 30
+	// bits. The service kubernetes has its first address. It is used for an empty store; later,
+	// ServiceCIDRs define the ranges. Default 10.96.0.0/12.
+	ServiceAddresses netip.Prefix
+
+	// KeepGarbage turns off what kube-apiserver does not do, either: deletion of dependents whose
+	// owners are gone, of the contents of deleted namespaces, and of expired events; and the status of
+	// admission policies. It is for programs with controllers of their own for these.
+	KeepGarbage bool
+
+	// Housekeeping turns off tasks of the server because another program, such as a
+	// kube-controller-manager, does them: -gc, -namespace, -root-ca and so on; -* is all of them. A
+	// name without the - turns the task on. The last entry for a task counts. The function
+	// Housekeeping returns the names; others are errors. KeepGarbage is like -*, and Accounts.None like
+	// -accounts, -root-ca and -tokens; neither can be reversed here. Default: the server does
+	// everything.
+	Housekeeping []string
+
+	// Controllers run in this process, on the objects of the server: controllers.Options has those of
+	// Kubernetes. If several servers share a Store, they elect the one whose controllers run. Default:
+	// none.
+	Controllers Controllers
+
+	// NamespaceGrace is how long a namespace that is being deleted keeps its objects, so that clients
+	// that delete both find both, like kubectl delete -f. Kubernetes waits for 5 seconds. Default: no
+	// time.
+	NamespaceGrace time.Duration
 }
 
-// EtcdOptions say how to reach an etcd; zero values mean the defaults.
-type EtcdOptions struct {
-	// Prefix is what all keys begin with. Default /registry.
-	Prefix string
-	// CAFile, CertFile and KeyFile are files in PEM: the authority that has signed
-	// etcd's certificates, and a client's certificate and key. Default: no TLS.
-	CAFile, CertFile, KeyFile string
-	// Username and Password are for an etcd that asks for them.
-	Username, Password string
-}
+// Validate returns an error for options that are out of range or contradict each other. Start returns
+// the same error. Validate reads the files of client certificates, and no others.
+func (o *Options) Validate() error { return (*server.Options)(o).Validate() }
 
-// complete fills in defaults, and refuses what cannot be.
-func (o *Options) complete() error {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.newHandler == nil {
-		o.newHandler = newHandler
-	}
-	if o.HistoryMemory < 0 || o.HistoryDisk < 0 || o.HistoryAge < 0 {
-		return errors.New("bounds of history must not be negative")
-	}
-	if o.NamespaceGrace < 0 {
-		return errors.New("the grace of namespaces must not be negative")
-	}
-	if p := o.ServiceAddresses; p.IsValid() && (!p.Addr().Is4() || p.Bits() < 12 || p.Bits() > 30) {
-		return fmt.Errorf("cluster IPs %s: want a range of IPv4 addresses, of 4 to 1,048,576, like 10.96.0.0/12", p)
-	}
-	if err := o.Accounts.complete(); err != nil {
-		return err
-	}
-	if err := o.Admission.validate(); err != nil {
-		return err
-	}
-	if err := o.Fairness.complete(); err != nil {
-		return err
-	}
-	if o.Store == "" && o.Etcd != (EtcdOptions{}) {
-		return errors.New("how to reach an etcd is said, and not which: set Store")
-	}
-	if o.Store != "" {
-		if _, err := o.etcd(); err != nil {
-			return err
-		}
-	}
-	if err := o.Aggregation.complete(); err != nil {
-		return err
-	}
-	if o.UnsafeNoFsync && o.DataDir == "" {
-		return errors.New("how a data directory is written is said, and not which: set DataDir")
-	}
-	if o.EncryptionConfig != "" && o.Store == "" && o.DataDir == "" {
-		return errors.New("encryption is for what is stored: set DataDir or Store")
-	}
-	if err := o.Audit.check(); err != nil {
-		return err
-	}
-	if err := o.Authentication.complete(o.Listen != ""); err != nil {
-		return err
-	}
-	if o.Listen == "" {
-		if o.Kubeconfig != "" {
-			return errors.New("a kubeconfig is for a server with a socket: set Listen")
-		}
-		return nil
-	}
-	_, port, err := net.SplitHostPort(o.Listen)
-	if err != nil {
-		return fmt.Errorf("listen address %q: want HOST:PORT, like 127.0.0.1:6443", o.Listen)
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("listen address %q: port %q must be a number from 0 to 65535, 0 picks a free one", o.Listen, port)
-	}
-	if o.Kubeconfig == "" && o.DataDir != "" {
-		o.Kubeconfig = filepath.Join(o.DataDir, "kubeconfig")
-	}
-	return nil
-}
+// The options of the parts of a server. The command in each comment prints the fields.
+type (
+	// AccessOptions select the authorizers:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/authz/modes.Options
+	AccessOptions = modes.Options
+	// AccountOptions configure service accounts and their tokens:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/authn/serviceaccount.Options
+	AccountOptions = serviceaccount.Options
+	// AdmissionOptions select and configure admission plugins:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/admission/plugins.Options
+	AdmissionOptions = plugins.Options
+	// AggregationOptions configure aggregated API servers, and proxies in front of the server:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/server.AggregationOptions
+	AggregationOptions = server.AggregationOptions
+	// AuditOptions configure the audit log:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/audit.Options
+	AuditOptions = audit.Options
+	// AuthenticationOptions select how users are authenticated:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/authn/methods.Options
+	AuthenticationOptions = methods.Options
+	// Controllers act on what a server stores:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/server.Controllers
+	Controllers = server.Controllers
+	// Together are several Controllers that run at the same time:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/server.Together
+	Together = server.Together
+	// EtcdOptions configure the connection to the etcd of Options.Store:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/journal/etcd.Connection
+	EtcdOptions = etcd.Connection
+	// FairnessOptions bound concurrent requests, their memory, and watches:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/fairness.Options
+	FairnessOptions = fairness.Options
+	// OIDCOptions describe an OpenID Connect provider:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/authn/oidc.Options
+	OIDCOptions = oidc.Options
+	// RequestHeaderOptions configure authentication by the headers of a proxy:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/authn.RequestHeaderOptions
+	RequestHeaderOptions = authn.RequestHeaderOptions
+	// ServingOptions configure the certificate and the TLS parameters of the socket:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/transport.ServingOptions
+	ServingOptions = transport.ServingOptions
+	// TokenWebhookOptions configure the webhook that authenticates bearer tokens:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/authn/remote.Options
+	TokenWebhookOptions = remote.Options
+	// WebhookOptions configure the connections to webhooks:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/server.WebhookOptions
+	WebhookOptions = server.WebhookOptions
+)
+
+// Housekeeping returns the names that Options.Housekeeping accepts.
+func Housekeeping() []string { return server.Housekeeping() }

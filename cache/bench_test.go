@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kapok-dev/kapok/cache"
+	"github.com/kapok-dev/kapok/client"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,9 +29,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	clientcache "k8s.io/client-go/tools/cache"
-
-	"github.com/kapok-dev/kapok/cache"
-	"github.com/kapok-dev/kapok/client"
 )
 
 // benchPod is a pod as a Deployment makes it and a kubelet runs it: about 2.9 KB as JSON.
@@ -89,7 +89,8 @@ func benchPod(i int) *corev1.Pod {
 	}
 }
 
-// podServer answers lists and watches of pods, in protobuf where that is asked for, and serves each body from memory.
+// podServer answers lists and watches of pods, in protobuf where that is asked for, and serves each
+// body from memory.
 type podServer struct{ watch, list map[bool][]byte }
 
 func newPodServer(tb testing.TB, pods int) *podServer {
@@ -165,7 +166,8 @@ func podMapper() meta.RESTMapper {
 	return m
 }
 
-// ours fills a cache with pods. Not protobuf, it is a cache as of a custom kind, which comes and is kept as JSON.
+// ours fills a cache with pods. Not protobuf, it is a cache as of a custom kind, which comes and is
+// kept as JSON.
 func ours(tb testing.TB, s *podServer, storage cache.Storage, protobuf bool, indexed bool) cache.Cache {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -13,20 +13,24 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kapok-dev/kapok/client"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-
-	"github.com/kapok-dev/kapok/client"
 )
 
-// ErrCacheNotStarted is what reads of a cache return before Start.
+// ErrCacheNotStarted is the error of reads before Start.
 type ErrCacheNotStarted struct{}
 
+// Error implements error.
 func (*ErrCacheNotStarted) Error() string { return "the cache is not started, can not read objects" }
+
+// ErrIndexExists is wrapped by the error of a second index of a kind with the same name.
+var ErrIndexExists = errors.New("indexer conflict")
 
 // cache implements Cache. It owns the goroutines of its informers.
 type cache struct {
@@ -48,17 +52,17 @@ type informerKey struct {
 	form form
 }
 
-// running is an informer, and how to end it if it has begun.
+// running is an informer, with the function that stops it if it runs.
 type running struct {
 	*informer
 	cancel context.CancelFunc
 }
 
-// New returns a cache of the objects of a server. It does nothing until it is started: reads fail with ErrCacheNotStarted, while informers can be
-// got, and handlers and indices added. A cache can be started once.
+// New returns a cache of the objects of a server. Before Start, reads return ErrCacheNotStarted;
+// informers can be created, and handlers and indices added. A cache can be started once.
 func New(config *rest.Config, opts Options) (Cache, error) {
 	if config == nil {
-		return nil, errors.New("a cache needs a rest.Config")
+		return nil, errors.New("the rest.Config of a cache is nil")
 	}
 	c := &cache{Options: opts, config: config, byKind: map[schema.GroupVersionKind]ByObject{}, started: make(chan struct{})}
 	c.mu.informers = map[informerKey]*running{}
@@ -74,7 +78,7 @@ func New(config *rest.Config, opts Options) (Cache, error) {
 			return nil, fmt.Errorf("http client of a cache: %w", err)
 		}
 	}
-	// A watch lasts longer than a request may.
+	// A watch lasts longer than a request timeout allows.
 	if c.HTTPClient.Timeout > 0 {
 		c.HTTPClient = &http.Client{Transport: c.HTTPClient.Transport, CheckRedirect: c.HTTPClient.CheckRedirect, Jar: c.HTTPClient.Jar}
 	}
@@ -97,13 +101,14 @@ func New(config *rest.Config, opts Options) (Cache, error) {
 	return c, nil
 }
 
-// settings are what is kept of a kind.
+// settings are the resolved options of a kind.
 type settings struct {
 	namespaces map[string]Config // nil: all
 	all        Config
 }
 
-// settingsFor gathers what is said of a kind. Settings of a namespace come before those of the kind, and these before those of the cache.
+// settingsFor resolves the options of a kind. Settings of a namespace precede those of the kind,
+// and these precede those of the cache.
 func (c *cache) settingsFor(gvk schema.GroupVersionKind) (settings, Storage, time.Duration) {
 	by := c.byKind[gvk]
 	s := settings{all: Config{LabelSelector: by.Label, FieldSelector: by.Field, Transform: by.Transform}}
@@ -138,7 +143,7 @@ func (c *Config) defaults(from Config) {
 	}
 }
 
-// sources are the parts of a kind that are kept.
+// sources returns the parts of a kind that are cached.
 func (s settings) sources(namespaced bool) []source {
 	if !namespaced || len(s.namespaces) == 0 {
 		return []source{{Config: s.all}}
@@ -154,7 +159,15 @@ func (s settings) sources(namespaced bool) []source {
 	return sources
 }
 
-// informerFor returns the informer of a kind in a form, which it makes if there is none.
+// shares reports whether reads of a kind share objects with the cache by default.
+func (c *cache) shares(gvk schema.GroupVersionKind) bool {
+	if by := c.byKind[gvk].UnsafeDisableDeepCopy; by != nil {
+		return *by
+	}
+	return c.DefaultUnsafeDisableDeepCopy != nil && *c.DefaultUnsafeDisableDeepCopy
+}
+
+// informerFor returns the informer of a kind and a form. It creates the informer if there is none.
 func (c *cache) informerFor(gvk schema.GroupVersionKind, f form) (inf *informer, started bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +175,8 @@ func (c *cache) informerFor(gvk schema.GroupVersionKind, f form) (inf *informer,
 	r := c.mu.informers[key]
 	if r == nil {
 		settings, storage, resync := c.settingsFor(gvk)
-		inf := newInformer(&kind{gvk: gvk, form: f, scheme: c.Scheme, storage: storage})
+		inf := newInformer(&kind{gvk: gvk, form: f, scheme: c.Scheme, storage: storage, shared: c.shares(gvk), events: c.UnsafeSharedEvents, mutated: c.MutationDetected})
+		inf.state = c.State
 		inf.config, inf.client, inf.mapper, inf.settings, inf.resync = c.config, c.HTTPClient, c.Mapper, settings, resync
 		inf.log = c.Logger.With("kind", gvk.GroupKind().String(), "version", gvk.Version)
 		r = &running{informer: inf}
@@ -193,7 +207,7 @@ func (c *cache) Start(ctx context.Context) error {
 	c.mu.Lock()
 	if c.mu.ctx != nil {
 		c.mu.Unlock()
-		return errors.New("the cache was started before")
+		return errors.New("the cache: Start was called more than once")
 	}
 	c.mu.ctx = ctx
 	for _, r := range c.mu.informers {
@@ -202,7 +216,8 @@ func (c *cache) Start(ctx context.Context) error {
 	close(c.started)
 	c.mu.Unlock()
 	<-ctx.Done()
-	// Whoever has the lock after this finds a context that has ended, and starts nothing. Handlers may read until they have ended.
+	// After this, every holder of the lock sees an ended context, and starts nothing. Handlers may
+	// read until they have ended.
 	c.mu.Lock()
 	workers := &c.mu.workers
 	c.mu.Unlock()
@@ -210,7 +225,7 @@ func (c *cache) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection has a manager start the cache before it is elected.
+// NeedLeaderElection returns false: a manager starts the cache before the election.
 func (c *cache) NeedLeaderElection() bool { return false }
 
 // WaitForCacheSync implements Informers.
@@ -274,7 +289,7 @@ func synced(ctx context.Context, inf *informer) error {
 	return err
 }
 
-// RemoveInformer implements Informers. Who waits for the informer gets an error.
+// RemoveInformer implements Informers. Calls that wait for the informer return an error.
 func (c *cache) RemoveInformer(_ context.Context, obj client.Object) error {
 	gvk, err := client.GVKForObject(obj, c.Scheme)
 	if err != nil {
@@ -305,7 +320,7 @@ func (c *cache) IndexField(ctx context.Context, obj client.Object, field string,
 	return inf.AddIndexers(map[string]client.IndexerFunc{field: extract})
 }
 
-// reader returns a synced informer for reads into an object or a list.
+// reader returns a synced informer for reads into obj, an object or a list.
 func (c *cache) reader(ctx context.Context, into runtime.Object) (*informer, error) {
 	gvk, err := client.GVKForObject(into, c.Scheme)
 	if err != nil {
@@ -318,5 +333,9 @@ func (c *cache) reader(ctx context.Context, into runtime.Object) (*informer, err
 	if !started {
 		return nil, &ErrCacheNotStarted{}
 	}
-	return inf, synced(ctx, inf)
+	if err := synced(ctx, inf); err != nil {
+		return nil, err
+	}
+	inf.catchUp()
+	return inf, nil
 }

@@ -11,6 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/cache"
+	"github.com/kapok-dev/kapok/client"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,10 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-
-	"github.com/kapok-dev/kapok"
-	"github.com/kapok-dev/kapok/cache"
-	"github.com/kapok-dev/kapok/client"
 )
 
 // world is a server, a client of it, and a cache of it that is started.

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A deltaType says what has become of an object.
+// A deltaType is the kind of a change.
 type deltaType int
 
 const (
@@ -17,7 +17,8 @@ const (
 	deleted
 )
 
-// A delta is a change of an object. Its entry is the state after it, or the last known state if it is deleted.
+// A delta is a change of an object. Its entry is the state after the change, or the last known
+// state of a deleted object.
 type delta struct {
 	deltaType
 	*entry
@@ -26,25 +27,26 @@ type delta struct {
 	unknown bool // the deletion was missed, and the entry may not be the last state
 }
 
-// A progress says that a reflector has told all changes up to a resourceVersion.
+// A progress says that a reflector has reported all changes up to a resourceVersion.
 type progress struct {
 	source   int
 	revision string
-	list     bool // it is the end of a list: the reflector has seen everything
+	list     bool // the end of a list: the reflector has reported all objects
 
-	after uint64 // the deltas that came before it
+	after uint64 // the number of deltas before it
 }
 
-// A deltaQueue is what lies between reflectors and a store. It has for each object the changes that were not yet taken, and gives them all
-// together, in the order in which they came; objects come in the order of their first change. A deletion after a deletion adds nothing.
-// It never blocks who adds, and never forgets a change. These are the properties of client-go's DeltaFIFO. But for a resync, which does
-// not pass through it: see [HandlerOptions].
+// A deltaQueue connects reflectors with a store. For each object it holds the pending changes, in
+// the order in which they came, and returns them together; objects are ordered by their first
+// change. Successive deletions of an object are merged. It never blocks a reflector and never drops
+// a change. These are the properties of client-go's DeltaFIFO, except that a resync does not pass
+// through the queue: see [HandlerOptions].
 type deltaQueue struct {
 	mu       sync.Mutex
 	pending  map[types.NamespacedName]*pendingObject
 	order    []*pendingObject // a FIFO, of which order[:head] have been taken
 	head     int
-	taken    []delta // by the last pop: they may be made, or not yet
+	taken    []delta // by the last pop: being applied, or applied
 	progress []progress
 	count    uint64        // of all deltas ever added
 	ready    chan struct{} // has a token if there is something to take
@@ -60,7 +62,7 @@ func newDeltaQueue() *deltaQueue {
 	return &deltaQueue{pending: map[types.NamespacedName]*pendingObject{}, ready: make(chan struct{}, 1)}
 }
 
-// add adds a change, after which its reflector has told everything up to a revision.
+// add adds a change. Its reflector has then reported everything up to a revision.
 func (q *deltaQueue) add(d delta, revision string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -68,15 +70,16 @@ func (q *deltaQueue) add(d delta, revision string) {
 	q.progressLocked(progress{source: d.source, revision: revision})
 }
 
-// advance says that there are no more changes of a source up to a revision.
+// advance records that a source has no more changes up to a revision.
 func (q *deltaQueue) advance(source int, revision string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.progressLocked(progress{source: source, revision: revision})
 }
 
-// replace adds what a list says: all that is there, and the deletion of what was there and is not any longer. known are the objects in the
-// store that the list would have, were they still there; it is called with the queue locked.
+// replace adds the result of a list: all its objects, and deletions of objects that are no longer
+// in it. known returns the objects in the store that belong to the list; it is called with the
+// queue locked.
 func (q *deltaQueue) replace(list []*entry, source int, revision string, initial bool, known iter.Seq[*entry]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -92,7 +95,7 @@ func (q *deltaQueue) replace(list []*entry, source int, revision string, initial
 			gone = append(gone, delta{deltaType: deleted, entry: e, source: source, unknown: true})
 		}
 	}
-	// What is pending or being made is newer than what is in the store.
+	// Changes that are pending or being applied are newer than the store.
 	last := func(deltas []delta) {
 		if d := deltas[len(deltas)-1]; d.source == source && d.deltaType != deleted {
 			vanished(d.entry)
@@ -130,7 +133,7 @@ func (q *deltaQueue) addLocked(d delta) {
 	}
 	if n := len(p.deltas); n > 0 && d.deltaType == deleted && p.deltas[n-1].deltaType == deleted {
 		if p.deltas[n-1].unknown && !d.unknown {
-			p.deltas[n-1] = d // which knows better
+			p.deltas[n-1] = d // its state is newer
 		}
 		return
 	}
@@ -146,8 +149,9 @@ func (q *deltaQueue) progressLocked(p progress) {
 	}
 }
 
-// pop takes the changes of an object, and what the reflectors have reached when these are made. It returns nothing if nothing is there.
-// When it is called again, the changes before have been made.
+// pop removes and returns the changes of one object, and the progress of the reflectors once these
+// are applied. It returns nothing if the queue is empty. A call implies that the changes of the
+// last call have been applied.
 func (q *deltaQueue) pop() (deltas []delta, reached []progress) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -158,14 +162,14 @@ func (q *deltaQueue) pop() (deltas []delta, reached []progress) {
 		if q.head++; q.head == len(q.order) {
 			q.order, q.head = q.order[:0], 0
 			if cap(q.order) > 1024 {
-				q.order, q.pending = nil, map[types.NamespacedName]*pendingObject{} // both are empty, and as large as they ever were
+				q.order, q.pending = nil, map[types.NamespacedName]*pendingObject{} // both are empty, but have kept their capacity
 			}
 		}
 		deltas = p.deltas
 		delete(q.pending, deltas[0].key())
 		q.taken = deltas
 	}
-	// All but what is pending has been made.
+	// All changes that are not pending have been applied.
 	made := q.count
 	if q.head < len(q.order) {
 		made = q.order[q.head].first

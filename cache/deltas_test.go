@@ -8,15 +8,19 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/kapok-dev/kapok/test/seeds"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientcache "k8s.io/client-go/tools/cache"
 )
 
-// The queue gives the same deltas in the same order as client-go's DeltaFIFO, whatever comes in and goes out.
+// The queue gives the same deltas in the same order as client-go's DeltaFIFO, whatever comes in and
+// goes out.
 func TestDeltasLikeDeltaFIFO(t *testing.T) {
-	for range 200 {
-		seed := rand.Uint64()
+	first := seeds.Of(t)
+	for i := range uint64(200) {
+		seed := first + i
 		random := rand.New(rand.NewPCG(seed, 3))
 		theirStore := clientcache.NewStore(clientcache.MetaNamespaceKeyFunc)
 		theirs := clientcache.NewDeltaFIFOWithOptions(clientcache.DeltaFIFOOptions{KnownObjects: theirStore, EmitDeltaTypeReplaced: true})

@@ -6,12 +6,12 @@ import (
 	"log"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/cache"
 	"github.com/kapok-dev/kapok/client"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A cache follows a server, and is read like it.

@@ -24,7 +24,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// A fakeServer has config maps and serves lists and watches of them, badly: it is an http.RoundTripper with faults.
+// A fakeServer has config maps and serves lists and watches of them, badly: it is an
+// http.RoundTripper with faults.
 type fakeServer struct {
 	mu        sync.Mutex
 	random    *rand.Rand

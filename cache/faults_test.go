@@ -14,16 +14,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok/cache"
+	"github.com/kapok-dev/kapok/client"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
-
-	"github.com/kapok-dev/kapok/cache"
-	"github.com/kapok-dev/kapok/client"
 )
 
-// onFake runs a test in virtual time with a fake server that has two objects, and an informer of it that has begun.
+// onFake runs a test in virtual time with a fake server that has two objects, and an informer of it
+// that has begun.
 func onFake(t *testing.T, prepare func(*fakeServer), test func(s *fakeServer, inf cache.Informer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,7 +100,8 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// What happened while the server forgot is seen in a list: what is gone is deleted, in a state that may not have been its last.
+// What happened while the server forgot is seen in a list: what is gone is deleted, in a state that
+// may not have been its last.
 func TestForgottenHistory(t *testing.T) {
 	onFake(t, nil, func(s *fakeServer, inf cache.Informer) {
 		var r recorder
@@ -108,7 +110,7 @@ func TestForgottenHistory(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		s.mu.Lock()
-		s.faults = 1 // nobody gets through
+		s.faults = 1 // all lists fail
 		s.mu.Unlock()
 		s.cut()
 		s.put("default", "b")

@@ -11,10 +11,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// maxFrame is the greatest size of an event of a watch, in bytes, as in client-go.
+// maxFrame is the size limit of a watch event in bytes, as in client-go.
 const maxFrame = 16 << 20
 
-// envelopeMagic is what an object in protobuf begins with. A runtime.Unknown follows, with the object in its field raw.
+// envelopeMagic is the prefix of an object in protobuf. A runtime.Unknown follows, with the object
+// in its field raw.
 const envelopeMagic = "k8s\x00"
 
 var errTooLarge = fmt.Errorf("an event is larger than %d bytes", maxFrame)
@@ -29,11 +30,13 @@ type frame struct {
 
 // A frameReader splits the body of a watch into frames.
 type frameReader interface {
-	// next returns io.EOF at the end of the body, and io.ErrUnexpectedEOF if that is within a frame.
+	// next returns io.EOF at the end of the body, and io.ErrUnexpectedEOF if that is within a
+	// frame.
 	next() (frame, error)
 }
 
-// newFrameReader looks at the first byte: in protobuf that is the highest of the length of the frame, which is never as large as '{'.
+// newFrameReader selects the format by the first byte: in protobuf it is the highest byte of the
+// frame length, which is never as large as '{'.
 func newFrameReader(body io.Reader) (frameReader, error) {
 	r := bufio.NewReaderSize(body, 32<<10)
 	first, err := r.Peek(1)
@@ -70,7 +73,7 @@ func (p *protobufFrames) next() (frame, error) {
 	return splitProtobufEvent(p.buf)
 }
 
-// read reads n bytes. It believes in a large number only as far as bytes come.
+// read reads n bytes. It allocates memory for a large n only as bytes arrive.
 func (p *protobufFrames) read(n int) error {
 	const trusted = 1 << 20
 	p.buf = p.buf[:0]
@@ -258,7 +261,7 @@ func splitJSONEvent(value []byte) (f frame, err error) {
 	return f, err
 }
 
-// eventName does not allocate for the names there are.
+// eventName returns a known name without an allocation.
 func eventName(b []byte) string {
 	for _, name := range [...]string{"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"} {
 		if string(b) == name {
@@ -268,7 +271,7 @@ func eventName(b []byte) string {
 	return string(b)
 }
 
-// A page is a list as the server sends it, or a part of one.
+// A page is a list, or a part of one, as the server sends it.
 type page struct {
 	revision, token string
 	items           []encoded

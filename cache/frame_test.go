@@ -102,7 +102,8 @@ func TestFramesOfProtobuf(t *testing.T) {
 	}
 }
 
-// FuzzFrames is about foreign bytes: they end in an error, and nothing else, and are taken apart alike in one piece and in many.
+// FuzzFrames is about foreign bytes: they end in an error, and nothing else, and are taken apart
+// alike in one piece and in many.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte(`{"type":"ADDED","object":{"a":"}{\"\\"}}` + "\n" + `{"type":"DELETED","object":{}}`))
 	f.Add([]byte("\x00\x00\x00\x12\x0a\x05ADDED\x12\x09\x0a\x07k8s\x00\x12\x01a"))
@@ -116,7 +117,8 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// FuzzScan compares what is scanned with what is decoded: what can be decoded is scanned, and alike.
+// FuzzScan compares what is scanned with what is decoded: what can be decoded is scanned, and
+// alike.
 func FuzzScan(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"name":"a","namespace":"b","uid":"c","resourceVersion":"1","deletionTimestamp":"2020-01-01T00:00:00Z",`+
 		`"labels":{"x":"y\u00e9\n"}},"more":[1,2.5e3,{"a":null}]}`), false)

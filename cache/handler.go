@@ -9,7 +9,7 @@ import (
 	"github.com/kapok-dev/kapok/client"
 )
 
-// An eventKind says what a handler is to hear.
+// An eventKind is the kind of an event for a handler.
 type eventKind int
 
 const (
@@ -18,10 +18,10 @@ const (
 	removal
 	everything // of a snapshot, as additions
 	again      // of a snapshot, as changes to what they are
-	allTold    // of what there was when the handler or the informer began
+	allTold    // the end of the objects that existed at the start
 )
 
-// An event is what a handler is to hear. Objects are decoded when it does.
+// An event is a pending call of a handler. Its objects are decoded when the call is made.
 type event struct {
 	kind       eventKind
 	old, entry *entry
@@ -30,7 +30,8 @@ type event struct {
 	snapshot   *store
 }
 
-// A handler calls an EventHandler, in a goroutine that has what is to be told in a queue without bound.
+// A handler calls an EventHandler in a goroutine of its own. Pending events wait in an unbounded
+// queue.
 type handler struct {
 	EventHandler
 	informer *informer
@@ -77,7 +78,7 @@ func (inf *informer) AddEventHandler(to EventHandler, opts ...HandlerOption) (Re
 func (inf *informer) RemoveEventHandler(r Registration) error {
 	h, ok := r.(*handler)
 	if !ok || h.informer != inf {
-		return errors.New("the handler is not one of this informer")
+		return errors.New("the registration belongs to another informer")
 	}
 	inf.mu.Lock()
 	inf.mu.handlers = slices.DeleteFunc(slices.Clone(inf.mu.handlers), func(other *handler) bool { return other == h })
@@ -93,7 +94,7 @@ func (h *handler) HasSynced() bool {
 	return h.mu.synced
 }
 
-// start is called once at most, by the informer with its lock held.
+// start is called at most once, by the informer with its lock held.
 func (h *handler) start() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,7 +104,7 @@ func (h *handler) start() {
 	}
 }
 
-// end returns when the handler is called no more. It can be called any number of times.
+// end returns after the last call of the handler. It can be called more than once.
 func (h *handler) end() {
 	h.mu.Lock()
 	if !h.mu.ended {
@@ -162,7 +163,7 @@ func (h *handler) run() {
 	}
 }
 
-// tellAgain has a handler hear of all objects after what it has not heard yet.
+// tellAgain queues updates of all objects, behind the pending events.
 func (inf *informer) tellAgain(h *handler) {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -215,17 +216,20 @@ func (h *handler) tell(e event) bool {
 	return true
 }
 
-// decode makes an object for the handler. One that cannot be decoded is not told, but logged.
+// decode returns an object for the handler. An object that cannot be decoded is logged and skipped.
 func (h *handler) decode(e *entry) (client.Object, bool) {
 	var obj client.Object
 	var err error
-	if h.metadata {
-		obj, err = h.informer.kind.decodeMetadata(e)
-	} else {
-		obj, err = h.informer.kind.decode(e)
+	switch kind := h.informer.kind; {
+	case h.metadata:
+		obj, err = kind.decodeMetadata(e)
+	case kind.events:
+		obj, err = kind.share(e)
+	default:
+		obj, err = kind.decode(e)
 	}
 	if err != nil {
-		h.informer.log.Warn("Cannot tell a handler of an object", "object", e.key().String(), "error", err)
+		h.informer.log.Warn("Cannot decode an object for a handler", "object", e.key().String(), "error", err)
 		return nil, false
 	}
 	return obj, true

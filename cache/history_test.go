@@ -12,18 +12,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok/cache"
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/test/seeds"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	clientcache "k8s.io/client-go/tools/cache"
-
-	"github.com/kapok-dev/kapok/cache"
-	"github.com/kapok-dev/kapok/client"
 )
 
-// A judge is a handler that finds fault with what it hears: an object must be added before it changes, change from what it was, and to what
-// comes later, and must be gone before it is added again.
+// A judge is a handler that finds fault with what it hears: an object must be added before it
+// changes, change from what it was, and to what comes later, and must be gone before it is added
+// again.
 type judge struct {
 	mu      sync.Mutex
 	name    string
@@ -119,10 +121,10 @@ func versions(objects func(func(*corev1.ConfigMap) bool)) map[string]string {
 	return m
 }
 
-// The same history of changes, drops, faults and forgotten history leads to the same store here and in client-go, and each of their handlers
-// hears a legal story of how that came.
+// The same history of changes, drops, faults and forgotten history leads to the same store here and
+// in client-go, and each of their handlers hears a legal story of how that came.
 func TestHistories(t *testing.T) {
-	first := rand.Uint64N(1 << 32)
+	first := seeds.Of(t)
 	for i := range uint64(12) {
 		t.Run(fmt.Sprintf("seed=%d", first+i), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { liveHistory(t, first+i) })

@@ -12,21 +12,24 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kapok-dev/kapok/cache/local"
+	"github.com/kapok-dev/kapok/client"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
-
-	"github.com/kapok-dev/kapok/client"
 )
 
-// errStopped is what an informer that has ended says.
+// errStopped is the error of an informer that has ended.
 var errStopped = errors.New("the informer has ended")
 
-// An informer is a store of the objects of a kind, what fills it, and who hears of it. Reflectors, one for each namespace that is kept, tell a
-// queue; the goroutine of run takes from there, changes the store, and tells handlers, each of which has a goroutine.
+// An informer fills a store with the objects of a kind and delivers events to handlers. Reflectors,
+// one for each cached namespace, add changes to a queue. The goroutine of run takes them from
+// there, changes the store, and passes them to the handlers, which have a goroutine each.
 type informer struct {
 	kind     *kind
+	state    local.State // of a server in this process; nil: the objects come from the connection
 	config   *rest.Config
 	client   *http.Client
 	mapper   meta.RESTMapper
@@ -37,30 +40,32 @@ type informer struct {
 	queue *deltaQueue
 	done  chan struct{} // closed when the informer has ended
 
-	// changing is held by who changes the store or its indices, before mu. It is for long work; mu is for short.
+	// changing is held while the store or its indices are changed, and is locked before mu. It may
+	// be held for long; mu may not.
 	changing sync.Mutex
 
 	mu struct {
 		sync.RWMutex
-		store    *store
-		shared   *store // a snapshot of the store; nil: none since the last change
-		mapping  *meta.RESTMapping
-		sources  []source
-		handlers []*handler
-		running  bool
-		stopped  bool
-		synced   bool
-		failure  error         // the last of a reflector
-		changed  chan struct{} // closed at the next change; nil: nobody waits
+		store     *store
+		shared    *store // a snapshot of the store; nil: none since the last change
+		mapping   *meta.RESTMapping
+		sources   []source
+		handlers  []*handler
+		running   bool
+		stopped   bool
+		synced    bool
+		followers []*follower
+		failure   error         // the last of a reflector
+		changed   chan struct{} // closed at the next change; nil if no call waits
 	}
 }
 
-// A source is a part of the objects of a kind, which a reflector tells of.
+// A source is the part of the objects of a kind that one reflector reports.
 type source struct {
 	namespace string   // "": all
 	except    []string // but these
 	Config
-	revision string // up to which the store has what the reflector told
+	revision string // the progress of the reflector in the store
 	listed   bool
 }
 
@@ -74,7 +79,7 @@ func newInformer(k *kind) *informer {
 	return inf
 }
 
-// run fills the store until the context ends. When it returns, no handler is called any more.
+// run fills the store until ctx ends. No handler is called after it returns.
 func (inf *informer) run(ctx context.Context) {
 	defer inf.end()
 	var workers sync.WaitGroup
@@ -86,19 +91,22 @@ func (inf *informer) run(ctx context.Context) {
 	}
 	inf.mu.Unlock()
 
-	for fails := 0; ; fails++ {
+	for b := (backoff{}); ; {
 		mapping, err := meta.ToRESTMapperWithContext(inf.mapper).RESTMappingWithContext(ctx, inf.kind.gvk.GroupKind(), inf.kind.gvk.Version)
 		if ctx.Err() != nil {
 			return
 		}
 		if err == nil {
-			for _, r := range inf.reflectors(mapping) {
-				workers.Go(func() { r.run(ctx) })
+			for i, r := range inf.reflectors(mapping) {
+				workers.Go(func() {
+					if inf.state == nil || !inf.follow(ctx, i) {
+						r.run(ctx)
+					}
+				})
 			}
 			break
 		}
-		r := reflector{fails: fails, lastFail: time.Now()}
-		delay := r.delay(err)
+		delay := b.delay(err)
 		inf.fail(err)
 		inf.log.Warn("Failed to watch", "error", err, "retryAfter", delay)
 		sleep(ctx, delay)
@@ -134,10 +142,13 @@ func (inf *informer) end() {
 	for _, h := range handlers {
 		h.end()
 	}
+	if inf.kind.mutated != nil {
+		inf.kind.detectMutations(inf.kind.recent.all())
+	}
 	close(inf.done)
 }
 
-// reflectors makes one for each namespace that is kept, or one for all.
+// reflectors returns a reflector for each cached namespace, or one for all.
 func (inf *informer) reflectors(mapping *meta.RESTMapping) []*reflector {
 	sources := inf.settings.sources(mapping.Scope.Name() == meta.RESTScopeNameNamespace)
 	reflectors := make([]*reflector, len(sources))
@@ -161,14 +172,14 @@ func (inf *informer) reflectors(mapping *meta.RESTMapping) []*reflector {
 	return reflectors
 }
 
-// fail notes what keeps the informer from its objects.
+// fail records why objects cannot be read.
 func (inf *informer) fail(err error) {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	inf.mu.failure = err
 }
 
-// failure is the last that went wrong; nil: nothing did.
+// failure returns the last error of a reflector, or nil.
 func (inf *informer) failure() error {
 	inf.mu.RLock()
 	defer inf.mu.RUnlock()
@@ -180,6 +191,14 @@ func (s *source) query() url.Values {
 	if s.LabelSelector != nil && !s.LabelSelector.Empty() {
 		q.Set("labelSelector", s.LabelSelector.String())
 	}
+	if selector := s.fields(); selector != nil {
+		q.Set("fieldSelector", selector.String())
+	}
+	return q
+}
+
+// fields returns the field selector of requests; nil is everything.
+func (s *source) fields() fields.Selector {
 	var selectors []fields.Selector
 	if s.FieldSelector != nil && !s.FieldSelector.Empty() {
 		selectors = append(selectors, s.FieldSelector)
@@ -187,13 +206,13 @@ func (s *source) query() url.Values {
 	for _, namespace := range s.except {
 		selectors = append(selectors, fields.OneTermNotEqualSelector("metadata.namespace", namespace))
 	}
-	if len(selectors) > 0 {
-		q.Set("fieldSelector", fields.AndSelectors(selectors...).String())
+	if len(selectors) == 0 {
+		return nil
 	}
-	return q
+	return fields.AndSelectors(selectors...)
 }
 
-// known is what a source has in the store.
+// known returns the objects of a source that are in the store.
 func (inf *informer) known(s source) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for e := range inf.snapshot().all(s.namespace) {
@@ -204,7 +223,7 @@ func (inf *informer) known(s source) iter.Seq[*entry] {
 	}
 }
 
-// resourceURL is where the objects of a kind are.
+// resourceURL returns the URL of the objects of a kind.
 func resourceURL(config *rest.Config, mapping *meta.RESTMapping, namespace string) (*url.URL, error) {
 	c := rest.CopyConfig(config)
 	gv := mapping.Resource.GroupVersion()
@@ -223,7 +242,7 @@ func resourceURL(config *rest.Config, mapping *meta.RESTMapping, namespace strin
 	return base.JoinPath(append(parts, mapping.Resource.Resource)...), nil
 }
 
-// apply makes a change, and tells handlers.
+// apply applies changes to the store and passes them to the handlers.
 func (inf *informer) apply(d delta) {
 	inf.changing.Lock()
 	defer inf.changing.Unlock()
@@ -262,7 +281,7 @@ func (inf *informer) apply(d delta) {
 	}
 }
 
-// reach notes what the store has.
+// reach records the progress of the store.
 func (inf *informer) reach(reached []progress) {
 	if len(reached) == 0 {
 		return
@@ -299,7 +318,7 @@ func (inf *informer) tellLocked(e event) {
 	}
 }
 
-// snapshot returns what the store has now.
+// snapshot returns the current state of the store.
 func (inf *informer) snapshot() *store {
 	inf.mu.RLock()
 	shared := inf.mu.shared
@@ -325,7 +344,7 @@ func (inf *informer) get(key client.ObjectKey) *entry {
 	return inf.mu.store.get(key)
 }
 
-// wait waits until a condition is true, which is asked with the lock held.
+// wait waits until a condition is true. It is evaluated with the lock held.
 func (inf *informer) wait(ctx context.Context, condition func() (bool, error)) error {
 	for {
 		inf.mu.Lock()
@@ -361,6 +380,7 @@ func (inf *informer) WaitForRevision(ctx context.Context, revision string) error
 
 // waitForRevision waits for some of the sources.
 func (inf *informer) waitForRevision(ctx context.Context, revision string, which func(*source) bool) error {
+	inf.catchUp()
 	err := inf.wait(ctx, func() (bool, error) {
 		if !inf.mu.synced {
 			return false, nil
@@ -379,7 +399,8 @@ func (inf *informer) waitForRevision(ctx context.Context, revision string, which
 	return inf.waited(err, "resourceVersion "+revision)
 }
 
-// reaches says that a store at a revision has what was true at another. Of what does not compare it is believed, as waiting might have no end.
+// reaches reports whether a store at one revision includes another one. Revisions that cannot be
+// compared count as included, because the wait might never end.
 func reaches(at, revision string) bool {
 	if at == "" || at == "0" {
 		return at == revision
@@ -394,9 +415,10 @@ func (inf *informer) WaitForObject(ctx context.Context, obj client.Object) error
 	return inf.waitForChange(ctx, client.ObjectKeyFromObject(obj), obj.GetResourceVersion(), excluded)
 }
 
-// waitForChange waits until the store has an object at a revision or later, or has come to the revision. That the store has none is
-// enough if the object may be excluded from its source.
+// waitForChange waits until the store has an object at a revision or later, or has reached the
+// revision. If the object may be excluded from its source, its absence is enough.
 func (inf *informer) waitForChange(ctx context.Context, key client.ObjectKey, revision string, excluded func(*source) bool) error {
+	inf.catchUp()
 	err := inf.wait(ctx, func() (bool, error) {
 		if !inf.mu.synced {
 			return false, nil
@@ -423,8 +445,10 @@ func (inf *informer) WaitForDeletion(ctx context.Context, key client.ObjectKey, 
 	return inf.waitForDeletion(ctx, key, uid, true)
 }
 
-// waitForDeletion waits until the store has no object of this key and uid. With begun, one that is being deleted is as good.
+// waitForDeletion waits until the store has no object with this key and uid. With begun, an object
+// that is being deleted is enough.
 func (inf *informer) waitForDeletion(ctx context.Context, key client.ObjectKey, uid string, begun bool) error {
+	inf.catchUp()
 	err := inf.wait(ctx, func() (bool, error) {
 		if !inf.mu.synced {
 			return false, nil
@@ -467,7 +491,7 @@ func (inf *informer) AddIndexers(indexers map[string]client.IndexerFunc) error {
 	next := &store{objects: newStore().objects, indices: slices.Clone(before.indices)}
 	for name, extract := range indexers {
 		if before.index(name) >= 0 {
-			return fmt.Errorf("indexer conflict: %s", name)
+			return fmt.Errorf("%w: %s", ErrIndexExists, name)
 		}
 		next.indices = append(next.indices, newIndex(name, extract))
 	}

@@ -4,79 +4,99 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/kapok-dev/kapok/client"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Cache reads objects of any kind from what its informers keep. The first read of a kind starts an informer for it, and waits
-// until that has seen all objects there are. What is read belongs to the caller.
+// A Cache reads objects of any kind from its informers. The first read of a kind starts an
+// informer, and waits until it has synced. The caller owns what it reads. A Cache is safe for
+// concurrent use.
 type Cache interface {
 	client.Reader
 	Informers
 }
 
-// Informers are the informers of a cache, one for a kind and a form (typed, unstructured, or metadata only).
+// Informers are the informers of a cache, one for each kind and form (typed, unstructured, or
+// metadata only).
 type Informers interface {
 	client.FieldIndexer
 
-	// GetInformer returns the informer of the kind of obj, and waits until it has synced, unless an option says otherwise.
+	// GetInformer returns the informer of the kind of obj. It creates it if there is none, and
+	// waits until it has synced unless an option says otherwise.
 	GetInformer(ctx context.Context, obj client.Object, opts ...InformerGetOption) (Informer, error)
-	// GetInformerForKind does so for a kind of the Scheme.
+	// GetInformerForKind is GetInformer for a kind in the Scheme.
 	GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...InformerGetOption) (Informer, error)
-	// RemoveInformer stops the informer of the kind of obj, and drops what it keeps. When it returns, the handlers of the informer have been
-	// called for the last time; so they cannot call it.
+	// RemoveInformer stops the informer of the kind of obj, and drops its objects. It returns after
+	// the last call of the informer's handlers; a handler must not call it.
 	RemoveInformer(ctx context.Context, obj client.Object) error
 
-	// Start runs the informers until the context ends, and returns when they have ended.
+	// Start runs the informers until ctx ends, and returns after they have ended. It can be called
+	// once.
 	Start(ctx context.Context) error
-	// WaitForCacheSync waits until the cache is started and all informers that it has by then have seen what there was. It is false if the
-	// context, or an informer, ends first.
+	// WaitForCacheSync waits until the cache is started and all informers that it has by then have
+	// synced. It returns false if ctx or an informer ends first.
 	WaitForCacheSync(ctx context.Context) bool
 }
 
-// An Informer follows the objects of a kind.
+// An Informer maintains the objects of a kind. It is safe for concurrent use.
 type Informer interface {
-	// AddEventHandler adds a handler, which hears of every object there is, and then of each change, in order. It is called by one
-	// goroutine of its own, so that a slow handler delays nobody else. The objects belong to it.
+	InformerWaiter
+
+	// AddEventHandler adds a handler. It is called for every existing object, and then for each
+	// change, in order, by a goroutine of its own: a slow handler delays no other one. The handler
+	// owns the objects.
 	AddEventHandler(handler EventHandler, opts ...HandlerOption) (Registration, error)
-	// RemoveEventHandler ends a handler. When it returns, the handler has been called for the last time; so the handler cannot call it.
+	// RemoveEventHandler removes a handler. It returns after the last call of the handler, which
+	// must not call it.
 	RemoveEventHandler(Registration) error
-	// AddIndexers adds indices. What is there is indexed at once.
+	// AddIndexers adds indices. Existing objects are indexed at once. It returns an error if a name
+	// is in use.
 	AddIndexers(map[string]client.IndexerFunc) error
-	// HasSynced says that all objects that there were at the start are in the store.
+	// HasSynced reports whether all objects that existed at the start are in the store.
 	HasSynced() bool
-	// IsStopped says that the informer has ended.
+	// IsStopped reports whether the informer has ended.
 	IsStopped() bool
-	// WaitForRevision waits until the store has what was true at a resourceVersion. That is known at the next event, or bookmark, which
-	// servers send about once a minute: of an informer that is restricted by a selector, in each of its namespaces. If it is one object that
-	// matters, WaitForObject is faster.
+}
+
+// An InformerWaiter waits until an informer has caught up with a write. Its methods return the
+// error of ctx if that ends first.
+type InformerWaiter interface {
+	// WaitForRevision waits until the store includes a resourceVersion. The informer learns that
+	// from the next event or bookmark, which servers send about once a minute; if it is restricted
+	// by a selector, it needs one in each of its namespaces. For a single object, WaitForObject is
+	// faster.
 	WaitForRevision(ctx context.Context, resourceVersion string) error
-	// WaitForObject waits until the store has seen obj, which is as the server returned it from a write: in this state or a later one, or not
-	// at all if the informer is restricted to others. With a field selector of other fields than the name, the namespace and strings of a Go
-	// type it cannot be known of an object that is not in the store whether it should be; then it is as with WaitForRevision.
+	// WaitForObject waits until the store has seen obj, as a write returned it: in this state or a
+	// later one, or not at all if the informer excludes it. Whether a field selector excludes an
+	// object that is not in the store is known only for its name, its namespace, and string fields
+	// of a Go type; for other fields the call waits as WaitForRevision does.
 	WaitForObject(ctx context.Context, obj client.Object) error
-	// WaitForDeletion waits until the store has no object of this key and uid, or one that is being deleted. An object that the store has not
-	// seen yet counts as deleted: wait for that first.
+	// WaitForDeletion waits until the store has no object with this key and uid, or one that is
+	// being deleted. An object that the store has not seen yet counts as deleted: wait for that
+	// first.
 	WaitForDeletion(ctx context.Context, key client.ObjectKey, uid string) error
 }
 
-// An EventHandler hears of the changes of a kind.
+// An EventHandler receives the changes of a kind. It owns the objects.
 type EventHandler interface {
 	OnAdd(obj client.Object, isInInitialList bool)
-	// OnUpdate is also called every resync period for each object, with equal resourceVersions.
+	// OnUpdate is called for a change, and for every object at each resync, with equal
+	// resourceVersions.
 	OnUpdate(old, obj client.Object)
-	// OnDelete gets the last state that is known. unknown says that the deletion was missed: the object may have changed after that.
+	// OnDelete gets the last known state. unknown means that the deletion itself was missed: the
+	// object may have changed after that state.
 	OnDelete(obj client.Object, unknown bool)
 }
 
-// A Registration is a handler that has been added.
+// A Registration identifies a handler that was added.
 type Registration interface {
-	// HasSynced says that the handler has been called for all objects that there were.
+	// HasSynced reports whether the handler has been called for all objects that existed at the
+	// start.
 	HasSynced() bool
 }
 
-// An InformerGetOption says how an informer is got.
+// An InformerGetOption is an option of GetInformer.
 type InformerGetOption func(*InformerGetOptions)
 
 // InformerGetOptions are the options of GetInformer.
@@ -84,29 +104,30 @@ type InformerGetOptions struct {
 	BlockUntilSynced *bool // default true
 }
 
-// BlockUntilSynced says whether GetInformer waits for the informer.
+// BlockUntilSynced sets whether GetInformer waits until the informer has synced.
 func BlockUntilSynced(block bool) InformerGetOption {
 	return func(o *InformerGetOptions) { o.BlockUntilSynced = &block }
 }
 
-// A HandlerOption says how a handler is called.
+// A HandlerOption is an option of AddEventHandler.
 type HandlerOption func(*HandlerOptions)
 
 // HandlerOptions are the options of AddEventHandler.
 type HandlerOptions struct {
-	// ResyncPeriod is how often the handler is called for each object anew. It hears of all that are in the store at the time, as updates from
-	// what they are to what they are, after what it has not heard yet. Default: that of the cache.
+	// ResyncPeriod is the time between two resyncs. A resync calls OnUpdate for each object in the
+	// store, with the same object twice, after the pending events. Default: that of the cache.
 	ResyncPeriod time.Duration
-	// MetadataOnly has the handler get a metav1.PartialObjectMetadata of each object, which costs a part of decoding it.
+	// MetadataOnly passes each object as a metav1.PartialObjectMetadata, which is cheaper to
+	// decode. Default: false.
 	MetadataOnly bool
 }
 
-// MetadataOnly has a handler get no more than the metadata of objects.
+// MetadataOnly sets HandlerOptions.MetadataOnly.
 func MetadataOnly() HandlerOption {
 	return func(o *HandlerOptions) { o.MetadataOnly = true }
 }
 
-// ResyncPeriod has a handler called for each object again and again.
+// ResyncPeriod sets HandlerOptions.ResyncPeriod.
 func ResyncPeriod(d time.Duration) HandlerOption {
 	return func(o *HandlerOptions) { o.ResyncPeriod = d }
 }

@@ -6,15 +6,17 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/kapok-dev/kapok/client"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"sigs.k8s.io/json"
-
-	"github.com/kapok-dev/kapok/client"
 )
 
 // A form is the Go type in which objects of a kind are read.
@@ -44,13 +46,18 @@ type kind struct {
 	form    form
 	scheme  *runtime.Scheme
 	storage Storage
+	shared  bool // reads share objects with the cache, unless they say otherwise
+	events  bool // handlers and index functions share objects with the cache
 	packer  packer
+	recent  recent
+	mutated func(kind schema.GroupVersionKind, key client.ObjectKey, diff string) // nil: is not looked for
 }
 
-// An entry is an object as the store keeps it. Once it is there, it never changes.
+// An entry is an object in the store. It is immutable once it is there.
 type entry struct {
 	identity
 	protobuf bool
+	bare     bool // the bytes are without the resourceVersion
 	packed
 	object client.Object // instead of the bytes, with Decoded
 	values [][]string    // where it is in each index of the store
@@ -60,7 +67,7 @@ func (e *entry) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: e.namespace, Name: e.name}
 }
 
-// clone is a copy of which the values can be set.
+// clone returns a copy whose values can be set.
 func (e *entry) clone() *entry {
 	c := *e
 	return &c
@@ -72,7 +79,7 @@ type message interface {
 	Unmarshal([]byte) error
 }
 
-// newEntry makes an entry that does not share memory with the bytes.
+// newEntry returns an entry that shares no memory with the bytes.
 func (k *kind) newEntry(o encoded) (*entry, error) {
 	s, err := o.scan()
 	if err != nil {
@@ -90,7 +97,7 @@ func (k *kind) newEntry(o encoded) (*entry, error) {
 	return e, nil
 }
 
-// clone puts the strings into memory of their own.
+// clone copies the strings into memory of their own.
 func (i identity) clone() identity {
 	all := i.namespace + i.name + i.uid + i.revision
 	for _, s := range []*string{&i.namespace, &i.name, &i.uid, &i.revision} {
@@ -99,7 +106,7 @@ func (i identity) clone() identity {
 	return i
 }
 
-// read calls f with the bytes of an entry, which are valid until it returns.
+// read calls f with the bytes of an entry, which are valid until f returns.
 func (k *kind) read(e *entry, f func(encoded) error) error {
 	return k.packer.unpack(e.packed, func(b []byte) error { return f(encoded{bytes: b, protobuf: e.protobuf}) })
 }
@@ -123,7 +130,7 @@ func (k *kind) new() (client.Object, error) {
 	return o, nil
 }
 
-// media is what to ask the server for.
+// media returns the media types to request.
 func (k *kind) media() string {
 	const partial = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	switch k.form {
@@ -139,7 +146,37 @@ func (k *kind) media() string {
 	return "application/json"
 }
 
-// decode returns an object that belongs to the caller.
+// share returns an object that others read, too. It must not be changed.
+func (k *kind) share(e *entry) (client.Object, error) {
+	if e.object != nil {
+		return e.object, nil
+	}
+	if obj := k.recent.get(e); obj != nil {
+		return obj, nil
+	}
+	obj, err := k.decode(e)
+	if err != nil {
+		return nil, err
+	}
+	kept, dropped := k.recent.put(e, obj)
+	k.detectMutations(dropped)
+	return kept, nil
+}
+
+// detectMutations compares objects that were shared with their entries.
+func (k *kind) detectMutations(shared map[*entry]client.Object) {
+	if k.mutated == nil {
+		return
+	}
+	for e, obj := range shared {
+		want, err := k.decode(e)
+		if err == nil && !equality.Semantic.DeepEqual(obj, want) {
+			k.mutated(k.gvk, e.key(), diff.Diff(want, obj))
+		}
+	}
+}
+
+// decode returns an object that the caller owns.
 func (k *kind) decode(e *entry) (client.Object, error) {
 	if e.object != nil {
 		return e.object.DeepCopyObject().(client.Object), nil
@@ -151,21 +188,41 @@ func (k *kind) decode(e *entry) (client.Object, error) {
 	return obj, k.decodeInto(e, obj)
 }
 
-// decodeInto overwrites an object, which may be of any type that the kind has.
-func (k *kind) decodeInto(e *entry, into client.Object) error {
-	if e.object != nil {
-		to, from := reflect.ValueOf(into), reflect.ValueOf(e.object.DeepCopyObject())
-		if !from.Type().AssignableTo(to.Type()) {
-			return fmt.Errorf("the cache has %T, but %T was asked for", e.object, into)
+// decodeInto overwrites an object, which may be of any type of the kind.
+func (k *kind) decodeInto(e *entry, into client.Object) error { return k.readInto(e, into, false) }
+
+// readInto is decodeInto. If shared is set, the result may share pointers with the cache.
+func (k *kind) readInto(e *entry, into client.Object, shared bool) error {
+	to := reflect.ValueOf(into)
+	if e.object == nil && !shared {
+		to.Elem().SetZero()
+		if err := k.read(e, func(o encoded) error { return k.unmarshal(o, into) }); err != nil {
+			return err
 		}
-		to.Elem().Set(from.Elem())
+		if e.bare {
+			into.SetResourceVersion(e.revision)
+		}
 		return nil
 	}
-	reflect.ValueOf(into).Elem().SetZero()
-	return k.read(e, func(o encoded) error { return k.unmarshal(o, into) })
+	obj, err := k.share(e)
+	if err != nil {
+		return err
+	}
+	from := reflect.ValueOf(obj)
+	if !from.Type().AssignableTo(to.Type()) {
+		if e.object == nil {
+			return k.decodeInto(e, into) // any type of the kind will do
+		}
+		return fmt.Errorf("the cache has %T, but %T was asked for", obj, into)
+	}
+	if !shared {
+		from = reflect.ValueOf(obj.DeepCopyObject())
+	}
+	to.Elem().Set(from.Elem())
+	return nil
 }
 
-// unmarshal decodes into an object that is empty.
+// unmarshal decodes into an empty object.
 func (k *kind) unmarshal(o encoded, into client.Object) error {
 	var err error
 	u, isUntyped := into.(*unstructured.Unstructured)
@@ -187,7 +244,7 @@ func (k *kind) unmarshal(o encoded, into client.Object) error {
 	return nil
 }
 
-// decodeMetadata decodes nothing but the metadata.
+// decodeMetadata decodes only the metadata.
 func (k *kind) decodeMetadata(e *entry) (*metav1.PartialObjectMetadata, error) {
 	m := &metav1.PartialObjectMetadata{}
 	var err error
@@ -217,12 +274,15 @@ func (k *kind) decodeMetadata(e *entry) (*metav1.PartialObjectMetadata, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metadata of kind %s: %w", k.gvk.Kind, err)
 	}
+	if e.bare {
+		m.ResourceVersion = e.revision
+	}
 	m.SetGroupVersionKind(k.gvk)
 	return m, nil
 }
 
-// prepare makes of an entry what is to be kept: transformed, and decoded with Decoded. If it fails, the entry can be kept as it is:
-// readers get the error of decoding it.
+// prepare returns the entry to store: transformed, and decoded with Decoded. After an error the
+// entry can be stored as it is: readers get the error when they decode it.
 func (k *kind) prepare(e *entry, transform TransformFunc) (*entry, error) {
 	if transform == nil && k.storage != Decoded {
 		return e, nil
@@ -252,7 +312,7 @@ func (k *kind) prepare(e *entry, transform TransformFunc) (*entry, error) {
 			return e, fmt.Errorf("encode %s: %w", e.key(), err)
 		}
 	}
-	// A transform does not change what an object is.
+	// A transform must not change the identity of an object.
 	if kept.namespace != e.namespace || kept.name != e.name || kept.uid != e.uid || kept.revision != e.revision {
 		return e, fmt.Errorf("transform of %s changed its name, uid or resourceVersion", e.key())
 	}
@@ -268,7 +328,7 @@ func (k *kind) encode(obj client.Object, protobuf bool) (encoded, error) {
 	return encoded{bytes: b}, err
 }
 
-// matches says whether a selector is for an object, without decoding more of it than the labels.
+// matches reports whether a selector matches an object. It decodes only the labels.
 func (k *kind) matches(e *entry, selector labels.Selector) (ok bool, err error) {
 	if e.object != nil {
 		return selector.Matches(labels.Set(e.object.GetLabels())), nil

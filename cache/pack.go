@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// The first dictionary is made of firstSamples objects, and a better one whenever there were moreSamples times as many.
+	// The first dictionary is made of firstSamples objects, and a better one whenever there were
+	// moreSamples times as many.
 	firstSamples = 64
 	moreSamples  = 16
 	// A dictionary has parts of so many objects, of so many bytes each.
@@ -17,9 +18,10 @@ const (
 	sampleSize  = s2.MaxDictSize / sampleCount
 )
 
-// A packer makes the objects of a kind small: they resemble each other, so that most of each can be said by pointing into a dictionary made of
-// a few. That is how an S2 block with a dictionary works (github.com/klauspost/compress/s2), which is unpacked at gigabytes a second.
-// The zero packer is ready for use, by many goroutines.
+// A packer compresses the objects of a kind. They are similar, so that most of each can be encoded
+// as references to a dictionary made of a few of them: an S2 block with a dictionary
+// (github.com/klauspost/compress/s2), which is decompressed at gigabytes a second. The zero packer
+// is ready to use, and safe for concurrent use.
 type packer struct {
 	dictionary atomic.Pointer[s2.Dict] // the newest; nil: none yet
 	buffers    sync.Pool               // of *[]byte
@@ -49,7 +51,7 @@ func (p *packer) pack(b []byte) packed {
 	return packed{data: append(make([]byte, 0, len(b)), b...)}
 }
 
-// learn looks at some of the objects.
+// learn samples some of the objects.
 func (p *packer) learn(b []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

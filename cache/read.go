@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kapok-dev/kapok/client"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,12 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
-
-	"github.com/kapok-dev/kapok/client"
 )
 
 // Get implements client.Reader.
-func (c *cache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+func (c *cache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	inf, err := c.reader(ctx, obj)
 	if err != nil {
 		return err
@@ -36,7 +36,16 @@ func (c *cache) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 		}
 		return apierrors.NewNotFound(inf.resource(), key.Name)
 	}
-	return inf.kind.decodeInto(e, obj)
+	return inf.kind.readInto(e, obj, inf.kind.shares(new(client.GetOptions).ApplyOptions(opts).UnsafeDisableDeepCopy))
+}
+
+// shares reports whether a read shares objects with the cache, as its options or those of the kind
+// say.
+func (k *kind) shares(asked *bool) bool {
+	if asked != nil {
+		return *asked
+	}
+	return k.shared
 }
 
 // List implements client.Reader.
@@ -75,10 +84,11 @@ func (c *cache) List(ctx context.Context, list client.ObjectList, opts ...client
 			break
 		}
 	}
-	return inf.kind.decodeList(entries, list)
+	return inf.kind.decodeList(entries, list, inf.kind.shares(o.UnsafeDisableDeepCopy))
 }
 
-// find are the entries of a namespace that match a field selector, which an index must have.
+// find returns the entries of a namespace that match a field selector, for which an index must
+// exist.
 func (s *store) find(o *client.ListOptions) (iter.Seq[*entry], error) {
 	if o.FieldSelector == nil || o.FieldSelector.Empty() {
 		return s.all(o.Namespace), nil
@@ -112,7 +122,7 @@ func (s *store) find(o *client.ListOptions) (iter.Seq[*entry], error) {
 
 var errNoNamespaces = errors.New("the kind has no namespaces")
 
-// accepts says what is wrong with the key of an object, as a client that reads from the server does.
+// accepts validates the key of an object, as a client that reads from the server does.
 func (inf *informer) accepts(key client.ObjectKey) error {
 	switch namespaced := inf.namespaced(); {
 	case key.Namespace != "" && !namespaced:
@@ -131,7 +141,7 @@ func (inf *informer) namespaced() bool {
 	return inf.mu.mapping.Scope.Name() == meta.RESTScopeNameNamespace
 }
 
-// keeps says whether objects of a namespace are kept.
+// keeps reports whether objects of a namespace are cached.
 func (inf *informer) keeps(namespace string) bool {
 	inf.mu.RLock()
 	defer inf.mu.RUnlock()
@@ -145,12 +155,12 @@ func (inf *informer) resource() schema.GroupResource {
 }
 
 // decodeList decodes entries into the items of a list.
-func (k *kind) decodeList(entries []*entry, list client.ObjectList) error {
+func (k *kind) decodeList(entries []*entry, list client.ObjectList, shared bool) error {
 	switch l := list.(type) {
 	case *unstructured.UnstructuredList:
 		l.Items = make([]unstructured.Unstructured, len(entries))
 		for i, e := range entries {
-			if err := k.decodeInto(e, &l.Items[i]); err != nil {
+			if err := k.readInto(e, &l.Items[i], shared); err != nil {
 				return err
 			}
 		}
@@ -158,7 +168,7 @@ func (k *kind) decodeList(entries []*entry, list client.ObjectList) error {
 	case *metav1.PartialObjectMetadataList:
 		l.Items = make([]metav1.PartialObjectMetadata, len(entries))
 		for i, e := range entries {
-			if err := k.decodeInto(e, &l.Items[i]); err != nil {
+			if err := k.readInto(e, &l.Items[i], shared); err != nil {
 				return err
 			}
 		}
@@ -191,7 +201,7 @@ func (k *kind) decodeList(entries []*entry, list client.ObjectList) error {
 		if !ok {
 			return fmt.Errorf("items of %T have no metadata", list)
 		}
-		if err := k.decodeInto(e, obj); err != nil {
+		if err := k.readInto(e, obj, shared); err != nil {
 			return err
 		}
 	}

@@ -24,24 +24,27 @@ const (
 	firstDelay = 800 * time.Millisecond // of client-go's reflector, as are the next two
 	maxDelay   = 30 * time.Second
 	calm       = 2 * time.Minute // after which the delay is the first again
-	// missingDelay is the greatest delay while the server does not have the kind, which may come any time.
+	// missingDelay is the longest delay while the server does not have the kind.
 	missingDelay = 5 * time.Second
-	// shortWatch is a watch that may not be followed by the next at once.
+	// shortWatch is the duration below which a watch is not followed by the next one without a
+	// delay.
 	shortWatch = time.Second
-	// A watch lasts between minWatch and twice that, and is given up graceTime later if the server does not end it.
+	// A watch lasts between minWatch and twice that. It is canceled graceTime later if the server
+	// does not end it.
 	minWatch  = 5 * time.Minute
 	graceTime = 30 * time.Second
-	// silence is how long a streaming list may add nothing before it is taken for a plain watch of a server that has none.
+	// silence is how long a streaming list may report nothing before the reflector assumes a plain
+	// watch of a server without streaming lists.
 	silence  = 30 * time.Second
 	pageSize = 500
 )
 
-// errNoStreaming says that the server has no streaming lists.
+// errNoStreaming is the error of a server without streaming lists.
 var errNoStreaming = errors.New("the server does not stream lists")
 
-// A reflector tells a queue of all that happens to the objects of a kind, or to some of them: it lists them and watches them from there. A
-// connection that breaks is taken up where it was. What happened while that was impossible, as the server has forgotten it, is seen in
-// another list.
+// A reflector reports all changes of the objects of a kind, or of a part of them, to a queue: it
+// lists them and watches from there. A broken connection is resumed. Changes that the server has
+// dropped from its history are found by another list.
 type reflector struct {
 	client   *http.Client
 	url      func() (*url.URL, error) // of the resource
@@ -51,20 +54,25 @@ type reflector struct {
 	agent    string // User-Agent; "": the default
 	source   int
 	queue    *deltaQueue
-	known    iter.Seq[*entry] // what the store has of what this reflector tells
-	failed   func(error)      // hears of what goes wrong
+	known    iter.Seq[*entry] // the objects of this reflector in the store
+	failed   func(error)      // called with each error
 	log      *slog.Logger
 
-	revision  string // up to which everything was told
+	revision  string // up to which all changes are reported
 	listed    bool   // there was a list
-	stale     bool   // what comes next must be a list
-	anyList   bool   // and the newest, as the server has no longer, or not yet, what was told
+	stale     bool   // the next request must be a list
+	anyList   bool   // and the newest one, as the server has dropped, or does not have yet, the reported revision
 	noStreams bool
-	fails     int
-	lastFail  time.Time
+	backoff
 }
 
-// run returns when the context ends.
+// A backoff is the delay between attempts that fail.
+type backoff struct {
+	fails    int
+	lastFail time.Time
+}
+
+// run returns when ctx ends.
 func (r *reflector) run(ctx context.Context) {
 	r.stale = true
 	for {
@@ -73,7 +81,8 @@ func (r *reflector) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		// A connection that has lasted is taken up at once, and so is one that ended in order after it told something.
+		// A long connection is resumed at once, and so is one that ended without an error after an
+		// event.
 		answered := errors.As(err, new(apierrors.APIStatus))
 		lasted := time.Since(begin) >= shortWatch
 		if lasted && (!answered || isExpired(err)) && r.listed || told && err == nil {
@@ -89,18 +98,18 @@ func (r *reflector) run(ctx context.Context) {
 	}
 }
 
-// delay grows with each failure. The server may ask for more.
-func (r *reflector) delay(err error) time.Duration {
-	if time.Since(r.lastFail) > calm {
-		r.fails = 0
+// delay grows with each failure. Retry-After of the server has precedence.
+func (b *backoff) delay(err error) time.Duration {
+	if time.Since(b.lastFail) > calm {
+		b.fails = 0
 	}
-	r.lastFail = time.Now()
+	b.lastFail = time.Now()
 	longest := maxDelay
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		longest = missingDelay
 	}
-	d := min(firstDelay<<min(r.fails, 10), longest)
-	r.fails++
+	d := min(firstDelay<<min(b.fails, 10), longest)
+	b.fails++
 	d += rand.N(d)
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		d = max(d, time.Duration(seconds)*time.Second+rand.N(time.Second))
@@ -117,22 +126,23 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// isExpired says that the server has forgotten what is asked for, or does not know it yet.
+// isExpired reports whether the server has dropped the requested revision, or does not have it yet.
 func isExpired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
-// follow lists, if it must, and watches. It returns when the watch ends: with nil if that was in order. told says that there was an event.
+// follow lists if necessary, and watches. It returns when the watch ends: nil if that was regular.
+// told reports whether there was an event.
 func (r *reflector) follow(ctx context.Context) (told bool, err error) {
 	told, err = r.listAndWatch(ctx)
 	switch {
 	case isExpired(err):
-		r.anyList = r.stale // a list that is not old enough for the server must not ask for that again
+		r.anyList = r.stale // the list must not request the same revision again
 		r.stale = true
 	case apierrors.IsNotFound(err):
 		r.stale = true // the kind is gone, or not there yet
 	case errors.Is(err, errTooLarge):
-		r.stale, r.noStreams = true, true // a list may be as large as it likes
+		r.stale, r.noStreams = true, true // the size of a list has no limit
 	}
 	return told, err
 }
@@ -159,7 +169,7 @@ func (r *reflector) listAndWatch(ctx context.Context) (told bool, err error) {
 	return r.watch(w)
 }
 
-// stream is a streaming list, which is a watch that begins with all objects (KEP-3157).
+// stream reads a streaming list: a watch that begins with all objects (KEP-3157).
 func (r *reflector) stream(ctx context.Context) (told bool, err error) {
 	revision := r.revision
 	if r.anyList {
@@ -185,7 +195,7 @@ func (r *reflector) stream(ctx context.Context) (told bool, err error) {
 		f, err := w.next()
 		if err != nil {
 			if !silent.Stop() {
-				return false, fmt.Errorf("%w: it was silent for %s", errNoStreaming, silence)
+				return false, fmt.Errorf("%w: no event for %s", errNoStreaming, silence)
 			}
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
@@ -204,7 +214,7 @@ func (r *reflector) stream(ctx context.Context) (told bool, err error) {
 				continue
 			}
 			if !silent.Stop() {
-				return false, fmt.Errorf("%w: it was silent for %s", errNoStreaming, silence)
+				return false, fmt.Errorf("%w: no event for %s", errNoStreaming, silence)
 			}
 			if len(list) != len(order) {
 				order = nil
@@ -232,16 +242,16 @@ func (r *reflector) stream(ctx context.Context) (told bool, err error) {
 	}
 }
 
-// list reads all objects, in pages where the server has them.
+// list reads all objects, in pages if the server supports them.
 func (r *reflector) list(ctx context.Context) error {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	switch {
 	case r.anyList:
 	case r.revision == "":
-		query.Set("resourceVersion", "0") // what the server has at hand
+		query.Set("resourceVersion", "0") // from the server's cache
 	default:
 		query.Set("resourceVersion", r.revision)
-		query.Del("limit") // a limit makes it read the newest
+		query.Del("limit") // a limit would force a consistent read
 	}
 	media := strings.ReplaceAll(r.media, "as=PartialObjectMetadata;", "as=PartialObjectMetadataList;")
 	var entries []*entry
@@ -285,7 +295,7 @@ func (r *reflector) replace(list []*entry, revision string) {
 	r.revision, r.listed, r.stale, r.anyList = revision, true, false, false
 }
 
-// watch tells of changes until the stream ends. told says that there was any.
+// watch reports changes until the stream ends. told reports whether there was any.
 func (r *reflector) watch(w *stream) (told bool, err error) {
 	for {
 		f, err := w.next()
@@ -323,7 +333,7 @@ func (r *reflector) watch(w *stream) (told bool, err error) {
 		if e.revision == "" {
 			return told, errors.New("watch: an object without resourceVersion")
 		}
-		told = told || e.revision != r.revision // else it would be told without end
+		told = told || e.revision != r.revision // otherwise the caller would retry without a delay
 		r.revision = e.revision
 		r.queue.add(delta{deltaType: kind, entry: e, source: r.source}, e.revision)
 	}

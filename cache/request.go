@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// do sends a request for the resource. An answer that is an error is one of apierrors.
+// do sends a request for the resource. An error response is an error of apierrors.
 func (r *reflector) do(ctx context.Context, query url.Values, media string) (*http.Response, error) {
 	u, err := r.url()
 	if err != nil {
@@ -45,7 +45,7 @@ func (r *reflector) do(ctx context.Context, query url.Values, media string) (*ht
 	return resp, nil
 }
 
-// responseError is the Status in an answer, or one that is made of its code.
+// responseError returns the Status in a response, or one made of its code.
 func responseError(resp *http.Response) error {
 	const enough = 64 << 10
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, enough))
@@ -104,7 +104,7 @@ type stream struct {
 	cancel context.CancelFunc
 }
 
-// open begins a watch. It ends by itself if the server forgets to end it.
+// open begins a watch, and limits its duration if the server does not.
 func (r *reflector) open(ctx context.Context, query url.Values) (*stream, error) {
 	lasts := minWatch + rand.N(minWatch)
 	query.Set("watch", "true")
@@ -130,7 +130,7 @@ func (s *stream) next() (frame, error) {
 	return s.frameReader.next()
 }
 
-// close can be called any number of times, also while another goroutine reads.
+// close can be called more than once, and while another goroutine reads.
 func (s *stream) close() {
 	s.cancel()
 	_ = s.body.Close()

@@ -9,29 +9,30 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// encoded is an object as the server sends it: JSON, or the message of its type in protobuf. Nobody changes the bytes.
+// encoded is an object as the server sends it: JSON, or the message of its type in protobuf. The
+// bytes are immutable.
 type encoded struct {
 	bytes    []byte
 	protobuf bool
 	isStatus bool // in protobuf: a metav1.Status
 }
 
-// identity is what the cache needs to know of an object.
+// identity is the part of an object that the cache needs.
 type identity struct {
 	namespace, name, uid, revision string
 	deleting                       bool
 }
 
-// scanned is what a scan of an object's bytes finds, which are parts of them.
+// scanned is the result of a scan: parts of the bytes of an object.
 type scanned struct {
 	identity
 	metadata []byte // the whole of metav1.ObjectMeta
 }
 
-// scan reads an object's metadata without decoding it.
+// scan reads the metadata of an object without decoding it.
 func (o encoded) scan() (s scanned, err error) {
 	if o.protobuf {
-		// A message may come in parts, which count together.
+		// A message may come in parts, which are merged.
 		err = eachField(o.bytes, func(number protowire.Number, value []byte) error {
 			if number != 1 {
 				return nil
@@ -156,14 +157,14 @@ func (s labelSet) Get(name string) string {
 	return value
 }
 
-// view is a string that shares the memory of bytes that nobody changes.
+// view returns a string that shares the memory of immutable bytes.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 var errJSON = errors.New("invalid JSON")
 
 func isNull(value []byte) bool { return string(value) == "null" }
 
-// jsonString is the text of a JSON string, which shares memory with it if it has no escapes.
+// jsonString returns the text of a JSON string. It shares memory if the string has no escapes.
 func jsonString(value []byte) (string, error) {
 	if len(value) < 2 || value[0] != '"' {
 		return "", fmt.Errorf("%w: not a string", errJSON)
@@ -178,7 +179,7 @@ func jsonString(value []byte) (string, error) {
 	return view(value[1 : len(value)-1]), nil
 }
 
-// eachMember calls f for the members of a JSON object. It takes no notice of mistakes within values.
+// eachMember calls f for the members of a JSON object. It does not validate the values.
 func eachMember(object []byte, f func(name string, value []byte) error) error {
 	i := skipSpace(object, 0)
 	if i == len(object) || object[i] != '{' {

@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/btree"
-
 	"github.com/kapok-dev/kapok/client"
+
+	"github.com/tidwall/btree"
 )
 
-// A store is an Indexer: entries in the order of their namespaces and names, and in the order of each index. It has no lock. A snapshot costs
-// nothing but copies of the nodes that change after it.
+// A store is an Indexer: entries ordered by namespace and name, and by the values of each index. It
+// has no lock. A snapshot copies nodes only when they change later.
 type store struct {
 	objects *btree.BTreeG[*entry]
 	indices []*index
@@ -52,7 +52,7 @@ func newIndex(name string, extract client.IndexerFunc) *index {
 	return &index{name: name, extract: extract, tree: btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})}
 }
 
-// snapshot returns a store that does not change. Neither of the two may be in use by others at the time.
+// snapshot returns an immutable copy. No other goroutine may use either of them during the call.
 func (s *store) snapshot() *store {
 	c := &store{objects: s.objects.Copy(), indices: make([]*index, len(s.indices))}
 	for i, x := range s.indices {
@@ -66,7 +66,8 @@ func (s *store) get(key client.ObjectKey) *entry {
 	return e
 }
 
-// put adds an entry or replaces that of the same key, which it returns. The entry has its values for all indices.
+// put adds an entry, or replaces the one with the same key and returns it. The entry has its values
+// for all indices.
 func (s *store) put(e *entry) *entry {
 	old, _ := s.objects.Set(e)
 	for i, x := range s.indices {
@@ -102,7 +103,7 @@ func (s *store) index(name string) int {
 	return slices.IndexFunc(s.indices, func(x *index) bool { return x.name == name })
 }
 
-// all are the entries of a namespace, or of all.
+// all returns the entries of a namespace, or of all.
 func (s *store) all(namespace string) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		s.objects.Ascend(&entry{identity: identity{namespace: namespace}}, func(e *entry) bool {
@@ -111,7 +112,7 @@ func (s *store) all(namespace string) iter.Seq[*entry] {
 	}
 }
 
-// by are the entries that have a value in an index.
+// by returns the entries with a value in an index.
 func (s *store) by(index int, value, namespace string) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		from := posting{value, &entry{identity: identity{namespace: namespace}}}
@@ -129,8 +130,12 @@ func valuesOf(k *kind, indices []*index, e *entry) ([][]string, error) {
 	values := make([][]string, len(indices))
 	obj := e.object // which index functions must not change
 	if obj == nil {
+		decode := k.decode
+		if k.events {
+			decode = k.share // handlers are going to read it, too
+		}
 		var err error
-		if obj, err = k.decode(e); err != nil {
+		if obj, err = decode(e); err != nil {
 			return values, fmt.Errorf("index %s: %w", e.key(), err)
 		}
 	}

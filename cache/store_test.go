@@ -10,16 +10,18 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kapok-dev/kapok/test/seeds"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// A store does what a map does, its indices what a search of that does, and a snapshot stays as it was whatever follows.
+// A store does what a map does, its indices what a search of that does, and a snapshot stays as it
+// was whatever follows.
 func TestStoreLikeMap(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seeds.Of(t)
 	random := rand.New(rand.NewPCG(seed, 4))
-	t.Logf("seed %d", seed)
 	s := newStore()
 	s.indices = []*index{newIndex("one", nil), newIndex("two", nil)}
 	model := map[string]*entry{}
@@ -92,7 +94,8 @@ func sorted(model map[string]*entry) []*entry {
 	return slices.SortedFunc(maps.Values(model), compareEntries)
 }
 
-// What is packed comes out as it went in, from many goroutines, before and after there is a dictionary.
+// What is packed comes out as it went in, from many goroutines, before and after there is a
+// dictionary.
 func TestPacker(t *testing.T) {
 	var p packer
 	var running sync.WaitGroup
@@ -152,7 +155,7 @@ func TestDecodedSharesNothing(t *testing.T) {
 			entries = append(entries, e)
 		}
 		var list corev1.ConfigMapList
-		if err := k.decodeList(entries, &list); err != nil {
+		if err := k.decodeList(entries, &list, false); err != nil {
 			t.Fatal(err)
 		}
 		for i, o := range list.Items {
@@ -160,5 +163,28 @@ func TestDecodedSharesNothing(t *testing.T) {
 				t.Errorf("got %v", o)
 			}
 		}
+	}
+}
+
+// Reads of a cache that keeps Go objects share them only if they say so, or the cache does.
+func TestUnsafeDisableDeepCopyShares(t *testing.T) {
+	k := &kind{storage: Decoded}
+	kept := &corev1.ConfigMap{Data: map[string]string{"a": "1"}}
+	e := &entry{object: kept}
+	for _, tc := range []struct {
+		kind   bool
+		asked  *bool
+		shared bool
+	}{{false, nil, false}, {true, nil, true}, {false, new(true), true}, {true, new(false), false}} {
+		k.shared = tc.kind
+		var got corev1.ConfigMap
+		if err := k.readInto(e, &got, k.shares(tc.asked)); err != nil || got.Data["a"] != "1" {
+			t.Fatal(got, err)
+		}
+		got.Data["a"] = "2"
+		if shared := kept.Data["a"] == "2"; shared != tc.shared {
+			t.Errorf("%+v: shared is %v", tc, shared)
+		}
+		kept.Data["a"] = "1"
 	}
 }

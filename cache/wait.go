@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kapok-dev/kapok/client"
+
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/kapok-dev/kapok/client"
 )
 
 // With these methods a client that reads from a cache reads its own writes.
@@ -46,7 +46,8 @@ func (c *cache) WaitForChange(ctx context.Context, obj runtime.Object, key clien
 	return inf.waitForChange(ctx, key, revision, (*source).selects)
 }
 
-// Keeps implements client.Keeper. Of field selectors it knows those of the name and the namespace, and of strings of Go types.
+// Keeps implements client.Keeper. It evaluates field selectors on name, namespace, and string
+// fields of Go types.
 func (c *cache) Keeps(obj client.Object) bool {
 	gvk, err := client.GVKForObject(obj, c.Scheme)
 	if err != nil {
@@ -58,12 +59,12 @@ func (c *cache) Keeps(obj client.Object) bool {
 	})
 }
 
-// selects says that some objects of a namespace that is covered may not be kept.
+// selects reports whether some objects of a cached namespace may be excluded.
 func (s *source) selects() bool {
 	return s.LabelSelector != nil && !s.LabelSelector.Empty() || s.FieldSelector != nil && !s.FieldSelector.Empty()
 }
 
-// excludes says that an object of a namespace that is covered is surely not kept.
+// excludes reports whether an object of a cached namespace is certainly excluded.
 func (s *source) excludes(obj client.Object) bool {
 	if s.LabelSelector != nil && !s.LabelSelector.Matches(labels.Set(obj.GetLabels())) {
 		return true
@@ -80,8 +81,8 @@ func (s *source) excludes(obj client.Object) bool {
 	return false
 }
 
-// fieldOf returns the value of a field for field selectors, if that is known: servers name the strings of an object by their path. Of other
-// types they make what they like.
+// fieldOf returns the value of a field for field selectors, if it is known: servers name the string
+// fields of an object by their path. The form of other types is up to the server.
 func fieldOf(obj client.Object, path string) (value string, ok bool) {
 	switch path {
 	case "metadata.name":

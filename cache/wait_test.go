@@ -8,6 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok/cache"
+	"github.com/kapok-dev/kapok/client"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,12 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-
-	"github.com/kapok-dev/kapok/cache"
-	"github.com/kapok-dev/kapok/client"
 )
 
-// A client that reads from a cache sees what it wrote, whatever the cache keeps, and without waiting for a bookmark.
+// A client that reads from a cache sees what it wrote, whatever the cache keeps, and without
+// waiting for a bookmark.
 func TestReadYourWrites(t *testing.T) {
 	for name, opts := range map[string]cache.Options{
 		"everything": {},
@@ -95,7 +96,8 @@ func TestReadYourWrites(t *testing.T) {
 	}
 }
 
-// behind runs a test with a client of a cache that sees what it is told by the test alone. Writes are answered as answers says.
+// behind runs a test with a client of a cache that sees only the events that the test sends. Writes
+// are answered by answers.
 func behind(t *testing.T, opts cache.Options, test func(ctx context.Context, s *fakeServer, c client.Client, answers func(runtime.Object))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -165,7 +167,8 @@ func TestPredecessorOfWhatIsNotKept(t *testing.T) {
 	})
 }
 
-// An object that another client has made is gone once it has been deleted, and does not come into being after that.
+// An object that another client has made is gone once it has been deleted, and does not come into
+// being after that.
 func TestDeletionOfWhatIsUnseen(t *testing.T) {
 	behind(t, cache.Options{}, func(ctx context.Context, s *fakeServer, c client.Client, answer func(runtime.Object)) {
 		o := configMap("default", "a", "1")
@@ -180,7 +183,8 @@ func TestDeletionOfWhatIsUnseen(t *testing.T) {
 	})
 }
 
-// Of resourceVersions that are no numbers nobody knows which is newer: nothing is waited for.
+// TestOpaqueRevisions checks that a client does not wait for resourceVersions that are not numbers,
+// as they cannot be compared.
 func TestOpaqueRevisions(t *testing.T) {
 	behind(t, cache.Options{}, func(ctx context.Context, s *fakeServer, c client.Client, answer func(runtime.Object)) {
 		o := configMap("default", "a", "1")

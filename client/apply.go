@@ -16,20 +16,23 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// ApplyConfigurationFromUnstructured has Apply send u as it is. What the server answers is decoded into u. An object that has been
-// read from the server is no good u: it would claim all fields.
+// ApplyConfigurationFromUnstructured returns an apply configuration that sends u as it is. The
+// response is decoded into u. Do not pass an object that was read from the server: it would claim
+// ownership of all its fields.
 func ApplyConfigurationFromUnstructured(u *unstructuredv1.Unstructured) runtime.ApplyConfiguration {
 	return objectConfiguration{u, true}
 }
 
-// ApplyConfigurationFrom has Apply send an object, which should have the fields that the caller wants to own, and no others.
-// What the server answers is decoded into obj.
+// ApplyConfigurationFrom returns an apply configuration made of an object, in which only the fields
+// should be set that the caller wants to own. The response is decoded into obj.
 //
-// Sent is the JSON of obj without what an owner cannot mean: status; of the metadata what the server sets (uid, resourceVersion,
-// generation, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds, managedFields, selfLink); nulls; and fields that are
-// structs and zero, like a targetPort, a Quantity, or the resources of a container. Other zero values are sent if the Go type has no
-// omitempty for them, as such fields are required. To claim a zero value otherwise, use client-go's apply configurations or
-// ApplyConfigurationFromUnstructured. Apply of the subresource status sends status and the names alone.
+// It sends the JSON of obj without fields that an owner cannot set: status; metadata that the
+// server sets (uid, resourceVersion, generation, creationTimestamp, deletionTimestamp,
+// deletionGracePeriodSeconds, managedFields, selfLink); nulls; and zero structs, such as a
+// targetPort, a Quantity, or the resources of a container. Other zero values are sent if the Go
+// type has no omitempty for them, because such fields are required. To own a zero value otherwise,
+// use client-go's apply configurations or ApplyConfigurationFromUnstructured. Apply of the
+// subresource status sends status and the names only.
 func ApplyConfigurationFrom(obj Object) runtime.ApplyConfiguration {
 	return objectConfiguration{obj, false}
 }
@@ -41,7 +44,7 @@ type objectConfiguration struct {
 
 func (objectConfiguration) IsApplyConfiguration() {}
 
-// An applyConfiguration is one of those that are generated for the kinds of k8s.io/api and others.
+// An applyConfiguration is a generated one, as for the kinds of k8s.io/api.
 type applyConfiguration interface {
 	GetName() *string
 	GetNamespace() *string
@@ -54,7 +57,7 @@ func (c *client) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts
 }
 
 func (c *client) apply(ctx context.Context, obj runtime.ApplyConfiguration, subresource string, opts []WriteOption) error {
-	gvk, key, err := c.applied(obj)
+	gvk, key, err := applied(c, obj)
 	if err != nil {
 		return err
 	}
@@ -90,8 +93,8 @@ func (c *client) apply(ctx context.Context, obj runtime.ApplyConfiguration, subr
 	return nil
 }
 
-// applied returns what an apply configuration is about.
-func (c *client) applied(obj runtime.ApplyConfiguration) (gvk schema.GroupVersionKind, key ObjectKey, err error) {
+// applied returns the kind and key of an apply configuration.
+func applied(c Client, obj runtime.ApplyConfiguration) (gvk schema.GroupVersionKind, key ObjectKey, err error) {
 	if isNil(obj) {
 		return gvk, key, fmt.Errorf("apply: the configuration is nil (%T)", obj)
 	}
@@ -122,7 +125,7 @@ func deref(s *string) string {
 	return *s
 }
 
-// applyBody is the JSON that is applied, which is YAML, too.
+// applyBody returns the JSON to apply, which is also YAML.
 func applyBody(obj runtime.ApplyConfiguration, gvk schema.GroupVersionKind, subresource string) ([]byte, error) {
 	o, ok := obj.(objectConfiguration)
 	if !ok {
@@ -160,12 +163,12 @@ func applyBody(obj runtime.ApplyConfiguration, gvk schema.GroupVersionKind, subr
 	return json.Marshal(content)
 }
 
-// serverSet are the fields of metadata that clients do not set.
+// serverSet are the fields of metadata that clients must not set.
 var serverSet = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
 	"managedFields", "selfLink"}
 
-// dropZero removes nulls, and fields that are structs and zero, from content, the JSON of v. Such fields are there although nobody
-// has set them: omitempty does not leave them out.
+// dropZero removes nulls and zero structs from content, the JSON of v. Zero structs are present
+// without being set: omitempty does not omit them.
 func dropZero(v reflect.Value, content any) {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		v = v.Elem()

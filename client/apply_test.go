@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kapok-dev/kapok/client"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,8 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-
-	"github.com/kapok-dev/kapok/client"
 )
 
 // What is sent of an object that is applied: what its author can mean.

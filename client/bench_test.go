@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kapok-dev/kapok/client"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,11 +17,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-
-	"github.com/kapok-dev/kapok/client"
 )
 
-// What a client costs, without a server: Kapok's and client-go's typed and dynamic clients, as JSON and as protobuf.
+// What a client costs, without a server: Kapok's and client-go's typed and dynamic clients, as JSON
+// and as protobuf.
 func BenchmarkClient(b *testing.B) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"app": "web"}}}
 	for i := range 3 {

@@ -20,49 +20,59 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// Options are the settings of a Client. The zero value is a client of the built-in kinds that reads from the server.
+// Options configure a Client. The zero value is a client of the built-in kinds that reads from the
+// server.
 type Options struct {
 	HTTPClient *http.Client    // default: made of the rest.Config
 	Scheme     *runtime.Scheme // default: that of k8s.io/client-go/kubernetes/scheme
 	Mapper     meta.RESTMapper // default: NewRESTMapper
 
-	// Cache has the client read from a cache. Default: it reads from the server.
+	// Cache lets the client read from a cache. Default: it reads from the server.
 	Cache *CacheOptions
-	// DryRun has all writes be dry runs.
+	// DryRun makes all writes dry runs.
 	DryRun *bool
-	// FieldOwner is the field manager of writes that name none. Default: the server takes the user agent.
+	// FieldOwner is the field manager of writes that do not set one. Default: the server derives it
+	// from the user agent.
 	FieldOwner string
-	// FieldValidation is what the server does about unknown and repeated fields of writes that do not say: one of
-	// metav1.FieldValidationIgnore, -Warn and -Strict. Default: that of the server, which is Warn.
+	// FieldValidation is how the server handles unknown and duplicate fields of writes that do not
+	// set it: metav1.FieldValidationIgnore, -Warn or -Strict. Default: that of the server, which is
+	// Warn.
 	FieldValidation string
 }
 
-// CacheOptions say what a Client reads from a cache.
+// CacheOptions configure what a Client reads from a cache.
 type CacheOptions struct {
 	// Reader is the cache.
 	Reader Reader
-	// DisableFor are objects of the kinds that are read from the server all the same.
+	// DisableFor are objects of the kinds that are read from the server nevertheless.
 	DisableFor []Object
-	// Unstructured has unstructured objects read from the cache, too. Default: they are read from the server.
+	// Unstructured reads unstructured objects from the cache, too. Default: they are read from the
+	// server.
 	Unstructured bool
 
-	// Stale has reads not wait until the cache has seen what the client wrote. Default: if the Reader is a Waiter, they do.
+	// Stale disables the wait of reads for the client's own writes. Default: if the Reader is a
+	// Waiter, reads wait.
 	Stale bool
-	// WaitTimeout is how long a read waits, before it fails with ErrStale. Default: DefaultWaitTimeout.
+	// WaitTimeout is how long a read waits before it returns ErrStale. Default: DefaultWaitTimeout.
 	WaitTimeout time.Duration
-	// Metrics gets a histogram of how long reads waited: kapok_client_cache_wait_seconds. Default: nobody does.
+	// Metrics registers a histogram of the waiting times of reads: kapok_client_cache_wait_seconds.
+	// Default: none.
 	Metrics prometheus.Registerer
 }
 
-// New returns a client of the server that cfg names. It is safe for concurrent use, starts no goroutine, and sends nothing until
-// it is used.
+// New returns a client of the server of cfg. It is safe for concurrent use, starts no goroutine,
+// and sends no request until it is used.
 //
-// Objects travel as protobuf where both sides know it, else as JSON, unless cfg.ContentType says JSON. Requests that the server turns
-// away with a Retry-After are sent again, as client-go does. If cfg has neither QPS nor RateLimiter, the client does not throttle itself.
+// Objects are sent as protobuf if both sides support it, and as JSON otherwise, or always if
+// cfg.ContentType is JSON. Requests that the server rejects with Retry-After are retried, as in
+// client-go. If cfg has neither QPS nor RateLimiter, the client does not limit its rate.
 func New(cfg *rest.Config, opts Options) (Client, error) { return newClient(cfg, opts) }
 
-// NewWithWatch returns a client that can watch, too.
+// NewWithWatch returns a client that can also watch.
 func NewWithWatch(cfg *rest.Config, opts Options) (WithWatch, error) { return newClient(cfg, opts) }
+
+// A NewClientFunc creates a client, as New does.
+type NewClientFunc func(*rest.Config, Options) (Client, error)
 
 func newClient(cfg *rest.Config, opts Options) (*client, error) {
 	if cfg == nil {
@@ -70,7 +80,7 @@ func newClient(cfg *rest.Config, opts Options) (*client, error) {
 	}
 	cfg = rest.CopyConfig(cfg)
 	if cfg.RateLimiter == nil && cfg.QPS > 0 {
-		// One for all groups and versions, rather than one for each.
+		// One HTTP client for all groups and versions, instead of one for each.
 		burst := cfg.Burst
 		if burst <= 0 {
 			burst = rest.DefaultBurst
@@ -141,7 +151,7 @@ func (c *client) IsObjectNamespaced(obj runtime.Object) (bool, error) {
 	return IsObjectNamespaced(obj, c.scheme, c.resources.mapper)
 }
 
-// readsCache says whether objects of a kind come from the cache.
+// readsCache reports whether objects of a kind are read from the cache.
 func (c *client) readsCache(obj runtime.Object, gvk schema.GroupVersionKind) bool {
 	return c.cache != nil && !c.uncached[itemKind(gvk, obj)] && (c.cacheUnstructured || formOf(obj) != unstructured)
 }
@@ -191,7 +201,7 @@ func (c *client) Create(ctx context.Context, obj Object, opts ...CreateOption) e
 	if err != nil {
 		return err
 	}
-	if obj.GetName() == "" && obj.GetGenerateName() == "" {
+	if obj.GetName() == "" && obj.GetGenerateName() == "" && !isReview(gvk) {
 		return fmt.Errorf("create %s: neither a name nor a generateName", gvk.Kind)
 	}
 	o := c.writeOptions(opts)
@@ -200,6 +210,11 @@ func (c *client) Create(ctx context.Context, obj Object, opts ...CreateOption) e
 	}
 	c.wrote(gvk, obj, gvk, o)
 	return nil
+}
+
+// isReview reports whether objects of a kind are questions, which need no name.
+func isReview(gvk schema.GroupVersionKind) bool {
+	return gvk.Group == "authorization.k8s.io" || gvk.Group == "authentication.k8s.io"
 }
 
 func (c *client) Update(ctx context.Context, obj Object, opts ...UpdateOption) error {
@@ -240,7 +255,7 @@ func (c *client) Delete(ctx context.Context, obj Object, opts ...DeleteOption) e
 		return err
 	}
 	if obj.GetResourceVersion() != "" {
-		// The cache may not have seen the object yet, as another client has made it.
+		// The cache may not have seen the object yet, because another client has created it.
 		c.wrote(gvk, obj, gvk, &WriteOptions{DryRun: o.DryRun, Stale: o.Stale})
 	}
 	c.deleted(gvk, key, obj.GetUID(), answer, o)
@@ -269,22 +284,24 @@ func (c *client) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllO
 	return nil
 }
 
-// wrote has later reads from the cache wait for a write of an object of a kind. obj is what the server answered, of kind answer: the
-// object, or a subresource.
+// wrote makes later reads from the cache wait for a write of an object of a kind. obj is the
+// response, of kind answer: the object, or a subresource.
 func (c *client) wrote(gvk schema.GroupVersionKind, obj Object, answer schema.GroupVersionKind, o *WriteOptions) {
 	if c.consistency != nil && !o.Stale && len(o.DryRun) == 0 && !c.uncached[gvk] {
 		c.consistency.wrote(gvk, obj, gvk == answer)
 	}
 }
 
-// deleted has later reads from the cache wait for a deletion, of the object of a key, or of all objects that the answer lists.
+// deleted makes later reads from the cache wait for a deletion: of the object of a key, or of all
+// objects that the response lists.
 func (c *client) deleted(gvk schema.GroupVersionKind, key ObjectKey, uid types.UID, answer []byte, o *DeleteOptions) {
 	if c.consistency != nil && !o.Stale && len(o.DryRun) == 0 && !c.uncached[gvk] {
 		c.consistency.deletedAs(gvk, key, uid, answer)
 	}
 }
 
-// listKind returns the kind of a list, and fails for what is none. Lists that are not typed may also say the kind of their items.
+// listKind returns the kind of a list. It returns an error if the kind is not one of a list.
+// Untyped lists may also have the kind of their items.
 func (c *client) listKind(list ObjectList) (schema.GroupVersionKind, error) {
 	gvk, err := c.GroupVersionKindFor(list)
 	if err != nil {
@@ -308,7 +325,7 @@ func (c *client) writable(obj Object) (schema.GroupVersionKind, error) {
 	return gvk, err
 }
 
-// writeOptions are the options of a write: those that are given, else those of the client.
+// writeOptions returns the options of a write, with the defaults of the client.
 func (c *client) writeOptions(opts []WriteOption) *WriteOptions {
 	o := new(WriteOptions).ApplyOptions(opts)
 	if c.defaults.DryRun != nil {
@@ -323,7 +340,7 @@ func (c *client) writeOptions(opts []WriteOption) *WriteOptions {
 	return o
 }
 
-// deleteOptions are the options of a deletion: those that are given, and those of the client.
+// deleteOptions returns the options of a deletion, with the defaults of the client.
 func (c *client) deleteOptions(o *DeleteOptions) *DeleteOptions {
 	if c.defaults.DryRun != nil {
 		o.DryRun = c.defaults.DryRun
@@ -331,13 +348,14 @@ func (c *client) deleteOptions(o *DeleteOptions) *DeleteOptions {
 	return o
 }
 
-// selectsNothing says that a selector matches no object at all. Sent to a server, it would select all.
+// selectsNothing reports whether a selector matches no object. Sent to a server, it would match
+// all.
 func (o *ListOptions) selectsNothing() bool {
 	return o.LabelSelector != nil && !o.LabelSelector.Empty() && o.LabelSelector.String() == "" ||
 		o.FieldSelector != nil && !o.FieldSelector.Empty() && o.FieldSelector.String() == ""
 }
 
-// clearList makes an empty list.
+// clearList empties a list.
 func clearList(list ObjectList, gvk schema.GroupVersionKind) error {
 	empty, err := json.Marshal(map[string]any{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind, "items": []any{}})
 	if err != nil {

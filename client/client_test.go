@@ -3,14 +3,14 @@ package client_test
 import (
 	"testing"
 
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/client"
+
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
-
-	"github.com/kapok-dev/kapok"
-	"github.com/kapok-dev/kapok/client"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

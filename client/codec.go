@@ -26,14 +26,15 @@ type protobufObject interface {
 	Unmarshal([]byte) error
 }
 
-// asProtobuf returns obj, if its server knows it as protobuf, too. Those are the types of Kubernetes itself: a custom kind is JSON,
-// even if its type has the methods, by an embedded field or because it was once a part of another server.
+// asProtobuf returns obj if its server also supports protobuf for it. These are the types of
+// Kubernetes itself: a custom kind is JSON, even if its type has the methods, through an embedded
+// field or because it was once a part of another server.
 func asProtobuf(obj runtime.Object) (protobufObject, bool) {
 	p, ok := obj.(protobufObject)
 	return p, ok && strings.HasPrefix(reflect.TypeOf(obj).Elem().PkgPath(), "k8s.io/")
 }
 
-// accept is what is asked for, to be decoded into obj.
+// accept returns the media types to request for obj.
 func accept(obj runtime.Object, protobuf bool) string {
 	switch obj.(type) {
 	case *metav1.PartialObjectMetadata:
@@ -47,7 +48,8 @@ func accept(obj runtime.Object, protobuf bool) string {
 	return jsonType
 }
 
-// encode returns obj as bytes that say which kind it is, and their media type: protobuf if the server takes it, and the type has it.
+// encode returns obj as bytes that include its kind, and their media type: protobuf if the server
+// accepts it and the type supports it.
 func encode(obj runtime.Object, gvk schema.GroupVersionKind, takesProtobuf bool) (body []byte, contentType string, err error) {
 	if u, ok := obj.(runtime.Unstructured); ok {
 		body, err = json.Marshal(u.UnstructuredContent())
@@ -67,8 +69,8 @@ func encode(obj runtime.Object, gvk schema.GroupVersionKind, takesProtobuf bool)
 	return body, jsonType, err
 }
 
-// decode replaces obj, of kind gvk, by what body holds. What obj says about its kind stays: unstructured objects and metadata have it,
-// typed objects mostly have not.
+// decode replaces obj, of kind gvk, by the object in body. The TypeMeta of obj is kept:
+// unstructured objects and metadata have one, typed objects usually do not.
 func decode(body []byte, contentType string, obj runtime.Object, gvk schema.GroupVersionKind) error {
 	if len(body) == 0 {
 		return fmt.Errorf("decode %s: the answer of the server is empty", gvk.Kind)
@@ -112,7 +114,7 @@ func decode(body []byte, contentType string, obj runtime.Object, gvk schema.Grou
 	return nil
 }
 
-// isStatus says that the server answers with a Status, rather than with an object.
+// isStatus reports whether the server answers with a Status instead of an object.
 func isStatus(body []byte) bool {
 	var kind runtime.TypeMeta
 	if message, ok := bytes.CutPrefix(body, protobufPrefix); ok {
@@ -162,7 +164,7 @@ func decodeJSON(body []byte, obj runtime.Object) (schema.GroupVersionKind, error
 	return u.GetObjectKind().GroupVersionKind(), nil
 }
 
-// setUnstructuredList makes a list of content. Items of built-in kinds do not say which kind they are until now.
+// setUnstructuredList sets a list to content. Items of built-in kinds get their kind here.
 func setUnstructuredList(list *unstructuredv1.UnstructuredList, content map[string]any) (schema.GroupVersionKind, error) {
 	items, ok := content["items"].([]any)
 	if !ok && content["items"] != nil {
@@ -186,5 +188,5 @@ func setUnstructuredList(list *unstructuredv1.UnstructuredList, content map[stri
 	return gvk, nil
 }
 
-// zero clears an object, as decoding leaves fields that are absent as they are.
+// zero clears an object, because decoding does not clear fields that are absent.
 func zero(obj runtime.Object) { reflect.ValueOf(obj).Elem().SetZero() }

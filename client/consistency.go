@@ -18,51 +18,59 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// DefaultWaitTimeout is how long a read waits for what its client wrote, unless CacheOptions say otherwise.
+// DefaultWaitTimeout is the default of CacheOptions.WaitTimeout.
 const DefaultWaitTimeout = 10 * time.Second
 
-// ErrStale is in the error of a read from a cache that has not seen, in time, what its client wrote.
+// ErrStale is wrapped by the error of a read from a cache that did not see the client's own writes
+// in time.
 var ErrStale = errors.New("the cache has not yet seen what its client wrote")
 
-// A Waiter is a cache that can wait until it has seen a write. If the Reader of a client is one, the client reads its own
-// writes: a read that begins after a write of the client has returned gives a state that is not older than the write. A
-// Get waits for the writes in its namespace, and for the deletion of its object; a List for all that it may hold. What has been seen
-// once is not waited for again, nor is what was written more than a minute, and more than the WaitTimeout, ago. Writes that
-// failed, dry runs and writes with the option Stale do not count; nor do those of other clients, and what the server does because of
-// a write, like the deletion of dependents or an eviction.
+// A Waiter is a cache that can wait until it has seen a write. If the Reader of a client is a
+// Waiter, the client reads its own writes: a read that begins after a write of the client has
+// returned does not return an older state. A Get waits for the writes in its namespace and for the
+// deletion of its object; a List waits for all writes that it may include. A write is waited for
+// until it has been seen once, for at most one minute or the WaitTimeout, whichever is longer.
+// Failed writes, dry runs and writes with the option Stale are not waited for, nor are writes of
+// other clients and consequences of a write in the server, such as the deletion of dependents or an
+// eviction.
 //
-// A read that has waited for the WaitTimeout fails with ErrStale: so it is while the server is out of reach. A write of an object of which
-// the cache cannot know whether it keeps it, as with a field selector of anything but strings of a Go type, may be known to the cache only
-// at the next bookmark, which takes up to a minute.
+// A read that has waited for the WaitTimeout returns ErrStale, for example while the server is
+// unreachable. If the cache cannot know whether it keeps the written object, as with a field
+// selector on anything but string fields of a Go type, it may learn about the write only at the
+// next bookmark, which takes up to a minute.
 type Waiter interface {
-	// WaitForRevision waits until reads of a kind give the state of a namespace at a resourceVersion or later. obj is of that kind, and
-	// of the form (typed, unstructured, metadata) that is to be read; it may be a list, and is not changed. namespace is "" for
-	// kinds without. A kind or a namespace that is not kept needs no waiting.
+	// WaitForRevision waits until reads of a kind return the state of a namespace at a
+	// resourceVersion or later. obj is of that kind and of the form to read (typed, unstructured,
+	// metadata); it may be a list, and is not changed. namespace is "" for cluster-scoped kinds. It
+	// returns at once for a kind or namespace that is not cached.
 	WaitForRevision(ctx context.Context, obj runtime.Object, namespace, resourceVersion string) error
-	// WaitForDeletion waits until there is no object of this key and uid. With begun, one that is being deleted is as good.
+	// WaitForDeletion waits until there is no object with this key and uid. With begun, an object
+	// that is being deleted is enough.
 	WaitForDeletion(ctx context.Context, obj runtime.Object, key ObjectKey, uid types.UID, begun bool) error
 }
 
-// A Keeper is a Waiter that may keep only some objects of a kind. A write whose outcome it does not keep makes no event in it unless
-// the object was there before, so that waiting for the revision of the namespace could take long.
+// A Keeper is a Waiter that may keep only some objects of a kind. Writing an object that it does
+// not keep causes no event in it, unless the object was there before, so that waiting for the
+// revision of the namespace could take long.
 type Keeper interface {
-	// Keeps says whether obj, as the server has it now, is among the objects that are kept. If that is unknown, as obj may be its
-	// metadata alone, it is true.
+	// Keeps reports whether obj, in its current state on the server, is kept. It returns true if
+	// that is unknown, because obj may be metadata only.
 	Keeps(obj Object) bool
-	// WaitForChange waits until reads of the object of this key give its state at a resourceVersion or later. That there is none is
-	// enough where the Keeper keeps only some objects.
+	// WaitForChange waits until a read of the object of this key returns its state at a
+	// resourceVersion or later. If the Keeper keeps only some objects, the absence of the object is
+	// enough.
 	WaitForChange(ctx context.Context, obj runtime.Object, key ObjectKey, resourceVersion string) error
 }
 
-// consistency remembers what a client wrote, until its cache has seen it.
+// consistency records what a client wrote, until its cache has seen it.
 //
-// What is remembered is one revision for each namespace of a kind, which is the highest, as informers see them in order; and
-// deletions, as they have no revision of their own. A cache keeps a kind in up to three forms, which see a write each at
-// their own time, so that each has its own account.
+// It records one revision for each namespace of a kind, the highest one, because informers see them
+// in order; and deletions, because they have no revision of their own. A cache keeps a kind in up
+// to three forms, which see a write at different times. Each form has its own record.
 type consistency struct {
 	waiter  Waiter
 	timeout time.Duration
-	waited  *prometheus.HistogramVec // nil: nobody asks
+	waited  *prometheus.HistogramVec // nil without metrics
 
 	mu struct {
 		sync.Mutex
@@ -70,7 +78,7 @@ type consistency struct {
 	}
 }
 
-// forgetAfter is when a write is forgotten at the latest, as a form of a kind may never be read.
+// forgetAfter is the age at which a write is dropped, because a form of a kind may never be read.
 const forgetAfter = time.Minute
 
 // reads are those of a kind in a form.
@@ -79,23 +87,24 @@ type reads struct {
 	form form
 }
 
-// writes are what reads may have to wait for.
+// writes are the writes that reads may have to wait for.
 type writes struct {
 	revisions map[string]*write // by namespace
 	objects   map[ObjectKey]*write
-	swept     time.Time // when old writes have been forgotten last
+	swept     time.Time // the time of the last removal of expired writes
 }
 
-// A write is a revision of a namespace or of an object, or the deletion of an object. It does not change.
+// A write is a revision of a namespace or of an object, or the deletion of an object. It is
+// immutable.
 type write struct {
 	key             ObjectKey
 	resourceVersion string    // "": the object has been deleted
 	uid             types.UID // "": it is a revision of the namespace
-	begun           bool      // the deletion may only have begun
+	begun           bool      // true if the deletion may only have begun
 	at              time.Time
 }
 
-// newConsistency returns nil if the cache cannot wait, or need not.
+// newConsistency returns nil if the cache cannot wait, or is not to.
 func newConsistency(o *CacheOptions) (*consistency, error) {
 	waiter, ok := o.Reader.(Waiter)
 	if !ok || o.Stale {
@@ -123,7 +132,8 @@ func newConsistency(o *CacheOptions) (*consistency, error) {
 	return c, err
 }
 
-// wrote notes that an object has been written. obj is what the server has now, or at least has its resourceVersion, like a Scale.
+// wrote records a write. obj is the current state on the server, or has at least its
+// resourceVersion, like a Scale.
 func (c *consistency) wrote(gvk schema.GroupVersionKind, obj Object, whole bool) {
 	if obj.GetResourceVersion() == "" {
 		return
@@ -132,7 +142,7 @@ func (c *consistency) wrote(gvk schema.GroupVersionKind, obj Object, whole bool)
 		c.deleted(gvk, ObjectKeyFromObject(obj), obj.GetUID(), false)
 		return
 	}
-	// Of a subresource it is unknown whether its object is kept.
+	// It is unknown whether the object of a subresource is kept.
 	if keeper, ok := c.waiter.(Keeper); ok && obj.GetUID() != "" && (!whole || !keeper.Keeps(obj)) {
 		c.noteObject(gvk, &write{key: ObjectKeyFromObject(obj), resourceVersion: obj.GetResourceVersion(), uid: obj.GetUID(), at: time.Now()})
 		return
@@ -144,7 +154,7 @@ func (c *consistency) wrote(gvk schema.GroupVersionKind, obj Object, whole bool)
 	}
 	c.note(gvk, w, func(unseen *writes) {
 		if known := unseen.revisions[w.key.Namespace]; known != nil {
-			// Servers whose revisions do not compare are believed to count upwards.
+			// Revisions of servers that cannot be compared are assumed to increase.
 			if order, err := resourceversion.CompareResourceVersion(w.resourceVersion, known.resourceVersion); err == nil && order <= 0 {
 				return
 			}
@@ -153,27 +163,28 @@ func (c *consistency) wrote(gvk schema.GroupVersionKind, obj Object, whole bool)
 	})
 }
 
-// ends says that a write has let go an object that was being deleted. The server answers with the object as it was written, not with
-// the resourceVersion of its end. A Namespace is held by its spec, too.
+// ends reports whether a write has released an object that was being deleted. The server answers
+// with the object as written, not with the resourceVersion of its end. The finalizers of a
+// Namespace are in its spec, too.
 func ends(gvk schema.GroupVersionKind, obj Object) bool {
 	grace := obj.GetDeletionGracePeriodSeconds()
 	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0) &&
 		gvk.GroupKind() != schema.GroupKind{Kind: "Namespace"}
 }
 
-// deleted notes that an object has been deleted, or, if begun, perhaps only begins to be.
+// deleted records a deletion, or, with begun, one that may only have begun.
 func (c *consistency) deleted(gvk schema.GroupVersionKind, key ObjectKey, uid types.UID, begun bool) {
 	c.noteObject(gvk, &write{key: key, uid: uid, begun: begun, at: time.Now()})
 }
 
-// noteObject notes a write of an object.
+// noteObject records a write of an object.
 func (c *consistency) noteObject(gvk schema.GroupVersionKind, w *write) {
-	if w.uid != "" { // else it could not be told from its successor
+	if w.uid != "" { // otherwise it could not be distinguished from its successor
 		c.note(gvk, w, func(unseen *writes) { unseen.objects[w.key] = w })
 	}
 }
 
-// note adds a write to the account of each form.
+// note adds a write to the record of each form.
 func (c *consistency) note(gvk schema.GroupVersionKind, w *write, add func(*writes)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,11 +206,11 @@ func (c *consistency) note(gvk schema.GroupVersionKind, w *write, add func(*writ
 
 func (c *consistency) forgetAfter() time.Duration { return max(forgetAfter, c.timeout) }
 
-// isOld says that a write is not waited for any more.
+// isOld reports whether a write has expired.
 func (c *consistency) isOld(w *write) bool { return time.Since(w.at) > c.forgetAfter() }
 
-// wait waits until the cache has seen what was written before: to the object of a key, or to all objects of a namespace,
-// if the name is "", or to all objects. obj is what will be read.
+// wait waits until the cache has seen the earlier writes: to the object of a key, or to all objects
+// of a namespace if the name is "", or to all objects. obj is the object or list to read.
 func (c *consistency) wait(ctx context.Context, gvk schema.GroupVersionKind, obj runtime.Object, key ObjectKey) error {
 	by := reads{itemKind(gvk, obj).GroupKind(), formOf(obj)}
 	pending := c.pending(by, key)
@@ -236,7 +247,7 @@ func (c *consistency) waitFor(ctx context.Context, obj runtime.Object, w *write)
 	return c.waiter.(Keeper).WaitForChange(ctx, obj, w.key, w.resourceVersion)
 }
 
-// pending are the writes to what is read that have not been seen.
+// pending returns the writes that the read must wait for.
 func (c *consistency) pending(by reads, read ObjectKey) (pending []*write) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -267,7 +278,7 @@ func (c *consistency) pending(by reads, read ObjectKey) (pending []*write) {
 	return pending
 }
 
-// saw notes that a write has been seen.
+// saw records that a write has been seen.
 func (c *consistency) saw(by reads, w *write) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -280,7 +291,7 @@ func (c *consistency) saw(by reads, w *write) {
 	}
 }
 
-// String is what is waited for, in words.
+// String describes the write for an error.
 func (w *write) String() string {
 	switch {
 	case w.uid == "":
@@ -291,8 +302,8 @@ func (w *write) String() string {
 	return fmt.Sprintf("%s at resourceVersion %s", w.key, w.resourceVersion)
 }
 
-// deletedAs notes what the answer to a deletion tells: a Status about the object of the key, that object, or a list of all that
-// have been deleted. uid is what the caller knows of the object.
+// deletedAs records the response to a deletion: a Status about the object of the key, that object,
+// or a list of all deleted objects. uid is the uid of the object that the caller knows.
 func (c *consistency) deletedAs(gvk schema.GroupVersionKind, key ObjectKey, uid types.UID, answer []byte) {
 	var told struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
@@ -302,7 +313,7 @@ func (c *consistency) deletedAs(gvk schema.GroupVersionKind, key ObjectKey, uid 
 		Items []metav1.PartialObjectMetadata `json:"items"`
 	}
 	if json.Unmarshal(answer, &told) != nil {
-		told.Metadata.UID, told.Details.UID, told.Items = "", "", nil // nothing is told
+		told.Metadata.UID, told.Details.UID, told.Items = "", "", nil // nothing is known
 	}
 	for i := range told.Items {
 		c.deleted(gvk, ObjectKeyFromObject(&told.Items[i]), told.Items[i].UID, true)

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok/client"
+
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,11 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-
-	"github.com/kapok-dev/kapok/client"
 )
 
-// A slowCache reads from the server, and pretends to see writes when it is told to. It notes what it waited for.
+// A slowCache reads from the server, and pretends to see writes when the test says so. It records
+// what it waited for.
 type slowCache struct {
 	client.Reader
 	keeps func(client.Object) bool
@@ -252,7 +253,8 @@ func TestReadYourWritesOfSubresources(t *testing.T) {
 	}
 }
 
-// Reads wait until the cache has seen the write, or for so long, or until their context ends. The time is measured.
+// Reads wait until the cache has seen the write, or for so long, or until their context ends. The
+// time is measured.
 func TestReadYourWritesWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -310,7 +312,8 @@ func TestReadYourWritesWaits(t *testing.T) {
 		if err := c.List(ctx, &corev1.ConfigMapList{}); err != nil {
 			t.Errorf("seen: %v", err)
 		}
-		// A write that is not kept is seen by the end of its object in the cache, without its revision.
+		// A write that is not kept is seen by the end of its object in the cache, without its
+		// revision.
 		cache.keeps = func(client.Object) bool { return false }
 		cm.Data = map[string]string{"x": "z"}
 		if err := c.Update(ctx, cm); err != nil {

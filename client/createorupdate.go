@@ -13,20 +13,23 @@ import (
 // An OperationResult is what CreateOrUpdate or CreateOrPatch did.
 type OperationResult string
 
+// The results of CreateOrUpdate and CreateOrPatch.
 const (
 	OperationResultNone              OperationResult = "unchanged"
 	OperationResultCreated           OperationResult = "created"
 	OperationResultUpdated           OperationResult = "updated"
-	OperationResultUpdatedStatus     OperationResult = "updatedStatus"     // the object and its status
-	OperationResultUpdatedStatusOnly OperationResult = "updatedStatusOnly" // its status alone
+	OperationResultUpdatedStatus     OperationResult = "updatedStatus"     // the object and its status were updated
+	OperationResultUpdatedStatusOnly OperationResult = "updatedStatusOnly" // only its status was updated
 )
 
-// A MutateFn changes the object that it closes over to what it shall be. It must not change its name and namespace.
+// A MutateFn changes the object that it closes over to the desired state. It must not change its
+// name and namespace.
 type MutateFn func() error
 
-// CreateOrUpdate makes an object what it shall be. It reads the object of the name of obj into obj, calls mutate, and creates it if it
-// was not there, or updates it if mutate has changed it; status is not written by an update. A conflict is returned: the
-// caller should try again, as a Reconciler does by its error.
+// CreateOrUpdate brings an object to the desired state. It reads the object with the name of obj
+// into obj, calls mutate, and creates the object if it does not exist, or updates it if mutate has
+// changed it. An update does not write status. A conflict is returned as an error: the caller
+// should retry, as a Reconciler does by returning it.
 func CreateOrUpdate(ctx context.Context, c Client, obj Object, mutate MutateFn) (OperationResult, error) {
 	before, created, err := createOr(ctx, c, obj, mutate)
 	if err != nil {
@@ -44,8 +47,8 @@ func CreateOrUpdate(ctx context.Context, c Client, obj Object, mutate MutateFn) 
 	return OperationResultUpdated, nil
 }
 
-// CreateOrPatch is CreateOrUpdate with a merge patch of what mutate has changed, which does not conflict. It writes status, too, by a patch
-// of the subresource, if the object was there.
+// CreateOrPatch is CreateOrUpdate that sends the changes of mutate as a merge patch, which does not
+// conflict. If the object exists, it also writes status, by a patch of the subresource.
 func CreateOrPatch(ctx context.Context, c Client, obj Object, mutate MutateFn) (OperationResult, error) {
 	before, created, err := createOr(ctx, c, obj, mutate)
 	if err != nil {
@@ -90,7 +93,8 @@ func CreateOrPatch(ctx context.Context, c Client, obj Object, mutate MutateFn) (
 	return OperationResultUpdatedStatusOnly, nil
 }
 
-// createOr reads obj and mutates it. If it was not there, it is created; else the result is what it was before.
+// createOr reads obj and mutates it. It creates an object that does not exist; otherwise it returns
+// the state before.
 func createOr(ctx context.Context, c Client, obj Object, mutate MutateFn) (before Object, created bool, err error) {
 	if isNil(obj) {
 		return nil, false, fmt.Errorf("create or update: the object is nil (%T)", obj)

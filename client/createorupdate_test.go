@@ -5,10 +5,10 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/kapok-dev/kapok/client"
+
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/kapok-dev/kapok/client"
 )
 
 // What CreateOrUpdate and CreateOrPatch do about an object and its status.

@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/client"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-
-	"github.com/kapok-dev/kapok"
-	"github.com/kapok-dev/kapok/client"
 )
 
 // exampleClient returns a client of a server of its own. Any other rest.Config does as well.
@@ -147,7 +147,8 @@ func ExampleDynamic() {
 	// web 3
 }
 
-// An apply says which fields its owner wants, by client-go's apply configurations or by a plain object.
+// An apply says which fields its owner wants, by client-go's apply configurations or by a plain
+// object.
 func ExampleApplyConfigurationFrom() {
 	ctx := context.Background()
 	c, stop := exampleClient(ctx)

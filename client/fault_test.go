@@ -13,13 +13,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok/client"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-
-	"github.com/kapok-dev/kapok/client"
 )
 
 // Requests that are turned away with a Retry-After are sent again, then.
@@ -153,7 +153,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// All goes on when a cache gives no token, and when a server has forgotten and does not say how to go on.
+// All goes on when a cache gives no token, and when a server has forgotten and does not say how to
+// go on.
 func TestAllFaults(t *testing.T) {
 	page := func(next string, names ...string) *http.Response {
 		var items []string

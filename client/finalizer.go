@@ -2,8 +2,8 @@ package client
 
 import "slices"
 
-// AddFinalizer adds a finalizer to an object, and says whether it was not there. An object that is deleted stays until it has
-// no finalizers.
+// AddFinalizer adds a finalizer to an object, and reports whether it was missing. A deleted object
+// stays until it has no finalizers.
 func AddFinalizer(obj Object, finalizer string) (updated bool) {
 	if ContainsFinalizer(obj, finalizer) {
 		return false
@@ -12,7 +12,7 @@ func AddFinalizer(obj Object, finalizer string) (updated bool) {
 	return true
 }
 
-// RemoveFinalizer removes a finalizer from an object, and says whether it was there.
+// RemoveFinalizer removes a finalizer from an object, and reports whether it was there.
 func RemoveFinalizer(obj Object, finalizer string) (updated bool) {
 	if !ContainsFinalizer(obj, finalizer) {
 		return false
@@ -21,7 +21,7 @@ func RemoveFinalizer(obj Object, finalizer string) (updated bool) {
 	return true
 }
 
-// ContainsFinalizer says whether an object has a finalizer.
+// ContainsFinalizer reports whether an object has a finalizer.
 func ContainsFinalizer(obj Object, finalizer string) bool {
 	return slices.Contains(obj.GetFinalizers(), finalizer)
 }

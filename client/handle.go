@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Handle reads and writes the objects of one kind, by a Client: all that is true of the Client is true of its handles. It keeps no
-// state but names, so that handles may be made where they are used. It is safe for concurrent use.
+// A Handle reads and writes the objects of one kind through a Client, with the guarantees of that
+// Client. It has no state except names, and is cheap to create. It is safe for concurrent use.
 type Handle[T Object] struct {
 	client    Client
 	kind      func() (schema.GroupVersionKind, error)
@@ -37,17 +37,19 @@ func For[T Object](c Client) *Handle[T] {
 	}}
 }
 
-// Dynamic returns a handle of unstructured objects. The server is asked which kind a resource has when the handle is first used.
+// Dynamic returns a handle of unstructured objects. It asks the server for the kind of the resource
+// at its first use.
 func Dynamic(c Client, gvr schema.GroupVersionResource) *Handle[*unstructuredv1.Unstructured] {
 	return &Handle[*unstructuredv1.Unstructured]{client: c, kind: kindOf(c, gvr)}
 }
 
-// MetadataFor returns a handle of the metadata of objects, which can be read, patched, applied and deleted.
+// MetadataFor returns a handle of the metadata of objects, which can be read, patched, applied and
+// deleted.
 func MetadataFor(c Client, gvr schema.GroupVersionResource) *Handle[*metav1.PartialObjectMetadata] {
 	return &Handle[*metav1.PartialObjectMetadata]{client: c, kind: kindOf(c, gvr)}
 }
 
-// kindOf returns what finds out the kind of a resource, and remembers it.
+// kindOf returns a function that returns the kind of a resource, and caches it.
 func kindOf(c Client, gvr schema.GroupVersionResource) func() (schema.GroupVersionKind, error) {
 	var known atomic.Pointer[schema.GroupVersionKind]
 	return func() (schema.GroupVersionKind, error) {
@@ -62,10 +64,12 @@ func kindOf(c Client, gvr schema.GroupVersionResource) func() (schema.GroupVersi
 	}
 }
 
-// Key is the key of an object. Namespace is "" for kinds that have none, and for handles that are in a namespace.
+// Key returns the key of an object. Use "" as the namespace for cluster-scoped kinds, and for
+// handles that are in a namespace.
 func Key(namespace, name string) ObjectKey { return ObjectKey{Namespace: namespace, Name: name} }
 
-// In returns a handle of the objects in a namespace. It puts objects and keys that name no namespace there, and refuses others.
+// In returns a handle of the objects in a namespace. Objects and keys without a namespace get this
+// one; another namespace is an error.
 func (h *Handle[T]) In(namespace string) *Handle[T] {
 	in := *h
 	in.namespace = namespace
@@ -81,7 +85,7 @@ func (h *Handle[T]) Get(ctx context.Context, key ObjectKey, opts ...GetOption) (
 	return orNil(obj, err)
 }
 
-// List reads objects, all at once. For a great many, All is better.
+// List reads all objects at once. For many objects use All.
 func (h *Handle[T]) List(ctx context.Context, opts ...ListOption) ([]T, error) {
 	list, err := h.list(ctx, opts)
 	if err != nil {
@@ -90,24 +94,26 @@ func (h *Handle[T]) List(ctx context.Context, opts ...ListOption) ([]T, error) {
 	return items[T](list)
 }
 
-// pageSize is how many objects All asks for, unless an option says otherwise.
+// pageSize is the default page size of All.
 const pageSize = 500
 
-// All reads objects page by page, of 500 unless Limit says otherwise, so that neither side holds all at once. All pages are of the state
-// of the server when the first was read, unless reading takes so long that the server has forgotten that state (410): then
-// the rest is as it is by now. After an error there is no more. A client that reads from a cache has no pages, and gives all that there is.
+// All reads objects page by page, by default 500 at a time (see Limit), so that neither side holds
+// all of them at once. All pages are of the state at the first one, unless the server drops that
+// state in the meantime (410): the rest then has the current state. The iteration ends after an
+// error. A client that reads from a cache returns everything in one page.
 func (h *Handle[T]) All(ctx context.Context, opts ...ListOption) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		o := new(ListOptions).ApplyOptions(opts)
 		if o.Limit == 0 {
 			o.Limit = pageSize
 		}
-		var last string               // the place of what came last, in the order of the server
-		var passed map[types.UID]bool // what is not to be told again
+		var last string               // the position of the last returned object, in the order of the server
+		var passed map[types.UID]bool // objects to skip
 		for again := false; ; {
 			page, next, err := h.page(ctx, o)
 			if o.Continue != "" && apierrors.IsResourceExpired(err) {
-				// The server mostly says how to go on. If it does not, all is read anew, and what has been told is passed over.
+				// The server usually returns a token to continue. Otherwise everything is read
+				// again, and objects that were returned before are skipped.
 				o.Continue = continueOf(err)
 				again = o.Continue == ""
 				continue
@@ -130,7 +136,8 @@ func (h *Handle[T]) All(ctx context.Context, opts ...ListOption) iter.Seq2[T, er
 			case next != "":
 				o.Continue = next
 			case o.Continue == "" && o.Limit > 0 && int64(len(page)) >= o.Limit:
-				// Either the server has just as many objects, or this is a cache, which gives no token.
+				// Either the server has exactly this many objects, or this is a cache, which
+				// returns no token.
 				passed = make(map[types.UID]bool, len(page))
 				for _, obj := range page {
 					passed[obj.GetUID()] = true
@@ -143,7 +150,7 @@ func (h *Handle[T]) All(ctx context.Context, opts ...ListOption) iter.Seq2[T, er
 	}
 }
 
-// page reads a page of a list, and says how to get the next.
+// page reads a page of a list, and returns the token of the next one.
 func (h *Handle[T]) page(ctx context.Context, o *ListOptions) (page []T, next string, err error) {
 	list, err := h.list(ctx, []ListOption{o})
 	if err != nil {
@@ -153,7 +160,7 @@ func (h *Handle[T]) page(ctx context.Context, o *ListOptions) (page []T, next st
 	return page, list.GetContinue(), err
 }
 
-// continueOf is the token with which a server that has forgotten a state says how to go on without it.
+// continueOf returns the token with which a server continues a list after it has dropped its state.
 func continueOf(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -162,7 +169,7 @@ func continueOf(err error) string {
 	return ""
 }
 
-// Create creates obj, and makes it what the server answers.
+// Create creates obj, and decodes the response into it.
 func (h *Handle[T]) Create(ctx context.Context, obj T, opts ...CreateOption) error {
 	if err := h.adopt(obj); err != nil {
 		return err
@@ -170,7 +177,7 @@ func (h *Handle[T]) Create(ctx context.Context, obj T, opts ...CreateOption) err
 	return h.client.Create(ctx, obj, opts...)
 }
 
-// Update replaces an object by obj, and makes obj what the server answers.
+// Update replaces an object by obj, and decodes the response into obj.
 func (h *Handle[T]) Update(ctx context.Context, obj T, opts ...UpdateOption) error {
 	if err := h.adopt(obj); err != nil {
 		return err
@@ -178,7 +185,7 @@ func (h *Handle[T]) Update(ctx context.Context, obj T, opts ...UpdateOption) err
 	return h.client.Update(ctx, obj, opts...)
 }
 
-// Patch changes the object of the name of obj as patch says, and makes obj what the server answers.
+// Patch patches the object with the name of obj, and decodes the response into obj.
 func (h *Handle[T]) Patch(ctx context.Context, obj T, patch Patch, opts ...PatchOption) error {
 	if err := h.adopt(obj); err != nil {
 		return err
@@ -186,8 +193,9 @@ func (h *Handle[T]) Patch(ctx context.Context, obj T, patch Patch, opts ...Patch
 	return h.client.Patch(ctx, obj, patch, opts...)
 }
 
-// Apply is a server-side apply of obj, which is made what the server answers. See ApplyConfigurationFrom for what is sent. Controllers want
-// the option ForceOwnership, without which it is a conflict that another owner set a field to another value.
+// Apply is a server-side apply of obj, and decodes the response into it. ApplyConfigurationFrom
+// says which fields are sent. Controllers should use the option ForceOwnership: without it, a field
+// that another owner has set to another value is a conflict.
 func (h *Handle[T]) Apply(ctx context.Context, obj T, opts ...ApplyOption) error {
 	if err := h.adopt(obj); err != nil {
 		return err
@@ -204,8 +212,8 @@ func (h *Handle[T]) Delete(ctx context.Context, key ObjectKey, opts ...DeleteOpt
 	return h.client.Delete(ctx, obj, opts...)
 }
 
-// DeleteAll deletes all objects that the options select, of the namespace of the handle. Servers want a namespace for kinds that
-// have them.
+// DeleteAll deletes all objects that the options select, in the namespace of the handle. Servers
+// require a namespace for namespaced kinds.
 func (h *Handle[T]) DeleteAll(ctx context.Context, opts ...DeleteAllOfOption) error {
 	obj, err := h.empty()
 	if err != nil {
@@ -220,13 +228,13 @@ func (h *Handle[T]) DeleteAll(ctx context.Context, opts ...DeleteAllOfOption) er
 	return h.client.DeleteAllOf(ctx, obj, opts...)
 }
 
-// Status is the handle of the subresource status.
+// Status returns a handle of the subresource status.
 func (h *Handle[T]) Status() *SubHandle[T] { return h.SubResource("status") }
 
-// SubResource is the handle of a subresource.
+// SubResource returns a handle of a subresource.
 func (h *Handle[T]) SubResource(name string) *SubHandle[T] { return &SubHandle[T]{h, name} }
 
-// Scale reads how many replicas an object shall have and has.
+// Scale reads the desired and the current number of replicas of an object.
 func (h *Handle[T]) Scale(ctx context.Context, key ObjectKey) (*autoscalingv1.Scale, error) {
 	scale := &autoscalingv1.Scale{}
 	if err := h.SubResource("scale").Get(ctx, key, scale); err != nil {
@@ -235,7 +243,7 @@ func (h *Handle[T]) Scale(ctx context.Context, key ObjectKey) (*autoscalingv1.Sc
 	return scale, nil
 }
 
-// SetScale says how many replicas an object shall have. It returns the scale after that.
+// SetScale sets the desired number of replicas of an object, and returns the resulting scale.
 func (h *Handle[T]) SetScale(ctx context.Context, key ObjectKey, replicas int32, opts ...SubResourcePatchOption) (*autoscalingv1.Scale, error) {
 	obj, err := h.object(key)
 	if err != nil {
@@ -268,7 +276,8 @@ func (s *SubHandle[T]) Get(ctx context.Context, key ObjectKey, sub Object, opts 
 	return s.of.client.SubResource(s.name).Get(ctx, obj, sub, opts...)
 }
 
-// Create posts sub to the subresource of an object, as for evictions and tokens, and makes it what the server answers.
+// Create posts sub to the subresource of an object, as for evictions and tokens, and decodes the
+// response into it.
 func (s *SubHandle[T]) Create(ctx context.Context, key ObjectKey, sub Object, opts ...SubResourceCreateOption) error {
 	obj, err := s.of.object(key)
 	if err != nil {
@@ -277,7 +286,7 @@ func (s *SubHandle[T]) Create(ctx context.Context, key ObjectKey, sub Object, op
 	return s.of.client.SubResource(s.name).Create(ctx, obj, sub, opts...)
 }
 
-// Update puts obj to its subresource, and makes it what the server answers.
+// Update puts obj to its subresource, and decodes the response into it.
 func (s *SubHandle[T]) Update(ctx context.Context, obj T, opts ...SubResourceUpdateOption) error {
 	if err := s.of.adopt(obj); err != nil {
 		return err
@@ -285,7 +294,8 @@ func (s *SubHandle[T]) Update(ctx context.Context, obj T, opts ...SubResourceUpd
 	return s.of.client.SubResource(s.name).Update(ctx, obj, opts...)
 }
 
-// Patch changes the subresource of the object of the name of obj, and makes obj what the server answers.
+// Patch patches the subresource of the object with the name of obj, and decodes the response into
+// obj.
 func (s *SubHandle[T]) Patch(ctx context.Context, obj T, patch Patch, opts ...SubResourcePatchOption) error {
 	if err := s.of.adopt(obj); err != nil {
 		return err
@@ -293,7 +303,8 @@ func (s *SubHandle[T]) Patch(ctx context.Context, obj T, patch Patch, opts ...Su
 	return s.of.client.SubResource(s.name).Patch(ctx, obj, patch, opts...)
 }
 
-// Apply is a server-side apply of obj to its subresource. See ApplyConfigurationFrom for what is sent.
+// Apply is a server-side apply of obj to its subresource. ApplyConfigurationFrom says which fields
+// are sent.
 func (s *SubHandle[T]) Apply(ctx context.Context, obj T, opts ...SubResourceApplyOption) error {
 	if err := s.of.adopt(obj); err != nil {
 		return err
@@ -301,10 +312,10 @@ func (s *SubHandle[T]) Apply(ctx context.Context, obj T, opts ...SubResourceAppl
 	return s.of.client.SubResource(s.name).Apply(ctx, ApplyConfigurationFrom(obj), opts...)
 }
 
-// newObject makes a T, which is a pointer.
+// newObject returns a new T, which is a pointer.
 func newObject[T Object]() T { return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) }
 
-// orNil is obj, unless there is an error.
+// orNil returns obj, or nil after an error.
 func orNil[T Object](obj T, err error) (T, error) {
 	if err != nil {
 		var none T
@@ -313,7 +324,7 @@ func orNil[T Object](obj T, err error) (T, error) {
 	return obj, nil
 }
 
-// empty returns an object that says nothing but its kind, if it has to.
+// empty returns an object in which at most the kind is set.
 func (h *Handle[T]) empty() (obj T, err error) {
 	gvk, err := h.kind()
 	if err != nil {
@@ -337,7 +348,7 @@ func (h *Handle[T]) object(key ObjectKey) (T, error) {
 	return obj, h.adopt(obj)
 }
 
-// adopt puts an object into the namespace of the handle, and has it say its kind, if it has to.
+// adopt sets the namespace of the handle in an object, and its kind if necessary.
 func (h *Handle[T]) adopt(obj T) error {
 	gvk, err := h.kind()
 	if err != nil {
@@ -404,7 +415,7 @@ func (h *Handle[T]) list(ctx context.Context, opts []ListOption) (ObjectList, er
 	return list, h.client.List(ctx, list, o)
 }
 
-// listOptions are the options, and the namespace of the handle.
+// listOptions returns the options with the namespace of the handle.
 func (h *Handle[T]) listOptions(opts []ListOption) (*ListOptions, error) {
 	o := &ListOptions{Namespace: h.namespace}
 	o.ApplyOptions(opts)

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/client"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -16,9 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
-
-	"github.com/kapok-dev/kapok"
-	"github.com/kapok-dev/kapok/client"
 )
 
 func deployment(name string, replicas int32) *appsv1.Deployment {

@@ -14,26 +14,29 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// An Event is a change of an object: watch.Added, watch.Modified or watch.Deleted. Object is what it is after that, or was before it
-// was deleted.
+// An Event is a change of an object: watch.Added, watch.Modified or watch.Deleted. Object is the
+// state after the change, or the last state of a deleted object.
 type Event[T Object] struct {
 	Type   watch.EventType
 	Object T
 }
 
-// A watch that ends before this time is begun again only after it, which doubles with every watch in a row that tells nothing.
+// A watch that ends before this time is followed by the next one after a delay, which doubles with
+// every watch in a row without an event.
 const (
 	rewatchFirst = time.Second
 	rewatchLast  = 30 * time.Second
 )
 
-// Watch tells of each object that is there, as Added, and then of each change, until the context ends, or the caller leaves the loop.
-// Watches that end, or break, are begun again from where they were. After an error there is no more: the first watch failed; the
-// server refuses to go on; or it has forgotten (410, apierrors.IsResourceExpired) what came after a long break. A watch that breaks
-// before the server has told all objects that are there begins anew, so that some may be told twice.
+// Watch returns an Added event for each existing object, and then an event for each change, until
+// ctx ends or the caller leaves the loop. A watch that ends or breaks is resumed where it was. The
+// iteration ends after an error: the first watch failed, the server rejects a further one, or the
+// server has dropped the events of a long interruption (410, apierrors.IsResourceExpired). A watch
+// that breaks before all existing objects were reported starts again, so that some may be reported
+// twice.
 //
-// ListOptions.Raw may have a resourceVersion, to be told of the changes after that alone. Programs that follow a kind for long had better
-// use a cache.
+// With a resourceVersion in ListOptions.Raw, only changes after it are reported. Long-running
+// programs should use a cache instead.
 func (h *Handle[T]) Watch(ctx context.Context, opts ...ListOption) iter.Seq2[Event[T], error] {
 	return func(yield func(Event[T], error) bool) {
 		err := h.watch(ctx, opts, yield)
@@ -43,7 +46,7 @@ func (h *Handle[T]) Watch(ctx context.Context, opts ...ListOption) iter.Seq2[Eve
 	}
 }
 
-// errLeft says that the caller wants no more events.
+// errLeft says that the caller has left the loop.
 var errLeft = errors.New("left")
 
 func (h *Handle[T]) watch(ctx context.Context, opts []ListOption, yield func(Event[T], error) bool) error {
@@ -86,18 +89,18 @@ func (h *Handle[T]) watch(ctx context.Context, opts []ListOption, yield func(Eve
 	}
 }
 
-// A rewatch goes on with a watch where the one before has ended.
+// A rewatch resumes a watch where the one before has ended.
 type rewatch[T Object] struct {
 	client   WithWatch
 	list     ObjectList
 	options  ListOptions
-	marks    bool   // the server is asked to say when all that is there has been told
-	revision string // where to go on; "" until all that is there has been told
+	marks    bool   // the server is asked to mark the end of the existing objects
+	revision string // where to resume; "" until all existing objects are reported
 	told     int    // events
 	yield    func(Event[T], error) bool
 }
 
-// once watches until the server, or the caller, ends it.
+// once watches until the server or the caller ends it.
 func (w *rewatch[T]) once(ctx context.Context) error {
 	o := w.options
 	o.Raw = &metav1.ListOptions{}
@@ -144,7 +147,7 @@ func (w *rewatch[T]) once(ctx context.Context) error {
 	return nil
 }
 
-// isTransient says that another try may fare better.
+// isTransient reports whether a retry may succeed.
 func isTransient(err error) bool {
 	if apierrors.HasStatusCause(err, "ClientWatchDecoding") {
 		return false
@@ -157,7 +160,7 @@ func isTransient(err error) bool {
 	return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
 }
 
-// pause waits, and says whether there is more to do.
+// pause waits, and reports whether to go on.
 func pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// An Object is what the API keeps: a Go type of a Scheme, an unstructured.Unstructured or a metav1.PartialObjectMetadata.
+// An Object is an API object: a Go type of a Scheme, an unstructured.Unstructured or a
+// metav1.PartialObjectMetadata.
 type Object interface {
 	metav1.Object
 	runtime.Object
@@ -24,7 +25,7 @@ type ObjectList interface {
 	runtime.Object
 }
 
-// An ObjectKey names an object of a kind. Namespace is "" for kinds that have none.
+// An ObjectKey identifies an object of a kind. Namespace is "" for cluster-scoped kinds.
 type ObjectKey = types.NamespacedName
 
 // ObjectKeyFromObject returns the key of an object.
@@ -32,24 +33,28 @@ func ObjectKeyFromObject(obj Object) ObjectKey {
 	return ObjectKey{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// A Reader reads objects: from the server, or from a cache of it. Its errors are those of k8s.io/apimachinery/pkg/api/errors.
+// A Reader reads objects from the server or from a cache. Its errors are those of
+// k8s.io/apimachinery/pkg/api/errors. It is safe for concurrent use.
 type Reader interface {
-	// Get reads one object into obj, which the caller owns.
+	// Get reads one object into obj. The caller owns the result.
 	Get(ctx context.Context, key ObjectKey, obj Object, opts ...GetOption) error
-	// List reads objects into list, whose items the caller owns.
+	// List reads objects into list. The caller owns the items.
 	List(ctx context.Context, list ObjectList, opts ...ListOption) error
 }
 
-// A Writer writes objects. What the server answers is decoded into the object that was given.
+// A Writer writes objects. The response is decoded into the object of the call. It is safe for
+// concurrent use.
 type Writer interface {
 	Create(ctx context.Context, obj Object, opts ...CreateOption) error
-	// Update replaces an object. It fails with a conflict if obj has a resourceVersion that is not the newest.
+	// Update replaces an object. It returns a conflict error if obj has a resourceVersion that is
+	// not the current one.
 	Update(ctx context.Context, obj Object, opts ...UpdateOption) error
-	// Patch changes an object as patch says: see MergeFrom, StrategicMergeFrom and RawPatch.
+	// Patch sends patch for an object: see MergeFrom, StrategicMergeFrom and RawPatch.
 	Patch(ctx context.Context, obj Object, patch Patch, opts ...PatchOption) error
-	// Apply is a server-side apply of an apply configuration of k8s.io/client-go/applyconfigurations, or of what
-	// ApplyConfigurationFrom makes of an object. A field that another owner set to another value is a conflict (apierrors.IsConflict); with
-	// ForceOwnership, as controllers want it, it is taken over.
+	// Apply is a server-side apply of an apply configuration of
+	// k8s.io/client-go/applyconfigurations or of ApplyConfigurationFrom. A field that another owner
+	// has set to another value is a conflict (apierrors.IsConflict); with ForceOwnership, which
+	// controllers should use, the field is taken over.
 	Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...ApplyOption) error
 	Delete(ctx context.Context, obj Object, opts ...DeleteOption) error
 	// DeleteAllOf deletes all objects of the kind of obj that the options select.
@@ -58,7 +63,7 @@ type Writer interface {
 
 // A SubResourceReader reads a subresource of objects.
 type SubResourceReader interface {
-	// Get reads a subresource of obj, of which the name and the namespace matter, into subResource.
+	// Get reads a subresource of obj into subResource. Only name and namespace of obj are used.
 	Get(ctx context.Context, obj Object, subResource Object, opts ...SubResourceGetOption) error
 }
 
@@ -66,7 +71,7 @@ type SubResourceReader interface {
 type SubResourceWriter interface {
 	// Create posts subResource to the subresource of obj, as for evictions and tokens.
 	Create(ctx context.Context, obj Object, subResource Object, opts ...SubResourceCreateOption) error
-	// Update puts obj, or what WithSubResourceBody names, to the subresource of obj.
+	// Update puts obj, or the object of WithSubResourceBody, to the subresource of obj.
 	Update(ctx context.Context, obj Object, opts ...SubResourceUpdateOption) error
 	Patch(ctx context.Context, obj Object, patch Patch, opts ...SubResourcePatchOption) error
 	Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...SubResourceApplyOption) error
@@ -81,22 +86,34 @@ type SubResourceClient interface {
 	SubResourceWriter
 }
 
-// A Client reads and writes the objects of an API server: of any Go type of its Scheme, unstructured, or their metadata alone.
+// A StatusClient returns a client of the subresource status.
+type StatusClient interface {
+	Status() SubResourceWriter
+}
+
+// A SubResourceClientConstructor returns clients of subresources.
+type SubResourceClientConstructor interface {
+	SubResource(name string) SubResourceClient
+}
+
+// A Client reads and writes the objects of an API server: Go types of its Scheme, unstructured
+// objects, or metadata only.
 type Client interface {
 	Reader
 	Writer
-	Status() StatusWriter
-	SubResource(name string) SubResourceClient
+	StatusClient
+	SubResourceClientConstructor
 
 	Scheme() *runtime.Scheme
 	RESTMapper() meta.RESTMapper
-	// GroupVersionKindFor is the kind of an object or a list: that of its type in the Scheme, or what it says itself.
+	// GroupVersionKindFor returns the kind of an object or a list: the one of its Go type in the
+	// Scheme, or the one that it carries.
 	GroupVersionKindFor(obj runtime.Object) (schema.GroupVersionKind, error)
-	// IsObjectNamespaced asks the server, once for a kind.
+	// IsObjectNamespaced asks the server, once for each kind.
 	IsObjectNamespaced(obj runtime.Object) (bool, error)
 }
 
-// WithWatch is a Client that can watch, too. Who wants to follow a kind for long had better use a cache.
+// WithWatch is a Client that can also watch. Long-running programs should use a cache instead.
 type WithWatch interface {
 	Client
 	Watch(ctx context.Context, list ObjectList, opts ...ListOption) (watch.Interface, error)
@@ -105,21 +122,21 @@ type WithWatch interface {
 // A Patch is a change of an object.
 type Patch interface {
 	Type() types.PatchType
-	// Data is the body of the request, for the object that is given to Writer.Patch.
+	// Data returns the body of the request for the object that is passed to Writer.Patch.
 	Data(obj Object) ([]byte, error)
 }
 
-// An IndexerFunc returns the values by which an object is to be found in an index. It must not change the object.
+// An IndexerFunc returns the values of an object in an index. It must not change the object.
 type IndexerFunc func(Object) []string
 
 // A FieldIndexer adds indices to a cache.
 type FieldIndexer interface {
-	// IndexField has MatchingFields{field: value} find objects of the type of obj by what extractValue returns. Call it before
-	// the first read of the kind.
+	// IndexField adds an index, so that MatchingFields{field: value} finds objects of the type of
+	// obj by the values that extractValue returns. Call it before the first read of the kind.
 	IndexField(ctx context.Context, obj Object, field string, extractValue IndexerFunc) error
 }
 
-// IgnoreNotFound returns nil for errors that say that there is no such object, and other errors as they are.
+// IgnoreNotFound returns nil for a "not found" error, and err otherwise.
 func IgnoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -127,7 +144,7 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-// IgnoreAlreadyExists returns nil for errors that say that the object exists, and other errors as they are.
+// IgnoreAlreadyExists returns nil for an "already exists" error, and err otherwise.
 func IgnoreAlreadyExists(err error) error {
 	if apierrors.IsAlreadyExists(err) {
 		return nil

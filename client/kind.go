@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GVKForObject returns the kind of an object or a list. Of a Go type of the Scheme it is the kind under which the type is registered;
-// if there are several, the object must say which. Unstructured objects and metadata say it themselves, and need not be in the Scheme.
+// GVKForObject returns the kind of an object or a list. For a Go type of the Scheme it is the kind
+// under which the type is registered; if there are several, the TypeMeta of the object selects one.
+// Unstructured objects and metadata carry their kind, and need not be in the Scheme.
 func GVKForObject(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
 	if isNil(obj) {
 		return schema.GroupVersionKind{}, fmt.Errorf("kind of an object: the object is nil (%T)", obj)
@@ -42,7 +43,7 @@ func GVKForObject(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersi
 	return schema.GroupVersionKind{}, fmt.Errorf("kind of %T: registered as %v, and the object does not say which", obj, gvks)
 }
 
-// IsObjectNamespaced says whether objects of the kind of obj are in namespaces.
+// IsObjectNamespaced reports whether the kind of obj is namespaced.
 func IsObjectNamespaced(obj runtime.Object, scheme *runtime.Scheme, mapper meta.RESTMapper) (bool, error) {
 	gvk, err := GVKForObject(obj, scheme)
 	if err != nil {

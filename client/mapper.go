@@ -17,23 +17,24 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// After so many refreshes in a row, a kind that is missing is looked for once in refreshEvery.
+// After this many refreshes in a row, a missing kind causes one refresh per refreshEvery.
 const (
 	refreshBurst = 10
 	refreshEvery = time.Second
-	// refreshTimeout is how long the server may take to say what it has, as in client-go.
+	// refreshTimeout is how long a refresh may take, as in client-go.
 	refreshTimeout = 32 * time.Second
 )
 
-// NewRESTMapper returns a mapper of kinds and resources that asks the server what it has: when it is first used, and again when
-// something is missed, so that what is defined later is found later. Misses ask at most ten times in a row, and then once a
-// second; in between, what is missing stays missing. It is safe for concurrent use. What the server does not have is
-// a meta.NoKindMatchError or a meta.NoResourceMatchError; a group whose own server is out of reach is an error that says so, as is a
-// server that has not answered after 32 seconds.
+// NewRESTMapper returns a mapper of kinds and resources that queries the server's discovery: at its
+// first use, and again when it misses a kind, so that kinds that are defined later are found.
+// Misses cause at most ten queries in a row, and then one a second; in between, a missing kind
+// stays missing. It is safe for concurrent use. For a kind that the server does not have it returns
+// a meta.NoKindMatchError or a meta.NoResourceMatchError. If the server of an extension group is
+// unreachable, or the server does not answer within 32 seconds, it returns an error that says so.
 //
-// It is a meta.RESTMapperWithContext, too.
+// It is also a meta.RESTMapperWithContext.
 //
-// What has been found is kept. A nil hc is made of cfg.
+// Results are cached. A nil hc is created from cfg.
 func NewRESTMapper(cfg *rest.Config, hc *http.Client) (meta.RESTMapper, error) {
 	if cfg == nil {
 		return nil, errors.New("RESTMapper: the rest.Config is nil")
@@ -61,14 +62,14 @@ func NewRESTMapper(cfg *rest.Config, hc *http.Client) (meta.RESTMapper, error) {
 	return m, nil
 }
 
-// A mapper answers from what the server has said last.
+// A mapper answers from the last discovery.
 type mapper struct {
 	discovery discovery.DiscoveryInterfaceWithContext
 	limit     *rate.Limiter
 
 	known     atomic.Pointer[groups]
 	begun     atomic.Int64  // how many refreshes have begun
-	refreshes chan struct{} // holds a token while there is one; not a mutex, as the server may be waited for in virtual time
+	refreshes chan struct{} // holds a token during a refresh; not a mutex, as the wait for the server may be in virtual time
 }
 
 // groups are the groups of a server, as they were when a refresh asked.
@@ -130,7 +131,8 @@ func (m *mapper) RESTMappingsWithContext(ctx context.Context, gk schema.GroupKin
 	return lookUp(ctx, m, groupVersion(gk, versions), func(g *groups) ([]*meta.RESTMapping, error) { return g.RESTMappings(gk, versions...) })
 }
 
-// ResourceSingularizerWithContext answers with the name itself, for names that the server does not have.
+// ResourceSingularizerWithContext answers with the name itself, for names that the server does not
+// have.
 func (m *mapper) ResourceSingularizerWithContext(ctx context.Context, resource string) (string, error) {
 	return lookUp(ctx, m, schema.GroupVersion{}, func(g *groups) (string, error) {
 		if g.refresh == 0 {
@@ -169,7 +171,7 @@ func lookUp[T any](ctx context.Context, m *mapper, gv schema.GroupVersion, find 
 	}
 	fresh, refreshErr := m.refresh(ctx, begun)
 	if refreshErr != nil {
-		return found, refreshErr // and not err, as nobody knows whether it is true
+		return found, refreshErr // not err, which may be wrong
 	}
 	found, err = find(fresh)
 	if meta.IsNoMatchError(err) {
@@ -182,8 +184,9 @@ func lookUp[T any](ctx context.Context, m *mapper, gv schema.GroupVersion, find 
 	return found, err
 }
 
-// refresh returns what the server has after begun refreshes had begun: another caller may have asked by then. If the server has been asked
-// too often, it returns what is known. The caller holds the token of refreshes.
+// refresh returns the discovery after begun refreshes had begun: another caller may have refreshed
+// it by then. If there were too many refreshes, it returns the current one. The caller holds the
+// token of refreshes.
 func (m *mapper) refresh(ctx context.Context, begun int64) (*groups, error) {
 	known := m.known.Load()
 	if known.refresh > begun || known.refresh > 0 && !m.limit.Allow() {

@@ -10,12 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok/client"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-
-	"github.com/kapok-dev/kapok/client"
 )
 
 // Kinds are looked for when they are needed, and again when they are missed, but not without end.
@@ -84,7 +84,8 @@ func TestMapper(t *testing.T) {
 	}
 }
 
-// A server that is out of reach, and a group whose own server is, are not taken for kinds that do not exist.
+// A server that is out of reach, and a group whose own server is, are not taken for kinds that do
+// not exist.
 func TestMapperFails(t *testing.T) {
 	cfg := startServer(t)
 	w := tap(cfg)
@@ -167,7 +168,8 @@ func TestMapperStampede(t *testing.T) {
 	})
 }
 
-// Who waits for a server that does not answer waits for no longer than its context, and than 32 seconds.
+// Who waits for a server that does not answer waits for no longer than its context, and than 32
+// seconds.
 func TestMapperOfASilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := roundTripper(func(r *http.Request) (*http.Response, error) {

@@ -26,7 +26,8 @@ type DeleteOption interface{ ApplyToDelete(*DeleteOptions) }
 // A DeleteAllOfOption says which objects are deleted, and how.
 type DeleteAllOfOption interface{ ApplyToDeleteAllOf(*DeleteAllOfOptions) }
 
-// All verbs that write take the same options; the names are those that users of Kubernetes' clients know.
+// All verbs that write take the same options; the names are those that users of Kubernetes' clients
+// know.
 type (
 	CreateOption = WriteOption
 	UpdateOption = WriteOption
@@ -47,8 +48,10 @@ type (
 
 // GetOptions are all options of Get. They are an option themselves.
 type GetOptions struct {
-	// Stale has a client that reads from a cache not wait for what it has written itself.
+	// Stale disables the wait of a cached read for the client's own writes.
 	Stale bool
+	// UnsafeDisableDeepCopy is the option of the same name.
+	UnsafeDisableDeepCopy *bool
 	// Raw is sent as it is, for what is not here.
 	Raw *metav1.GetOptions
 }
@@ -57,15 +60,19 @@ type GetOptions struct {
 type ListOptions struct {
 	// Namespace restricts the list to one namespace. "": all.
 	Namespace string
-	// LabelSelector and FieldSelector restrict the list. nil: to nothing. A cache finds fields by its indices only.
+	// LabelSelector and FieldSelector restrict the list. nil: no restriction. A cache supports only
+	// fields with an index.
 	LabelSelector labels.Selector
 	FieldSelector fields.Selector
-	// Limit is the greatest number of items, after which the list has a continue token. 0: no limit. Caches give no token.
+	// Limit is the maximum number of items, after which the list has a continue token. 0: no limit.
+	// Caches return no token.
 	Limit int64
 	// Continue is the token of the page before.
 	Continue string
-	// Stale has a client that reads from a cache not wait for what it has written itself.
+	// Stale disables the wait of a cached read for the client's own writes.
 	Stale bool
+	// UnsafeDisableDeepCopy is the option of the same name.
+	UnsafeDisableDeepCopy *bool
 	// Raw is sent as it is, for what is not here.
 	Raw *metav1.ListOptions
 
@@ -76,30 +83,32 @@ type ListOptions struct {
 type WriteOptions struct {
 	// DryRun holds metav1.DryRunAll for a request that changes nothing.
 	DryRun []string
-	// FieldManager is the name under which the server notes who has set which fields. Default: that of the client.
+	// FieldManager is the owner of the fields that the write sets. Default: that of the client.
 	FieldManager string
-	// FieldValidation is what the server does about unknown and repeated fields: metav1.FieldValidationIgnore, -Warn or -Strict.
-	// Default: that of the client, or that of the server. An apply is always strict.
+	// FieldValidation is what the server does about unknown and repeated fields:
+	// metav1.FieldValidationIgnore, -Warn or -Strict. Default: that of the client, or that of the
+	// server. An apply is always strict.
 	FieldValidation string
 	// Force takes fields from other managers in a server-side apply. Other verbs do not have it.
 	Force *bool
 	// SubResourceBody is sent instead of the object in an update or patch of a subresource.
 	SubResourceBody Object
-	// Stale has later reads from a cache not wait for this write.
+	// Stale excludes this write from those that later cached reads wait for.
 	Stale bool
 }
 
 // DeleteOptions are all options of Delete. They are an option themselves.
 type DeleteOptions struct {
-	// GracePeriodSeconds overrides how long the object has to end. 0: it ends at once.
+	// GracePeriodSeconds overrides the grace period of the object in seconds. 0: delete
+	// immediately.
 	GracePeriodSeconds *int64
-	// Preconditions are what must be true of the object, else it is a conflict.
+	// Preconditions must hold for the object; otherwise the deletion is a conflict.
 	Preconditions *metav1.Preconditions
-	// PropagationPolicy is what becomes of dependents. Default: as the kind has it.
+	// PropagationPolicy says how dependents are deleted. Default: that of the kind.
 	PropagationPolicy *metav1.DeletionPropagation
 	// DryRun holds metav1.DryRunAll for a request that changes nothing.
 	DryRun []string
-	// Stale has later reads from a cache not wait for this deletion.
+	// Stale excludes this deletion from those that later cached reads wait for.
 	Stale bool
 }
 
@@ -118,10 +127,12 @@ type MatchingLabels map[string]string
 // HasLabels restricts a list to objects that have labels of these names.
 type HasLabels []string
 
-// MatchingLabelsSelector restricts a list to objects whose labels a selector matches. A nil Selector matches all.
+// MatchingLabelsSelector restricts a list to objects whose labels a selector matches. A nil
+// Selector matches all.
 type MatchingLabelsSelector struct{ labels.Selector }
 
-// MatchingFields restricts a list to objects with these values of fields. A cache must have an index of the field.
+// MatchingFields restricts a list to objects with these values of fields. A cache must have an
+// index of the field.
 type MatchingFields fields.Set
 
 // MatchingFieldsSelector restricts a list to objects whose fields a selector matches.
@@ -133,7 +144,7 @@ type Limit int64
 // Continue asks for the next page of a list.
 type Continue string
 
-// FieldOwner is the name under which the server notes who has set which fields.
+// FieldOwner is the owner of the fields that the write sets.
 type FieldOwner string
 
 // FieldValidation is what the server does about unknown and repeated fields.
@@ -156,24 +167,50 @@ type (
 )
 
 var (
-	// DryRunAll has the server do everything but keep the change.
+	// DryRunAll lets the server process a write without storing the change.
 	DryRunAll = dryRunAll{}
 	// ForceOwnership takes fields from other managers in a server-side apply.
 	ForceOwnership = forceOwnership{}
-	// Stale has a read not wait until the cache has seen what its client wrote, or later reads not wait for a write.
+	// Stale disables the wait of a read for the client's own writes, or excludes a write from those
+	// that reads wait for.
 	Stale = stale{}
+	// DisableReadYourWritesConsistency is Stale, under the name that controller-runtime has for it.
+	DisableReadYourWritesConsistency = Stale
 )
+
+// UnsafeDisableDeepCopyOption is the type of UnsafeDisableDeepCopy.
+type UnsafeDisableDeepCopyOption bool
+
+// UnsafeDisableDeepCopy lets a read from a cache of Go objects (cache.Decoded) return objects that
+// share maps, slices and pointers with the cache: the caller must not change them. It has no effect
+// on other caches and on the server.
+const UnsafeDisableDeepCopy = UnsafeDisableDeepCopyOption(true)
+
+// ApplyToGet implements [GetOption].
+func (u UnsafeDisableDeepCopyOption) ApplyToGet(o *GetOptions) {
+	o.UnsafeDisableDeepCopy = new(bool(u))
+}
+
+// ApplyToList implements [ListOption].
+func (u UnsafeDisableDeepCopyOption) ApplyToList(o *ListOptions) {
+	o.UnsafeDisableDeepCopy = new(bool(u))
+}
 
 // WithSubResourceBody sends body to a subresource of an object, rather than the object: as a Scale.
 func WithSubResourceBody(body Object) WriteOption { return subBody{body} }
 
+// ApplyToGet implements [GetOption].
 func (o *GetOptions) ApplyToGet(to *GetOptions) {
 	to.Stale = to.Stale || o.Stale
+	if o.UnsafeDisableDeepCopy != nil {
+		to.UnsafeDisableDeepCopy = o.UnsafeDisableDeepCopy
+	}
 	if o.Raw != nil {
 		to.Raw = o.Raw
 	}
 }
 
+// ApplyToList implements [ListOption].
 func (o *ListOptions) ApplyToList(to *ListOptions) {
 	if o.Namespace != "" {
 		to.Namespace = o.Namespace
@@ -193,12 +230,17 @@ func (o *ListOptions) ApplyToList(to *ListOptions) {
 	if o.Raw != nil {
 		to.Raw = o.Raw
 	}
+	if o.UnsafeDisableDeepCopy != nil {
+		to.UnsafeDisableDeepCopy = o.UnsafeDisableDeepCopy
+	}
 	to.Stale = to.Stale || o.Stale
 	to.err = errors.Join(to.err, o.err)
 }
 
+// ApplyToDeleteAllOf implements [DeleteAllOfOption].
 func (o *ListOptions) ApplyToDeleteAllOf(to *DeleteAllOfOptions) { o.ApplyToList(&to.ListOptions) }
 
+// ApplyToWrite implements [WriteOption].
 func (o *WriteOptions) ApplyToWrite(to *WriteOptions) {
 	if o.DryRun != nil {
 		to.DryRun = o.DryRun
@@ -218,6 +260,7 @@ func (o *WriteOptions) ApplyToWrite(to *WriteOptions) {
 	to.Stale = to.Stale || o.Stale
 }
 
+// ApplyToDelete implements [DeleteOption].
 func (o *DeleteOptions) ApplyToDelete(to *DeleteOptions) {
 	if o.GracePeriodSeconds != nil {
 		to.GracePeriodSeconds = o.GracePeriodSeconds
@@ -234,36 +277,51 @@ func (o *DeleteOptions) ApplyToDelete(to *DeleteOptions) {
 	to.Stale = to.Stale || o.Stale
 }
 
+// ApplyToDeleteAllOf implements [DeleteAllOfOption].
 func (o *DeleteOptions) ApplyToDeleteAllOf(to *DeleteAllOfOptions) {
 	o.ApplyToDelete(&to.DeleteOptions)
 }
 
+// ApplyToDeleteAllOf implements [DeleteAllOfOption].
 func (o *DeleteAllOfOptions) ApplyToDeleteAllOf(to *DeleteAllOfOptions) {
 	o.ApplyToList(&to.ListOptions)
 	o.ApplyToDelete(&to.DeleteOptions)
 }
 
-func (n InNamespace) ApplyToList(o *ListOptions)               { o.Namespace = string(n) }
+// ApplyToList implements [ListOption].
+func (n InNamespace) ApplyToList(o *ListOptions) { o.Namespace = string(n) }
+
+// ApplyToDeleteAllOf implements [DeleteAllOfOption].
 func (n InNamespace) ApplyToDeleteAllOf(o *DeleteAllOfOptions) { o.Namespace = string(n) }
 
-func (l Limit) ApplyToList(o *ListOptions)    { o.Limit = int64(l) }
+// ApplyToList implements [ListOption].
+func (l Limit) ApplyToList(o *ListOptions) { o.Limit = int64(l) }
+
+// ApplyToList implements [ListOption].
 func (c Continue) ApplyToList(o *ListOptions) { o.Continue = string(c) }
 
+// ApplyToList implements [ListOption].
 func (m MatchingLabels) ApplyToList(o *ListOptions) {
 	for name, value := range m {
 		o.selectLabel(name, selection.Equals, value)
 	}
 }
+
+// ApplyToDeleteAllOf implements [DeleteAllOfOption].
 func (m MatchingLabels) ApplyToDeleteAllOf(o *DeleteAllOfOptions) { m.ApplyToList(&o.ListOptions) }
 
+// ApplyToList implements [ListOption].
 func (names HasLabels) ApplyToList(o *ListOptions) {
 	for _, name := range names {
 		o.selectLabel(name, selection.Exists)
 	}
 }
+
+// ApplyToDeleteAllOf implements [DeleteAllOfOption].
 func (names HasLabels) ApplyToDeleteAllOf(o *DeleteAllOfOptions) { names.ApplyToList(&o.ListOptions) }
 
-// selectLabel narrows the selector. What is wrong with a label is kept, as it must not widen what is listed, or deleted.
+// selectLabel narrows the selector. An invalid label is recorded as an error: it must not widen
+// what is listed or deleted.
 func (o *ListOptions) selectLabel(name string, op selection.Operator, values ...string) {
 	r, err := labels.NewRequirement(name, op, values)
 	if err != nil {
@@ -276,33 +334,45 @@ func (o *ListOptions) selectLabel(name string, op selection.Operator, values ...
 	o.LabelSelector = o.LabelSelector.Add(*r)
 }
 
-// Err says what is wrong with the options. Whoever lists asks first.
+// Err returns the error of the options. Implementations of List call it first.
 func (o *ListOptions) Err() error { return o.err }
 
+// ApplyToList implements [ListOption].
 func (m MatchingLabelsSelector) ApplyToList(o *ListOptions) {
 	if m.Selector == nil {
 		m.Selector = labels.Everything()
 	}
 	o.LabelSelector = m.Selector
 }
+
+// ApplyToDeleteAllOf implements [DeleteAllOfOption].
 func (m MatchingLabelsSelector) ApplyToDeleteAllOf(o *DeleteAllOfOptions) {
 	m.ApplyToList(&o.ListOptions)
 }
 
-func (m MatchingFields) ApplyToList(o *ListOptions)               { o.FieldSelector = fields.Set(m).AsSelector() }
+// ApplyToList implements [ListOption].
+func (m MatchingFields) ApplyToList(o *ListOptions) { o.FieldSelector = fields.Set(m).AsSelector() }
+
+// ApplyToDeleteAllOf implements [DeleteAllOfOption].
 func (m MatchingFields) ApplyToDeleteAllOf(o *DeleteAllOfOptions) { m.ApplyToList(&o.ListOptions) }
 
+// ApplyToList implements [ListOption].
 func (m MatchingFieldsSelector) ApplyToList(o *ListOptions) {
 	if m.Selector == nil {
 		m.Selector = fields.Everything()
 	}
 	o.FieldSelector = m.Selector
 }
+
+// ApplyToDeleteAllOf implements [DeleteAllOfOption].
 func (m MatchingFieldsSelector) ApplyToDeleteAllOf(o *DeleteAllOfOptions) {
 	m.ApplyToList(&o.ListOptions)
 }
 
-func (f FieldOwner) ApplyToWrite(o *WriteOptions)      { o.FieldManager = string(f) }
+// ApplyToWrite implements [WriteOption].
+func (f FieldOwner) ApplyToWrite(o *WriteOptions) { o.FieldManager = string(f) }
+
+// ApplyToWrite implements [WriteOption].
 func (f FieldValidation) ApplyToWrite(o *WriteOptions) { o.FieldValidation = string(f) }
 func (forceOwnership) ApplyToWrite(o *WriteOptions)    { o.Force = new(true) }
 func (b subBody) ApplyToWrite(o *WriteOptions)         { o.SubResourceBody = b.Object }
@@ -317,19 +387,28 @@ func (stale) ApplyToWrite(o *WriteOptions)             { o.Stale = true }
 func (stale) ApplyToDelete(o *DeleteOptions)           { o.Stale = true }
 func (stale) ApplyToDeleteAllOf(o *DeleteAllOfOptions) { o.DeleteOptions.Stale = true }
 
+// ApplyToDelete implements [DeleteOption].
 func (s GracePeriodSeconds) ApplyToDelete(o *DeleteOptions) { o.GracePeriodSeconds = new(int64(s)) }
+
+// ApplyToDeleteAllOf implements [DeleteAllOfOption].
 func (s GracePeriodSeconds) ApplyToDeleteAllOf(o *DeleteAllOfOptions) {
 	s.ApplyToDelete(&o.DeleteOptions)
 }
 
+// ApplyToDelete implements [DeleteOption].
 func (p Preconditions) ApplyToDelete(o *DeleteOptions) {
 	o.Preconditions = new(metav1.Preconditions(p))
 }
+
+// ApplyToDeleteAllOf implements [DeleteAllOfOption].
 func (p Preconditions) ApplyToDeleteAllOf(o *DeleteAllOfOptions) { p.ApplyToDelete(&o.DeleteOptions) }
 
+// ApplyToDelete implements [DeleteOption].
 func (p PropagationPolicy) ApplyToDelete(o *DeleteOptions) {
 	o.PropagationPolicy = new(metav1.DeletionPropagation(p))
 }
+
+// ApplyToDeleteAllOf implements [DeleteAllOfOption].
 func (p PropagationPolicy) ApplyToDeleteAllOf(o *DeleteAllOfOptions) {
 	p.ApplyToDelete(&o.DeleteOptions)
 }

@@ -9,12 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// An AlreadyOwnedError says that an object has another controller.
+// An AlreadyOwnedError is returned for an object that has another controller.
 type AlreadyOwnedError struct {
 	Object metav1.Object
 	Owner  metav1.OwnerReference // the controller that it has
 }
 
+// Error implements error.
 func (e *AlreadyOwnedError) Error() string {
 	return fmt.Sprintf("object %s/%s is already owned by another %s controller %s",
 		e.Object.GetNamespace(), e.Object.GetName(), e.Owner.Kind, e.Owner.Name)
@@ -23,19 +24,22 @@ func (e *AlreadyOwnedError) Error() string {
 // An OwnerReferenceOption changes an owner reference before it is set.
 type OwnerReferenceOption func(*metav1.OwnerReference)
 
-// WithBlockOwnerDeletion says whether the owner, when it is deleted in the foreground, waits for the object.
+// WithBlockOwnerDeletion sets whether a foreground deletion of the owner waits for the object.
 func WithBlockOwnerDeletion(block bool) OwnerReferenceOption {
 	return func(ref *metav1.OwnerReference) { ref.BlockOwnerDeletion = &block }
 }
 
-// SetControllerReference makes owner the controller of an object: the object is deleted with it, and Owns leads from the object to it.
-// The owner must be of the object's namespace or of none. If the object has another controller, it is an *AlreadyOwnedError.
+// SetControllerReference makes owner the controller of an object: the object is garbage collected
+// with it, and Builder.Owns maps its events to the owner. The owner must be in the namespace of the
+// object or cluster-scoped. If the object has another controller, the error is an
+// *AlreadyOwnedError.
 func SetControllerReference(owner, controlled metav1.Object, scheme *runtime.Scheme, opts ...OwnerReferenceOption) error {
 	ref := metav1.OwnerReference{BlockOwnerDeletion: new(true), Controller: new(true)}
 	return setOwner(ref, owner, controlled, scheme, opts)
 }
 
-// SetOwnerReference makes owner one of the owners of an object: the object is deleted when all are gone.
+// SetOwnerReference adds owner to the owners of an object, which is garbage collected when all of
+// them are gone.
 func SetOwnerReference(owner, object metav1.Object, scheme *runtime.Scheme, opts ...OwnerReferenceOption) error {
 	return setOwner(metav1.OwnerReference{}, owner, object, scheme, opts)
 }
@@ -70,12 +74,14 @@ func setOwner(ref metav1.OwnerReference, owner, object metav1.Object, scheme *ru
 	return nil
 }
 
-// RemoveOwnerReference takes owner from the owners of an object. It is an error if it is none of them.
+// RemoveOwnerReference removes owner from the owners of an object. It returns an error if it is not
+// one of them.
 func RemoveOwnerReference(owner, object metav1.Object, scheme *runtime.Scheme) error {
 	return removeOwner(owner, object, scheme, func(metav1.OwnerReference) bool { return true })
 }
 
-// RemoveControllerReference takes owner from the owners of an object, if it is the controller. Else it is an error.
+// RemoveControllerReference removes owner from the owners of an object. It returns an error if it
+// is not the controller.
 func RemoveControllerReference(owner, object metav1.Object, scheme *runtime.Scheme) error {
 	return removeOwner(owner, object, scheme, controls)
 }
@@ -94,12 +100,12 @@ func removeOwner(owner, object metav1.Object, scheme *runtime.Scheme, is func(me
 	return nil
 }
 
-// HasControllerReference says whether an object has a controller.
+// HasControllerReference reports whether an object has a controller.
 func HasControllerReference(object metav1.Object) bool {
 	return slices.ContainsFunc(object.GetOwnerReferences(), controls)
 }
 
-// HasOwnerReference says whether owner is among owner references.
+// HasOwnerReference reports whether owner is among owner references.
 func HasOwnerReference(refs []metav1.OwnerReference, owner Object, scheme *runtime.Scheme) (bool, error) {
 	var ref metav1.OwnerReference
 	if err := identify(&ref, owner, scheme); err != nil {
@@ -129,8 +135,8 @@ func indexOwner(refs []metav1.OwnerReference, ref metav1.OwnerReference) int {
 	return slices.IndexFunc(refs, func(r metav1.OwnerReference) bool { return sameOwner(r, ref) })
 }
 
-// sameOwner compares the group, not the version; and the name, not the uid, so that an owner of the same name takes the place of one
-// that is gone.
+// sameOwner compares the group but not the version, and the name but not the uid, so that an owner
+// replaces a deleted one of the same name.
 func sameOwner(a, b metav1.OwnerReference) bool {
 	groupA, errA := schema.ParseGroupVersion(a.APIVersion)
 	groupB, errB := schema.ParseGroupVersion(b.APIVersion)

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/kapok-dev/kapok/client"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
-
-	"github.com/kapok-dev/kapok/client"
 )
 
 // Owners of objects.

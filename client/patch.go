@@ -3,15 +3,16 @@ package client
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
 var (
-	// Apply sends the object itself as a server-side apply, zero values that Go's JSON does not omit included. It needs a field
-	// owner. Client.Apply is better: see ApplyConfigurationFrom.
+	// Apply sends the object itself as a server-side apply, zero values that Go's JSON does not
+	// omit included. It needs a field owner. Client.Apply is better: see ApplyConfigurationFrom.
 	Apply Patch = wholePatch(types.ApplyPatchType)
 	// Merge sends the object itself as a merge patch. MergeFrom sends the difference to another.
 	Merge Patch = wholePatch(types.MergePatchType)
@@ -34,8 +35,8 @@ type rawPatch struct {
 func (p rawPatch) Type() types.PatchType       { return p.patchType }
 func (p rawPatch) Data(Object) ([]byte, error) { return p.data, nil }
 
-// MergeFrom is a merge patch of what has changed since obj, which should be a deep copy of the object from before the change.
-// A list that has changed replaces the one of the server as a whole.
+// MergeFrom is a merge patch of what has changed since obj, which should be a deep copy of the
+// object from before the change. A list that has changed replaces the one of the server as a whole.
 func MergeFrom(obj Object) Patch { return MergeFromWithOptions(obj) }
 
 // MergeFromWithOptions is MergeFrom with options.
@@ -43,8 +44,9 @@ func MergeFromWithOptions(obj Object, opts ...MergeFromOption) Patch {
 	return newMergeFrom(types.MergePatchType, obj, opts)
 }
 
-// StrategicMergeFrom is a strategic merge patch of what has changed since obj. It merges lists by their keys, as the tags patchStrategy
-// and patchMergeKey of the Go type say. Servers do not take it for custom kinds.
+// StrategicMergeFrom is a strategic merge patch of what has changed since obj. It merges lists by
+// their keys, as the tags patchStrategy and patchMergeKey of the Go type say. Servers do not take
+// it for custom kinds.
 func StrategicMergeFrom(obj Object, opts ...MergeFromOption) Patch {
 	return newMergeFrom(types.StrategicMergePatchType, obj, opts)
 }
@@ -54,13 +56,15 @@ type MergeFromOption interface{ ApplyToMergeFrom(*MergeFromOptions) }
 
 // MergeFromOptions are all options of MergeFrom and StrategicMergeFrom.
 type MergeFromOptions struct {
-	// OptimisticLock has the server refuse the patch as a conflict, if its object is not of the resourceVersion of the old one.
+	// OptimisticLock has the server refuse the patch as a conflict, if its object is not of the
+	// resourceVersion of the old one.
 	OptimisticLock bool
 }
 
 // MergeFromWithOptimisticLock is the option OptimisticLock.
 type MergeFromWithOptimisticLock struct{}
 
+// ApplyToMergeFrom implements MergeFromOption.
 func (MergeFromWithOptimisticLock) ApplyToMergeFrom(o *MergeFromOptions) { o.OptimisticLock = true }
 
 // ApplyToMergeFrom makes the options an option.
@@ -94,7 +98,7 @@ func (p mergeFrom) Data(obj Object) ([]byte, error) {
 		if version == "" {
 			return nil, fmt.Errorf("patch with an optimistic lock: the old %T %q has no resourceVersion", from, from.GetName())
 		}
-		// The new version is told, as though it had just been set.
+		// The new resourceVersion is always sent, as though it had just been set.
 		from, obj = from.DeepCopyObject().(Object), obj.DeepCopyObject().(Object)
 		from.SetResourceVersion("")
 		obj.SetResourceVersion(version)
@@ -110,5 +114,42 @@ func (p mergeFrom) Data(obj Object) ([]byte, error) {
 	if p.patchType == types.StrategicMergePatchType {
 		return strategicpatch.CreateTwoWayMergePatch(before, after, obj)
 	}
-	return jsonpatch.CreateMergePatch(before, after)
+	return mergePatch(before, after)
+}
+
+// mergePatch is the JSON merge patch (RFC 7386) that makes one JSON object of another.
+func mergePatch(before, after []byte) ([]byte, error) {
+	var from, to map[string]any
+	if err := utiljson.Unmarshal(before, &from); err != nil {
+		return nil, err
+	}
+	if err := utiljson.Unmarshal(after, &to); err != nil {
+		return nil, err
+	}
+	return json.Marshal(difference(from, to))
+}
+
+// difference has the members of to that differ from those of from, and null for those that to has
+// no more.
+func difference(from, to map[string]any) map[string]any {
+	changed := map[string]any{}
+	for key, v := range to {
+		old, ok := from[key]
+		oldObject, _ := old.(map[string]any)
+		object, _ := v.(map[string]any)
+		switch {
+		case oldObject != nil && object != nil:
+			if inside := difference(oldObject, object); len(inside) > 0 {
+				changed[key] = inside
+			}
+		case !ok || !reflect.DeepEqual(old, v):
+			changed[key] = v
+		}
+	}
+	for key := range from {
+		if _, ok := to[key]; !ok {
+			changed[key] = nil
+		}
+	}
+	return changed
 }

@@ -24,11 +24,13 @@ const (
 		jsonType + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," + jsonType
 )
 
-// RESTClientFor returns a client for requests of one's own about kinds of the group and version of gvk. The errors that the server
-// answers are errors of k8s.io/apimachinery/pkg/api/errors; all else comes as bytes, by DoRaw and Stream, as the client decodes no
-// object. contentType is what the server is asked to answer; when that is protobuf, it may answer with JSON, too. "": JSON.
+// RESTClientFor returns a client for requests of one's own about kinds of the group and version of
+// gvk. The errors that the server answers are errors of k8s.io/apimachinery/pkg/api/errors; all
+// else comes as bytes, by DoRaw and Stream, as the client decodes no object. contentType is what
+// the server is asked to answer; when that is protobuf, it may answer with JSON, too. "": JSON.
 //
-// Unlike in client-go, a cfg without QPS and RateLimiter means that the client does not throttle itself: servers do that better.
+// Unlike in client-go, a cfg without QPS and RateLimiter means that the client does not throttle
+// itself: servers do that better.
 func RESTClientFor(gvk schema.GroupVersionKind, cfg *rest.Config, hc *http.Client, contentType string) (rest.Interface, error) {
 	cfg = rest.CopyConfig(cfg)
 	gv := gvk.GroupVersion()

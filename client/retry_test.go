@@ -7,10 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok/client"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/kapok-dev/kapok/client"
 )
 
 // Conflicts are tried again, a few times.

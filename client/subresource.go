@@ -13,8 +13,8 @@ func (c *client) Status() StatusWriter { return c.SubResource("status") }
 
 func (c *client) SubResource(name string) SubResourceClient { return subResource{c, name} }
 
-// A subResource is a subresource of objects of any kind. A write of it is one of its object if the answer has the resourceVersion of
-// the object, as status and scale do.
+// A subResource is a subresource of objects of any kind. A write of it is one of its object if the
+// answer has the resourceVersion of the object, as status and scale do.
 type subResource struct {
 	client *client
 	name   string

@@ -19,8 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Watch follows a kind until the server ends the watch, as it does every few minutes, or the caller, who must call Stop. It begins with
-// an event for each object that is there, unless ListOptions.Raw has a resourceVersion. A selector that matches nothing is an error.
+// Watch follows a kind until the server ends the watch, as it does every few minutes, or the
+// caller, who must call Stop. It begins with an event for each object that is there, unless
+// ListOptions.Raw has a resourceVersion. A selector that matches nothing is an error.
 func (c *client) Watch(ctx context.Context, list ObjectList, opts ...ListOption) (watch.Interface, error) {
 	gvk, err := c.listKind(list)
 	if err != nil {
@@ -100,7 +101,8 @@ func (s *watchStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxEvent bounds what a length in a stream makes the client allocate. Servers do not store objects that are a tenth of that.
+// maxEvent bounds what a length in a stream makes the client allocate. Servers do not store objects
+// that are a tenth of that.
 const maxEvent = 64 << 20
 
 // Close ends a Decode that waits, too.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kapok-dev/kapok/client"
+
 	authenticationv1 "k8s.io/api/authentication/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,8 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/rest"
-
-	"github.com/kapok-dev/kapok/client"
 )
 
 // A wire notes what is sent, and may answer instead of the server.
@@ -169,8 +169,8 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// What cannot be meant is said at once, and nothing is sent: above all, no selector that selects nothing, which a server would take for
-// one that selects everything.
+// What cannot be meant is said at once, and nothing is sent: above all, no selector that selects
+// nothing, which a server would take for one that selects everything.
 func TestNothingSent(t *testing.T) {
 	ctx := t.Context()
 	cfg := startServer(t)
@@ -276,7 +276,7 @@ func (n *notAList) GetSelfLink() string { return "" }
 
 func (n *notAList) SetSelfLink(string) {}
 
-// A client that makes dry runs changes nothing, whatever it is told.
+// TestDryRunClient checks that a client for dry runs changes nothing, whatever its options.
 func TestDryRunClient(t *testing.T) {
 	ctx := t.Context()
 	cfg := startServer(t)

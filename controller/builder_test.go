@@ -12,17 +12,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/client"
 	ctrl "github.com/kapok-dev/kapok/controller"
 	"github.com/kapok-dev/kapok/controller/handler"
 	"github.com/kapok-dev/kapok/controller/predicate"
 	"github.com/kapok-dev/kapok/manager"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // A record is what a Reconciler was called for.
@@ -301,10 +301,10 @@ func TestBuilderRefuses(t *testing.T) {
 		}{
 			{b().For(one), nil, "the Reconciler is nil"},
 			{b().For(one).For(one), &record{}, "For is called more than once"},
-			{b().Owns(one).Named("x"), &record{}, "Owns needs For"},
+			{b().Owns(one).Named("x"), &record{}, "Owns is called without For"},
 			{b().Named("x"), &record{}, "nothing is watched"},
 			{b().Watches(one, h), &record{}, "has no name"},
-			{b().Named("x").Watches(one, nil), &record{}, "needs a handler"},
+			{b().Named("x").Watches(one, nil), &record{}, "the handler is nil"},
 			{b().Named("x").Watches(nil, h), &record{}, "is nil"},
 			{b().Named("x").Watches(one, handler.EnqueueRequestForOwner(m.GetScheme(), m.GetRESTMapper(), &stranger{})), &record{}, "kind of the owner"},
 			{b().For(&stranger{}), &record{}, "stranger"},

@@ -8,57 +8,67 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/util/uuid"
-
-	"github.com/kapok-dev/kapok/controller/handler"
 	"github.com/kapok-dev/kapok/manager"
 	"github.com/kapok-dev/kapok/workqueue"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// A Controller calls its Reconciler for what its sources put into its queue.
-type Controller interface {
-	// Reconcile calls the Reconciler as the controller does: a panic is an error, and the context ends after the ReconciliationTimeout.
-	Reconciler
-	// Watch adds a source. If the controller runs, it starts at once. It is an error if the controller has been told to end.
-	Watch(Source) error
-	// Start runs the controller until the context ends, and returns when its workers have ended; or fails if a source does not
-	// start, or does not sync. It can be called once. A manager does so.
+// A Controller is a TypedController whose requests are keys of objects.
+type Controller = TypedController[Request]
+
+// A TypedController calls its Reconciler for the requests that its sources add to its queue.
+type TypedController[request comparable] interface {
+	// Reconcile calls the Reconciler as the controller does: a panic becomes an error, and the
+	// context ends after ReconciliationTimeout.
+	TypedReconciler[request]
+	// Watch adds a source, and starts it if the controller is running. It returns an error if the
+	// controller has been stopped.
+	Watch(TypedSource[request]) error
+	// Start runs the controller until ctx ends, and returns after its workers have ended. It
+	// returns an error if a source fails to start or to sync. It can be called once, usually by a
+	// manager.
 	Start(context.Context) error
 	GetLogger() logr.Logger
 }
 
 var (
-	errTimeout = errors.New("reconciliation timeout") // the cause of the end of a context
+	errTimeout = errors.New("reconciliation timeout") // the cause of a canceled context
 	errEnded   = errors.New("the controller has ended")
 )
 
-type controller struct {
+type controller[request comparable] struct {
 	name    string
-	opts    Options
+	opts    TypedOptions[request]
 	metrics *metrics
-	tracer  *tracer
-	queue   *workqueue.Queue[Request]
+	tracer  *tracer[request]
+	queue   *workqueue.Queue[request]
 
 	mu       sync.Mutex
-	sources  []Source        // to be started
-	running  []Source        // to be stopped
-	starting sync.WaitGroup  // of sources; none is added when ctx has ended
-	ctx      context.Context // of the sources; nil before they start
+	sources  []TypedSource[request] // to be started
+	running  []TypedSource[request] // to be stopped
+	starting sync.WaitGroup         // counts starting sources; not increased after ctx has ended
+	ctx      context.Context        // of the sources; nil before they start
 	cancel   context.CancelFunc
-	begun    chan struct{} // closed when the sources have started and synced, or err says why not
+	begun    chan struct{} // closed when the sources have started and synced, or have failed with err
 	err      error
 	started  bool
 	ending   bool
 	ended    chan struct{} // closed when the sources have been stopped
 }
 
-// New makes a controller, and adds it to a manager. Its name must be unique in the manager.
+// New returns a controller and adds it to a manager. name must be unique in the manager.
 func New(name string, m manager.Manager, opts Options) (Controller, error) {
+	return NewTyped(name, m, opts)
+}
+
+// NewTyped is New for requests of another type.
+func NewTyped[request comparable](name string, m manager.Manager, opts TypedOptions[request]) (TypedController[request], error) {
 	if m == nil {
 		return nil, errors.New("controller: the manager is nil")
 	}
-	opts.inherit(m)
+	opts.inherit(name, m)
 	c, err := newController(name, opts)
 	if err != nil {
 		return nil, err
@@ -66,10 +76,17 @@ func New(name string, m manager.Manager, opts Options) (Controller, error) {
 	return c, m.Add(c)
 }
 
-// NewUnmanaged makes a controller that the caller starts.
-func NewUnmanaged(name string, opts Options) (Controller, error) { return newController(name, opts) }
+// NewUnmanaged returns a controller that the caller starts.
+func NewUnmanaged(name string, opts Options) (Controller, error) {
+	return NewTypedUnmanaged(name, opts)
+}
 
-func newController(name string, opts Options) (*controller, error) {
+// NewTypedUnmanaged is NewUnmanaged for requests of another type.
+func NewTypedUnmanaged[request comparable](name string, opts TypedOptions[request]) (TypedController[request], error) {
+	return newController(name, opts)
+}
+
+func newController[request comparable](name string, opts TypedOptions[request]) (*controller[request], error) {
 	if name == "" {
 		return nil, errors.New("controller: the name is empty")
 	}
@@ -81,12 +98,13 @@ func newController(name string, opts Options) (*controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("controller %s: %w", name, err)
 	}
-	return &controller{name: name, opts: opts, metrics: m, tracer: newTracer(opts.TracerProvider, name),
+	return &controller[request]{name: name, opts: opts, metrics: m, tracer: newTracer[request](opts.TracerProvider, name),
 		begun: make(chan struct{}), ended: make(chan struct{})}, nil
 }
 
-// ControllerName has a manager refuse a second controller of the name. It is "" if that is allowed.
-func (c *controller) ControllerName() string {
+// ControllerName returns the name, which a manager keeps unique, or "" if SkipNameValidation is
+// set.
+func (c *controller[request]) ControllerName() string {
 	if isTrue(c.opts.SkipNameValidation, false) {
 		return ""
 	}
@@ -94,11 +112,13 @@ func (c *controller) ControllerName() string {
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (c *controller) NeedLeaderElection() bool { return isTrue(c.opts.NeedLeaderElection, true) }
+func (c *controller[request]) NeedLeaderElection() bool {
+	return isTrue(c.opts.NeedLeaderElection, true)
+}
 
-func (c *controller) GetLogger() logr.Logger { return c.opts.LogConstructor(nil) }
+func (c *controller[request]) GetLogger() logr.Logger { return c.opts.LogConstructor(nil) }
 
-func (c *controller) Watch(s Source) error {
+func (c *controller[request]) Watch(s TypedSource[request]) error {
 	if s == nil {
 		return fmt.Errorf("controller %s: the source is nil", c.name)
 	}
@@ -115,8 +135,9 @@ func (c *controller) Watch(s Source) error {
 	return c.start(s)
 }
 
-// start starts a source, unless the controller ends. No lock is held meanwhile: the source, and its handler, may call Watch.
-func (c *controller) start(s Source) error {
+// start starts a source, unless the controller has been stopped. No lock is held during the call:
+// the source and its handler may call Watch.
+func (c *controller[request]) start(s TypedSource[request]) error {
 	c.mu.Lock()
 	if c.ctx.Err() != nil {
 		c.mu.Unlock()
@@ -135,8 +156,9 @@ func (c *controller) start(s Source) error {
 	return nil
 }
 
-// Warmup implements manager.WarmupRunnable. It ends with the context, as Start may never be called.
-func (c *controller) Warmup(ctx context.Context) error {
+// Warmup implements manager.WarmupRunnable. It ends with its context, because Start may never be
+// called.
+func (c *controller[request]) Warmup(ctx context.Context) error {
 	if !isTrue(c.opts.EnableWarmup, false) {
 		return nil
 	}
@@ -148,20 +170,20 @@ func (c *controller) Warmup(ctx context.Context) error {
 	return nil
 }
 
-func (c *controller) Start(ctx context.Context) error {
+func (c *controller[request]) Start(ctx context.Context) error {
 	c.mu.Lock()
 	started := c.started
 	c.started = true
 	c.mu.Unlock()
 	if started {
-		return fmt.Errorf("controller %s: it was started more than once", c.name)
+		return fmt.Errorf("controller %s: Start was called more than once", c.name)
 	}
-	c.metrics.limit.Set(float64(c.opts.MaxConcurrentReconciles)) // not when it is made: a manager may refuse it
+	c.metrics.limit.Set(float64(c.opts.MaxConcurrentReconciles)) // not in the constructor: a manager may reject the controller
 	log := c.GetLogger()
 	log.Info("Starting Controller")
 	defer c.end()
 	if err := c.begin(ctx); err != nil || ctx.Err() != nil {
-		return err // nil if it was told to end meanwhile
+		return err // nil if the controller was stopped meanwhile
 	}
 
 	log.Info("Starting workers", "worker count", c.opts.MaxConcurrentReconciles)
@@ -178,8 +200,9 @@ func (c *controller) Start(ctx context.Context) error {
 	return nil
 }
 
-// begin starts the sources, and waits until they have synced. Whoever calls it first does so, others wait.
-func (c *controller) begin(ctx context.Context) error {
+// begin starts the sources and waits until they have synced. The first caller does this; others
+// wait for it.
+func (c *controller[request]) begin(ctx context.Context) error {
 	c.mu.Lock()
 	if c.ctx != nil {
 		c.mu.Unlock()
@@ -190,7 +213,7 @@ func (c *controller) begin(ctx context.Context) error {
 			return nil
 		}
 	}
-	c.queue = workqueue.New(workqueue.Options[Request]{
+	c.queue = workqueue.New(workqueue.Options[request]{
 		Name: c.name, RateLimiter: c.opts.RateLimiter, Group: c.opts.Group, Metrics: c.metrics.queues})
 	c.ctx, c.cancel = context.WithCancel(logr.NewContext(ctx, c.GetLogger()))
 	sources := c.sources
@@ -210,19 +233,19 @@ func (c *controller) begin(ctx context.Context) error {
 		starting.Go(func() { errs[i] = c.beginSource(limited, s) })
 	}
 	starting.Wait()
-	if c.ctx.Err() == nil { // else the sources did not sync because of that
+	if c.ctx.Err() == nil { // otherwise the sources did not sync because ctx has ended
 		c.err = errors.Join(errs...)
 	}
 	return c.err
 }
 
-func (c *controller) beginSource(limited context.Context, s Source) error {
+func (c *controller[request]) beginSource(limited context.Context, s TypedSource[request]) error {
 	log := c.GetLogger().WithValues("source", describe(s))
 	log.Info("Starting EventSource")
 	if err := c.start(s); err != nil {
 		return err
 	}
-	syncing, ok := s.(SyncingSource)
+	syncing, ok := s.(TypedSyncingSource[request])
 	if !ok {
 		return nil
 	}
@@ -236,8 +259,9 @@ func (c *controller) beginSource(limited context.Context, s Source) error {
 	return nil
 }
 
-// end ends what begin and Watch have started. Both Start and Warmup call it: it returns when that is done, whoever does it.
-func (c *controller) end() {
+// end stops what begin and Watch have started. Start and Warmup both call it; it returns when the
+// sources have stopped.
+func (c *controller[request]) end() {
 	c.mu.Lock()
 	first := !c.ending
 	c.ending = true
@@ -261,30 +285,34 @@ func (c *controller) end() {
 	}
 }
 
-// sink is the queue as sources get it.
-func (c *controller) sink() handler.Queue {
+// sink returns the queue as sources see it.
+func (c *controller[request]) sink() workqueue.TypedRateLimitingInterface[request] {
 	if c.tracer != nil {
-		return &tracedQueue{c.queue, c.tracer}
+		return &tracedQueue[request]{c.queue, c.tracer}
 	}
 	return c.queue
 }
 
-// work handles requests until the queue has shut down. What is left then is for the next who starts.
-func (c *controller) work(ctx context.Context) {
+// work handles requests until the queue has shut down. Requests that are left are dropped.
+func (c *controller[request]) work(ctx context.Context) {
 	for {
 		r, priority, shutdown := c.queue.GetWithPriority()
 		if shutdown {
 			return
 		}
-		if ctx.Err() == nil {
+		switch {
+		case ctx.Err() != nil:
+		case c.opts.Owns != nil && !c.opts.Owns(r):
+			c.queue.Forget(r)
+		default:
 			c.handle(ctx, r, priority)
 		}
 		c.queue.Done(r)
 	}
 }
 
-// handle calls the Reconciler for a request, and queues it again if need be.
-func (c *controller) handle(ctx context.Context, r Request, priority int) {
+// handle calls the Reconciler for a request, and adds it again if needed.
+func (c *controller[request]) handle(ctx context.Context, r request, priority int) {
 	c.metrics.active.Inc()
 	defer c.metrics.active.Dec()
 	begun := time.Now()
@@ -332,7 +360,7 @@ func (c *controller) handle(ctx context.Context, r Request, priority int) {
 	end(outcome, err)
 }
 
-func (c *controller) Reconcile(ctx context.Context, r Request) (result Result, err error) {
+func (c *controller[request]) Reconcile(ctx context.Context, r request) (result Result, err error) {
 	if c.opts.ReconciliationTimeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, c.opts.ReconciliationTimeout, errTimeout)
@@ -365,8 +393,8 @@ func (c *controller) Reconcile(ctx context.Context, r Request) (result Result, e
 	return result, err
 }
 
-// describe names a source in logs and errors.
-func describe(s Source) string {
+// describe returns the name of a source for logs and errors.
+func describe(s any) string {
 	if s, ok := s.(fmt.Stringer); ok {
 		return s.String()
 	}
@@ -374,6 +402,6 @@ func describe(s Source) string {
 }
 
 var (
-	_ manager.LeaderElectionRunnable = (*controller)(nil)
-	_ manager.WarmupRunnable         = (*controller)(nil)
+	_ manager.LeaderElectionRunnable = (*controller[Request])(nil)
+	_ manager.WarmupRunnable         = (*controller[Request])(nil)
 )

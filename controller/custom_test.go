@@ -9,6 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/client"
+	ctrl "github.com/kapok-dev/kapok/controller"
+	"github.com/kapok-dev/kapok/manager"
+
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -17,11 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
-
-	"github.com/kapok-dev/kapok"
-	"github.com/kapok-dev/kapok/client"
-	ctrl "github.com/kapok-dev/kapok/controller"
-	"github.com/kapok-dev/kapok/manager"
 )
 
 // A Note is a custom kind, whose text goes to a ConfigMap.
@@ -129,8 +129,8 @@ func (r *noteReconciler) Reconcile(ctx context.Context, note *Note) (ctrl.Result
 	return ctrl.Result{}, r.Status().Update(ctx, note)
 }
 
-// The controller starts before its kind exists, and goes on when that appears: Notes are written, repaired, finalized, and gone
-// with what they own.
+// The controller starts before its kind exists, and goes on when that appears: Notes are written,
+// repaired, finalized, and gone with what they own.
 func TestCustomKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -208,7 +208,7 @@ func TestCustomKind(t *testing.T) {
 			t.Errorf("errors: %s", strings.Join(lines, "\n"))
 		}
 		if lines := l.with("kind=Note.example.com"); len(lines) == 0 {
-			t.Errorf("nobody is told that the kind is missing")
+			t.Errorf("no log line says that the kind is missing")
 		}
 		if lines := l.with("controllerKind=Note"); len(lines) == 0 {
 			t.Error("logs do not name the kind")

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"log"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/client"
 	ctrl "github.com/kapok-dev/kapok/controller"
 	"github.com/kapok-dev/kapok/manager"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A copier keeps a Secret like each ConfigMap.
@@ -41,8 +41,8 @@ func (r *copier) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).Owns(&corev1.Secret{}).Complete(r)
 }
 
-// A whole manager, against a server in the same process. In a program, the configuration is manager.GetConfigOrDie(), and the
-// context manager.SetupSignalHandler().
+// A whole manager, against a server in the same process. In a program, the configuration is
+// manager.GetConfigOrDie(), and the context manager.SetupSignalHandler().
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	server, err := kapok.Start(ctx, kapok.Options{})

@@ -3,36 +3,33 @@ package controller
 import (
 	"context"
 
+	"github.com/kapok-dev/kapok/manager/log"
+
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
-
-	"github.com/kapok-dev/kapok/manager"
 )
 
-// LoggerFrom returns the logger of a context: in Reconcile, one that names the controller, the object, and this call (reconcileID).
-// values are added to it. Without a logger in the context, it is manager.Log. Who likes slog better calls
-// logr.FromContextAsSlogLogger.
+// LoggerFrom returns the logger of ctx, with key-value pairs added. In Reconcile it carries the
+// controller, the object, and the ID of the call (reconcileID). Default: manager.Log. For log/slog
+// use logr.FromContextAsSlogLogger.
 func LoggerFrom(ctx context.Context, values ...any) logr.Logger {
-	log, err := logr.FromContext(ctx)
-	if err != nil {
-		log = manager.Log
-	}
-	return log.WithValues(values...)
+	return log.FromContext(ctx, values...)
 }
 
-// LoggerInto returns a context with a logger.
-func LoggerInto(ctx context.Context, log logr.Logger) context.Context {
-	return logr.NewContext(ctx, log)
+// LoggerInto returns a copy of ctx that carries the logger.
+func LoggerInto(ctx context.Context, logger logr.Logger) context.Context {
+	return log.IntoContext(ctx, logger)
 }
 
-// FromContext is LoggerFrom, for files that call it by the name of controller-runtime's package log.
+// FromContext is LoggerFrom under the name in controller-runtime's package log.
 func FromContext(ctx context.Context, values ...any) logr.Logger { return LoggerFrom(ctx, values...) }
 
-// IntoContext is LoggerInto, for files that call it by the name of controller-runtime's package log.
+// IntoContext is LoggerInto under the name in controller-runtime's package log.
 func IntoContext(ctx context.Context, log logr.Logger) context.Context { return LoggerInto(ctx, log) }
 
-// ReconcileIDFromContext returns what names this call of Reconcile in logs; "" outside of one.
+// ReconcileIDFromContext returns the ID of the current call of Reconcile, which its log lines
+// carry. It is "" outside of Reconcile.
 func ReconcileIDFromContext(ctx context.Context) types.UID {
 	id, _ := ctx.Value(reconcileID{}).(types.UID)
 	return id
@@ -40,12 +37,16 @@ func ReconcileIDFromContext(ctx context.Context) types.UID {
 
 type reconcileID struct{} // key of a context
 
-// logConstructor makes loggers that name the object under a key of the kind, and by parts.
-func logConstructor(log logr.Logger, key string) func(*Request) logr.Logger {
-	return func(r *Request) logr.Logger {
+// logConstructor returns a function that returns the logger of a request. It adds a Request as an
+// object under key, and as namespace and name; a request of another type is added as it is.
+func logConstructor[request comparable](log logr.Logger, key string) func(*request) logr.Logger {
+	return func(r *request) logr.Logger {
 		if r == nil {
 			return log
 		}
-		return log.WithValues(key, klog.KRef(r.Namespace, r.Name), "namespace", r.Namespace, "name", r.Name)
+		if r, ok := any(r).(*Request); ok {
+			return log.WithValues(key, klog.KRef(r.Namespace, r.Name), "namespace", r.Namespace, "name", r.Name)
+		}
+		return log.WithValues("request", *r)
 	}
 }

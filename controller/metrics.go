@@ -3,13 +3,13 @@ package controller
 import (
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/kapok-dev/kapok/manager"
 	"github.com/kapok-dev/kapok/workqueue"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
-// What became of a reconcile.
+// The values of the label result.
 const (
 	resultSuccess      = "success"
 	resultError        = "error"
@@ -17,7 +17,7 @@ const (
 	resultRequeueAfter = "requeue_after"
 )
 
-// metrics are those of one controller.
+// metrics are the metrics of one controller.
 type metrics struct {
 	results                              map[string]prometheus.Counter
 	errors, terminal, panicked, timeouts prometheus.Counter
@@ -27,10 +27,11 @@ type metrics struct {
 	queues *workqueue.Metrics // of all controllers
 }
 
-// newMetrics registers the metrics of controllers, or finds them, and returns those of one. r may be nil.
+// newMetrics registers the metrics of controllers unless they are registered, and returns those of
+// one controller. r may be nil.
 func newMetrics(r prometheus.Registerer, name string) (*metrics, error) {
 	if r == nil {
-		r = prometheus.NewRegistry() // that nobody reads
+		r = prometheus.NewRegistry() // that is not served
 	}
 	var firstErr error
 	m := &metrics{results: map[string]prometheus.Counter{}}

@@ -3,59 +3,77 @@ package controller
 import (
 	"time"
 
+	"github.com/kapok-dev/kapok/manager"
+	"github.com/kapok-dev/kapok/workqueue"
+
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/kapok-dev/kapok/manager"
-	"github.com/kapok-dev/kapok/workqueue"
 )
 
-// Options are the settings of a controller. What is zero is as the manager has it (see manager.Options.Controller), and else as is
-// said here.
-type Options struct {
-	// Reconciler does the work. It must be set, unless a Builder does so.
-	Reconciler Reconciler
-	// MaxConcurrentReconciles is how many objects are reconciled at a time. Default 1.
-	MaxConcurrentReconciles int
-	// RateLimiter says how long a request waits after errors. Default: 5 ms after the first, twice as long after each further one,
-	// 1,000 s at most.
-	RateLimiter workqueue.RateLimiter[Request]
-	// Group names the group of a request. Groups take turns, so that many requests of one do not keep others waiting: see
-	// ByNamespace. It must be fast, and always answer the same for the same request. Default: first come, first served.
-	Group func(Request) string
+// Options configure a controller whose requests are keys of objects.
+type Options = TypedOptions[Request]
 
-	// CacheSyncTimeout is how long sources may take until they have synced. After that the controller fails. Negative: it waits for as
-	// long as it runs, for instance for a kind that is still to be defined. Default 2 minutes.
+// TypedOptions configure a controller. A zero field has the value of manager.Options.Controller, or
+// else the default given here.
+type TypedOptions[request comparable] struct {
+	// Reconciler handles the requests. Required, unless it is passed to a Builder.
+	Reconciler TypedReconciler[request]
+	// MaxConcurrentReconciles is the number of workers. Default 1.
+	MaxConcurrentReconciles int
+	// RateLimiter returns the delay of a request after an error. Default: 5 ms after the first,
+	// doubled after each further one, up to 1,000 s.
+	RateLimiter workqueue.RateLimiter[request]
+	// UsePriorityQueue has no effect: the queue always has priorities.
+	UsePriorityQueue *bool
+	// Group returns the group of a request. Groups take turns, so that many requests of one group
+	// do not delay those of others: see ByNamespace. It must be fast and deterministic. Default:
+	// one group.
+	Group func(request) string
+
+	// Owns reports whether this process handles a request; the controller drops all others. See
+	// manager.ControllerOptions. Default: every request.
+	Owns func(request) bool
+
+	// CacheSyncTimeout is how long the controller waits for its sources to sync before it fails.
+	// Negative: no limit, for example for a kind that is defined later. Default 2 minutes.
 	CacheSyncTimeout time.Duration
-	// ReconciliationTimeout is how long one Reconcile may take until its context ends. Default: as long as it likes.
+	// ReconciliationTimeout is how long one call of Reconcile may take before its context ends.
+	// Default: no limit.
 	ReconciliationTimeout time.Duration
-	// RecoverPanic makes an error of a panic in Reconcile. Otherwise it ends the program. Default true.
+	// RecoverPanic turns a panic in Reconcile into an error. Otherwise the panic ends the program.
+	// Default true.
 	RecoverPanic *bool
-	// NeedLeaderElection has the controller run only while its manager is the leader. Default true.
+	// NeedLeaderElection runs the controller only while its manager is the leader. Default true.
 	NeedLeaderElection *bool
-	// EnableWarmup has the sources start before the manager is the leader, so that it has less to do when it becomes that. Default false.
+	// EnableWarmup starts the sources before the manager is the leader, which shortens a failover.
+	// Default false.
 	EnableWarmup *bool
-	// SkipNameValidation allows several controllers of one name in a manager. They share their metrics. Default false.
+	// SkipNameValidation allows several controllers with one name in a manager. They share their
+	// metrics. Default false.
 	SkipNameValidation *bool
 
-	// Logger is what the logger of a request is made of.
+	// Logger is the base of the loggers of requests.
 	Logger logr.Logger
-	// LogConstructor makes the logger of a request, or, for nil, of the controller. Default: Logger with controller, and with
-	// namespace and name of the request; a Builder adds controllerGroup and controllerKind.
-	LogConstructor func(*Request) logr.Logger
-	// Registerer is where metrics are registered. Default: nowhere.
+	// LogConstructor returns the logger of a request, or of the controller for nil. Default: Logger
+	// with controller, and with namespace and name of a Request, or with a request of another type
+	// as it is. A Builder adds controllerGroup and controllerKind.
+	LogConstructor func(*request) logr.Logger
+	// Registerer registers the metrics. Default: the manager's registry, or none without a manager.
 	Registerer prometheus.Registerer
-	// TracerProvider gets a span for each reconcile. Default: none is made.
+	// TracerProvider receives a span for each reconcile. Default: the manager's, or none.
 	TracerProvider trace.TracerProvider
 }
 
-// ByNamespace is a Group: the namespaces take turns.
+// ByNamespace is a Group in which namespaces take turns.
 func ByNamespace(r Request) string { return r.Namespace }
 
-// inherit takes from a manager what is not set.
-func (o *Options) inherit(m manager.Manager) {
+// inherit sets unset fields from a manager.
+func (o *TypedOptions[request]) inherit(name string, m manager.Manager) {
 	d := m.GetControllerOptions()
+	if o.Owns == nil && d.Owns != nil {
+		o.Owns = func(r request) bool { return d.Owns(name, r) }
+	}
 	inherit(&o.MaxConcurrentReconciles, d.MaxConcurrentReconciles)
 	inherit(&o.CacheSyncTimeout, d.CacheSyncTimeout)
 	inherit(&o.ReconciliationTimeout, d.ReconciliationTimeout)
@@ -81,13 +99,13 @@ func inherit[T comparable](value *T, from T) {
 	}
 }
 
-// complete fills in defaults.
-func (o *Options) complete(name string) {
+// complete sets defaults.
+func (o *TypedOptions[request]) complete(name string) {
 	if o.MaxConcurrentReconciles <= 0 {
 		o.MaxConcurrentReconciles = 1
 	}
 	if o.RateLimiter == nil {
-		o.RateLimiter = workqueue.ExponentialBackoff[Request](5*time.Millisecond, 1000*time.Second)
+		o.RateLimiter = workqueue.ExponentialBackoff[request](5*time.Millisecond, 1000*time.Second)
 	}
 	if o.CacheSyncTimeout == 0 {
 		o.CacheSyncTimeout = 2 * time.Minute
@@ -96,7 +114,7 @@ func (o *Options) complete(name string) {
 		o.Logger = manager.Log
 	}
 	if o.LogConstructor == nil {
-		o.LogConstructor = logConstructor(o.Logger.WithValues("controller", name), "object")
+		o.LogConstructor = logConstructor[request](o.Logger.WithValues("controller", name), "object")
 	}
 }
 

@@ -10,50 +10,64 @@ import (
 	"github.com/kapok-dev/kapok/controller/handler"
 )
 
-// A Request names the object that is to be reconciled.
+// A Request is the key of the object to reconcile.
 type Request = handler.Request
 
-// A Result says when an object is to be reconciled again, if nothing happens.
+// A Result says when to reconcile an object again. The zero value means at its next event.
 type Result struct {
-	// RequeueAfter has it reconciled again after this time. 0: not before something happens.
+	// RequeueAfter reconciles the object again after this time. Default 0: not before its next
+	// event.
 	RequeueAfter time.Duration
-	// Requeue has it reconciled again as after an error.
+	// Requeue reconciles the object again with the backoff of an error.
 	//
 	// Deprecated: return an error, or RequeueAfter.
 	Requeue bool
-	// Priority is that of the request when it comes again, after an error also. Default: the one that it had.
+	// Priority is the priority of the request when it is added again, also after an error. Default:
+	// unchanged.
 	Priority *int
 }
 
-// IsZero says that the result asks for nothing.
+// IsZero reports whether the result requests nothing.
 func (r *Result) IsZero() bool { return r == nil || *r == Result{} }
 
-// A Reconciler makes the world as an object says, as far as it is not so.
-type Reconciler interface {
-	// Reconcile is called with the name of an object to which something may have happened: it may be gone. It is never called for
-	// the same name by two goroutines at once.
+type (
+	// A Reconciler is a TypedReconciler whose requests are keys of objects.
+	Reconciler = TypedReconciler[Request]
+	// Func is a function as a Reconciler.
+	Func = TypedFunc[Request]
+)
+
+// A TypedReconciler brings the cluster to the state that objects describe. Its requests are of any
+// comparable type: handlers add them to the queue of the controller, which drops a request that is
+// equal to a queued one.
+type TypedReconciler[request comparable] interface {
+	// Reconcile is called after an event for an object, which may no longer exist. It is never
+	// called concurrently for the same request.
 	//
-	// After an error, it is called again, after a time that grows with each, and the Result is ignored; after a TerminalError, it
-	// is not. Without an error, it is called again as the Result says. When the controller stops, the context ends, and the
-	// controller waits for what runs.
+	// An error retries the request with backoff, and the Result is ignored. A TerminalError is not
+	// retried. Without an error the Result says when to call Reconcile again. When the controller
+	// stops, ctx ends, and the controller waits for running calls.
 	//
-	// It must not end its goroutine by runtime.Goexit, as testing.T.FailNow does: that ends a worker for good.
-	Reconcile(context.Context, Request) (Result, error)
+	// Reconcile must not call runtime.Goexit, as testing.T.FailNow does: that ends a worker
+	// permanently.
+	Reconcile(context.Context, request) (Result, error)
 }
 
-// Func is a Reconciler of a function.
-type Func func(context.Context, Request) (Result, error)
+// TypedFunc is a function as a TypedReconciler.
+type TypedFunc[request comparable] func(context.Context, request) (Result, error)
 
-// Reconcile implements Reconciler.
-func (f Func) Reconcile(ctx context.Context, r Request) (Result, error) { return f(ctx, r) }
+// Reconcile implements TypedReconciler.
+func (f TypedFunc[request]) Reconcile(ctx context.Context, r request) (Result, error) {
+	return f(ctx, r)
+}
 
-// An ObjectReconciler gets the object rather than its name.
+// An ObjectReconciler receives the object instead of its key.
 type ObjectReconciler[T client.Object] interface {
 	Reconcile(context.Context, T) (Result, error)
 }
 
-// AsReconciler makes a Reconciler that reads the object with c and gives it to r; one that is gone is none of its business.
-// T is a pointer to a struct.
+// AsReconciler returns a Reconciler that reads the object with c and passes it to r. It does not
+// call r for an object that does not exist. T is a pointer to a struct.
 func AsReconciler[T client.Object](c client.Client, r ObjectReconciler[T]) Reconciler {
 	return Func(func(ctx context.Context, request Request) (Result, error) {
 		obj := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
@@ -64,7 +78,7 @@ func AsReconciler[T client.Object](c client.Client, r ObjectReconciler[T]) Recon
 	})
 }
 
-// TerminalError wraps an error that trying again will not mend. It is logged and counted as others are.
+// TerminalError wraps an error that a retry cannot fix. It is logged and counted like other errors.
 func TerminalError(err error) error { return &terminalError{err} }
 
 type terminalError struct{ err error }
@@ -78,7 +92,7 @@ func (e *terminalError) Error() string {
 	return "terminal error: " + e.err.Error()
 }
 
-// Is has errors.Is(err, TerminalError(nil)) find any.
+// Is makes errors.Is(err, TerminalError(nil)) match every terminal error.
 func (*terminalError) Is(target error) bool {
 	_, ok := target.(*terminalError)
 	return ok

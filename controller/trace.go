@@ -2,50 +2,57 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"sync"
-
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/controller/handler"
 	"github.com/kapok-dev/kapok/workqueue"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // tracerName is the instrumentation scope.
 const tracerName = "github.com/kapok-dev/kapok/controller"
 
-// maxCauses is how many events a reconcile is linked to, the first of them.
+// maxCauses is the number of events that a reconcile is linked to: the first ones.
 const maxCauses = 8
 
-// A tracer makes a span of each event that adds requests, and one of each reconcile, with links to the events that it is for. What
-// Reconcile sends with its context are children of its span: see manager.Options.TracerProvider. A nil tracer does nothing.
-type tracer struct {
+// A tracer creates a span for each event that adds requests, and one for each reconcile, with links
+// to the events that caused it. Requests that Reconcile sends with its context are children of its
+// span: see manager.Options.TracerProvider. A nil tracer does nothing.
+type tracer[request comparable] struct {
 	trace.Tracer
 	controller string
 
 	mu     sync.Mutex
-	causes map[Request][]trace.Link
+	causes map[request][]trace.Link
 }
 
-func newTracer(p trace.TracerProvider, controller string) *tracer {
+func newTracer[request comparable](p trace.TracerProvider, controller string) *tracer[request] {
 	if p == nil {
 		return nil
 	}
-	return &tracer{Tracer: p.Tracer(tracerName), controller: controller, causes: map[Request][]trace.Link{}}
+	return &tracer[request]{Tracer: p.Tracer(tracerName), controller: controller, causes: map[request][]trace.Link{}}
 }
 
-// event begins the span of an event, and returns a queue that remembers it as the cause of what is added.
-func (t *tracer) event(ctx context.Context, q handler.Queue, what string, obj client.Object) (context.Context, handler.Queue, trace.Span) {
-	ctx, span := t.Start(ctx, what, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
-		attribute.String("controller", t.controller), attribute.String("k8s.namespace.name", obj.GetNamespace()), attribute.String("k8s.object.name", obj.GetName()),
-		attribute.String("k8s.object.uid", string(obj.GetUID())), attribute.String("k8s.object.resource_version", obj.GetResourceVersion())))
-	return ctx, handler.WithPriority(causing{q, t, trace.Link{SpanContext: span.SpanContext()}}, 0), span
+// event starts the span of an event, and returns a queue that records it as the cause of added
+// requests. obj may be another type than client.Object.
+func (t *tracer[request]) event(ctx context.Context, q workqueue.TypedRateLimitingInterface[request], what string, obj any) (context.Context, workqueue.TypedRateLimitingInterface[request], trace.Span) {
+	attributes := []attribute.KeyValue{attribute.String("controller", t.controller)}
+	if obj, ok := obj.(client.Object); ok {
+		attributes = append(attributes, attribute.String("k8s.namespace.name", obj.GetNamespace()), attribute.String("k8s.object.name", obj.GetName()),
+			attribute.String("k8s.object.uid", string(obj.GetUID())), attribute.String("k8s.object.resource_version", obj.GetResourceVersion()))
+	}
+	ctx, span := t.Start(ctx, what, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attributes...))
+	caused := causing[request]{q, t, trace.Link{SpanContext: span.SpanContext()}}
+	return ctx, handler.WithPriority(caused, 0), span
 }
 
-// reconcile begins the span of a reconcile, and returns what ends it.
-func (t *tracer) reconcile(ctx context.Context, r Request) (context.Context, func(result string, err error)) {
+// reconcile starts the span of a reconcile, and returns a function that ends it.
+func (t *tracer[request]) reconcile(ctx context.Context, r request) (context.Context, func(result string, err error)) {
 	if t == nil {
 		return ctx, func(string, error) {}
 	}
@@ -53,8 +60,13 @@ func (t *tracer) reconcile(ctx context.Context, r Request) (context.Context, fun
 	links := t.causes[r]
 	delete(t.causes, r)
 	t.mu.Unlock()
-	ctx, span := t.Start(ctx, "Reconcile "+t.controller, trace.WithNewRoot(), trace.WithLinks(links...), trace.WithAttributes(
-		attribute.String("controller", t.controller), attribute.String("k8s.namespace.name", r.Namespace), attribute.String("k8s.object.name", r.Name)))
+	attributes := []attribute.KeyValue{attribute.String("controller", t.controller)}
+	if of, ok := any(r).(Request); ok {
+		attributes = append(attributes, attribute.String("k8s.namespace.name", of.Namespace), attribute.String("k8s.object.name", of.Name))
+	} else {
+		attributes = append(attributes, attribute.String("request", fmt.Sprint(r)))
+	}
+	ctx, span := t.Start(ctx, "Reconcile "+t.controller, trace.WithNewRoot(), trace.WithLinks(links...), trace.WithAttributes(attributes...))
 	return ctx, func(result string, err error) {
 		span.SetAttributes(attribute.String("result", result))
 		if err != nil {
@@ -65,21 +77,21 @@ func (t *tracer) reconcile(ctx context.Context, r Request) (context.Context, fun
 	}
 }
 
-// A tracedQueue is the queue of a controller whose sources are to make spans of events.
-type tracedQueue struct {
-	handler.Queue
-	tracer *tracer
+// A tracedQueue is the queue of a controller that traces events.
+type tracedQueue[request comparable] struct {
+	workqueue.TypedRateLimitingInterface[request]
+	tracer *tracer[request]
 }
 
-// A causing queue notes why requests are added.
-type causing struct {
-	handler.Queue
-	tracer *tracer
+// A causing queue records the cause of added requests.
+type causing[request comparable] struct {
+	workqueue.TypedRateLimitingInterface[request]
+	tracer *tracer[request]
 	link   trace.Link
 }
 
-// AddWithOpts is what the other methods come to, by handler.WithPriority.
-func (q causing) AddWithOpts(opts workqueue.AddOpts, requests ...Request) {
+// AddWithOpts is called by the other methods through handler.WithPriority.
+func (q causing[request]) AddWithOpts(opts workqueue.AddOpts, requests ...request) {
 	q.tracer.mu.Lock()
 	for _, r := range requests {
 		if links := q.tracer.causes[r]; len(links) < maxCauses {
@@ -87,5 +99,5 @@ func (q causing) AddWithOpts(opts workqueue.AddOpts, requests ...Request) {
 		}
 	}
 	q.tracer.mu.Unlock()
-	q.Queue.AddWithOpts(opts, requests...)
+	q.TypedRateLimitingInterface.AddWithOpts(opts, requests...)
 }

@@ -8,20 +8,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/client"
+	ctrl "github.com/kapok-dev/kapok/controller"
+	"github.com/kapok-dev/kapok/manager"
+
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/kapok-dev/kapok"
-	"github.com/kapok-dev/kapok/client"
-	ctrl "github.com/kapok-dev/kapok/controller"
-	"github.com/kapok-dev/kapok/manager"
 )
 
-// From an event to the request that it causes: the span of the reconcile links to that of the event, and is the parent of that of
-// the request, which tells the server.
+// From an event to the request that it causes: the span of the reconcile links to that of the
+// event, and is the parent of that of the request, which tells the server.
 func TestTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, err := kapok.Start(context.Background(), kapok.Options{})
@@ -84,7 +84,7 @@ func TestTrace(t *testing.T) {
 			t.Errorf("the parent of the request is %v, the reconcile is %v", write.Parent, reconcile.SpanContext)
 		}
 		if want := write.SpanContext.TraceID().String() + "-" + write.SpanContext.SpanID().String(); !strings.Contains(told, want) {
-			t.Errorf("the server is told of %q, want %s", told, want)
+			t.Errorf("the server receives traceparent %q, want %s", told, want)
 		}
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ErrUnknown is within the errors for objects and versions that a converter does not know. Errors of functions come as
-// they are, behind the path of the field.
+// ErrUnknown is within the errors for objects and versions that a converter does not know. Errors
+// of functions come as they are, behind the path of the field.
 var ErrUnknown = errors.New("not known to the converter")
 
 // A Converter converts objects between versions.
@@ -29,7 +29,8 @@ type kind struct {
 	versions []*version
 }
 
-// version is a Go type that may stand for several versions of the kind: those for which the scheme has it.
+// version is a Go type that may stand for several versions of the kind: those for which the scheme
+// has it.
 type version struct {
 	reflect.Type
 	gvks     []schema.GroupVersionKind
@@ -38,8 +39,8 @@ type version struct {
 
 var _ runtime.ObjectConvertor = (*Converter)(nil)
 
-// New compiles rules. All types of spokes must be known to the scheme, which must not change any more. The error tells
-// of every field that would be lost.
+// New compiles rules. All types of spokes must be known to the scheme, which must not change any
+// more. The error tells of every field that would be lost.
 func New(scheme *runtime.Scheme, all ...Rule) (*Converter, error) {
 	compiler := newCompiler(all)
 	c := &Converter{scheme: scheme, types: scheme.AllKnownTypes(), labels: compiler.labels, kinds: map[reflect.Type]*kind{}}
@@ -92,8 +93,8 @@ func (c *Converter) gvks(t reflect.Type) []schema.GroupVersionKind {
 	return gvks
 }
 
-// To returns the object in another version, the preferred one if target is empty. The group may be another, too, where
-// a kind has moved.
+// To returns the object in another version, the preferred one if target is empty. The group may be
+// another, too, where a kind has moved.
 func (c *Converter) To(obj runtime.Object, target schema.GroupVersion) (runtime.Object, error) {
 	if target.Empty() {
 		return c.ConvertToVersion(obj, preferred{c})
@@ -126,8 +127,8 @@ func (c *Converter) ConvertToVersion(obj runtime.Object, target runtime.GroupVer
 	return result, nil
 }
 
-// Convert converts an object into another at hand, both pointers, which decides the version and keeps its type meta. It
-// is of [runtime.ObjectConvertor]; the last argument means nothing.
+// Convert converts an object into another at hand, both pointers, which decides the version and
+// keeps its type meta. It is of [runtime.ObjectConvertor]; the last argument means nothing.
 func (c *Converter) Convert(in, out, _ any) error {
 	from, to := reflect.ValueOf(in), reflect.ValueOf(out)
 	if from.Kind() != reflect.Pointer || to.Kind() != reflect.Pointer || from.IsNil() || to.IsNil() {
@@ -184,8 +185,9 @@ func (c *Converter) Versions(obj runtime.Object) []schema.GroupVersionKind {
 	return c.prioritised(gvks)
 }
 
-// Preferred returns the version to which an object is converted when nobody says which: of the group whose spoke was
-// registered first, the one that the scheme puts first ([runtime.Scheme.SetVersionPriority]).
+// Preferred returns the version to which an object is converted by default: of the group whose
+// spoke was registered first, the one that the scheme puts first
+// ([runtime.Scheme.SetVersionPriority]).
 func (c *Converter) Preferred(obj runtime.Object) (schema.GroupVersionKind, error) {
 	versions := c.Versions(obj)
 	if len(versions) == 0 {
@@ -229,7 +231,7 @@ func (p preferred) KindForGroupVersionKinds(gvks []schema.GroupVersionKind) (sch
 
 func (p preferred) Identifier() string { return "preferred" }
 
-// gvks are the versions under a name; the internal one of a scheme is no version for anybody outside.
+// gvks are the versions under a name; without the internal one of a scheme, which is never served.
 func (k *kind) gvks(name string) []schema.GroupVersionKind {
 	var all []schema.GroupVersionKind
 	for _, v := range k.versions {

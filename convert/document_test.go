@@ -6,10 +6,9 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kapok-dev/kapok/convert"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
@@ -18,8 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The rows S8 to S15 of what the documents say about Scheme and Converter: the functions that they print for the apps
-// group, in this package's words. Extensions/v1beta1 has what apps/v1 keeps in annotations, so it can be the hub.
+// The rows S8 to S15 of what the documents say about Scheme and Converter: the functions that they
+// print for the apps group, in this package's words. Extensions/v1beta1 has what apps/v1 keeps in
+// annotations, so it can be the hub.
 
 func deploymentIn(in *appsv1.Deployment, hub *extensionsv1beta1.Deployment) error {
 	revision := in.Annotations[appsv1.DeprecatedRollbackTo]

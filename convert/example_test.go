@@ -36,8 +36,8 @@ var (
 	v1       = schema.GroupVersion{Group: "cnat.example.com", Version: "v1"}
 )
 
-// Here the newest version is the hub. Of its fields only the command must be told about: what has the same name in both
-// versions is converted already.
+// Here the newest version is the hub. Of its fields only the command must be told about: what has
+// the same name in both versions is converted already.
 func Example() {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(v1.WithKind("At"), &AtV1{})
@@ -70,7 +70,8 @@ func Example() {
 	at := converted.(*AtV1)
 	fmt.Printf("%s %s %s %q\n", at.APIVersion, at.Name, at.Schedule, at.Command)
 
-	// Without a target it is the preferred version, and a version that nobody knows is an error.
+	// Without a target the object is converted to the preferred version. An unknown version is an
+	// error.
 	preferred, _ := ats.To(old, schema.GroupVersion{})
 	fmt.Println(preferred.GetObjectKind().GroupVersionKind())
 	_, err = ats.To(old, schema.GroupVersion{Group: "cnat.example.com", Version: "v2"})

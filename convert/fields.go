@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// A program converts a value of one type into one of another. Both are addressable, and out is zero.
+// A program converts a value of one type into one of another. Both are addressable, and out is
+// zero.
 type program struct {
 	run func(in, out reflect.Value) error
 }
 
-// compiler makes programs of types. Programs are made once for each pair, and before what they consist of, so that types
-// may contain themselves.
+// compiler makes programs of types. Programs are made once for each pair, and before what they
+// consist of, so that types may contain themselves.
 type compiler struct {
 	rules
 	programs map[pair]*program
@@ -87,7 +88,8 @@ func sequence(first, second func(in, out reflect.Value) error) func(in, out refl
 	}
 }
 
-// fields converts a struct field by field. Where a function follows, what has no counterpart is left to it.
+// fields converts a struct field by field. Where a function follows, what has no counterpart is
+// left to it.
 func (c *compiler) fields(p pair, lenient bool) (func(in, out reflect.Value) error, error) {
 	type step struct {
 		name     string
@@ -126,7 +128,8 @@ func (c *compiler) fields(p pair, lenient bool) (func(in, out reflect.Value) err
 	}, nil
 }
 
-// elements converts what a pointer, slice, map or array holds. Nil stays nil, and empty stays empty.
+// elements converts what a pointer, slice, map or array holds. Nil stays nil, and empty stays
+// empty.
 func (c *compiler) elements(p pair) (func(in, out reflect.Value) error, error) {
 	elem, err := c.compile(p.from.Elem(), p.to.Elem())
 	if err != nil {
@@ -178,7 +181,8 @@ func (c *compiler) elements(p pair) (func(in, out reflect.Value) error, error) {
 	}, nil
 }
 
-// copy copies a value of one type. What is plain is assigned; what has a deep copy of its own is asked for it.
+// copy copies a value of one type. What is plain is assigned; what has a deep copy of its own is
+// asked for it.
 func (c *compiler) copy(t reflect.Type) (func(in, out reflect.Value) error, error) {
 	if plain(t) {
 		return func(in, out reflect.Value) error { out.Set(in); return nil }, nil

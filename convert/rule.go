@@ -31,9 +31,10 @@ type object[T any] interface {
 	runtime.Object
 }
 
-// Spoke registers T as a version of the kind whose hub is Hub, with the way to the hub and the way back. Functions are
-// called with the fields of the same name already converted; nil means that this is all. The hub is a version by itself
-// if the scheme knows it, and else never seen from outside.
+// Spoke registers T as a version of the kind whose hub is Hub, with the way to the hub and the way
+// back. Functions are called with the fields of the same name already converted; nil means that
+// this is all. The hub is a version by itself if the scheme knows it, and else never seen from
+// outside.
 func Spoke[Hub, T any, P object[T]](to func(in *T, hub *Hub) error, from func(hub *Hub, out *T) error) Rule {
 	return func(r *rules) {
 		r.spokes = append(r.spokes, spoke{hub: reflect.TypeFor[Hub](), version: reflect.TypeFor[T]()})
@@ -46,8 +47,8 @@ func Spoke[Hub, T any, P object[T]](to func(in *T, hub *Hub) error, from func(hu
 	}
 }
 
-// Func registers what is to be done wherever, within an object, an A becomes a B. It is called with the fields of the
-// same name already converted.
+// Func registers what is to be done wherever, within an object, an A becomes a B. It is called with
+// the fields of the same name already converted.
 func Func[A, B any](convert func(in *A, out *B) error) Rule {
 	return func(r *rules) {
 		r.funcs[pair{reflect.TypeFor[A](), reflect.TypeFor[B]()}] = func(in, out reflect.Value) error {
@@ -61,8 +62,8 @@ func Ignore[A, B any]() Rule {
 	return func(r *rules) { r.ignore[pair{reflect.TypeFor[A](), reflect.TypeFor[B]()}] = true }
 }
 
-// A LabelFunc converts a field selector of one version, as "spec.nodeName" and the value to compare with, to that of the
-// hub, or says that there is no such label.
+// A LabelFunc converts a field selector of one version, as "spec.nodeName" and the value to compare
+// with, to that of the hub, or says that there is no such label.
 type LabelFunc func(label, value string) (string, string, error)
 
 // FieldLabels registers the field labels of T. Without, the scheme is asked.
@@ -87,8 +88,9 @@ func Rules(all ...Rule) Rule {
 	}
 }
 
-// Names returns a function that converts the fields of the same name and leaves all others as they are: for use in
-// functions where a part of an object has moved to another place. It is compiled when it is first called.
+// Names returns a function that converts the fields of the same name and leaves all others as they
+// are: for use in functions where a part of an object has moved to another place. It is compiled
+// when it is first called.
 func Names[A, B any](within ...Rule) func(in *A, out *B) error {
 	compiled := sync.OnceValues(func() (func(in, out reflect.Value) error, error) {
 		c := newCompiler(within)

@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The rows S1 to S7 of what the documents say about the Scheme, which is apimachinery's, and on which this package builds.
+// The rows S1 to S7 of what the documents say about the Scheme, which is apimachinery's, and on
+// which this package builds.
 func TestDocumentScheme(t *testing.T) {
 	core, extensions := schema.GroupVersion{Version: "v1"}, schema.GroupVersion{Group: "extensions", Version: "v1beta1"}
 	internal := schema.GroupVersion{Version: runtime.APIVersionInternal}

@@ -10,18 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// BenchmarkStart is a server of a test: until it serves, and until nothing of it is left. heap-MB is what it holds, once its garbage is
-// collected, when nothing has been asked of it yet.
+// BenchmarkStart measures the server of a test: until it serves, and until it is closed. heap-MB is
+// the memory that it holds before the first request, after a garbage collection.
 func BenchmarkStart(b *testing.B) {
 	b.ReportAllocs()
 	heap := func() float64 {
 		var m runtime.MemStats
 		runtime.GC()
-		runtime.GC() // what pools hold goes with the second one
+		runtime.GC() // the second collection frees the contents of pools
 		runtime.ReadMemStats(&m)
 		return float64(m.HeapAlloc)
 	}
-	kapoktest.StartOne(b)() // makes what a process makes once
+	kapoktest.StartOne(b)() // creates the shared values of the process
 	before := heap()
 	stop := kapoktest.StartOne(b)
 	held := heap() - before
@@ -39,8 +39,9 @@ func BenchmarkStart(b *testing.B) {
 	b.ReportMetric(stops.Seconds()*1e3/float64(b.N), "stop-ms")
 }
 
-// BenchmarkTest is a test as there are many in a suite: its own server, a definition, an object, whose status somebody sets, which is waited for. Of
-// a hundred tests the processor time is a hundred times that; tests that are parallel share the processors.
+// BenchmarkTest runs a typical test of a suite: its own server, a definition, and an object whose
+// status the test waits for. A hundred tests take a hundred times the processor time; parallel
+// tests share the processors.
 func BenchmarkTest(b *testing.B) {
 	for name, each := range map[string]func(*testing.B, func()){
 		"alone": func(b *testing.B, test func()) {

@@ -13,6 +13,7 @@ import (
 	"github.com/kapok-dev/kapok/cache"
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/kapoktest"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,15 +25,17 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// Whatever goes wrong, informers come to what the server has once it ceases, and so do those who hear of changes from them.
+// TestInformersConverge checks that, whatever faults occurred, informers and their handlers
+// converge to the server's state once faults have ended.
 func TestInformersConverge(t *testing.T) {
 	runs := 6
 	if testing.Short() {
 		runs = 2
 	}
-	for range runs {
-		seed := rand.Uint64()
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+	first := seeds.Of(t)
+	for i := range runs {
+		seed := first + uint64(i)
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
 			kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) { converge(t, env, seed) }, kapoktest.WithFaults(seed, kapoktest.Faults{
 				Conflict: 0.05, ServerError: 0.05, TooManyRequests: 0.05, Lost: 0.05, Unavailable: 0.05, CutWatch: 0.1,
@@ -58,7 +61,7 @@ func converge(t *testing.T, env *kapoktest.Env, seed uint64) {
 
 	dice := rand.New(rand.NewPCG(seed, 0))
 	cms := clientOf(t, config("writer")).CoreV1().ConfigMaps("default")
-	for range 150 { // what fails is one of the faults
+	for range 150 { // errors are faults
 		name := fmt.Sprint("cm-", dice.IntN(10))
 		switch cm, err := cms.Get(t.Context(), name, metav1.GetOptions{ResourceVersion: "0"}); {
 		case err != nil:
@@ -72,7 +75,7 @@ func converge(t *testing.T, env *kapoktest.Env, seed uint64) {
 		time.Sleep(time.Duration(dice.ExpFloat64() * float64(3*time.Second)))
 	}
 	env.EndFaults()
-	time.Sleep(3 * time.Minute) // what was held back, and the longest backoff
+	time.Sleep(3 * time.Minute) // delayed events, and the longest backoff
 
 	list := &corev1.ConfigMapList{}
 	if err := env.Client().List(t.Context(), list, client.InNamespace("default")); err != nil {
@@ -92,7 +95,7 @@ func converge(t *testing.T, env *kapoktest.Env, seed uint64) {
 	}
 }
 
-// heard is what one knows who hears of changes only.
+// heard is the state that the events of handlers add up to.
 type heard struct {
 	mu   sync.Mutex
 	view map[string]string
@@ -123,7 +126,7 @@ func (h *heard) OnAdd(obj client.Object, _ bool)    { h.set(obj) }
 func (h *heard) OnUpdate(_, obj client.Object)      { h.set(obj) }
 func (h *heard) OnDelete(obj client.Object, _ bool) { h.delete(obj) }
 
-// clientGoViews are the store of an informer of client-go, and what its handlers hear.
+// clientGoViews returns the store of a client-go informer, and the state of its handlers.
 func clientGoViews(t *testing.T, env *kapoktest.Env, config *rest.Config, streams bool) (stored, told func() map[string]string) {
 	cms := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("default")
 	lw := toolscache.ListerWatcher(&toolscache.ListWatch{
@@ -164,14 +167,14 @@ func clientGoViews(t *testing.T, env *kapoktest.Env, config *rest.Config, stream
 	}, h.get
 }
 
-// unstreamed has lists read by lists, as informers did before Kubernetes had streams for that.
+// unstreamed makes informers read lists by list requests, as before Kubernetes had streaming lists.
 type unstreamed struct{ toolscache.ListerWatcher }
 
 func (unstreamed) IsWatchListSemanticsUnSupported() bool { return true }
 
-// cacheViews are what a cache has, and what handlers of its informer hear.
+// cacheViews returns the contents of a cache, and the state of a handler of its informer.
 func cacheViews(t *testing.T, env *kapoktest.Env, config *rest.Config) (stored, told func() map[string]string) {
-	mapper := meta.NewDefaultRESTMapper(nil) // one that needs no server that may refuse
+	mapper := meta.NewDefaultRESTMapper(nil) // needs no server, which could reject requests
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
 	c, err := cache.New(config, cache.Options{
 		Mapper: mapper, Logger: slog.New(slog.DiscardHandler), DefaultNamespaces: map[string]cache.Config{"default": {}},

@@ -11,11 +11,13 @@ import (
 	"time"
 )
 
-// tooOften is how often somebody may ask for the same change of an object at one moment; for anything else it is five times that.
+// tooOften is the limit of equal requests for a change of an object at one moment; for other
+// requests it is five times that.
 const tooOften = 20_000
 
-// A crowd counts the requests of one moment. In a bubble, that is as long as anybody has something to do: who is told of what it has
-// done itself, and does it again, keeps time from passing. By the clock of the machine a moment has few requests.
+// A crowd counts the requests of one moment. In a bubble, a moment lasts as long as any goroutine
+// runs: a client that reacts to its own writes by another write keeps time from advancing. In real
+// time a moment has few requests.
 type crowd struct {
 	most  int
 	at    time.Time
@@ -26,7 +28,7 @@ type crowd struct {
 // same is what requests for the same have in common.
 type same struct{ method, path string }
 
-// add counts a request, and says whether it is one too many.
+// add counts a request, and reports whether it is one too many.
 func (c *crowd) add(r *http.Request) (tooMany bool) {
 	if now := time.Now(); !now.Equal(c.at) {
 		c.at, c.asked = now, map[same]int{}
@@ -51,13 +53,14 @@ func (c *crowd) String() string {
 	return text.String()
 }
 
-// admit refuses requests once time has been kept from passing. That is an error after which clients wait; those who do not must wait here.
+// admit refuses requests once time has been kept from passing. That is an error after which clients
+// wait; those who do not must wait here.
 func (r *recorder) admit(req *http.Request) error {
 	r.mu.Lock()
 	tooMany, stuck := r.crowd.add(req), r.crowd.stuck
 	var why error
 	if tooMany && !stuck {
-		why = errors.New("it asks for the same again and again at one moment of virtual time, and time cannot pass meanwhile:" + r.crowd.String())
+		why = errors.New("the program repeats the same requests without a pause, so virtual time cannot advance:" + r.crowd.String())
 		r.crowd.stuck, r.crowd.most = true, r.crowd.most/100
 	}
 	stuck = r.crowd.stuck

@@ -17,7 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// counting is a controller whose every look at a Widget changes its status, and so makes it look again.
+// counting is a controller whose every reconciliation changes the Widget's status, which causes the
+// next one.
 func counting(env *kapoktest.Env) func(context.Context) error {
 	return func(ctx context.Context) error {
 		mgr, err := manager.New(env.Config(), manager.Options{Logger: logr.FromSlogHandler(slog.DiscardHandler)})
@@ -42,7 +43,7 @@ func counting(env *kapoktest.Env) func(context.Context) error {
 	}
 }
 
-// asking asks as long as there is a test, whatever it is told.
+// asking sends requests until the test ends, whatever the responses.
 func asking(env *kapoktest.Env) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for ctx.Err() == nil {
@@ -52,7 +53,8 @@ func asking(env *kapoktest.Env) func(context.Context) error {
 	}
 }
 
-// Who keeps time from passing is told of, and then time passes: waits end, sleeps do, and the test.
+// TestTimeThatCannotPass checks that a goroutine that keeps the clock from advancing is reported,
+// and that time then advances: waits and sleeps end, and the test.
 func TestTimeThatCannotPass(t *testing.T) {
 	const often = 200
 	settle := func(_ testing.TB, env *kapoktest.Env) { env.Settle() }
@@ -85,7 +87,7 @@ func TestTimeThatCannotPass(t *testing.T) {
 					env.Create(widget("w"))
 					tc.wait(tb, env)
 				}) + "\n"
-				if !strings.Contains(said, "time cannot pass meanwhile:\n") || !strings.Contains(said, "\n  "+tc.want+"\n") || len(said) > 20_000 {
+				if !strings.Contains(said, "virtual time cannot advance:\n") || !strings.Contains(said, "\n  "+tc.want+"\n") || len(said) > 20_000 {
 					t.Errorf("it says, in %d bytes, %.2000q", len(said), said)
 				}
 			})

@@ -10,8 +10,8 @@ const (
 	far    = 2000 // more lines to take out and put in than that are not looked for one by one
 )
 
-// lineDiff shows how the lines of a YAML text have changed: runs of lines taken out and put in, with the lines around them, under
-// headings that say where in the object they are, as in
+// lineDiff shows how the lines of a YAML text have changed: runs of lines taken out and put in,
+// with the lines around them, under headings that say where in the object they are, as in
 //
 //	@@ spec.containers[app].env[COLOR]
 //	    - name: COLOR
@@ -19,7 +19,8 @@ const (
 //	+     value: green
 //	    image: app:v1
 //
-// It is the shortest such list, unless the texts are too far apart: then all between the first and the last change is one run.
+// It is the shortest such list, unless the texts are too far apart: then all between the first and
+// the last change is one run.
 func lineDiff(before, after []string) string {
 	var out strings.Builder
 	write := func(sign string, lines []string) {
@@ -58,7 +59,8 @@ func lineDiff(before, after []string) string {
 // A run is lines from:to of one text where another has newFrom:newTo.
 type run struct{ from, to, newFrom, newTo int }
 
-// runs returns how one text becomes another. Time and memory are those of the differences, squared, not of the texts.
+// runs returns how one text becomes another. Time and memory are those of the differences, squared,
+// not of the texts.
 func runs(before, after []string) []run {
 	start := 0
 	for start < len(before) && start < len(after) && before[start] == after[start] {
@@ -92,8 +94,9 @@ func runs(before, after []string) []run {
 	return all
 }
 
-// reached is, for each number of edits d, how many lines of the first text are done at best on the diagonals -d, -d+2, ... d; the diagonal
-// is by how many lines more of the first than of the second are done. It is Myers' algorithm: An O(ND) Difference Algorithm, 1986.
+// reached is, for each number of edits d, how many lines of the first text are done at best on the
+// diagonals -d, -d+2, ... d; the diagonal is by how many lines more of the first than of the second
+// are done. It is Myers' algorithm: An O(ND) Difference Algorithm, 1986.
 type reached [][]int32
 
 // edits returns nil if there are too many.
@@ -118,7 +121,8 @@ func edits(old, now []string) reached {
 	return nil
 }
 
-// step returns the edit with which, after d-1 others, diagonal k is reached best: from where, and to where.
+// step returns the edit with which, after d-1 others, diagonal k is reached best: from where, and
+// to where.
 func (r reached) step(d, k int) (x, y, toX, toY int) {
 	at := func(k int) int { return int(r[d-1][(k+d-1)/2]) }
 	if k == -d || k != d && at(k-1) < at(k+1) {
@@ -129,7 +133,8 @@ func (r reached) step(d, k int) (x, y, toX, toY int) {
 	return x, x - k + 1, x + 1, x - k + 1
 }
 
-// where names the place of the first line of a run: the keys above it, and of the items of lists on the way what tells them from others.
+// where names the place of the first line of a run: the keys above it, and of the items of lists on
+// the way what tells them from others.
 func (r run) where(before, after []string) string {
 	if r.newFrom < r.newTo {
 		return place(after, r.newFrom)
@@ -163,7 +168,8 @@ func place(lines []string, at int) (text string) {
 	return text
 }
 
-// label returns what tells an item of a list, which begins in a line, from others: the keys by which Kubernetes merges lists.
+// label returns what tells an item of a list, which begins in a line, from others: the keys by
+// which Kubernetes merges lists.
 func label(lines []string, first, column int) string {
 	found := map[string]string{}
 	for i := first; i < len(lines); i++ {
@@ -184,7 +190,8 @@ func label(lines []string, first, column int) string {
 	return ""
 }
 
-// parts returns of a line of YAML where the mark of an item is, or -1, where its text begins, and the key that is there, or "".
+// parts returns of a line of YAML where the mark of an item is, or -1, where its text begins, and
+// the key that is there, or "".
 func parts(line string) (item, column int, key string) {
 	text := strings.TrimLeft(line, " ")
 	column, item = len(line)-len(text), -1

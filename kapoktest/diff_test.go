@@ -6,7 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/kapok-dev/kapok/test/seeds"
 )
 
 const podText = `apiVersion: v1
@@ -125,9 +126,10 @@ func TestLineDiff(t *testing.T) {
 	}
 }
 
-// The runs make of one text the other, and are no more than they must be.
+// TestRuns checks that the runs turn one text into the other, and that there are no more than
+// necessary.
 func TestRuns(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
+	seed := seeds.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	text := func() []string {
 		lines := make([]string, r.IntN(12))
@@ -150,11 +152,11 @@ func TestRuns(t *testing.T) {
 		if fewest := len(before) + len(after) - 2*common(before, after); fmt.Sprintf("%q", made) != fmt.Sprintf("%q", append([]string(nil), after...)) || edits != fewest {
 			t.Fatalf("seed %d: %q to %q: got %q with %d edits, want %d", seed, before, after, made, edits, fewest)
 		}
-		lineDiff(before, after) // does not panic
+		lineDiff(before, after) // must not panic
 	}
 }
 
-// common is the length of the longest common subsequence.
+// common returns the length of the longest common subsequence.
 func common(a, b []string) int {
 	switch {
 	case len(a) == 0 || len(b) == 0:

@@ -1,5 +1,5 @@
-// Package kapoktest gives a test a Kubernetes API server of its own: in the process of the test, there within milliseconds,
-// gone with the test, and, if wanted, in virtual time.
+// Package kapoktest runs a Kubernetes API server for a test, in the process of the test. It starts
+// within milliseconds and stops with the test, in virtual time if wanted.
 //
 //	func TestFoo(t *testing.T) {
 //		env := kapoktest.Start(t, kapoktest.CRDs("../config/crd"))
@@ -8,14 +8,16 @@
 //		env.WaitFor(t.Context(), foo, func() bool { return foo.Status.Ready })
 //	}
 //
-// [Env.Config] is a rest.Config, and so every client works on it: that of package client, client-go, or a manager of
-// controller-runtime. Garbage is collected and namespaces are emptied as in a cluster. No socket is opened and no file is
-// written; parallel tests each have a server and share nothing.
+// [Env.Config] returns a rest.Config for any client: that of package client, client-go, or a
+// manager of controller-runtime. Garbage collection and namespace deletion work as in a cluster.
+// The server opens no socket and writes no file. Parallel tests have a server each and share
+// nothing.
 //
 // # Virtual time
 //
-// [Bubble] runs a test in a bubble of testing/synctest, with the server in it: time stands still as long as anybody has something to do, and
-// jumps when all wait. A test that sleeps for a week takes as long as the work in that week.
+// [Bubble] runs a test with its server in a bubble of testing/synctest: time stands still while any
+// goroutine runs, and advances when all of them wait. A test that sleeps for a week takes as long
+// as the work of that week.
 //
 //	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 //		env.Go(manager.Start)
@@ -24,21 +26,23 @@
 //		...
 //	}, kapoktest.CRDs("../config/crd"))
 //
-// What a bubble cannot hold is what waits for the world outside: sockets, processes, channels that were made outside. A
-// webhook, for one, must be reached in memory: see [Webhooks].
+// A bubble cannot contain waits for the outside: sockets, processes, channels that were made
+// outside. A webhook, for example, must be called in memory: see [Webhooks].
 //
 // # Rights
 //
-// The test is the admin. [Env.User] and [Env.ServiceAccount] are others, who may do what roles of the manifests and the test say. What
-// the server refuses them is told when a wait fails, and by [Env.Refused].
+// The test has the rights of the admin. [Env.User] and [Env.ServiceAccount] return configurations
+// for other users, with the rights that the roles of the manifests and the test grant. Requests
+// that the server has denied them are reported when a wait fails, and by [Env.Refused].
 //
 // # Faults
 //
-// [WithFaults] has clients meet what goes wrong in clusters, [Env.Restart] puts another server in the place of the one that runs, and
-// [Explore] looks for the few faults that a controller does not stand.
+// [WithFaults] injects the faults that clients meet in clusters, [Env.Restart] replaces the running
+// server by a new one, and [Explore] searches for the few faults that a controller does not
+// tolerate.
 //
 // # Failures
 //
-// Methods of an Env end the test when something fails that should not, so that tests need not look. They must be called by
-// the goroutine of the test.
+// Methods of an Env end the test on an unexpected error, so that tests need no error handling. They
+// must be called by the goroutine of the test.
 package kapoktest

@@ -16,6 +16,7 @@ import (
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
+	"github.com/kapok-dev/kapok/internal/server"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,7 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// An Env is an API server for one test. Make one with [Start] or [Bubble].
+// An Env is an API server for one test. [Start] and [Bubble] return one.
 type Env struct {
 	t       testing.TB
 	backend *backend
@@ -43,15 +44,15 @@ type Env struct {
 	abandon context.CancelCauseFunc
 
 	telling sync.Mutex
-	told    testing.TB // who is told of what fails beside the test
+	told    testing.TB // receives failures of background work
 
 	webhooks *webhooks    // nil without the option
 	granted  atomic.Int64 // how many grants there have been
 
-	stilling chan struct{} // holds a token while somebody is in synctest.Wait; not a mutex, for which a bubble would not be still
+	stilling chan struct{} // holds a token while a goroutine is in synctest.Wait; not a mutex, for which a bubble would not be still
 }
 
-// An Option changes what [Start] and [Bubble] make.
+// An Option configures [Start] and [Bubble].
 type Option func(*options)
 
 type options struct {
@@ -62,23 +63,45 @@ type options struct {
 	objects []func() ([]*unstructured.Unstructured, error)
 
 	webhooks []webhooksAt
+	blocked  time.Duration // of a bubble; 0 for the default
+
+	schedule    *schedule // nil for whatever the seed says
+	scheduleErr error
 }
 
-// Scheme has the Env know the Go types of a Scheme. Default: those of k8s.io/api.
+// Scheme sets the Scheme of the Env's clients. Default: the types of k8s.io/api.
 func Scheme(s *runtime.Scheme) Option { return func(o *options) { o.scheme = s } }
 
-// Server changes the settings of the server. Default: everything in memory, and no log.
+// Server changes the options of the server. Default: everything in memory, and no log.
 func Server(change func(*kapok.Options)) Option { return func(o *options) { change(&o.server) } }
 
-// Log has the server tell what goes wrong.
+// Controllers runs controllers in the server, such as Kubernetes' own, on which an operator under test
+// may depend:
+//
+//	env := kapoktest.Start(t, kapoktest.Controllers(controllers.Options{Names: []string{"deployment", "replicaset"}}))
+//
+// Faults do not reach them. Default: none.
+func Controllers(c kapok.Controllers) Option { return func(o *options) { o.server.Controllers = c } }
+
+// Log sets the handler of the server's log. Default: no log.
 func Log(to slog.Handler) Option { return func(o *options) { o.server.Logger = slog.New(to) } }
 
-// Start starts a server, which ends with the test.
+// Start starts a server, which stops with the test.
 func Start(t testing.TB, opts ...Option) *Env {
 	t.Helper()
 	o := options{scheme: clientscheme.Scheme}
 	for _, opt := range opts {
 		opt(&o)
+	}
+	if o.scheduleErr != nil {
+		t.Fatalf("schedule: %v", o.scheduleErr)
+	}
+	if o.schedule != nil {
+		if o.faults == nil {
+			o.faults = newInjector(0, Faults{})
+		}
+		o.faults.seed = o.schedule.seed
+		o.faults.limit(o.schedule.faults)
 	}
 	if o.faults != nil {
 		if err := o.faults.faults.check(); err != nil {
@@ -86,7 +109,7 @@ func Start(t testing.TB, opts ...Option) *Env {
 		}
 	}
 	if o.server.Listen != "" && inBubble() {
-		t.Fatalf("listen at %s: a server in a bubble has no socket, as time would not pass while it is open", o.server.Listen)
+		t.Fatalf("listen at %s: a server in a bubble cannot listen: virtual time does not advance while a socket is open", o.server.Listen)
 	}
 	hooks, err := loadWebhooks(o.webhooks)
 	if err != nil {
@@ -106,18 +129,19 @@ func Start(t testing.TB, opts ...Option) *Env {
 func start(t testing.TB, o options) *Env {
 	t.Helper()
 	e := &Env{t: t, told: t, test: t.Context(), scheme: o.scheme, stilling: make(chan struct{}, 1)}
-	// The server outlives the context of the test, which ends before the test's own clean-up has ended.
+	// The server outlives the context of the test, which ends before the clean-up of the test.
 	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
 	e.sound, e.abandon = context.WithCancelCause(e.ctx)
 	store := memory.NewStore()
-	ctx := memory.WithStore(context.WithoutCancel(t.Context()), store)
+	ctx := context.WithoutCancel(t.Context())
 	var err error
 	e.backend, err = newBackend(func() (*kapok.Server, error) {
-		server, err := kapok.Start(ctx, o.server)
+		running, err := server.StartOn(ctx, server.Options(o.server), server.Journals{Memory: store})
+		started := (*kapok.Server)(running)
 		if err == nil && o.server.Listen != "" {
-			o.server.Listen = server.Address() // also of the next
+			o.server.Listen = started.Address() // also of the next
 		}
-		return server, err
+		return started, err
 	}, func(err error) { e.tell(fmt.Errorf("restart the server: %w", err)) })
 	if err != nil {
 		e.cancel()
@@ -135,20 +159,21 @@ func start(t testing.TB, o options) *Env {
 	e.record = newRecorder(next, e.fail)
 	if e.client, err = client.NewWithWatch(e.own(), client.Options{Scheme: e.scheme, FieldOwner: "kapoktest"}); err != nil {
 		e.stop()
-		t.Fatalf("make a client: %v", err)
+		t.Fatalf("create a client: %v", err)
 	}
 	config := e.Config()
-	config.UserAgent = "test"
-	// What there is to ask for is for the Env to find out, so that those requests are not the test's.
+	config.UserAgent = testAgent
+	// The Env discovers the server's resources itself, so that those requests do not count as the
+	// test's.
 	if e.tests, err = client.NewWithWatch(config, client.Options{Scheme: e.scheme, Mapper: e.client.RESTMapper(), FieldOwner: "kapoktest"}); err != nil {
 		e.stop()
-		t.Fatalf("make a client of the test: %v", err)
+		t.Fatalf("create the client of the test: %v", err)
 	}
 	e.began = e.revision()
 	return e
 }
 
-// stop ends what Go has begun, and then the server.
+// stop ends the functions of Go, and then the server.
 func (e *Env) stop() {
 	e.cancel()
 	e.backend.settle()
@@ -161,55 +186,59 @@ func (e *Env) stop() {
 	}
 }
 
-// Config returns a configuration for clients, which are the admin. It is the caller's to change.
+// Config returns a configuration for clients with the rights of the admin. The caller owns it.
 func (e *Env) Config() *rest.Config {
 	c := e.Server().Config()
 	c.Transport = e.record
 	return c
 }
 
-// own is the configuration of the Env's own clients.
+// own returns the configuration of the Env's own clients.
 func (e *Env) own() *rest.Config {
 	c := e.Config()
 	c.UserAgent = ownAgent
 	return c
 }
 
-// revision returns the resourceVersion of now.
+// revision returns the current resourceVersion.
 func (e *Env) revision() string {
 	e.t.Helper()
 	namespaces := &unstructured.UnstructuredList{}
 	namespaces.SetAPIVersion("v1")
 	namespaces.SetKind("NamespaceList")
 	if err := e.client.List(e.ctx, namespaces, client.Limit(1)); err != nil {
-		e.t.Fatalf("ask for the resourceVersion: %v", err)
+		e.t.Fatalf("get the current resourceVersion: %v", err)
 	}
 	return namespaces.GetResourceVersion()
 }
 
-// As returns a configuration for clients of another user, who is a member of the groups and of system:authenticated.
+// As returns a configuration for clients of another user, who is a member of the groups and of
+// system:authenticated.
 func (e *Env) As(user string, groups ...string) *rest.Config {
 	e.t.Helper()
 	if user == "" {
-		e.t.Fatalf("a user without a name would be the admin")
+		e.t.Fatalf("the user name must not be empty: requests without a user are the admin's")
 	}
 	c := e.Config()
 	c.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
 	return c
 }
 
-// Client returns a client of the admin, with the Scheme of the Env and the User-Agent test. Its requests meet faults, and are among
-// [Env.Requests], as those of any client: those of the Env's own methods do not, and are not.
+// Client returns a client with the rights of the admin, the Scheme of the Env and the User-Agent
+// test. Like those of any client, its requests are subject to faults and recorded in
+// [Env.Requests]; those of the Env's own methods are neither.
 func (e *Env) Client() client.WithWatch { return e.tests }
 
-// Context returns a context that ends with the test, before the server does: what runs beside the test should end with it.
+// Context returns a context that ends with the test, before the server stops. Background work of
+// the test should end with it.
 func (e *Env) Context() context.Context { return e.ctx }
 
-// Server returns the server itself: the one that runs now, if there are restarts.
+// Server returns the running server; after a restart, the new one.
 func (e *Env) Server() *kapok.Server { return e.backend.current() }
 
-// Go runs something beside the test until its context ends, which is when the test does, and waits for its end. An error but
-// that of the context, or of the test's own, when that has ended, fails the test, and so does a panic; waits of the test end then.
+// Go runs a function in the background. Its context ends with the test, which then waits for it. An
+// error other than that of its context after the end of the test, or a panic, fails the test and
+// ends its waits.
 func (e *Env) Go(run func(ctx context.Context) error) {
 	e.running.Go(func() {
 		returned := false
@@ -217,7 +246,7 @@ func (e *Env) Go(run func(ctx context.Context) error) {
 			if reason := recover(); reason != nil {
 				e.fail(fmt.Errorf("panic: %v\n%s", reason, debug.Stack()))
 			} else if !returned {
-				e.abandon(errors.New("what runs beside the test has ended it"))
+				e.abandon(errors.New("a function in Env.Go ended the test"))
 			}
 		}()
 		err := run(e.ctx)
@@ -228,14 +257,15 @@ func (e *Env) Go(run func(ctx context.Context) error) {
 	})
 }
 
-// fail fails the test for what runs beside it.
+// fail fails the test because of background work.
 func (e *Env) fail(err error) {
-	err = fmt.Errorf("what runs beside the test: %w", err)
+	err = fmt.Errorf("function in Env.Go: %w", err)
 	e.tell(err)
 	e.abandon(err)
 }
 
-// tell fails the test, and ends nobody: some TBs, as that of Ginkgo, panic when they have recorded a failure.
+// tell fails the test without ending a goroutine: some TBs, such as Ginkgo's, panic after they have
+// recorded a failure.
 func (e *Env) tell(err error) {
 	e.telling.Lock()
 	defer e.telling.Unlock()
@@ -243,14 +273,14 @@ func (e *Env) tell(err error) {
 	e.told.Errorf("%v", err)
 }
 
-// tellTo changes who is told. Nobody is told any more who was told before.
+// tellTo replaces the TB that failures are reported to.
 func (e *Env) tellTo(t testing.TB) {
 	e.telling.Lock()
 	defer e.telling.Unlock()
 	e.told = t
 }
 
-// Create creates objects, in the namespace default if their kind wants one and they name none.
+// Create creates objects, in the namespace default if they are namespaced and have none.
 func (e *Env) Create(objs ...client.Object) {
 	e.t.Helper()
 	for _, obj := range objs {
@@ -267,7 +297,7 @@ func (e *Env) create(obj client.Object) error {
 	return e.client.Create(e.ctx, obj)
 }
 
-// place puts an object into the namespace default, if it needs one.
+// place sets the namespace default, if an object needs one.
 func (e *Env) place(obj client.Object) error {
 	namespaced, err := e.client.IsObjectNamespaced(obj)
 	if err == nil && namespaced && obj.GetNamespace() == "" {
@@ -276,7 +306,7 @@ func (e *Env) place(obj client.Object) error {
 	return err
 }
 
-// Get reads an object anew.
+// Get reads the current state of an object into obj.
 func (e *Env) Get(obj client.Object) {
 	e.t.Helper()
 	if err := e.get(obj); err != nil {
@@ -291,7 +321,7 @@ func (e *Env) get(obj client.Object) error {
 	return e.client.Get(e.ctx, client.ObjectKeyFromObject(obj), obj)
 }
 
-// Exists says whether an object is there.
+// Exists reports whether an object exists.
 func (e *Env) Exists(obj client.Object) bool {
 	e.t.Helper()
 	err := e.get(obj.DeepCopyObject().(client.Object))
@@ -301,8 +331,13 @@ func (e *Env) Exists(obj client.Object) bool {
 	return err == nil
 }
 
-// Update changes an object as it is now: it is read, changed, and written, again as long as somebody else has written in between, for a minute
-// at most.
+// Update reads an object, calls change, which changes obj in place, and writes obj. After a
+// conflict it retries all three, for one minute at most:
+//
+//	env.Update(web, func() { web.Spec.Paused = true })
+//
+// The test ends if the object does not exist, or the server rejects the update. Afterwards obj is
+// the object as it was written.
 func (e *Env) Update(obj client.Object, change func()) {
 	e.t.Helper()
 	err := e.retry(func() error {
@@ -317,7 +352,10 @@ func (e *Env) Update(obj client.Object, change func()) {
 	}
 }
 
-// UpdateStatus is Update of the status.
+// UpdateStatus is Update of the status subresource: of the changes of obj, only the status is
+// written.
+//
+//	env.UpdateStatus(web, func() { web.Status.ObservedGeneration = web.Generation })
 func (e *Env) UpdateStatus(obj client.Object, change func()) {
 	e.t.Helper()
 	err := e.retry(func() error {
@@ -332,7 +370,7 @@ func (e *Env) UpdateStatus(obj client.Object, change func()) {
 	}
 }
 
-// retry calls change until it returns something else than a conflict, or its time, that of a wait, is over.
+// retry retries change after a conflict, within the time of a wait.
 func (e *Env) retry(change func() error) error {
 	ctx, cancel := e.bounded(e.ctx)
 	defer cancel()
@@ -343,7 +381,7 @@ func (e *Env) retry(change func() error) error {
 	}
 }
 
-// Delete deletes objects. One that is not there is no error.
+// Delete deletes objects. It ignores objects that do not exist.
 func (e *Env) Delete(objs ...client.Object) {
 	e.t.Helper()
 	for _, obj := range objs {
@@ -357,7 +395,7 @@ func (e *Env) Delete(objs ...client.Object) {
 	}
 }
 
-// isCanceled says whether an error is context.Canceled, and nothing else besides.
+// isCanceled reports whether an error is context.Canceled and nothing else.
 func isCanceled(err error) bool {
 	var all []error
 	switch err := err.(type) {
@@ -373,7 +411,7 @@ func isCanceled(err error) bool {
 	return len(all) > 0 && !slices.ContainsFunc(all, func(err error) bool { return !isCanceled(err) })
 }
 
-// describe names an object for messages.
+// describe returns the name of an object for messages.
 func (e *Env) describe(obj client.Object) string {
 	kind := fmt.Sprintf("%T", obj)
 	if gvk, err := client.GVKForObject(obj, e.scheme); err == nil {

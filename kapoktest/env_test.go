@@ -32,7 +32,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.SetLogger(logr.Discard()) // client-go tells of each watch that is cut
+	klog.SetLogger(logr.Discard()) // client-go logs each interrupted watch
 	goleak.VerifyTestMain(m)
 }
 
@@ -54,7 +54,7 @@ func TestStart(t *testing.T) {
 	cm := configMap("a")
 	env.Create(cm)
 	if !env.Exists(cm) || env.Exists(configMap("b")) {
-		t.Error("what is there is not, or the other way")
+		t.Error("existing objects are missing, or deleted ones exist")
 	}
 	env.Update(cm, func() { cm.Data = map[string]string{"k": "v"} })
 	again := configMap("a")
@@ -66,7 +66,7 @@ func TestStart(t *testing.T) {
 	env.WaitGone(t.Context(), cm)
 }
 
-// Tests at the same time share nothing.
+// TestParallel checks that concurrent tests share nothing.
 func TestParallel(t *testing.T) {
 	for n := range 20 {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestCRDs(t *testing.T) {
 				return ready
 			})
 			if env.Exists(configMap("passed-over")) {
-				t.Error("what is no definition has been made")
+				t.Error("an invalid definition was created")
 			}
 		})
 	}
@@ -140,7 +140,8 @@ items:
 	}
 }
 
-// A kind without a subresource for it takes its status when an object is created.
+// TestStatusWithoutSubresource creates objects of a kind without a status subresource, which keep
+// their status.
 func TestStatusWithoutSubresource(t *testing.T) {
 	definition, err := os.ReadFile("testdata/crd/widget.yaml")
 	if err != nil {
@@ -163,7 +164,7 @@ status: {ready: true}
 	}
 }
 
-// A failing TB.
+// A failing is a TB that records failures.
 type failing struct {
 	testing.TB
 	text string
@@ -176,7 +177,7 @@ func (f *failing) Fatalf(format string, args ...any) {
 func (f *failing) Errorf(format string, args ...any) { f.text = fmt.Sprintf(format, args...) }
 func (f *failing) Helper()                           {}
 
-// panicking is a TB as that of Ginkgo, whose Errorf panics when it has recorded the failure.
+// A panicking is a TB like that of Ginkgo, whose Errorf panics after it has recorded the failure.
 type panicking struct{ testing.TB }
 
 func (p panicking) Errorf(format string, args ...any) {
@@ -184,7 +185,7 @@ func (p panicking) Errorf(format string, args ...any) {
 	panic("your test panicked")
 }
 
-// fails runs something that is to fail, and returns what is said.
+// fails runs a function that must fail, and returns the message.
 func fails(t *testing.T, run func(t testing.TB)) string {
 	t.Helper()
 	f := &failing{TB: t}
@@ -214,7 +215,7 @@ func TestFailures(t *testing.T) {
 		}, []string{"create ConfigMap default/a", "daat"}},
 		{"no YAML in a folder", func(t testing.TB) { kapoktest.Start(t, kapoktest.Objects(filepath.Dir(wrong))) }, []string{wrong}},
 		{"no folder", func(t testing.TB) { kapoktest.Start(t, kapoktest.CRDs("nowhere")) }, []string{"custom resources: stat nowhere"}},
-		{"no definition", func(t testing.TB) { kapoktest.Start(t, kapoktest.CRDs("testdata/crd/kustomization.yaml")) }, []string{"there is no CustomResourceDefinition"}},
+		{"no definition", func(t testing.TB) { kapoktest.Start(t, kapoktest.CRDs("testdata/crd/kustomization.yaml")) }, []string{"want at least one CustomResourceDefinition"}},
 		{"no YAML", func(t testing.TB) { kapoktest.Start(t, kapoktest.Objects(wrong)) }, []string{wrong}},
 		{"no kind", func(t testing.TB) { kapoktest.Start(t, kapoktest.YAML("metadata: {name: a}")) }, []string{"an object has no apiVersion or no kind"}},
 		{"no module", func(t testing.TB) { kapoktest.Start(t, kapoktest.CRDsFromModule("example.com/none")) }, []string{"module example.com/none"}},
@@ -235,14 +236,14 @@ func TestFailures(t *testing.T) {
 				}
 				return false
 			})
-		}, []string{"wait for ConfigMap default/a: the condition never held", "--- added at", "+ data:", "-   color: red", "+   color: green", "--- deleted at"}},
-		{"settle outside a bubble", func(t testing.TB) { kapoktest.Start(t).Settle() }, []string{"Settle is for tests in a Bubble"}},
-		{"user without a name", func(t testing.TB) { kapoktest.Start(t).User("", kapoktest.Can("get", "pods")) }, []string{"a user without a name"}},
-		{"as nobody", func(t testing.TB) { kapoktest.Start(t).As("", "devs") }, []string{"a user without a name"}},
-		{"no probability", func(t testing.TB) { kapoktest.Start(t, kapoktest.WithFaults(1, kapoktest.Faults{Lost: 5})) }, []string{"probability of Lost: 5"}},
+		}, []string{"wait for ConfigMap default/a: the condition was never true", "--- added at", "+ data:", "-   color: red", "+   color: green", "--- deleted at"}},
+		{"settle outside a bubble", func(t testing.TB) { kapoktest.Start(t).Settle() }, []string{"Settle needs a Bubble"}},
+		{"user without a name", func(t testing.TB) { kapoktest.Start(t).User("", kapoktest.Can("get", "pods")) }, []string{"the user name must not be empty"}},
+		{"as a user without a name", func(t testing.TB) { kapoktest.Start(t).As("", "devs") }, []string{"the user name must not be empty"}},
+		{"no probability", func(t testing.TB) { kapoktest.Start(t, kapoktest.WithFaults(1, kapoktest.Faults{Lost: 5})) }, []string{"Faults.Lost is 5: want a probability"}},
 		{"not a number", func(t testing.TB) {
 			kapoktest.Start(t, kapoktest.WithFaults(1, kapoktest.Faults{StaleGet: math.NaN()}))
-		}, []string{"probability of StaleGet: NaN"}},
+		}, []string{"Faults.StaleGet is NaN: want a probability"}},
 		{"many refusals", func(t testing.TB) {
 			env := kapoktest.Start(t)
 			cms := clientOf(t, env.As("jane")).CoreV1().ConfigMaps("default")
@@ -257,32 +258,32 @@ func TestFailures(t *testing.T) {
 			env := kapoktest.Start(t)
 			env.Go(func(context.Context) error { return errors.New("no matches for kind") })
 			env.WaitFor(t.Context(), configMap("a"), func() bool { return false })
-		}, []string{"wait for ConfigMap default/a", "what runs beside the test: no matches for kind"}},
+		}, []string{"wait for ConfigMap default/a", "function in Env.Go: no matches for kind"}},
 		{"panic beside the test", func(t testing.TB) {
 			env := kapoktest.Start(t)
 			env.Go(func(context.Context) error { panic("oh") })
 			env.WaitGone(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
-		}, []string{"wait for the end of Namespace default", "what runs beside the test: panic: oh", "env_test.go"}},
+		}, []string{"wait for the deletion of Namespace default", "function in Env.Go: panic: oh", "env_test.go"}},
 		{"error beside a test whose failures panic", func(t testing.TB) {
 			env := kapoktest.Start(panicking{t})
 			env.Go(func(context.Context) error { return errors.New("no matches for kind") })
 			env.WaitFor(t.Context(), configMap("a"), func() bool { return false })
-		}, []string{"wait for ConfigMap default/a", "what runs beside the test: no matches for kind"}},
+		}, []string{"wait for ConfigMap default/a", "function in Env.Go: no matches for kind"}},
 		{"panic beside a test whose failures panic", func(t testing.TB) {
 			env := kapoktest.Start(panicking{t})
 			env.Go(func(context.Context) error { panic("oh") })
 			env.WaitFor(t.Context(), configMap("a"), func() bool { return false })
-		}, []string{"wait for ConfigMap default/a", "what runs beside the test: panic: oh"}},
+		}, []string{"wait for ConfigMap default/a", "function in Env.Go: panic: oh"}},
 		{"end beside the test", func(t testing.TB) {
 			env := kapoktest.Start(t)
 			env.Go(func(context.Context) error { t.Fatalf("end"); return nil })
 			env.WaitFor(t.Context(), configMap("a"), func() bool { return false })
-		}, []string{"wait for ConfigMap default/a", "what runs beside the test has ended it"}},
+		}, []string{"wait for ConfigMap default/a", "a function in Env.Go ended the test"}},
 		{"another context beside the test", func(t testing.TB) {
 			env := kapoktest.Start(t)
 			env.Go(func(context.Context) error { return fmt.Errorf("load: %w", context.Canceled) })
 			env.WaitFor(t.Context(), configMap("a"), func() bool { return false })
-		}, []string{"wait for ConfigMap default/a", "what runs beside the test: load: context canceled"}},
+		}, []string{"wait for ConfigMap default/a", "function in Env.Go: load: context canceled"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -296,11 +297,12 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// What ends with the test has no error but that of the context, or of the test's.
+// TestErrorsAtTheEnd checks that functions that end with the test return no other error than that
+// of the context, or of the test.
 func TestErrorsAtTheEnd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  func(canceled error) error
-		want string // "" if it is no failure
+		want string // "" for no failure
 	}{
 		"the context's":       {func(err error) error { return err }, ""},
 		"wrapped":             {func(err error) error { return &url.Error{Op: "Get", URL: "/", Err: fmt.Errorf("ask: %w", err)} }, ""},
@@ -314,7 +316,7 @@ func TestErrorsAtTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := &failing{TB: t}
-			t.Cleanup(func() { // when the Env has ended
+			t.Cleanup(func() { // after the end of the Env
 				if tc.want == "" && f.text != "" || !strings.Contains(f.text, tc.want) {
 					t.Errorf("it says %q", f.text)
 				}
@@ -325,7 +327,7 @@ func TestErrorsAtTheEnd(t *testing.T) {
 				return tc.err(ctx.Err())
 			})
 			ended := make(chan struct{})
-			t.Cleanup(func() { <-ended }) // before the Env ends
+			t.Cleanup(func() { <-ended }) // before the end of the Env
 			env.Go(func(context.Context) error {
 				defer close(ended)
 				<-t.Context().Done()
@@ -345,7 +347,7 @@ func TestRequests(t *testing.T) {
 	if !apierrors.IsForbidden(err) {
 		t.Fatalf("got %v", err)
 	}
-	env.Create(configMap("own")) // is not the program's under test
+	env.Create(configMap("own")) // not a request of the program under test
 	writes := env.Writes()
 	if len(writes) != 1 || writes[0].User != "eve" || writes[0].Code != 403 || writes[0].Path != "/api/v1/namespaces/default/configmaps" {
 		t.Errorf("got %+v", writes)
@@ -377,7 +379,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// A week of virtual time, with client-go's informers and the server's garbage collection.
+// TestBubble runs a week of virtual time with client-go's informers and the server's garbage
+// collection.
 func TestBubble(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		begin := time.Now()
@@ -419,7 +422,7 @@ func TestBubble(t *testing.T) {
 		env.Delete(owner)
 		env.Settle()
 		if env.Exists(configMap("day-3")) {
-			t.Error("what belonged to the owner is still there")
+			t.Error("the dependent still exists")
 		}
 		if took := time.Since(begin); took < 7*24*time.Hour || took > 7*24*time.Hour+time.Minute {
 			t.Errorf("took %v", took)
@@ -427,7 +430,7 @@ func TestBubble(t *testing.T) {
 	})
 }
 
-// What a test cleans up is there until it has.
+// TestCleanup checks that objects that a test's cleanup needs exist until it has run.
 func TestCleanup(t *testing.T) {
 	env := kapoktest.Start(t)
 	cm := configMap("a")
@@ -435,7 +438,7 @@ func TestCleanup(t *testing.T) {
 	t.Cleanup(func() {
 		env.Delete(cm)
 		if env.Exists(cm) {
-			t.Error("it is still there")
+			t.Error("it still exists")
 		}
 	})
 }
@@ -458,7 +461,8 @@ func TestDefaultNamespace(t *testing.T) {
 	}
 }
 
-// A wait whose context has no deadline ends all the same, in a bubble after a minute of its time.
+// TestWaitWithoutDeadline checks that a wait without a deadline in its context ends, in a bubble
+// after a minute of its time.
 func TestWaitWithoutDeadline(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		begin := time.Now()
@@ -480,7 +484,8 @@ func TestWaitWithoutDeadline(t *testing.T) {
 	})
 }
 
-// A condition may end the test, also while more events are there to be told of: no watch is left behind.
+// TestConditionEndsTheTest ends the test from a condition, while more events are pending: no watch
+// may be left behind.
 func TestConditionEndsTheTest(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		cm := configMap("a")
@@ -488,13 +493,13 @@ func TestConditionEndsTheTest(t *testing.T) {
 		text := fails(t, func(tb testing.TB) {
 			seen := configMap("a")
 			env.WaitFor(t.Context(), seen, func() bool {
-				if seen.Data == nil { // there is no watch yet
+				if seen.Data == nil { // before the watch begins
 					for n := range 3 {
 						env.Update(cm, func() { cm.Data = map[string]string{"n": fmt.Sprint(n)} })
 					}
 					return false
 				}
-				time.Sleep(time.Second) // until the next event has come
+				time.Sleep(time.Second) // until the next event has arrived
 				tb.Fatalf("enough")
 				return false
 			})
@@ -505,7 +510,7 @@ func TestConditionEndsTheTest(t *testing.T) {
 	})
 }
 
-// An update is tried again as long as others write in between, but not for ever.
+// TestUpdateAgain checks that an update is retried after concurrent writes, for a limited time.
 func TestUpdateAgain(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		w := widget("a")
@@ -540,7 +545,7 @@ func TestUpdateAgain(t *testing.T) {
 	}, kapoktest.CRDs("testdata/crd"))
 }
 
-// dated is a TB whose binary is to end soon.
+// A dated is a TB whose binary ends soon.
 type dated struct {
 	testing.TB
 	end time.Time
@@ -554,7 +559,7 @@ func TestWaitEndsBeforeTheBinary(t *testing.T) {
 	text := fails(t, func(tb testing.TB) {
 		kapoktest.WaitForWith(env, dated{tb, end}, t.Context(), configMap("a"), func() bool { return false })
 	})
-	if !strings.Contains(text, "almost over") {
+	if !strings.Contains(text, "the timeout of the test binary is almost reached") {
 		t.Errorf("it says %q", text)
 	}
 }

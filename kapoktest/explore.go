@@ -10,18 +10,24 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 )
 
-// Explore runs a scenario in a bubble of its own for each of n seeds, from 1 on, with faults, and looks for one that it does not stand. Such a
-// failure it makes small: it takes away faults, as long as what is left makes the scenario fail. The test fails then, and says what is
-// left, in which order it happened, and what the scenario said.
+// Explore runs a scenario with faults for each of n seeds, from 1 on, in a bubble each, and
+// searches for a seed with which it fails. It then minimises the failure: it removes faults as long
+// as the scenario still fails. The test fails with the remaining faults, in the order in which they
+// happened, and the failures of the scenario.
 //
-// A scenario says that something is wrong with the methods of its TB, and must be able to run many times. If each seed skips it, the test is
-// skipped.
+// Faults begin once the first cache of a client has synced: see [FaultsBegin]. If that happens with
+// no seed, the test fails.
 //
-// With KAPOKTEST_SEED=N in the environment only that seed is run. [Bubble] with [WithFaults] runs one, too, and takes no faults away. A seed
-// brings the same faults again as far as clients ask for the same again: what chance decides in them is not repeated.
+// A scenario reports failures with the methods of its TB, and must be repeatable. Its log goes to
+// the log of the test with the seed as prefix: "seed 3: ...". If it is skipped with each seed, the
+// test is skipped.
+//
+// With KAPOKTEST_SEED=N in the environment only that seed is run, and with the option [Schedule]
+// only the faults of an earlier failure. [Bubble] with [WithFaults] runs a seed without removing
+// faults. A seed repeats its faults as far as clients repeat their requests: their own randomness
+// is not repeated.
 func Explore(t *testing.T, n int, faults Faults, scenario func(t testing.TB, env *Env), opts ...Option) {
 	t.Helper()
 	if n < 1 {
@@ -38,9 +44,12 @@ func Explore(t *testing.T, n int, faults Faults, scenario func(t testing.TB, env
 	}
 }
 
-// explore returns how Explore is to end, and what it has to say then.
+// explore returns the outcome of Explore, with its message.
 func explore(t *testing.T, n int, faults Faults, scenario func(testing.TB, *Env), opts []Option) outcome {
 	t.Helper()
+	if faults.Begin == 0 {
+		faults.Begin = BeginSynced
+	}
 	first, last := uint64(1), uint64(n)
 	if text := os.Getenv(seedVariable); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
@@ -49,62 +58,101 @@ func explore(t *testing.T, n int, faults Faults, scenario func(testing.TB, *Env)
 		}
 		first, last = seed, seed
 	}
-	allSkipped := true
+	x := exploration{t: t, faults: faults, scenario: scenario, opts: opts}
+	allSkipped, begun := true, !faults.any()
 	for seed := first; ; seed++ {
-		result := attempt(t, seed, faults, nil, scenario, opts)
-		if result.failed {
-			result.said = fmt.Sprintf("seed %d (%s=%d runs it alone): %s", seed, seedVariable, seed, shrink(t, seed, faults, result, scenario, opts))
+		result := x.attempt(seed, nil, true)
+		switch {
+		case result.unread != nil:
+			return result
+		case result.schedule != nil && result.failed:
+			result.said = result.schedule.report(result)
+			return result
+		case result.schedule != nil:
+			return result
+		case result.failed:
+			result.said = x.shrink(seed, result)
 			return result
 		}
-		allSkipped = allSkipped && result.skipped
+		allSkipped, begun = allSkipped && result.skipped, begun || result.begun
 		switch {
 		case seed != last:
 		case allSkipped:
 			return result
+		case !begun:
+			return outcome{failed: true, said: neverBegun}
 		default:
 			return outcome{}
 		}
 	}
 }
 
+// neverBegun is the failure of an Explore without any fault.
+const neverBegun = "explore: faults began with no seed, because no client has established a watch or written an object: " +
+	"set Faults.Begin to BeginAtOnce, or to BeginManually and call Env.BeginFaults"
+
 // seedVariable is the variable in the environment that names the only seed to try.
 const seedVariable = "KAPOKTEST_SEED"
 
-// An outcome is how a scenario ended.
-type outcome struct {
-	failed  bool
-	skipped bool // and did not fail
-	said    string
-	met     []Fault
+// An exploration is one call of Explore.
+type exploration struct {
+	t        *testing.T
+	faults   Faults
+	scenario func(testing.TB, *Env)
+	opts     []Option
 }
 
-// attempt runs a scenario once, with those faults only, or, if they are nil, with all that the seed brings.
-func attempt(t *testing.T, seed uint64, faults Faults, only []Fault, scenario func(testing.TB, *Env), opts []Option) (result outcome) {
+// An outcome is how a scenario ended.
+type outcome struct {
+	failed   bool
+	skipped  bool // and did not fail
+	said     string
+	met      []Fault
+	begun    bool      // faults had begun
+	schedule *schedule // that an option has asked for, or nil
+	unread   error     // why there is none, though an option has asked for it
+}
+
+// attempt runs a scenario once, with the given faults, or with all faults of the seed if they are
+// nil.
+func (x *exploration) attempt(seed uint64, only []Fault, logs bool) (result outcome) {
+	x.t.Helper()
 	ended := false
 	defer func() {
 		if !ended { // a bubble that does not end is a panic
-			t.Logf("it was with seed %d", seed)
+			x.t.Logf("the seed was %d", seed)
 		}
 	}()
-	synctest.Test(t, func(t *testing.T) {
-		witness := &witness{TB: t}
-		witness.ctx, witness.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
+	stuck, _ := guard(x.t, func(t *testing.T, w *watchdog) {
+		witness := newWitness(t)
+		if logs {
+			witness.logSeed(seed)
+		}
 		var env *Env
 		witness.run(func() {
-			env = Start(witness, append(slices.Clip(opts), WithFaults(seed, faults), func(o *options) { o.faults.limit(only) })...)
-			scenario(witness, env)
+			env = Start(witness, append(slices.Clip(x.opts), w.option, WithFaults(seed, x.faults), func(o *options) {
+				if result.schedule, result.unread = o.schedule, o.scheduleErr; o.schedule != nil && logs {
+					witness.logSeed(o.schedule.seed)
+				}
+				o.faults.limit(only)
+			})...)
+			x.scenario(witness, env)
 		})
 		witness.end()
-		result = outcome{failed: witness.failed, skipped: witness.skipped && !witness.failed, said: strings.TrimSpace(witness.said.String())}
+		result.failed, result.skipped = witness.failed, witness.skipped && !witness.failed
+		result.said = strings.TrimSpace(witness.said.String())
 		if env != nil {
-			result.met = env.Faults()
+			result.met, result.begun = env.Faults(), env.faults.begins.Load()
 		}
 	})
+	if stuck != "" {
+		x.t.Fatal(stuck)
+	}
 	ended = true
 	return result
 }
 
-// limit lets happen nothing but what is said, unless that is nil.
+// limit restricts the injected faults to the given ones, unless they are nil.
 func (i *injector) limit(only []Fault) {
 	if only == nil {
 		return
@@ -115,9 +163,10 @@ func (i *injector) limit(only []Fault) {
 	}
 }
 
-// shrink finds few faults that are enough, by taking away halves, quarters and so on of what is left (delta debugging).
-func shrink(t *testing.T, seed uint64, faults Faults, failed outcome, scenario func(testing.TB, *Env), opts []Option) string {
-	t.Helper()
+// shrink finds a small set of faults that is enough: it removes halves, quarters and so on of the
+// rest (delta debugging).
+func (x *exploration) shrink(seed uint64, failed outcome) string {
+	x.t.Helper()
 	least := failed
 	for parts := 2; len(least.met) > 0; {
 		size := (len(least.met) + parts - 1) / parts
@@ -125,7 +174,7 @@ func shrink(t *testing.T, seed uint64, faults Faults, failed outcome, scenario f
 		for from := 0; from < len(least.met); from += size {
 			rest := append([]Fault{}, least.met[:from]...)
 			rest = append(rest, least.met[min(from+size, len(least.met)):]...)
-			if next := attempt(t, seed, faults, rest, scenario, opts); next.failed && len(next.met) < len(least.met) {
+			if next := x.attempt(seed, rest, false); next.failed && len(next.met) < len(least.met) {
 				least, smaller = next, true
 				break
 			}
@@ -134,24 +183,27 @@ func shrink(t *testing.T, seed uint64, faults Faults, failed outcome, scenario f
 		case smaller:
 			parts = max(parts-1, 2)
 		case size == 1:
-			return report(failed, least)
+			return report(seed, len(failed.met), least)
 		default:
 			parts = min(parts*2, len(least.met))
 		}
 	}
-	return report(failed, least)
+	return report(seed, len(failed.met), least)
 }
 
-func report(failed, least outcome) string {
-	if len(least.met) == 0 {
-		return "the scenario fails without any fault:\n" + least.said
-	}
+// report returns the faults that make a scenario fail, of a total number. It begins with the text
+// for Schedule.
+func report(seed uint64, of int, least outcome) string {
 	var out strings.Builder
+	fmt.Fprintf(&out, "seed %d (%s=%d runs it alone): ", seed, seedVariable, seed)
+	if len(least.met) == 0 {
+		return out.String() + "the scenario fails without any fault:\n" + least.said
+	}
 	verb := "are"
 	if len(least.met) == 1 {
 		verb = "is"
 	}
-	fmt.Fprintf(&out, "%d of the %d faults %s enough:\n", len(least.met), len(failed.met), verb)
+	fmt.Fprintf(&out, "%d of the %d faults %s enough:\n", len(least.met), of, verb)
 	for _, f := range least.met {
 		fmt.Fprintf(&out, "  %v\n", f)
 	}
@@ -159,27 +211,45 @@ func report(failed, least outcome) string {
 	return out.String()
 }
 
-// witness is the TB of a scenario: it hears of failures, and keeps them from the test.
+// witness is the TB of a scenario. It records failures instead of failing the test.
 type witness struct {
 	testing.TB
 	ctx    context.Context
 	cancel context.CancelFunc
 
+	prefix string // of what goes to the log of the test; "" if nothing does
+
 	mu       sync.Mutex
+	ended    bool // the log of the bubble's TB is not to be used any more
 	failed   bool
 	skipped  bool
 	said     strings.Builder
 	cleanups []func()
 }
 
+func newWitness(t *testing.T) *witness {
+	w := &witness{TB: t}
+	w.ctx, w.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
+	return w
+}
+
+// logSeed copies the log of the scenario to the log of the test.
+func (w *witness) logSeed(seed uint64) { w.prefix = fmt.Sprintf("seed %d: ", seed) }
+
 func (w *witness) say(fails bool, text string) {
+	w.TB.Helper()
+	text = strings.TrimSuffix(text, "\n")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failed = w.failed || fails
-	w.said.WriteString(strings.TrimSuffix(text, "\n") + "\n")
+	w.said.WriteString(text + "\n")
+	if w.prefix != "" && !w.ended && text != "" {
+		w.TB.Log(w.prefix + text)
+	}
 }
 
-// run runs something in a goroutine of its own, which that may end, and takes a panic for a failure.
+// run runs a function in a new goroutine, which the function may end, and records a panic as a
+// failure.
 func (w *witness) run(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -194,13 +264,14 @@ func (w *witness) run(f func()) {
 	<-done
 }
 
-// end does what a test does at its end.
+// end runs what a test runs at its end.
 func (w *witness) end() {
 	w.cancel()
 	for {
 		w.mu.Lock()
 		n := len(w.cleanups)
 		if n == 0 {
+			w.ended = true
 			w.mu.Unlock()
 			return
 		}
@@ -211,13 +282,29 @@ func (w *witness) end() {
 	}
 }
 
-func (w *witness) Helper()                           {}
-func (w *witness) Context() context.Context          { return w.ctx }
-func (w *witness) Log(args ...any)                   { w.say(false, fmt.Sprintln(args...)) }
-func (w *witness) Logf(format string, args ...any)   { w.say(false, fmt.Sprintf(format, args...)) }
-func (w *witness) Error(args ...any)                 { w.say(true, fmt.Sprintln(args...)) }
-func (w *witness) Errorf(format string, args ...any) { w.say(true, fmt.Sprintf(format, args...)) }
-func (w *witness) Fail()                             { w.say(true, "") }
+func (w *witness) Helper()                  {}
+func (w *witness) Context() context.Context { return w.ctx }
+func (w *witness) Fail()                    { w.say(true, "") }
+
+func (w *witness) Log(args ...any) {
+	w.TB.Helper()
+	w.say(false, fmt.Sprintln(args...))
+}
+
+func (w *witness) Logf(format string, args ...any) {
+	w.TB.Helper()
+	w.say(false, fmt.Sprintf(format, args...))
+}
+
+func (w *witness) Error(args ...any) {
+	w.TB.Helper()
+	w.say(true, fmt.Sprintln(args...))
+}
+
+func (w *witness) Errorf(format string, args ...any) {
+	w.TB.Helper()
+	w.say(true, fmt.Sprintf(format, args...))
+}
 
 func (w *witness) FailNow() {
 	w.Fail()
@@ -225,11 +312,13 @@ func (w *witness) FailNow() {
 }
 
 func (w *witness) Fatal(args ...any) {
+	w.TB.Helper()
 	w.Error(args...)
 	runtime.Goexit()
 }
 
 func (w *witness) Fatalf(format string, args ...any) {
+	w.TB.Helper()
 	w.Errorf(format, args...)
 	runtime.Goexit()
 }
@@ -242,11 +331,13 @@ func (w *witness) SkipNow() {
 }
 
 func (w *witness) Skip(args ...any) {
+	w.TB.Helper()
 	w.Log(args...)
 	w.SkipNow()
 }
 
 func (w *witness) Skipf(format string, args ...any) {
+	w.TB.Helper()
 	w.Logf(format, args...)
 	w.SkipNow()
 }

@@ -3,6 +3,8 @@ package kapoktest_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"sync"
@@ -26,8 +28,8 @@ import (
 
 const period = 5 * time.Minute
 
-// cronController starts a job every five minutes for each CronJob, and looks twice a minute whether it is time. With naive it
-// trusts its cache to know what it has done itself, and gives jobs names that tell nothing.
+// cronController starts a job every five minutes for each CronJob, and checks the time twice a
+// minute. With naive it trusts its cache to have its own writes, and gives jobs random names.
 type cronController struct {
 	client kubernetes.Interface
 	naive  bool
@@ -45,7 +47,7 @@ func (c *cronController) run(ctx context.Context) error {
 			return err
 		}
 		for _, cj := range all {
-			_ = c.reconcile(ctx, cj) // what fails is tried again at the next look
+			_ = c.reconcile(ctx, cj) // an error is retried at the next check
 		}
 		select {
 		case <-ctx.Done():
@@ -77,7 +79,7 @@ func (c *cronController) reconcile(ctx context.Context, cj *batchv1.CronJob) err
 	return err
 }
 
-// onceEach is the scenario: an hour, in which each time must have one job and no more.
+// onceEach is the scenario: for an hour, exactly one job for each scheduled time.
 func onceEach(naive bool) func(testing.TB, *kapoktest.Env) {
 	return func(t testing.TB, env *kapoktest.Env) {
 		client, err := kubernetes.NewForConfig(env.Config())
@@ -110,8 +112,8 @@ func onceEach(naive bool) func(testing.TB, *kapoktest.Env) {
 	}
 }
 
-// replicas keeps three config maps of a set, and looks every ten seconds whether they are there; any list will do, and is cheap. With naive it
-// makes what it does not see under whatever name.
+// replicas keeps three config maps of a set, and checks every ten seconds whether they exist, with
+// cheap lists that may be stale. With naive it creates missing ones under random names.
 func replicas(naive bool) func(testing.TB, *kapoktest.Env) {
 	const wanted = 3
 	return func(t testing.TB, env *kapoktest.Env) {
@@ -153,7 +155,7 @@ func labelled(cm corev1.ConfigMap) *corev1.ConfigMap {
 	return &cm
 }
 
-// every does something again and again; what fails is tried again the next time.
+// every repeats an operation; an error is retried the next time.
 func every(ctx context.Context, d time.Duration, do func(context.Context) error) error {
 	for ctx.Err() == nil {
 		_ = do(ctx)
@@ -165,16 +167,16 @@ func every(ctx context.Context, d time.Duration, do func(context.Context) error)
 	return ctx.Err()
 }
 
-// follower watches config maps, by hand.
+// A follower lists and watches config maps without an informer.
 type follower struct {
 	cms      typedcorev1.ConfigMapInterface
-	relists  bool // when the server has forgotten where it was
+	relists  bool // when the server has compacted its revision
 	listed   func([]corev1.ConfigMap)
 	changed  func(watch.EventType, *corev1.ConfigMap)
 	revision string
 }
 
-// look lists, if it must, and then watches for a while.
+// look lists, if necessary, and then watches for a while.
 func (f *follower) look(ctx context.Context) error {
 	if f.revision == "" {
 		list, err := f.cms.List(ctx, metav1.ListOptions{LabelSelector: "set=s"})
@@ -203,7 +205,7 @@ func (f *follower) look(ctx context.Context) error {
 	return nil
 }
 
-// follows has a follower follow what is done to config maps in the course of some minutes.
+// follows runs a follower while config maps change for some minutes.
 func follows(t testing.TB, env *kapoktest.Env, f *follower) {
 	f.cms = clientOf(t, env.Config()).CoreV1().ConfigMaps("default")
 	for n := range 10 {
@@ -221,7 +223,7 @@ func follows(t testing.TB, env *kapoktest.Env, f *follower) {
 	time.Sleep(5 * time.Minute)
 }
 
-// mirror knows what config maps hold. With naive it has never heard that a server may forget.
+// A mirror has the contents of config maps. With naive it does not handle compacted revisions.
 func mirror(naive bool) func(testing.TB, *kapoktest.Env) {
 	return func(t testing.TB, env *kapoktest.Env) {
 		var mu sync.Mutex
@@ -249,7 +251,7 @@ func mirror(naive bool) func(testing.TB, *kapoktest.Env) {
 	}
 }
 
-// tally counts config maps as they are made. With naive it takes each event for news.
+// A tally counts created config maps. With naive it counts repeated events.
 func tally(naive bool) func(testing.TB, *kapoktest.Env) {
 	return func(t testing.TB, env *kapoktest.Env) {
 		var mu sync.Mutex
@@ -286,12 +288,12 @@ func tally(naive bool) func(testing.TB, *kapoktest.Env) {
 	}
 }
 
-// subjects are controllers, each with a mistake that the name tells, and the faults that bring it to light.
+// subjects are controllers, each with the bug in its name, and the faults that reveal it.
 var subjects = []struct {
 	name     string
 	faults   kapoktest.Faults
 	scenario func(naive bool) func(testing.TB, *kapoktest.Env)
-	found    string // the report, as a regular expression
+	found    string // regular expression of the report
 }{
 	{
 		"trusts its cache to know what it has done", kapoktest.Faults{DelayWatch: 0.2, MaxDelay: time.Minute, ServerError: 0.01}, onceEach,
@@ -311,7 +313,7 @@ var subjects = []struct {
 	},
 }
 
-// Explore finds what controllers do not stand, and makes it small.
+// TestExploreFinds checks that Explore finds the bugs of controllers, and minimizes the schedules.
 func TestExploreFinds(t *testing.T) {
 	for _, s := range subjects {
 		t.Run(s.name, func(t *testing.T) {
@@ -328,7 +330,7 @@ func TestExploreFinds(t *testing.T) {
 	}
 }
 
-// Their mended sisters stand all of it.
+// The same controllers without the bugs pass.
 func TestExploreLeavesAloneWhatIsRight(t *testing.T) {
 	n := 10
 	if testing.Short() {
@@ -346,7 +348,8 @@ func TestExploreLeavesAloneWhatIsRight(t *testing.T) {
 	}
 }
 
-// A report names the seed, and with that in the environment nothing else is run.
+// TestExploreOneSeed checks that a report has the seed, and that a run with the seed in the
+// environment runs nothing else.
 func TestExploreOneSeed(t *testing.T) {
 	runs := 0
 	scenario := func(t testing.TB, env *kapoktest.Env) {
@@ -355,7 +358,7 @@ func TestExploreOneSeed(t *testing.T) {
 			t.Error("no list")
 		}
 	}
-	faults := kapoktest.Faults{ServerError: 0.2}
+	faults := kapoktest.Faults{ServerError: 0.2, Begin: kapoktest.BeginAtOnce}
 	found := kapoktest.Exploration(t, 100, faults, scenario)
 	match := regexp.MustCompile(`^seed (\d+) \(KAPOKTEST_SEED=(\d+) runs it alone\): 1 of the 1 faults is enough:\n  ServerError: request 1 of \S+ GET /api/v1/namespaces\nno list$`).
 		FindStringSubmatch(found)
@@ -373,7 +376,8 @@ func TestExploreOneSeed(t *testing.T) {
 	}
 }
 
-// A panic beside a scenario is a failure of it, as any other.
+// TestExplorePanic checks that a panic in another goroutine of a scenario is a failure like any
+// other.
 func TestExplorePanic(t *testing.T) {
 	found := kapoktest.Exploration(t, 1, kapoktest.Faults{}, func(t testing.TB, env *kapoktest.Env) {
 		env.Go(func(context.Context) error { panic("oh") })
@@ -384,7 +388,8 @@ func TestExplorePanic(t *testing.T) {
 	}
 }
 
-// What fails while a scenario cleans up is a failure of it, too, and the rest is cleaned up all the same.
+// TestExploreCleanup checks that a failure during a scenario's cleanup counts, and that the
+// remaining cleanup runs.
 func TestExploreCleanup(t *testing.T) {
 	for name, fail := range map[string]func(testing.TB, *kapoktest.Env){
 		"end":   func(_ testing.TB, env *kapoktest.Env) { env.Get(configMap("nothing")) },
@@ -401,7 +406,7 @@ func TestExploreCleanup(t *testing.T) {
 	}
 }
 
-// A scenario that is skipped with every seed is a test that is skipped.
+// TestExploreSkip checks that a scenario that is skipped with every seed skips the test.
 func TestExploreSkip(t *testing.T) {
 	const fails = "seed 1 (KAPOKTEST_SEED=1 runs it alone): the scenario fails without any fault:\noh"
 	for name, tc := range map[string]struct {
@@ -437,7 +442,7 @@ func TestExploreSkip(t *testing.T) {
 	}
 }
 
-// The last seed there is, is the last one.
+// TestExploreLastSeed runs the largest possible seed.
 func TestExploreLastSeed(t *testing.T) {
 	t.Setenv("KAPOKTEST_SEED", "18446744073709551615")
 	n := 0
@@ -448,5 +453,113 @@ func TestExploreLastSeed(t *testing.T) {
 	})
 	if n != 1 {
 		t.Errorf("run %d times", n)
+	}
+}
+
+// TestExploreBegin checks that faults begin when a test says so; by default when the first cache
+// has synced, or when a client without a cache writes.
+func TestExploreBegin(t *testing.T) {
+	list := func(t testing.TB, env *kapoktest.Env) error {
+		_, err := clientOf(t, env.Config()).CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+		return err
+	}
+	informs := func(t testing.TB, env *kapoktest.Env) {
+		factory := informers.NewSharedInformerFactory(clientOf(t, env.Config()), 0)
+		factory.Core().V1().Secrets().Informer()
+		factory.Start(t.Context().Done())
+		t.Cleanup(factory.Shutdown)
+		factory.WaitForCacheSync(t.Context().Done())
+		time.Sleep(time.Second)
+	}
+	create := func(t testing.TB, env *kapoktest.Env) {
+		_, err := clientOf(t, env.Config()).CoreV1().ConfigMaps("default").Create(t.Context(), configMap("cm"), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tc := range []struct {
+		name  string
+		begin kapoktest.FaultsBegin
+		do    func(testing.TB, *kapoktest.Env)
+		fails bool
+	}{
+		{"default: nothing yet", 0, nil, false},
+		{"default: the test's client", 0, func(t testing.TB, env *kapoktest.Env) {
+			if err := env.Client().Create(t.Context(), configMap("cm")); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+		{"default: a cache", 0, informs, true},
+		{"default: a write", 0, create, true},
+		{"default: told", 0, func(_ testing.TB, env *kapoktest.Env) { env.BeginFaults() }, true},
+		{"at once", kapoktest.BeginAtOnce, nil, true},
+		{"manually: not yet", kapoktest.BeginManually, create, false},
+		{"manually", kapoktest.BeginManually, func(_ testing.TB, env *kapoktest.Env) { env.BeginFaults() }, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			found := kapoktest.Exploration(t, 2, kapoktest.Faults{ServerError: 1, Begin: tc.begin}, func(t testing.TB, env *kapoktest.Env) {
+				if tc.do != nil {
+					tc.do(t, env)
+				}
+				if err := list(t, env); err != nil {
+					t.Error("no list:", err)
+				}
+			})
+			if failed := strings.Contains(found, "no list"); failed != tc.fails {
+				t.Errorf("found %q", found)
+			}
+			if !tc.fails && !strings.Contains(found, "set Faults.Begin") {
+				t.Errorf("the message does not say that nothing was tried, but %q", found)
+			}
+		})
+	}
+}
+
+// TestSpareDiscovery checks that with SpareDiscovery a client can discover the kinds while other
+// requests fail.
+func TestSpareDiscovery(t *testing.T) {
+	for _, spare := range []bool{false, true} {
+		faults := kapoktest.Faults{ServerError: 1, SpareDiscovery: spare, Begin: kapoktest.BeginAtOnce}
+		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+			c := clientOf(t, env.Config())
+			if _, _, err := c.Discovery().ServerGroupsAndResources(); (err == nil) != spare {
+				t.Errorf("SpareDiscovery %t: %v", spare, err)
+			}
+			if _, err := c.Discovery().OpenAPIV3().Paths(); (err == nil) != spare {
+				t.Errorf("SpareDiscovery %t: %v", spare, err)
+			}
+			if _, err := c.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); !apierrors.IsInternalError(err) {
+				t.Errorf("SpareDiscovery %t: a list says %v", spare, err)
+			}
+		}, kapoktest.WithFaults(1, faults))
+	}
+}
+
+// TestExploreLogs checks that a scenario's log is written to the test's log with the seed, for each
+// seed, but not again while a failure is minimized.
+func TestExploreLogs(t *testing.T) {
+	if os.Getenv("KAPOKTEST_EXPLORE_LOGS") != "" {
+		kapoktest.Explore(t, 3, kapoktest.Faults{ServerError: 0.5, Begin: kapoktest.BeginAtOnce}, func(t testing.TB, env *kapoktest.Env) {
+			t.Log("it begins")
+			for range 5 {
+				_, _ = clientOf(t, env.Config()).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+			}
+			if len(env.Faults()) > 0 {
+				t.Errorf("it has met %s", "faults")
+			}
+			env.Go(func(ctx context.Context) error { <-ctx.Done(); t.Logf("it %s", "ends"); return nil })
+		})
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestExploreLogs$", "-test.v")
+	cmd.Env = append(os.Environ(), "KAPOKTEST_EXPLORE_LOGS=1", "KAPOKTEST_SEED=1")
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Errorf("it passes")
+	}
+	for _, line := range []string{"seed 1: it begins", "seed 1: it has met faults", "seed 1: it ends"} {
+		if n := len(regexp.MustCompile(`(?m)^    explore_test.go:\d+: `+line+`$`).FindAll(out, -1)); n != 1 {
+			t.Errorf("%d times %q in\n%s", n, line, out)
+		}
 	}
 }

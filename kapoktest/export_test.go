@@ -2,6 +2,7 @@ package kapoktest
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,13 +37,13 @@ func GoldenWith(e *Env, t testing.TB, file string, kinds ...client.Object) {
 	other.Golden(file, kinds...)
 }
 
-// Remember has an Env remember no more than so many requests.
+// Remember sets the number of requests that an Env remembers.
 func Remember(e *Env, most int) { e.record.most = most }
 
-// TooOften has an Env take so many changes of an object at one moment for one too many.
+// TooOften sets the number of changes of an object at one moment that an Env accepts.
 func TooOften(e *Env, most int) { e.record.crowd.most = most }
 
-// StartEnv is Start, and the end is the caller's to call.
+// StartEnv is Start for a caller who closes the Env.
 func StartEnv(b *testing.B, opts ...Option) (e *Env, stop func()) {
 	b.Helper()
 	o := options{scheme: clientscheme.Scheme}
@@ -54,28 +55,46 @@ func StartEnv(b *testing.B, opts ...Option) (e *Env, stop func()) {
 	return e, e.stop
 }
 
-// StartOne is StartEnv without anything in it.
+// StartOne is StartEnv for an Env with a single server.
 func StartOne(b *testing.B) (stop func()) {
 	b.Helper()
 	return start(b, options{}).stop
 }
 
-// Exploration is Explore, and returns what it finds.
-func Exploration(t *testing.T, n int, faults Faults, scenario func(testing.TB, *Env)) string {
+// Exploration is Explore, but returns the finding.
+func Exploration(t *testing.T, n int, faults Faults, scenario func(testing.TB, *Env), opts ...Option) string {
 	t.Helper()
-	found, _ := ExplorationSkipped(t, n, faults, scenario)
+	found, _ := ExplorationSkipped(t, n, faults, scenario, opts...)
 	return found
 }
 
-// ExplorationSkipped is Explore, and returns what it finds, or why it is skipped.
-func ExplorationSkipped(t *testing.T, n int, faults Faults, scenario func(testing.TB, *Env)) (said string, skipped bool) {
+// ExplorationSkipped is Explore, but returns the finding, or the reason why it is skipped.
+func ExplorationSkipped(t *testing.T, n int, faults Faults, scenario func(testing.TB, *Env), opts ...Option) (said string, skipped bool) {
 	t.Helper()
-	result := explore(t, n, faults, scenario, nil)
+	result := explore(t, n, faults, scenario, opts)
 	return result.said, result.skipped
 }
 
-// Began is the resourceVersion from which on the test's changes are.
+// Began returns the resourceVersion at which the test began.
 func (e *Env) Began() string { return e.began }
 
-// NoMoreFaults has no fault begin from now on. Those that have begun go on.
+// NoMoreFaults prevents further faults. Present ones continue.
 func NoMoreFaults(e *Env) { e.faults.limit([]Fault{}) }
+
+// Blocked runs a bubble, and returns why it is blocked, or "". The channel is closed when the
+// bubble has ended nevertheless.
+func Blocked(t *testing.T, run func(t *testing.T, env *Env), opts ...Option) (why string, ended <-chan struct{}) {
+	t.Helper()
+	return guard(t, func(t *testing.T, w *watchdog) {
+		run(t, Start(t, append(slices.Clip(opts), w.option)...))
+	})
+}
+
+// BlockedIn returns what blocks the bubble in a dump, which a goroutine outside of it has made.
+func BlockedIn(dump, mark string) string {
+	b := blockedIn(dump, mark)
+	if len(b.states) == 0 {
+		return ""
+	}
+	return b.report(defaultBlocked)
+}

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/journal/memory"
@@ -22,67 +23,96 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Faults are what may go wrong between clients and their server: probabilities, from 0 to 1, of what a request meets. All of
-// it happens in clusters, and none of it is a reason for a controller to do anything twice, or not at all. The Env's own
-// methods meet none of it.
+// Faults are the probabilities, from 0 to 1, of faults between clients and their server. All of
+// them happen in clusters, and a controller must tolerate them: it must neither do anything twice
+// nor omit it. Requests of the Env's own methods are exempt.
 type Faults struct {
-	// Conflict answers an update or a patch with 409: somebody else has written in between.
+	// Conflict rejects an update or a patch with 409, as if another client had written in between.
 	Conflict float64
-	// ServerError answers with 500, TooManyRequests with 429 and a Retry-After of a second, in a bubble of none: clients would sleep for it,
-	// some of them with locks that others wait for, and no time passes while anybody waits for a lock. Nothing has happened.
+	// ServerError returns 500, and TooManyRequests 429 with a Retry-After of one second; the
+	// request is not executed. In a bubble Retry-After is 0: some clients sleep for it while they
+	// hold a lock, and virtual time does not advance while a goroutine waits for a lock.
 	ServerError, TooManyRequests float64
-	// Lost breaks off a write whose answer does not come: it has happened, and its client does not know.
+	// Lost executes a write and closes the connection without a response, so the client does not
+	// know the outcome.
 	Lost float64
 	// Unavailable refuses the connection.
 	Unavailable float64
 
-	// CutWatch breaks a watch off, once for each of its events that this falls on. Clients resume or list anew.
+	// CutWatch ends a watch, with this probability for each event. The client resumes the watch, or
+	// lists again.
 	CutWatch float64
-	// DelayWatch holds an event of a watch back for up to MaxDelay; what comes meanwhile comes in a bunch. So caches are stale.
+	// DelayWatch delays an event of a watch, and the events after it, for up to MaxDelay, so caches
+	// are stale. The delayed events arrive together.
 	DelayWatch float64
-	// MaxDelay is how long at most. Default a second.
+	// MaxDelay is the longest delay of DelayWatch. Default one second.
 	MaxDelay time.Duration
-	// Duplicate has a watch that resumes begin earlier than it asks for: its client is told again of the last changes that it was
-	// told of, as by a server that lags behind the one of before. It is for servers in memory.
+	// Duplicate makes a watch that resumes begin at an earlier revision than requested: its client
+	// receives the last events again, as from a server that lags behind the previous one. It works
+	// with servers in memory only.
 	Duplicate float64
-	// Forget makes the server forget its history before it answers: watches that resume are told 410, and clients list anew.
+	// Forget makes the server discard its history before it responds: watches that resume get 410,
+	// and clients list again.
 	Forget float64
 
-	// StaleList and StaleGet answer a list and a get that say that any state will do, by resourceVersion 0, or any not older than one
-	// they name, from a state of up to MaxStale ago, as a server whose cache lags behind. Other reads are consistent, as in Kubernetes.
-	// They are for servers in memory.
+	// StaleList and StaleGet return a state that is up to MaxStale old, as a server with a stale
+	// watch cache does. They apply to lists and gets that allow it: those with resourceVersion 0,
+	// or with a minimum resourceVersion that the state meets. Other reads are consistent, as in
+	// Kubernetes. They work with servers in memory only.
 	StaleList, StaleGet float64
-	// MaxStale is how old at most. Default a second.
+	// MaxStale is the greatest age of a stale state. Default one second.
 	MaxStale time.Duration
 
-	// Restart ends the server, as [Env.Restart] does, while it serves the request: if that is a write, it has happened or not, and
-	// its client does not know. For up to MaxOutage connections are refused. The new server has the history of before, or has none.
+	// Restart restarts the server while it serves the request, as [Env.Restart] does. A write has
+	// then been executed or not, and the client does not know. Connections are refused for up to
+	// MaxOutage. The new server has the history of the previous one, or none.
 	Restart float64
-	// MaxOutage is how long at most. Default a second.
+	// MaxOutage is the longest outage of Restart. Default one second.
 	MaxOutage time.Duration
+
+	// Begin is when faults begin. Default: BeginSynced with [Explore], BeginAtOnce with
+	// [WithFaults].
+	Begin FaultsBegin
+	// SpareDiscovery exempts discovery: requests for /api, /apis, /openapi and /version. Default
+	// false.
+	SpareDiscovery bool
 }
 
-// check says which probability is none.
+// check returns an error for a field that is out of range.
 func (f Faults) check() error {
+	if f.Begin < 0 || f.Begin > BeginManually {
+		return fmt.Errorf("field Faults.Begin is %d: want BeginSynced, BeginAtOnce or BeginManually", f.Begin)
+	}
 	for field, value := range reflect.ValueOf(f).Fields() {
 		if p, ok := value.Interface().(float64); ok && !(p >= 0 && p <= 1) { // NaN is not, either
-			return fmt.Errorf("probability of %s: %v is not from 0 to 1", field.Name, p)
+			return fmt.Errorf("field Faults.%s is %v: want a probability, from 0 to 1", field.Name, p)
 		}
 	}
 	return nil
 }
 
-// A Fault is one that has happened.
-type Fault struct {
-	What string // the name of the field of Faults
-	// Request is whose: who asks, method and path, with WATCH for the method of a watch, and the selectors if there are any. Where a part of
-	// the path ends as generated names do, that is a *, as it is another one in the next run.
-	Request string
-	N       int // which of those requests, from 1; 0 for what befalls an event
-	Event   int // which event of all that those watches say, from 1; bookmarks are not counted, and go through
+// any reports whether any probability is positive.
+func (f Faults) any() bool {
+	for _, value := range reflect.ValueOf(f).Fields() {
+		if value.Kind() == reflect.Float64 && value.Float() > 0 {
+			return true
+		}
+	}
+	return false
 }
 
-// String says what happened to which request.
+// A Fault is an injected fault.
+type Fault struct {
+	What string // the name of the field of Faults
+	// Request identifies the requests to which N refers: user agent, method and path of the
+	// request, with WATCH as the method of a watch, and the selectors if there are any. A generated
+	// suffix in the path is replaced by *, because it differs in the next run.
+	Request string
+	N       int // number of the request, from 1; 0 for the fault of an event
+	Event   int // number of the event in all these watches, from 1, without bookmarks; 0 for the fault of a request
+}
+
+// String returns the form of a fault in a schedule, such as "Lost: request 1 of ...".
 func (f Fault) String() string {
 	if f.Event > 0 {
 		return fmt.Sprintf("%s: event %d of %s", f.What, f.Event, f.Request)
@@ -90,13 +120,38 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s: request %d of %s", f.What, f.N, f.Request)
 }
 
-// WithFaults has requests meet faults, as a seed says: the same request of the same client, the first, second and so on, meets the same
-// with the same seed, in whichever order the requests of others come. A client is who has a User-Agent, up to the first slash.
-func WithFaults(seed uint64, faults Faults) Option {
-	return func(o *options) { o.faults = &injector{seed: seed, faults: faults, over: make(chan struct{})} }
+// FaultsBegin is when faults begin. A program that fails in its first second, because discovery
+// fails before its first reconcile, is restarted in a cluster; most tests are about the behaviour
+// after that.
+type FaultsBegin int
+
+const (
+	// BeginSynced begins faults when the first cache of a client has synced: when its watch is
+	// established, or has sent the existing objects. For a client without a cache, faults begin
+	// with its first write, except for leases, events and reviews. Requests of [Env.Client] do not
+	// count, because they are the test's.
+	BeginSynced FaultsBegin = iota + 1
+	// BeginAtOnce begins faults with the first request.
+	BeginAtOnce
+	// BeginManually begins faults when the test calls [Env.BeginFaults].
+	BeginManually
+)
+
+// BeginFaults begins faults now. It has no effect after [Env.EndFaults].
+func (e *Env) BeginFaults() {
+	if e.faults != nil {
+		e.faults.begins.Store(true)
+	}
 }
 
-// Faults returns what has gone wrong so far.
+// WithFaults injects faults into requests. The seed decides which: the nth request of a client for
+// the same thing gets the same faults with the same seed, whatever the order of other requests.
+// Clients are distinguished by their User-Agent, up to the first slash.
+func WithFaults(seed uint64, faults Faults) Option {
+	return func(o *options) { o.faults = newInjector(seed, faults) }
+}
+
+// Faults returns the faults injected so far.
 func (e *Env) Faults() []Fault {
 	if e.faults == nil {
 		return nil
@@ -106,8 +161,8 @@ func (e *Env) Faults() []Fault {
 	return slices.Clone(e.faults.met)
 }
 
-// EndFaults has nothing go wrong from now on, so that a test can look whether all comes to what it should be. What is under way ends: events
-// that are held back are told, and a server that is down is up again.
+// EndFaults ends all faults, so that a test can check that the system converges. It also ends
+// faults in progress: delayed events are delivered, and a server that is down is started.
 func (e *Env) EndFaults() {
 	if e.faults == nil {
 		return
@@ -116,22 +171,29 @@ func (e *Env) EndFaults() {
 	<-e.backend.restarted()
 }
 
-// injector stands between clients and the server.
+// An injector injects faults into requests between clients and the server.
 type injector struct {
 	seed    uint64
 	faults  Faults
-	only    map[Fault]bool // nil for whatever the seed says
+	only    map[Fault]bool // if not nil, the only faults to inject, whatever the seed
 	backend *backend
 	bubble  bool          // time is virtual
 	store   *memory.Store // of the server; nil if it is not in memory
 	once    sync.Once
-	over    chan struct{} // closed when nothing is to go wrong any more
+	over    chan struct{} // closed by end
+	begins  atomic.Bool   // faults have begun
 
 	mu    sync.Mutex
-	count map[string]int             // of requests, and events, so far, by who asks for what
-	begun map[string]object.Revision // from where on clients have been told of changes, by who watches what
+	count map[string]int             // requests and events so far, by Fault.Request
+	begun map[string]object.Revision // after which a client has received events, by Fault.Request
 	met   []Fault
-	held  map[Fault]struct{} // of events that are held back
+	held  map[Fault]struct{} // delayed events
+}
+
+func newInjector(seed uint64, faults Faults) *injector {
+	i := &injector{seed: seed, faults: faults, over: make(chan struct{})}
+	i.begins.Store(faults.Begin == 0 || faults.Begin == BeginAtOnce)
+	return i
 }
 
 func (i *injector) end() { i.once.Do(func() { close(i.over) }) }
@@ -145,7 +207,7 @@ func (i *injector) isOver() bool {
 	}
 }
 
-// meets says whether a request meets a fault, and writes it down.
+// meets reports whether a fault is injected into a request, and records it.
 func (i *injector) meets(f Fault, probability float64) bool {
 	switch {
 	case i.isOver():
@@ -154,7 +216,7 @@ func (i *injector) meets(f Fault, probability float64) bool {
 		if !i.only[f] {
 			return false
 		}
-	case probability <= 0 || i.chance(f, "") >= probability:
+	case !i.begins.Load() || probability <= 0 || i.chance(f, "") >= probability:
 		return false
 	}
 	i.mu.Lock()
@@ -163,7 +225,7 @@ func (i *injector) meets(f Fault, probability float64) bool {
 	return true
 }
 
-// chance is a number in [0, 1) that belongs to a fault, a seed, and what is to be said of the fault.
+// chance returns a number in [0, 1), a hash of the seed, the fault and a purpose.
 func (i *injector) chance(f Fault, of string) float64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d %v %s", i.seed, f, of)
@@ -174,7 +236,7 @@ func (i *injector) chance(f Fault, of string) float64 {
 	return float64(x>>11) / (1 << 53)
 }
 
-// length is how long a fault lasts.
+// length returns the duration of a fault.
 func (i *injector) length(f Fault, longest time.Duration) time.Duration {
 	return time.Duration(i.chance(f, "how long") * float64(orSecond(longest)))
 }
@@ -189,9 +251,8 @@ func orSecond(d time.Duration) time.Duration {
 // generated is how names end that Kubernetes generates: with letters and digits that make no words.
 var generated = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5,10}(/|$)`)
 
-// fault is what names the faults of a request.
+// fault returns the Fault of a request, without What.
 func (i *injector) fault(r *http.Request) Fault {
-	agent, _, _ := strings.Cut(r.UserAgent(), "/")
 	method, selectors := r.Method, ""
 	if watches(r) {
 		method = "WATCH"
@@ -201,7 +262,7 @@ func (i *injector) fault(r *http.Request) Fault {
 			}
 		}
 	}
-	f := Fault{Request: agent + " " + method + " " + generated.ReplaceAllString(r.URL.Path, "-*$1") + selectors}
+	f := Fault{Request: agentOf(r) + " " + method + " " + generated.ReplaceAllString(r.URL.Path, "-*$1") + selectors}
 	f.N = i.next(f.Request)
 	return f
 }
@@ -210,7 +271,7 @@ func watches(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.URL.Query().Has("watch") && r.URL.Query().Get("watch") != "false"
 }
 
-// next counts.
+// next returns the number of the next request of a kind.
 func (i *injector) next(what string) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -221,7 +282,7 @@ func (i *injector) next(what string) int {
 	return i.count[what]
 }
 
-// hold writes down that an event is held back, until release.
+// hold records that an event is delayed, until release.
 func (i *injector) hold(f Fault) (release func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -236,7 +297,7 @@ func (i *injector) hold(f Fault) (release func()) {
 	}
 }
 
-// underWay returns the faults that have begun, and have not come to their end.
+// underWay returns the faults in progress.
 func (e *Env) underWay() (all []string) {
 	if e.faults == nil {
 		return nil
@@ -248,16 +309,57 @@ func (e *Env) underWay() (all []string) {
 	e.faults.mu.Unlock()
 	slices.Sort(all)
 	if e.backend.isAway() {
-		all = append(all, "Restart: clients have no server, or not yet again")
+		all = append(all, "Restart: the server is down")
 	}
 	return all
 }
 
 // RoundTrip implements http.RoundTripper.
 func (i *injector) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.UserAgent() == ownAgent {
+	if r.UserAgent() == ownAgent || i.faults.SpareDiscovery && discovers(r.URL.Path) {
 		return i.backend.RoundTrip(r)
 	}
+	answer, err := i.meet(r)
+	if err == nil && i.faults.Begin == BeginSynced && changes(r) && answer.StatusCode < http.StatusMultipleChoices {
+		i.begins.Store(true)
+	}
+	return answer, err
+}
+
+// discovers reports whether a path is about the kinds that the server serves.
+func discovers(at string) bool {
+	switch parts := strings.Split(strings.Trim(at, "/"), "/"); parts[0] {
+	case "api":
+		return len(parts) <= 2
+	case "apis":
+		return len(parts) <= 3
+	case "openapi", "version":
+		return true
+	}
+	return false
+}
+
+// changes reports whether a request shows that a client without a cache has begun its work.
+func changes(r *http.Request) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || agentOf(r) == testAgent {
+		return false
+	}
+	key, _ := keyOf(r.URL.Path)
+	switch key.Resource.Group {
+	case "coordination.k8s.io", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io":
+		return false
+	}
+	return key.Resource.Resource != "" && key.Resource.Resource != "events"
+}
+
+// agentOf returns the name of the client: its User-Agent up to the first slash.
+func agentOf(r *http.Request) string {
+	agent, _, _ := strings.Cut(r.UserAgent(), "/")
+	return agent
+}
+
+// meet is RoundTrip with faults.
+func (i *injector) meet(r *http.Request) (*http.Response, error) {
 	f := i.fault(r)
 	does := func(what string, probability float64) bool {
 		f.What = what
@@ -269,7 +371,7 @@ func (i *injector) RoundTrip(r *http.Request) (*http.Response, error) {
 		closeBody(r)
 		return nil, errRefused
 	case does("ServerError", i.faults.ServerError):
-		return refuse(r, apierrors.NewInternalError(errors.New("the server has met an error, on purpose"))), nil
+		return refuse(r, apierrors.NewInternalError(errors.New("injected fault ServerError"))), nil
 	case does("TooManyRequests", i.faults.TooManyRequests):
 		return i.turnAway(r), nil
 	case (r.Method == http.MethodPut || r.Method == http.MethodPatch) && does("Conflict", i.faults.Conflict):
@@ -294,7 +396,7 @@ func (i *injector) RoundTrip(r *http.Request) (*http.Response, error) {
 
 const modified = "the object has been modified; please apply your changes to the latest version and try again"
 
-// restart restarts the server in the middle of a request, which has reached it or has not.
+// restart restarts the server during a request, which the server has executed or not.
 func (i *injector) restart(f Fault, r *http.Request, writes bool) error {
 	if writes && i.chance(f, "committed") < 0.5 {
 		answer, err := i.backend.RoundTrip(r)
@@ -308,7 +410,7 @@ func (i *injector) restart(f Fault, r *http.Request, writes bool) error {
 	return errLost
 }
 
-var errLost = fmt.Errorf("the connection has broken, on purpose: %w", io.ErrUnexpectedEOF)
+var errLost = fmt.Errorf("injected fault: connection lost: %w", io.ErrUnexpectedEOF)
 
 func closeBody(r *http.Request) {
 	if r.Body != nil {
@@ -316,7 +418,7 @@ func closeBody(r *http.Request) {
 	}
 }
 
-// refuse answers in place of the server.
+// refuse returns an error response in place of the server.
 func refuse(r *http.Request, because *apierrors.StatusError) *http.Response {
 	closeBody(r)
 	status := because.Status()
@@ -324,22 +426,22 @@ func refuse(r *http.Request, because *apierrors.StatusError) *http.Response {
 	return jsonAnswer(r, int(status.Code), &status)
 }
 
-// turnAway answers that there are too many requests. client-go sends the request up to ten times more.
+// turnAway returns 429. client-go repeats the request up to ten times.
 func (i *injector) turnAway(r *http.Request) *http.Response {
 	seconds := 1
 	if i.bubble {
 		seconds = 0
 	}
-	answer := refuse(r, apierrors.NewTooManyRequests("too many requests, it is said", seconds))
+	answer := refuse(r, apierrors.NewTooManyRequests("injected fault TooManyRequests", seconds))
 	answer.Header.Set("Retry-After", strconv.Itoa(seconds))
 	return answer
 }
 
-// jsonAnswer is an answer that says what an object is.
+// jsonAnswer returns a response with an object.
 func jsonAnswer(r *http.Request, code int, obj any) *http.Response {
 	body, err := json.Marshal(obj)
 	if err != nil {
-		code, body = http.StatusInternalServerError, []byte(err.Error()) // of what has come as JSON, or is a Status, there is none
+		code, body = http.StatusInternalServerError, []byte(err.Error()) // cannot happen for decoded JSON and a Status
 	}
 	return &http.Response{
 		Status: http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

@@ -22,7 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The same seed brings the same faults, and each kind of fault looks to clients as in a cluster.
+// TestFaults checks that the same seed causes the same faults, and that each kind of fault looks to
+// clients as in a cluster.
 func TestFaults(t *testing.T) {
 	always := func(f kapoktest.Faults) (faults []kapoktest.Fault, there bool, err error) {
 		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
@@ -64,7 +65,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Who is turned away in a bubble comes again at once, and not for ever: outside of bubbles it would be after a second.
+// TestTooManyRequestsTakesNoTime checks that in a bubble a rejected client retries at once, for a
+// limited time; outside of bubbles it would wait a second.
 func TestTooManyRequestsTakesNoTime(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		begin := time.Now()
@@ -89,7 +91,7 @@ func TestTooManyRequestsTakesNoTime(t *testing.T) {
 	}, kapoktest.WithFaults(1, kapoktest.Faults{TooManyRequests: 1}))
 }
 
-// clientOf returns a client that meets faults.
+// clientOf returns a client with faults.
 func clientOf(t testing.TB, config *rest.Config) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
@@ -116,7 +118,7 @@ func names(list *corev1.ConfigMapList) string {
 	return strings.Join(all, " ")
 }
 
-// Lists that say that any state will do may be answered from one of before, and no others.
+// TestStaleList checks that lists that accept any revision can be stale, and no others.
 func TestStaleList(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		env.Create(configMap("a"))
@@ -161,7 +163,7 @@ func TestStaleList(t *testing.T) {
 	}, kapoktest.WithFaults(1, kapoktest.Faults{StaleList: 1, MaxStale: 30 * time.Second}), kapoktest.Server(func(o *kapok.Options) { o.Accounts.None = true }))
 }
 
-// So may gets.
+// TestStaleGet checks the same for gets.
 func TestStaleGet(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		env.Create(configMap("a"))
@@ -205,7 +207,8 @@ func TestStaleGet(t *testing.T) {
 	}, kapoktest.WithFaults(1, kapoktest.Faults{StaleGet: 1}))
 }
 
-// A watch that resumes brings again what was told, and then goes on; one that begins does not.
+// TestDuplicate checks that a watch that resumes repeats events before it continues, and that a new
+// watch does not.
 func TestDuplicate(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		cms := clientOf(t, env.Config()).CoreV1().ConfigMaps("default")
@@ -239,7 +242,7 @@ func TestDuplicate(t *testing.T) {
 	}, kapoktest.WithFaults(1, kapoktest.Faults{Duplicate: 1}), kapoktest.Server(func(o *kapok.Options) { o.Accounts.None = true }))
 }
 
-// While an event is held back others gather behind it, and come with it.
+// TestDelayBunches checks that events behind a delayed one are delivered together with it.
 func TestDelayBunches(t *testing.T) {
 	for _, contentType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
 		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
@@ -291,7 +294,7 @@ func TestDelayBunches(t *testing.T) {
 	}
 }
 
-// One client that does one thing after another meets the same faults each time.
+// TestSameSeedSameFaults checks that a sequential client gets the same faults in each run.
 func TestSameSeedSameFaults(t *testing.T) {
 	faults := kapoktest.Faults{
 		Conflict: 0.1, ServerError: 0.1, TooManyRequests: 0.1, Lost: 0.1, Unavailable: 0.1, Forget: 0.1,
@@ -302,7 +305,7 @@ func TestSameSeedSameFaults(t *testing.T) {
 			config := env.Config()
 			config.UserAgent = "single/1"
 			cms := clientOf(t, config).CoreV1().ConfigMaps("default")
-			at := "" // what the list before has told
+			at := "" // revision of the previous list
 			for range 20 {
 				cm, err := cms.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "made-"}}, metav1.CreateOptions{})
 				if err == nil {
@@ -352,7 +355,7 @@ func TestSameSeedSameFaults(t *testing.T) {
 	}
 }
 
-// The client of the test is one as any other: it meets faults, and is recorded.
+// TestClientMeetsFaults checks that the test's own client has faults, and is recorded.
 func TestClientMeetsFaults(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		err := env.Client().Create(t.Context(), configMap("a"))
@@ -362,7 +365,7 @@ func TestClientMeetsFaults(t *testing.T) {
 		if all := env.Writes(); len(all) != 1 || all[0].UserAgent != "test" || len(env.Requests()) != 1 {
 			t.Errorf("recorded: %v", env.Requests())
 		}
-		env.Create(configMap("b")) // the Env itself meets none
+		env.Create(configMap("b")) // requests of the Env have no faults
 		env.EndFaults()
 		if err := env.Client().Create(t.Context(), configMap("a")); err != nil {
 			t.Error(err)
@@ -370,7 +373,7 @@ func TestClientMeetsFaults(t *testing.T) {
 	}, kapoktest.WithFaults(1, kapoktest.Faults{ServerError: 1}))
 }
 
-// EndFaults ends an outage, and the delay of an event, that have begun.
+// TestEndFaultsUnderWay checks that EndFaults ends a present outage, and the delay of an event.
 func TestEndFaultsUnderWay(t *testing.T) {
 	t.Run("outage", func(t *testing.T) {
 		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {

@@ -19,7 +19,8 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// Two managers of this module's framework through days: one leads and copies config maps into secrets every day, the other takes over.
+// TestFrameworkInBubble runs two managers of this module's framework for days: one leads and copies
+// config maps into secrets every day, then the other takes over.
 func TestFrameworkInBubble(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		const day = 24 * time.Hour
@@ -28,7 +29,7 @@ func TestFrameworkInBubble(t *testing.T) {
 		begin := func(name string) (stop func()) {
 			mgr, err := manager.New(env.Config(), manager.Options{
 				Scheme:         clientscheme.Scheme,
-				LeaderElection: true, LeaderElectionID: "lock", LeaderElectionNamespace: "default", LeaderElectionReleaseOnCancel: new(true),
+				LeaderElection: true, LeaderElectionID: "lock", LeaderElectionNamespace: "default", LeaderElectionReleaseOnCancel: true,
 				LeaseDuration: new(time.Hour), RenewDeadline: new(40 * time.Minute), RetryPeriod: new(10 * time.Minute),
 			})
 			if err != nil {
@@ -67,7 +68,7 @@ func TestFrameworkInBubble(t *testing.T) {
 		defer stopSecond()
 		time.Sleep(5 * day)
 		synctest.Wait()
-		if copies["first"] < 6 || copies["first"] > 7 || copies["second"] > 0 { // the secret's own event is one more
+		if copies["first"] < 6 || copies["first"] > 7 || copies["second"] > 0 { // the event of the secret itself is one more
 			t.Errorf("copies: %v", copies)
 		}
 		stop()

@@ -10,9 +10,11 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// frayed is what a watch says, event by event, with faults.
+// frayed is the body of a watch with faults injected into its events.
 type frayed struct {
 	body     io.ReadCloser
 	events   *bufio.Reader
@@ -21,18 +23,19 @@ type frayed struct {
 	injector *injector
 	request  string
 	ctx      context.Context // of the request
+	synced   func()          // is called when all objects that are there have been sent; or nil
 	once     sync.Once
-	closed   chan struct{} // by whoever reads, or by a cut
+	closed   chan struct{} // by the reader, or by a cut
 }
 
-func fray(ctx context.Context, answer *http.Response, i *injector, request string) io.ReadCloser {
+func fray(ctx context.Context, answer *http.Response, i *injector, request string) *frayed {
 	return &frayed{
 		body: answer.Body, events: bufio.NewReader(answer.Body), injector: i, request: request, ctx: ctx, closed: make(chan struct{}),
 		protobuf: strings.HasPrefix(answer.Header.Get("Content-Type"), "application/vnd.kubernetes.protobuf"),
 	}
 }
 
-// Read implements io.Reader. It does not go beyond the end of an event.
+// Read implements io.Reader. It does not read beyond the end of an event.
 func (w *frayed) Read(p []byte) (int, error) {
 	if len(w.rest) == 0 {
 		if err := w.next(); err != nil {
@@ -52,6 +55,9 @@ func (w *frayed) next() error {
 	}
 	if isBookmark(event) {
 		w.rest = event
+		if w.synced != nil && bytes.Contains(event, []byte(metav1.InitialEventsAnnotationKey)) {
+			w.synced()
+		}
 		return nil
 	}
 	f := Fault{Request: w.request, Event: w.injector.next(w.request + " events")}
@@ -72,7 +78,7 @@ func (w *frayed) next() error {
 	return nil
 }
 
-// event returns the bytes of the next event: a line of JSON, or protobuf behind its length.
+// event returns the bytes of the next event: a line of JSON, or protobuf after its length.
 func (w *frayed) event() ([]byte, error) {
 	if !w.protobuf {
 		event, err := w.events.ReadBytes('\n')
@@ -94,12 +100,13 @@ func (w *frayed) event() ([]byte, error) {
 	return event, err
 }
 
-// isBookmark says whether an event is one, by its type, which comes first. Bookmarks depend on when a watch has begun, and so on chance.
+// isBookmark reports whether an event is a bookmark, by its type, which comes first. Bookmarks
+// depend on when the watch began, and are not repeatable.
 func isBookmark(event []byte) bool {
 	return bytes.Contains(event[:min(len(event), 32)], []byte("BOOKMARK"))
 }
 
-// pause holds an event back; then it is told, in the same moment, or dropped.
+// pause delays an event, which is then delivered, in the same moment, or dropped.
 func (w *frayed) pause(f Fault, d time.Duration) {
 	defer w.injector.hold(f)()
 	late := time.NewTimer(d)

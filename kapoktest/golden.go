@@ -21,23 +21,28 @@ import (
 // update is the variable in the environment that has golden files written.
 const update = "KAPOKTEST_UPDATE"
 
-// Golden compares all objects of some kinds, examples of which are given, with a file: YAML, in the order in which the kinds are given, and of
-// a kind by namespace and name. A failure shows the objects that differ.
+// Golden compares all objects of some kinds with a file. Each kind is given by an example. The file
+// has the objects as YAML, sorted by kind, in the order of kinds, then by namespace and name. A
+// failure shows the objects that differ.
 //
-// What differs from run to run is not in the file: uids, resourceVersions, managed fields, times of creation. Where such a thing is in another
-// place, a word in its place tells of it: <uid of Job default/a> in a label, <generated> for the end of a name that the server has made up,
-// <chosen> for the addresses and node ports that it has chosen for services, and <time> for times: each in a status, and elsewhere those between the
-// start of the server and now. In a bubble, where the same happens at the same time in each run, these times are in the file. Keys of a map that
-// become the same have numbers, in the order of their values: job-<generated>, job-<generated> 2.
+// The file omits what differs in each run: uids, resourceVersions, managed fields, times of
+// creation. Elsewhere such values are replaced: <uid of Job default/a> for a uid, as in a label,
+// <generated> for a generated suffix of a name, <chosen> for addresses and node ports that the
+// server has allocated to services, and <time> for times: all times in a status, and elsewhere
+// those between the start of the server and now. In a bubble times are the same in each run, so the
+// file has them. Keys of a map that become equal are numbered in the order of their values:
+// job-<generated>, job-<generated> 2.
 //
-// The uids and generated names that Golden knows are those of the objects in the file, and the uids of their owners. Where such an object mentions
-// others, name the kinds of these, too: what has no kind among those given, or is not there any more, is told as it is, and another in each run.
+// Golden recognizes the uids and generated names of the objects in the file, and the uids of their
+// owners. If an object mentions other objects, add their kinds: names and uids of other kinds, and
+// of deleted objects, are written unchanged, and differ in each run.
 //
-// With KAPOKTEST_UPDATE=1 in the environment, or another true value of strconv.ParseBool, Golden writes the file.
+// With KAPOKTEST_UPDATE=1 in the environment, or another true value of [strconv.ParseBool], Golden
+// writes the file.
 func (e *Env) Golden(file string, kinds ...client.Object) {
 	e.t.Helper()
 	if len(kinds) == 0 {
-		e.t.Fatalf("golden file %s: no kinds are given", file)
+		e.t.Fatalf("golden file %s: no kinds given", file)
 	}
 	write := false
 	if value := os.Getenv(update); value != "" {
@@ -75,7 +80,7 @@ func (e *Env) Golden(file string, kinds ...client.Object) {
 	if err != nil {
 		e.t.Fatalf("golden file %s: %v", file, err)
 	}
-	e.t.Errorf("what is there is not what %s says (%s=1 writes it):\n%s", file, update, cmp.Or(text, "the same objects, written in another way\n"))
+	e.t.Errorf("the objects differ from %s (%s=1 writes it):\n%s", file, update, cmp.Or(text, "the same objects in another format\n"))
 }
 
 // dump returns what the golden file is to be.
@@ -136,12 +141,12 @@ func objectDiff(before, after string) (string, error) {
 		missing := slices.DeleteFunc(slices.Clone(was), func(text string) bool { return slices.Contains(is, text) })
 		surplus := slices.DeleteFunc(slices.Clone(is), func(text string) bool { return slices.Contains(was, text) })
 		if len(was) != len(is) && len(missing) == 0 && len(surplus) == 0 {
-			fmt.Fprintf(&out, "--- %s: %d of them, want %d\n", name, len(is), len(was))
+			fmt.Fprintf(&out, "--- %s: %d objects, want %d\n", name, len(is), len(was))
 		}
 		for i := range max(len(missing), len(surplus)) {
 			switch {
 			case i >= len(surplus):
-				fmt.Fprintf(&out, "--- %s is not there\n", name)
+				fmt.Fprintf(&out, "--- %s does not exist\n", name)
 			case i >= len(missing):
 				fmt.Fprintf(&out, "--- %s is not in the file\n%s", name, lineDiff(nil, strings.Split(surplus[i], "\n")))
 			default:
@@ -152,7 +157,8 @@ func objectDiff(before, after string) (string, error) {
 	return out.String(), nil
 }
 
-// documents returns the objects of a golden file by kind, namespace and name, and these in their order.
+// documents returns the objects of a golden file by kind, namespace and name, and these in their
+// order.
 func documents(file string) (objects map[string][]string, names []string, err error) {
 	objects = map[string][]string{}
 	for text := range strings.SplitSeq("\n"+file, "\n---\n") {

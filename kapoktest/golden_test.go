@@ -15,7 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Two runs write the same file of objects with uids, generated names, chosen addresses and times in all places.
+// TestGoldenIsStable checks that two runs write the same file, with uids, generated names,
+// allocated addresses and times in all places.
 func TestGoldenIsStable(t *testing.T) {
 	run := func(t *testing.T, env *kapoktest.Env, file string) string {
 		t.Helper()
@@ -70,7 +71,8 @@ func TestGoldenIsStable(t *testing.T) {
 	})
 }
 
-// Keys that become the same word are numbered in the order of what they stand for.
+// TestGoldenKeepsAllEntries checks that keys with the same placeholder are numbered by their
+// values.
 func TestGoldenKeepsAllEntries(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.yaml")
 	env := kapoktest.Start(t)
@@ -112,7 +114,7 @@ func TestGoldenFailures(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "default/b") {
-		t.Errorf("an object that is as it should be is shown:\n%s", text)
+		t.Errorf("a correct object is shown:\n%s", text)
 	}
 	if text := fails(t, func(tb testing.TB) { kapoktest.GoldenWith(env, tb, file) }); !strings.Contains(text, "no kinds") {
 		t.Errorf("without kinds: %q", text)

@@ -23,8 +23,9 @@ import (
 
 const definitionKind = "CustomResourceDefinition"
 
-// CRDs installs the CustomResourceDefinitions of files and folders. A folder is read with all below it: YAML and JSON files, of
-// which other objects are passed over, and patches for kustomize. When the Env is there, the kinds are served.
+// CRDs installs the CustomResourceDefinitions of files and directories. It reads the YAML and JSON
+// files in a directory and in those below it, and ignores other objects and patches for kustomize.
+// The Env starts when the kinds are served.
 func CRDs(paths ...string) Option {
 	return func(o *options) {
 		if len(paths) == 0 {
@@ -67,7 +68,7 @@ func CRDsFromModule(module string, paths ...string) Option {
 	}
 }
 
-func noPath() ([]*unstructured.Unstructured, error) { return nil, errors.New("no path is given") }
+func noPath() ([]*unstructured.Unstructured, error) { return nil, errors.New("no path given") }
 
 func moduleDir(module string) (string, error) {
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module)
@@ -81,9 +82,10 @@ func moduleDir(module string) (string, error) {
 	return dir, nil
 }
 
-// Objects creates the objects of files and folders, in the order of their names, after the definitions. Those that name no
-// namespace are in the namespace default, if their kind wants one. Namespaces come first; those that are missing are made. A field that
-// the kind does not have is an error.
+// Objects creates the objects of files and directories, in the order of the file names, after the
+// definitions. Namespaces come first; missing ones are created. Objects without a namespace are in
+// the namespace default, unless their kind is cluster-scoped. A field that the kind does not have
+// is an error.
 func Objects(paths ...string) Option {
 	return func(o *options) {
 		if len(paths) == 0 {
@@ -93,7 +95,7 @@ func Objects(paths ...string) Option {
 			o.objects = append(o.objects, func() ([]*unstructured.Unstructured, error) {
 				objs, err := readPath(path)
 				if err == nil && len(objs) == 0 {
-					err = fmt.Errorf("%s: there is no object where one is expected", path)
+					err = fmt.Errorf("%s: want at least one object, found none", path)
 				}
 				return objs, err
 			})
@@ -108,14 +110,14 @@ func YAML(text string) Option {
 	}
 }
 
-// install creates what the options say.
+// install creates the objects of the options.
 func (e *Env) install(o options) {
 	e.t.Helper()
 	var crds, objects []*unstructured.Unstructured
 	for _, load := range o.crds {
 		found, err := load()
 		if err == nil && len(found) == 0 {
-			err = errors.New("there is no CustomResourceDefinition where one is expected")
+			err = errors.New("want at least one CustomResourceDefinition, found none")
 		}
 		if err != nil {
 			e.t.Fatalf("custom resources: %v", err)
@@ -125,7 +127,7 @@ func (e *Env) install(o options) {
 	for _, load := range o.objects {
 		found, err := load()
 		if err == nil && len(found) == 0 {
-			err = errors.New("there is no object where one is expected")
+			err = errors.New("want at least one object, found none")
 		}
 		if err != nil {
 			e.t.Fatalf("objects: %v", err)
@@ -166,7 +168,8 @@ func (e *Env) install(o options) {
 	}
 }
 
-// giveStatus writes the status that an object came with, where the server has not taken it, as it has if the kind has no subresource for it.
+// giveStatus writes the status of a created object. A kind without a status subresource returns
+// NotFound, and its create has kept the status.
 func (e *Env) giveStatus(obj *unstructured.Unstructured, status any) error {
 	if status == nil || obj.GetKind() == definitionKind || obj.GetKind() == "Namespace" {
 		return nil
@@ -200,12 +203,13 @@ func definitions(objs []*unstructured.Unstructured, err error) ([]*unstructured.
 func definitionsAt(path string) ([]*unstructured.Unstructured, error) {
 	objs, err := definitions(readPath(path))
 	if err == nil && len(objs) == 0 {
-		err = fmt.Errorf("%s: there is no CustomResourceDefinition where one is expected", path)
+		err = fmt.Errorf("%s: want at least one CustomResourceDefinition, found none", path)
 	}
 	return objs, err
 }
 
-// isPatch says whether a CustomResourceDefinition is one that kustomize would lay over another: nothing in it says what it defines.
+// isPatch reports whether a CustomResourceDefinition is a patch for kustomize: it has no group,
+// names and versions.
 func isPatch(crd *unstructured.Unstructured) bool {
 	spec, _, _ := unstructured.NestedMap(crd.Object, "spec")
 	return spec["group"] == nil && spec["names"] == nil && spec["versions"] == nil
@@ -222,7 +226,7 @@ func readPath(path string) ([]*unstructured.Unstructured, error) {
 	return readFS(os.DirFS(filepath.Dir(path)), filepath.Base(path), filepath.Dir(path))
 }
 
-// readFS reads a file, or all of a folder, of a file system, which errors say is at a path.
+// readFS reads a file or a directory of a file system. Errors name the path at.
 func readFS(files fs.FS, root, at string) (all []*unstructured.Unstructured, err error) {
 	err = fs.WalkDir(files, root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || name != root && !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {

@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// A Request is one that a client of the Env has sent.
+// A Request is a request of a client of the Env.
 type Request struct {
 	Time      time.Time
 	Method    string
 	Path      string
 	Query     url.Values
 	UserAgent string
-	User      string // whom the request impersonates, or whose token it shows; "" for the admin
-	Code      int    // of the answer; 0 if there is none yet, or never was
-	Refusal   string // what the server has said of it, if Code is 401 or 403
+	User      string // impersonated user, or user of the token; "" for the admin
+	Code      int    // of the response; 0 without a response
+	Refusal   string // message of the response, if Code is 401 or 403
 }
 
-// IsWatch says whether the request is for events.
+// IsWatch reports whether the request is for events.
 func (r Request) IsWatch() bool { return r.Query.Has("watch") && r.Query.Get("watch") != "false" }
 
-// IsWrite says whether the request may have changed something.
+// IsWrite reports whether the request may have changed something.
 func (r Request) IsWrite() bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
-// String is a line: method, path, code, and why it was refused.
+// String returns method, path, code, and the message of a rejected request.
 func (r Request) String() string {
 	text := r.Method + " " + r.Path
 	if len(r.Query) > 0 {
@@ -42,9 +42,9 @@ func (r Request) String() string {
 	return text
 }
 
-// Requests returns what clients of the Env have asked the server for so far, the Env itself not included, in the order in
-// which they did. Of very many, as in a month of virtual time, the last 100,000 are remembered; leases and watches that never cease are
-// forgotten first.
+// Requests returns the requests that clients have sent, in their order, without those of the Env
+// itself. It keeps the last 100,000, as in a month of virtual time, and drops those for leases and
+// watches first.
 func (e *Env) Requests() []Request {
 	e.record.mu.Lock()
 	defer e.record.mu.Unlock()
@@ -55,15 +55,15 @@ func (e *Env) Requests() []Request {
 	return all
 }
 
-// Writes returns the requests that may have changed something.
+// Writes returns those of [Env.Requests] that may have changed an object.
 func (e *Env) Writes() []Request {
 	return slices.DeleteFunc(e.Requests(), func(r Request) bool { return !r.IsWrite() })
 }
 
-// remembered is how many requests a recorder keeps at most, of about 250 bytes each.
+// remembered is the maximum number of requests in a recorder, of about 250 bytes each.
 const remembered = 100_000
 
-// recorder writes down the requests of all clients but the Env's own.
+// A recorder records the requests of all clients except the Env's own.
 type recorder struct {
 	next http.RoundTripper
 	most int
@@ -72,12 +72,13 @@ type recorder struct {
 	mu       sync.Mutex
 	crowd    crowd
 	requests []*recorded
-	// Of those that do not come by themselves all the time: how many came or were answered, and those that were not yet.
+	// Without periodic requests: the number of requests and responses, and the requests without a
+	// response.
 	activity  int
 	unsettled map[*recorded]struct{}
 }
 
-// recorded is a Request in little room.
+// recorded is a compact Request.
 type recorded struct {
 	at                               time.Time
 	method, path, query, agent, user string
@@ -95,8 +96,12 @@ func newRecorder(next http.RoundTripper, fail func(error)) *recorder {
 	return &recorder{next: next, most: remembered, fail: fail, crowd: crowd{most: tooOften}, unsettled: map[*recorded]struct{}{}}
 }
 
-// ownAgent is the User-Agent of the Env's own clients.
-const ownAgent = "kapoktest"
+const (
+	// ownAgent is the User-Agent of the Env's own clients.
+	ownAgent = "kapoktest"
+	// testAgent is the User-Agent of Env.Client.
+	testAgent = "test"
+)
 
 // RoundTrip implements http.RoundTripper.
 func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -147,7 +152,8 @@ func (r *recorder) end(one *recorded, answer *http.Response, refusal string) {
 	}
 }
 
-// forgetLocked makes room: it takes away what recurs, but for the last tenth, and then what is oldest, until a quarter is free.
+// forgetLocked frees a quarter of the space: it drops periodic requests except for the last tenth,
+// then the oldest ones.
 func (r *recorder) forgetLocked() {
 	kept := make([]*recorded, 0, r.most+1)
 	for n, one := range r.requests {
@@ -161,21 +167,23 @@ func (r *recorder) forgetLocked() {
 	r.requests = kept
 }
 
-// CloseIdleConnections is for the method of http.Client, and for client-go, which complains of a transport that has none.
+// CloseIdleConnections implements the optional interface of http.Client. client-go logs an error
+// for a transport without it.
 func (r *recorder) CloseIdleConnections() {
 	if c, ok := r.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// active counts what has happened so far, but for what recurs; busy says that something is under way.
+// active returns the number of requests and responses so far, without periodic ones; busy reports
+// whether a request is in progress.
 func (r *recorder) active() (n int, busy bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.activity, len(r.unsettled) > 0
 }
 
-// unanswered returns the requests that are under way.
+// unanswered returns the requests in progress.
 func (r *recorder) unanswered() (all []Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,16 +11,16 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// Refused returns the requests that the server has refused to who sent them: it did not know him (401), or he may not (403), also because
-// a webhook or a policy says so.
+// Refused returns the requests that the server has rejected: unauthenticated ones (401) and
+// forbidden ones (403), including those denied by a webhook or a policy.
 func (e *Env) Refused() []Request {
 	return slices.DeleteFunc(e.Requests(), func(r Request) bool { return r.Refusal == "" })
 }
 
-// mostRefusals is how many lines of refusals a failure shows.
+// mostRefusals is the limit of rejected requests in a failure.
 const mostRefusals = 10
 
-// refusals is a text about what the server has refused; "" for nothing.
+// refusals returns a text about rejected requests, or "".
 func (e *Env) refusals() string {
 	var said []string
 	times := map[string]int{}
@@ -32,7 +32,7 @@ func (e *Env) refusals() string {
 	if len(said) == 0 {
 		return ""
 	}
-	text := "the server has refused:\n"
+	text := "the server denied these requests:\n"
 	for n, s := range said {
 		if n == mostRefusals {
 			return text + fmt.Sprintf("  and %d more: see Env.Refused\n", len(said)-n)
@@ -42,7 +42,7 @@ func (e *Env) refusals() string {
 	return text
 }
 
-// refusalOf is why a request was refused; "" if it was not. The answer can be read again.
+// refusalOf returns why a request was rejected, or "". The response can be read again.
 func refusalOf(answer *http.Response) string {
 	if answer == nil || answer.StatusCode != http.StatusUnauthorized && answer.StatusCode != http.StatusForbidden {
 		return ""

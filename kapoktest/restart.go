@@ -15,14 +15,18 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// Restart ends the server, as if it were killed, and starts another in its place, which knows what the one before has committed:
-// objects, resourceVersions, uids, keys, and so tokens. Watches break, and requests that are under way fail, whether or not what they ask for
-// has happened. As a kube-apiserver that has come back, whose watch cache begins with a list, the new one has no history: watches that resume
-// from a resourceVersion of before the last change, of whatever kind, are told 410, and clients list anew. Clients of before go on working,
-// with the new server. Requests of the Env itself wait for it. Handlers of [Env.WebhookMux] go on, as those of another process would, and nobody hears
-// what they answer.
+// Restart stops the server, as if it were killed, and starts a new one with everything that the old
+// one has committed: objects, resourceVersions, uids, keys, and therefore valid tokens. It returns
+// when the new server serves.
 //
-// It returns when the new server serves. With [Faults.Restart] it happens by itself, and connections are refused for a while.
+// Watches end, and requests in progress fail, whether or not they have been executed. Like a
+// restarted kube-apiserver, whose watch cache begins with a list, the new server has no history:
+// watches that resume from a resourceVersion before the last change of any kind get 410, and
+// clients list again.
+//
+// Existing configurations and clients work with the new server. Requests of the Env itself wait for
+// it. Handlers of [Env.WebhookMux] continue, like those of another process, and their responses are
+// discarded. [Faults.Restart] restarts the server at random, with an outage.
 func (e *Env) Restart() {
 	for began := false; !began; {
 		var done <-chan struct{}
@@ -31,8 +35,8 @@ func (e *Env) Restart() {
 	}
 }
 
-// backend is the server of an Env, which may end and come back: clients reach the one that is there. It owns the server, and a goroutine
-// for each restart.
+// A backend is the server of an Env across restarts: it passes requests to the running server. It
+// owns the server, and a goroutine for each restart.
 type backend struct {
 	start func() (*kapok.Server, error)
 	fail  func(error)     // of a restart
@@ -74,15 +78,15 @@ func (b *backend) current() *kapok.Server {
 	return b.server
 }
 
-// restarted is closed when the restart that is under way, if any, is over.
+// restarted returns a channel that is closed when no restart is in progress.
 func (b *backend) restarted() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.done
 }
 
-// restart begins to end the server, unless that is being done already. From then on others than the Env are refused, until there
-// is a new one after a pause. done is closed then.
+// restart begins a restart, unless one is in progress. Requests other than the Env's are refused
+// until the new server runs, after a pause; done is closed then.
 func (b *backend) restart(pause time.Duration, forget bool) (done <-chan struct{}, began bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +107,7 @@ func (b *backend) restart(pause time.Duration, forget bool) (done <-chan struct{
 	return finished, true
 }
 
-// replace lets the Env's own requests end, and puts another server in the place of the one that runs.
+// replace waits for the Env's own requests, and replaces the running server.
 func (b *backend) replace(pause time.Duration, forget bool) error {
 	b.mu.Lock()
 	for b.own > 0 {
@@ -126,18 +130,18 @@ func (b *backend) replace(pause time.Duration, forget bool) error {
 	return err
 }
 
-// longestBackoff is how long queues wait at most before they try again, and watches less. Before that, each wait is twice the one before, and
-// so at most about twice as long as the server was away.
+// longestBackoff is the longest backoff of queues; that of watches is shorter. Until then each
+// backoff is twice the previous one, and so at most about twice as long as the outage.
 const longestBackoff = 1000 * time.Second
 
-// isAway says that clients have no server, or may not have noticed yet that they have one again.
+// isAway reports whether the server is down, or clients may still be in backoff after an outage.
 func (b *backend) isAway() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.phase == ending || b.phase == down || time.Now().Before(b.missed)
 }
 
-// successor kills a server, and starts the next after a pause; it is nil if there is to be none any more.
+// successor kills a server, and starts the next one after a pause. It returns nil after stop.
 func (b *backend) successor(old *kapok.Server, pause time.Duration, forget bool) (*kapok.Server, error) {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -170,7 +174,7 @@ func (b *backend) isStopped() bool {
 	}
 }
 
-// settle ends restarts, for good: who still waits for a server is let in, or refused.
+// settle ends restarts permanently: waiting requests are sent, or refused.
 func (b *backend) settle() {
 	b.mu.Lock()
 	close(b.stopped)
@@ -178,10 +182,10 @@ func (b *backend) settle() {
 	b.restarts.Wait()
 }
 
-// stop ends the server.
+// stop stops the server.
 func (b *backend) stop() error { return b.current().Stop() }
 
-// errRefused is what the system says of an address where nobody listens.
+// errRefused is the error of the operating system for an address without a listener.
 var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 
 // RoundTrip implements http.RoundTripper.
@@ -195,7 +199,7 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := server.Config().Transport.RoundTrip(r)
 	switch {
 	case !own:
-		// After an EOF client-go asks again, and sleeps before it, with whatever locks its caller holds.
+		// After an EOF client-go retries, and sleeps before that while its caller may hold locks.
 		if utilnet.IsProbableEOF(err) && !b.serves(server) {
 			err = errLost
 		}
@@ -210,7 +214,8 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// enter waits, for the Env, until there is a server; others are refused where there is none.
+// enter returns the running server. Requests of the Env wait for it; others are refused while it is
+// down.
 func (b *backend) enter(ctx context.Context, own bool) (*kapok.Server, error) {
 	if own {
 		defer context.AfterFunc(ctx, func() {
@@ -235,7 +240,7 @@ func (b *backend) enter(ctx context.Context, own bool) (*kapok.Server, error) {
 	return b.server, nil
 }
 
-// serves says whether it is a server that has not been killed.
+// serves reports whether a server has not been killed.
 func (b *backend) serves(server *kapok.Server) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -249,7 +254,8 @@ func (b *backend) leave() {
 	b.changed.Broadcast()
 }
 
-// counted is the body of an answer that is under way until it is closed, or read to its end.
+// counted is a response body; its request is in progress until the body is closed or read to its
+// end.
 type counted struct {
 	io.ReadCloser
 	close func()
@@ -268,7 +274,7 @@ func (c *counted) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// smooth is a watch that ends in order, also when the server does not.
+// smooth is the body of a watch that ends with EOF even if the server was killed.
 type smooth struct{ io.ReadCloser }
 
 func (s smooth) Read(p []byte) (int, error) {

@@ -29,7 +29,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// After a restart there is another server, with all that the one before has committed, and with no history; clients of before reach it.
+// TestRestart checks that after a restart a new server has all committed objects and no history,
+// and that earlier clients reach it.
 func TestRestart(t *testing.T) {
 	scenario := func(t testing.TB, env *kapoktest.Env) {
 		client := clientOf(t, env.Config())
@@ -86,7 +87,7 @@ func TestRestart(t *testing.T) {
 			t.Errorf("a watch from before goes on with %+v", event)
 		}
 		resumed.Stop()
-		if text := env.History(a); !strings.Contains(text, "forgotten") || !strings.Contains(text, "+   k: v") {
+		if text := env.History(a); !strings.Contains(text, "the server has dropped the earlier history") || !strings.Contains(text, "+   k: v") {
 			t.Errorf("the history of what was before:\n%s", text)
 		}
 	}
@@ -104,7 +105,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// What waits for an object does so across restarts, and hears what happens after them, or meanwhile.
+// TestWaitAcrossRestarts checks that a wait for an object survives restarts, and sees changes
+// during and after them.
 func TestWaitAcrossRestarts(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		env.Create(configMap("a"), configMap("other"))
@@ -128,7 +130,8 @@ func TestWaitAcrossRestarts(t *testing.T) {
 	})
 }
 
-// A kubeconfig is good after a restart, too: the address is the same, and so is the authority.
+// TestRestartWithSocket checks that a kubeconfig stays valid after a restart: address and authority
+// stay the same.
 func TestRestartWithSocket(t *testing.T) {
 	t.Parallel()
 	env := kapoktest.Start(t, kapoktest.Server(func(o *kapok.Options) { o.Listen = "127.0.0.1:0" }))
@@ -140,24 +143,26 @@ func TestRestartWithSocket(t *testing.T) {
 	env.Restart()
 	client := clientOf(t, config)
 	if _, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
-		t.Errorf("with the credentials of before: %v", err)
+		t.Errorf("with the earlier credentials: %v", err)
 	}
 	utilnet.CloseIdleConnectionsFor(client.CoreV1().RESTClient().(*rest.RESTClient).Client.Transport)
 }
 
-// A server in a bubble that is to have a socket fails its test, and keeps no time from passing.
+// TestNoSocketInBubble checks that a server with a socket fails a test in a bubble, and does not
+// keep its clock from advancing.
 func TestNoSocketInBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		text := fails(t, func(tb testing.TB) {
 			kapoktest.Start(tb, kapoktest.Server(func(o *kapok.Options) { o.Listen = "127.0.0.1:0" }))
 		})
-		if !strings.Contains(text, "listen at 127.0.0.1:0: a server in a bubble has no socket") {
+		if !strings.Contains(text, "listen at 127.0.0.1:0: a server in a bubble cannot listen") {
 			t.Errorf("it says %q", text)
 		}
 	})
 }
 
-// A write that meets a restart has happened or not; others are refused until there is a server again, and those of the Env wait for it.
+// TestRestartFault checks that the outcome of a write during a restart is unknown, that other
+// requests are rejected until the server is up, and that those of the Env wait for it.
 func TestRestartFault(t *testing.T) {
 	outcomes := map[string]int{}
 	for seed := range uint64(12) {
@@ -197,7 +202,7 @@ func TestRestartFault(t *testing.T) {
 	}
 }
 
-// A restart that does not succeed is a failure of the test, and nobody waits for a server that does not come.
+// TestRestartFails checks that a failed restart fails the test, and that waits end.
 func TestRestartFails(t *testing.T) {
 	text := fails(t, func(tb testing.TB) {
 		missing := ""
@@ -222,7 +227,8 @@ func TestRestartFails(t *testing.T) {
 	}
 }
 
-// Many restart the server, write, and wait at the same time: nobody hangs, and nothing that was acknowledged is lost.
+// TestRestartUnderLoad restarts the server, writes and waits from many goroutines: none hangs, and
+// no acknowledged write is lost.
 func TestRestartUnderLoad(t *testing.T) {
 	faults := kapoktest.Faults{Restart: 0.02, MaxOutage: 5 * time.Millisecond}
 	t.Run("bubble", func(t *testing.T) {
@@ -261,7 +267,8 @@ func restartUnderLoad(t *testing.T, env *kapoktest.Env) {
 	}
 }
 
-// A restart waits for no webhook that is being asked, whatever that waits for itself: who asked is told of a connection that broke.
+// TestRestartDuringWebhook checks that a restart does not wait for a webhook that is being called,
+// even if the webhook waits for the restart: the client gets a broken connection.
 func TestRestartDuringWebhook(t *testing.T) {
 	const hook = `
 apiVersion: admissionregistration.k8s.io/v1
@@ -304,9 +311,9 @@ webhooks:
 				go func() { asked <- env.Client().Create(t.Context(), configMap("a")) }()
 				synctest.Wait()
 				tc.test(env)
-				// After an EOF client-go would ask again, if it were a get, with a sleep before it.
+				// After an EOF client-go would retry a get, after a sleep.
 				if err := <-asked; err == nil || errors.As(err, new(apierrors.APIStatus)) || utilnet.IsProbableEOF(err) {
-					t.Errorf("who asked is told: %v", err)
+					t.Errorf("the client gets: %v", err)
 				}
 				if took := time.Since(begin); took != 0 {
 					t.Errorf("it took %v", took)
@@ -314,7 +321,7 @@ webhooks:
 				close(released)
 				<-answered
 				if env.Exists(configMap("a")) {
-					t.Error("what was not allowed is there")
+					t.Error("a rejected object exists")
 				}
 			}, kapoktest.Webhooks(file))
 		})

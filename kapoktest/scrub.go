@@ -15,14 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A scrubber takes out of objects what differs from run to run.
+// A scrubber removes from objects what differs in each run.
 type scrubber struct {
 	words *strings.Replacer
 	begin time.Time // of the server; zero if times are to stay
 	now   time.Time
 }
 
-// scrubber returns what scrubs an object; all objects are given from which the rest may have uids and names.
+// scrubber returns the scrubber of an object. all are the objects whose uids and names it may
+// mention.
 func (e *Env) scrubber(all []unstructured.Unstructured) (func(*unstructured.Unstructured), error) {
 	namespace := &corev1.Namespace{}
 	if err := e.client.Get(e.ctx, types.NamespacedName{Name: metav1.NamespaceDefault}, namespace); err != nil {
@@ -45,7 +46,7 @@ func known(all []unstructured.Unstructured) *strings.Replacer {
 	})
 	var pairs []string // the longest first
 	for _, u := range generated {
-		// What the name begins with may be a generated name itself.
+		// The prefix of the name may be a generated name itself.
 		word := strings.NewReplacer(pairs...).Replace(u.GetGenerateName()) + "<generated>"
 		pairs = append([]string{u.GetName(), word}, pairs...)
 	}
@@ -99,7 +100,7 @@ func (s *scrubber) scrub(u *unstructured.Unstructured) {
 	}
 }
 
-// value returns a value without what differs; inStatus says that it is of a status.
+// value returns a value without what differs. inStatus means that it is part of a status.
 func (s *scrubber) value(v any, inStatus bool) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -120,8 +121,8 @@ func (s *scrubber) value(v any, inStatus bool) any {
 	return v
 }
 
-// entries returns a map without what differs. Keys that are the same word then have numbers, in the order of their values: the keys
-// themselves have another order in each run.
+// entries returns a map without what differs. Keys that become equal are numbered in the order of
+// their values, because the order of the keys differs in each run.
 func (s *scrubber) entries(m map[string]any, inStatus bool) map[string]any {
 	byWord := make(map[string][]any, len(m))
 	for key, value := range m {
@@ -147,7 +148,8 @@ func (s *scrubber) entries(m map[string]any, inStatus bool) map[string]any {
 	return out
 }
 
-// scrubService takes out addresses and node ports that nobody has asked for, and that therefore belong to no manager.
+// scrubService removes addresses and node ports that the server has allocated, which therefore
+// belong to no field manager.
 func scrubService(u *unstructured.Unstructured) {
 	const chosen = "<chosen>"
 	asked := func(field string) bool {

@@ -18,14 +18,14 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// What programs do, and how long it takes until they have settled.
+// TestSettle has programs, and the time until they have settled.
 func TestSettle(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		quiet  time.Duration // 0 for that of Settle
+		quiet  time.Duration // 0 for the default of Settle
 		run    func(ctx context.Context, t *testing.T, env *kapoktest.Env)
-		writes int           // that have been made then
-		from   time.Duration // at least
+		writes int           // expected number of writes
+		from   time.Duration // minimum time
 		to     time.Duration
 	}{
 		{name: "nothing", from: 10 * time.Second, to: 10 * time.Second, run: func(context.Context, *testing.T, *kapoktest.Env) {}},
@@ -76,7 +76,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// steps are writes with pauses between them.
+// steps returns a program of writes with pauses between them.
 func steps(pause time.Duration, n int) func(context.Context, *testing.T, *kapoktest.Env) {
 	return func(ctx context.Context, t *testing.T, env *kapoktest.Env) {
 		client := clientset(t, env.Config())
@@ -90,7 +90,8 @@ func steps(pause time.Duration, n int) func(context.Context, *testing.T, *kapokt
 	}
 }
 
-// Several goroutines may wait at the same time, and all of them until the end of the work.
+// TestSettleTwice checks that several goroutines can wait at the same time, all until the end of
+// the work.
 func TestSettleTwice(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		env.Go(func(ctx context.Context) error {
@@ -110,22 +111,23 @@ func TestSettleTwice(t *testing.T) {
 	})
 }
 
-// Work that never ends is told of, and an answer that never comes.
+// TestSettleWithoutEnd checks the errors about work that never ends, and about a response that
+// never comes.
 func TestSettleWithoutEnd(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		run  func(ctx context.Context, t *testing.T, env *kapoktest.Env)
 		want string
 	}{
-		{"work", steps(time.Second, 10_000), "in the last 10s the server was asked for\n  POST /api/v1/namespaces/default/configmaps Created\n"},
+		{"work", steps(time.Second, 10_000), "requests of the last 10s:\n  POST /api/v1/namespaces/default/configmaps Created\n"},
 		{"no answer", func(ctx context.Context, t *testing.T, env *kapoktest.Env) {
 			body, _ := io.Pipe()
 			defer context.AfterFunc(ctx, func() { body.Close() })()
 			client := clientset(t, env.Config())
-			for ctx.Err() == nil { // the server does not wait for ever
+			for ctx.Err() == nil { // the server does not wait forever
 				_ = client.CoreV1().RESTClient().Post().Resource("configmaps").Namespace("default").Body(body).Do(ctx)
 			}
-		}, "there is no answer to\n  POST /api/v1/namespaces/default/configmaps\n"},
+		}, "requests without a response:\n  POST /api/v1/namespaces/default/configmaps\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
@@ -135,7 +137,7 @@ func TestSettleWithoutEnd(t *testing.T) {
 				})
 				begin := time.Now()
 				said := fails(t, func(tb testing.TB) { kapoktest.SettleWith(env, tb, 10*time.Second) })
-				if !strings.HasPrefix(said, "work does not end: "+tc.want) {
+				if !strings.HasPrefix(said, "the server does not become idle: "+tc.want) {
 					t.Errorf("it says %q", said)
 				}
 				if took := time.Since(begin); took < time.Hour || took > time.Hour+time.Second {
@@ -146,7 +148,8 @@ func TestSettleWithoutEnd(t *testing.T) {
 	}
 }
 
-// Who has an error to report, in a bubble, does not sleep until the time of the machine has come.
+// TestErrorsInBubble checks that reporting an error in a bubble does not sleep until the time of
+// the machine.
 func TestErrorsInBubble(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, _ *kapoktest.Env) {
 		begin := time.Now()
@@ -157,7 +160,8 @@ func TestErrorsInBubble(t *testing.T) {
 	})
 }
 
-// Of very many requests the last are remembered, and of those that recur fewer.
+// TestRequestsAreBounded checks that the last requests are remembered, and fewer of those that
+// repeat.
 func TestRequestsAreBounded(t *testing.T) {
 	env := kapoktest.Start(t)
 	kapoktest.Remember(env, 100)
@@ -174,7 +178,7 @@ func TestRequestsAreBounded(t *testing.T) {
 		t.Errorf("%d requests of 240", n)
 	}
 	writes := env.Writes()
-	if len(writes) != 60 { // there are requests that recur to forget
+	if len(writes) != 60 { // repeated requests can be dropped
 		t.Errorf("%d writes of 60", len(writes))
 	}
 	for n := 1; n < len(writes); n++ {
@@ -184,7 +188,8 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 }
 
-// What faults have begun is work: an event that is held back until it is told or its watch has ended, and an outage until clients are back.
+// TestSettleWaitsForFaults checks that faults count as work: a delayed event until it is delivered
+// or its watch has ended, and an outage until clients have reconnected.
 func TestSettleWaitsForFaults(t *testing.T) {
 	faults := kapoktest.Faults{DelayWatch: 1, MaxDelay: 3 * time.Hour}
 	watch := func(t *testing.T, env *kapoktest.Env) watch.Interface {
@@ -207,7 +212,7 @@ func TestSettleWaitsForFaults(t *testing.T) {
 				told = true
 			}()
 			env.Settle()
-			if took := time.Since(begin); !told || took < time.Hour { // as the seed has it
+			if took := time.Since(begin); !told || took < time.Hour { // depends on the seed
 				t.Errorf("told %t, after %v", told, took)
 			}
 		}, kapoktest.WithFaults(1, faults))
@@ -266,14 +271,14 @@ func TestSettleWaitsForFaults(t *testing.T) {
 				return nil
 			})
 			said := fails(t, func(tb testing.TB) { kapoktest.SettleWith(env, tb, 10*time.Second) })
-			if !strings.HasPrefix(said, "work does not end: there is no end yet of\n  DelayWatch: event ") {
+			if !strings.HasPrefix(said, "the server does not become idle: faults in progress:\n  DelayWatch: event ") {
 				t.Errorf("it says %q", said)
 			}
 		}, kapoktest.WithFaults(1, kapoktest.Faults{DelayWatch: 1, MaxDelay: time.Minute}))
 	})
 }
 
-// A controller that stands all faults has done its work when a test of it has settled.
+// TestExploreSettles checks that a controller that handles all faults is done when Settle returns.
 func TestExploreSettles(t *testing.T) {
 	for name, faults := range map[string]kapoktest.Faults{
 		"delays":  {DelayWatch: .5, MaxDelay: time.Minute},

@@ -32,13 +32,21 @@ func (i *injector) read(r *http.Request, f Fault) (*http.Response, error) {
 	}
 	answer, err := i.backend.RoundTrip(r)
 	if err == nil && watches(r) && answer.StatusCode == http.StatusOK {
-		answer.Body = fray(r.Context(), answer, i, f.Request)
+		body := fray(r.Context(), answer, i, f.Request)
+		switch {
+		case i.faults.Begin != BeginSynced || agentOf(r) == testAgent:
+		case r.URL.Query().Get("sendInitialEvents") == "true":
+			body.synced = func() { i.begins.Store(true) } // at the end of the existing objects
+		default:
+			i.begins.Store(true) // the client has listed before
+		}
+		answer.Body = body
 	}
 	return answer, err
 }
 
-// keyOf returns what a path is about: an object, or, without a name, those of a namespace or of all. simple says that it is not about a
-// subresource, nor something else altogether.
+// keyOf returns the key of the object in a path, without a name for a list. simple is false for
+// subresources and for other paths.
 func keyOf(at string) (key object.Key, simple bool) {
 	parts := strings.Split(strings.Trim(at, "/"), "/")
 	switch {
@@ -59,8 +67,8 @@ func keyOf(at string) (key object.Key, simple bool) {
 	return key, len(parts) <= 2
 }
 
-// staleRevision picks a state that a server may be in which lags behind: one before a change that the answer would show. It is 0 if the
-// read wants none, or there is none.
+// staleRevision returns the revision of a stale state: one before a change that the response would
+// show. It returns 0 if the read does not allow one, or none exists.
 func (i *injector) staleRevision(f Fault, key object.Key, query url.Values, probability float64) object.Revision {
 	atLeast, err := strconv.ParseInt(query.Get("resourceVersion"), 10, 64)
 	if err != nil {
@@ -73,7 +81,7 @@ func (i *injector) staleRevision(f Fault, key object.Key, query url.Values, prob
 	return changes[int(i.chance(f, "how old")*float64(len(changes)))] - 1
 }
 
-// list answers from a state of before; nil if it should not be.
+// list returns a stale response, or nil without a fault.
 func (i *injector) list(r *http.Request, f Fault, key object.Key) *http.Response {
 	query := r.URL.Query()
 	match := query.Get("resourceVersionMatch")
@@ -90,7 +98,7 @@ func (i *injector) list(r *http.Request, f Fault, key object.Key) *http.Response
 	return i.exactly(r, at, query)
 }
 
-// exactly asks for a list of a revision; nil if the server no longer has it.
+// exactly lists at a revision. It returns nil if the server has dropped it.
 func (i *injector) exactly(r *http.Request, at object.Revision, query url.Values) *http.Response {
 	query.Set("resourceVersion", at.String())
 	query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
@@ -107,7 +115,7 @@ func (i *injector) exactly(r *http.Request, at object.Revision, query url.Values
 	return answer
 }
 
-// get asks for an object, and answers from a state of before, if it should.
+// get returns an object, or a stale state of it if there is a fault.
 func (i *injector) get(r *http.Request, f Fault, key object.Key) (*http.Response, error) {
 	answer, err := i.backend.RoundTrip(r)
 	if err != nil || answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusNotFound {
@@ -129,7 +137,8 @@ func (i *injector) get(r *http.Request, f Fault, key object.Key) (*http.Response
 	return answer, nil
 }
 
-// before is the answer to a get at a revision. A server can be asked for that only by a list, which the Env does, as the user may not.
+// before returns the response to a get at a revision. Only a list can read an old revision, and the
+// Env sends it, because the user may lack the permission.
 func (i *injector) before(r *http.Request, at object.Revision, key object.Key, partial bool) *http.Response {
 	ask := r.Clone(r.Context())
 	ask.URL.Path, ask.URL.RawPath = path.Dir(r.URL.Path), ""
@@ -154,7 +163,8 @@ func (i *injector) before(r *http.Request, at object.Revision, key object.Key, p
 	return jsonAnswer(r, http.StatusOK, item)
 }
 
-// duplicate lets a watch that resumes begin earlier than it asks for: behind a change of before, of which its client has been told.
+// duplicate makes a watch that resumes begin earlier than requested: before a change that its
+// client has received already.
 func (i *injector) duplicate(r *http.Request, f Fault, key object.Key) *http.Request {
 	query := r.URL.Query()
 	from, err := strconv.ParseInt(query.Get("resourceVersion"), 10, 64)
@@ -178,8 +188,8 @@ func (i *injector) duplicate(r *http.Request, f Fault, key object.Key) *http.Req
 	return r
 }
 
-// toldSince returns from where on a client has been told of changes, and says whether its watch resumes. One that begins anew counts from what
-// there is now.
+// toldSince returns the revision after which a client has received changes, and reports whether its
+// watch resumes. A new watch counts from the current revision.
 func (i *injector) toldSince(who string, from object.Revision, anew bool) (since object.Revision, resumes bool) {
 	if anew {
 		from = i.store.Head()

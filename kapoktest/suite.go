@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// BubbleSuite is [Bubble] for a suite whose runner must stay outside of the bubble, as that of Ginkgo must, which listens to signals and leaves
-// goroutines behind. Run calls the runner, and the runner calls around for each thing that it runs: around runs its body in the bubble, and returns
-// when it is done, or panics as it does. Between two bodies time stands still.
+// BubbleSuite is [Bubble] for a suite whose runner must stay outside of the bubble, such as Ginkgo,
+// which handles signals and leaks goroutines. run calls the runner, and the runner calls around for
+// each spec or hook: around runs its body in the bubble, and returns or panics as the body does.
+// The clock stands still between two bodies.
 //
 //	func TestControllers(t *testing.T) {
 //		RegisterFailHandler(Fail)
@@ -20,15 +21,17 @@ import (
 //		}, kapoktest.CRDs("../../config/crd/bases"))
 //	}
 //
-// What fails in a body, or beside it in [Env.Go], is told to the runner's own TB; a runner that has none gets t. What fails beside the suite when no
-// body runs fails t.
+// Failures in a body, or in [Env.Go] during one, are reported to the runner's own TB; a runner
+// without one passes t. Failures in [Env.Go] while no body runs fail t.
 //
-// What a body starts and leaves running, such as a manager, is for [Env.Go]: it must end with the suite. A body gets a context with the values of the
-// runner's, which ends with the body, or when the runner's ends: that is on the clock outside, and until then time passes in the bubble. A body that
-// lasts for ten years of the bubble fails, and its context ends.
+// Start what outlives a body, such as a manager, with [Env.Go]: it must end with the suite. The
+// context of a body has the values of the runner's. It ends with the body, or when the runner's
+// ends, in real time; until then the virtual clock advances. A body that lasts for ten years of
+// virtual time fails, and its context ends.
 //
-// There is one body at a time. Who calls around in a body, with its context, has that run in place. When the runner leaves a body that does not
-// end, the next call of around panics, and so does BubbleSuite, half a minute after the end of the runner.
+// There is one body at a time. A call of around within a body, with its context, runs in place.
+// When the runner leaves a body that does not end, the next call of around panics, and so does
+// BubbleSuite, half a minute after the end of the runner.
 func BubbleSuite(t *testing.T, runner testing.TB, run func(env *Env, around func(context.Context, func(context.Context))), opts ...Option) {
 	t.Helper()
 	bodies := make(chan func()) // made outside of the bubble: while it waits for the next one, time stands still
@@ -43,10 +46,16 @@ func BubbleSuite(t *testing.T, runner testing.TB, run func(env *Env, around func
 			run(s.env, s.around)
 		}
 	}()
-	Bubble(t, func(t *testing.T, e *Env) {
+	bubble(t, func(t *testing.T, e *Env, w *watchdog) {
 		e.t = runner
 		begun <- &suite{env: e, test: t, runner: runner, bodies: bodies, free: free}
-		for body := range bodies {
+		for {
+			w.away.Store(true) // the runner may do for long what it does outside
+			body, more := <-bodies
+			w.away.Store(false)
+			if !more {
+				return
+			}
 			done := make(chan struct{})
 			go func() { // which the body may end
 				defer close(done)
@@ -54,10 +63,10 @@ func BubbleSuite(t *testing.T, runner testing.TB, run func(env *Env, around func
 			}()
 			<-done
 		}
-	}, opts...)
+	}, opts)
 }
 
-// A suite hands bodies into a bubble.
+// A suite passes bodies into a bubble.
 type suite struct {
 	env          *Env
 	test, runner testing.TB
@@ -76,9 +85,9 @@ func (s *suite) around(ctx context.Context, body func(context.Context)) {
 	select {
 	case <-s.free:
 	default:
-		panic("kapoktest: the body before, which the runner has left, still runs: what it waits for does not happen in the bubble")
+		panic("kapoktest: the previous body still runs after the runner has left it: it waits for something that does not happen in the bubble")
 	}
-	ended := ctx.Done() // asked for here: who is the first to ask makes the channel
+	ended := ctx.Done() // asked for here: the first call creates the channel
 	runElsewhere(s.bodies, func() {
 		defer func() { s.free <- struct{}{} }()
 		s.env.tellTo(s.runner)
@@ -89,11 +98,13 @@ func (s *suite) around(ctx context.Context, body func(context.Context)) {
 	})
 }
 
-// longestBody is how long a body may last: one that waits for nothing but the end of its context is there in a second or two.
+// longestBody is the limit of a body in virtual time: a body that waits only for the end of its
+// context reaches it in a second or two.
 const longestBody = 10 * 365 * 24 * time.Hour
 
-// within returns a context of the bubble with the values of one outside, which ends soon after that. An end outside wakes nobody in a bubble, and who
-// waits for it there stops the clock: somebody has to look, again and again.
+// within returns a context of the bubble with the values of one outside, which ends soon after
+// that. An end outside wakes no goroutine in a bubble, and a wait for it there stops the clock: the
+// context is polled.
 func (s *suite) within(outside context.Context, ended <-chan struct{}) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithoutCancel(outside), bodyOf{}, s))
 	go func() {
@@ -110,42 +121,55 @@ func (s *suite) within(outside context.Context, ended <-chan struct{}) (context.
 			case <-time.After(min(max(time.Second, time.Since(begin)/8), 10*time.Minute)):
 			}
 		}
-		err := errors.New("ten years have passed in the bubble, and the body has not ended: what it waits for does not happen")
+		err := errors.New("ten years have passed in the bubble, and the body still runs: it waits for something that does not happen")
 		s.env.tell(err)
 		cancel(err)
 	}()
 	return ctx, cancel
 }
 
-// end ends the process if a body still runs when the runner is done: the bubble would wait for it without a word.
+// end panics if a body still runs when the runner has ended: the bubble would wait for it without a
+// message.
 func (s *suite) end() {
 	select {
 	case <-s.free:
 	case <-time.After(patience):
-		panic("kapoktest: the runner is done, but has left a body that still runs: what it waits for does not happen in the bubble")
+		panic("kapoktest: the runner has ended, and a body still runs: it waits for something that does not happen in the bubble")
 	}
 }
 
-// runElsewhere hands a function to another goroutine, and ends as it does: returns, panics, or ends this goroutine.
+// runElsewhere runs a function in another goroutine, and ends as it does: it returns, panics, or
+// ends the calling goroutine.
 func runElsewhere(where chan<- func(), f func()) {
-	type outcome struct {
-		returned bool
-		panicked any
-	}
-	end := make(chan outcome, 1)
+	end := make(chan conclusion, 1)
 	where <- func() {
-		var o outcome
-		defer func() {
-			o.panicked = recover()
-			end <- o
-		}()
-		f()
-		o.returned = true
+		var e conclusion
+		defer func() { end <- e }()
+		e.of(f)
 	}
-	switch o := <-end; {
-	case o.returned:
-	case o.panicked != nil:
-		panic(o.panicked)
+	e := <-end
+	e.again()
+}
+
+// A conclusion records how a function ended.
+type conclusion struct {
+	returned bool
+	panicked any
+}
+
+// of runs a function, and records how it ends. A function may end the goroutine.
+func (e *conclusion) of(f func()) {
+	defer func() { e.panicked = recover() }()
+	f()
+	e.returned = true
+}
+
+// again ends as the function did: it returns, panics, or ends the goroutine.
+func (e *conclusion) again() {
+	switch {
+	case e.returned:
+	case e.panicked != nil:
+		panic(e.panicked)
 	default:
 		runtime.Goexit()
 	}

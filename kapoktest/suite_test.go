@@ -15,7 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestBubbleSuite runs what a runner of specs runs, each body in a goroutine of its own: all in one bubble.
+// TestBubbleSuite runs the bodies of specs as a test runner does, each in its own goroutine: all in
+// one bubble.
 func TestBubbleSuite(t *testing.T) {
 	begin := time.Now()
 	type key struct{}
@@ -52,7 +53,7 @@ func TestBubbleSuite(t *testing.T) {
 				t.Errorf("between two bodies it became %s, from %s", time.Now(), evening)
 			}
 			if !env.Exists(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "made", Namespace: "default"}}) {
-				t.Error("what one body has made, another does not see")
+				t.Error("a body does not see the objects of another one")
 			}
 		})
 	})
@@ -64,8 +65,8 @@ func TestBubbleSuite(t *testing.T) {
 	}
 }
 
-// TestBubbleSuiteTells: what fails in a body, or beside it, is the runner's to know.
-func TestBubbleSuiteTells(t *testing.T) {
+// TestBubbleSuiteReportsFailures checks that failures in a body, or in another goroutine, reach the runner.
+func TestBubbleSuiteReportsFailures(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		body func(ctx context.Context, env *kapoktest.Env)
@@ -74,11 +75,11 @@ func TestBubbleSuiteTells(t *testing.T) {
 		{"method", func(ctx context.Context, env *kapoktest.Env) { env.Get(configMap("nothing")) }, "get ConfigMap default/nothing"},
 		{"wait", func(ctx context.Context, env *kapoktest.Env) {
 			env.WaitFor(ctx, configMap("nothing"), func() bool { return false })
-		}, "it was never there"},
+		}, "the object has never existed"},
 		{"beside", func(ctx context.Context, env *kapoktest.Env) {
 			env.Go(func(context.Context) error { return errors.New("no matches for kind") })
 			time.Sleep(time.Second)
-		}, "what runs beside the test: no matches for kind"},
+		}, "function in Env.Go: no matches for kind"},
 		{"wait for ever", func(ctx context.Context, env *kapoktest.Env) { <-ctx.Done() }, "ten years have passed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -92,13 +93,14 @@ func TestBubbleSuiteTells(t *testing.T) {
 				<-ended
 			})
 			if !strings.Contains(runner.text, tc.want) {
-				t.Errorf("the runner is told %q, and not %q", runner.text, tc.want)
+				t.Errorf("the runner gets %q, want %q", runner.text, tc.want)
 			}
 		})
 	}
 }
 
-// TestBubbleSuiteContext: the context of a body ends with that of the runner, for the same reason, and with the body.
+// TestBubbleSuiteContext checks that the context of a body ends with that of the runner, with the
+// same cause, and with the body.
 func TestBubbleSuiteContext(t *testing.T) {
 	kapoktest.BubbleSuite(t, t, func(env *kapoktest.Env, around func(context.Context, func(context.Context))) {
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -119,7 +121,8 @@ func TestBubbleSuiteContext(t *testing.T) {
 	})
 }
 
-// TestBubbleSuiteNests: a body within a body runs, and one beside a body that the runner has left says so.
+// TestBubbleSuiteNests runs a body within a body, and checks the error about a body that runs
+// beside one that the runner has abandoned.
 func TestBubbleSuiteNests(t *testing.T) {
 	seen := ""
 	kapoktest.BubbleSuite(t, t, func(env *kapoktest.Env, around func(context.Context, func(context.Context))) {
@@ -140,7 +143,7 @@ func TestBubbleSuiteNests(t *testing.T) {
 		<-ended
 		around(context.Background(), func(context.Context) { seen += ", again" })
 	})
-	if !strings.HasPrefix(seen, "nestedkapoktest: the body before") || !strings.HasSuffix(seen, ", again") {
+	if !strings.HasPrefix(seen, "nestedkapoktest: the previous body") || !strings.HasSuffix(seen, ", again") {
 		t.Errorf("got %q", seen)
 	}
 }

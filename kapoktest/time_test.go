@@ -1,8 +1,8 @@
 package kapoktest_test
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"testing"
@@ -11,6 +11,7 @@ import (
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/kapoktest"
+	"github.com/kapok-dev/kapok/webhook"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -24,7 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What the server does by the clock, it does by that of the bubble.
+// TestServerFollowsVirtualTime checks that the server's timers use the clock of the bubble.
 func TestServerFollowsVirtualTime(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, tc := range []struct {
@@ -55,7 +56,7 @@ func TestServerFollowsVirtualTime(t *testing.T) {
 			time.Sleep(day)
 			env.Delete(bound, free)
 			if env.Exists(free) {
-				t.Error("a pod that runs nowhere is still there")
+				t.Error("a pod without a node still exists")
 			}
 			env.Get(bound)
 			c.is("the end of the grace", bound.DeletionTimestamp.Time, day+30*time.Second)
@@ -117,7 +118,7 @@ func TestServerFollowsVirtualTime(t *testing.T) {
 			}
 			c.until(day + time.Hour + 2*time.Minute) // clocks may differ by a minute
 			if valid() {
-				t.Error("it is valid for ever")
+				t.Error("it does not expire")
 			}
 		}},
 		{name: "a watch has a bookmark a minute, and ends", run: func(t *testing.T, env *kapoktest.Env, c *clock) {
@@ -150,8 +151,8 @@ func TestServerFollowsVirtualTime(t *testing.T) {
 				t.Errorf("it ends after %v", took)
 			}
 		}},
-		// Kubernetes forgets what is older than five minutes, at some time or other; here only what is too much for memory is
-		// forgotten, or by hand.
+		// Kubernetes compacts history older than five minutes at some time; here only history that
+		// does not fit in memory is dropped, or on request.
 		{name: "history is there until it is compacted", run: func(t *testing.T, env *kapoktest.Env, c *clock) {
 			all := clientset(t, env.Config()).CoreV1().ConfigMaps("default")
 			for n := range 3 {
@@ -218,15 +219,18 @@ func TestServerFollowsVirtualTime(t *testing.T) {
 		}},
 		{name: "requests wait for a seat for a quarter of their time", run: func(t *testing.T, env *kapoktest.Env, c *clock) {
 			time.Sleep(day)
-			// The one seat is taken by a request whose body does not get on.
-			body, rest := io.Pipe()
-			taken := make(chan struct{})
+			// The only seat is used by a request that waits for a webhook.
+			answer, taken := make(chan struct{}), make(chan struct{})
+			env.WebhookMux().Handle("/slow", &webhook.Webhook{Handler: webhook.HandlerFunc(func(context.Context, webhook.Request) webhook.Response {
+				<-answer
+				return webhook.Denied("after a long time")
+			})})
 			go func() {
 				defer close(taken)
-				err := clientset(t, env.As("eve")).CoreV1().RESTClient().Post().Resource("configmaps").Namespace("default").
-					SetHeader("Content-Type", "application/json").Body(body).Do(t.Context()).Error()
-				if !apierrors.IsBadRequest(err) {
-					t.Errorf("a request without an object: %v", err)
+				b := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b"}}
+				_, err := clientset(t, env.As("eve")).CoreV1().ConfigMaps("default").Create(t.Context(), &b, metav1.CreateOptions{})
+				if !apierrors.IsForbidden(err) {
+					t.Errorf("a request that was denied: %v", err)
 				}
 			}()
 			time.Sleep(time.Second)
@@ -235,7 +239,7 @@ func TestServerFollowsVirtualTime(t *testing.T) {
 			if err := read.Do(t.Context()).Error(); !apierrors.IsTooManyRequests(err) || time.Since(begin) != 15*time.Second {
 				t.Errorf("refused after %v: %v", time.Since(begin), err)
 			}
-			rest.Close()
+			close(answer)
 			<-taken
 			if err := read.Do(t.Context()).Error(); !apierrors.IsNotFound(err) {
 				t.Errorf("with a seat: %v", err)
@@ -244,6 +248,18 @@ func TestServerFollowsVirtualTime(t *testing.T) {
 			kapoktest.Server(func(o *kapok.Options) {
 				o.Fairness = kapok.FairnessOptions{MaxRequestsInFlight: 1, MaxMutatingRequestsInFlight: -1}
 			}),
+			kapoktest.Webhooks(write(t, `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: slow}
+webhooks:
+- name: slow.example.com
+  clientConfig: {service: {name: slow, namespace: default, path: /slow}}
+  rules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  timeoutSeconds: 30
+`)),
 			kapoktest.YAML(`
 apiVersion: flowcontrol.apiserver.k8s.io/v1
 kind: PriorityLevelConfiguration
@@ -277,7 +293,7 @@ subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: eve}]
 	}
 }
 
-// A clock tells how much time has passed since it began.
+// A clock returns the time since its start.
 type clock struct {
 	t     *testing.T
 	env   *kapoktest.Env
@@ -286,10 +302,10 @@ type clock struct {
 
 func (c *clock) passed() time.Duration { return time.Since(c.begin) }
 
-// until sleeps.
+// until sleeps until a time of the clock.
 func (c *clock) until(passed time.Duration) { time.Sleep(passed - c.passed()) }
 
-// is compares a timestamp, which may have lost its fraction of a second.
+// is compares a timestamp, which may lack its fraction of a second.
 func (c *clock) is(what string, at time.Time, want time.Duration) {
 	c.t.Helper()
 	if off := at.Sub(c.begin) - want; off < -time.Second || off > time.Second {
@@ -297,12 +313,12 @@ func (c *clock) is(what string, at time.Time, want time.Duration) {
 	}
 }
 
-// there says whether an object should be there after some time.
+// there checks whether an object exists after some time.
 func (c *clock) there(obj client.Object, want bool, after time.Duration) {
 	c.t.Helper()
 	c.until(after)
 	if c.env.Exists(obj) != want {
-		c.t.Errorf("%s is there after %v: %v", obj.GetName(), after, !want)
+		c.t.Errorf("%s exists after %v: %v", obj.GetName(), after, !want)
 	}
 }
 
@@ -326,7 +342,7 @@ func someEvent(name string) *corev1.Event {
 		InvolvedObject: corev1.ObjectReference{Kind: "ConfigMap", Namespace: "default", Name: "a"}}
 }
 
-// widgets is the definition of widgets.
+// widgets returns the definition of widgets.
 func widgets(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	crd := &unstructured.Unstructured{}

@@ -12,8 +12,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
-// tokens has a token that holds, at any time. It is replaced when four fifths of its time have passed, as the kubelet does it, and when the
-// server does not know it any more, as after a restart.
+// tokens holds a valid token. It replaces the token after four fifths of its lifetime, like the
+// kubelet, and when the server rejects it, as after a restart.
 type tokens struct {
 	request func(ctx context.Context) (*authenticationv1.TokenRequest, error)
 
@@ -22,7 +22,8 @@ type tokens struct {
 	due   time.Time // when it is to be replaced
 }
 
-// get returns the token of now. If there is no new one, it is the old one, as long as that may hold.
+// get returns the current token. If it cannot be replaced, get returns the old one while it may be
+// valid.
 func (s *tokens) get(ctx context.Context) (string, error) {
 	now := time.Now()
 	s.mu.Lock()
@@ -31,7 +32,8 @@ func (s *tokens) get(ctx context.Context) (string, error) {
 	if now.Before(due) {
 		return token, nil
 	}
-	// The lock is not held meanwhile, as who waits for one keeps the clock of a bubble from moving. Several may get a token at once.
+	// Do not hold the lock during the request: virtual time does not advance while a goroutine
+	// waits for a mutex. Concurrent calls may each request a token.
 	r, err := s.request(ctx)
 	if err != nil {
 		if token != "" {
@@ -46,7 +48,7 @@ func (s *tokens) get(ctx context.Context) (string, error) {
 	return s.token, nil
 }
 
-// drop has a token replaced at the next request.
+// drop replaces a token at the next request.
 func (s *tokens) drop(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,10 +57,10 @@ func (s *tokens) drop(token string) {
 	}
 }
 
-// wrap is for rest.Config.
+// wrap returns a transport with the token, for rest.Config.
 func (s *tokens) wrap(next http.RoundTripper) http.RoundTripper { return &bearer{s, next} }
 
-// bearer shows tokens.
+// bearer adds tokens to requests.
 type bearer struct {
 	tokens *tokens
 	next   http.RoundTripper
@@ -83,10 +85,10 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// WrappedRoundTripper is for client-go, which looks for the transport below.
+// WrappedRoundTripper returns the transport below, for client-go.
 func (b *bearer) WrappedRoundTripper() http.RoundTripper { return b.next }
 
-// userOf is who sends a request: whom it impersonates, or whose token it shows, whether or not that holds.
+// userOf returns the user of a request: the impersonated one, or that of the token, valid or not.
 func userOf(r *http.Request) string {
 	if user := r.Header.Get("Impersonate-User"); user != "" {
 		return user

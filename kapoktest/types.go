@@ -18,12 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Types defines custom resources for Go types that the [Scheme] knows, where there are no manifests (yet): the schema is that of the
-// type, by its JSON tags; fields without omitempty or omitzero are required; a field Status is a subresource; plurals are those that
-// Kubernetes guesses. What comments say (markers of kubebuilder) is not known here: install the manifests to have that, too.
+// Types installs definitions for Go types that the Scheme knows, for kinds without manifests. The
+// schema follows from the type and its JSON tags: fields without omitempty or omitzero are
+// required, a field Status is a subresource, and the plural is the one that Kubernetes guesses.
+// Markers of kubebuilder in comments have no effect: they need the manifests.
 func Types(objs ...client.Object) Option { return define(apiextensionsv1.NamespaceScoped, objs) }
 
-// ClusterTypes is Types for kinds that belong to no namespace.
+// ClusterTypes is Types for cluster-scoped kinds.
 func ClusterTypes(objs ...client.Object) Option { return define(apiextensionsv1.ClusterScoped, objs) }
 
 func define(scope apiextensionsv1.ResourceScope, objs []client.Object) Option {
@@ -74,7 +75,7 @@ func definitionOf(obj client.Object, scheme *runtime.Scheme, scope apiextensions
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// pluralOf guesses a plural as Kubernetes does (meta.UnsafeGuessKindToResource).
+// pluralOf returns the plural that Kubernetes guesses (meta.UnsafeGuessKindToResource).
 func pluralOf(kind string) string {
 	lower := strings.ToLower(kind)
 	switch {
@@ -96,7 +97,8 @@ var (
 	marshalers = []reflect.Type{reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler]()}
 )
 
-// schemaOf is the schema of a type. What is inside of itself, and what says for itself how it is encoded, may be anything.
+// schemaOf returns the schema of a type. Recursive types, and types with their own encoding, allow
+// any value.
 func schemaOf(t reflect.Type, inside []reflect.Type) apiextensionsv1.JSONSchemaProps {
 	anything := apiextensionsv1.JSONSchemaProps{XPreserveUnknownFields: new(true)}
 	switch {
@@ -146,7 +148,7 @@ func schemaOf(t reflect.Type, inside []reflect.Type) apiextensionsv1.JSONSchemaP
 	return anything
 }
 
-// addFields adds the fields of a struct, and of those that are embedded in it.
+// addFields adds the fields of a struct and of its embedded structs.
 func addFields(s *apiextensionsv1.JSONSchemaProps, t reflect.Type, inside []reflect.Type) {
 	for i := range t.NumField() {
 		f := t.Field(i)

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// A Policy is a kind of a test's own.
+// A Policy is a custom kind of these tests.
 type Policy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -24,7 +24,7 @@ type Policy struct {
 	Status            PolicyStatus `json:"status,omitzero"`
 }
 
-// PolicySpec has a field of each sort.
+// PolicySpec has a field of each type.
 type PolicySpec struct {
 	Shared  `json:",inline"`
 	Name    string                       `json:"name"`
@@ -48,13 +48,13 @@ type Shared struct {
 	Owner string `json:"owner,omitempty"`
 }
 
-// A Step holds steps.
+// A Step contains steps.
 type Step struct {
 	Do   string `json:"do"`
 	Then []Step `json:"then,omitempty"`
 }
 
-// PolicyStatus is written by somebody else.
+// PolicyStatus is written by another component.
 type PolicyStatus struct {
 	Ready      bool               `json:"ready"`
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -17,15 +17,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A Grant is something that somebody may do: see [Can] and [ClusterRole].
+// A Grant is a permission: see [Can] and [ClusterRole].
 type Grant struct {
 	rules       []rbacv1.PolicyRule
 	clusterRole string // instead of rules
 	namespace   string // "" for all
 }
 
-// Can is the right to some verbs, as "get,list,watch" or "*", on resources, as "configmaps", "deployments.apps", "foos.example.com/status";
-// "*" is everything, "*.apps" everything in a group, and what begins with / is a path. It holds in all namespaces, unless In says otherwise.
+// Can grants some verbs, such as "get,list,watch" or "*", on resources, such as "configmaps",
+// "deployments.apps", "foos.example.com/status". "*" is every resource, "*.apps" every resource of
+// a group; a name that begins with / is a path. The grant holds in all namespaces, unless In
+// restricts it.
 func Can(verbs string, resources ...string) Grant {
 	var g Grant
 	for _, r := range resources {
@@ -48,16 +50,17 @@ func Can(verbs string, resources ...string) Grant {
 	return g
 }
 
-// ClusterRole is all that a ClusterRole of the server allows: one of the manifests, or one that every cluster has, as view and edit.
+// ClusterRole grants the rules of a ClusterRole on the server: one of the manifests, or a default
+// one such as view and edit.
 func ClusterRole(name string) Grant { return Grant{clusterRole: name} }
 
-// In is the Grant in one namespace.
+// In restricts the Grant to one namespace.
 func (g Grant) In(namespace string) Grant {
 	g.namespace = namespace
 	return g
 }
 
-// Named is the Grant on objects of some names only. It has no effect on a ClusterRole.
+// Named restricts the Grant to objects with some names. It has no effect on a ClusterRole.
 func (g Grant) Named(names ...string) Grant {
 	g.rules = slices.Clone(g.rules)
 	for i := range g.rules {
@@ -66,7 +69,8 @@ func (g Grant) Named(names ...string) Grant {
 	return g
 }
 
-// User gives a user what grants say, beyond what roles and bindings of the server do, and returns a configuration for his clients.
+// User grants rights to a user, in addition to the roles and bindings of the server, and returns a
+// configuration for clients of that user.
 func (e *Env) User(name string, grants ...Grant) *rest.Config {
 	e.t.Helper()
 	config := e.As(name)
@@ -74,9 +78,10 @@ func (e *Env) User(name string, grants ...Grant) *rest.Config {
 	return config
 }
 
-// ServiceAccount gives a service account what grants say, beyond what roles and bindings of the server do, and returns a configuration for
-// its clients. The account and its namespace are made if they are not there. Clients show a token of the account, which holds for an hour and
-// is replaced before, as that in a pod is.
+// ServiceAccount grants rights to a service account, in addition to the roles and bindings of the
+// server, and returns a configuration for its clients. It creates the account and its namespace if
+// necessary. Clients use a token of the account, which is valid for one hour and rotated before, as
+// in a pod.
 func (e *Env) ServiceAccount(namespace, name string, grants ...Grant) *rest.Config {
 	e.t.Helper()
 	e.account(namespace, name)
@@ -92,8 +97,9 @@ func (e *Env) ServiceAccount(namespace, name string, grants ...Grant) *rest.Conf
 	return c
 }
 
-// Token returns a token of a service account, which is made if it is not there, for rest.Config.BearerToken. It holds for a lifetime of at
-// least ten minutes, and up to a minute longer, as clocks may differ; nobody replaces it.
+// Token returns a token of a service account for rest.Config.BearerToken, and creates the account
+// if necessary. The token is valid for lifetime, at least ten minutes, and up to one minute longer
+// for clock skew; it is not rotated.
 func (e *Env) Token(namespace, name string, lifetime time.Duration) string {
 	e.t.Helper()
 	e.account(namespace, name)
@@ -113,7 +119,7 @@ func (e *Env) requestToken(ctx context.Context, namespace, name string, lifetime
 	return core.ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{Spec: spec}, metav1.CreateOptions{})
 }
 
-// account makes a service account, if it is not there.
+// account creates a service account if it does not exist.
 func (e *Env) account(namespace, name string) {
 	e.t.Helper()
 	core, err := corev1client.NewForConfig(e.own())
@@ -129,7 +135,7 @@ func (e *Env) account(namespace, name string) {
 	}
 }
 
-// ensureNamespace makes a namespace, if it is not there.
+// ensureNamespace creates a namespace if it does not exist.
 func (e *Env) ensureNamespace(name string) error {
 	core, err := corev1client.NewForConfig(e.own())
 	if err != nil {
@@ -142,17 +148,17 @@ func (e *Env) ensureNamespace(name string) error {
 	return err
 }
 
-// grant makes roles and bindings for grants.
+// grant creates roles and bindings for grants.
 func (e *Env) grant(to rbacv1.Subject, grants []Grant) {
 	e.t.Helper()
 	for _, g := range grants {
 		if err := e.bind(to, g, fmt.Sprintf("kapoktest-%d", e.granted.Add(1))); err != nil {
-			e.t.Fatalf("rights of %s: %v", to.Name, err)
+			e.t.Fatalf("permissions of %s: %v", to.Name, err)
 		}
 	}
 }
 
-// bind makes a binding, and a role unless there is one.
+// bind creates a binding, and a role if it does not exist.
 func (e *Env) bind(to rbacv1.Subject, g Grant, name string) error {
 	ctx, meta := e.ctx, metav1.ObjectMeta{Name: name}
 	rbac, err := rbacv1client.NewForConfig(e.own())
@@ -168,7 +174,7 @@ func (e *Env) bind(to rbacv1.Subject, g Grant, name string) error {
 	switch {
 	case g.clusterRole != "":
 		role.Name = g.clusterRole
-		// Kubernetes takes a binding to a role that is not there.
+		// Kubernetes accepts a binding to a role that does not exist.
 		_, err = rbac.ClusterRoles().Get(ctx, role.Name, metav1.GetOptions{})
 	case g.namespace != "":
 		role.Kind = "Role"

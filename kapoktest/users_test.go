@@ -9,13 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-
 	"github.com/kapok-dev/kapok/client"
 	ctrl "github.com/kapok-dev/kapok/controller"
 	"github.com/kapok-dev/kapok/kapoktest"
 	"github.com/kapok-dev/kapok/manager"
 
+	"github.com/go-logr/logr"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -36,7 +35,8 @@ func typed(t testing.TB, c *rest.Config) *kubernetes.Clientset {
 	return client
 }
 
-// A user may do what the test says, where it says so, and nothing else.
+// TestUser checks that a user has the permissions that the test grants, where it grants them, and
+// no others.
 func TestUser(t *testing.T) {
 	env := kapoktest.Start(t)
 	for user, tc := range map[string]struct {
@@ -79,7 +79,8 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// Users may be made at the same time, as by parallel subtests that share an Env.
+// TestUsersInParallel checks that users can be created concurrently, as by parallel subtests that
+// share an Env.
 func TestUsersInParallel(t *testing.T) {
 	env := kapoktest.Start(t)
 	for round := range 20 {
@@ -105,7 +106,7 @@ func TestGrantsThatCannotBe(t *testing.T) {
 		run  func(*kapoktest.Env)
 		want string
 	}{
-		"role that is not there":    {func(e *kapoktest.Env) { e.User("a", kapoktest.ClusterRole("none")) }, `rights of a: clusterroles.rbac.authorization.k8s.io "none" not found`},
+		"role that is not there":    {func(e *kapoktest.Env) { e.User("a", kapoktest.ClusterRole("none")) }, `permissions of a: clusterroles.rbac.authorization.k8s.io "none" not found`},
 		"path in a namespace":       {func(e *kapoktest.Env) { e.User("a", kapoktest.Can("get", "/x").In("n")) }, "namespaced rules cannot apply to non-resource URLs"},
 		"no verb":                   {func(e *kapoktest.Env) { e.User("a", kapoktest.Can("", "pods").In("A")) }, `Namespace "A" is invalid`},
 		"account with a bad name":   {func(e *kapoktest.Env) { e.ServiceAccount("default", "A") }, `service account default/A: ServiceAccount "A" is invalid`},
@@ -117,7 +118,7 @@ func TestGrantsThatCannotBe(t *testing.T) {
 	}
 }
 
-// widgetController makes the status of each Widget ready.
+// widgetController sets the status of each Widget to ready.
 func widgetController(c *rest.Config) func(context.Context) error {
 	return func(ctx context.Context) error {
 		mgr, err := manager.New(c, manager.Options{Logger: logr.FromSlogHandler(slog.DiscardHandler)})
@@ -147,7 +148,8 @@ func ready(w *unstructured.Unstructured) func() bool {
 	}
 }
 
-// A controller does its work with the rights of its manifests: those that its markers have made, and no others.
+// TestRightsSuffice runs a controller with the permissions of its manifests, generated from its
+// markers, and no others.
 func TestRightsSuffice(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		env.Go(widgetController(env.ServiceAccount("system", "controller-manager")))
@@ -166,10 +168,10 @@ func TestRightsSuffice(t *testing.T) {
 	}, kapoktest.CRDs("testdata/crd"), kapoktest.Objects("testdata/rbac"))
 }
 
-// Where a marker is missing, the failure says which.
+// TestRightsDoNotSuffice checks that the failure names the marker that is missing.
 func TestRightsDoNotSuffice(t *testing.T) {
 	for name, tc := range map[string]struct {
-		resource string // without which
+		resource string // the resource without permission
 		want     string
 	}{
 		"read":  {"widgets", `widgets.example.com is forbidden: User "system:serviceaccount:system:controller-manager" cannot watch resource "widgets" in API group "example.com" at the cluster scope`},
@@ -196,14 +198,14 @@ func TestRightsDoNotSuffice(t *testing.T) {
 					t.Errorf("refused is %v", refused)
 				}
 			}, kapoktest.CRDs("testdata/crd"), kapoktest.Objects("testdata/rbac"))
-			if !strings.Contains(text, "the server has refused:\n  ") || !strings.Contains(text, " x "+tc.want+"\n") {
+			if !strings.Contains(text, "the server denied these requests:\n  ") || !strings.Contains(text, " x "+tc.want+"\n") {
 				t.Errorf("the failure says\n%s", text)
 			}
 		})
 	}
 }
 
-// Whoever has the editor's role of the manifests may edit, where it is bound.
+// TestEditorRole checks that the editor's role of the manifests allows edits where it is bound.
 func TestEditorRole(t *testing.T) {
 	env := kapoktest.Start(t, kapoktest.CRDs("testdata/crd"), kapoktest.Objects("testdata/rbac"))
 	jane, err := client.New(env.User("jane", kapoktest.ClusterRole("widget-editor-role").In("team-a")), client.Options{})
@@ -220,7 +222,8 @@ func TestEditorRole(t *testing.T) {
 	}
 }
 
-// A token expires, in virtual time; a client that gets new ones goes on, also through a watch that ends, and for a year.
+// TestTokensExpire checks that a token expires in virtual time, and that a client that renews its
+// token works for a year, also across watches that end.
 func TestTokensExpire(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		can := kapoktest.Can("get,list", "configmaps")
@@ -241,7 +244,7 @@ func TestTokensExpire(t *testing.T) {
 		if err := list(script); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(3 * time.Minute) // a minute more than it holds, which is for clocks that differ
+		time.Sleep(3 * time.Minute) // a minute longer than its validity, which allows for differing clocks
 		if err := list(script); !apierrors.IsUnauthorized(err) {
 			t.Errorf("with a token that has expired: %v", err)
 		}
@@ -257,7 +260,8 @@ func TestTokensExpire(t *testing.T) {
 	})
 }
 
-// Without its account a token holds no longer, and there is no other, until there is such an account again.
+// TestTokenOfAccountThatIsGone checks that a token is invalid without its account, and that there
+// is no other one until the account exists again.
 func TestTokenOfAccountThatIsGone(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		pod := typed(t, env.ServiceAccount("system", "controller", kapoktest.Can("get", "configmaps").In("default")))
@@ -275,7 +279,7 @@ func TestTokenOfAccountThatIsGone(t *testing.T) {
 	})
 }
 
-// Many clients of one account, whose token is to be replaced, all at once.
+// TestTokensOfMany has many clients of one account, whose token must be renewed, at the same time.
 func TestTokensOfMany(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		config := env.ServiceAccount("system", "controller", kapoktest.Can("get", "configmaps"))

@@ -24,21 +24,23 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// WaitFor waits until a condition holds of an object, which is named by obj, and need not be there yet. The condition is asked for
-// each state that the object goes through; obj is that state then. The test ends if the context does before, and the failure
-// shows what has become of the object since the Env began.
+// WaitFor waits until a condition is true for the object with the name of obj, which need not exist
+// yet. It evaluates the condition for each state of the object, with obj set to that state. If ctx
+// ends first, the test ends with a failure that shows the history of the object since the Env
+// started.
 //
-// A context without a deadline, such as that of the test, is given a minute, in a bubble of its time. No wait lasts until the test binary's
-// own time is over, nor when something in [Env.Go] has failed.
+// A context without a deadline, such as that of the test, is limited to one minute, in a bubble of
+// virtual time. Every wait ends before the time limit of the test binary, and when a function of
+// [Env.Go] fails.
 func (e *Env) WaitFor(ctx context.Context, obj client.Object, condition func() bool) {
 	e.t.Helper()
 	e.wait(ctx, "wait for", obj, func(there bool) bool { return there && condition() })
 }
 
-// WaitGone waits until an object is not there.
+// WaitGone waits until an object does not exist.
 func (e *Env) WaitGone(ctx context.Context, obj client.Object) {
 	e.t.Helper()
-	e.wait(ctx, "wait for the end of", obj, func(there bool) bool { return !there })
+	e.wait(ctx, "wait for the deletion of", obj, func(there bool) bool { return !there })
 }
 
 func (e *Env) wait(ctx context.Context, what string, obj client.Object, done func(there bool) bool) {
@@ -50,19 +52,19 @@ func (e *Env) wait(ctx context.Context, what string, obj client.Object, done fun
 	case err == nil:
 		return
 	case ctx.Err() != nil:
-		err = fmt.Errorf("the condition never held: %w", context.Cause(ctx))
+		err = fmt.Errorf("the condition was never true: %w", context.Cause(ctx))
 	}
 	e.t.Fatalf("%s %s: %v\n%s%s", what, e.describe(obj), err, e.History(obj), e.refusals())
 }
 
-// longest is how long a wait may take whose context does not say.
+// longest is the limit of a wait whose context has no deadline.
 const longest = time.Minute
 
-// bounded is the context of a wait, which ends in any case.
+// bounded returns the context of a wait, which always ends.
 func (e *Env) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit, why := time.Duration(math.MaxInt64), errors.New("the time of the test binary is almost over")
+	limit, why := time.Duration(math.MaxInt64), errors.New("the timeout of the test binary is almost reached")
 	if end, ok := deadline(e.t); ok {
-		limit = time.Until(end) * 9 / 10 // the failure wants to be told
+		limit = time.Until(end) * 9 / 10 // leave time to report the failure
 	}
 	if _, ok := ctx.Deadline(); !ok && longest < limit {
 		limit, why = longest, fmt.Errorf("%v have passed, and the context has no deadline", longest)
@@ -76,7 +78,8 @@ func (e *Env) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 	}
 }
 
-// deadline returns when the test binary is killed, if that is known: it is of no use in a bubble, whose clock is another one.
+// deadline returns when the test binary is killed, if that is known. It cannot be used in a bubble,
+// which has another clock.
 func deadline(t testing.TB) (end time.Time, ok bool) {
 	defer func() {
 		if recover() != nil { // in a bubble
@@ -89,8 +92,8 @@ func deadline(t testing.TB) (end time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// follow sets obj to each of its states, from that of now on, until done says so. Where the server has forgotten what was between, states are
-// missing.
+// follow sets obj to each of its states, from the current one on, until done returns true. If the
+// server has dropped history, states are missing.
 func (e *Env) follow(ctx context.Context, obj client.Object, done func(there bool) bool) error {
 	objects, name, err := e.resource(obj)
 	if err != nil {
@@ -105,7 +108,7 @@ func (e *Env) follow(ctx context.Context, obj client.Object, done func(there boo
 	}
 }
 
-// followFrom lists and watches, until done says so, or something fails.
+// followFrom lists and watches until done returns true, or a request fails.
 func (e *Env) followFrom(ctx context.Context, objects dynamic.ResourceInterface, options metav1.ListOptions, obj client.Object, done func(there bool) bool) (ended bool, err error) {
 	list, err := objects.List(ctx, options)
 	if err != nil {
@@ -131,7 +134,8 @@ func (e *Env) followFrom(ctx context.Context, objects dynamic.ResourceInterface,
 	return false, ctx.Err()
 }
 
-// followWatch is followFrom for one watch, and has the options say from where on the next is to be.
+// followWatch is followFrom for one watch. It sets the resourceVersion of options for the next
+// watch.
 func followWatch(w watch.Interface, options *metav1.ListOptions, obj client.Object, done func(there bool) bool) (ended bool, err error) {
 	defer w.Stop() // also if done ends the test
 	for event := range w.ResultChan() {
@@ -147,7 +151,8 @@ func followWatch(w watch.Interface, options *metav1.ListOptions, obj client.Obje
 	return false, nil
 }
 
-// resource returns a client of the resource of an object, by whatever Go type it is.
+// resource returns a client for the resource of an object of any Go type, and the name of the
+// object.
 func (e *Env) resource(obj client.Object) (dynamic.ResourceInterface, string, error) {
 	if err := e.place(obj); err != nil {
 		return nil, "", err
@@ -173,7 +178,7 @@ func (e *Env) resource(obj client.Object) (dynamic.ResourceInterface, string, er
 	return c.Resource(mapping.Resource), obj.GetName(), nil
 }
 
-// assign makes obj what an object is, and no more.
+// assign sets obj to the state of an object, and clears all other fields.
 func assign(obj client.Object, u *unstructured.Unstructured) error {
 	if into, ok := obj.(*unstructured.Unstructured); ok {
 		into.Object = runtime.DeepCopyJSON(u.Object)
@@ -187,25 +192,26 @@ func assign(obj client.Object, u *unstructured.Unstructured) error {
 	return json.Unmarshal(data, obj)
 }
 
-// someStates are as many as a reader of a history wants to see of how it began, and of how it ended.
+// someStates is the number of states that a history shows of its beginning and of its end.
 const someStates = 50
 
-// History returns what has become of an object since the Env began, state after state, as differences of YAML. Managed fields
-// are left out, and so are all but the first and the last fifty of very many states. Where the server has forgotten that, as after a restart, it is what the object is now.
+// History returns the states of an object since the Env started, as differences of YAML. Managed
+// fields are omitted; of very many states only the first and the last fifty are shown. If the
+// server has dropped the history, as after a restart, it returns the current state.
 func (e *Env) History(obj client.Object) string {
 	states, err := e.states(obj, e.began)
 	var out strings.Builder
 	if apierrors.IsResourceExpired(err) {
-		out.WriteString("the server has forgotten what was before\n")
+		out.WriteString("the server has dropped the earlier history\n")
 		states, err = e.states(obj, "0")
 	}
 	switch {
 	case err != nil:
-		return fmt.Sprintf("its history is not known: %v\n", err)
+		return fmt.Sprintf("the history cannot be read: %v\n", err)
 	case len(states) == 0 && out.Len() == 0:
-		return "it was never there\n"
+		return "the object has never existed\n"
 	case len(states) == 0:
-		return out.String() + "it is not there\n"
+		return out.String() + "the object does not exist\n"
 	}
 	before := []string{}
 	for n, s := range states {
@@ -234,7 +240,8 @@ type state struct {
 	lines    []string
 }
 
-// states reads the history of an object from a resourceVersion up to now; with "0", what it is now.
+// states reads the history of an object from a resourceVersion until now; "0" means only the
+// current state.
 func (e *Env) states(obj client.Object, from string) (all []state, err error) {
 	// The context of the test, or that of a wait, may have ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), patience)

@@ -15,28 +15,32 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Webhooks has the server ask the process of the test whatever webhooks at a service are asked, in memory: see [Env.WebhookMux].
+// Webhooks makes the server call webhooks that refer to a service in the process of the test, in
+// memory: see [Env.WebhookMux].
 //
 //	env := kapoktest.Start(t, kapoktest.CRDs("../config/crd/bases"), kapoktest.Webhooks("../config/webhook"))
 //	server := webhook.NewServer(webhook.Options{Port: -1, WebhookMux: env.WebhookMux()}) // does not listen
 //
-// The ValidatingWebhookConfigurations and MutatingWebhookConfigurations of files and folders are created, after all other objects. A
-// CustomResourceDefinition among them is a patch, as kubebuilder's config/crd/patches has it: its spec.conversion becomes that of the
-// definition, which an option such as [CRDs] brings. What else is there is passed over.
+// The ValidatingWebhookConfigurations and MutatingWebhookConfigurations in the files and folders
+// are created after all other objects. A CustomResourceDefinition among them is a patch, as in
+// kubebuilder's config/crd/patches: its spec.conversion is set in the definition, which comes from
+// an option such as [CRDs]. Other objects are ignored.
 //
-// Kinds that have a Hub among their Go types in the [Scheme], and whose definition says nothing of conversions, are converted at /convert.
+// Kinds that have a Hub among their Go types in the [Scheme], and whose definition has no
+// conversion, are converted at /convert.
 //
-// Neither services nor a caBundle need be there. Webhooks at a url are reached over the network.
+// Neither services nor a caBundle are needed. Webhooks with a url are called over the network.
 func Webhooks(paths ...string) Option {
 	return func(o *options) { o.webhooks = append(o.webhooks, webhooksAt(paths)) }
 }
 
-// WebhookMux returns what answers for all services, by the paths of their webhooks. It is that of this Env alone, and empty at first. A
-// service of which there are several is told by its host: a pattern such as "webhook-service.other-system.svc/" has all of its paths.
+// WebhookMux returns the mux that serves all services, by the paths of their webhooks. It belongs
+// to this Env, and is empty at first. Patterns with a host distinguish several services:
+// "webhook-service.other-system.svc/" has all paths of one.
 func (e *Env) WebhookMux() *http.ServeMux {
 	e.t.Helper()
 	if e.webhooks == nil {
-		e.t.Fatalf("there are no webhooks: use the option Webhooks")
+		e.t.Fatalf("the test serves no webhooks: set the option Webhooks")
 	}
 	return e.webhooks.mux
 }
@@ -69,14 +73,14 @@ func loadWebhooks(all []webhooksAt) (*webhooks, error) {
 				some = w.take(obj) || some
 			}
 			if !some {
-				return nil, fmt.Errorf("%s: there is no webhook where one is expected", path)
+				return nil, fmt.Errorf("%s: want at least one webhook configuration, found none", path)
 			}
 		}
 	}
 	return w, nil
 }
 
-// take takes an object, if it is about webhooks.
+// take adds an object if it configures webhooks.
 func (w *webhooks) take(obj *unstructured.Unstructured) bool {
 	switch obj.GetKind() {
 	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
@@ -92,11 +96,11 @@ func (w *webhooks) take(obj *unstructured.Unstructured) bool {
 	return false
 }
 
-// service is for kapok.WebhookOptions: every service is here.
+// service implements kapok.WebhookOptions.Services: the handler serves every service.
 func (w *webhooks) service(_, _ string) http.Handler { return w }
 
-// ServeHTTP has the mux answer. A server that is killed waits for nobody, and a handler may go on after it: so what the handler reads and
-// writes is not the connection itself.
+// ServeHTTP passes the request to the mux. A killed server does not wait, and a handler may outlive
+// it: the handler therefore does not read from or write to the connection itself.
 func (w *webhooks) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -127,7 +131,7 @@ func (w *webhooks) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	says.send(to)
 }
 
-// reply is what a handler says.
+// reply is the response of a handler.
 type reply struct {
 	header http.Header
 	code   int
@@ -153,10 +157,10 @@ func (a *reply) Write(p []byte) (int, error) {
 func (a *reply) send(to http.ResponseWriter) {
 	maps.Copy(to.Header(), a.header)
 	to.WriteHeader(cmp.Or(a.code, http.StatusOK))
-	_, _ = to.Write(a.body.Bytes()) // who asked may have gone
+	_, _ = to.Write(a.body.Bytes()) // the client may be gone
 }
 
-// convert has definitions converted as patches and Go types say.
+// convert sets the conversion of definitions from patches and Go types.
 func (w *webhooks) convert(crds []*unstructured.Unstructured, scheme *runtime.Scheme) error {
 	if w == nil {
 		return nil
@@ -174,7 +178,8 @@ func (w *webhooks) convert(crds []*unstructured.Unstructured, scheme *runtime.Sc
 			continue
 		}
 		if _, atService, _ := unstructured.NestedMap(conversion, "webhook", "clientConfig", "service"); atService {
-			// Where manifests have something in its place that is no certificate, for others to fill in, the kind would not be served.
+			// Where manifests have something in its place that is no certificate, for others to
+			// fill in, the kind would not be served.
 			unstructured.RemoveNestedField(conversion, "webhook", "clientConfig", "caBundle")
 		}
 		if err := unstructured.SetNestedMap(crd.Object, conversion, "spec", "conversion"); err != nil {
@@ -192,7 +197,7 @@ func (w *webhooks) convert(crds []*unstructured.Unstructured, scheme *runtime.Sc
 // hub is a version of a kind through which all conversions go, in Kapok and in controller-runtime.
 var hub = reflect.TypeFor[interface{ Hub() }]()
 
-// hasHub says whether the Go types of a definition's kind convert each other.
+// hasHub reports whether the Go types of a definition's kind convert each other.
 func hasHub(crd *unstructured.Unstructured, scheme *runtime.Scheme) bool {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")

@@ -28,7 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// serveWidgets gives widgets a color, and refuses those that are too large.
+// serveWidgets sets the color of widgets, and rejects large ones.
 func serveWidgets(hooks *http.ServeMux) {
 	hooks.Handle("/mutate", &webhook.Webhook{Handler: webhook.HandlerFunc(func(context.Context, webhook.Request) webhook.Response {
 		return webhook.Patched("", webhook.JSONPatchOp{Operation: "add", Path: "/metadata/labels", Value: map[string]string{"color": "red"}})
@@ -53,7 +53,8 @@ func sized(name string, size int64) *unstructured.Unstructured {
 	return w
 }
 
-// The server asks the handler of a test, as the manifests of the operator say.
+// TestWebhooks checks that the server calls the handlers of a test, as the operator's manifests
+// configure.
 func TestWebhooks(t *testing.T) {
 	test := func(t testing.TB, env *kapoktest.Env) {
 		serveWidgets(env.WebhookMux())
@@ -66,9 +67,9 @@ func TestWebhooks(t *testing.T) {
 		if want := `admission webhook "vwidget.kb.io" denied the request: too large`; !apierrors.IsForbidden(err) || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
-		before := widget("before") // the webhooks
+		before := widget("before") // created before the webhooks
 		if env.Get(before); before.GetLabels() != nil {
-			t.Errorf("what the test began with is mutated: %v", before.Object)
+			t.Errorf("an earlier object is mutated: %v", before.Object)
 		}
 	}
 	options := []kapoktest.Option{kapoktest.CRDs("testdata/crd"), kapoktest.Webhooks("testdata/webhook"),
@@ -80,7 +81,8 @@ func TestWebhooks(t *testing.T) {
 	t.Run("many times", func(t *testing.T) { kapoktest.Explore(t, 3, kapoktest.Faults{}, test, options...) })
 }
 
-// What goes wrong with a webhook is said as in Kubernetes, and its failure policy decides.
+// TestWebhookFailures checks that errors about webhooks are Kubernetes', and that the failure
+// policy applies.
 func TestWebhookFailures(t *testing.T) {
 	answer := func(code int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -88,7 +90,7 @@ func TestWebhookFailures(t *testing.T) {
 			fmt.Fprint(w, body)
 		}
 	}
-	late := func(_ http.ResponseWriter, r *http.Request) { // notices that nobody waits any more
+	late := func(_ http.ResponseWriter, r *http.Request) { // returns when the caller has given up
 		select {
 		case <-r.Context().Done():
 		case <-time.After(time.Hour):
@@ -108,7 +110,7 @@ func TestWebhookFailures(t *testing.T) {
 		{"another path", http.NotFoundHandler(), "the server could not find the requested resource", 0},
 		{"an error", answer(500, "oh"), "an error on the server", 0},
 		{"no review", answer(200, "oh"), "couldn't get version/kind", 0},
-		{"nobody there", nil, `Post "https://webhook-service.system.svc:443/validate?timeout=5s": service "webhook-service" not found`, 0},
+		{"no such service", nil, `Post "https://webhook-service.system.svc:443/validate?timeout=5s": service "webhook-service" not found`, 0},
 	} {
 		for _, policy := range []registrationv1.FailurePolicyType{registrationv1.Fail, registrationv1.Ignore} {
 			t.Run(fmt.Sprintf("%s/policy=%s", tc.name, policy), func(t *testing.T) {
@@ -155,7 +157,7 @@ func write(t *testing.T, text string) (file string) {
 	return file
 }
 
-// Several operators, in one test, may have webhooks at the same path.
+// TestWebhooksOfMany has several operators in one test with webhooks at the same path.
 func TestWebhooksOfMany(t *testing.T) {
 	const configuration = `
 apiVersion: admissionregistration.k8s.io/v1
@@ -168,7 +170,7 @@ webhooks:
   rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
   sideEffects: None
 `
-	// The second one is no manifest of webhooks, and yet leads to the process.
+	// The second configuration is not in a manifest, and yet its requests reach the process.
 	env := kapoktest.Start(t, kapoktest.Webhooks(write(t, fmt.Sprintf(configuration, "one"))), kapoktest.YAML(fmt.Sprintf(configuration, "two")))
 	refuses := func(name string) http.Handler {
 		return &webhook.Webhook{Handler: webhook.HandlerFunc(func(_ context.Context, r webhook.Request) webhook.Response {
@@ -186,7 +188,7 @@ webhooks:
 	env.Create(configMap("fine"))
 }
 
-// A Pot has a size: in v1, the hub, a number; in v1alpha1 a text.
+// A Pot has a size: in v1, the hub, a number; in v1alpha1 a string.
 type (
 	Pot struct {
 		metav1.TypeMeta   `json:",inline"`
@@ -259,7 +261,8 @@ func potScheme() *runtime.Scheme {
 	return scheme
 }
 
-// A kind with two versions is converted in memory: if its definition says so, if a patch does, or if its Go types can.
+// TestConversions checks the conversion of a kind with two versions in memory: if its definition, a
+// patch or its Go types configure it.
 func TestConversions(t *testing.T) {
 	patch := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: pots.example.com}\nspec:" + potConversion
 	for _, tc := range []struct {
@@ -270,7 +273,7 @@ func TestConversions(t *testing.T) {
 		{"Go types", potDefinition, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			// As kubebuilder has it: the patches lie below the definitions.
+			// As generated by kubebuilder: the patches are below the definitions.
 			dir := t.TempDir()
 			files := map[string]string{
 				"bases/pots.yaml": tc.definition, "patches/pots.yaml": tc.hooks,
@@ -308,7 +311,8 @@ func TestConversions(t *testing.T) {
 	}
 }
 
-// A webhook that converts and answers late is waited for as long as in Kubernetes, in virtual time.
+// TestLateConversion checks that the server waits as long for a slow conversion webhook as
+// Kubernetes, in virtual time.
 func TestLateConversion(t *testing.T) {
 	definition := write(t, potDefinition+potConversion)
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
@@ -321,7 +325,8 @@ func TestLateConversion(t *testing.T) {
 	}, kapoktest.Scheme(potScheme()), kapoktest.CRDs(definition), kapoktest.Webhooks())
 }
 
-// Outside of a bubble a webhook may be on a socket, with a certificate.
+// TestWebhookOnSocket checks that outside of a bubble a webhook can be on a socket, with a
+// certificate.
 func TestWebhookOnSocket(t *testing.T) {
 	mux := http.NewServeMux()
 	serveWidgets(mux)
@@ -351,7 +356,7 @@ func TestWebhooksThatCannotBe(t *testing.T) {
 		name, file, want string
 	}{
 		{"no file", "nowhere", "webhooks: stat nowhere"},
-		{"no webhook", "testdata/webhook/service.yaml", "service.yaml: there is no webhook where one is expected"},
+		{"no webhook", "testdata/webhook/service.yaml", "service.yaml: want at least one webhook configuration, found none"},
 		{"no definition", write(t, potDefinition+potConversion), "conversion of pots.example.com: there is no such CustomResourceDefinition"},
 		{"invalid", write(t, invalid), "create ValidatingWebhookConfiguration a: "},
 	} {
@@ -360,12 +365,13 @@ func TestWebhooksThatCannotBe(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tc.name, text, tc.want)
 		}
 	}
-	if text := fails(t, func(t testing.TB) { kapoktest.Start(t).WebhookMux() }); !strings.Contains(text, "use the option Webhooks") {
+	if text := fails(t, func(t testing.TB) { kapoktest.Start(t).WebhookMux() }); !strings.Contains(text, "set the option Webhooks") {
 		t.Errorf("without the option: %q", text)
 	}
 }
 
-// A configuration that an operator makes by itself, at run time, leads to the process as well, as long as it is there.
+// TestWebhooksMadeLater checks that requests of a configuration that an operator creates at run
+// time reach the process as long as it exists.
 func TestWebhooksMadeLater(t *testing.T) {
 	env := kapoktest.Start(t, kapoktest.Webhooks())
 	env.WebhookMux().Handle("/", &webhook.Webhook{Handler: webhook.HandlerFunc(func(context.Context, webhook.Request) webhook.Response { return webhook.Denied("no") })})

@@ -14,18 +14,18 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-
 	"github.com/kapok-dev/kapok"
 	ctrl "github.com/kapok-dev/kapok/controller"
 	"github.com/kapok-dev/kapok/controller/handler"
 	"github.com/kapok-dev/kapok/manager"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
-// BenchmarkReconcile adds 1,000 objects, and waits until workers have reconciled all, with nothing to do: the time is that of one
-// object, with queue, logger and metrics.
+// BenchmarkReconcile adds 1,000 objects, and waits until workers have reconciled all, with an empty
+// Reconciler: the time is that of one object, with queue, logger and metrics.
 func BenchmarkReconcile(b *testing.B) {
 	for _, workers := range []int{1, 2} {
 		b.Run(strconv.Itoa(workers)+"-workers", func(b *testing.B) {
@@ -72,8 +72,8 @@ func BenchmarkReconcile(b *testing.B) {
 	}
 }
 
-// BenchmarkIdleManager says how much anonymous memory a process takes that runs a manager with a controller of ConfigMaps and
-// nothing to do.
+// BenchmarkIdleManager reports the anonymous memory of a process that runs a manager with a
+// controller of ConfigMaps and no work.
 func BenchmarkIdleManager(b *testing.B) {
 	if kubeconfig := os.Getenv("KAPOK_BENCH_KUBECONFIG"); kubeconfig != "" {
 		idle(b, kubeconfig)
@@ -104,7 +104,7 @@ func BenchmarkIdleManager(b *testing.B) {
 	}
 }
 
-// idle runs a manager in a process of its own, and prints its memory.
+// idle runs a manager in its own process, and prints its memory.
 func idle(b *testing.B, kubeconfig string) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -134,7 +134,7 @@ func idle(b *testing.B, kubeconfig string) {
 	}
 }
 
-// anonymous is the anonymous memory of this process, in KB.
+// anonymous returns the anonymous memory of this process, in KB.
 func anonymous(b *testing.B) int {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

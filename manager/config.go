@@ -13,8 +13,9 @@ import (
 // kubeconfigFlag is the name of the flag.
 const kubeconfigFlag = "kubeconfig"
 
-// RegisterFlags adds the flag --kubeconfig to flags, flag.CommandLine if that is nil, unless there is one of this name. Call it before
-// flag.Parse: nothing is registered by itself. GetConfig looks at the flag of flag.CommandLine only.
+// RegisterFlags adds the flag --kubeconfig to flags, or to flag.CommandLine if flags is nil. It
+// does nothing if the flag is defined already. Call it before flag.Parse: no import registers the
+// flag. GetConfig reads the flag of flag.CommandLine only.
 func RegisterFlags(flags *flag.FlagSet) {
 	if flags == nil {
 		flags = flag.CommandLine
@@ -24,16 +25,18 @@ func RegisterFlags(flags *flag.FlagSet) {
 	}
 }
 
-// GetConfig finds out how to reach the API server: by the file of the flag --kubeconfig, if there is one; by the files of $KUBECONFIG;
-// as a pod does; or by $HOME/.kube/config; the first of these that there is. Requests are not limited in rate, unless QPS is set
-// in what it returns: the server does so.
+// GetConfig returns the configuration for the API server. It uses the first of these that is
+// present: the file of the flag --kubeconfig, the files of $KUBECONFIG, the service account of a
+// pod, $HOME/.kube/config. QPS of the result is -1: the client does not limit its rate, as the
+// server does.
 func GetConfig() (*rest.Config, error) { return GetConfigWithContext("") }
 
-// GetConfigWithContext is GetConfig with a context of the kubeconfig other than the current one.
+// GetConfigWithContext is GetConfig with another context of the kubeconfig than the current one. ""
+// is the current one.
 func GetConfigWithContext(context string) (*rest.Config, error) {
 	cfg, err := loadConfig(context)
 	if err != nil {
-		return nil, fmt.Errorf("how to reach the API server: %w", err)
+		return nil, fmt.Errorf("configuration for the API server: %w", err)
 	}
 	if cfg.QPS == 0 {
 		cfg.QPS = -1
@@ -41,7 +44,7 @@ func GetConfigWithContext(context string) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// GetConfigOrDie is GetConfig, and ends the program with code 1 if that fails.
+// GetConfigOrDie is GetConfig that logs an error and exits with code 1.
 func GetConfigOrDie() *rest.Config {
 	cfg, err := GetConfig()
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kapok-dev/kapok/manager"
+
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/kapok-dev/kapok/manager"
 )
 
-// kubeconfig writes one with a server, and another one in a context "other".
+// kubeconfig writes a kubeconfig with a server, and with another one in a context "other".
 func kubeconfig(t *testing.T, path, server string) string {
 	t.Helper()
 	cfg := clientcmdapi.NewConfig()
@@ -35,10 +35,10 @@ func kubeconfig(t *testing.T, path, server string) string {
 
 func TestGetConfig(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv("KUBERNETES_SERVICE_HOST", "") // no cluster
+	t.Setenv("KUBERNETES_SERVICE_HOST", "") // not in a cluster
 	t.Setenv("KUBECONFIG", filepath.Join(dir, "none"))
 	if cfg, err := manager.GetConfig(); err == nil {
-		t.Errorf("nobody says so, and it is %s", cfg.Host)
+		t.Errorf("the host is %s without a setting", cfg.Host)
 	}
 	t.Setenv("KUBECONFIG", kubeconfig(t, filepath.Join(dir, "env"), "https://env"))
 	expect := func(context, host string) {
@@ -54,14 +54,14 @@ func TestGetConfig(t *testing.T) {
 	expect("", "https://env")
 	expect("other", "https://env-other")
 	if _, err := manager.GetConfigWithContext("none"); err == nil {
-		t.Error("there is a context that is not there")
+		t.Error("a context that does not exist is accepted")
 	}
 
 	command := flag.CommandLine
 	flag.CommandLine = flag.NewFlagSet("test", flag.ContinueOnError)
 	defer func() { flag.CommandLine = command }()
 	manager.RegisterFlags(nil)
-	manager.RegisterFlags(nil) // once more is no harm
+	manager.RegisterFlags(nil) // a second call has no effect
 	expect("", "https://env")
 	if err := flag.CommandLine.Parse([]string{"--kubeconfig", kubeconfig(t, filepath.Join(dir, "flag"), "https://flag")}); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestGetConfig(t *testing.T) {
 	expect("other", "https://flag-other")
 }
 
-// Log writes to slog's default, as it is then.
+// TestLog checks that Log writes to the present default of slog.
 func TestLog(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)

@@ -26,7 +26,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// An EventRecorder records events of events.k8s.io.
+// An EventRecorder records events of events.k8s.io. Recording does not block; the manager writes
+// the events in the background.
 type EventRecorder interface {
 	events.EventRecorder
 	events.AnnotatedEventRecorder
@@ -36,28 +37,29 @@ const (
 	maxQueuedEvents = 1000
 	eventTries      = 12
 	eventRetry      = 10 * time.Second // between tries
-	eventsPatience  = 5 * time.Second  // how long the last events may take when the manager stops
-	maxInstance     = 128              // the length of a reportingInstance that the API takes
+	eventsPatience  = 5 * time.Second  // how long writing the last events may take when the manager stops
+	maxInstance     = 128              // the longest reportingInstance that the API accepts
 )
 
-// broadcaster writes events to the server, in the order in which they were recorded, by one goroutine, that of run. Before that
-// they wait; when too many do, the newest are dropped, and so are those after stop.
+// A broadcaster writes events to the server, in the order in which they were recorded. One
+// goroutine, that of run, writes them. Before it starts, events wait in a queue; events that do not
+// fit are dropped, and so are those recorded after stop.
 //
-// The broadcasters of client-go cannot be told to finish, start goroutines nobody waits for, and name events by the time alone,
-// which stands still in a bubble. What makes few events out of many is client-go's, for core events; series are counted in
-// series.go.
+// The broadcasters of client-go are not used: they have no graceful shutdown, they start goroutines
+// without an owner, and they name events by time alone, which does not advance in a bubble. Core
+// events are aggregated by client-go's correlator; series are counted in series.go.
 type broadcaster struct {
 	logger logr.Logger
 	core   corev1client.EventsGetter
 	v1     eventsv1client.EventsGetter
 
 	mu      sync.Mutex
-	names   int64 // makes names differ, also from those of other managers at the same instant
+	names   int64 // makes names unique, also among managers at the same instant
 	stopped bool
 	queue   chan func(context.Context)
 
-	stopping chan struct{} // closed by stop: nothing is tried again
-	done     chan struct{} // closed when run is over; nil before
+	stopping chan struct{} // closed by stop: no more retries
+	done     chan struct{} // closed when run has returned; nil before it starts
 
 	// Of run alone:
 	correlator *record.EventCorrelator
@@ -82,7 +84,7 @@ func newBroadcaster(cfg *rest.Config, hc *http.Client, logger logr.Logger) (*bro
 	return b, nil
 }
 
-// start starts writing.
+// start starts the writer.
 func (b *broadcaster) start(ctx context.Context) {
 	b.done = make(chan struct{})
 	go func() {
@@ -108,7 +110,8 @@ func (b *broadcaster) run(ctx context.Context) {
 	}
 }
 
-// stop writes what waits, and returns when that is done, or cancel has ended it, before end if that is not zero.
+// stop writes the queued events, and returns when that is done or cancel has ended it. If end is
+// not zero, it gives up at that time.
 func (b *broadcaster) stop(cancel context.CancelFunc, end time.Time) {
 	b.mu.Lock()
 	b.stopped = true
@@ -126,7 +129,7 @@ func (b *broadcaster) stop(cancel context.CancelFunc, end time.Time) {
 	<-b.done
 }
 
-// send queues what writes an event.
+// send queues the function that writes an event.
 func (b *broadcaster) send(write func(context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,7 +143,7 @@ func (b *broadcaster) send(write func(context.Context)) {
 	}
 }
 
-// name names an event after an object.
+// name returns a name for an event of an object.
 func (b *broadcaster) name(object string, now time.Time) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,7 +151,8 @@ func (b *broadcaster) name(object string, now time.Time) string {
 	return util.GenerateEventName(object, now.UnixNano()+b.names)
 }
 
-// attempt calls write until that works, or the server refuses the event. It gives up after eventTries.
+// attempt retries write until it succeeds or the server rejects the event. It gives up after
+// eventTries.
 func (b *broadcaster) attempt(ctx context.Context, event metav1.Object, write func() error) bool {
 	for try := 1; ; try++ {
 		err := write()
@@ -173,13 +177,13 @@ func (b *broadcaster) attempt(ctx context.Context, event metav1.Object, write fu
 	}
 }
 
-// refused says that the server has understood a request, and does not want it: trying again is in vain.
+// refused reports whether the server has rejected a request in a way that a retry cannot change.
 func refused(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	return ok && status.ErrStatus.Code != http.StatusTooManyRequests && status.ErrStatus.Code < http.StatusInternalServerError
 }
 
-// writeCore writes a core event, or counts it with those that were like it.
+// writeCore writes a core event, or updates the count of an equal earlier one.
 func (b *broadcaster) writeCore(ctx context.Context, e *corev1.Event) {
 	result, err := b.correlator.EventCorrelate(e)
 	if err != nil {
@@ -207,7 +211,7 @@ func (b *broadcaster) writeCore(ctx context.Context, e *corev1.Event) {
 	}
 }
 
-// writeV1 creates an event, or patches the series of one that is there.
+// writeV1 creates an event, or patches the series of an existing one.
 func (b *broadcaster) writeV1(ctx context.Context, e *eventsv1.Event, patch []byte) bool {
 	interfaces := b.v1.Events(e.Namespace)
 	return b.attempt(ctx, e, func() (err error) {
@@ -300,7 +304,7 @@ func (r v1Recorder) AnnotatedEventf(regarding, related runtime.Object, annotatio
 	})
 }
 
-// reference refers to the object of an event, and logs what is wrong with that.
+// reference returns a reference to the object of an event. It logs why there is none.
 func (b *broadcaster) reference(scheme *runtime.Scheme, obj runtime.Object, kind, reason string) (*corev1.ObjectReference, bool) {
 	if !util.ValidateEventType(kind) {
 		b.logger.Error(nil, "Cannot record an event: its type is not Normal or Warning", "type", kind, "reason", reason)
@@ -308,13 +312,13 @@ func (b *broadcaster) reference(scheme *runtime.Scheme, obj runtime.Object, kind
 	}
 	ref, err := reference.GetReference(scheme, obj)
 	if err != nil {
-		b.logger.Error(err, "Cannot record an event: what is it about?", "reason", reason)
+		b.logger.Error(err, "Cannot record an event: no reference to its object", "reason", reason)
 		return nil, false
 	}
 	return ref, true
 }
 
-// namespaceOf is where the events of an object are.
+// namespaceOf returns the namespace in which events of an object are created.
 func namespaceOf(ref *corev1.ObjectReference) string {
 	if ref.Namespace == "" {
 		return metav1.NamespaceDefault

@@ -10,15 +10,15 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
-
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/manager"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 )
 
-// eventsOf are the events of a reason, as both APIs show them.
+// eventsOf returns the events with a reason, as both APIs show them.
 func eventsOf(t *testing.T, c client.Client, reason string) (core []corev1.Event, v1 []eventsv1.Event) {
 	t.Helper()
 	coreList, v1List := &corev1.EventList{}, &eventsv1.EventList{}
@@ -99,7 +99,8 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// A series is refreshed while it lasts, and over some minutes after its last event.
+// TestSeries checks that a series is updated while it lasts, and for some minutes after its last
+// event.
 func TestSeries(t *testing.T) {
 	bubble(t, func(t *testing.T, s *kapok.Server) {
 		c, about := newClient(t, s), configMap("a")
@@ -143,7 +144,7 @@ func TestSeries(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		record()
 		time.Sleep(time.Minute)
-		if got := counts(); len(got) != 3 && len(got) != 2 { // the first has expired, or not
+		if got := counts(); len(got) != 3 && len(got) != 2 { // the first may have expired
 			t.Errorf("events that are far apart: %v", got)
 		}
 		if err := p.end(); err != nil {
@@ -152,7 +153,8 @@ func TestSeries(t *testing.T) {
 	})
 }
 
-// While the server is away, events wait; when the manager stops, it does not wait for them for long.
+// TestEventsWithoutServer checks that events wait while the server is down, and that a stopping
+// manager waits for them for a limited time.
 func TestEventsWithoutServer(t *testing.T) {
 	bubble(t, func(t *testing.T, s *kapok.Server) {
 		c, about := newClient(t, s), configMap("a")
@@ -186,7 +188,7 @@ func TestEventsWithoutServer(t *testing.T) {
 	})
 }
 
-// Two managers record events of one object at one instant.
+// TestEventsOfTwoManagers has two managers record events of one object at the same time.
 func TestEventsOfTwoManagers(t *testing.T) {
 	bubble(t, func(t *testing.T, s *kapok.Server) {
 		c, about := newClient(t, s), configMap("a")
@@ -205,7 +207,8 @@ func TestEventsOfTwoManagers(t *testing.T) {
 	})
 }
 
-// A server that cannot take events now gets them later; one that refuses an event is not asked again.
+// TestEventsRefusedForNow checks that events are retried if the server is overloaded, and dropped
+// if it rejects them.
 func TestEventsRefusedForNow(t *testing.T) {
 	for code, want := range map[int]int{http.StatusTooManyRequests: 1, http.StatusInternalServerError: 1, http.StatusServiceUnavailable: 1,
 		http.StatusForbidden: 0} {
@@ -243,7 +246,7 @@ func TestEventsRefusedForNow(t *testing.T) {
 	}
 }
 
-// The events of an object that changes make a series, too.
+// TestSeriesOfObjectThatChanges checks that the events of a changing object make a series too.
 func TestSeriesOfObjectThatChanges(t *testing.T) {
 	bubble(t, func(t *testing.T, s *kapok.Server) {
 		c, about := newClient(t, s), configMap("a")
@@ -263,7 +266,7 @@ func TestSeriesOfObjectThatChanges(t *testing.T) {
 	})
 }
 
-// A configuration without a rate does not limit the rate of events and leases either.
+// TestNoRate checks that a configuration without a rate limit does not limit events and leases.
 func TestNoRate(t *testing.T) {
 	bubble(t, func(t *testing.T, s *kapok.Server) {
 		c, cfg := newClient(t, s), s.Config()

@@ -9,7 +9,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// A check that panics has failed.
+// TestCheckPanics checks that a check that panics fails.
 func TestCheckPanics(t *testing.T) {
 	c := &checks{logger: logr.Discard()}
 	if err := c.add("broken", func(*http.Request) error { panic("broken pipe") }); err != nil {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,13 +22,13 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// ErrLeaderElectionLost is what Start fails with when another process may hold the lease.
+// ErrLeaderElectionLost is the error of Start when another process may hold the Lease.
 var ErrLeaderElectionLost = errors.New("leader election lost")
 
-// namespaceFile is where a pod finds its namespace.
+// namespaceFile is where a pod finds its own namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// newLock makes the Lease that elects a leader.
+// newLock returns the lock on the Lease that elects a leader.
 func newLock(cfg *rest.Config, hc *http.Client, opts *Options, recorder record.EventRecorder) (resourcelock.Interface, error) {
 	if opts.LeaderElectionID == "" {
 		return nil, errors.New("leader election: LeaderElectionID must be set")
@@ -43,7 +45,7 @@ func newLock(cfg *rest.Config, hc *http.Client, opts *Options, recorder record.E
 	if err != nil {
 		return nil, fmt.Errorf("leader election: name of this process: %w", err)
 	}
-	// A request that hangs must not take the time of the next.
+	// A request that hangs must not use up the time of the next one.
 	impatient := &http.Client{Transport: hc.Transport, Timeout: *opts.RenewDeadline / 2}
 	leases, err := coordinationv1client.NewForConfigAndClient(cfg, impatient)
 	if err != nil {
@@ -57,18 +59,24 @@ func newLock(cfg *rest.Config, hc *http.Client, opts *Options, recorder record.E
 	}, nil
 }
 
-// A term is a lock that keeps an eye on the holder. Of its methods, only the elector's goroutine calls those that write.
+// A term is a lock that watches for a change of the holder. Its methods that write are called by
+// the elector's goroutine only.
 type term struct {
 	resourcelock.Interface
 	lease time.Duration
 	end   context.CancelFunc // of the elector; set before it runs
 
 	held  bool
-	until time.Time // nobody else can hold the lease before; only for who knows that the elector has ended
+	until time.Time // no other process can hold the Lease before; read only after the elector has ended
 }
 
-// Get fails if somebody else holds the lease that was ours: because it was deleted or edited, or because this process was stopped for
-// a while. The elector would go on until its deadline.
+// Get returns an error if another process holds the Lease that this process held, because the Lease
+// was deleted or edited, or because this process was suspended. The elector alone would go on until
+// its deadline.
+//
+// The elector compares the second result with that of its last call, to see whether the holder has
+// renewed the Lease. In the record, the time of the renewal is rounded to a second: so a holder that
+// renews three times a second would appear to do nothing for a second, and lose a Lease of a second.
 func (t *term) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := t.Interface.Get(ctx)
 	if err == nil && t.held && record.HolderIdentity != "" && record.HolderIdentity != t.Identity() {
@@ -76,18 +84,27 @@ func (t *term) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		t.end()
 		return nil, nil, fmt.Errorf("%w: its holder is %s", ErrLeaderElectionLost, record.HolderIdentity)
 	}
+	if err == nil {
+		raw = strconv.AppendInt(raw, record.RenewTime.UnixNano(), 10)
+	}
 	return record, raw, err
 }
 
 func (t *term) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	record.LeaseDurationSeconds = t.seconds()
 	return t.hold(time.Now(), t.Interface.Create(ctx, record))
 }
 
 func (t *term) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	record.LeaseDurationSeconds = t.seconds()
 	return t.hold(time.Now(), t.Interface.Update(ctx, record))
 }
 
-// hold notes a write of the elector, which writes nobody but itself as the holder.
+// seconds is the duration in the Lease, by which other processes go. It is rounded up: rounded down,
+// as the elector does, it would end before until.
+func (t *term) seconds() int { return int(math.Ceil(t.lease.Seconds())) }
+
+// hold records a write of the elector. The elector writes no other holder than itself.
 func (t *term) hold(since time.Time, err error) error {
 	if err == nil {
 		t.held, t.until = true, since.Add(t.lease)
@@ -95,25 +112,26 @@ func (t *term) hold(since time.Time, err error) error {
 	return err
 }
 
-// An election is the part of a manager in the election of a leader. It owns the goroutine that renews the lease.
+// An election is the manager's part in a leader election. It owns the goroutine that renews the
+// Lease.
 type election struct {
 	lock     resourcelock.Interface
 	term     *term // the lock, as the elector sees it
 	elector  *leaderelection.LeaderElector
 	logger   logr.Logger
-	patience time.Duration // for the last request
-	release  bool          // the lease when it stops
+	patience time.Duration // of the last request
+	release  bool          // the Lease at stop
 
 	elected func() // of start
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when the elector has ended
-	lost    chan struct{} // closed when that was not because of stop
+	lost    chan struct{} // closed when it ended without stop
 }
 
-// newElection prepares an election.
+// newElection returns an election that has not started.
 func newElection(lock resourcelock.Interface, opts *Options) (*election, error) {
 	e := &election{lock: lock, term: &term{Interface: lock, lease: *opts.LeaseDuration}, logger: opts.Logger.WithName("leaderelection"),
-		patience: *opts.RenewDeadline, release: *opts.LeaderElectionReleaseOnCancel, done: make(chan struct{}), lost: make(chan struct{})}
+		patience: *opts.RenewDeadline, release: !opts.LeaderElectionKeepOnCancel, done: make(chan struct{}), lost: make(chan struct{})}
 	var err error
 	e.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: e.term, Name: opts.LeaderElectionID,
@@ -129,11 +147,12 @@ func newElection(lock resourcelock.Interface, opts *Options) (*election, error) 
 	return e, nil
 }
 
-// start takes part. elected is called when the lease is held, lost when it may be no longer, if that is not because of stop.
+// start joins the election. It calls elected when the Lease is acquired, and lost when the Lease
+// may have been lost for another reason than stop.
 func (e *election) start(ctx context.Context, elected, lost func()) {
 	e.elected = elected
 	ctx, e.cancel = context.WithCancel(logr.NewContext(ctx, e.logger))
-	inner, end := context.WithCancel(ctx) // which ends without our stop, too
+	inner, end := context.WithCancel(ctx) // also ends without stop
 	e.term.end = end
 	go func() {
 		defer close(e.done)
@@ -146,7 +165,8 @@ func (e *election) start(ctx context.Context, elected, lost func()) {
 	}()
 }
 
-// lostUntil says whether the lease is lost, and if so, until when nobody else can hold it: the zero time if somebody does already.
+// lostUntil reports whether the Lease is lost, and the time before which no other process can hold
+// it: the zero time if one holds it already.
 func (e *election) lostUntil() (until time.Time, lost bool) {
 	select {
 	case <-e.lost:
@@ -156,8 +176,8 @@ func (e *election) lostUntil() (until time.Time, lost bool) {
 	}
 }
 
-// stop leaves. The lease is released only if the work that it guards has ended: otherwise nobody else may start before it runs out.
-// A lease that is lost is no longer ours to release.
+// stop leaves the election. It releases the Lease only if the work under it has ended; otherwise no
+// other process may lead before the Lease expires. A lost Lease is not released.
 func (e *election) stop(workEnded bool) {
 	if e.cancel == nil {
 		return
@@ -168,7 +188,7 @@ func (e *election) stop(workEnded bool) {
 		return
 	}
 	if !workEnded {
-		e.logger.Info("The lease is left to run out, as not everything has ended")
+		e.logger.Info("The lease is not released and expires, because Runnables are still running")
 		return
 	}
 	if err := e.giveUp(); err != nil {
@@ -176,7 +196,8 @@ func (e *election) stop(workEnded bool) {
 	}
 }
 
-// giveUp releases the lease, if it is still ours. The elector could do so, but does not ask whether the work has ended.
+// giveUp releases the Lease if this process still holds it. The elector's own release does not
+// check whether the work has ended.
 func (e *election) giveUp() error {
 	ctx, cancel := context.WithTimeout(context.Background(), e.patience)
 	defer cancel()

@@ -9,14 +9,15 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/manager"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// A leader whose requests hang has ended when another leads, though it has events to write, and something that does not end.
+// TestLostWhileRequestsHang checks that a leader whose requests hang has ended before another
+// leads, even with pending events and a runnable that does not stop.
 func TestLostWhileRequestsHang(t *testing.T) {
 	bubble(t, func(t *testing.T, s *kapok.Server) {
 		var hangs atomic.Bool
@@ -57,7 +58,8 @@ func TestLostWhileRequestsHang(t *testing.T) {
 	})
 }
 
-// A leader whose lease another has got ends when it sees that, at its next try.
+// TestLeaseOfAnother checks that a leader whose lease another process holds ends at its next
+// renewal.
 func TestLeaseOfAnother(t *testing.T) {
 	key := client.ObjectKey{Namespace: "default", Name: "lead"}
 	edit := func(change func(*coordinationv1.Lease)) func(*testing.T, client.Client) {
@@ -94,7 +96,7 @@ func TestLeaseOfAnother(t *testing.T) {
 				opts.Logger = silent()
 				p := newProcess(t, s.Config(), opts, nil)
 				elected(t, p)
-				time.Sleep(time.Minute)
+				time.Sleep(time.Minute + time.Second) // between two renewals
 				happen(t, newClient(t, s))
 				begin := time.Now()
 				p.running.Wait()
@@ -102,6 +104,40 @@ func TestLeaseOfAnother(t *testing.T) {
 					t.Errorf("after %v: %v", d, p.err)
 				}
 				p.stop()
+			})
+		})
+	}
+}
+
+// TestShortLease checks that a leader that renews a short Lease keeps it, and that the Lease tells
+// other candidates its whole duration.
+func TestShortLease(t *testing.T) {
+	for lease, seconds := range map[time.Duration]int32{time.Second: 1, 1500 * time.Millisecond: 2} {
+		t.Run(lease.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *kapok.Server) {
+				opts := election()
+				opts.Logger = silent()
+				opts.LeaseDuration, opts.RenewDeadline, opts.RetryPeriod = &lease, new(700*time.Millisecond), new(300*time.Millisecond)
+				first := newProcess(t, s.Config(), opts, nil)
+				elected(t, first)
+				time.Sleep(100 * time.Millisecond)
+				second := newProcess(t, s.Config(), opts, nil)
+				time.Sleep(10 * time.Minute)
+				l := &coordinationv1.Lease{}
+				if err := newClient(t, s).Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "lead"}, l); err != nil {
+					t.Fatal(err)
+				}
+				if n := *l.Spec.LeaseTransitions; n != 0 {
+					t.Errorf("the Lease has changed hands %d times", n)
+				}
+				if got := *l.Spec.LeaseDurationSeconds; got != seconds {
+					t.Errorf("the Lease lasts %d seconds, want %d", got, seconds)
+				}
+				for _, p := range []*process{second, first} {
+					if err := p.end(); err != nil {
+						t.Error(err)
+					}
+				}
 			})
 		})
 	}

@@ -8,75 +8,124 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/kapok-dev/kapok/cache"
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/manager/metricsserver"
+
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
-
-	"github.com/kapok-dev/kapok/cache"
-	"github.com/kapok-dev/kapok/client"
 )
 
-// A Manager runs controllers and what they need. Its methods are safe for concurrent use.
+// A Manager runs controllers and what they need: New returns one. Functions that need only a part
+// of it take one of the interfaces that it consists of. Its methods are safe for concurrent use,
+// and what its getters return belongs to the manager.
 type Manager interface {
-	// Add has a Runnable run: at once if those of its sort run already, else when they start. It fails when the manager has stopped,
-	// and for a second controller of a name.
-	Add(Runnable) error
-	// Elected is closed when the Runnables of the leader have started: after an election that was won, or without one.
-	Elected() <-chan struct{}
-	// Start runs everything until the context ends, and returns when it has stopped: nil, or what went wrong. It can be called once.
-	Start(context.Context) error
+	Runner
+	Clients
+	Kinds
+	Recorders
+	HealthChecks
+	Telemetry
 
-	// GetClient returns the client, which writes to the server, and reads from the cache, what it has written itself included.
-	GetClient() client.Client
-	// GetAPIReader returns a reader that asks the server.
-	GetAPIReader() client.Reader
-	GetCache() cache.Cache
-	GetFieldIndexer() client.FieldIndexer
-	GetScheme() *runtime.Scheme
-	GetRESTMapper() meta.RESTMapper
-	// GetConfig returns the configuration of clients, which must not be changed, with metrics and traces added. If it had neither
-	// QPS nor RateLimiter, its QPS is -1: nothing is throttled.
-	GetConfig() *rest.Config
-	GetHTTPClient() *http.Client
-
-	// GetEventRecorder returns a recorder of events (events.k8s.io), under the name of the controller that reports them.
-	GetEventRecorder(name string) EventRecorder
-	// GetEventRecorderFor returns a recorder of events of the core API.
-	GetEventRecorderFor(name string) record.EventRecorder
-
-	// AddHealthzCheck adds a check to liveness, or replaces the one of its name.
-	AddHealthzCheck(name string, check Checker) error
-	// AddReadyzCheck adds a check to readiness, or replaces the one of its name.
-	AddReadyzCheck(name string, check Checker) error
-	// AddMetricsServerExtraHandler serves something beside /metrics.
-	AddMetricsServerExtraHandler(path string, h http.Handler) error
-	// GetMetricsRegistry returns where metrics are registered, and may be by anybody.
-	GetMetricsRegistry() Registry
-	// GetTracerProvider returns that of the options, which may be nil.
-	GetTracerProvider() trace.TracerProvider
-
-	// GetWebhookServer returns the server of the options, which may be nil, and has it run.
+	// GetWebhookServer returns Options.WebhookServer, or nil, and adds it to what the manager runs.
 	GetWebhookServer() WebhookServer
-	GetLogger() logr.Logger
 	// GetControllerOptions returns the defaults for controllers.
 	GetControllerOptions() ControllerOptions
 }
 
-// A WebhookServer serves webhooks: see package webhook, which makes them.
+// A Runner runs Runnables.
+type Runner interface {
+	// Add adds a Runnable, which starts with its group: at once if the group runs already. It
+	// returns an error after the manager has stopped, and for a second controller with the same
+	// name.
+	Add(Runnable) error
+	// Elected returns a channel that is closed when the Runnables of the leader have started: after
+	// the election is won, or without leader election when the manager is ready.
+	Elected() <-chan struct{}
+	// Start runs everything until ctx ends, and returns after everything has stopped: nil, or the
+	// first error. It can be called once.
+	Start(ctx context.Context) error
+}
+
+// Clients are the connections to an API server. They share one HTTP client.
+type Clients interface {
+	// GetClient returns the client. It writes to the server and reads from the cache, which
+	// includes what the client itself has written.
+	GetClient() client.Client
+	// GetAPIReader returns a reader that bypasses the cache.
+	GetAPIReader() client.Reader
+	// GetCache returns the cache that GetClient reads from.
+	GetCache() cache.Cache
+	// GetFieldIndexer returns the cache as a client.FieldIndexer.
+	GetFieldIndexer() client.FieldIndexer
+	// GetConfig returns the configuration of the clients, with metrics and traces added. It must
+	// not be changed. Its QPS is -1 (no limit) if neither QPS nor RateLimiter was set.
+	GetConfig() *rest.Config
+	// GetHTTPClient returns the HTTP client of GetConfig.
+	GetHTTPClient() *http.Client
+}
+
+// Kinds map Go types, kinds and resources to each other.
+type Kinds interface {
+	// GetScheme returns Options.Scheme, or its default.
+	GetScheme() *runtime.Scheme
+	// GetRESTMapper returns the mapper that the clients use.
+	GetRESTMapper() meta.RESTMapper
+}
+
+// Recorders record events for objects.
+type Recorders interface {
+	// GetEventRecorder returns a recorder of events (events.k8s.io). name is the reporting
+	// controller.
+	GetEventRecorder(name string) EventRecorder
+	// GetEventRecorderFor returns a recorder of events of the core API. name is their source.
+	GetEventRecorderFor(name string) record.EventRecorder
+}
+
+// HealthChecks are served at Options.HealthProbeBindAddress. Checks can be added at any time. Both
+// methods replace a check with the same name, and return an error for a nil check and for a name
+// that is empty or contains a slash.
+type HealthChecks interface {
+	// AddHealthzCheck adds a check to liveness.
+	AddHealthzCheck(name string, check Checker) error
+	// AddReadyzCheck adds a check to readiness.
+	AddReadyzCheck(name string, check Checker) error
+}
+
+// Telemetry is where a program reports what it does.
+type Telemetry interface {
+	// GetLogger returns Options.Logger, or its default.
+	GetLogger() logr.Logger
+	// GetMetricsRegistry returns the registry whose metrics are served at /metrics. Programs
+	// register their own metrics with it.
+	GetMetricsRegistry() Registry
+	// AddMetricsServerExtraHandler serves a handler at another path of the metrics server, behind
+	// the same filter. It does nothing if metrics are not served.
+	AddMetricsServerExtraHandler(path string, h http.Handler) error
+	// GetTracerProvider returns Options.TracerProvider, which may be nil.
+	GetTracerProvider() trace.TracerProvider
+}
+
+// A WebhookServer serves webhooks. webhook.NewServer returns one.
 type WebhookServer interface {
 	LeaderElectionRunnable
-	// Register serves a webhook at a path.
+	// Register serves a handler at a path.
 	Register(path string, hook http.Handler)
-	// StartedChecker is a Checker that is content as soon as the server serves.
+	// StartedChecker returns a Checker that succeeds as soon as the server can be reached.
 	StartedChecker() func(*http.Request) error
 	WebhookMux() *http.ServeMux
 }
 
-// A controllerName is had by Runnables whose names must differ: that of package controller.
+// hasCache is implemented by Runnables with a cache of their own, such as a cluster.Cluster.
+type hasCache interface{ GetCache() cache.Cache }
+
+// A controllerName is a Runnable with a unique name, such as a controller.
 type controllerName interface{ ControllerName() string }
 
 type manager struct {
@@ -90,10 +139,10 @@ type manager struct {
 	apiReader  client.Reader
 	metrics    metrics
 	events     *broadcaster
-	election   *election // nil: there is none
+	election   *election // nil without leader election
 
-	live, ready checks
-	extra       *http.ServeMux // of the metrics server
+	live, ready   checks
+	metricsServer metricsserver.Server // nil if metrics are not served
 
 	// In the order in which they start.
 	servers, webhooks, caches, others, warmups, leaders group
@@ -104,10 +153,12 @@ type manager struct {
 	mu          sync.Mutex
 	started     bool
 	controllers map[string]bool // by name
-	hooked      bool            // the webhook server is to run
+	hooked      bool            // the webhook server has been added
 }
 
-// New makes a manager. It sends nothing, and starts no goroutine, before Start.
+// New returns a manager. It sends no request and starts no goroutine before Start. cfg is copied.
+// New returns an error if cfg is nil, if opts contradict each other, or if a client or a server
+// cannot be created.
 func New(cfg *rest.Config, opts Options) (Manager, error) {
 	if cfg == nil {
 		return nil, errors.New("manager: the rest.Config is nil")
@@ -126,7 +177,7 @@ func New(cfg *rest.Config, opts Options) (Manager, error) {
 	return m, nil
 }
 
-// NewManager is New, under the name that it has where many packages are one.
+// NewManager is New, under the name that controller-runtime's root package uses.
 func NewManager(cfg *rest.Config, opts Options) (Manager, error) { return New(cfg, opts) }
 
 func (m *manager) initGroups() {
@@ -136,7 +187,7 @@ func (m *manager) initGroups() {
 	}
 }
 
-// initConfig makes the one HTTP client of everything, with metrics and traces.
+// initConfig creates the one HTTP client that all parts share, with metrics and traces.
 func (m *manager) initConfig(cfg *rest.Config) (err error) {
 	if m.metrics, err = newMetrics(m.opts.Metrics.Registry); err != nil {
 		return err
@@ -155,7 +206,7 @@ func (m *manager) instrument(cfg *rest.Config) *rest.Config {
 		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
 	if cfg.QPS == 0 && cfg.RateLimiter == nil {
-		cfg.QPS = -1 // client-go's default is few requests a second, and events and leases would wait for each other
+		cfg.QPS = -1 // client-go's default of 5 a second would delay lease renewals behind events
 	}
 	cfg.Wrap(m.metrics.counted)
 	if p := m.opts.TracerProvider; p != nil {
@@ -164,7 +215,7 @@ func (m *manager) instrument(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// initReads makes the mapper, the cache and the clients.
+// initReads creates the mapper, the cache and the clients.
 func (m *manager) initReads() (err error) {
 	if m.mapper, err = m.opts.MapperProvider(m.cfg, m.httpClient); err != nil {
 		return fmt.Errorf("manager: mapper: %w", err)
@@ -176,7 +227,7 @@ func (m *manager) initReads() (err error) {
 		c.Mapper = m.mapper
 	}
 	setDefault(&c.Logger, slog.New(logr.ToSlogHandler(m.logger.WithName("cache"))))
-	if m.cache, err = cache.New(m.cfg, c); err != nil {
+	if m.cache, err = m.opts.NewCache(m.cfg, c); err != nil {
 		return fmt.Errorf("manager: %w", err)
 	}
 	direct := m.opts.Client
@@ -201,7 +252,7 @@ func (m *manager) initReads() (err error) {
 		reads.Metrics = m.opts.Metrics.Registry
 	}
 	cached.Cache = &reads
-	if m.client, err = client.New(m.cfg, cached); err != nil {
+	if m.client, err = m.opts.NewClient(m.cfg, cached); err != nil {
 		return fmt.Errorf("manager: %w", err)
 	}
 	return m.caches.add(m.cache)
@@ -242,15 +293,19 @@ func (m *manager) initServers() (err error) {
 			return err
 		}
 		if registered != hooks {
-			return errors.New("manager: the registry has the metrics of another webhook server: managers with two of these need a registry each")
+			return errors.New("manager: Options.Metrics.Registry has the metrics of another webhook server: give each manager a registry of its own")
 		}
 	}
-	if m.extra, err = metricsHandler(m.opts.Metrics.Registry, m.opts.Metrics.ExtraHandlers); err != nil {
-		return err
+	if m.metricsServer, err = metricsserver.NewServer(m.opts.Metrics, m.cfg, m.httpClient); err != nil {
+		return fmt.Errorf("manager: %w", err)
+	}
+	if m.metricsServer != nil {
+		if err := m.servers.add(m.metricsServer); err != nil {
+			return err
+		}
 	}
 	o := &m.opts
 	for _, s := range []*server{
-		{name: "metrics", address: o.Metrics.BindAddress, handler: m.extra},
 		{name: "health", address: o.HealthProbeBindAddress, handler: healthHandler(o.LivenessEndpointName, &m.live, o.ReadinessEndpointName, &m.ready)},
 		{name: "pprof", address: o.PprofBindAddress, handler: pprofHandler()},
 	} {
@@ -281,12 +336,13 @@ func (m *manager) Add(r Runnable) error {
 	return m.groupOf(r).add(r)
 }
 
-// addName fails for the second controller of a name, which would share metrics with the first. "" is no name.
+// addName returns an error if name is taken by another controller, which would share its metrics.
+// "" is never taken.
 func (m *manager) addName(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if name != "" && m.controllers[name] {
-		return fmt.Errorf("manager: there is a controller %q already: names must be unique, for metrics and logs", name)
+		return fmt.Errorf("manager: controller name %q is already in use: controllers need unique names for metrics and logs", name)
 	}
 	m.controllers[name] = true
 	return nil
@@ -294,7 +350,7 @@ func (m *manager) addName(name string) error {
 
 func (m *manager) groupOf(r Runnable) *group {
 	switch r := r.(type) {
-	case cache.Cache:
+	case cache.Cache, hasCache:
 		return &m.caches
 	case WebhookServer:
 		return &m.webhooks
@@ -323,7 +379,13 @@ func (m *manager) AddHealthzCheck(name string, check Checker) error { return m.l
 func (m *manager) AddReadyzCheck(name string, check Checker) error  { return m.ready.add(name, check) }
 
 func (m *manager) AddMetricsServerExtraHandler(path string, h http.Handler) error {
-	return handle(m.extra, path, h)
+	if m.metricsServer == nil {
+		return nil
+	}
+	if err := m.metricsServer.AddExtraHandler(path, h); err != nil {
+		return fmt.Errorf("manager: %w", err)
+	}
+	return nil
 }
 
 func (m *manager) GetEventRecorder(name string) EventRecorder {
@@ -331,6 +393,9 @@ func (m *manager) GetEventRecorder(name string) EventRecorder {
 }
 
 func (m *manager) GetEventRecorderFor(name string) record.EventRecorder {
+	if b := m.opts.EventBroadcaster; b != nil {
+		return b.NewRecorder(m.opts.Scheme, corev1.EventSource{Component: name})
+	}
 	return coreRecorder{m.events, m.opts.Scheme, name}
 }
 

@@ -15,6 +15,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/cache"
+	"github.com/kapok-dev/kapok/client"
+	ctrl "github.com/kapok-dev/kapok/controller"
+	"github.com/kapok-dev/kapok/manager"
+	"github.com/kapok-dev/kapok/webhook"
+
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -22,13 +29,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
-
-	"github.com/kapok-dev/kapok"
-	"github.com/kapok-dev/kapok/cache"
-	"github.com/kapok-dev/kapok/client"
-	ctrl "github.com/kapok-dev/kapok/controller"
-	"github.com/kapok-dev/kapok/manager"
-	"github.com/kapok-dev/kapok/webhook"
 )
 
 // bubble runs a test in virtual time, with a server.
@@ -44,26 +44,26 @@ func bubble(t *testing.T, test func(*testing.T, *kapok.Server)) {
 	})
 }
 
-// A process is a manager that runs.
+// A process is a running manager.
 type process struct {
 	manager.Manager
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	err     error // of Start, when it has ended
+	err     error // the result of Start
 }
 
-// quiet logs errors alone, to the test.
+// quiet logs errors only, to the test.
 func quiet(t *testing.T) logr.Logger {
 	return logr.FromSlogHandler(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 }
 
-// silent logs nothing. (logr.Discard is the logger that is not set.)
+// silent logs nothing. (logr.Discard counts as an unset logger.)
 func silent() logr.Logger { return logr.FromSlogHandler(slog.DiscardHandler) }
 
-// textLogger logs as text.
+// textLogger returns a logger that writes text.
 func textLogger(w io.Writer) logr.Logger { return logr.FromSlogHandler(slog.NewTextHandler(w, nil)) }
 
-// newProcess makes a manager, which setup adds to, and starts it.
+// newProcess creates a manager, which setup adds to, and starts it.
 func newProcess(t *testing.T, cfg *rest.Config, opts manager.Options, setup func(manager.Manager) error) *process {
 	t.Helper()
 	if opts.Logger.GetSink() == nil {
@@ -92,7 +92,7 @@ func (p *process) end() error {
 	return p.err
 }
 
-// newClient is a client beside the managers.
+// newClient returns a client that shares nothing with the managers.
 func newClient(t *testing.T, s *kapok.Server) client.Client {
 	t.Helper()
 	c, err := client.New(s.Config(), client.Options{})
@@ -106,7 +106,7 @@ func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
-// copies makes a Secret of each ConfigMap.
+// copies is a Reconciler that creates a Secret for each ConfigMap.
 type copies struct {
 	client.Client
 	mu    sync.Mutex
@@ -134,7 +134,7 @@ func (r *copies) setup(m manager.Manager) error {
 	return ctrl.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).Owns(&corev1.Secret{}).Complete(r)
 }
 
-// What is owned is made, repaired and gone with its owner.
+// TestOwnership checks that owned objects are created, repaired, and deleted with their owner.
 func TestOwnership(t *testing.T) {
 	bubble(t, func(t *testing.T, s *kapok.Server) {
 		ctx, c := t.Context(), newClient(t, s)
@@ -180,7 +180,8 @@ func TestOwnership(t *testing.T) {
 	})
 }
 
-// The manager's client reads what it has just written, though it reads from the cache; also if that keeps a part.
+// TestReadsItsWrites checks that the manager's client reads its own writes, although it reads from
+// the cache, even a partial one.
 func TestReadsItsWrites(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -218,7 +219,7 @@ func TestReadsItsWrites(t *testing.T) {
 						t.Fatal(err)
 					}
 					if err := c.Get(ctx, client.ObjectKeyFromObject(o), got); err == nil {
-						t.Fatalf("object %d is there after its deletion", i)
+						t.Fatalf("object %d exists after its deletion", i)
 					}
 				}
 				if d := time.Since(begin); d > time.Second {
@@ -232,103 +233,8 @@ func TestReadsItsWrites(t *testing.T) {
 	}
 }
 
-// election are options of a manager that takes part in one.
-func election() manager.Options {
-	return manager.Options{LeaderElection: true, LeaderElectionID: "lead", LeaderElectionNamespace: "default"}
-}
-
-// elected waits until a process leads, and says how long that took.
-func elected(t *testing.T, p *process) time.Duration {
-	t.Helper()
-	begin := time.Now()
-	select {
-	case <-p.Elected():
-	case <-time.After(time.Hour):
-		t.Fatal("it is never elected")
-	}
-	return time.Since(begin)
-}
-
-// cut is a network that can be cut.
-type cut struct{ context.Context }
-
-// A leader that stops hands over at once; one that is killed, when its lease has run out.
-func TestTakeover(t *testing.T) {
-	for _, tc := range []struct {
-		name      string
-		opts      manager.Options
-		kill      bool
-		from, to  time.Duration
-		firstEnds error
-	}{
-		{name: "release", opts: election(), from: 0, to: 5500 * time.Millisecond}, // the first needs 1 s, and the second tries every 4.4 s at least
-		{name: "keep", opts: func() manager.Options {
-			o := election()
-			o.LeaderElectionReleaseOnCancel = new(false)
-			return o
-		}(), from: 11 * time.Second, to: 25 * time.Second},
-		{name: "killed", opts: election(), kill: true, from: 11 * time.Second, to: 25 * time.Second, firstEnds: manager.ErrLeaderElectionLost},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *kapok.Server) {
-				var mu sync.Mutex
-				leaders := map[string]bool{}
-				lead := func(name string) func(manager.Manager) error {
-					return func(m manager.Manager) error {
-						return m.Add(manager.RunnableFunc(func(ctx context.Context) error {
-							mu.Lock()
-							leaders[name] = true
-							if len(leaders) > 1 {
-								t.Error("two lead at a time")
-							}
-							mu.Unlock()
-							<-ctx.Done()
-							time.Sleep(time.Second) // it takes a while to end
-							mu.Lock()
-							delete(leaders, name)
-							mu.Unlock()
-							return nil
-						}))
-					}
-				}
-				cfg := s.Config()
-				broken, breakIt := context.WithCancel(t.Context())
-				cfg.Wrap(cut{broken}.wrap)
-				opts := tc.opts
-				opts.Logger = silent()
-				first := newProcess(t, cfg, opts, lead("first"))
-				if d := elected(t, first); d > 0 {
-					t.Errorf("the first is elected after %v", d)
-				}
-				second := newProcess(t, s.Config(), tc.opts, lead("second"))
-				time.Sleep(5 * time.Minute)
-				select {
-				case <-second.Elected():
-					t.Error("the second is elected beside the first")
-				default:
-				}
-				if tc.kill {
-					breakIt()
-				} else {
-					first.stop()
-				}
-				if d := elected(t, second); d < tc.from || d > tc.to {
-					t.Errorf("the second is elected after %v", d)
-				}
-				first.running.Wait()
-				if !errors.Is(first.err, tc.firstEnds) {
-					t.Errorf("the first ends with %v", first.err)
-				}
-				breakIt()
-				if err := second.end(); err != nil {
-					t.Error(err)
-				}
-			})
-		})
-	}
-}
-
-// Stop waits for what runs, as long as it may, and then says what does not end. A lease is not released then.
+// TestGracefulStop checks that the manager waits for its runnables as long as the grace allows, and
+// then returns an error about those that still run. It does not release its lease then.
 func TestGracefulStop(t *testing.T) {
 	second := time.Second
 	for _, tc := range []struct {
@@ -337,7 +243,7 @@ func TestGracefulStop(t *testing.T) {
 		needs    time.Duration
 		after    time.Duration
 		err      string
-		takeover time.Duration // at most
+		takeover time.Duration // maximum
 	}{
 		{name: "ends", needs: 20 * second, after: 20 * second, takeover: 25 * second},
 		{name: "does not end", needs: time.Minute, after: 30 * second, err: "runnables of the leader have not ended within the grace period of 30s", takeover: 55 * second},
@@ -372,13 +278,13 @@ func TestGracefulStop(t *testing.T) {
 				if err := other.end(); err != nil {
 					t.Error(err)
 				}
-				time.Sleep(tc.needs) // for what is left
+				time.Sleep(tc.needs) // until the rest has ended
 			})
 		})
 	}
 }
 
-// Everything starts in order, and stops in reverse.
+// TestOrder checks that runnables start in order, and stop in reverse.
 func TestOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, s *kapok.Server) {
 		var mu sync.Mutex
@@ -417,27 +323,27 @@ func TestOrder(t *testing.T) {
 			t.Errorf("got %v", order)
 		}
 		if err := p.Add(runnable("too late")); err == nil {
-			t.Error("it runs something after the end")
+			t.Error("a runnable starts after the end")
 		}
 		if err := p.Start(t.Context()); err == nil {
-			t.Error("it starts twice")
+			t.Error("the manager starts twice")
 		}
 	})
 }
 
-// always runs without leadership.
+// always is a runnable that needs no leadership.
 type always struct{ manager.RunnableFunc }
 
 func (always) NeedLeaderElection() bool { return false }
 
-// The webhook server runs if somebody asks for it.
+// TestWebhookServer checks that the webhook server runs only if it is requested.
 func TestWebhookServer(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		bubble(t, func(t *testing.T, s *kapok.Server) {
 			hooks := &hooks{}
 			p := newProcess(t, s.Config(), manager.Options{WebhookServer: hooks}, func(m manager.Manager) error {
 				if asked && (m.GetWebhookServer() != manager.WebhookServer(hooks) || m.GetWebhookServer() == nil) {
-					t.Error("it is another one")
+					t.Error("GetWebhookServer returns another server")
 				}
 				return nil
 			})
@@ -476,7 +382,7 @@ func (h *hooks) StartedChecker() func(*http.Request) error {
 	}
 }
 
-// What fails ends Start with its error.
+// TestFailure checks that Start returns the error of a runnable that fails.
 func TestFailure(t *testing.T) {
 	bubble(t, func(t *testing.T, s *kapok.Server) {
 		boom := errors.New("boom")
@@ -501,7 +407,8 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-// A controller whose kind does not exist fails after its CacheSyncTimeout; if the manager stops before, that is well.
+// TestKindThatIsMissing checks that a controller whose kind does not exist fails after its
+// CacheSyncTimeout, and that a manager that stops before returns no error.
 func TestKindThatIsMissing(t *testing.T) {
 	for _, stopped := range []bool{false, true} {
 		t.Run(fmt.Sprint("stopped ", stopped), func(t *testing.T) {
@@ -534,7 +441,7 @@ func TestKindThatIsMissing(t *testing.T) {
 	}
 }
 
-// Names of controllers are unique in a manager, and only there.
+// TestNames checks that the names of controllers are unique in a manager, but not in a process.
 func TestNames(t *testing.T) {
 	bubble(t, func(t *testing.T, s *kapok.Server) {
 		setup := func(m manager.Manager, opts ctrl.Options) error {
@@ -549,7 +456,7 @@ func TestNames(t *testing.T) {
 			if err := setup(m, ctrl.Options{}); err != nil {
 				t.Error(err)
 			}
-			if err := setup(m, ctrl.Options{}); err == nil || !strings.Contains(err.Error(), `controller "configmap" already`) {
+			if err := setup(m, ctrl.Options{}); err == nil || !strings.Contains(err.Error(), `controller name "configmap" is already`) {
 				t.Errorf("got %v", err)
 			}
 			if err := setup(m, ctrl.Options{SkipNameValidation: new(true)}); err != nil {
@@ -581,12 +488,13 @@ func TestBadOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m.Add(nil) == nil || m.AddHealthzCheck("", manager.Ping) == nil || m.AddReadyzCheck("x", nil) == nil {
-			t.Error("nothing is something")
+			t.Error("a nil runnable is accepted")
 		}
 	})
 }
 
-// Two managers share a registry, unless the metrics of one would be nowhere.
+// TestSharedRegistry checks that two managers share the default registry, and that an error
+// prevents that metrics are served nowhere.
 func TestSharedRegistry(t *testing.T) {
 	bubble(t, func(t *testing.T, s *kapok.Server) {
 		shared := manager.MetricsOptions{Registry: prometheus.NewRegistry()}
@@ -602,7 +510,8 @@ func TestSharedRegistry(t *testing.T) {
 	})
 }
 
-// Caches, and with them all else, wait until webhooks are served, but not for ever, and no longer than the manager runs.
+// TestWaitsForWebhooks checks that caches, and everything that needs them, wait until webhooks are
+// served, but for a limited time, and no longer than the manager runs.
 func TestWaitsForWebhooks(t *testing.T) {
 	for _, tc := range []struct{ needs, stops, elected, ends time.Duration }{
 		{needs: 3 * time.Second, stops: time.Minute, elected: 3 * time.Second, ends: time.Minute},

@@ -6,29 +6,20 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/kapok-dev/kapok/manager/metricsserver"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// A Registry is where the metrics of a manager are. A *prometheus.Registry is one.
-type Registry interface {
-	prometheus.Registerer
-	prometheus.Gatherer
-}
+// A Registry holds the metrics of a manager. *prometheus.Registry implements it.
+type Registry = metricsserver.Registry
 
-// MetricsOptions are the settings of the metrics of a manager.
-type MetricsOptions struct {
-	// BindAddress is where /metrics is served, HOST:PORT, over HTTP. Default, and "0": nowhere.
-	BindAddress string
-	// ExtraHandlers are served beside /metrics, by their paths.
-	ExtraHandlers map[string]http.Handler
-	// Registry is where metrics go. Default: a new one, with those of Go and of the process. Several managers may share one,
-	// but not webhook servers: the metrics of the second would be nowhere, and New fails.
-	Registry Registry
-}
+// MetricsOptions configure the metrics of a manager and the server for them: see package
+// metricsserver.
+type MetricsOptions = metricsserver.Options
 
-// Register registers a collector, or finds the one that has been registered with the same description.
+// Register registers a collector. If an equal one is registered, it returns that instead.
 func Register[C prometheus.Collector](r prometheus.Registerer, c C) (C, error) {
 	err := r.Register(c)
 	if err == nil {
@@ -48,7 +39,7 @@ func newRegistry() Registry {
 	return r
 }
 
-// metrics are those of a manager itself.
+// metrics are the metrics of the manager itself.
 type metrics struct {
 	requests *prometheus.CounterVec
 	leader   *prometheus.GaugeVec
@@ -67,7 +58,7 @@ func newMetrics(r Registry) (m metrics, err error) {
 	return m, err
 }
 
-// counted counts the requests that next sends.
+// counted returns a RoundTripper that counts the requests that it passes to next.
 func (m metrics) counted(next http.RoundTripper) http.RoundTripper { return countedRequests{next, m} }
 
 type countedRequests struct {
@@ -85,16 +76,6 @@ func (c countedRequests) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// WrappedRoundTripper lets client-go find connections to close.
+// WrappedRoundTripper returns the wrapped RoundTripper. client-go uses it to close idle
+// connections.
 func (c countedRequests) WrappedRoundTripper() http.RoundTripper { return c.next }
-
-func metricsHandler(r Registry, extra map[string]http.Handler) (*http.ServeMux, error) {
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
-	for path, h := range extra {
-		if err := handle(mux, path, h); err != nil {
-			return nil, err
-		}
-	}
-	return mux, nil
-}

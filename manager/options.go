@@ -3,8 +3,12 @@ package manager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/kapok-dev/kapok/cache"
+	"github.com/kapok-dev/kapok/client"
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/trace"
@@ -13,75 +17,111 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-
-	"github.com/kapok-dev/kapok/cache"
-	"github.com/kapok-dev/kapok/client"
+	"k8s.io/client-go/tools/record"
 )
 
-// Options are the settings of a manager. The zero value serves nothing on a socket, and takes part in no election.
+// Options configure a manager. The zero value opens no socket and takes part in no leader election.
 type Options struct {
-	// Scheme has the Go types of the kinds. Default: that of k8s.io/client-go/kubernetes/scheme, with all built-in kinds.
+	// Scheme maps Go types to kinds. Default: the scheme of k8s.io/client-go/kubernetes/scheme,
+	// which has all built-in kinds.
 	Scheme *runtime.Scheme
-	// MapperProvider makes the RESTMapper. Default: client.NewRESTMapper.
+	// MapperProvider creates the RESTMapper. Default: client.NewRESTMapper.
 	MapperProvider func(*rest.Config, *http.Client) (meta.RESTMapper, error)
-	// Cache are the settings of the cache. What it does not say is as here.
+	// Cache configures the cache. Unset fields are taken from these Options.
 	Cache cache.Options
-	// Client are the settings of the client. What it does not say is as here; if Client.Cache has no Reader, that is the manager's cache.
+	// Client configures the client. Unset fields are taken from these Options. If Client.Cache has
+	// no Reader, it is the manager's cache.
 	Client client.Options
-	// Logger gets what the manager has to tell, and comes to Runnables and reconcilers by their contexts. Default: Log.
+	// NewCache creates the cache from Cache, with its unset fields filled in. Default: cache.New.
+	NewCache cache.NewCacheFunc
+	// NewClient creates the client from Client, with its unset fields filled in, CacheOptions
+	// included. Default: client.New.
+	NewClient client.NewClientFunc
+	// EventBroadcaster records the events of GetEventRecorderFor. The manager owns it: it starts it
+	// with Start and shuts it down. Default: the manager's own.
+	EventBroadcaster record.EventBroadcaster
+	// Logger is the manager's logger, and the logger in the contexts of Runnables and Reconcilers.
+	// Default: Log.
 	Logger logr.Logger
-	// TracerProvider gets a span of each reconcile, and of the requests that it sends. Default: none is made.
+	// TracerProvider receives a span for each reconcile and for each request sent by it. Default:
+	// no spans.
 	TracerProvider trace.TracerProvider
-	// Controller are defaults for the controllers of the manager.
+	// Controller has defaults for the options of the manager's controllers.
 	Controller ControllerOptions
 
-	// LeaderElection has Runnables run only while the manager holds a Lease.
+	// LeaderElection runs Runnables that need leader election only while the manager holds the
+	// Lease. Default: false.
 	LeaderElection bool
-	// LeaderElectionID is the name of the Lease. It must be set.
+	// LeaderElectionResourceLock is the kind of the lock: "leases", or "", which means the same.
+	LeaderElectionResourceLock string
+	// LeaderElectionID is the name of the Lease. Required with LeaderElection.
 	LeaderElectionID string
-	// LeaderElectionNamespace is the namespace of the Lease. Default: that of the pod; outside of a cluster it must be set.
+	// LeaderElectionNamespace is the namespace of the Lease. Default: the namespace of the pod.
+	// Required outside of a cluster.
 	LeaderElectionNamespace string
-	// LeaderElectionConfig says which server has the Lease. Default: the one that the manager works on.
+	// LeaderElectionConfig is the configuration for the server that has the Lease. Default: the
+	// manager's own.
 	LeaderElectionConfig *rest.Config
-	// LeaderElectionReleaseOnCancel has the Lease released when the manager stops and all its Runnables have ended, so that another
-	// need not wait until it runs out. It is not released while one of them still runs. Default: true. (controller-runtime's
-	// default is false.)
-	LeaderElectionReleaseOnCancel *bool
-	// LeaderElectionLabels are labels that the leader puts on the Lease.
+	// LeaderElectionReleaseOnCancel has no effect: the manager always releases the Lease after all
+	// Runnables have ended, and never before. (controller-runtime's default is not to release it.)
+	LeaderElectionReleaseOnCancel bool
+	// LeaderElectionKeepOnCancel lets the Lease expire instead of releasing it when the manager
+	// stops.
+	LeaderElectionKeepOnCancel bool
+	// LeaderElectionLabels are labels that the leader sets on the Lease.
 	LeaderElectionLabels map[string]string
-	// LeaderElectionResourceLockInterface is a lock of another sort. ID, Namespace, Config and Labels are not used then.
+	// LeaderElectionResourceLockInterface replaces the Lease by another lock. ID, Namespace, Config
+	// and Labels are then ignored.
 	LeaderElectionResourceLockInterface resourcelock.Interface
-	// LeaseDuration is how long others wait since they saw the Lease renewed for the last time. Default 15 s.
+	// LeaseDuration is how long other candidates wait after the last renewal that they observed. In
+	// the Lease it is rounded up to a second. Default 15 s.
 	LeaseDuration *time.Duration
-	// RenewDeadline is how long the leader tries to renew the Lease before it gives up. It is less than LeaseDuration. Default 10 s.
+	// RenewDeadline is how long the leader retries a renewal before it gives up. It must be less
+	// than LeaseDuration. Default 10 s.
 	RenewDeadline *time.Duration
-	// RetryPeriod is the time between two tries, to get the Lease or to renew it. Default 2 s.
+	// RetryPeriod is the time between two attempts to acquire or renew the Lease. Default 2 s.
 	RetryPeriod *time.Duration
 
-	// Metrics says where metrics are kept and served.
+	// Metrics configures the registry and the server of metrics.
 	Metrics MetricsOptions
-	// HealthProbeBindAddress is where health is served, HOST:PORT, over HTTP. Default, and "0": nowhere.
+	// HealthProbeBindAddress is the HOST:PORT that serves health checks, over HTTP. Default, and
+	// "0": not served.
 	HealthProbeBindAddress string
-	// ReadinessEndpointName and LivenessEndpointName are the paths of health. Defaults: /readyz and /healthz.
+	// ReadinessEndpointName and LivenessEndpointName are the paths of the health checks. Defaults:
+	// /readyz and /healthz.
 	ReadinessEndpointName, LivenessEndpointName string
-	// PprofBindAddress is where profiles are served, HOST:PORT, over HTTP, to everybody who can reach it. Default, and "0": nowhere.
+	// PprofBindAddress is the HOST:PORT that serves profiles, over HTTP and without authentication.
+	// Default, and "0": not served.
 	PprofBindAddress string
-	// WebhookServer is what webhooks are registered with: see webhook.NewServer. It runs if somebody calls GetWebhookServer. If it is a
-	// prometheus.Collector, its metrics are registered. Default: there is none.
+	// WebhookServer serves the webhooks: see webhook.NewServer. It starts only if GetWebhookServer
+	// is called. If it is a prometheus.Collector, its metrics are registered. Default: none.
 	WebhookServer WebhookServer
 
-	// BaseContext makes the context that those of Runnables come from. Its end does not matter. Default: the values of the context
-	// of Start.
+	// BaseContext returns the parent of the contexts of Runnables. Its cancellation has no effect.
+	// Default: the values of the context of Start.
 	BaseContext func() context.Context
-	// GracefulShutdownTimeout is how long Runnables may take to end. 0: Start does not wait for them, and as it cannot know
-	// whether they have ended, the Lease is left to run out; negative: it waits as long as they take. Default 30 s.
+	// GracefulShutdownTimeout is how long Start waits for Runnables to end. With 0 Start does not
+	// wait, and because Runnables may still run, the Lease expires instead of being released.
+	// Negative: no limit. Default 30 s.
 	GracefulShutdownTimeout *time.Duration
 }
 
-// ControllerOptions are defaults for the options of controllers, which package controller explains.
+// BaseContextFunc is the type of Options.BaseContext.
+type BaseContextFunc = func() context.Context
+
+// ControllerOptions are defaults for the options of controllers: see controller.Options for their
+// meaning.
 type ControllerOptions struct {
-	// GroupKindConcurrency is MaxConcurrentReconciles by the kind of Builder.For, as in "ReplicaSet.apps".
+	// GroupKindConcurrency is MaxConcurrentReconciles by the kind of Builder.For, such as
+	// "ReplicaSet.apps".
 	GroupKindConcurrency map[string]int
+	// UsePriorityQueue has no effect: the queue of a controller always has priorities.
+	UsePriorityQueue *bool
+
+	// Owns reports whether this process handles a request of a controller. Controllers drop all other
+	// requests: another process has them, see package manager/shards. Its answers must not change. It
+	// must be safe for concurrent use. Default: every request.
+	Owns func(controller string, request any) bool
 
 	SkipNameValidation      *bool
 	MaxConcurrentReconciles int
@@ -101,13 +141,25 @@ func (o *Options) complete() error {
 	if o.MapperProvider == nil {
 		o.MapperProvider = client.NewRESTMapper
 	}
+	if o.NewCache == nil {
+		o.NewCache = cache.New
+	}
+	if o.NewClient == nil {
+		o.NewClient = client.New
+	}
+	if o.LeaderElectionResourceLock != "" && o.LeaderElectionResourceLock != resourcelock.LeasesResourceLock {
+		return fmt.Errorf("manager: LeaderElectionResourceLock %q: must be %q; for another lock set LeaderElectionResourceLockInterface",
+			o.LeaderElectionResourceLock, resourcelock.LeasesResourceLock)
+	}
 	if o.Logger.GetSink() == nil {
 		o.Logger = Log
 	}
 	if o.Controller.Logger.GetSink() == nil {
 		o.Controller.Logger = o.Logger
 	}
-	o.LeaderElectionReleaseOnCancel = orDefault(o.LeaderElectionReleaseOnCancel, true)
+	if o.LeaderElectionReleaseOnCancel && o.LeaderElectionKeepOnCancel {
+		return errors.New("manager: LeaderElectionReleaseOnCancel and LeaderElectionKeepOnCancel are both set: set one of them")
+	}
 	o.LeaseDuration = orDefault(o.LeaseDuration, 15*time.Second)
 	o.RenewDeadline = orDefault(o.RenewDeadline, 10*time.Second)
 	o.RetryPeriod = orDefault(o.RetryPeriod, 2*time.Second)
@@ -120,7 +172,7 @@ func (o *Options) complete() error {
 		return err
 	}
 	if o.ReadinessEndpointName == o.LivenessEndpointName {
-		return errors.New("manager: liveness and readiness have the same path")
+		return errors.New("manager: LivenessEndpointName and ReadinessEndpointName are the same path")
 	}
 	if o.Metrics.Registry == nil {
 		o.Metrics.Registry = newRegistry()

@@ -7,25 +7,27 @@ import (
 	"sync"
 )
 
-// A Runnable is what a manager runs.
+// A Runnable is a component that a manager runs.
 type Runnable interface {
-	// Start runs until the context ends, or something fails. What it has started has ended when it returns.
+	// Start blocks until ctx ends or an error occurs. All goroutines that it has started must have
+	// ended when it returns. An error stops the manager.
 	Start(context.Context) error
 }
 
-// RunnableFunc is a Runnable of a function.
+// RunnableFunc is a function as a Runnable.
 type RunnableFunc func(context.Context) error
 
 // Start implements Runnable.
 func (f RunnableFunc) Start(ctx context.Context) error { return f(ctx) }
 
-// A LeaderElectionRunnable says whether it is run by the leader alone. Other Runnables are.
+// A LeaderElectionRunnable reports whether only the leader runs it. A Runnable without this method
+// is run by the leader only.
 type LeaderElectionRunnable interface {
 	Runnable
 	NeedLeaderElection() bool
 }
 
-// A WarmupRunnable has something to do that needs no leadership, from the start.
+// A WarmupRunnable prepares before the election is won.
 type WarmupRunnable interface {
 	Runnable
 	Warmup(context.Context) error
@@ -33,10 +35,10 @@ type WarmupRunnable interface {
 
 var errStopped = errors.New("the manager has stopped")
 
-// A group runs Runnables from one moment to another. It owns their goroutines.
+// A group runs Runnables between start and stop. It owns their goroutines.
 type group struct {
 	name string
-	fail func(error) // is told what a Runnable returns
+	fail func(error) // receives the error of a Runnable
 
 	mu      sync.Mutex
 	ctx     context.Context // nil before it starts
@@ -46,7 +48,7 @@ type group struct {
 	running sync.WaitGroup
 }
 
-// add runs r as soon as the group has started.
+// add runs r when the group starts, or at once if it has started. It returns errStopped after stop.
 func (g *group) add(r Runnable) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -61,14 +63,14 @@ func (g *group) add(r Runnable) error {
 	return nil
 }
 
-// pending is what waits for the start.
+// pending returns the Runnables that wait for the start.
 func (g *group) pending() []Runnable {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.waiting)
 }
 
-// start starts what waits. It is false, and does nothing, if the group has stopped.
+// start starts the waiting Runnables. If the group has stopped, it does nothing and returns false.
 func (g *group) start(ctx context.Context) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -92,7 +94,8 @@ func (g *group) runLocked(r Runnable) {
 	})
 }
 
-// stop tells the Runnables to end, and takes no further ones. The channel is closed when all have ended; a goroutine waits for that.
+// stop cancels the Runnables and rejects further ones. It returns a channel that is closed when all
+// of them have ended.
 func (g *group) stop() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

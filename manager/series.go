@@ -12,29 +12,32 @@ import (
 )
 
 const (
-	// seriesEnd is how long after its last event a series is over, and how long one event waits to become a series.
+	// seriesEnd is how long after its last event a series ends, and how long a single event waits
+	// to become a series.
 	seriesEnd = 6 * time.Minute
-	// seriesRefresh is how often the count of a series is written, so that the event does not expire meanwhile.
+	// seriesRefresh is how often the count of a series is written, so that its event does not
+	// expire.
 	seriesRefresh = 30 * time.Minute
 
 	seriesPatch = types.MergePatchType
 )
 
-// series makes one event of those that are alike, as client-go does: the second makes a series of the first, and is written;
-// further ones are counted, which is written from time to time, and when the series ends. It belongs to one goroutine.
+// series aggregates equal events, as client-go does: the second one starts a series and is written;
+// later ones are counted, and the count is written periodically and when the series ends. It is
+// used by one goroutine.
 type series struct {
-	// write creates an event, or patches it if there is a patch, and says whether that has worked.
+	// write creates an event, or patches it if there is a patch, and reports whether it succeeded.
 	write func(context.Context, *eventsv1.Event, []byte) bool
 	all   map[seriesKey]*observed
 }
 
-// A seriesKey is what events have in common that are a series.
+// A seriesKey is the part that all events of a series have in common.
 type seriesKey struct {
 	kind, action, reason, controller, instance string
 	regarding, related                         corev1.ObjectReference
 }
 
-// observed is what was seen of a series.
+// observed is the state of a series.
 type observed struct {
 	event   *eventsv1.Event // the first
 	last    time.Time       // of the last event
@@ -47,7 +50,7 @@ func (s *series) observe(ctx context.Context, e *eventsv1.Event) {
 	if e.Related != nil {
 		key.related = *e.Related
 	}
-	key.regarding.ResourceVersion, key.related.ResourceVersion = "", "" // it is the same object after a change
+	key.regarding.ResourceVersion, key.related.ResourceVersion = "", "" // changes do not make it another object
 	o := s.all[key]
 	if o == nil {
 		if s.write(ctx, e, nil) {
@@ -65,7 +68,7 @@ func (s *series) observe(ctx context.Context, e *eventsv1.Event) {
 	s.flush(ctx, o)
 }
 
-// sweep ends series, and refreshes others.
+// sweep ends series that are over and refreshes the others.
 func (s *series) sweep(ctx context.Context) {
 	now := time.Now()
 	for key, o := range s.all {

@@ -3,6 +3,7 @@ package manager_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,19 +14,19 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/kapok-dev/kapok"
 	ctrl "github.com/kapok-dev/kapok/controller"
 	"github.com/kapok-dev/kapok/manager"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
-// handlers is a handler at a path.
+// handlers returns a handler at a path.
 func handlers(path string) map[string]http.Handler {
 	return map[string]http.Handler{path: http.NotFoundHandler()}
 }
 
-// wrap fails requests that begin or go on after the cut.
+// wrap returns a round tripper that fails requests during the cut.
 func (c cut) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		ctx, cancel := context.WithCancel(r.Context())
@@ -42,20 +43,27 @@ func (c cut) wrap(next http.RoundTripper) http.RoundTripper {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-func (roundTripper) CloseIdleConnections()                               {} // which client-go looks for
+func (roundTripper) CloseIdleConnections()                               {} // client-go checks for this method
 
-// freeAddress is an address that nobody listens on.
+// lastPort is the port that freeAddress has returned last.
+var lastPort = 20_000 + os.Getpid()*7%10_000
+
+// freeAddress returns an unused address, another one for each call. Systems assign higher ports, so
+// that no other program gets it meanwhile.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for lastPort++; lastPort < 32_768; lastPort++ {
+		address := fmt.Sprint("127.0.0.1:", lastPort)
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("all ports are in use")
+	return ""
 }
 
-// On sockets: health, metrics, profiles.
+// TestServers tests the servers on sockets: health, metrics, profiles.
 func TestServers(t *testing.T) {
 	server, err := kapok.Start(t.Context(), kapok.Options{})
 	if err != nil {
@@ -83,7 +91,7 @@ func TestServers(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := net.Dial("tcp", opts.HealthProbeBindAddress); err == nil {
-			t.Error("it still listens")
+			t.Error("the address is still in use")
 		}
 	}()
 	for range 4 {
@@ -125,7 +133,7 @@ func TestServers(t *testing.T) {
 		t.Run(tc.path, func(t *testing.T) {
 			var response *http.Response
 			var body []byte
-			for deadline := time.Now().Add(5 * time.Second); ; { // until all workers have counted
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // until all workers have counted
 				var err error
 				if response, err = hc.Get("http://" + tc.address + tc.path); err != nil {
 					t.Fatal(err)
@@ -152,7 +160,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// An address that is taken ends Start.
+// TestAddressInUse checks that an address in use ends Start with an error.
 func TestAddressInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -172,7 +180,8 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
-// The first signal ends the context, the second the program.
+// TestSignals checks that the first signal cancels the context, and that the second ends the
+// program.
 func TestSignals(t *testing.T) {
 	if os.Getenv("KAPOK_TEST_SIGNALS") != "" {
 		ctx := manager.SetupSignalHandler()

@@ -6,8 +6,9 @@ import (
 	"os/signal"
 )
 
-// SetupSignalHandler returns a context that ends with the first SIGINT or SIGTERM (on Windows: interrupt). The second ends the program
-// with code 1. Call it once, in main; its goroutine lives as long as the program.
+// SetupSignalHandler returns a context that is canceled by the first SIGINT or SIGTERM (on Windows:
+// os.Interrupt). The second exits with code 1. Call it once, in main; its goroutine runs until the
+// program exits.
 func SetupSignalHandler() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)

@@ -10,21 +10,26 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kapok-dev/kapok/cache"
+
 	"github.com/go-logr/logr"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// lastMoment is how long each may take to end for which others have left no time.
+// lastMoment is the least time that a group has to end, when the groups before have used up the
+// timeout.
 const lastMoment = time.Second
 
-// webhooksPatience is how long the start waits for webhook servers; it asks them every webhooksPoll.
+// webhooksPatience is how long the start waits for webhook servers. It polls them every
+// webhooksPoll.
 const (
 	webhooksPatience = 10 * time.Second
 	webhooksPoll     = 50 * time.Millisecond
 )
 
-// failure is the first thing that went wrong. It ends what runs.
+// failure records the first error and cancels what runs.
 type failure struct {
 	mu       sync.Mutex
 	err      error
@@ -32,7 +37,8 @@ type failure struct {
 	stopping bool
 }
 
-// fail is told what goes wrong. The first error ends Start; those that come while everything ends are logged, unless they say that it does.
+// fail records an error. The first one ends Start. Errors during the shutdown are logged, unless
+// they are about the cancellation.
 func (m *manager) fail(err error) {
 	f := &m.failed
 	f.mu.Lock()
@@ -51,10 +57,10 @@ func (m *manager) Start(ctx context.Context) error {
 	m.started = true
 	m.mu.Unlock()
 	if started {
-		return errors.New("manager: it has been started already")
+		return errors.New("manager: Start was called more than once")
 	}
 
-	// What runs is told to stop in order, and not by the end of ctx.
+	// The groups are stopped in order, not by the end of ctx.
 	base := context.WithoutCancel(ctx)
 	if m.opts.BaseContext != nil {
 		base = context.WithoutCancel(m.opts.BaseContext())
@@ -66,13 +72,18 @@ func (m *manager) Start(ctx context.Context) error {
 
 	writing, cancel := context.WithCancel(base)
 	defer cancel()
+	stopBroadcaster, err := m.broadcast()
+	if err != nil {
+		return err
+	}
+	defer stopBroadcaster()
 	m.events.start(writing)
 	m.startGroups(base, running)
 	<-running.Done()
 
 	m.failed.mu.Lock()
 	m.failed.stopping = true
-	err := m.failed.err
+	err = m.failed.err
 	m.failed.mu.Unlock()
 
 	end := m.lastEnd()
@@ -86,14 +97,15 @@ func (m *manager) Start(ctx context.Context) error {
 	return errors.Join(err, stopErr)
 }
 
-// startGroups starts everything in order, as far as it gets before running ends.
+// startGroups starts the groups in order, until running ends.
 func (m *manager) startGroups(base, running context.Context) {
 	m.servers.start(base)
 	hooks := m.webhooks.pending()
 	m.webhooks.start(base) // before caches, as their lists may need conversions
 	m.waitForWebhooks(running, hooks)
+	others := m.caches.pending()
 	m.caches.start(base)
-	if !m.cache.WaitForCacheSync(running) {
+	if !m.waitForCaches(running, others) {
 		if running.Err() == nil {
 			m.fail(errors.New("failed to wait for caches to sync"))
 		}
@@ -108,7 +120,37 @@ func (m *manager) startGroups(base, running context.Context) {
 	m.election.start(base, func() { m.lead(base) }, func() { m.fail(ErrLeaderElectionLost) })
 }
 
-// waitForWebhooks waits until webhook servers serve. If one does not in time, the rest may work without, or says what it lacks.
+// waitForCaches waits until the cache and the caches that were added have synced.
+func (m *manager) waitForCaches(running context.Context, added []Runnable) bool {
+	for _, r := range added {
+		c, ok := r.(cache.Cache)
+		if has, is := r.(hasCache); is {
+			c, ok = has.GetCache(), true
+		}
+		if ok && !c.WaitForCacheSync(running) {
+			return false
+		}
+	}
+	return m.cache.WaitForCacheSync(running)
+}
+
+// broadcast starts to write the events of the EventBroadcaster of the options. The returned
+// function ends it.
+func (m *manager) broadcast() (stop func(), err error) {
+	b := m.opts.EventBroadcaster
+	if b == nil {
+		return func() {}, nil
+	}
+	core, err := corev1client.NewForConfigAndClient(m.cfg, m.httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("manager: client of events: %w", err)
+	}
+	b.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: core.Events("")})
+	return b.Shutdown, nil
+}
+
+// waitForWebhooks waits until the webhook servers are reachable. After webhooksPatience it goes on:
+// other parts may work without them, or return their own errors.
 func (m *manager) waitForWebhooks(running context.Context, hooks []Runnable) {
 	ctx, cancel := context.WithTimeout(running, webhooksPatience)
 	defer cancel()
@@ -119,15 +161,15 @@ func (m *manager) waitForWebhooks(running context.Context, hooks []Runnable) {
 		}
 		started := Checker(hook.StartedChecker())
 		err := wait.PollUntilContextCancel(ctx, webhooksPoll, true, func(ctx context.Context) (bool, error) {
-			return started.call((&http.Request{}).WithContext(ctx)) == nil, nil
+			return started.Check((&http.Request{}).WithContext(ctx)) == nil, nil
 		})
 		if err != nil && running.Err() == nil {
-			m.logger.Info("The webhook server is not reachable yet; going on without")
+			m.logger.Info("The webhook server is not reachable yet; starting without it")
 		}
 	}
 }
 
-// lead starts what only the leader runs, unless the manager has stopped meanwhile.
+// lead starts the Runnables of the leader, unless the manager has stopped.
 func (m *manager) lead(ctx context.Context) {
 	if !m.leaders.start(ctx) {
 		return
@@ -142,8 +184,9 @@ func (m *manager) setLeader(status float64) {
 	m.metrics.leader.WithLabelValues(m.opts.LeaderElectionID).Set(status)
 }
 
-// lastEnd is when everything must have ended if the lease is lost: when another may take it, or soon, if that has happened. It is
-// the zero time if the lease is not lost.
+// lastEnd returns the time by which everything must have ended if the Lease is lost: when another
+// process can acquire it, or one second from now if one holds it. It is the zero time if the Lease
+// is not lost.
 func (m *manager) lastEnd() time.Time {
 	if m.election == nil {
 		return time.Time{}
@@ -155,7 +198,8 @@ func (m *manager) lastEnd() time.Time {
 	return until
 }
 
-// stopGroups stops everything in reverse order, before end if that is not zero, and says whether all has ended.
+// stopGroups stops the groups in reverse order, by end if that is not zero, and reports whether all
+// have ended.
 func (m *manager) stopGroups(base context.Context, end time.Time) (ended bool, err error) {
 	grace := *m.opts.GracefulShutdownTimeout
 	if left := time.Until(end); !end.IsZero() && (grace < 0 || left < grace) {
@@ -191,7 +235,7 @@ func (m *manager) stopGroups(base context.Context, end time.Time) (ended bool, e
 	return ended, err
 }
 
-// awaited says whether something has ended before, or at, the end of a context.
+// awaited waits for ended or the end of ctx, and reports whether ended is closed.
 func awaited(ctx context.Context, ended <-chan struct{}) bool {
 	select {
 	case <-ended:

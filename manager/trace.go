@@ -12,8 +12,8 @@ import (
 // tracerName is the instrumentation scope.
 const tracerName = "github.com/kapok-dev/kapok/manager"
 
-// traced makes a span of each request that next sends and whose context has a span already, and tells the server of it. Others, as
-// those of a cache, belong to nobody.
+// traced returns a RoundTripper that creates a span for each request whose context has a span, and
+// propagates it to the server. Other requests, such as those of a cache, get none.
 func traced(p trace.TracerProvider, next http.RoundTripper) http.RoundTripper {
 	return tracedRequests{next, p.Tracer(tracerName)}
 }
@@ -46,5 +46,6 @@ func (t tracedRequests) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// WrappedRoundTripper lets client-go find connections to close.
+// WrappedRoundTripper returns the wrapped RoundTripper. client-go uses it to close idle
+// connections.
 func (t tracedRequests) WrappedRoundTripper() http.RoundTripper { return t.next }

@@ -15,19 +15,23 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// A Request is what the API server asks about: an operation, who wants it, and the object as JSON, before and after.
+// A Request is one operation to admit: the operation, the user, and the object before and after, as
+// JSON.
 type Request struct {
 	admissionv1.AdmissionRequest
 }
 
-// A Response is the answer to a Request. Make one with Allowed, Denied, Errored, Patched or PatchResponseFromRaw.
+// A Response is the answer to a Request. Allowed, Denied, Errored, Patched and PatchResponseFromRaw
+// return one.
 type Response struct {
-	// Patches change the object, and are what Patch and PatchType are made of. Leave them empty to set these by yourself.
+	// Patches change the object, and are what Patch and PatchType are made of. Leave them empty to
+	// set these by yourself.
 	Patches []JSONPatchOp
 	admissionv1.AdmissionResponse
 }
 
-// Complete makes of a Response what is sent: the UID of the request, a code (200 unless there is one), the patches as bytes.
+// Complete fills in the wire form of a Response: the UID of the request, the code (default 200),
+// and the patches as bytes.
 func (r *Response) Complete(req Request) error {
 	r.UID = req.UID
 	if r.Result == nil {
@@ -47,40 +51,42 @@ func (r *Response) Complete(req Request) error {
 	return nil
 }
 
-// WithWarnings adds warnings, which the API server passes on to its client.
+// WithWarnings adds warnings, which the API server returns to its client.
 func (r Response) WithWarnings(warnings ...string) Response {
 	r.Warnings = append(r.Warnings, warnings...)
 	return r
 }
 
-// A Handler decides about requests. Its context ends when the API server no longer waits for the answer.
+// A Handler admits or denies requests. Its context ends when the API server stops waiting for the
+// answer. It must be safe for concurrent use.
 type Handler interface {
 	Handle(context.Context, Request) Response
 }
 
-// A HandlerFunc is a function that is a Handler.
+// A HandlerFunc is a function as a Handler.
 type HandlerFunc func(context.Context, Request) Response
 
 // Handle calls the function.
 func (f HandlerFunc) Handle(ctx context.Context, req Request) Response { return f(ctx, req) }
 
-// A Webhook serves AdmissionReviews over HTTP with a Handler. Register it with a Server, or see StandaloneWebhook.
+// A Webhook serves AdmissionReviews over HTTP with a Handler. Register it with a Server, or see
+// StandaloneWebhook.
 type Webhook struct {
 	// Handler decides.
 	Handler Handler
-	// RecoverPanic has a panic of the Handler be an answer with code 500. Default true; else it goes on to net/http, which
-	// closes the connection.
+	// RecoverPanic has a panic of the Handler be an answer with code 500. Default true; else it
+	// goes on to net/http, which closes the connection.
 	RecoverPanic *bool
 	// WithContextFunc adds to the context of a request what the HTTP request says. Optional.
 	WithContextFunc func(context.Context, *http.Request) context.Context
-	// LogConstructor makes the logger that the context of the Handler carries. The request is nil where it is not known yet.
-	// Default: DefaultLogConstructor.
+	// LogConstructor makes the logger that the context of the Handler carries. The request is nil
+	// where it is not known yet. Default: DefaultLogConstructor.
 	LogConstructor func(base logr.Logger, req *Request) logr.Logger
 
 	log logr.Logger // without a sink: that of the context
 }
 
-// Names that users of controller-runtime's package webhook know.
+// Names of controller-runtime's package webhook.
 type (
 	Admission         = Webhook
 	AdmissionHandler  = Handler
@@ -95,7 +101,7 @@ func (wh *Webhook) WithRecoverPanic(recoverPanic bool) *Webhook {
 	return wh
 }
 
-// Handle has the Handler decide, and completes its answer.
+// Handle calls the Handler and completes its response.
 func (wh *Webhook) Handle(ctx context.Context, req Request) (resp Response) {
 	log := wh.logger(ctx, &req)
 	ctx = logr.NewContext(ctx, log)
@@ -121,7 +127,7 @@ func (wh *Webhook) Handle(ctx context.Context, req Request) (resp Response) {
 	return resp
 }
 
-// errored is an answer with code 500 that is complete.
+// errored returns a completed response with code 500.
 func errored(req Request, err error) Response {
 	resp := Errored(http.StatusInternalServerError, err)
 	resp.UID = req.UID
@@ -139,7 +145,7 @@ func (wh *Webhook) logger(ctx context.Context, req *Request) logr.Logger {
 	return DefaultLogConstructor(base, req)
 }
 
-// loggerFrom is the logger that a context carries, else slog's.
+// loggerFrom returns the logger of a context, or slog's default.
 func loggerFrom(ctx context.Context) logr.Logger {
 	if log, err := logr.FromContext(ctx); err == nil {
 		return log
@@ -147,7 +153,7 @@ func loggerFrom(ctx context.Context) logr.Logger {
 	return logr.FromSlogHandler(slog.Default().Handler())
 }
 
-// DefaultLogConstructor adds to a logger which object is asked about, and by whom.
+// DefaultLogConstructor adds the object and the user of a request to a logger.
 func DefaultLogConstructor(base logr.Logger, req *Request) logr.Logger {
 	if req == nil {
 		return base
@@ -161,7 +167,8 @@ func DefaultLogConstructor(base logr.Logger, req *Request) logr.Logger {
 
 type requestKey struct{}
 
-// RequestFromContext returns the request that a Defaulter or a Validator is called for.
+// RequestFromContext returns the request that a Defaulter or a Validator is called for. It returns
+// an error outside of such a call.
 func RequestFromContext(ctx context.Context) (Request, error) {
 	if req, ok := ctx.Value(requestKey{}).(Request); ok {
 		return req, nil
@@ -169,12 +176,12 @@ func RequestFromContext(ctx context.Context) (Request, error) {
 	return Request{}, errors.New("no admission request in the context")
 }
 
-// NewContextWithRequest returns a context from which RequestFromContext has the request.
+// NewContextWithRequest returns a context from which RequestFromContext returns req.
 func NewContextWithRequest(ctx context.Context, req Request) context.Context {
 	return context.WithValue(ctx, requestKey{}, req)
 }
 
-// StandaloneOptions say how a webhook works without a Server.
+// StandaloneOptions configure a webhook without a Server.
 type StandaloneOptions struct {
 	// Logger is the base of its loggers. Default: that of the context, else slog's.
 	Logger logr.Logger
@@ -183,7 +190,8 @@ type StandaloneOptions struct {
 	Metrics     *Metrics
 }
 
-// StandaloneWebhook makes a webhook ready for a server or a mux of the caller, who cares for TLS.
+// StandaloneWebhook returns a handler for a server or mux of the caller, which is responsible for
+// TLS.
 func StandaloneWebhook(hook *Webhook, opts StandaloneOptions) (http.Handler, error) {
 	if hook == nil || hook.Handler == nil {
 		return nil, errors.New("a webhook needs a handler")

@@ -16,23 +16,25 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// ConvertPath is where conversion webhooks are served.
+// ConvertPath is the path of conversion webhooks.
 const ConvertPath = "/convert"
 
-// A Manager is what a WebhookBuilder needs of a manager.Manager. S is the type of its webhook server, and is inferred.
+// A Manager is the part of a manager.Manager that a WebhookBuilder uses. S is the type of its
+// webhook server, and is inferred.
 type Manager[S Registrar] interface {
 	GetScheme() *runtime.Scheme
 	GetLogger() logr.Logger
 	GetWebhookServer() S
 }
 
-// A Registrar is what a WebhookBuilder needs of a Server.
+// A Registrar is the part of a Server that a WebhookBuilder uses.
 type Registrar interface {
 	Register(path string, hook http.Handler)
 	WebhookMux() *http.ServeMux
 }
 
-// A WebhookBuilder registers the webhooks of a kind with the webhook server of a manager.
+// A WebhookBuilder registers the webhooks of a kind with the webhook server of a manager. It is not
+// safe for concurrent use.
 type WebhookBuilder[T runtime.Object] struct {
 	scheme *runtime.Scheme
 	log    logr.Logger
@@ -49,16 +51,19 @@ type WebhookBuilder[T runtime.Object] struct {
 	withContext                  func(context.Context, *http.Request) context.Context
 }
 
-// NewWebhookManagedBy begins the webhooks of the kind of obj, a pointer to a Go type of the manager's scheme:
+// NewWebhookManagedBy returns a builder of webhooks for the kind of obj, which is a pointer to a Go
+// type in the scheme of the manager:
 //
 //	err := webhook.NewWebhookManagedBy(mgr, &batchv1.CronJob{}).WithDefaulter(d).WithValidator(v).Complete()
 //
-// If the versions of the kind are Hub and Convertible, they are converted at ConvertPath.
+// If the versions of the kind implement Hub and Convertible, a conversion webhook is served at
+// ConvertPath.
 func NewWebhookManagedBy[T runtime.Object, S Registrar](mgr Manager[S], obj T) *WebhookBuilder[T] {
 	return &WebhookBuilder[T]{scheme: mgr.GetScheme(), log: mgr.GetLogger(), server: mgr.GetWebhookServer(), obj: obj}
 }
 
-// WithDefaulter has d fill in objects, at /mutate-GROUP-VERSION-KIND, with dashes for the dots of the group and in lower case.
+// WithDefaulter serves d at /mutate-GROUP-VERSION-KIND, in lower case and with dashes for the dots
+// of the group.
 func (b *WebhookBuilder[T]) WithDefaulter(d Defaulter[T], opts ...DefaulterOption) *WebhookBuilder[T] {
 	b.defaulters++
 	b.defaulting = func() *Webhook { return newDefaulting(b.scheme, d, newOf[T](reflect.TypeOf(b.obj)), opts) }
@@ -72,7 +77,8 @@ func (b *WebhookBuilder[T]) WithCustomDefaulter(d CustomDefaulter, opts ...Defau
 	return b
 }
 
-// WithValidator has v judge objects, at /validate-GROUP-VERSION-KIND, with dashes for the dots of the group and in lower case.
+// WithValidator serves v at /validate-GROUP-VERSION-KIND, in lower case and with dashes for the
+// dots of the group.
 func (b *WebhookBuilder[T]) WithValidator(v Validator[T]) *WebhookBuilder[T] {
 	b.validators++
 	b.validating = func() *Webhook { return newValidating(b.scheme, v, newOf[T](reflect.TypeOf(b.obj))) }
@@ -86,19 +92,19 @@ func (b *WebhookBuilder[T]) WithCustomValidator(v CustomValidator) *WebhookBuild
 	return b
 }
 
-// WithConverter has a Converter convert objects, at ConvertPath: see Convert and NewHubSpokeConverter.
+// WithConverter serves a Converter at ConvertPath: see Convert and NewHubSpokeConverter.
 func (b *WebhookBuilder[T]) WithConverter(converter func(*runtime.Scheme) (Converter, error)) *WebhookBuilder[T] {
 	b.converter = converter
 	return b
 }
 
-// WithDefaulterCustomPath has the Defaulter be at another path.
+// WithDefaulterCustomPath sets the path of the Defaulter.
 func (b *WebhookBuilder[T]) WithDefaulterCustomPath(path string) *WebhookBuilder[T] {
 	b.defaulterPath = path
 	return b
 }
 
-// WithValidatorCustomPath has the Validator be at another path.
+// WithValidatorCustomPath sets the path of the Validator.
 func (b *WebhookBuilder[T]) WithValidatorCustomPath(path string) *WebhookBuilder[T] {
 	b.validatorPath = path
 	return b
@@ -122,7 +128,7 @@ func (b *WebhookBuilder[T]) RecoverPanic(recoverPanic bool) *WebhookBuilder[T] {
 	return b
 }
 
-// Complete registers the webhooks. A path that is taken already stays as it is.
+// Complete registers the webhooks. A path that is registered already keeps its handler.
 func (b *WebhookBuilder[T]) Complete() error {
 	if v := reflect.ValueOf(b.obj); v.Kind() != reflect.Pointer || v.IsNil() {
 		return errors.New("NewWebhookManagedBy needs an object: a pointer to a type of the scheme")
@@ -173,7 +179,7 @@ func (b *WebhookBuilder[T]) register(verb, path string, hook func() *Webhook) er
 
 var customPath = regexp.MustCompile(`^((/[a-zA-Z0-9-_]+)+|/)$`)
 
-// describe is the LogConstructor for webhooks of a kind.
+// describe returns the LogConstructor for webhooks of a kind.
 func (b *WebhookBuilder[T]) describe(base logr.Logger, req *Request) logr.Logger {
 	log := base.WithValues("webhookGroup", b.gvk.Group, "webhookKind", b.gvk.Kind)
 	if req == nil {
@@ -186,7 +192,7 @@ func (b *WebhookBuilder[T]) describe(base logr.Logger, req *Request) logr.Logger
 	)
 }
 
-// registerConversion registers a converter with the server, or finds that the kind needs none.
+// registerConversion registers a converter with the server, unless the kind needs none.
 func (b *WebhookBuilder[T]) registerConversion() error {
 	server, ok := b.server.(interface{ Converters() *Converters })
 	if b.converter != nil {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// mgr is what a manager is to a builder.
+// mgr has the parts of a manager that a builder uses.
 type mgr struct {
 	scheme *runtime.Scheme
 	server Server
@@ -99,12 +99,12 @@ func TestCustomPathsAndHooks(t *testing.T) {
 	contains(t, "log", strings.Join(logged, "\n"), `admission "level"=0 "msg"="called" "webhookGroup"="things.example.com" "webhookKind"="Widget"`,
 		`"requestID"="u" "path"="/hooks/mutate-it"`, `"msg"="the webhook panicked"`)
 
-	// What is registered stays.
+	// An earlier registration stays.
 	if err := build(anyDefaulter{}, "/hooks/mutate-it"); err != nil {
 		t.Fatal(err)
 	}
 	if code, _ := ask(t, m, "/hooks/mutate-it", review); code != 500 {
-		t.Errorf("another defaulter has taken the path: got %d", code)
+		t.Errorf("another defaulter replaced the first: got %d", code)
 	}
 	if err := build(anyDefaulter{}, "no/path"); err == nil || !strings.Contains(err.Error(), `path "no/path" of a webhook`) {
 		t.Errorf("got %v", err)
@@ -146,7 +146,7 @@ func TestCompleteErrors(t *testing.T) {
 	}
 }
 
-// unconvertible is a version that nobody converts.
+// unconvertible is a version without a conversion.
 type unconvertible struct{ metav1.TypeMeta }
 
 func (u *unconvertible) DeepCopyObject() runtime.Object { out := *u; return &out }

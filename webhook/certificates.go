@@ -16,21 +16,26 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// CertificateOptions say which certificates are made, where they are kept, and who is told to trust them.
+// CertificateOptions configure generated certificates: where they are stored, and which objects get
+// their caBundle.
 type CertificateOptions struct {
-	// Hosts are the DNS names and IP addresses under which API servers reach the webhooks: see ServiceHosts. At least one.
+	// Hosts are the DNS names and IP addresses under which API servers reach the webhooks: see
+	// ServiceHosts. At least one.
 	Hosts []string
-	// Secret is where the certificate is kept, as tls.crt, tls.key and ca.crt, and shared with other replicas. Its namespace must
-	// exist. Default: it is kept in memory, which is for one replica.
+	// Secret is where the certificate is kept, as tls.crt, tls.key and ca.crt, and shared with
+	// other replicas. Its namespace must exist. Default: it is kept in memory, which is for one
+	// replica.
 	Secret client.ObjectKey
 
-	// MutatingWebhookConfigurations, ValidatingWebhookConfigurations and CustomResourceDefinitions are names of the objects that get
-	// the authority as caBundle: for all their webhooks, and for the conversion webhook. They may be made later.
+	// MutatingWebhookConfigurations, ValidatingWebhookConfigurations and CustomResourceDefinitions
+	// are names of the objects that get the authority as caBundle: for all their webhooks, and for
+	// the conversion webhook. They may be made later.
 	MutatingWebhookConfigurations   []string
 	ValidatingWebhookConfigurations []string
 	CustomResourceDefinitions       []string
-	// URL is where this process is, as https://127.0.0.1:9443, when API servers cannot reach it as the service that the objects
-	// name: they get the URL instead, with the path of the service. It is for programs that run on the developer's machine.
+	// URL is where this process is, as https://127.0.0.1:9443, when API servers cannot reach it as
+	// the service that the objects name: they get the URL instead, with the path of the service. It
+	// is for programs that run on the developer's machine.
 	URL string
 
 	// Validity of a certificate. When a third of it is left, there is a new one. Default 365 days.
@@ -39,14 +44,15 @@ type CertificateOptions struct {
 	Interval time.Duration
 }
 
-// ServiceHosts are the names under which API servers reach a service.
+// ServiceHosts returns the names under which API servers reach a service.
 func ServiceHosts(service client.ObjectKey) []string {
 	host := service.Name + "." + service.Namespace + ".svc"
 	return []string{host, host + ".cluster.local"}
 }
 
-// Certificates are made by the program itself, replaced before they expire, and trusted by those who are told to. Give them to
-// Options.Certificates, whose server then runs them.
+// Certificates generates certificates, replaces them before they expire, and writes their
+// authorities to the objects whose clients must trust them. Set Options.Certificates: the server
+// then runs it.
 type Certificates struct {
 	client  client.Client
 	options CertificateOptions
@@ -54,11 +60,12 @@ type Certificates struct {
 
 	// Of Ensure alone:
 	next    *selfSigned // that is to be served; the same as current most of the time
-	trusted time.Time   // since when everybody who is there has been told to trust next; zero if not
+	trusted time.Time   // when next was written to all existing objects; zero before
 }
 
-// SelfSigned makes Certificates. The client must read from the server, as that of client.New does, not from the cache of a manager,
-// and may get, create and update the Secret, and get and update the other objects.
+// SelfSigned returns Certificates. The client must read from the server, as that of client.New
+// does, not from the cache of a manager. It needs the rights to get, create and update the Secret,
+// and to get and update the other objects.
 func SelfSigned(c client.Client, o CertificateOptions) *Certificates {
 	if o.Validity == 0 {
 		o.Validity = 365 * 24 * time.Hour
@@ -69,7 +76,8 @@ func SelfSigned(c client.Client, o CertificateOptions) *Certificates {
 	return &Certificates{client: c, options: o}
 }
 
-// GetCertificate is for tls.Config. It fails until there is a certificate.
+// GetCertificate returns the current certificate, for tls.Config. It returns an error until there
+// is one.
 func (c *Certificates) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if current := c.current.Load(); current != nil {
 		return &current.tls, nil
@@ -77,7 +85,8 @@ func (c *Certificates) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, e
 	return nil, errors.New("the certificate of the webhook server is not there yet")
 }
 
-// CABundle are the authorities, in PEM, that clients must trust; nil until there is a certificate.
+// CABundle returns the authorities that clients must trust, in PEM. It is nil until there is a
+// certificate.
 func (c *Certificates) CABundle() []byte {
 	if current := c.current.Load(); current != nil {
 		return current.bundle
@@ -85,7 +94,7 @@ func (c *Certificates) CABundle() []byte {
 	return nil
 }
 
-// run ensures that all is well until ctx is done: every Interval, and after a failure earlier.
+// run calls Ensure until ctx ends: every Interval, and earlier after an error.
 func (c *Certificates) run(ctx context.Context) {
 	log := loggerFrom(ctx)
 	pause := time.Second
@@ -108,10 +117,11 @@ func (c *Certificates) run(ctx context.Context) {
 	}
 }
 
-// Ensure has a certificate, has it trusted, and then has it served, an Interval later, as API servers need a moment to hear of a new
-// authority. As long as somebody could not be told, the old certificate is served, if it is good. The server calls it again and again;
-// who needs the certificate or its CABundle before calls it, too, but not while the server runs. The error tells of all that could not
-// be done; there may be a certificate nevertheless.
+// Ensure obtains a certificate, writes its authority to all objects, and serves it one Interval
+// later, because API servers need a moment to read a new authority. While an object cannot be
+// updated, the old certificate stays in use if it is valid. The server calls Ensure periodically. A
+// program that needs the certificate or CABundle earlier calls it, too, but not while the server
+// runs. The error joins everything that failed; there may be a certificate nevertheless.
 func (c *Certificates) Ensure(ctx context.Context) error {
 	next, err := c.obtain(ctx)
 	if err != nil {
@@ -138,13 +148,13 @@ func (c *Certificates) Ensure(ctx context.Context) error {
 	return err
 }
 
-// serve has the next certificate served.
+// serve makes the next certificate the current one.
 func (c *Certificates) serve(ctx context.Context) {
 	c.current.Store(c.next)
 	loggerFrom(ctx).Info("serving a new certificate", "until", c.next.tls.Leaf.NotAfter)
 }
 
-// obtain returns a certificate that is good for some time.
+// obtain returns a certificate that need not be replaced yet.
 func (c *Certificates) obtain(ctx context.Context) (*selfSigned, error) {
 	if c.options.Secret.Name == "" {
 		return c.renew(c.next)
@@ -155,14 +165,15 @@ func (c *Certificates) obtain(ctx context.Context) (*selfSigned, error) {
 			return made, err
 		}
 	}
-	return nil, fmt.Errorf("the Secret %s: somebody else changes it again and again", c.options.Secret)
+	return nil, fmt.Errorf("the Secret %s: too many conflicts with other writers", c.options.Secret)
 }
 
-// conflicts is how often a change is tried when others change the same object.
+// conflicts is how often a change is retried after a conflict with another writer.
 const conflicts = 10
 
-// renew returns a certificate as it is, or another if it is due; old may be nil. Replicas that share a certificate may have different
-// hosts for a while, and so those of the other stay.
+// renew returns a certificate unchanged, or its replacement if it is due. old may be nil. Replicas
+// that share a certificate may have different hosts during a rollout, so the hosts of the old
+// certificate are kept.
 func (c *Certificates) renew(old *selfSigned) (*selfSigned, error) {
 	now := time.Now()
 	switch {
@@ -174,8 +185,8 @@ func (c *Certificates) renew(old *selfSigned) (*selfSigned, error) {
 	return newSelfSigned(old.hosts(c.options.Hosts), c.options.Validity, now, old.bundle)
 }
 
-// obtainShared reads the certificate from the Secret, or writes a new one. Of several who write at a time one wins; the others get
-// a conflict, or that it exists, and read again.
+// obtainShared reads the certificate from the Secret, or writes a new one. Of concurrent writers
+// one succeeds; the others get a conflict or an "already exists" error, and read again.
 func (c *Certificates) obtainShared(ctx context.Context) (*selfSigned, error) {
 	secret := &unstructured.Unstructured{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -215,10 +226,10 @@ func (c *Certificates) obtainShared(ctx context.Context) (*selfSigned, error) {
 	return made, nil
 }
 
-// caKey is where a Secret with a certificate has the authorities, as cert-manager has it, too.
+// caKey is the key of the authorities in a Secret, as in those of cert-manager.
 const caKey = "ca.crt"
 
-// secretData is a value of a Secret; nil if there is none.
+// secretData returns a value of a Secret, or nil.
 func secretData(secret *unstructured.Unstructured, key string) []byte {
 	encoded, _, err := unstructured.NestedString(secret.Object, "data", key)
 	if err != nil {
@@ -231,7 +242,8 @@ func secretData(secret *unstructured.Unstructured, key string) []byte {
 	return value
 }
 
-// tell writes the authorities into all objects. It has told everybody if it failed with none that exists.
+// tell writes the authorities to all objects. told is true if no update of an existing object
+// failed.
 func (c *Certificates) tell(ctx context.Context, bundle []byte) (told bool, err error) {
 	var errs []error
 	told = true
@@ -246,7 +258,7 @@ func (c *Certificates) tell(ctx context.Context, bundle []byte) (told bool, err 
 	return told, errors.Join(errs...)
 }
 
-// tellOne writes the authorities into an object, if they are not there.
+// tellOne writes the authorities to one object, unless it has them.
 func (c *Certificates) tellOne(ctx context.Context, kind configurationKind, name string, bundle []byte) error {
 	for range conflicts {
 		obj := &unstructured.Unstructured{}
@@ -262,5 +274,5 @@ func (c *Certificates) tellOne(ctx context.Context, kind configurationKind, name
 			return err
 		}
 	}
-	return errors.New("somebody else changes it again and again")
+	return errors.New("too many conflicts with other writers")
 }

@@ -17,100 +17,15 @@ import (
 	"github.com/kapok-dev/kapok/client"
 
 	"github.com/go-logr/logr"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 )
 
-// writer is as much of a client of unstructured objects as Certificates need.
-type writer struct {
-	client.Client // nil
-	dynamic       dynamic.Interface
-	mu            sync.Mutex
-	before        func(verb, kind string) error // is called before each request; its error is that of the request
-	writes        []string
-}
-
-func newWriter(t *testing.T, config *rest.Config) *writer {
-	t.Helper()
-	config = rest.CopyConfig(config)
-	config.WarningHandler = rest.NoWarnings{}
-	d, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &writer{dynamic: d}
-}
-
-func (w *writer) of(verb string, obj client.Object, namespace string) (dynamic.ResourceInterface, error) {
-	gvk := obj.GetObjectKind().GroupVersionKind()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if verb != "get" {
-		w.writes = append(w.writes, verb+" "+gvk.Kind)
-	}
-	if w.before != nil {
-		if err := w.before(verb, gvk.Kind); err != nil {
-			return nil, err
-		}
-	}
-	return w.dynamic.Resource(gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")).Namespace(namespace), nil
-}
-
-func into(obj client.Object, got *unstructured.Unstructured, err error) error {
-	if err == nil {
-		obj.(*unstructured.Unstructured).Object = got.Object
-	}
-	return err
-}
-
-func (w *writer) Get(ctx context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
-	r, err := w.of("get", obj, key.Namespace)
-	if err != nil {
-		return err
-	}
-	got, err := r.Get(ctx, key.Name, metav1.GetOptions{})
-	return into(obj, got, err)
-}
-
-func (w *writer) Create(ctx context.Context, obj client.Object, _ ...client.CreateOption) error {
-	r, err := w.of("create", obj, obj.GetNamespace())
-	if err != nil {
-		return err
-	}
-	got, err := r.Create(ctx, obj.(*unstructured.Unstructured), metav1.CreateOptions{})
-	return into(obj, got, err)
-}
-
-func (w *writer) Update(ctx context.Context, obj client.Object, _ ...client.UpdateOption) error {
-	r, err := w.of("update", obj, obj.GetNamespace())
-	if err != nil {
-		return err
-	}
-	got, err := r.Update(ctx, obj.(*unstructured.Unstructured), metav1.UpdateOptions{})
-	return into(obj, got, err)
-}
-
-func (w *writer) setBefore(before func(verb, kind string) error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.before = before
-}
-
-func (w *writer) written() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	defer func() { w.writes = nil }()
-	return slices.Sorted(slices.Values(w.writes))
-}
-
-// manifests are a configuration of each kind, as controller-gen makes them.
+// manifests are a configuration of each kind, as controller-gen generates them.
 const manifests = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingWebhookConfiguration
@@ -188,7 +103,7 @@ func install(t *testing.T, w *writer) {
 	w.written()
 }
 
-// everything names all that is in the manifests.
+// everything returns options with all objects in the manifests.
 func everything(o CertificateOptions) CertificateOptions {
 	if o.Hosts == nil {
 		o.Hosts = ServiceHosts(client.ObjectKey{Namespace: "system", Name: "hook"})
@@ -199,7 +114,7 @@ func everything(o CertificateOptions) CertificateOptions {
 	return o
 }
 
-// read returns the clientConfigs of all that is in the manifests.
+// read returns the clientConfigs in all objects of the manifests.
 func read(t *testing.T, w *writer) map[string]map[string]any {
 	t.Helper()
 	configs := map[string]map[string]any{}
@@ -229,7 +144,7 @@ func bundleOf(t *testing.T, config map[string]any) []byte {
 	return bundle
 }
 
-// startKapok starts a server, in memory.
+// startKapok starts a server in memory.
 func startKapok(t *testing.T) *rest.Config {
 	t.Helper()
 	s, err := kapok.Start(context.Background(), kapok.Options{})
@@ -246,7 +161,8 @@ func startKapok(t *testing.T) *rest.Config {
 
 func silent(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
 
-// The authority is put into all that is named, wherever a webhook is said to be, and into nothing else.
+// TestCABundle checks that the authority is added to all named objects, in each place with a
+// clientConfig, and to nothing else.
 func TestCABundle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWriter(t, startKapok(t))
@@ -259,7 +175,7 @@ func TestCABundle(t *testing.T) {
 		if err := certificates.Ensure(silent(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		// The definition changes by itself, too: then there is a conflict, and another try.
+		// The definition is changed concurrently: this causes a conflict, and a retry.
 		if got, want := fmt.Sprint(slices.Compact(w.written())), "[update CustomResourceDefinition update MutatingWebhookConfiguration update ValidatingWebhookConfiguration]"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -286,14 +202,14 @@ func TestCABundle(t *testing.T) {
 				t.Errorf("%s: %v", host, err)
 			}
 		}
-		// What is as it should be is not written again, and what somebody takes away is put back.
+		// Correct objects are not written again, and removed data is restored.
 		if err := certificates.Ensure(silent(t.Context())); err != nil || len(w.written()) > 0 {
-			t.Errorf("all is written again, %v", err)
+			t.Errorf("correct objects are written again, %v", err)
 		}
 	})
 }
 
-// Programs on the developer's machine are reached by URL.
+// TestURL checks programs on the developer's machine, which are reached by URL.
 func TestURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWriter(t, startKapok(t))
@@ -314,15 +230,16 @@ func TestURL(t *testing.T) {
 	})
 }
 
-// Six days: certificates are replaced in time, what is shown is trusted at all times by who has looked up the configuration
-// an hour ago, and after the switch by who looks now.
+// TestRotation covers six days: certificates are replaced in time, and clients trust the presented
+// certificate at all times, with a configuration read an hour ago and, after the switch, with one
+// read now.
 func TestRotation(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		t.Run(fmt.Sprintf("shared=%v", shared), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWriter(t, startKapok(t))
 				install(t, w)
-				options := everything(CertificateOptions{Validity: 53 * time.Hour, Interval: 2 * time.Hour}) // and an hour before
+				options := everything(CertificateOptions{Validity: 53 * time.Hour, Interval: 2 * time.Hour}) // renewed an hour earlier
 				replicas := 1
 				if shared {
 					options.Secret = client.ObjectKey{Namespace: "default", Name: "serving"}
@@ -335,7 +252,7 @@ func TestRotation(t *testing.T) {
 					l := newMemory()
 					stop, wait := run(t, NewServer(Options{Listener: l, Certificates: SelfSigned(w, options)}))
 					listeners, waits, stops = append(listeners, l), append(waits, wait), append(stops, stop)
-					time.Sleep(17 * time.Minute) // they do not start at once
+					time.Sleep(17 * time.Minute) // replicas do not start at the same time
 				}
 				serials := map[string]bool{}
 				var known []byte
@@ -349,7 +266,7 @@ func TestRotation(t *testing.T) {
 								t.Fatalf("replica %d at %v: %v", i, time.Now(), err)
 							}
 							if left := time.Until(cert.NotAfter); left < 12*time.Hour {
-								t.Errorf("replica %d shows a certificate that expires in %v", i, left)
+								t.Errorf("replica %d presents a certificate that expires in %v", i, left)
 							}
 							serials[cert.SerialNumber.String()] = true
 						}
@@ -374,7 +291,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// Replicas that start at a time agree on one certificate.
+// TestReplicas checks that replicas that start at the same time agree on one certificate.
 func TestReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := startKapok(t)
@@ -384,7 +301,7 @@ func TestReplicas(t *testing.T) {
 		for i := range 5 {
 			options := everything(CertificateOptions{Secret: client.ObjectKey{Namespace: "default", Name: "serving"}})
 			if i > 2 {
-				options.Hosts = append(options.Hosts, "hook.example.com") // a newer release
+				options.Hosts = append(options.Hosts, "hook.example.com") // as in a newer release
 			}
 			all = append(all, SelfSigned(newWriter(t, config), options))
 		}
@@ -422,16 +339,17 @@ func TestReplicas(t *testing.T) {
 	})
 }
 
-// What fails is tried again, and said; conflicts are nobody's business.
+// TestCertificateErrors checks that failures are retried and logged, and that conflicts are not
+// logged.
 func TestCertificateErrors(t *testing.T) {
 	conflict := func(kind string) error {
-		return apierrors.NewConflict(schema.GroupResource{Resource: strings.ToLower(kind)}, "x", errors.New("somebody was faster"))
+		return apierrors.NewConflict(schema.GroupResource{Resource: strings.ToLower(kind)}, "x", errors.New("another write was faster"))
 	}
 	secret := client.ObjectKey{Namespace: "default", Name: "serving"}
 	tests := map[string]struct {
 		options CertificateOptions
 		before  func(n int, verb, kind string) error
-		want    string // in the error; default: none
+		want    string // part of the error; default: none
 	}{
 		"no hosts": {options: CertificateOptions{Hosts: []string{}}, want: "no hosts"},
 		"no base":  {options: CertificateOptions{URL: "http://127.0.0.1"}, want: `base URL "http://127.0.0.1": want https://HOST:PORT`},
@@ -446,8 +364,8 @@ func TestCertificateErrors(t *testing.T) {
 				return conflict(kind)
 			}
 			return nil
-		}, want: "the MutatingWebhookConfiguration mutating: somebody else changes it again and again"},
-		"a Secret nobody may read": {options: CertificateOptions{Secret: secret}, before: func(_ int, verb, kind string) error {
+		}, want: "the MutatingWebhookConfiguration mutating: too many conflicts with other writers"},
+		"a Secret that the client must not read": {options: CertificateOptions{Secret: secret}, before: func(_ int, verb, kind string) error {
 			if kind == "Secret" {
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "serving", errors.New("no"))
 			}
@@ -458,7 +376,7 @@ func TestCertificateErrors(t *testing.T) {
 				return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "secrets"}, "serving")
 			}
 			return nil
-		}, want: "the Secret default/serving: somebody else changes it again and again"},
+		}, want: "the Secret default/serving: too many conflicts with other writers"},
 		"no namespace": {options: CertificateOptions{Secret: client.ObjectKey{Namespace: "nowhere", Name: "serving"}}, want: `the Secret nowhere/serving cannot be made: namespaces "nowhere" not found`},
 	}
 	for name, test := range tests {
@@ -480,7 +398,8 @@ func TestCertificateErrors(t *testing.T) {
 	}
 }
 
-// A Secret with something else in it is made good, and keeps what is not ours.
+// TestForeignSecret checks that an incomplete Secret is completed, and that other keys in it are
+// kept.
 func TestForeignSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWriter(t, startKapok(t))
@@ -499,16 +418,16 @@ func TestForeignSecret(t *testing.T) {
 		if string(secretData(secret, "other")) != "OLD" || string(secretData(secret, "ca.crt")) != string(first.CABundle()) {
 			t.Errorf("got %v", secret.Object["data"])
 		}
-		// What has been deleted is put back.
+		// Deleted data is restored.
 		before := first.CABundle()
 		if err := w.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace("default").
 			Delete(t.Context(), "serving", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := first.Ensure(silent(t.Context())); err != nil || string(first.next.bundle) != string(before) {
-			t.Errorf("there is another certificate after the Secret was deleted, %v", err)
+			t.Errorf("the certificate changed after the Secret was deleted, %v", err)
 		}
-		// Who comes later takes it as it is.
+		// A later replica uses the Secret unchanged.
 		w.written()
 		second := SelfSigned(w, options)
 		if err := second.Ensure(silent(t.Context())); err != nil || len(w.written()) > 0 || !second.current.Load().equal(first.current.Load()) {
@@ -517,8 +436,9 @@ func TestForeignSecret(t *testing.T) {
 	})
 }
 
-// As long as an object cannot be told of the new authority, the old certificate is shown, but not beyond its end. An object that does not
-// exist delays nothing, and gets the authority when it is made.
+// TestUnreachableConfiguration checks that the old certificate is used as long as the authority
+// cannot be written to an object, but not after it expired. An object that does not exist delays
+// nothing, and gets the authority when it is created.
 func TestUnreachableConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWriter(t, startKapok(t))
@@ -546,7 +466,7 @@ func TestUnreachableConfiguration(t *testing.T) {
 		first := show(day)
 		second := show(6 * day)
 		if second == first {
-			t.Error("the certificate has not been replaced on the seventh day")
+			t.Error("the certificate was not replaced on the seventh day")
 		}
 		w.setBefore(func(verb, kind string) error {
 			if verb == "update" && strings.HasPrefix(kind, "Validating") {
@@ -555,10 +475,10 @@ func TestUnreachableConfiguration(t *testing.T) {
 			return nil
 		})
 		if show(7*day) != second {
-			t.Error("the certificate was replaced though not everybody could be told")
+			t.Error("the certificate was replaced although a write of the authority failed")
 		}
 		if show(3*day) == second {
-			t.Error("the certificate is shown beyond its end")
+			t.Error("the certificate is used after it expired")
 		}
 		w.setBefore(nil)
 		if err := w.Create(t.Context(), parse(t, manifests)[2]); err != nil {
@@ -567,7 +487,7 @@ func TestUnreachableConfiguration(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		for name, config := range read(t, w) {
 			if string(bundleOf(t, config)) != string(certificates.CABundle()) {
-				t.Errorf("%s has not been told", name)
+				t.Errorf("%s does not have the authority", name)
 			}
 		}
 		cancel()
@@ -575,139 +495,10 @@ func TestUnreachableConfiguration(t *testing.T) {
 	})
 }
 
-// The whole way: configurations of admission webhooks and a definition with a conversion webhook, the server with certificates
-// of its own, the API server that calls it.
-func TestEndToEnd(t *testing.T) {
-	t.Run("told", func(t *testing.T) { testEndToEnd(t, true) })
-	t.Run("local", func(t *testing.T) { testEndToEnd(t, false) })
-}
-
-// testEndToEnd has the definition told where the webhook is, or makes it so that it knows.
-func testEndToEnd(t *testing.T, tell bool) {
-	w := newWriter(t, startKapok(t))
-	listener := loopback(t)
-	base := "https://" + listener.Addr().String()
-	options := CertificateOptions{Hosts: []string{"127.0.0.1"}}
-	if tell {
-		install(t, w)
-		options.URL = base
-		options = everything(options)
-	}
-	certificates := SelfSigned(w, options)
-	server := NewServer(Options{Listener: listener, Certificates: certificates})
-	if err := NewWebhookManagedBy(mgr{widgetScheme(), server, logr.Discard()}, &WidgetV1{}).
-		WithDefaulter(colors{}).WithValidator(sizes{}).Complete(); err != nil {
-		t.Fatal(err)
-	}
-	if err := certificates.Ensure(silent(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	if !tell {
-		for _, obj := range parse(t, manifests) {
-			if err := LocalConfigurations(base, certificates.CABundle(), obj); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Create(t.Context(), obj); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	stop, wait := run(t, server)
-	in := func(version string) dynamic.ResourceInterface {
-		return w.dynamic.Resource(v1.WithResource("widgets").GroupResource().WithVersion(version)).Namespace("default")
-	}
-	made := parse(t, `{apiVersion: things.example.com/v1alpha1, kind: Widget, metadata: {name: a}, size: "5"}`)[0]
-	created, err := eventually(func() (*unstructured.Unstructured, error) {
-		return in("v1alpha1").Create(t.Context(), made, metav1.CreateOptions{})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if created.Object["size"] != "5" {
-		t.Errorf("got %v", created.Object)
-	}
-	got, err := in("v1beta1").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(got.Items) != 1 || got.Items[0].Object["width"] != int64(5) || got.Items[0].Object["height"] != int64(5) || got.Items[0].GetUID() != created.GetUID() {
-		t.Errorf("got %v", got.Items)
-	}
-	wrong := parse(t, `{apiVersion: things.example.com/v1alpha1, kind: Widget, metadata: {name: b}, size: "big"}`)[0]
-	if _, err := in("v1alpha1").Create(t.Context(), wrong, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "size big is no number") {
-		t.Errorf("got %v", err)
-	}
-	// Admission is asked about v1, whatever version is written.
-	plain, err := in("v1").Create(t.Context(), parse(t, widget("d", ""))[0], metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if color, _, _ := unstructured.NestedString(plain.Object, "spec", "color"); color != "blue by CREATE" {
-		t.Errorf("got the color %q", color)
-	}
-	big := parse(t, `{apiVersion: things.example.com/v1alpha1, kind: Widget, metadata: {name: c}, size: "101"}`)[0]
-	if _, err := in("v1alpha1").Create(t.Context(), big, metav1.CreateOptions{}); err == nil ||
-		!strings.Contains(err.Error(), `admission webhook "vwidget.kb.io" denied the request`) || !strings.Contains(err.Error(), "must be at most 100") {
-		t.Errorf("got %v", err)
-	}
-	stop()
-	if err := wait(); err != nil {
-		t.Error(err)
-	}
-}
-
-// eventually calls f until it succeeds, for ten seconds: an API server needs a moment to serve a definition as it has been changed.
-func eventually[T any](f func() (T, error)) (got T, err error) {
-	for start := time.Now(); time.Since(start) < 10*time.Second; {
-		if got, err = f(); err == nil {
-			return got, nil
-		}
-	}
-	return got, err
-}
-
-func TestLocalConfigurations(t *testing.T) {
-	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{Webhooks: []admissionregistrationv1.MutatingWebhook{
-		{Name: "a", ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Name: "s", Namespace: "n", Path: new("/mutate")}}},
-		{Name: "b", ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Name: "s", Namespace: "n"}}},
-	}}
-	definition := parse(t, manifests)[2]
-	if err := LocalConfigurations("https://localhost:9443", []byte("CA"), mutating, definition); err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []string{"https://localhost:9443/mutate", "https://localhost:9443"} {
-		if c := mutating.Webhooks[i].ClientConfig; c.URL == nil || *c.URL != want || c.Service != nil || string(c.CABundle) != "CA" {
-			t.Errorf("got %+v, want %s", c, want)
-		}
-	}
-	configs, err := clientConfigs(definition.Object)
-	if err != nil || configs[0]["url"] != "https://localhost:9443/convert" || configs[0]["caBundle"] != "Q0E=" {
-		t.Errorf("got %v, %v", configs, err)
-	}
-	for want, obj := range map[string]client.Object{
-		"its conversion has no webhook": &apiextensionsv1.CustomResourceDefinition{},
-		"it has no webhooks":            &admissionregistrationv1.ValidatingWebhookConfiguration{},
-		"webhook 0 has no clientConfig": parse(t, `{webhooks: [{name: a}]}`)[0],
-		"webhook 0 is no object":        parse(t, `{webhooks: [a]}`)[0],
-		"spec.conversion.strategy":      parse(t, `{spec: {conversion: {strategy: 5}}}`)[0],
-		"webhook 0 is no object\x00crd": parse(t, `{spec: {conversion: {strategy: Webhook}}}`)[0],
-	} {
-		want, _, _ = strings.Cut(want, "\x00")
-		if err := LocalConfigurations("https://localhost:9443", nil, obj); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}
-	for _, base := range []string{"", "http://localhost", "https://", "localhost:9443", "://"} {
-		if err := LocalConfigurations(base, nil, mutating); err == nil {
-			t.Errorf("the base %q is taken", base)
-		}
-	}
-}
-
 func TestSelfSigned(t *testing.T) {
 	now := time.Now()
 	if _, err := newSelfSigned(nil, time.Hour, now, nil); err == nil {
-		t.Error("there is a certificate for no host")
+		t.Error("a certificate without a host is accepted")
 	}
 	var bundle []byte
 	for i := range 2 * maxAuthorities {
@@ -720,7 +511,7 @@ func TestSelfSigned(t *testing.T) {
 		}
 		bundle = made.bundle
 		if again, err := parseSelfSigned(made.cert, made.key, made.bundle); err != nil || again.due([]string{"a", "::1"}, now) != nil || !again.equal(made) {
-			t.Errorf("what is made is not good: %v", err)
+			t.Errorf("a new certificate is not valid: %v", err)
 		}
 		for want, err := range map[string]error{
 			"expires in": made.due(nil, now.Add(30*time.Minute)), "expired": made.check(nil, now.Add(2*time.Hour)), "not b": made.check([]string{"b"}, now),
@@ -732,6 +523,6 @@ func TestSelfSigned(t *testing.T) {
 	}
 	later, err := newSelfSigned([]string{"a"}, time.Hour, now.Add(2*time.Hour), bundle)
 	if err != nil || len(parseBundle(later.bundle)) != 1 {
-		t.Errorf("authorities that have expired stay, %v", err)
+		t.Errorf("expired authorities are kept, %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// configurationKind is a kind of objects that say where webhooks are, and whom to trust.
+// A configurationKind is a kind of objects that refer to webhooks and have a caBundle.
 type configurationKind struct {
 	schema.GroupVersionKind
 	names func(*CertificateOptions) []string
@@ -31,16 +31,18 @@ var configurationKinds = []configurationKind{
 		func(o *CertificateOptions) []string { return o.CustomResourceDefinitions }},
 }
 
-// LocalConfigurations has MutatingWebhookConfigurations, ValidatingWebhookConfigurations and CustomResourceDefinitions with a
-// conversion webhook, typed or unstructured, point to a process rather than to a service. The process is at base, as
-// https://127.0.0.1:9443; the paths are those of the services. caBundle, in PEM, is whom to trust. So manifests that were made for a
-// cluster do for a program that runs on the developer's machine:
+// LocalConfigurations changes MutatingWebhookConfigurations, ValidatingWebhookConfigurations, and
+// CustomResourceDefinitions with a conversion webhook, typed or unstructured, to refer to a process
+// by URL instead of a service. base is the URL of the process, such as https://127.0.0.1:9443; the
+// paths of the services are appended. caBundle has the authorities to trust, in PEM. Manifests for
+// a cluster then work for a program on a developer's machine:
 //
 //	err := certificates.Ensure(ctx)
 //	...
 //	err = webhook.LocalConfigurations("https://127.0.0.1:9443", certificates.CABundle(), mutating, validating)
 //
-// The objects are changed in place. CertificateOptions.URL does the same to objects that the server has already.
+// The objects are changed in place. CertificateOptions.URL changes objects on the server in the
+// same way.
 func LocalConfigurations(base string, caBundle []byte, objs ...client.Object) error {
 	if base == "" {
 		return errors.New("the base URL is missing")
@@ -68,8 +70,8 @@ func pointObject(obj client.Object, base string, caBundle []byte) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(content, obj)
 }
 
-// point sets the caBundle of all webhooks of a configuration, or of a definition's conversion, and with a base has them at a URL
-// rather than a service. It changes nothing else.
+// point sets the caBundle of all webhooks of a configuration, or of the conversion of a definition,
+// and if base is set the URL instead of the service. It changes nothing else.
 func point(obj map[string]any, base string, caBundle []byte) (changed bool, err error) {
 	if base != "" {
 		if u, err := url.Parse(base); err != nil || u.Scheme != "https" || u.Host == "" {
@@ -96,7 +98,7 @@ func point(obj map[string]any, base string, caBundle []byte) (changed bool, err 
 	return changed, nil
 }
 
-// clientConfigs are the parts of an object that say how webhooks are reached.
+// clientConfigs returns the parts of an object that say how its webhooks are reached.
 func clientConfigs(obj map[string]any) ([]map[string]any, error) {
 	var holders []any
 	if _, definition := obj["spec"]; definition {

@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Converter converts objects of a kind between its versions: src into dst, which has its apiVersion and kind and nothing else.
+// A Converter converts objects of a kind between versions: src to dst, in which only apiVersion and
+// kind are set. It must be safe for concurrent use.
 type Converter interface {
 	ConvertObject(ctx context.Context, src, dst runtime.Object) error
 }
@@ -30,13 +31,14 @@ type Convertible interface {
 	ConvertFrom(src Hub) error
 }
 
-// Converters are the Converters of a Server, by kind. Kinds without one convert themselves, as Hub and Convertible.
+// Converters are the Converters of a Server by kind. A kind without one converts itself by its
+// methods of Hub and Convertible.
 type Converters struct {
 	mu     sync.RWMutex
 	byKind map[schema.GroupKind]Converter
 }
 
-// Register adds the Converter of a kind, which must be the only one.
+// Register adds the Converter of a kind. It returns an error if the kind has one.
 func (c *Converters) Register(kind schema.GroupKind, converter Converter) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,7 +59,7 @@ func (c *Converters) get(kind schema.GroupKind) (Converter, bool) {
 	return converter, ok
 }
 
-// Convert makes a Converter of the rules of package convert, for WithConverter:
+// Convert returns a Converter made of rules of package convert, for WithConverter:
 //
 //	webhook.NewWebhookManagedBy(mgr, &v1.At{}).WithConverter(webhook.Convert(convert.Spoke(toHub, fromHub))).Complete()
 func Convert(rules ...convert.Rule) func(*runtime.Scheme) (Converter, error) {
@@ -76,14 +78,14 @@ func (c byRules) ConvertObject(_ context.Context, src, dst runtime.Object) error
 	return c.Convert(src, dst, nil)
 }
 
-// A SpokeConverter converts between one version and the hub. Make one with NewSpokeConverter.
+// A SpokeConverter converts between one version and the hub. NewSpokeConverter returns one.
 type SpokeConverter[H runtime.Object] interface {
 	GetSpoke() runtime.Object
 	ConvertHubToSpoke(ctx context.Context, hub H, spoke runtime.Object) error
 	ConvertSpokeToHub(ctx context.Context, spoke runtime.Object, hub H) error
 }
 
-// NewSpokeConverter makes a SpokeConverter of two functions. They fill in dst.
+// NewSpokeConverter returns a SpokeConverter made of two functions, which fill in dst.
 func NewSpokeConverter[H, S runtime.Object](
 	spoke S,
 	hubToSpoke func(ctx context.Context, src H, dst S) error,
@@ -108,7 +110,8 @@ func (s spokeFuncs[H, S]) ConvertSpokeToHub(ctx context.Context, spoke runtime.O
 	return s.spokeToHub(ctx, spoke.(S), hub)
 }
 
-// NewHubSpokeConverter makes a Converter for WithConverter. There must be one spoke for each version in the scheme but the hub.
+// NewHubSpokeConverter returns a Converter for WithConverter. It needs one spoke for each version
+// in the scheme except the hub.
 func NewHubSpokeConverter[H runtime.Object](hub H, spokes ...SpokeConverter[H]) func(*runtime.Scheme) (Converter, error) {
 	return func(scheme *runtime.Scheme) (Converter, error) {
 		hubKind, err := kindOf(scheme, hub)
@@ -177,7 +180,7 @@ func (c hubSpoke[H]) ConvertObject(ctx context.Context, src, dst runtime.Object)
 	return spoke.ConvertHubToSpoke(ctx, hub, dst)
 }
 
-// bySelf converts kinds whose versions are a Hub and Convertibles.
+// bySelf converts kinds whose versions implement Hub and Convertible.
 type bySelf struct{ scheme *runtime.Scheme }
 
 func (c bySelf) ConvertObject(_ context.Context, src, dst runtime.Object) error {
@@ -213,8 +216,8 @@ func (c bySelf) newHub(kind schema.GroupKind) (Hub, error) {
 	return hubs[0], nil
 }
 
-// IsConvertible says whether the versions of the kind of obj convert themselves: one of them a Hub, all others Convertible. It is
-// an error if only some do.
+// IsConvertible reports whether the versions of the kind of obj convert themselves: one is a Hub,
+// and all others are Convertible. It returns an error if only some of them are.
 func IsConvertible(scheme *runtime.Scheme, obj runtime.Object) (bool, error) {
 	gvk, err := kindOf(scheme, obj)
 	if err != nil {
@@ -232,7 +235,7 @@ func IsConvertible(scheme *runtime.Scheme, obj runtime.Object) (bool, error) {
 	return true, nil
 }
 
-// rolesOf makes an object of each version of a kind, sorted by what they can do.
+// rolesOf returns an object of each version of a kind, by the interfaces that it implements.
 func rolesOf(scheme *runtime.Scheme, kind schema.GroupKind) (hubs []Hub, spokes []Convertible, others []runtime.Object) {
 	for _, gvk := range versionsOf(scheme, kind) {
 		obj, err := scheme.New(gvk)
@@ -251,7 +254,8 @@ func rolesOf(scheme *runtime.Scheme, kind schema.GroupKind) (hubs []Hub, spokes 
 	return hubs, spokes, others
 }
 
-// versionsOf are the versions of a kind in a scheme, but for the internal one, which nobody sends.
+// versionsOf returns the versions of a kind in a scheme, without the internal one, which is never
+// sent.
 func versionsOf(scheme *runtime.Scheme, kind schema.GroupKind) []schema.GroupVersionKind {
 	var gvks []schema.GroupVersionKind
 	for _, gv := range scheme.VersionsForGroupKind(kind) {
@@ -262,7 +266,7 @@ func versionsOf(scheme *runtime.Scheme, kind schema.GroupKind) []schema.GroupVer
 	return gvks
 }
 
-// kindOf is the one kind that a scheme knows for an object.
+// kindOf returns the only kind that a scheme has for an object.
 func kindOf(scheme *runtime.Scheme, obj runtime.Object) (schema.GroupVersionKind, error) {
 	gvks, _, err := scheme.ObjectKinds(obj)
 	if err != nil {

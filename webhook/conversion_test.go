@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// conversionOf is a ConversionReview of v1 with a request of the uid u.
+// conversionOf returns a ConversionReview of v1 with a request with the uid u.
 func conversionOf(desired string, objects ...string) string {
 	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"` + desired +
 		`","objects":[` + strings.Join(objects, ",") + `]}}`
@@ -33,7 +33,7 @@ func postConversion(t *testing.T, hook http.Handler, body io.Reader) *httptest.R
 	return w
 }
 
-// converted sends a review and returns the answer with its objects.
+// converted sends a review and returns the response with its objects.
 func converted(t *testing.T, hook http.Handler, review string) (resp apiextensionsv1.ConversionResponse, objects string) {
 	t.Helper()
 	w := postConversion(t, hook, strings.NewReader(review))
@@ -63,7 +63,7 @@ func hub(name string, size int) string {
 	return fmt.Sprintf(`{"kind":"Widget","apiVersion":"things.example.com/v1","metadata":{"name":"%s","namespace":"n","uid":"%[1]s-1","labels":{"a":"b"}},"spec":{"size":%d}}`, name, size)
 }
 
-// ways are all ways to say how widgets are converted.
+// ways are all ways to define the conversion of widgets.
 func ways() map[string]func(*runtime.Scheme) (Converter, error) {
 	return map[string]func(*runtime.Scheme) (Converter, error){
 		"by themselves": nil,
@@ -168,7 +168,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Nobody converts what nobody waits for.
+// TestConversionGivesUp checks that a conversion ends when its request is cancelled.
 func TestConversionGivesUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
 	cancel()

@@ -19,14 +19,16 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// maxConversionReview bounds a review, in bytes. API servers send a page of a list at once.
+// maxConversionReview is the size limit of a review in bytes. API servers send a page of a list in
+// one review.
 const maxConversionReview = 64 << 20
 
-// NewConversionHandler returns what is to be served at /convert: it answers ConversionReviews of apiextensions.k8s.io/v1 and v1beta1
-// for the types of a scheme, by the Converter of their kind, or by themselves. Converters may be nil.
+// NewConversionHandler returns the handler to serve at /convert. It answers ConversionReviews of
+// apiextensions.k8s.io/v1 and v1beta1 for the types of a scheme, with the Converter of their kind
+// or with their own methods. converters may be nil.
 //
-// All objects are converted, in order, or none: then the answer is a Status that says which failed, and why. What is not a review is
-// a HTTP error.
+// It converts all objects, in order, or none: then the answer is a Status that names the object and
+// the error. A body that is no review is an HTTP error.
 func NewConversionHandler(scheme *runtime.Scheme, converters *Converters) http.Handler {
 	if converters == nil {
 		converters = &Converters{}
@@ -61,7 +63,7 @@ func (c *conversion) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// readConversionReview reads a review that has a request. The code is for the error.
+// readConversionReview reads a review that has a request. The code is the HTTP status of the error.
 func readConversionReview(r *http.Request) (review apiextensionsv1.ConversionReview, code int32, err error) {
 	body, code, err := readBody(r, maxConversionReview) // of any content type: not all API servers say it
 	if err != nil {
@@ -102,7 +104,7 @@ func (c *conversion) convertAll(ctx context.Context, req *apiextensionsv1.Conver
 	converted := make([]runtime.RawExtension, 0, len(req.Objects))
 	for i, obj := range req.Objects {
 		if err := ctx.Err(); err != nil {
-			return nil, err // nobody waits any more
+			return nil, err // the client has closed the connection
 		}
 		raw, err := c.convert(ctx, obj.Raw, desired)
 		if err != nil {
@@ -113,7 +115,7 @@ func (c *conversion) convertAll(ctx context.Context, req *apiextensionsv1.Conver
 	return converted, nil
 }
 
-// convert converts an object. A panic of its converter is an error.
+// convert converts an object. A panic of its converter becomes an error.
 func (c *conversion) convert(ctx context.Context, raw []byte, desired schema.GroupVersion) (_ []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -161,7 +163,7 @@ func (c *conversion) convert(ctx context.Context, raw []byte, desired schema.Gro
 	return json.Marshal(dst)
 }
 
-// identity is what a conversion must not change.
+// identity is the metadata that a conversion must not change.
 type identity struct{ namespace, name, uid string }
 
 func (i identity) String() string { return fmt.Sprintf("%s/%s (%s)", i.namespace, i.name, i.uid) }

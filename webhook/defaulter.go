@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A Defaulter fills in what an object leaves open. It changes obj; an error refuses the operation, see Validator.
+// A Defaulter sets defaults: it changes obj. An error denies the operation: see Validator. It must
+// be safe for concurrent use.
 type Defaulter[T runtime.Object] interface {
 	Default(ctx context.Context, obj T) error
 }
@@ -17,27 +18,29 @@ type Defaulter[T runtime.Object] interface {
 // A CustomDefaulter is a Defaulter of any type.
 type CustomDefaulter = Defaulter[runtime.Object]
 
-// A DefaulterOption says how the change of a Defaulter is found.
+// A DefaulterOption configures how the patch of a Defaulter is computed.
 type DefaulterOption func(*defaulterOptions)
 
 type defaulterOptions struct{ removeUnknownOrOmitable bool }
 
-// DefaulterRemoveUnknownOrOmitableFields removes fields that the Go type does not know, and zero values that it omits. By default
-// they stay: a webhook that is older than the definition of its kind must not lose what it has not heard of.
+// DefaulterRemoveUnknownOrOmitableFields removes fields that the Go type does not have, and zero
+// values that it omits. By default they stay: a webhook that is older than the definition of its
+// kind must not drop newer fields.
 func DefaulterRemoveUnknownOrOmitableFields(o *defaulterOptions) { o.removeUnknownOrOmitable = true }
 
-// WithDefaulter returns a webhook that calls a Defaulter for every operation but deletions, and answers with the patch that makes
-// its changes. T is a pointer to a struct.
+// WithDefaulter returns a webhook that calls a Defaulter for every operation except deletions, and
+// answers with a patch of its changes. T is a pointer to a struct.
 func WithDefaulter[T runtime.Object](scheme *runtime.Scheme, defaulter Defaulter[T], opts ...DefaulterOption) *Webhook {
 	return newDefaulting(scheme, defaulter, newOf[T](reflect.TypeFor[T]()), opts)
 }
 
-// WithCustomDefaulter is WithDefaulter for a Defaulter of any type, which is called with objects of the type of obj.
+// WithCustomDefaulter is WithDefaulter for a Defaulter of any type, which is called with objects of
+// the type of obj.
 func WithCustomDefaulter(scheme *runtime.Scheme, obj runtime.Object, defaulter CustomDefaulter, opts ...DefaulterOption) *Webhook {
 	return newDefaulting(scheme, defaulter, newOf[runtime.Object](reflect.TypeOf(obj)), opts)
 }
 
-// newOf returns what makes objects of a pointer type.
+// newOf returns a function that returns new objects of a pointer type.
 func newOf[T runtime.Object](pointer reflect.Type) func() T {
 	return func() T { return reflect.New(pointer.Elem()).Interface().(T) }
 }

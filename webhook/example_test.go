@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// PullPolicy has new Pods pull images always.
+// PullPolicy sets the pull policy of new Pods to Always.
 type PullPolicy struct{}
 
 func (PullPolicy) Default(ctx context.Context, pod *corev1.Pod) error {
@@ -26,7 +26,7 @@ func (PullPolicy) Default(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// Tags refuses images without a tag.
+// Tags rejects images without a tag.
 type Tags struct{}
 
 func (Tags) ValidateCreate(ctx context.Context, pod *corev1.Pod) (webhook.Warnings, error) {
@@ -74,7 +74,7 @@ func ExampleValidator() {
 	// Output: {"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"705ab4f5-6393-11e8-b7cc-42010a800002","allowed":false,"status":{"metadata":{},"status":"Failure","message":"Pod \"web\" is invalid: spec.containers[0].image: Invalid value: \"nginx\": must have a tag","reason":"Invalid","details":{"name":"web","kind":"Pod","causes":[{"reason":"FieldValueInvalid","message":"Invalid value: \"nginx\": must have a tag","field":"spec.containers[0].image"}]},"code":422}}}
 }
 
-// A handler gets the request as it is.
+// A handler gets the unprocessed request.
 func ExampleHandlerFunc() {
 	server := webhook.NewServer(webhook.Options{CertDir: "/etc/webhook"})
 	server.Register("/validate-names", &webhook.Webhook{Handler: webhook.HandlerFunc(func(_ context.Context, req webhook.Request) webhook.Response {

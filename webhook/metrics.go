@@ -9,9 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics are the metrics of webhooks, under the names that they have in the ecosystem: controller_runtime_webhook_requests_total
-// (labels webhook, which is the path, and code, which is that of HTTP), _latency_seconds and _requests_in_flight (webhook), and
-// _panics_total. It is a Collector, to be registered by the caller. Make one with NewMetrics.
+// Metrics are the metrics of webhooks under the names of the ecosystem:
+// controller_runtime_webhook_requests_total (labels webhook, the path, and code, the HTTP status),
+// _latency_seconds and _requests_in_flight (label webhook), and _panics_total. The caller registers
+// Metrics, which is a prometheus.Collector. NewMetrics returns one.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	latency  *prometheus.HistogramVec
@@ -19,7 +20,7 @@ type Metrics struct {
 	panics   prometheus.Counter
 }
 
-// NewMetrics makes metrics without a webhook.
+// NewMetrics returns Metrics without a webhook.
 func NewMetrics() *Metrics {
 	return &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -63,11 +64,11 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// Instrument measures a handler that is served at a path.
+// Instrument returns a handler that measures the one served at a path.
 func (m *Metrics) Instrument(path string, hook http.Handler) http.Handler {
 	label := prometheus.Labels{"webhook": path}
 	requests := m.requests.MustCurryWith(label)
-	requests.WithLabelValues("200") // so that they are there from the start
+	requests.WithLabelValues("200") // so that the series exist from the start
 	requests.WithLabelValues("500")
 	return promhttp.InstrumentHandlerDuration(m.latency.MustCurryWith(label),
 		promhttp.InstrumentHandlerCounter(requests,
@@ -79,7 +80,7 @@ func (m *Metrics) Instrument(path string, hook http.Handler) http.Handler {
 
 type metricsKey struct{}
 
-// metricsFrom returns the metrics of the handler that a context belongs to, or nil.
+// metricsFrom returns the metrics of the handler that serves the request of a context, or nil.
 func metricsFrom(ctx context.Context) *Metrics {
 	m, _ := ctx.Value(metricsKey{}).(*Metrics)
 	return m

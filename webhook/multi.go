@@ -8,11 +8,12 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// MultiMutatingHandler asks handlers in turn, each about the object as it was sent, until one refuses. Their patches are put one
-// after another, and must not depend on each other. They must be in Response.Patches.
+// MultiMutatingHandler calls handlers in order, each with the object as it was sent, until one
+// denies the request. It concatenates their patches, which must be in Response.Patches and must not
+// depend on each other.
 func MultiMutatingHandler(handlers ...Handler) Handler { return multi(handlers) }
 
-// MultiValidatingHandler asks handlers in turn until one refuses.
+// MultiValidatingHandler calls handlers in order until one denies the request.
 func MultiValidatingHandler(handlers ...Handler) Handler { return multi(handlers) }
 
 type multi []Handler
@@ -33,7 +34,7 @@ func (m multi) Handle(ctx context.Context, req Request) Response {
 	return all
 }
 
-// prepend adds what was to be warned of before.
+// prepend puts earlier warnings before those of a response.
 func (r Response) prepend(warnings []string) Response {
 	r.Warnings = append(warnings, r.Warnings...)
 	return r

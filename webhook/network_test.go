@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// memory is a listener whose connections are made in memory, for bubbles.
+// A memory is a listener for connections in memory, for use in bubbles.
 type memory struct {
 	accepted chan net.Conn
 	closed   chan struct{}
@@ -49,21 +49,21 @@ func (m *memory) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// shake shakes hands, and returns the certificate that was shown. A nil pool trusts everybody.
+// shake performs a handshake, and returns the server's certificate. A nil pool accepts any.
 func (m *memory) shake(ctx context.Context, host string, roots *x509.CertPool) (*x509.Certificate, error) {
 	raw, err := m.dial(ctx, "", "")
 	if err != nil {
 		return nil, err
 	}
 	conn := tls.Client(raw, &tls.Config{ServerName: host, RootCAs: roots, InsecureSkipVerify: roots == nil, NextProtos: []string{"http/1.1"}})
-	defer raw.Close() // not conn, which would say goodbye to somebody who may not listen
+	defer raw.Close() // not conn, whose close notification could block
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}
 	return conn.ConnectionState().PeerCertificates[0], nil
 }
 
-// run starts a server, and returns what stops it and what waits for its end.
+// run starts a server, and returns a function that stops it and one that waits for its end.
 func run(t *testing.T, s Server) (stop context.CancelFunc, wait func() error) {
 	ctx, cancel := context.WithCancel(silent(context.Background()))
 	ended := make(chan error, 1)
@@ -76,7 +76,7 @@ func run(t *testing.T, s Server) (stop context.CancelFunc, wait func() error) {
 	return cancel, wait
 }
 
-// trusting is a client that trusts a CA bundle.
+// trusting returns a client that trusts a CA bundle.
 func trusting(t *testing.T, bundle []byte, dial func(context.Context, string, string) (net.Conn, error)) *http.Client {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(bundle) {

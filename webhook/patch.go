@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// A JSONPatchOp is one step of a JSON patch (RFC 6902).
+// A JSONPatchOp is one operation of a JSON patch (RFC 6902).
 type JSONPatchOp struct {
 	Operation string // add, remove, replace
 	Path      string // a JSON pointer, as "/spec/containers/0/image"
-	Value     any    // what is added, or put in place; nil is null
+	Value     any    // the value to add or to replace with; nil is null
 }
 
-// MarshalJSON writes a value for all operations that have one, null included.
+// MarshalJSON encodes the value of all operations that have one, null included.
 func (o JSONPatchOp) MarshalJSON() ([]byte, error) {
 	op := map[string]any{"op": o.Operation, "path": o.Path}
 	if o.Value != nil || o.Operation == opAdd || o.Operation == opReplace {
@@ -34,7 +34,7 @@ const (
 	opReplace = "replace"
 )
 
-// CreatePatch returns what makes current of original, both in JSON.
+// CreatePatch returns the patch that turns original into current, both in JSON.
 func CreatePatch(original, current []byte) ([]JSONPatchOp, error) {
 	was, err := decodeJSON(original)
 	if err != nil {
@@ -49,8 +49,9 @@ func CreatePatch(original, current []byte) ([]JSONPatchOp, error) {
 	return d.ops, nil
 }
 
-// createTypedPatch returns how raw must change, given what a Go type makes of it, and what has become of that. Where raw has
-// more than the type can say, or says a zero value that the type omits, raw stays as it is.
+// createTypedPatch returns the patch of raw for the change from before to after, two states of the
+// Go type. Fields of raw that the type does not have, and zero values that it omits, are not
+// changed.
 func createTypedPatch(raw []byte, before, after any) ([]JSONPatchOp, error) {
 	var docs [3]any
 	for i, source := range []any{json.RawMessage(raw), before, after} {
@@ -67,7 +68,7 @@ func createTypedPatch(raw []byte, before, after any) ([]JSONPatchOp, error) {
 	return d.ops, nil
 }
 
-// decodeJSON decodes a document and leaves numbers as they are written.
+// decodeJSON decodes a document and keeps numbers as they are written.
 func decodeJSON(text []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -80,8 +81,9 @@ func decodeJSON(text []byte) (v any, err error) {
 	return v, nil
 }
 
-// A difference is collected by walking three documents in step: raw, which is to be patched; before, which is what the author of
-// the change saw of it; and after, which he made of that. Only what before has can be removed.
+// A difference is collected by walking three documents in step: raw, which is patched; before, raw
+// as the Go type decodes it; and after, the same object after the change. Only fields of before can
+// be removed.
 type difference struct{ ops []JSONPatchOp }
 
 func (d *difference) add(op, path string, value any) {
@@ -127,8 +129,9 @@ func (d *difference) object(path string, raw, before, after map[string]any) {
 
 var escapePointer = strings.NewReplacer("~", "~0", "/", "~1")
 
-// array takes what before and after have in common at both ends for the same elements, and those between for the same as far as
-// they reach. An element that comes or goes at one place so leaves its neighbours, and what only raw knows of them, as they are.
+// array matches the elements that before and after have in common at both ends, and the ones
+// between by position. An element that is added or removed therefore leaves its neighbours as they
+// are, including their fields that only raw has.
 func (d *difference) array(path string, raw, before, after []any) {
 	at := func(i int) string { return path + "/" + strconv.Itoa(i) }
 	shorter := min(len(before), len(after))

@@ -3,9 +3,13 @@ package webhook
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kapok-dev/kapok/test/seeds"
 )
 
 func TestCreatePatch(t *testing.T) {
@@ -43,14 +47,13 @@ func TestCreatePatch(t *testing.T) {
 	}
 }
 
-// A random document is seen without its unknown fields and changed at random. The patch makes the change, and unknown fields of what
-// has not changed are still there.
+// TestRandomPatches decodes a random document without its unknown fields and changes it at random.
+// The patch must make the change, and keep unknown fields of unchanged parts.
 func TestRandomPatches(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	r := &documents{rand.New(rand.NewPCG(seed, 0))}
 	for range 5000 {
-		raw := map[string]any{"root": r.value(4)} // who applies patches may not replace all of a document
+		raw := map[string]any{"root": r.value(4)} // API servers do not allow a patch to replace the root of a document
 		before := known(raw).(map[string]any)
 		after := map[string]any{"root": r.change(before["root"])}
 		var d difference
@@ -67,7 +70,7 @@ func TestRandomPatches(t *testing.T) {
 			t.Fatalf("raw    %s\nbefore %s\nafter  %s\nops    %s\ngot    %s", encode(raw), encode(before), encode(after), encode(d.ops), text)
 		}
 		if encode(before) == encode(after) && len(d.ops) > 0 {
-			t.Fatalf("raw    %s\nhas not been changed, but by %s", encode(raw), encode(d.ops))
+			t.Fatalf("raw    %s\nis unchanged, but the patch is %s", encode(raw), encode(d.ops))
 		}
 	}
 }
@@ -82,7 +85,7 @@ func encode(v any) string {
 
 type documents struct{ *rand.Rand }
 
-// value makes a document. The names of unknown fields begin with "?".
+// value returns a random document. The names of unknown fields begin with "?".
 func (r *documents) value(depth int) any {
 	kind := r.IntN(5)
 	if depth == 0 {
@@ -110,7 +113,7 @@ func (r *documents) value(depth int) any {
 	}
 }
 
-// known is a document without unknown fields.
+// known returns a document without its unknown fields.
 func known(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -131,7 +134,7 @@ func known(v any) any {
 	return v
 }
 
-// change makes another document of one, often nearly the same.
+// change returns a changed document, often with small changes only.
 func (r *documents) change(v any) any {
 	if r.IntN(12) == 0 {
 		return known(r.value(2))
@@ -151,9 +154,9 @@ func (r *documents) change(v any) any {
 		return list
 	case map[string]any:
 		object := map[string]any{}
-		for key, value := range v {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
 			if r.IntN(8) > 0 {
-				object[key] = r.change(value)
+				object[key] = r.change(v[key])
 			}
 		}
 		if r.IntN(4) == 0 {

@@ -9,25 +9,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Allowed lets an operation pass.
+// Allowed returns a response that admits an operation.
 func Allowed(message string) Response { return ValidationResponse(true, message) }
 
-// Denied refuses an operation: 403 Forbidden, with the message.
+// Denied returns a response that denies an operation: 403 Forbidden, with the message.
 func Denied(message string) Response { return ValidationResponse(false, message) }
 
-// Errored refuses an operation because it could not be judged, with an HTTP status code.
+// Errored returns a response that denies an operation because of an error, with an HTTP status
+// code.
 func Errored(code int32, err error) Response {
 	return statusResponse(metav1.Status{Code: code, Message: err.Error()})
 }
 
-// Patched lets an operation pass with a change of its object.
+// Patched returns a response that admits an operation and patches its object.
 func Patched(message string, patches ...JSONPatchOp) Response {
 	resp := Allowed(message)
 	resp.Patches = patches
 	return resp
 }
 
-// ValidationResponse is Allowed or Denied.
+// ValidationResponse returns Allowed or Denied.
 func ValidationResponse(allowed bool, message string) Response {
 	status := metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message}
 	if allowed {
@@ -38,7 +39,8 @@ func ValidationResponse(allowed bool, message string) Response {
 	return resp
 }
 
-// PatchResponseFromRaw lets an operation pass with the change that makes current of original, both in JSON.
+// PatchResponseFromRaw returns a response that admits an operation with the patch from original to
+// current, both in JSON.
 func PatchResponseFromRaw(original, current []byte) Response {
 	patches, err := CreatePatch(original, current)
 	if err != nil {
@@ -56,8 +58,8 @@ func patchResponse(patches []JSONPatchOp) Response {
 	return resp
 }
 
-// refused is the answer to an error of a Defaulter or a Validator. An error of the API keeps its code, reason and details; all
-// others are 403 Forbidden.
+// refused returns the response to an error of a Defaulter or a Validator. An API error keeps its
+// code, reason and details; any other error is 403 Forbidden.
 func refused(err error) Response {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -66,7 +68,7 @@ func refused(err error) Response {
 	return Denied(err.Error())
 }
 
-// statusResponse refuses an operation with a status.
+// statusResponse returns a response that denies an operation with a status.
 func statusResponse(status metav1.Status) Response {
 	return Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
 }

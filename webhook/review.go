@@ -15,11 +15,13 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// maxAdmissionReview bounds a review, in bytes: two objects of the size that an API server takes, and what is around them.
+// maxAdmissionReview is the size limit of a review in bytes: two objects of the largest size that
+// an API server accepts, and the fields around them.
 const maxAdmissionReview = 7 << 20
 
-// ServeHTTP answers an AdmissionReview of admission.k8s.io/v1 or v1beta1 in its own version, or in v1 if that cannot be read. What is
-// wrong with a review is in the answer, too, whose HTTP status is always 200.
+// ServeHTTP answers an AdmissionReview of admission.k8s.io/v1 or v1beta1 in its own version, or in
+// v1 if the version cannot be read. An invalid review is answered with its error; the HTTP status
+// is always 200.
 func (wh *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	if wh.WithContextFunc != nil {
@@ -56,7 +58,7 @@ var (
 	admissionV1beta1 = metav1.TypeMeta{APIVersion: admissionv1beta1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
 )
 
-// readReview reads a review that has a request. The code is for the error.
+// readReview reads a review that has a request. The code is the HTTP status of the error.
 func readReview(r *http.Request) (review admissionv1.AdmissionReview, code int32, err error) {
 	body, code, err := readBody(r, maxAdmissionReview)
 	if err != nil {
@@ -88,7 +90,8 @@ func readReview(r *http.Request) (review admissionv1.AdmissionReview, code int32
 	return review, 0, nil
 }
 
-// readBody reads the body of a request, up to a limit in bytes. The code is for the error.
+// readBody reads the body of a request, up to limit bytes. The code is the HTTP status of the
+// error.
 func readBody(r *http.Request, limit int64) (body []byte, code int32, err error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, http.StatusBadRequest, errors.New("request body is empty")

@@ -20,12 +20,12 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// reviewOf is an AdmissionReview of v1 with a request of the uid u.
+// reviewOf returns an AdmissionReview of v1 with a request with the uid u.
 func reviewOf(request string) string {
 	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u"` + request + `}}`
 }
 
-// post sends a body to a handler, and returns the answer, which must be a review.
+// post sends a body to a handler, and returns the response, which must be a review.
 func post(t testing.TB, hook http.Handler, contentType string, body io.Reader) admissionv1.AdmissionReview {
 	t.Helper()
 	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/hook", body)
@@ -65,7 +65,7 @@ func TestReviews(t *testing.T) {
 	tests := map[string]struct {
 		contentType string // default application/json
 		body        string
-		version     string // of the answer; default v1
+		version     string // of the response; default v1
 		uid         types.UID
 		allowed     bool
 		code        int32
@@ -129,7 +129,7 @@ func TestReviews(t *testing.T) {
 	}
 }
 
-// Whoever reads the body may fail.
+// TestBrokenBody reads bodies that fail.
 func TestBrokenBody(t *testing.T) {
 	hook := quiet(&Webhook{Handler: HandlerFunc(func(context.Context, Request) Response { return Allowed("") })})
 	resp := post(t, hook, "application/json", io.MultiReader(strings.NewReader(`{"request":`), broken{})).Response
@@ -142,7 +142,8 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("the line is dead") }
 
-// Panics that are not recovered reach who serves, and are counted all the same.
+// TestPanicThatIsNotRecovered checks that panics that are not recovered reach the HTTP server, and
+// are counted nevertheless.
 func TestPanicThatIsNotRecovered(t *testing.T) {
 	metrics := NewMetrics()
 	hook := quiet(&Webhook{Handler: HandlerFunc(func(context.Context, Request) Response { panic("as it comes") })}).WithRecoverPanic(false)
@@ -163,7 +164,7 @@ func TestPanicThatIsNotRecovered(t *testing.T) {
 
 func TestStandaloneWebhook(t *testing.T) {
 	if _, err := StandaloneWebhook(&Webhook{}, StandaloneOptions{}); err == nil {
-		t.Error("a webhook without a handler is taken")
+		t.Error("a webhook without a handler is accepted")
 	}
 	metrics := NewMetrics()
 	hook := &Webhook{Handler: HandlerFunc(func(context.Context, Request) Response { return Allowed("") })}
@@ -191,7 +192,8 @@ controller_runtime_webhook_requests_total{code="500",webhook="/hook"} 0
 	}
 }
 
-// The handler's context is that of the HTTP request, with what WithContextFunc adds, and ends with it.
+// TestContextOfHandler checks that the handler's context is that of the HTTP request, with the
+// values that WithContextFunc adds, and ends with it.
 func TestContextOfHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
@@ -225,7 +227,7 @@ func TestContextOfHandler(t *testing.T) {
 
 func TestRequestFromContext(t *testing.T) {
 	if _, err := RequestFromContext(t.Context()); err == nil {
-		t.Error("there is a request in a context that has none")
+		t.Error("a context without a request has one")
 	}
 	req := Request{}
 	req.UID = "u"
@@ -264,7 +266,8 @@ func TestMultiHandlers(t *testing.T) {
 	}
 }
 
-// Whatever is sent, there is an answer, and if it is a review that can be read, it has its uid.
+// FuzzReview checks that each request gets a response and, if it has a review that can be decoded,
+// one with the review's uid.
 func FuzzReview(f *testing.F) {
 	for _, seed := range []string{
 		``, `null`, `{}`, `[`, `{"request":null}`, reviewOf(``), reviewOf(`,"operation":"CREATE","object":` + widget("a", `"size":1`)),

@@ -17,18 +17,19 @@ import (
 	"time"
 )
 
-// maxAuthorities bounds the authorities of a bundle: the newest, and those whose certificates may still be in use.
+// maxAuthorities is the limit of authorities in a bundle: the newest one, and those whose
+// certificates may still be in use.
 const maxAuthorities = 5
 
-// selfSigned is a certificate for hosts, its key, and the authorities to be trusted, all in PEM. The first authority has signed the
-// certificate, and nothing else: its key is gone.
+// selfSigned is a certificate for hosts, its key, and the authorities to trust, all in PEM. The
+// first authority has signed this certificate only: its key is discarded.
 type selfSigned struct {
 	cert, key, bundle []byte
 	tls               tls.Certificate
 }
 
-// newSelfSigned makes an authority and a certificate, good from now on for as long as validity says. The bundle begins with the
-// authority and goes on with those of another bundle that have not expired.
+// newSelfSigned returns an authority and a certificate that are valid from now, for validity. The
+// bundle consists of the authority and the authorities of another bundle that have not expired.
 func newSelfSigned(hosts []string, validity time.Duration, now time.Time, others []byte) (*selfSigned, error) {
 	if len(hosts) == 0 {
 		return nil, errors.New("no hosts to make a certificate for")
@@ -99,7 +100,7 @@ func newSelfSigned(hosts []string, validity time.Duration, now time.Time, others
 	return made, err
 }
 
-// parseSelfSigned reads what was kept. It need not be good any more, see check.
+// parseSelfSigned decodes a stored certificate. It may have expired: see check.
 func parseSelfSigned(cert, key, bundle []byte) (*selfSigned, error) {
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
@@ -108,7 +109,7 @@ func parseSelfSigned(cert, key, bundle []byte) (*selfSigned, error) {
 	return &selfSigned{cert: cert, key: key, bundle: bundle, tls: pair}, nil
 }
 
-// check says why the certificate is not good for hosts at a time.
+// check returns an error if the certificate is not valid for hosts at a time.
 func (s *selfSigned) check(hosts []string, now time.Time) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(s.bundle)
@@ -123,7 +124,8 @@ func (s *selfSigned) check(hosts []string, now time.Time) error {
 	return nil
 }
 
-// due says why the certificate should be replaced: it is not good, or a third of its time, or less, is left.
+// due returns the reason to replace the certificate: it is not valid, or at most a third of its
+// lifetime is left.
 func (s *selfSigned) due(hosts []string, now time.Time) error {
 	if err := s.check(hosts, now); err != nil {
 		return err
@@ -135,7 +137,7 @@ func (s *selfSigned) due(hosts []string, now time.Time) error {
 	return nil
 }
 
-// hosts are those that the certificate is for, and others, once each.
+// hosts returns the hosts of the certificate and others, without duplicates.
 func (s *selfSigned) hosts(others []string) []string {
 	all := slices.Clone(others)
 	add := func(host string) {
@@ -156,7 +158,7 @@ func (s *selfSigned) equal(other *selfSigned) bool {
 	return bytes.Equal(s.cert, other.cert) && bytes.Equal(s.bundle, other.bundle)
 }
 
-// parseBundle returns the certificates of a bundle, and passes over what is none.
+// parseBundle returns the certificates of a bundle. It skips other blocks.
 func parseBundle(bundle []byte) []*x509.Certificate {
 	var all []*x509.Certificate
 	for {

@@ -21,6 +21,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok/manager/certwatcher"
+
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -55,7 +57,7 @@ func loopback(t *testing.T) net.Listener {
 	return l
 }
 
-// The whole server, over sockets, with HTTP/2 and HTTP/1.1.
+// TestServer tests the whole server, over sockets, with HTTP/2 and HTTP/1.1.
 func TestServer(t *testing.T) {
 	dir := t.TempDir()
 	pair := writePair(t, dir)
@@ -71,7 +73,7 @@ func TestServer(t *testing.T) {
 		t.Error("a server that has not been started is healthy")
 	}
 	if server.NeedLeaderElection() {
-		t.Error("a server waits to be the leader")
+		t.Error("a server needs leader election")
 	}
 	if err := NewWebhookManagedBy(mgr{widgetScheme(), server, logr.Discard()}, &WidgetV1{}).WithValidator(sizes{}).Complete(); err != nil {
 		t.Fatal(err)
@@ -113,7 +115,7 @@ func TestServer(t *testing.T) {
 	old := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}}
 	if conn, err := old.DialContext(t.Context(), "tcp", listener.Addr().String()); err == nil {
 		conn.Close()
-		t.Error("TLS 1.1 is taken")
+		t.Error("TLS 1.1 is accepted")
 	}
 	stop()
 	if err := wait(); err != nil {
@@ -127,7 +129,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// Certificates are read again when they change, whole.
+// TestCertificateReload checks that certificates are reloaded when they change, as a pair.
 func TestCertificateReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -136,7 +138,7 @@ func TestCertificateReload(t *testing.T) {
 		stop, wait := run(t, NewServer(Options{CertDir: dir, Listener: listener}))
 		shown := func() string {
 			t.Helper()
-			time.Sleep(2 * readInterval)
+			time.Sleep(2 * certwatcher.Interval)
 			cert, err := listener.shake(t.Context(), "localhost", nil)
 			if err != nil {
 				t.Fatal(err)
@@ -180,7 +182,8 @@ func TestCertificateReload(t *testing.T) {
 	})
 }
 
-// A server that stops takes nothing new and answers what it has taken; handlers are not told to hurry before their time is over.
+// TestGracefulStop checks that a server that shuts down accepts no connections and finishes its
+// requests; the contexts of handlers stay valid until the grace has passed.
 func TestGracefulStop(t *testing.T) {
 	for _, test := range []struct {
 		takes time.Duration
@@ -228,7 +231,7 @@ func TestGracefulStop(t *testing.T) {
 					t.Errorf("got the answer %q", got)
 				}
 				if _, err := listener.dial(t.Context(), "", ""); err == nil {
-					t.Error("a connection is taken after the stop")
+					t.Error("a connection is accepted after the stop")
 				}
 				client.CloseIdleConnections()
 			})
@@ -287,7 +290,7 @@ func TestDisabledServer(t *testing.T) {
 	}
 }
 
-// Clients may have to show a certificate, and the options of TLS have the last word.
+// TestClientCertificates checks client certificates, and that TLSOpts override other options.
 func TestClientCertificates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -338,7 +341,8 @@ func TestClientCertificates(t *testing.T) {
 	})
 }
 
-// The contexts of requests have the values of that of Start, as its logger.
+// TestContextOfStart checks that the contexts of requests have the values of the context of Start,
+// such as its logger.
 func TestContextOfStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pair, err := newSelfSigned([]string{"localhost"}, time.Hour, time.Now(), nil)

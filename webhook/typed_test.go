@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// colors defaults what the name of a widget says.
+// colors sets the defaults that the name of a widget selects.
 type colors struct{}
 
 func (colors) Default(ctx context.Context, w *WidgetV1) error {
@@ -77,7 +77,7 @@ func (sizes) ValidateDelete(_ context.Context, w *WidgetV1) (Warnings, error) {
 	return Warnings{"gone"}, nil
 }
 
-// anyDefaulter and anyValidator are of any type.
+// anyDefaulter and anyValidator implement the interfaces for any type.
 type (
 	anyDefaulter struct{}
 	anyValidator struct{}
@@ -112,7 +112,7 @@ func TestDefaulter(t *testing.T) {
 		prune     bool
 		code      int32 // default 200
 		message   string
-		want      string // the object, patched; default: there is no patch
+		want      string // the patched object; default: no patch
 		reason    metav1.StatusReason
 	}{
 		"added": {object: widget("a", `"size":1`), want: widget("a", `"size":1,"color":"blue by CREATE"`)},
@@ -193,7 +193,7 @@ func applyPatch(t *testing.T, doc string, patch []byte) []byte {
 	return got
 }
 
-// Unstructured objects have no field that is unknown.
+// TestUnstructuredDefaulter checks that unstructured objects have no unknown fields.
 func TestUnstructuredDefaulter(t *testing.T) {
 	hook := WithDefaulter[*unstructured.Unstructured](runtime.NewScheme(), unstructuredDefaulter{})
 	object := `{"kind":"Whatever","apiVersion":"v1","spec":{"x":9007199254740993,"y":1.50}}` // 2^53+1

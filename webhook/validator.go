@@ -10,27 +10,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Warnings are told to the client of the API server, whether or not the operation passes.
+// Warnings are returned to the client of the API server, for admitted and denied operations.
 type Warnings []string
 
-// A Validator says whether an operation may pass. An error that is one of k8s.io/apimachinery/pkg/api/errors, or wraps one, reaches
-// the client with its code, reason and details; any other error is 403 Forbidden with its message.
+// A Validator admits an operation, or denies it with an error. An error of
+// k8s.io/apimachinery/pkg/api/errors, wrapped or not, reaches the client with its code, reason and
+// details; any other error is 403 Forbidden with its message. It must be safe for concurrent use.
 type Validator[T runtime.Object] interface {
 	ValidateCreate(ctx context.Context, obj T) (Warnings, error)
 	ValidateUpdate(ctx context.Context, oldObj, newObj T) (Warnings, error)
-	// ValidateDelete gets the object that is to be deleted.
+	// ValidateDelete gets the object to be deleted.
 	ValidateDelete(ctx context.Context, obj T) (Warnings, error)
 }
 
 // A CustomValidator is a Validator of any type.
 type CustomValidator = Validator[runtime.Object]
 
-// WithValidator returns a webhook that asks a Validator. T is a pointer to a struct.
+// WithValidator returns a webhook that calls a Validator. T is a pointer to a struct.
 func WithValidator[T runtime.Object](scheme *runtime.Scheme, validator Validator[T]) *Webhook {
 	return newValidating(scheme, validator, newOf[T](reflect.TypeFor[T]()))
 }
 
-// WithCustomValidator is WithValidator for a Validator of any type, which is called with objects of the type of obj.
+// WithCustomValidator is WithValidator for a Validator of any type, which is called with objects of
+// the type of obj.
 func WithCustomValidator(scheme *runtime.Scheme, obj runtime.Object, validator CustomValidator) *Webhook {
 	return newValidating(scheme, validator, newOf[runtime.Object](reflect.TypeOf(obj)))
 }

@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Widget has a size: in v1, the hub, a number; in v1alpha1 a string; in v1beta1 a width and a height, which must be equal.
+// A Widget has a size: in v1, the hub, a number; in v1alpha1 a string; in v1beta1 a width and a
+// height, which must be equal.
 type (
 	WidgetV1 struct {
 		metav1.TypeMeta   `json:",inline"`
@@ -73,7 +74,7 @@ func (w *WidgetV1beta1) DeepCopyObject() runtime.Object {
 
 func (*WidgetV1) Hub() {}
 
-// The names of some widgets say what is wrong with their conversion.
+// The names of widgets whose conversion fails, each in another way.
 func (w *WidgetV1alpha1) ConvertTo(hub Hub) (err error) {
 	to := hub.(*WidgetV1)
 	to.ObjectMeta = w.ObjectMeta
@@ -113,7 +114,7 @@ func (w *WidgetV1beta1) ConvertFrom(hub Hub) error {
 	return nil
 }
 
-// widgetScheme knows all versions.
+// widgetScheme has all versions.
 func widgetScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(v1.WithKind("Widget"), &WidgetV1{})
@@ -122,7 +123,7 @@ func widgetScheme() *runtime.Scheme {
 	return scheme
 }
 
-// widget is a Widget of v1 in JSON, with more fields behind those that it must have.
+// widget returns a Widget of v1 in JSON, with more fields after the required ones.
 func widget(name, spec string) string {
 	return `{"apiVersion":"things.example.com/v1","kind":"Widget","metadata":{"name":"` + name + `"},"spec":{` + spec + `}}`
 }

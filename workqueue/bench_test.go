@@ -52,7 +52,8 @@ func BenchmarkBurst(b *testing.B) {
 	}
 }
 
-// BenchmarkWorkers has two goroutines add and two work at a time: the time is that of one key that is added.
+// BenchmarkWorkers has two goroutines add and two work at a time: the time is that of one key that
+// is added.
 func BenchmarkWorkers(b *testing.B) {
 	keys := benchKeys(1000)
 	for _, i := range implementations {

@@ -1,5 +1,5 @@
-// Package workqueue is the queue between what a controller hears and what it does about it: handlers add keys, workers take
-// them, and what happens meanwhile is remembered.
+// Package workqueue is the queue between the events of a controller and its workers: handlers add
+// keys, workers take them, and keys that are added while a worker handles them are not lost.
 //
 //	queue := workqueue.New(workqueue.Options[string]{Name: "widgets"})
 //	go func() {
@@ -18,21 +18,25 @@
 //	}()
 //	queue.Add("default/a")
 //
-// # What it promises
+// # Guarantees
 //
-//   - Each key is in the queue once, however often it is added before a worker takes it.
-//   - No two workers have the same key at a time. A key that is added while a worker has it comes back when the worker is
-//     done, so that no change goes unseen.
-//   - Keys come out by priority, those of the same priority in the order in which they became ready. With [Options.Group]
-//     the groups of a priority take turns: a group of ten thousand keys delays a group of one by one key.
-//   - A delayed key stays delayed, whatever else is added; of two delays of one key the earlier counts.
-//   - After [Queue.ShutDown] nothing comes in any longer, what is ready still comes out, and what is delayed is dropped.
+//   - A key is in the queue at most once, however often it is added before a worker takes it.
+//   - No two workers hold the same key at the same time. A key that is added while a worker holds
+//     it is ready again after Done.
+//   - Keys are ordered by priority, and within a priority by the time at which they became ready.
+//     With [Options.Group] the groups of a priority take turns: a group of ten thousand keys delays
+//     a group of one key by one key.
+//   - A delayed key stays delayed, even if it is added again with a longer delay: the earliest time
+//     counts.
+//   - After [Queue.ShutDown] new keys are ignored, ready keys are still returned, and delayed keys
+//     are dropped.
 //
-// These are the properties of k8s.io/client-go/util/workqueue, whose methods have the same names here, so that a Queue is one of its
-// TypedRateLimitingInterface; priorities are those of controller-runtime's queue. Groups are new.
+// These are the properties of k8s.io/client-go/util/workqueue. The methods have the same names;
+// priorities are those of controller-runtime's queue. Groups are new.
 //
 // # Goroutines and locks
 //
-// A Queue has one lock and no goroutine, and it reads the clock through package time: it works in a bubble of
-// testing/synctest. Delays are one timer for the earliest of them. Metrics are read when somebody looks at them.
+// A Queue has one lock and no goroutine. It reads the clock through package time, and works in a
+// bubble of testing/synctest. One timer serves all delays. Metrics are read when they are
+// collected.
 package workqueue

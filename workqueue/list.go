@@ -1,7 +1,8 @@
 package workqueue
 
-// A list holds entries in the order in which they came. An entry is in one list at a time: those that are ready in that of
-// their group, those that workers have in another, those that are kept for later in a third.
+// A list holds entries in insertion order. An entry is in one list at a time: a ready entry in the
+// list of its group, an entry held by a worker in the list busy, and an entry kept for reuse in the
+// list idle.
 type list[K comparable] struct {
 	first, last *entry[K]
 	len         int

@@ -10,11 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the metrics of queues, under the names that they have in the ecosystem: workqueue_depth, workqueue_adds_total,
-// workqueue_queue_duration_seconds, workqueue_work_duration_seconds, workqueue_unfinished_work_seconds,
-// workqueue_longest_running_processor_seconds and workqueue_retries_total, with the labels name and controller, both the name of
-// the queue, and depth also with priority: 0, and those that were used. It is a Collector, to be registered by the caller. Make
-// one with [NewMetrics].
+// Metrics are the metrics of queues under the names of the ecosystem: workqueue_depth,
+// workqueue_adds_total, workqueue_queue_duration_seconds, workqueue_work_duration_seconds,
+// workqueue_unfinished_work_seconds, workqueue_longest_running_processor_seconds and
+// workqueue_retries_total. The labels name and controller are both the name of the queue; depth
+// also has the label priority, with 0 and the priorities in use. The caller registers Metrics,
+// which is a prometheus.Collector. [NewMetrics] returns one.
 type Metrics struct {
 	adds, retries *prometheus.CounterVec
 	queued, work  *prometheus.HistogramVec
@@ -22,10 +23,10 @@ type Metrics struct {
 	depth, unfinished, longest *prometheus.Desc
 
 	mu     sync.Mutex
-	queues map[*queueMetrics]struct{} // those that run
+	queues map[*queueMetrics]struct{} // the queues that run
 }
 
-// NewMetrics makes metrics without a queue.
+// NewMetrics returns Metrics without a queue.
 func NewMetrics() *Metrics {
 	labels := []string{"name", "controller"}
 	counter := func(name, help string) *prometheus.CounterVec {
@@ -58,7 +59,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	to <- m.longest
 }
 
-// Collect implements prometheus.Collector: it looks at the queues.
+// Collect implements prometheus.Collector: it reads the state of the queues.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, c := range []prometheus.Collector{m.adds, m.retries, m.queued, m.work} {
 		c.Collect(to)
@@ -75,11 +76,11 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// samples looks at the queues that run, by name.
+// samples reads the state of the running queues, by name.
 func (m *Metrics) samples() map[string]sample {
 	m.mu.Lock()
 	queues := slices.Collect(maps.Keys(m.queues))
-	m.mu.Unlock() // queues take it with their own lock held
+	m.mu.Unlock() // queues lock it while they hold their own lock
 	all := map[string]sample{}
 	for _, q := range queues {
 		s, sum := q.sample(), all[q.name]
@@ -93,13 +94,13 @@ func (m *Metrics) samples() map[string]sample {
 	return all
 }
 
-// A sample is what there is to see of a queue at one moment.
+// A sample is the state of a queue at one moment.
 type sample struct {
 	depth               map[int]int // by priority
 	unfinished, longest time.Duration
 }
 
-// queueMetrics are those of one queue. A nil one takes everything, and does nothing.
+// queueMetrics are the metrics of one queue. A nil value ignores all calls.
 type queueMetrics struct {
 	of            *Metrics
 	name          string
@@ -136,7 +137,7 @@ func (q *queueMetrics) waited(d time.Duration) { q.queued.Observe(d.Seconds()) }
 
 func (q *queueMetrics) worked(d time.Duration) { q.work.Observe(d.Seconds()) }
 
-// forget ends what is seen of a queue that has shut down; what it counted stays.
+// forget removes a queue that has shut down. Its counters stay.
 func (q *queueMetrics) forget() {
 	if q == nil {
 		return

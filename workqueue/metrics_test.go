@@ -48,7 +48,8 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// A priority stays in the depth when nothing of it is ready any longer, and 0 is there from the start.
+// A priority stays in the depth when nothing of it is ready any longer, and 0 is there from the
+// start.
 func TestDepthOfEmptyQueue(t *testing.T) {
 	m := workqueue.NewMetrics()
 	q := workqueue.New(workqueue.Options[string]{Name: "q", Metrics: m})

@@ -5,57 +5,75 @@ import (
 	"time"
 )
 
-// Options are the settings of a queue. The zero value is good.
+// Options configure a queue. The zero value is ready to use.
 type Options[K comparable] struct {
-	// Name is the label of the queue in metrics.
+	// Name is the label of the queue in metrics. Default "".
 	Name string
-	// RateLimiter says how long a key waits in AddRateLimited. Default: DefaultRateLimiter.
+	// RateLimiter returns the delays of AddRateLimited. Default: DefaultRateLimiter.
 	RateLimiter RateLimiter[K]
-	// Group names the group of a key, for instance its namespace. Groups take turns. It is called with the queue's lock held, and
-	// must always answer the same for the same key. Default: one group.
+	// Group returns the group of a key, for example its namespace. Groups take turns. It is called
+	// with the queue's lock held, and must be deterministic. Default: one group.
 	Group func(K) string
-	// Metrics gets what happens in the queue. Default: nobody does.
+	// Metrics records the metrics of the queue. Default: none.
 	Metrics *Metrics
 }
 
-// AddOpts say how a key is added.
+// AddOpts are the options of AddWithOpts.
 type AddOpts struct {
-	// Priority orders what is ready: higher first. Of several, the highest counts. Default 0.
+	// Priority orders ready keys: the highest first. If a key is added more than once, the highest
+	// priority counts. Default 0.
 	Priority int
-	// After is how long the key waits before it is ready.
+	// After is the delay before the key is ready. Default 0.
 	After time.Duration
-	// RateLimited has the key wait for as long as the rate limiter says, if that is less than After or After is 0.
+	// RateLimited delays the key as the rate limiter says. If After is also set, the shorter delay
+	// counts.
 	RateLimited bool
 }
 
-// A Queue hands out keys that something is to be done about. Make one with [New]; all methods may be called from any goroutine.
+// A TypedRateLimitingInterface is the adding half of a queue: the parameter of handlers and
+// sources. It is safe for concurrent use. A [Queue] implements it.
+type TypedRateLimitingInterface[K comparable] interface {
+	// Add adds a key. It does nothing if the key is ready already.
+	Add(K)
+	// AddAfter adds a key after a delay.
+	AddAfter(K, time.Duration)
+	// AddRateLimited adds a key when the rate limiter allows it.
+	AddRateLimited(K)
+	// AddWithOpts adds keys with a priority.
+	AddWithOpts(AddOpts, ...K)
+}
+
+// PriorityQueue is another name of TypedRateLimitingInterface: every queue has priorities.
+type PriorityQueue[K comparable] = TypedRateLimitingInterface[K]
+
+// A Queue orders keys for workers. [New] returns one. It is safe for concurrent use.
 type Queue[K comparable] struct {
 	limiter RateLimiter[K]
 	metrics *queueMetrics
 
 	mu       sync.Mutex
-	more     sync.Cond // something is ready, or nothing will be any longer
-	drained  sync.Cond // nothing is left, or nobody is to wait for that
+	more     sync.Cond // signaled when a key is ready, and at the shutdown
+	drained  sync.Cond // signaled when no key is left, and when the wait is over
 	entries  map[K]*entry[K]
 	ready    ready[K]
-	busy     list[K] // what workers have
-	idle     list[K] // what they had last: keys come again
+	busy     list[K] // held by workers
+	idle     list[K] // released last: keys often come again
 	waiting  waiting[K]
-	seen     map[int]struct{} // the priorities of what was ready, if there are metrics
+	seen     map[int]struct{} // the priorities in use so far, if there are metrics
 	shutting bool
 	draining bool
 }
 
-// maxIdle is how many entries are kept of keys that nobody waits for.
+// maxIdle is how many unused entries are kept.
 const maxIdle = 1024
 
-// An entry is what the queue knows of a key.
+// An entry is the state of a key in the queue.
 type entry[K comparable] struct {
 	key      K
 	priority int
 
 	state      state
-	again      bool      // added while a worker has it
+	again      bool      // added while a worker holds it
 	in         *group[K] // while it is ready
 	prev, next *entry[K] // in the list of its state
 
@@ -67,10 +85,10 @@ type state int
 const (
 	idle  state = iota
 	waits       // ready, until a worker takes it
-	busy        // a worker has it
+	busy        // a worker holds it
 )
 
-// New makes a queue.
+// New returns a queue.
 func New[K comparable](opts Options[K]) *Queue[K] {
 	q := &Queue[K]{limiter: opts.RateLimiter, entries: map[K]*entry[K]{}}
 	if q.limiter == nil {
@@ -93,10 +111,10 @@ func (q *Queue[K]) Add(key K) {
 	q.addLocked(key, 0)
 }
 
-// AddAfter adds a key when the time is up, with priority 0.
+// AddAfter adds a key after a delay, with priority 0.
 func (q *Queue[K]) AddAfter(key K, after time.Duration) { q.AddWithOpts(AddOpts{After: after}, key) }
 
-// AddRateLimited adds a key when the rate limiter allows it, with priority 0.
+// AddRateLimited adds a key after the delay of the rate limiter, with priority 0.
 func (q *Queue[K]) AddRateLimited(key K) { q.AddWithOpts(AddOpts{RateLimited: true}, key) }
 
 // AddWithOpts adds keys.
@@ -164,13 +182,14 @@ func (q *Queue[K]) pushLocked(e *entry[K], priority int) {
 	}
 }
 
-// Get waits for a key, which is the caller's until it calls Done. After ShutDown, shutdown is true when nothing is left.
+// Get blocks until a key is ready, and returns it. The caller holds it until Done. After ShutDown,
+// Get returns the ready keys, and then shutdown is true.
 func (q *Queue[K]) Get() (key K, shutdown bool) {
 	key, _, shutdown = q.GetWithPriority()
 	return key, shutdown
 }
 
-// GetWithPriority is Get, and tells the priority of the key.
+// GetWithPriority is Get that also returns the priority of the key.
 func (q *Queue[K]) GetWithPriority() (key K, priority int, shutdown bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -191,7 +210,8 @@ func (q *Queue[K]) GetWithPriority() (key K, priority int, shutdown bool) {
 	return e.key, e.priority, false
 }
 
-// Done gives a key back. If it was added since, it is ready again. A key that the caller does not have is ignored.
+// Done releases a key. If it was added while the caller held it, it is ready again. Done ignores a
+// key that the caller does not hold.
 func (q *Queue[K]) Done(key K) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -221,28 +241,29 @@ func (q *Queue[K]) Done(key K) {
 	}
 }
 
-// Forget has the rate limiter forget the failures of a key.
+// Forget resets the failures of a key in the rate limiter.
 func (q *Queue[K]) Forget(key K) { q.limiter.Forget(key) }
 
-// NumRequeues says how often a key was added by AddRateLimited since it was forgotten.
+// NumRequeues returns how often AddRateLimited was called for a key since Forget.
 func (q *Queue[K]) NumRequeues(key K) int { return q.limiter.NumRequeues(key) }
 
-// Len is how many keys are ready.
+// Len returns the number of ready keys.
 func (q *Queue[K]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.ready.len
 }
 
-// ShutDown ends the queue: what is added is ignored, what is delayed is dropped, and Get returns what is ready, and then that
-// the queue shuts down.
+// ShutDown shuts the queue down: added keys are ignored, delayed keys are dropped, and Get returns
+// the ready keys and then shutdown.
 func (q *Queue[K]) ShutDown() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.shutDownLocked(false)
 }
 
-// ShutDownWithDrain is ShutDown, and waits until workers are done with all that was ready. ShutDown ends the wait.
+// ShutDownWithDrain is ShutDown that waits until workers have released all keys. A call of ShutDown
+// ends the wait.
 func (q *Queue[K]) ShutDownWithDrain() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -262,20 +283,20 @@ func (q *Queue[K]) shutDownLocked(drain bool) {
 
 func (q *Queue[K]) idleLocked() bool { return q.ready.len == 0 && q.busy.len == 0 }
 
-// ShuttingDown says whether the queue has been shut down.
+// ShuttingDown reports whether the queue has been shut down.
 func (q *Queue[K]) ShuttingDown() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.shutting
 }
 
-// sample is what metrics show of this moment.
+// sample returns the current state for metrics.
 func (q *Queue[K]) sample() sample {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := sample{depth: make(map[int]int, len(q.seen))}
 	for priority := range q.seen {
-		s.depth[priority] = 0 // rather than that the series ends with the last key
+		s.depth[priority] = 0 // so that the series does not end with the last key
 	}
 	for _, l := range q.ready.levels {
 		s.depth[l.priority] = l.len

@@ -55,8 +55,8 @@ func TestOnce(t *testing.T) {
 		t.Error("a key is ready that a worker has")
 	}
 	q.Done("b")
-	q.Done("b") // nobody has it
-	q.Done("c") // nobody ever had it
+	q.Done("b") // not being processed
+	q.Done("c") // never added
 	if q.Len() != 0 {
 		t.Error("a key came back that was not added")
 	}

@@ -1,7 +1,6 @@
 package workqueue_test
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -9,20 +8,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok/test/seeds"
 	"github.com/kapok-dev/kapok/workqueue"
 
 	clientgo "k8s.io/client-go/util/workqueue"
 )
 
-var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of random histories")
-
-// TestLikeClientGo takes random histories through a queue and through client-go's: both hand out the same keys at the same
-// times.
+// TestLikeClientGo takes random histories through a queue and through client-go's: both hand out
+// the same keys at the same times.
 func TestLikeClientGo(t *testing.T) {
-	t.Logf("-seed %d", *seed)
+	seed := seeds.Of(t)
 	for n := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) {
-			random := rand.New(rand.NewPCG(*seed, n))
+			random := rand.New(rand.NewPCG(seed, n))
 			ours := workqueue.New(workqueue.Options[int]{RateLimiter: workqueue.ExponentialBackoff[int](time.Millisecond, time.Second)})
 			theirs := clientgo.NewTypedRateLimitingQueue(clientgo.NewTypedItemExponentialFailureRateLimiter[int](time.Millisecond, time.Second))
 			both := func(do func(clientgo.TypedRateLimitingInterface[int])) {
@@ -39,7 +37,8 @@ func TestLikeClientGo(t *testing.T) {
 					history = append(history, fmt.Sprint("add ", key))
 					both(func(q clientgo.TypedRateLimitingInterface[int]) { q.Add(key) })
 				case 2:
-					// Whole milliseconds, each once: which of two keys comes first that are due at the same time, client-go leaves to chance.
+					// Whole milliseconds, each once: which of two keys comes first that are due at
+					// the same time, client-go leaves to chance.
 					after := time.Duration(random.IntN(50)) * 7 * time.Millisecond
 					after += time.Duration(len(history)) * time.Microsecond
 					history = append(history, fmt.Sprint("add ", key, " after ", after))
@@ -99,10 +98,10 @@ func TestLikeClientGo(t *testing.T) {
 	}
 }
 
-// TestWorkers has several goroutines add and work at a time: each addition is seen by a worker that began after it, and no two have
-// the same key.
+// TestWorkers has several goroutines add and work at a time: each addition is seen by a worker that
+// began after it, and no two have the same key.
 func TestWorkers(t *testing.T) {
-	t.Logf("-seed %d", *seed)
+	seed := seeds.Of(t)
 	const keys, adders, workers, each = 16, 4, 4, 2000
 	q := workqueue.New(workqueue.Options[int]{Group: func(key int) string { return fmt.Sprint(key % 3) }})
 	var state [keys]struct{ added, seen, busy atomic.Int64 }
@@ -128,7 +127,7 @@ func TestWorkers(t *testing.T) {
 	for a := range adders {
 		go func() {
 			defer func() { done <- struct{}{} }()
-			random := rand.New(rand.NewPCG(*seed, uint64(a)))
+			random := rand.New(rand.NewPCG(seed, uint64(a)))
 			for range each {
 				key := random.IntN(keys)
 				state[key].added.Add(1)

@@ -8,25 +8,26 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A RateLimiter says how long keys wait. It is safe for use by several goroutines. Those of k8s.io/client-go/util/workqueue are of
-// the same form.
+// A RateLimiter returns the delays of keys. It is safe for concurrent use. The rate limiters of
+// k8s.io/client-go/util/workqueue implement it.
 type RateLimiter[K comparable] interface {
-	// When counts a failure of a key, and says how long it has to wait.
+	// When counts a failure of a key, and returns its delay.
 	When(key K) time.Duration
-	// Forget forgets the failures of a key.
+	// Forget resets the failures of a key.
 	Forget(key K)
-	// NumRequeues says how many failures of a key are counted.
+	// NumRequeues returns the number of failures of a key since Forget.
 	NumRequeues(key K) int
 }
 
-// DefaultRateLimiter makes the one that controllers use as a rule: a key waits for 5 ms after its first failure, twice as long
-// after each further one, 1,000 s at most; and all keys together come back 10 times a second, after 100 for a start.
+// DefaultRateLimiter returns the rate limiter that controllers use by default: a key waits 5 ms
+// after its first failure, twice as long after each further one, up to 1,000 s; in addition all
+// keys together share 10 retries a second, with a burst of 100.
 func DefaultRateLimiter[K comparable]() RateLimiter[K] {
 	return MaxOf(ExponentialBackoff[K](5*time.Millisecond, 1000*time.Second), Bucket[K](10, 100))
 }
 
-// ExponentialBackoff makes a limiter that has a key wait for base after its first failure, and twice as long after each further one,
-// up to limit.
+// ExponentialBackoff returns a limiter that delays a key by base after its first failure, and twice
+// as long after each further one, up to limit.
 func ExponentialBackoff[K comparable](base, limit time.Duration) RateLimiter[K] {
 	return &exponentialBackoff[K]{base: base, limit: limit, failures: map[K]int{}}
 }
@@ -61,7 +62,8 @@ func (b *exponentialBackoff[K]) NumRequeues(key K) int {
 	return b.failures[key]
 }
 
-// Bucket makes a limiter for all keys together: perSecond of them, and burst at once after a rest. It counts no failures.
+// Bucket returns a limiter for all keys together: perSecond keys a second, with a burst. It counts
+// no failures.
 func Bucket[K comparable](perSecond float64, burst int) RateLimiter[K] {
 	return bucket[K]{rate.NewLimiter(rate.Limit(perSecond), burst)}
 }
@@ -72,7 +74,7 @@ func (b bucket[K]) When(K) time.Duration { return b.Reserve().Delay() }
 func (b bucket[K]) Forget(K)             {}
 func (b bucket[K]) NumRequeues(K) int    { return 0 }
 
-// MaxOf makes a limiter that has a key wait for as long as the strictest of several wants.
+// MaxOf returns a limiter whose delay is the longest of those of several limiters.
 func MaxOf[K comparable](limiters ...RateLimiter[K]) RateLimiter[K] { return maxOf[K](limiters) }
 
 type maxOf[K comparable] []RateLimiter[K]

@@ -5,21 +5,22 @@ import (
 	"slices"
 )
 
-// ready holds what is ready: levels by descending priority, in each level groups that take turns, in each group entries in
-// the order in which they came. There are few levels; empty ones and empty groups go.
+// ready holds the ready keys: levels by descending priority, in each level groups that take turns,
+// and in each group entries in insertion order. There are few levels; empty levels and empty groups
+// are removed.
 type ready[K comparable] struct {
 	group  func(K) string // nil: there is one group
 	levels []*level[K]
 	len    int
-	spare  *level[K] // the last one that went: mostly the one that is needed next
+	spare  *level[K] // the level removed last, for reuse
 }
 
 type level[K comparable] struct {
 	priority int
 	len      int
 	groups   map[string]*group[K]
-	turn     *group[K] // whose turn it is, in a ring
-	spare    *group[K] // the last one that went
+	turn     *group[K] // the next group of the ring
+	spare    *group[K] // the group removed last, for reuse
 }
 
 type group[K comparable] struct {
@@ -29,7 +30,7 @@ type group[K comparable] struct {
 	prev, next *group[K]
 }
 
-// push puts an entry behind the others of its priority and group.
+// push appends an entry to the list of its priority and group.
 func (r *ready[K]) push(e *entry[K]) {
 	l := r.level(e.priority)
 	g := l.turn
@@ -45,7 +46,7 @@ func (r *ready[K]) push(e *entry[K]) {
 	r.len++
 }
 
-// pop takes the entry whose turn it is, nil if there is none.
+// pop removes and returns the next entry, or nil if there is none.
 func (r *ready[K]) pop() *entry[K] {
 	if r.len == 0 {
 		return nil
@@ -58,7 +59,7 @@ func (r *ready[K]) pop() *entry[K] {
 	return e
 }
 
-// remove takes an entry out, wherever it is.
+// remove removes an entry from its group.
 func (r *ready[K]) remove(e *entry[K]) {
 	g := e.in
 	e.in = nil
@@ -74,7 +75,7 @@ func (r *ready[K]) remove(e *entry[K]) {
 	}
 }
 
-// level finds or makes the level of a priority.
+// level returns the level of a priority, and creates it if necessary.
 func (r *ready[K]) level(priority int) *level[K] {
 	n, found := slices.BinarySearchFunc(r.levels, priority, func(l *level[K], p int) int { return cmp.Compare(p, l.priority) })
 	if found {
@@ -89,7 +90,7 @@ func (r *ready[K]) level(priority int) *level[K] {
 	return l
 }
 
-// join adds the group of a key at the end of the turn.
+// join adds the group of a key at the end of the ring.
 func (l *level[K]) join(name func(K) string, key K) *group[K] {
 	g := l.spare
 	if g == nil {
@@ -110,7 +111,7 @@ func (l *level[K]) join(name func(K) string, key K) *group[K] {
 	return g
 }
 
-// leave takes a group out of the ring.
+// leave removes a group from the ring.
 func (l *level[K]) leave(g *group[K]) {
 	delete(l.groups, g.name)
 	if g.next == g {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// waiting holds what is delayed, each key once, ordered by the time at which it is ready.
+// waiting holds the delayed keys, each once, ordered by the time at which they are ready.
 type waiting[K comparable] struct {
 	heap  delays[K]
 	keys  map[K]*delayed[K]
@@ -18,13 +18,14 @@ type delayed[K comparable] struct {
 	key      K
 	priority int
 	at       time.Time
-	seq      uint64 // in which order they came
+	seq      uint64 // insertion order
 	index    int
 }
 
 func (w *waiting[K]) init(fire func()) { w.keys, w.fire = map[K]*delayed[K]{}, fire }
 
-// delayLocked has a key wait. Of two times the earlier counts, of two priorities the higher.
+// delayLocked delays a key. If it is delayed already, the earlier time and the higher priority
+// count.
 func (q *Queue[K]) delayLocked(key K, priority int, after time.Duration) {
 	if q.shutting {
 		return
@@ -32,7 +33,7 @@ func (q *Queue[K]) delayLocked(key K, priority int, after time.Duration) {
 	q.waiting.add(key, priority, time.Now().Add(after))
 }
 
-// due makes ready what has waited long enough.
+// due makes the keys ready whose time has come.
 func (q *Queue[K]) due() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -65,7 +66,7 @@ func (w *waiting[K]) add(key K, priority int, at time.Time) {
 	}
 }
 
-// take takes out the first, if its time has come.
+// take removes and returns the first key if its time has come.
 func (w *waiting[K]) take(now time.Time) *delayed[K] {
 	if len(w.heap) == 0 || w.heap[0].at.After(now) {
 		return nil
@@ -75,7 +76,7 @@ func (w *waiting[K]) take(now time.Time) *delayed[K] {
 	return d
 }
 
-// arm sets the timer for the first.
+// arm sets the timer for the first key.
 func (w *waiting[K]) arm() {
 	switch {
 	case len(w.heap) == 0:

@@ -2,27 +2,40 @@ package handler
 
 import "github.com/kapok-dev/kapok/client"
 
-// A CreateEvent says that an object is there that was not known.
-type CreateEvent struct {
-	Object client.Object
-	// IsInInitialList says that the object was there before the controller was.
+type (
+	// A CreateEvent is a TypedCreateEvent of an object of any kind.
+	CreateEvent = TypedCreateEvent[client.Object]
+	// An UpdateEvent is a TypedUpdateEvent of an object of any kind.
+	UpdateEvent = TypedUpdateEvent[client.Object]
+	// A DeleteEvent is a TypedDeleteEvent of an object of any kind.
+	DeleteEvent = TypedDeleteEvent[client.Object]
+	// A GenericEvent is a TypedGenericEvent of an object of any kind.
+	GenericEvent = TypedGenericEvent[client.Object]
+)
+
+// A TypedCreateEvent reports an object that was not known before.
+type TypedCreateEvent[object any] struct {
+	Object object
+	// IsInInitialList is true if the object existed before the controller started.
 	IsInInitialList bool
 }
 
-// An UpdateEvent says that an object has changed; or that a resync brings it up again, if the resourceVersions are equal.
-type UpdateEvent struct {
-	ObjectOld, ObjectNew client.Object
+// A TypedUpdateEvent reports a changed object; or, if the resourceVersions are equal, an object
+// that a resync reports again.
+type TypedUpdateEvent[object any] struct {
+	ObjectOld, ObjectNew object
 }
 
-// A DeleteEvent says that an object is gone.
-type DeleteEvent struct {
-	// Object is its last state that is known.
-	Object client.Object
-	// DeleteStateUnknown says that the deletion was missed: the object may have changed after that.
+// A TypedDeleteEvent reports an object that no longer exists.
+type TypedDeleteEvent[object any] struct {
+	// Object is the last known state.
+	Object object
+	// DeleteStateUnknown is true if the deletion itself was missed: the object may have changed
+	// before it.
 	DeleteStateUnknown bool
 }
 
-// A GenericEvent is whatever else has to do with an object, from outside of the API.
-type GenericEvent struct {
-	Object client.Object
+// A TypedGenericEvent reports anything else about an object, from outside of the API.
+type TypedGenericEvent[object any] struct {
+	Object object
 }

@@ -2,12 +2,11 @@ package handler
 
 import (
 	"context"
-	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/workqueue"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // A Request names the object that is to be reconciled, and says nothing about what has happened.
@@ -15,63 +14,61 @@ type Request struct {
 	types.NamespacedName
 }
 
-// RequestFor is the request for an object.
+// RequestFor returns the request for an object.
 func RequestFor(obj client.Object) Request {
 	return Request{NamespacedName: client.ObjectKeyFromObject(obj)}
 }
 
-// A Queue takes the requests of a handler. It is safe for use by several goroutines.
-type Queue interface {
-	// Add adds a request. One that waits already is added no second time.
-	Add(Request)
-	// AddAfter adds a request when the time is up.
-	AddAfter(Request, time.Duration)
-	// AddRateLimited adds a request when the rate limiter of the controller allows it.
-	AddRateLimited(Request)
-	// AddWithOpts adds requests with a priority.
-	AddWithOpts(workqueue.AddOpts, ...Request)
+type (
+	// A Queue takes the requests of a handler. It is safe for use by several goroutines.
+	Queue = workqueue.TypedRateLimitingInterface[Request]
+	// An EventHandler is a TypedEventHandler of objects of any kind, with requests that name an
+	// object.
+	EventHandler = TypedEventHandler[client.Object, Request]
+	// Funcs is an EventHandler of functions. A nil function does nothing.
+	Funcs = TypedFuncs[client.Object, Request]
+)
+
+// A TypedEventHandler puts requests into a queue, for what happens to objects. Its methods must not
+// block for long: the events of a kind wait for each other. The objects belong to the handler.
+type TypedEventHandler[object any, request comparable] interface {
+	Create(context.Context, TypedCreateEvent[object], workqueue.TypedRateLimitingInterface[request])
+	Update(context.Context, TypedUpdateEvent[object], workqueue.TypedRateLimitingInterface[request])
+	Delete(context.Context, TypedDeleteEvent[object], workqueue.TypedRateLimitingInterface[request])
+	Generic(context.Context, TypedGenericEvent[object], workqueue.TypedRateLimitingInterface[request])
 }
 
-// An EventHandler puts requests into a queue, for what happens to objects. Its methods must not block for long: the events of a kind
-// wait for each other. The objects belong to the handler.
-type EventHandler interface {
-	Create(context.Context, CreateEvent, Queue)
-	Update(context.Context, UpdateEvent, Queue)
-	Delete(context.Context, DeleteEvent, Queue)
-	Generic(context.Context, GenericEvent, Queue)
+// TypedFuncs is a TypedEventHandler of functions. A nil function does nothing.
+type TypedFuncs[object any, request comparable] struct {
+	CreateFunc  func(context.Context, TypedCreateEvent[object], workqueue.TypedRateLimitingInterface[request])
+	UpdateFunc  func(context.Context, TypedUpdateEvent[object], workqueue.TypedRateLimitingInterface[request])
+	DeleteFunc  func(context.Context, TypedDeleteEvent[object], workqueue.TypedRateLimitingInterface[request])
+	GenericFunc func(context.Context, TypedGenericEvent[object], workqueue.TypedRateLimitingInterface[request])
 }
 
-// Funcs is an EventHandler of functions. What is nil does nothing.
-type Funcs struct {
-	CreateFunc  func(context.Context, CreateEvent, Queue)
-	UpdateFunc  func(context.Context, UpdateEvent, Queue)
-	DeleteFunc  func(context.Context, DeleteEvent, Queue)
-	GenericFunc func(context.Context, GenericEvent, Queue)
-}
-
-// Create implements EventHandler.
-func (f Funcs) Create(ctx context.Context, e CreateEvent, q Queue) {
+// Create implements TypedEventHandler.
+func (f TypedFuncs[object, request]) Create(ctx context.Context, e TypedCreateEvent[object], q workqueue.TypedRateLimitingInterface[request]) {
 	if f.CreateFunc != nil {
 		f.CreateFunc(ctx, e, q)
 	}
 }
 
-// Update implements EventHandler.
-func (f Funcs) Update(ctx context.Context, e UpdateEvent, q Queue) {
+// Update implements TypedEventHandler.
+func (f TypedFuncs[object, request]) Update(ctx context.Context, e TypedUpdateEvent[object], q workqueue.TypedRateLimitingInterface[request]) {
 	if f.UpdateFunc != nil {
 		f.UpdateFunc(ctx, e, q)
 	}
 }
 
-// Delete implements EventHandler.
-func (f Funcs) Delete(ctx context.Context, e DeleteEvent, q Queue) {
+// Delete implements TypedEventHandler.
+func (f TypedFuncs[object, request]) Delete(ctx context.Context, e TypedDeleteEvent[object], q workqueue.TypedRateLimitingInterface[request]) {
 	if f.DeleteFunc != nil {
 		f.DeleteFunc(ctx, e, q)
 	}
 }
 
-// Generic implements EventHandler.
-func (f Funcs) Generic(ctx context.Context, e GenericEvent, q Queue) {
+// Generic implements TypedEventHandler.
+func (f TypedFuncs[object, request]) Generic(ctx context.Context, e TypedGenericEvent[object], q workqueue.TypedRateLimitingInterface[request]) {
 	if f.GenericFunc != nil {
 		f.GenericFunc(ctx, e, q)
 	}

@@ -9,6 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/controller/handler"
+	"github.com/kapok-dev/kapok/workqueue"
+
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,10 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
-
-	"github.com/kapok-dev/kapok/client"
-	"github.com/kapok-dev/kapok/controller/handler"
-	"github.com/kapok-dev/kapok/workqueue"
 )
 
 // added is a queue that notes what is added, as namespace/name with what is special about it.
@@ -137,7 +137,8 @@ func (unknown) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, erro
 	return nil, errors.New("the server is away")
 }
 
-// An owner may be named in a version that is no longer served: the kind says whether it has a namespace.
+// An owner may be named in a version that is no longer served: the kind determines whether it has a
+// namespace.
 func TestOwnerOfOldVersion(t *testing.T) {
 	known := meta.NewDefaultRESTMapper([]schema.GroupVersion{appsv1.SchemeGroupVersion, corev1.SchemeGroupVersion})
 	known.Add(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), meta.RESTScopeNamespace)

@@ -5,27 +5,35 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kapok-dev/kapok/client"
+
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/kapok-dev/kapok/client"
 )
 
 // An OwnerOption says which owners EnqueueRequestForOwner looks at.
-type OwnerOption func(*owners)
+type OwnerOption func(*ownerOptions)
+
+type ownerOptions struct{ onlyController bool }
 
 // OnlyControllerOwner has only the owner looked at that controls an object.
 func OnlyControllerOwner() OwnerOption {
-	return func(o *owners) { o.onlyController = true }
+	return func(o *ownerOptions) { o.onlyController = true }
 }
 
-// EnqueueRequestForOwner adds the owners of an object that are of the type of owner, whatever their version; for an update, those
-// that it had and those that it has. The mapper says whether the owners have a namespace; while it does not know, both are added:
-// that with and that without. If the scheme does not know the type, the source that gets the handler does not start.
+// EnqueueRequestForOwner adds the owners of an object that are of the type of owner, whatever their
+// version; for an update, those that it had and those that it has. The mapper reports whether the
+// owners have a namespace; while it does not know, both are added: that with and that without. If
+// the scheme does not know the type, the source that gets the handler does not start.
 func EnqueueRequestForOwner(scheme *runtime.Scheme, mapper meta.RESTMapper, owner client.Object, opts ...OwnerOption) EventHandler {
+	return TypedEnqueueRequestForOwner[client.Object](scheme, mapper, owner, opts...)
+}
+
+// TypedEnqueueRequestForOwner is EnqueueRequestForOwner for objects of one type.
+func TypedEnqueueRequestForOwner[object client.Object](scheme *runtime.Scheme, mapper meta.RESTMapper, owner client.Object, opts ...OwnerOption) TypedEventHandler[object, Request] {
 	o := &owners{mapper: mapper}
 	if gvk, err := client.GVKForObject(owner, scheme); err != nil {
 		o.err = fmt.Errorf("kind of the owner: %w", err)
@@ -33,16 +41,35 @@ func EnqueueRequestForOwner(scheme *runtime.Scheme, mapper meta.RESTMapper, owne
 		o.kind = gvk.GroupKind()
 	}
 	for _, opt := range opts {
-		opt(o)
+		opt(&o.ownerOptions)
 	}
-	return o
+	return ownerHandler[object]{o}
+}
+
+// An ownerHandler is the TypedEventHandler of owners.
+type ownerHandler[object client.Object] struct{ *owners }
+
+func (h ownerHandler[object]) Create(ctx context.Context, e TypedCreateEvent[object], q Queue) {
+	h.add(ctx, q, e.Object)
+}
+
+func (h ownerHandler[object]) Update(ctx context.Context, e TypedUpdateEvent[object], q Queue) {
+	h.add(ctx, q, e.ObjectOld, e.ObjectNew)
+}
+
+func (h ownerHandler[object]) Delete(ctx context.Context, e TypedDeleteEvent[object], q Queue) {
+	h.add(ctx, q, e.Object)
+}
+
+func (h ownerHandler[object]) Generic(ctx context.Context, e TypedGenericEvent[object], q Queue) {
+	h.add(ctx, q, e.Object)
 }
 
 type owners struct {
-	kind           schema.GroupKind
-	mapper         meta.RESTMapper
-	onlyController bool
-	err            error
+	ownerOptions
+	kind   schema.GroupKind
+	mapper meta.RESTMapper
+	err    error
 }
 
 // Err says why the handler is of no use. Sources ask before they start.
@@ -50,14 +77,6 @@ func (o *owners) Err() error { return o.err }
 
 // MetadataOnly says that the metadata of objects is enough.
 func (o *owners) MetadataOnly() bool { return true }
-
-func (o *owners) Create(ctx context.Context, e CreateEvent, q Queue)   { o.add(ctx, q, e.Object) }
-func (o *owners) Delete(ctx context.Context, e DeleteEvent, q Queue)   { o.add(ctx, q, e.Object) }
-func (o *owners) Generic(ctx context.Context, e GenericEvent, q Queue) { o.add(ctx, q, e.Object) }
-
-func (o *owners) Update(ctx context.Context, e UpdateEvent, q Queue) {
-	o.add(ctx, q, e.ObjectOld, e.ObjectNew)
-}
 
 func (o *owners) add(ctx context.Context, q Queue, objects ...client.Object) {
 	var added []Request // few: a set would cost more
@@ -89,7 +108,7 @@ func (o *owners) requests(ctx context.Context, obj client.Object) (found []Reque
 	return found
 }
 
-// requestsFor is one request, or two if nobody knows whether the owner has a namespace.
+// requestsFor returns one request, or two if it is unknown whether the owner has a namespace.
 func (o *owners) requestsFor(ctx context.Context, obj client.Object, version string, ref metav1.OwnerReference) []Request {
 	var inCluster, inNamespace Request
 	inCluster.Name, inNamespace.Name = ref.Name, ref.Name

@@ -2,31 +2,38 @@ package predicate
 
 import "github.com/kapok-dev/kapok/controller/handler"
 
-// And lets an event pass that all predicates let pass; every event, if there are none.
-func And(predicates ...Predicate) Predicate { return and(predicates) }
-
-// Or lets an event pass that one of the predicates lets pass; no event, if there are none.
-func Or(predicates ...Predicate) Predicate { return or(predicates) }
-
-// Not lets an event pass that a predicate refuses.
-func Not(p Predicate) Predicate { return not{p} }
-
-type and []Predicate
-
-func (a and) Create(e handler.CreateEvent) bool {
-	return a.all(func(p Predicate) bool { return p.Create(e) })
-}
-func (a and) Update(e handler.UpdateEvent) bool {
-	return a.all(func(p Predicate) bool { return p.Update(e) })
-}
-func (a and) Delete(e handler.DeleteEvent) bool {
-	return a.all(func(p Predicate) bool { return p.Delete(e) })
-}
-func (a and) Generic(e handler.GenericEvent) bool {
-	return a.all(func(p Predicate) bool { return p.Generic(e) })
+// And passes an event that all predicates pass; every event, if there are none.
+func And[object any](predicates ...TypedPredicate[object]) TypedPredicate[object] {
+	return and[object](predicates)
 }
 
-func (a and) all(pass func(Predicate) bool) bool {
+// Or passes an event that one of the predicates passes; no event, if there are none.
+func Or[object any](predicates ...TypedPredicate[object]) TypedPredicate[object] {
+	return or[object](predicates)
+}
+
+// Not passes an event that a predicate refuses.
+func Not[object any](p TypedPredicate[object]) TypedPredicate[object] { return not[object]{p} }
+
+type and[object any] []TypedPredicate[object]
+
+func (a and[object]) Create(e handler.TypedCreateEvent[object]) bool {
+	return a.all(func(p TypedPredicate[object]) bool { return p.Create(e) })
+}
+
+func (a and[object]) Update(e handler.TypedUpdateEvent[object]) bool {
+	return a.all(func(p TypedPredicate[object]) bool { return p.Update(e) })
+}
+
+func (a and[object]) Delete(e handler.TypedDeleteEvent[object]) bool {
+	return a.all(func(p TypedPredicate[object]) bool { return p.Delete(e) })
+}
+
+func (a and[object]) Generic(e handler.TypedGenericEvent[object]) bool {
+	return a.all(func(p TypedPredicate[object]) bool { return p.Generic(e) })
+}
+
+func (a and[object]) all(pass func(TypedPredicate[object]) bool) bool {
 	for _, p := range a {
 		if !pass(p) {
 			return false
@@ -35,30 +42,33 @@ func (a and) all(pass func(Predicate) bool) bool {
 	return true
 }
 
-// MetadataOnly says that the metadata of objects is enough.
-func (a and) MetadataOnly() bool { return a.all(metadataOnly) }
+// MetadataOnly reports that the metadata of objects is enough.
+func (a and[object]) MetadataOnly() bool { return a.all(metadataOnly[object]) }
 
-func metadataOnly(p Predicate) bool {
+func metadataOnly[object any](p TypedPredicate[object]) bool {
 	m, ok := p.(interface{ MetadataOnly() bool })
 	return ok && m.MetadataOnly()
 }
 
-type or []Predicate
+type or[object any] []TypedPredicate[object]
 
-func (o or) Create(e handler.CreateEvent) bool {
-	return o.any(func(p Predicate) bool { return p.Create(e) })
-}
-func (o or) Update(e handler.UpdateEvent) bool {
-	return o.any(func(p Predicate) bool { return p.Update(e) })
-}
-func (o or) Delete(e handler.DeleteEvent) bool {
-	return o.any(func(p Predicate) bool { return p.Delete(e) })
-}
-func (o or) Generic(e handler.GenericEvent) bool {
-	return o.any(func(p Predicate) bool { return p.Generic(e) })
+func (o or[object]) Create(e handler.TypedCreateEvent[object]) bool {
+	return o.any(func(p TypedPredicate[object]) bool { return p.Create(e) })
 }
 
-func (o or) any(pass func(Predicate) bool) bool {
+func (o or[object]) Update(e handler.TypedUpdateEvent[object]) bool {
+	return o.any(func(p TypedPredicate[object]) bool { return p.Update(e) })
+}
+
+func (o or[object]) Delete(e handler.TypedDeleteEvent[object]) bool {
+	return o.any(func(p TypedPredicate[object]) bool { return p.Delete(e) })
+}
+
+func (o or[object]) Generic(e handler.TypedGenericEvent[object]) bool {
+	return o.any(func(p TypedPredicate[object]) bool { return p.Generic(e) })
+}
+
+func (o or[object]) any(pass func(TypedPredicate[object]) bool) bool {
 	for _, p := range o {
 		if pass(p) {
 			return true
@@ -67,15 +77,15 @@ func (o or) any(pass func(Predicate) bool) bool {
 	return false
 }
 
-// MetadataOnly says that the metadata of objects is enough.
-func (o or) MetadataOnly() bool { return and(o).MetadataOnly() }
+// MetadataOnly reports that the metadata of objects is enough.
+func (o or[object]) MetadataOnly() bool { return and[object](o).MetadataOnly() }
 
-type not struct{ Predicate }
+type not[object any] struct{ p TypedPredicate[object] }
 
-func (n not) Create(e handler.CreateEvent) bool   { return !n.Predicate.Create(e) }
-func (n not) Update(e handler.UpdateEvent) bool   { return !n.Predicate.Update(e) }
-func (n not) Delete(e handler.DeleteEvent) bool   { return !n.Predicate.Delete(e) }
-func (n not) Generic(e handler.GenericEvent) bool { return !n.Predicate.Generic(e) }
+func (n not[object]) Create(e handler.TypedCreateEvent[object]) bool   { return !n.p.Create(e) }
+func (n not[object]) Update(e handler.TypedUpdateEvent[object]) bool   { return !n.p.Update(e) }
+func (n not[object]) Delete(e handler.TypedDeleteEvent[object]) bool   { return !n.p.Delete(e) }
+func (n not[object]) Generic(e handler.TypedGenericEvent[object]) bool { return !n.p.Generic(e) }
 
-// MetadataOnly says that the metadata of objects is enough.
-func (n not) MetadataOnly() bool { return metadataOnly(n.Predicate) }
+// MetadataOnly reports that the metadata of objects is enough.
+func (n not[object]) MetadataOnly() bool { return metadataOnly(n.p) }

@@ -4,52 +4,73 @@ import (
 	"fmt"
 	"maps"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/controller/handler"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
-// A Predicate says which events are handled. It must not change their objects.
-type Predicate interface {
-	Create(handler.CreateEvent) bool
-	Update(handler.UpdateEvent) bool
-	Delete(handler.DeleteEvent) bool
-	Generic(handler.GenericEvent) bool
+type (
+	// A Predicate is a TypedPredicate of objects of any kind.
+	Predicate = TypedPredicate[client.Object]
+	// Funcs is a Predicate of functions. A nil function passes everything.
+	Funcs = TypedFuncs[client.Object]
+)
+
+// A TypedPredicate says which events are handled. It must not change their objects.
+type TypedPredicate[object any] interface {
+	Create(handler.TypedCreateEvent[object]) bool
+	Update(handler.TypedUpdateEvent[object]) bool
+	Delete(handler.TypedDeleteEvent[object]) bool
+	Generic(handler.TypedGenericEvent[object]) bool
 }
 
-// Funcs is a Predicate of functions. What is nil lets everything pass.
-type Funcs struct {
-	CreateFunc  func(handler.CreateEvent) bool
-	UpdateFunc  func(handler.UpdateEvent) bool
-	DeleteFunc  func(handler.DeleteEvent) bool
-	GenericFunc func(handler.GenericEvent) bool
+// TypedFuncs is a TypedPredicate of functions. A nil function passes everything.
+type TypedFuncs[object any] struct {
+	CreateFunc  func(handler.TypedCreateEvent[object]) bool
+	UpdateFunc  func(handler.TypedUpdateEvent[object]) bool
+	DeleteFunc  func(handler.TypedDeleteEvent[object]) bool
+	GenericFunc func(handler.TypedGenericEvent[object]) bool
 }
 
-// Create implements Predicate.
-func (f Funcs) Create(e handler.CreateEvent) bool { return f.CreateFunc == nil || f.CreateFunc(e) }
+// Create implements TypedPredicate.
+func (f TypedFuncs[object]) Create(e handler.TypedCreateEvent[object]) bool {
+	return f.CreateFunc == nil || f.CreateFunc(e)
+}
 
-// Update implements Predicate.
-func (f Funcs) Update(e handler.UpdateEvent) bool { return f.UpdateFunc == nil || f.UpdateFunc(e) }
+// Update implements TypedPredicate.
+func (f TypedFuncs[object]) Update(e handler.TypedUpdateEvent[object]) bool {
+	return f.UpdateFunc == nil || f.UpdateFunc(e)
+}
 
-// Delete implements Predicate.
-func (f Funcs) Delete(e handler.DeleteEvent) bool { return f.DeleteFunc == nil || f.DeleteFunc(e) }
+// Delete implements TypedPredicate.
+func (f TypedFuncs[object]) Delete(e handler.TypedDeleteEvent[object]) bool {
+	return f.DeleteFunc == nil || f.DeleteFunc(e)
+}
 
-// Generic implements Predicate.
-func (f Funcs) Generic(e handler.GenericEvent) bool { return f.GenericFunc == nil || f.GenericFunc(e) }
+// Generic implements TypedPredicate.
+func (f TypedFuncs[object]) Generic(e handler.TypedGenericEvent[object]) bool {
+	return f.GenericFunc == nil || f.GenericFunc(e)
+}
 
-// NewPredicateFuncs makes a Predicate that asks a function about the object of each event, the new one of an update.
+// NewPredicateFuncs returns a Predicate that calls a function with the object of each event, the
+// new one of an update.
 func NewPredicateFuncs(filter func(client.Object) bool) Funcs {
-	return Funcs{
-		CreateFunc:  func(e handler.CreateEvent) bool { return filter(e.Object) },
-		UpdateFunc:  func(e handler.UpdateEvent) bool { return filter(e.ObjectNew) },
-		DeleteFunc:  func(e handler.DeleteEvent) bool { return filter(e.Object) },
-		GenericFunc: func(e handler.GenericEvent) bool { return filter(e.Object) },
+	return NewTypedPredicateFuncs(filter)
+}
+
+// NewTypedPredicateFuncs is NewPredicateFuncs for objects of one type.
+func NewTypedPredicateFuncs[object any](filter func(object) bool) TypedFuncs[object] {
+	return TypedFuncs[object]{
+		CreateFunc:  func(e handler.TypedCreateEvent[object]) bool { return filter(e.Object) },
+		UpdateFunc:  func(e handler.TypedUpdateEvent[object]) bool { return filter(e.ObjectNew) },
+		DeleteFunc:  func(e handler.TypedDeleteEvent[object]) bool { return filter(e.Object) },
+		GenericFunc: func(e handler.TypedGenericEvent[object]) bool { return filter(e.Object) },
 	}
 }
 
-// LabelSelectorPredicate makes a Predicate that lets objects pass that a selector matches.
+// LabelSelectorPredicate returns a Predicate that passes objects that a selector matches.
 func LabelSelectorPredicate(s metav1.LabelSelector) (Predicate, error) {
 	selector, err := metav1.LabelSelectorAsSelector(&s)
 	if err != nil {
@@ -60,44 +81,57 @@ func LabelSelectorPredicate(s metav1.LabelSelector) (Predicate, error) {
 
 type labelled struct{ Funcs }
 
-// MetadataOnly says that the metadata of objects is enough.
+// MetadataOnly reports that the metadata of objects is enough.
 func (labelled) MetadataOnly() bool { return true }
 
-// MetadataOnly says that the metadata of objects is enough: if there is no function, which may want more.
-func (f Funcs) MetadataOnly() bool {
+// MetadataOnly reports that the metadata of objects is enough: without a function, as a function
+// may want more.
+func (f TypedFuncs[object]) MetadataOnly() bool {
 	return f.CreateFunc == nil && f.UpdateFunc == nil && f.DeleteFunc == nil && f.GenericFunc == nil
 }
 
-// ResourceVersionChangedPredicate refuses updates that change nothing: those of resyncs.
-type ResourceVersionChangedPredicate struct{ Funcs }
+type (
+	// ResourceVersionChangedPredicate refuses updates that change nothing: those of resyncs.
+	ResourceVersionChangedPredicate = TypedResourceVersionChangedPredicate[client.Object]
+	// GenerationChangedPredicate refuses updates that leave metadata.generation as it is. For a
+	// custom kind with a status subresource the generation counts the changes of everything but
+	// metadata and status; built-in kinds have rules of their own, and some no generation at all. A
+	// controller that uses it does not see changes of the status, or of labels.
+	GenerationChangedPredicate = TypedGenerationChangedPredicate[client.Object]
+	// AnnotationChangedPredicate refuses updates that leave the annotations as they are.
+	AnnotationChangedPredicate = TypedAnnotationChangedPredicate[client.Object]
+	// LabelChangedPredicate refuses updates that leave the labels as they are.
+	LabelChangedPredicate = TypedLabelChangedPredicate[client.Object]
+)
 
-// Update implements Predicate.
-func (ResourceVersionChangedPredicate) Update(e handler.UpdateEvent) bool {
+// TypedResourceVersionChangedPredicate is ResourceVersionChangedPredicate for objects of one type.
+type TypedResourceVersionChangedPredicate[object metav1.Object] struct{ TypedFuncs[object] }
+
+// Update implements TypedPredicate.
+func (TypedResourceVersionChangedPredicate[object]) Update(e handler.TypedUpdateEvent[object]) bool {
 	return e.ObjectNew.GetResourceVersion() != e.ObjectOld.GetResourceVersion()
 }
 
-// GenerationChangedPredicate refuses updates that leave metadata.generation as it is. For a custom kind with a status
-// subresource the generation counts the changes of everything but metadata and status; built-in kinds have rules of their own, and some no
-// generation at all. A controller that uses it does not see that others have changed the status, or labels.
-type GenerationChangedPredicate struct{ Funcs }
+// TypedGenerationChangedPredicate is GenerationChangedPredicate for objects of one type.
+type TypedGenerationChangedPredicate[object metav1.Object] struct{ TypedFuncs[object] }
 
-// Update implements Predicate.
-func (GenerationChangedPredicate) Update(e handler.UpdateEvent) bool {
+// Update implements TypedPredicate.
+func (TypedGenerationChangedPredicate[object]) Update(e handler.TypedUpdateEvent[object]) bool {
 	return e.ObjectNew.GetGeneration() != e.ObjectOld.GetGeneration()
 }
 
-// AnnotationChangedPredicate refuses updates that leave the annotations as they are.
-type AnnotationChangedPredicate struct{ Funcs }
+// TypedAnnotationChangedPredicate is AnnotationChangedPredicate for objects of one type.
+type TypedAnnotationChangedPredicate[object metav1.Object] struct{ TypedFuncs[object] }
 
-// Update implements Predicate.
-func (AnnotationChangedPredicate) Update(e handler.UpdateEvent) bool {
+// Update implements TypedPredicate.
+func (TypedAnnotationChangedPredicate[object]) Update(e handler.TypedUpdateEvent[object]) bool {
 	return !maps.Equal(e.ObjectNew.GetAnnotations(), e.ObjectOld.GetAnnotations())
 }
 
-// LabelChangedPredicate refuses updates that leave the labels as they are.
-type LabelChangedPredicate struct{ Funcs }
+// TypedLabelChangedPredicate is LabelChangedPredicate for objects of one type.
+type TypedLabelChangedPredicate[object metav1.Object] struct{ TypedFuncs[object] }
 
-// Update implements Predicate.
-func (LabelChangedPredicate) Update(e handler.UpdateEvent) bool {
+// Update implements TypedPredicate.
+func (TypedLabelChangedPredicate[object]) Update(e handler.TypedUpdateEvent[object]) bool {
 	return !maps.Equal(e.ObjectNew.GetLabels(), e.ObjectOld.GetLabels())
 }

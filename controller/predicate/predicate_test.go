@@ -3,12 +3,12 @@ package predicate_test
 import (
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/controller/handler"
 	"github.com/kapok-dev/kapok/controller/predicate"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestPredicates(t *testing.T) {
@@ -49,12 +49,12 @@ func TestPredicates(t *testing.T) {
 		{"or", predicate.Or(generation, labels), []string{"generation", "labels"}, true, true},
 		{"and", predicate.And(generation, labels), nil, true, true},
 		{"not", predicate.Not(generation), []string{"resync", "status", "labels", "annotations"}, false, true},
-		{"and of none", predicate.And(), []string{"resync", "status", "generation", "labels", "annotations"}, true, true},
-		{"or of none", predicate.Or(), nil, false, true},
+		{"and of none", predicate.And[client.Object](), []string{"resync", "status", "generation", "labels", "annotations"}, true, true},
+		{"or of none", predicate.Or[client.Object](), nil, false, true},
 		{"or with a function", predicate.Or(generation, never), []string{"generation"}, true, false},
 		{"not of a function", predicate.Not(never), []string{"resync", "status", "generation", "labels", "annotations"}, true, false},
 		{"selected", selected, []string{"resync", "status", "generation", "annotations"}, true, true},
-		{"generation with a function", predicate.GenerationChangedPredicate{Funcs: never}, []string{"generation"}, false, false},
+		{"generation with a function", predicate.GenerationChangedPredicate{TypedFuncs: never}, []string{"generation"}, false, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pass := map[string]bool{}

@@ -1,14 +1,12 @@
-// Package admission is what may come in: it judges the writes of users beyond what
-// the kinds themselves demand, and completes them.
+// Package admission validates and completes the writes of users beyond the validation of the kinds.
 //
-// A [Chain] is a row of plugins, each a package of its own below this one, in the
-// order of Kubernetes. First all that mutate see an object, one after another, and once
-// more if one of them asks for it (see [resource.Passes]); it is prepared and validated
-// as its kind demands; then all that validate see what is about to be stored. Requests
-// of the server itself are not judged.
+// A [Chain] is a list of plugins in the order of Kubernetes, each of which has a package below this
+// one. First all mutators see an object, and once more if one of them requests it (see
+// [resource.Passes]); the kind prepares and validates the object; then all validators see the
+// object that is about to be stored. Requests of the server itself bypass admission.
 //
-// A request that no plugin handles costs one question a plugin and nothing else.
-// A Chain has no state and starts no goroutine.
+// A request that no plugin handles costs one call of Handles for each plugin. A Chain has no state,
+// starts no goroutine, and is safe for concurrent use.
 package admission
 
 import (
@@ -17,27 +15,27 @@ import (
 	"github.com/kapok-dev/kapok/internal/resource"
 )
 
-// A Plugin has something to say about some requests. It is a [Mutator], a
-// [Validator], or both, and safe for concurrent use.
+// A Plugin handles some requests. It is a [Mutator], a [Validator], or both, and safe for
+// concurrent use.
 type Plugin interface {
-	// Handles says whether the plugin wants to see what a request writes. It is asked
-	// of every write, and so it is quick and allocates nothing.
+	// Handles reports whether the plugin admits the request. It is called for every write, and so
+	// it must be fast and not allocate.
 	Handles(r *resource.Request, op resource.Operation) bool
 }
 
-// A Mutator may change what is written. See [resource.Admitter].
+// A Mutator may change the object. See [resource.Admitter].
 type Mutator interface {
 	Plugin
 	Mutate(ctx context.Context, a *resource.Admitted) error
 }
 
-// A Validator may refuse what is written. See [resource.Admitter].
+// A Validator may reject the object. See [resource.Admitter].
 type Validator interface {
 	Plugin
 	Validate(ctx context.Context, a *resource.Admitted) error
 }
 
-// A Chain is plugins in their order. It implements [resource.Admission].
+// A Chain is a list of plugins in order. It implements [resource.Admission].
 type Chain []Plugin
 
 // Begin implements resource.Admission.
@@ -57,7 +55,8 @@ func (c Chain) Begin(r *resource.Request, op resource.Operation) resource.Admitt
 // asked are the plugins that handle a request.
 type asked []Plugin
 
-// Mutate implements resource.Admitter. If a mutator wants it, all are asked a second time.
+// Mutate implements resource.Admitter. It runs all mutators a second time if one of them requests
+// it.
 func (all asked) Mutate(ctx context.Context, a *resource.Admitted) error {
 	err := all.mutate(ctx, a)
 	if err == nil && a.Passes.Again {
@@ -69,6 +68,9 @@ func (all asked) Mutate(ctx context.Context, a *resource.Admitted) error {
 
 func (all asked) mutate(ctx context.Context, a *resource.Admitted) error {
 	for _, p := range all {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if m, ok := p.(Mutator); ok {
 			if err := m.Mutate(ctx, a); err != nil {
 				return err
@@ -81,6 +83,9 @@ func (all asked) mutate(ctx context.Context, a *resource.Admitted) error {
 // Validate implements resource.Admitter.
 func (all asked) Validate(ctx context.Context, a *resource.Admitted) error {
 	for _, p := range all {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if v, ok := p.(Validator); ok {
 			if err := v.Validate(ctx, a); err != nil {
 				return err

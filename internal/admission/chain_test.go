@@ -11,7 +11,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/resource"
 )
 
-// plugin writes down that it was asked.
+// A plugin records its calls.
 type plugin struct {
 	name  string
 	log   *[]string
@@ -37,10 +37,10 @@ func TestChain(t *testing.T) {
 		name string
 		make func(log *[]string) admission.Chain
 		err  error
-		want []string // nil: nobody is asked
+		want []string // nil: no plugin is called
 	}{
 		{name: "empty", make: func(*[]string) admission.Chain { return nil }},
-		{name: "nobody handles it", make: func(log *[]string) admission.Chain { return admission.Chain{plugin{name: "a", log: log, skips: true}} }},
+		{name: "no plugin handles it", make: func(log *[]string) admission.Chain { return admission.Chain{plugin{name: "a", log: log, skips: true}} }},
 		{name: "in order", make: func(log *[]string) admission.Chain {
 			return admission.Chain{plugin{name: "a", log: log}, plugin{name: "b", log: log, skips: true}, plugin{name: "c", log: log}}
 		}, want: []string{"mutate a", "mutate c", "validate a", "validate c"}},
@@ -71,7 +71,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// again asks for a second pass, in each.
+// again requests a second pass in each pass.
 type again struct{ plugin }
 
 func (p again) Mutate(ctx context.Context, a *resource.Admitted) error {
@@ -83,7 +83,8 @@ func (p again) Mutate(ctx context.Context, a *resource.Admitted) error {
 	return p.plugin.Mutate(ctx, a)
 }
 
-// TestSecondPass: all are asked once more if one of them wants it, and not a third time.
+// TestSecondPass checks that all mutators run a second time if one of them requests it, and not a
+// third time.
 func TestSecondPass(t *testing.T) {
 	var log []string
 	chain := admission.Chain{plugin{name: "a", log: &log}, again{plugin{name: "b", log: &log}}, plugin{name: "c", log: &log}}

@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/typed"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Forbidden is the refusal of a plugin: 403, about the object of the request. What is a refusal already stays as it is.
+// Forbidden returns the error of a plugin that rejects a request: 403, about the object of the
+// request. It returns an API error unchanged.
 func Forbidden(a *resource.Admitted, err error) error {
 	if apierrors.IsForbidden(err) {
 		return err
@@ -17,7 +18,7 @@ func Forbidden(a *resource.Admitted, err error) error {
 	return apierrors.NewForbidden(a.Request.GroupResource(), nameFor(a), err)
 }
 
-// nameFor is the name by which a refusal calls an object, which may have none yet.
+// nameFor returns the object's name in errors, as it may have none yet.
 func nameFor(a *resource.Admitted) string {
 	if a.Name != "" {
 		return a.Name
@@ -31,10 +32,10 @@ func nameFor(a *resource.Admitted) string {
 	return "Unknown"
 }
 
-// Decode decodes an object into its Go type, or one that has some of its fields.
+// Decode decodes an object into its Go type, or into a type with some of its fields.
 func Decode[T any](obj resource.Tree) (*T, error) {
 	into := new(T)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj, into); err != nil {
+	if err := typed.FromTree(obj, into); err != nil {
 		return nil, fmt.Errorf("decode %T: %w", into, err)
 	}
 	return into, nil

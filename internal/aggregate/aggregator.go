@@ -23,19 +23,19 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// Resource are the APIServices.
+// Resource is the group and the plural name of APIServices.
 var Resource = schema.GroupResource{Group: apiregistrationv1.GroupName, Resource: "apiservices"}
 
-// Options say how other servers are reached. Only Store is required.
+// Options configure an Aggregator or Probes. Only Store is required.
 type Options struct {
 	Store *resource.Store
-	// Services finds the services that APIServices name. Default: those in the store.
+	// Services resolves the services that APIServices name. Default: those in the store.
 	Services webhook.Services
-	// ClientCertificate is shown to other servers. Default: none is.
+	// ClientCertificate returns the certificate for other servers. Default: none is sent.
 	ClientCertificate ClientCertificate
-	// Dial opens connections. Default: those of the operating system.
+	// Dial opens connections. Default: the operating system's.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Logger gets what goes wrong. Default: slog.Default().
+	// Logger receives errors. Default: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -48,12 +48,13 @@ func (o *Options) complete() {
 	}
 }
 
-// An Aggregator knows what other servers serve. Its methods are safe for concurrent use.
+// An Aggregator knows which group versions other servers serve. Its methods are safe for concurrent
+// use.
 type Aggregator struct {
 	options Options
 	state   *state.State
 	dialer  *dialer
-	set     atomic.Pointer[Set] // nil where nobody else serves anything
+	set     atomic.Pointer[Set] // nil if other servers serve nothing
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -64,19 +65,20 @@ type Aggregator struct {
 	inquiries     map[backendKey]*inquiry
 }
 
-// An inquiry asks one backend what it serves, again and again.
+// An inquiry periodically requests the discovery documents of one backend.
 type inquiry struct {
 	*backend
 	stop context.CancelFunc
 	poke chan struct{} // of capacity 1
 
 	// Guarded by the Aggregator's lock.
-	versions []schema.GroupVersion // that are asked for
-	last     *described            // nil if the backend could not be asked
-	tells    *Documents            // likewise, when it was asked first
+	versions []schema.GroupVersion // to request
+	last     *described            // nil if the backend did not answer
+	tells    *Documents            // nil before its first answer
 }
 
-// Start begins to follow the APIServices of a store. Those that are there count when it returns.
+// Start follows the APIServices of a store until Close. APIServices that exist already are loaded
+// when it returns.
 func Start(o Options) (*Aggregator, error) {
 	o.complete()
 	a := &Aggregator{
@@ -103,7 +105,8 @@ func (a *Aggregator) Load() *Set {
 	return a.set.Load()
 }
 
-// Close ends all that the Aggregator does, and its connections. Requests that are under way break off.
+// Close ends the Aggregator's goroutines and waits for them. It closes all connections, which
+// breaks requests under way.
 func (a *Aggregator) Close() {
 	a.stop()
 	a.dialer.close()
@@ -121,7 +124,8 @@ func follow(ctx context.Context, s *state.State, cursor *state.Cursor, log *slog
 		events, wait, err := cursor.Next(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			// Most likely too far behind the history. The cursor comes first: what happens meanwhile is seen twice, not never.
+			// The cursor fell behind the bounded history. The new one is opened before changed
+			// reads the state, so that a change between them is seen twice rather than never.
 			log.Warn("lost the history of APIServices", "error", err)
 			if next, err := s.Watch(Resource, s.Revision()); err == nil {
 				cursor = next
@@ -148,7 +152,8 @@ func rest(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// registrationsIn returns the APIServices that name a service, by name. Those of last that have not changed stay as they are.
+// registrationsIn returns the APIServices that name a service, by name. It reuses the unchanged
+// ones of last.
 func registrationsIn(s *state.State, last map[string]*registration, log *slog.Logger) map[string]*registration {
 	all := map[string]*registration{}
 	for o := range s.Snapshot(Resource).All("") {
@@ -163,12 +168,12 @@ func registrationsIn(s *state.State, last map[string]*registration, log *slog.Lo
 	return all
 }
 
-// serviceMark is in every APIService that names a service, and in few others.
+// serviceMark occurs in every APIService that names a service, and in few others.
 const serviceMark = `"service":{`
 
-// register reads an APIService; nil if it names no service.
+// register decodes an APIService; it returns nil if it names no service.
 func register(o *object.Object) (*registration, error) {
-	if !bytes.Contains(o.Raw, []byte(serviceMark)) { // most do not, and are not worth more of a look
+	if !bytes.Contains(o.Raw, []byte(serviceMark)) { // avoids decoding most APIServices
 		return nil, nil
 	}
 	r := &registration{object: o}
@@ -178,7 +183,7 @@ func register(o *object.Object) (*registration, error) {
 	return r, nil
 }
 
-// reload brings all up to date with the APIServices of now.
+// reload starts and ends inquiries for the APIServices in the store, and publishes the set.
 func (a *Aggregator) reload() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -216,7 +221,7 @@ func (a *Aggregator) reload() {
 	a.publishLocked()
 }
 
-// inquire begins to ask a backend.
+// inquire starts the inquiry of a backend.
 func (a *Aggregator) inquire(key backendKey, versions []schema.GroupVersion) {
 	i := &inquiry{backend: newBackend(key, a.dialer, &a.options), poke: make(chan struct{}, 1), versions: versions}
 	var ctx context.Context
@@ -228,7 +233,8 @@ func (a *Aggregator) inquire(key backendKey, versions []schema.GroupVersion) {
 	})
 }
 
-// ask keeps what is known of a backend up to date.
+// ask requests the documents of a backend again and again until ctx is done: after refreshInterval,
+// after a growing pause if it failed, or when poked.
 func (a *Aggregator) ask(ctx context.Context, i *inquiry) {
 	pause := firstRefresh
 	for ctx.Err() == nil {
@@ -236,7 +242,7 @@ func (a *Aggregator) ask(ctx context.Context, i *inquiry) {
 		versions, last, tells := i.versions, i.last, i.tells
 		a.mu.Unlock()
 		next, err := i.describe(ctx, versions, last)
-		if next != nil { // it answers
+		if next != nil { // the backend answers
 			tells = i.documents(ctx, versions, tells)
 		}
 		if ctx.Err() != nil {
@@ -246,7 +252,7 @@ func (a *Aggregator) ask(ctx context.Context, i *inquiry) {
 		if err != nil {
 			wait = pause
 			pause = min(2*pause, refreshInterval)
-			a.options.Logger.Debug("cannot ask a server what it serves", "service", i.key.String(), "error", err)
+			a.options.Logger.Debug("cannot read the discovery documents of a backend", "service", i.key.String(), "error", err)
 		} else {
 			pause = firstRefresh
 		}
@@ -264,7 +270,7 @@ func (a *Aggregator) ask(ctx context.Context, i *inquiry) {
 	}
 }
 
-// publishLocked makes what is known visible, if it has changed.
+// publishLocked stores the new set if it differs.
 func (a *Aggregator) publishLocked() {
 	if len(a.registrations) == 0 {
 		a.set.Store(nil)
@@ -293,7 +299,8 @@ func (a *Aggregator) publishLocked() {
 	}
 }
 
-// of is what is known of a group version. A server that could not be asked has it, but nobody knows what is in it.
+// of returns the discovery document of a group version. It is stale and empty if the backend has
+// not answered.
 func (d *described) of(gv schema.GroupVersion) *apidiscoveryv2.APIVersionDiscovery {
 	v := apidiscoveryv2.APIVersionDiscovery{Version: gv.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessStale}
 	if d == nil {

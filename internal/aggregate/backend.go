@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// A backend is a service, reached in one way. Several group versions may be there.
+// A backend is a service with one way of connecting to it. It can serve several group versions.
 type backend struct {
 	key      backendKey
 	dialer   *dialer
 	resolver func(namespace, name string, port int32) (string, error)
 
-	// plain carries requests, over HTTP/2 where the server has it; upgrades have connections to themselves.
+	// plain uses HTTP/2 if the server supports it; upgrades has a connection for each request.
 	plain, upgrades *http.Transport
-	broken          error // why there is no way to reach it
+	broken          error // why its configuration cannot be used; nil if it can
 }
 
-// A backendKey is all that makes a difference to a connection.
+// A backendKey has everything that distinguishes connections.
 type backendKey struct {
 	namespace, name string
 	port            int32
@@ -36,8 +36,8 @@ func keyOf(r *registration) backendKey {
 	return backendKey{s.Namespace, s.Name, r.port(), string(r.Spec.CABundle), r.Spec.InsecureSkipTLSVerify}
 }
 
-// A ClientCertificate returns the certificate that says to other servers that this one speaks for its users. It is
-// called for each connection.
+// A ClientCertificate returns the certificate that identifies this server as a front proxy, which
+// asserts the names of its users. It is called for each connection.
 type ClientCertificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
 
 func newBackend(k backendKey, d *dialer, o *Options) *backend {
@@ -45,7 +45,7 @@ func newBackend(k backendKey, d *dialer, o *Options) *backend {
 	secure := &tls.Config{
 		MinVersion:           tls.VersionTLS12,
 		ServerName:           k.name + "." + k.namespace + ".svc",
-		InsecureSkipVerify:   k.insecure, // as the APIService has it
+		InsecureSkipVerify:   k.insecure, // as the APIService configures
 		GetClientCertificate: o.ClientCertificate,
 	}
 	if k.caBundle != "" {
@@ -69,19 +69,20 @@ func (d *dialer) transport(secure *tls.Config) *http.Transport {
 		ExpectContinueTimeout: time.Second,
 		IdleConnTimeout:       90 * time.Second,
 		MaxIdleConnsPerHost:   25,
-		DisableCompression:    true, // what the client accepts is the client's to say
-		// A server that is gone without a word is noticed after 45 seconds at most, as client-go has it.
+		DisableCompression:    true, // the client chooses the encodings that it accepts
+		// A server that is gone without closing the connection is detected after 45 seconds, as in
+		// client-go.
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 		MaxResponseHeaderBytes: 1 << 20,
 	}
 }
 
-// resolve returns where the service is, HOST:PORT.
+// resolve returns the address of the service, HOST:PORT.
 func (b *backend) resolve() (string, error) {
 	return b.resolver(b.key.namespace, b.key.name, b.key.port)
 }
 
-// release closes connections that nobody uses.
+// release closes idle connections.
 func (b *backend) release() {
 	b.plain.CloseIdleConnections()
 	b.upgrades.CloseIdleConnections()
@@ -90,7 +91,7 @@ func (b *backend) release() {
 // A dialer opens connections and owns them until close.
 type dialer struct {
 	with func(ctx context.Context, network, address string) (net.Conn, error)
-	ctx  context.Context // of all that is opened
+	ctx  context.Context // cancels dials under way
 	stop context.CancelFunc
 
 	mu   sync.Mutex
@@ -126,7 +127,7 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	return &owned{conn, d}, nil
 }
 
-// close closes all connections, those that are still being opened as well.
+// close closes all connections, and cancels dials under way.
 func (d *dialer) close() {
 	d.stop()
 	d.mu.Lock()

@@ -15,7 +15,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// localCondition is that of what is served here.
+// localCondition returns the condition of an APIService that this server serves itself.
 func localCondition() *apiregistrationv1.APIServiceCondition {
 	return &apiregistrationv1.APIServiceCondition{
 		Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue, Reason: "Local", Message: "Local APIServices are always available",
@@ -24,7 +24,8 @@ func localCondition() *apiregistrationv1.APIServiceCondition {
 
 var errAnother = errors.New("the APIService has been replaced")
 
-// writeCondition stores a condition of an APIService, unless it is the one that is there.
+// writeCondition stores a condition of an APIService, unless it is stored already. It does nothing
+// for an APIService with another uid.
 func writeCondition(ctx context.Context, store *resource.Store, name string, uid types.UID, now *apiregistrationv1.APIServiceCondition) error {
 	d := store.Registry().Load().Resource(Resource)
 	if d == nil {
@@ -48,12 +49,12 @@ func writeCondition(ctx context.Context, store *resource.Store, name string, uid
 		return err
 	})
 	if errors.Is(err, errAnother) || apierrors.IsNotFound(err) {
-		return nil // that comes by as an event
+		return nil // the change follows as an event
 	}
 	return err
 }
 
-// set puts a condition into a status, with the time at which it has come to be so.
+// set adds or replaces a condition, and sets its transition time if the status changed.
 func set(status *apiregistrationv1.APIServiceStatus, now apiregistrationv1.APIServiceCondition) {
 	i := slices.IndexFunc(status.Conditions, func(c apiregistrationv1.APIServiceCondition) bool { return c.Type == now.Type })
 	if i < 0 {
@@ -68,5 +69,5 @@ func set(status *apiregistrationv1.APIServiceStatus, now apiregistrationv1.APISe
 	status.Conditions[i] = now
 }
 
-// manager is the name under which kube-apiserver's own controllers manage fields.
+// manager is the field manager of kube-apiserver's own controllers.
 const manager = "kube-apiserver"

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,26 +20,26 @@ import (
 )
 
 const (
-	// maxDocument bounds what another server says of itself, in bytes.
+	// maxDocument is the maximum size of a document of another server, in bytes.
 	maxDocument = 16 << 20
-	// acceptDiscovery is how the aggregated document is asked for.
+	// acceptDiscovery is the media type of the aggregated document.
 	acceptDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 )
 
-// self is who asks other servers about themselves.
-func self() *auth.User {
-	return &auth.User{Name: "system:kube-aggregator", Groups: []string{auth.Masters}}
+// self returns the user of this server's own requests to other servers.
+func self() *authn.User {
+	return &authn.User{Name: "system:kube-aggregator", Groups: []string{authn.Masters}}
 }
 
-// described is what a backend has said of its group versions.
+// described has the discovery documents of a backend's group versions.
 type described struct {
 	versions map[schema.GroupVersion]*apidiscoveryv2.APIVersionDiscovery
-	whole    bool   // all that there are
-	etag     string // of the document with all of them; "" if there is none
+	whole    bool   // versions has all of them
+	etag     string // of the aggregated document; "" if there is none
 }
 
-// describe asks a backend for its group versions, in one document if it has that, else one by one. What it has said last
-// is handed in, nil if nothing.
+// describe requests the discovery documents of a backend: the aggregated one if it has that, or
+// else one for each group version. last is the previous result; nil if there is none.
 func (b *backend) describe(ctx context.Context, versions []schema.GroupVersion, last *described) (*described, error) {
 	etag := ""
 	if last != nil {
@@ -88,7 +88,8 @@ func (b *backend) describeVersion(ctx context.Context, gv schema.GroupVersion) (
 	return &apidiscoveryv2.APIVersionDiscovery{Version: gv.Version, Resources: fromLegacy(list.APIResources)}, nil
 }
 
-// parseAggregated reads a discovery document of v2. Every resource comes out with a kind: some clients trip over none.
+// parseAggregated decodes a discovery document of v2. It gives every resource a response kind,
+// because some clients crash without one.
 func parseAggregated(body []byte) (map[schema.GroupVersion]*apidiscoveryv2.APIVersionDiscovery, error) {
 	var list apidiscoveryv2.APIGroupDiscoveryList
 	if err := json.Unmarshal(body, &list); err != nil {
@@ -115,8 +116,8 @@ func parseAggregated(body []byte) (map[schema.GroupVersion]*apidiscoveryv2.APIVe
 	return all, nil
 }
 
-// fromLegacy puts a flat list of resources and subresources into the form of the aggregated document. Subresources of
-// what is not in the list get a parent that can do nothing.
+// fromLegacy converts a flat list of resources and subresources to the form of the aggregated
+// document. A subresource without its resource in the list gets a parent without verbs.
 func fromLegacy(flat []metav1.APIResource) []apidiscoveryv2.APIResourceDiscovery {
 	var all []apidiscoveryv2.APIResourceDiscovery
 	index := map[string]int{}
@@ -159,21 +160,22 @@ func fromLegacy(flat []metav1.APIResource) []apidiscoveryv2.APIResourceDiscovery
 	return all
 }
 
-// A document is what a backend has answered.
+// A document is a response of a backend.
 type document struct {
 	code   int
 	header http.Header
 	body   []byte
 }
 
-// aggregated says whether the document is the one that acceptDiscovery asks for.
+// aggregated reports whether the document has the media type acceptDiscovery.
 func (d *document) aggregated() bool {
 	typ, params, err := mime.ParseMediaType(d.header.Get("Content-Type"))
 	return err == nil && typ == "application/json" &&
 		params["g"] == "apidiscovery.k8s.io" && params["v"] == "v2" && params["as"] == "APIGroupDiscoveryList"
 }
 
-// get asks a backend for a path, and returns where that is as well. The caller closes the body, within five seconds.
+// get sends a request to a backend, and returns the response and the URL. The caller closes the
+// body within five seconds.
 func (b *backend) get(ctx context.Context, path, accept, etag string) (*http.Response, string, error) {
 	if b.broken != nil {
 		return nil, "", b.broken
@@ -205,7 +207,7 @@ func (b *backend) get(ctx context.Context, path, accept, etag string) (*http.Res
 	return answer, where, nil
 }
 
-// fetch asks a backend for a document about itself.
+// fetch requests a document of a backend and reads it.
 func (b *backend) fetch(ctx context.Context, path, accept, etag string) (*document, error) {
 	answer, where, err := b.get(ctx, path, accept, etag)
 	if err != nil {
@@ -222,8 +224,8 @@ func (b *backend) fetch(ctx context.Context, path, accept, etag string) (*docume
 	return &document{answer.StatusCode, answer.Header, body}, nil
 }
 
-// Pauses of those who ask backends.
+// Intervals of discovery requests.
 const (
 	refreshInterval = time.Minute
-	firstRefresh    = 500 * time.Millisecond // after a failure, and twice that after the next one
+	firstRefresh    = 500 * time.Millisecond // after a failure; it doubles with each further one
 )

@@ -16,7 +16,7 @@ import (
 
 const aggregatedType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-// aggregated is a document with one resource in each of the versions of a group.
+// aggregated returns a document with one resource in each of the given versions of a group.
 func aggregated(group string, versions ...string) string {
 	var all []string
 	for _, v := range versions {
@@ -25,7 +25,7 @@ func aggregated(group string, versions ...string) string {
 	return `{"metadata":{"name":"` + group + `"},"versions":[` + strings.Join(all, ",") + `]}`
 }
 
-// discovered is what is known of v1 of the group, in JSON.
+// discovered returns the discovery document of v1 of the group, in JSON.
 func (w *world) discovered() string {
 	w.Helper()
 	m := w.aggregator.Load().All()[schema.GroupVersion{Group: "things.example.com", Version: "v1"}]
@@ -46,7 +46,7 @@ const (
 		`"subresources":[{"subresource":"status","responseKind":{"group":"","version":"","kind":""},"verbs":null}]}],"freshness":"Current"}`
 )
 
-// What a server says of itself counts as far as it is about what it is registered for.
+// TestDiscovery checks that the documents of a server count for its registered group versions only.
 func TestDiscovery(t *testing.T) {
 	for _, tc := range []struct {
 		name, typ, answer, want string
@@ -75,7 +75,8 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// A server that knows no aggregated discovery is asked for its group version.
+// TestLegacyDiscovery has a server without aggregated discovery, and reads the documents of its
+// group versions.
 func TestLegacyDiscovery(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.serve("things.test:8443", "things.default.svc", func(rw http.ResponseWriter, r *http.Request) {
@@ -106,17 +107,17 @@ func TestLegacyDiscovery(t *testing.T) {
 		}
 		m := w.aggregator.Load().All()[schema.GroupVersion{Group: "things.example.com", Version: "v2"}]
 		if m.Discovery.Freshness != "Stale" || len(m.Discovery.Resources) > 0 {
-			t.Errorf("of v2, which is not there, it is known %+v", m.Discovery)
+			t.Errorf("v2 has no discovery document, but is %+v", m.Discovery)
 		}
 	})
 }
 
-// Servers are asked again: after a minute, sooner after a failure, and at once when something has changed. A set lives as
-// long as nothing does.
+// TestRefresh checks when documents are requested again: after a minute, sooner after a failure,
+// and at once after a change of the APIService. An unchanged set stays the same.
 func TestRefresh(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		doc, asked, unchanged := aggregated("things.example.com", "v1"), 0, 0
-		var mu sync.Mutex // of these
+		var mu sync.Mutex // guards the variables below
 		serve := func(rw http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/apis" {
 				return
@@ -150,27 +151,28 @@ func TestRefresh(t *testing.T) {
 		time.Sleep(10*time.Minute + time.Second)
 		mu.Lock()
 		if asked != 10 || unchanged != 10 || w.aggregator.Load() != set {
-			t.Errorf("in ten minutes it was asked %d times, %d without news; the same set: %t", asked, unchanged, w.aggregator.Load() == set)
+			t.Errorf("in ten minutes there were %d requests, %d of them answered by 304; the same set: %t", asked, unchanged, w.aggregator.Load() == set)
 		}
 		doc = ""
 		mu.Unlock()
 		time.Sleep(time.Minute)
 		if got := w.discovered(); got != nothing {
-			t.Errorf("when it says nothing: %s", got)
+			t.Errorf("with an empty document: %s", got)
 		}
 		stop()
 		time.Sleep(time.Minute)
 		if got := w.discovered(); got != stale {
-			t.Errorf("when it is gone: %s", got)
+			t.Errorf("without the server: %s", got)
 		}
 		w.remove("APIService", "v1.things.example.com")
 		if got := w.discovered(); got != "nothing" {
-			t.Errorf("when it is not registered: %s", got)
+			t.Errorf("without the APIService: %s", got)
 		}
 	})
 }
 
-// The OpenAPI documents of a server are known as far as they are about its group versions.
+// TestOpenAPIDocuments checks that the OpenAPI documents of a server count for its group versions
+// only.
 func TestOpenAPIDocuments(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.serve("things.test:8443", "things.default.svc", func(rw http.ResponseWriter, r *http.Request) {
@@ -197,7 +199,7 @@ func TestOpenAPIDocuments(t *testing.T) {
 		}
 		for _, path := range []string{"/openapi/v3", "/openapi/v3/apis/apps/v1", "/openapi/v3/apis/things.example.com", "/openapi/v2", "/openapi/v3/apis//v1"} {
 			if w.aggregator.Load().Find(path) != nil {
-				t.Errorf("%s leads to another server", path)
+				t.Errorf("%s is served by another server", path)
 			}
 		}
 	})

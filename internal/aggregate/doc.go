@@ -1,5 +1,5 @@
-// Package aggregate is how other servers serve groups and versions as if they were this one's: what an APIService of
-// apiregistration.k8s.io/v1 with a service says.
+// Package aggregate serves the groups and versions of other servers as part of this one: those
+// whose APIService of apiregistration.k8s.io/v1 names a service.
 //
 //	aggregator, err := aggregate.Start(aggregate.Options{Store: store})
 //	defer aggregator.Close()
@@ -8,31 +8,36 @@
 //		remote.Serve(w, r, user)
 //	}
 //
-// # What there is
+// # Parts
 //
-//   - An [Aggregator] follows the APIServices and answers with a [Set]: which group versions other servers serve, and
-//     what they say of them. Every server has one.
-//   - A [Remote] passes requests on, streams and upgrades included, in the name of the user who sent them.
-//   - [StartProbes] finds out which services answer, and says so in the status of their APIServices; [StartLocals] keeps
-//     an APIService for each group version that is served here. One server does either for all of a store.
-//   - [Publish] tells the other servers, in a config map, how to know this one and its users.
+//   - An [Aggregator] follows the APIServices and returns a [Set]: the group versions that other
+//     servers serve, with their discovery documents. Every server has one.
+//   - A [Remote] proxies requests, streams and upgrades included, on behalf of the user who sent
+//     them.
+//   - [StartProbes] probes the services and writes the condition Available of their APIServices;
+//     [StartLocals] keeps an APIService for each group version that this server serves itself. Both
+//     run on one server for all servers of a store.
+//   - [Publish] writes to a config map what other servers need to authenticate this one and its
+//     users.
 //
-// # What it promises
+// # Promises
 //
-// Who sends a request is known before it comes here, and is said in X-Remote headers, over a connection that shows the
-// front proxy's client certificate. Nothing that a client sends can be mistaken for them. The path that goes out is the
-// one that was judged. Redirects are refused. What other servers say of themselves is bounded in size and believed only
-// as far as it is about the group versions that their APIServices name.
+// The caller has authenticated and authorized the request. The user is sent in X-Remote headers,
+// over a connection that is authenticated by the front proxy's client certificate; headers of the
+// client that could be taken for them are removed. The path of the outgoing request is the one that
+// was authorized. Redirects are rejected. Documents of other servers are bounded in size, and count
+// only for the group versions that their APIServices name.
 //
-// Conditions, status codes and texts are those of k8s.io/kube-aggregator 1.37.
+// Conditions, status codes and messages are those of k8s.io/kube-aggregator 1.37.
 //
 // # Goroutines and locks
 //
-// An Aggregator has a goroutine that waits for changes of APIServices, and one for each service that one of them names,
-// which asks for discovery documents once a minute. Probes have the same. Without APIServices that name a service nothing
-// wakes up, and a request costs a look at a pointer. Close waits for all, and closes every connection. The Aggregator's
-// one lock is held for its maps only.
+// An Aggregator owns a goroutine that waits for changes of APIServices, and one for each service
+// that an APIService names, which requests discovery documents once a minute. Probes own the same.
+// Without an APIService that names a service no timer runs, and a request costs the load of a
+// pointer. Close waits for all goroutines, and closes every connection. The Aggregator's one lock
+// guards its maps and is never held during requests.
 //
-// In a testing/synctest bubble a connection of the operating system that is open keeps the clock from moving: reach
-// services through Options.Dial and connections in memory there.
+// In a testing/synctest bubble an open connection of the operating system keeps the clock from
+// advancing: use Options.Dial with connections in memory there.
 package aggregate

@@ -20,15 +20,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// managedLabel says of an APIService that the server keeps it: once, as it starts (onStart), or all the time (always).
-// One without it is its author's.
+// managedLabel marks the APIServices that the server manages: at its start only (onStart), or at
+// all times (always). The server does not change an APIService without the label.
 const (
 	managedLabel = "kube-aggregator.kubernetes.io/automanaged"
 	onStart      = "onstart"
 	always       = "true"
 )
 
-// Locals keep an APIService for each group version that is served here.
+// Locals keeps an APIService for each group version that this server serves itself.
 type Locals struct {
 	store *resource.Store
 	state *state.State
@@ -39,7 +39,8 @@ type Locals struct {
 	done sync.WaitGroup
 }
 
-// StartLocals makes the APIServices of what is served here, and then keeps those of custom resources until Close.
+// StartLocals creates the APIServices of the group versions that this server serves, and keeps
+// those of custom resources until Close.
 func StartLocals(ctx context.Context, store *resource.Store, log *slog.Logger) (*Locals, error) {
 	l := &Locals{store: store, state: store.State(), log: log}
 	l.ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -57,7 +58,7 @@ func StartLocals(ctx context.Context, store *resource.Store, log *slog.Logger) (
 	return l, nil
 }
 
-// Close ends what StartLocals has begun. The APIServices stay.
+// Close ends the goroutine of StartLocals and waits for it. The APIServices stay.
 func (l *Locals) Close() {
 	l.stop()
 	l.done.Wait()
@@ -84,15 +85,15 @@ func (l *Locals) run(set *resource.Set, cursor *state.Cursor) {
 		if err := l.sync(set, false); err == nil {
 			pause = firstRefresh
 		} else if l.ctx.Err() == nil {
-			l.log.Warn("cannot keep the APIServices of what is served here", "error", err)
+			l.log.Warn("cannot update the APIServices of local group versions", "error", err)
 			rest(l.ctx, pause)
 			pause = min(2*pause, refreshInterval)
-			set = nil // to try again
+			set = nil // so that the next round retries
 		}
 	}
 }
 
-// A local is an APIService as it is to be.
+// A local is the wanted state of an APIService.
 type local struct {
 	schema.GroupVersion
 	managed string // value of managedLabel
@@ -100,7 +101,8 @@ type local struct {
 	version int
 }
 
-// wanted are the APIServices of what a set holds, by name. There is none for APIServices themselves.
+// wanted returns the APIServices for the resources of a set, by name. There is none for APIServices
+// themselves.
 func wanted(set *resource.Set) map[string]local {
 	all := map[string]local{}
 	for _, d := range set.All() {
@@ -115,7 +117,7 @@ func wanted(set *resource.Set) map[string]local {
 			}
 			name := gv.Version + "." + gv.Group
 			if _, known := all[name]; known && d.Custom {
-				continue // of a group with built-in kinds as well
+				continue // the group has built-in kinds too, which decide
 			}
 			one.group, one.version = PriorityOf(gv, d.Custom)
 			all[name] = one
@@ -124,7 +126,8 @@ func wanted(set *resource.Set) map[string]local {
 	return all
 }
 
-// sync brings APIServices to be as they should. Those that are made at the start only are left alone at other times.
+// sync creates, updates and deletes APIServices. Those that are managed at the start only are left
+// alone unless starting is set.
 func (l *Locals) sync(set *resource.Set, starting bool) error {
 	d := set.Resource(Resource)
 	if d == nil {
@@ -156,7 +159,8 @@ func (l *Locals) sync(set *resource.Set, starting bool) error {
 	}
 }
 
-// append commits a batch: at once, or one by one where the journal cannot do better.
+// append commits a batch as a whole, or entry by entry if the journal does not support batches of
+// several.
 func (l *Locals) append(batch journal.Batch) error {
 	_, err := l.state.Append(l.ctx, batch)
 	if !errors.Is(err, errors.ErrUnsupported) {
@@ -170,16 +174,16 @@ func (l *Locals) append(batch journal.Batch) error {
 	return nil
 }
 
-// plan returns the writes that are needed, the APIServices that are to go, and those whose condition is still that of a
-// service which they no longer name.
+// plan returns the writes that are needed, the APIServices to delete, and those that no longer name
+// a service but still have the condition of one.
 func (l *Locals) plan(d *resource.Definition, all map[string]local, starting bool) (batch journal.Batch, surplus, returned []*object.Object, err error) {
 	now := time.Now()
 	for o := range l.state.Snapshot(Resource).All("") {
 		one, known := all[o.Key.Name]
-		delete(all, o.Key.Name) // it is there
+		delete(all, o.Key.Name) // it exists
 		if !bytes.Contains(o.Raw, []byte(serviceMark)) && !bytes.Contains(o.Raw, []byte(`"reason":"Local"`)) {
 			returned = append(returned, o)
-			continue // it comes by again
+			continue // the write of its condition is followed by another round
 		}
 		managed := o.Meta.Labels.Get(managedLabel)
 		switch {
@@ -217,7 +221,7 @@ func (l *Locals) remove(d *resource.Definition, o *object.Object) error {
 	r := &resource.Request{Definition: d, Version: d.Storage, Name: o.Key.Name, Manager: manager, Warn: func(string) {}}
 	_, err := l.store.Delete(l.ctx, r, &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(o.Meta.UID))})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // that comes by as an event
+		return nil // the change follows as an event
 	}
 	return err
 }
@@ -230,7 +234,7 @@ func (l *local) spec() resource.Tree {
 	return spec
 }
 
-// tree is a new APIService, of what is always there.
+// tree returns a new APIService.
 func (l *local) tree(d *resource.Definition, name string, now time.Time) resource.Tree {
 	at, c := now.UTC().Format(time.RFC3339), localCondition()
 	return resource.Tree{
@@ -246,7 +250,7 @@ func (l *local) tree(d *resource.Definition, name string, now time.Time) resourc
 	}
 }
 
-// applyTo gives an APIService that is there the spec that it should have. It says whether that is another.
+// applyTo sets the wanted spec of an existing APIService, and reports whether that changed it.
 func (l *local) applyTo(tree resource.Tree) bool {
 	spec := l.spec()
 	if object.Equal(tree["spec"], spec) {

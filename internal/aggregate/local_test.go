@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/aggregate"
-	"github.com/kapok-dev/kapok/internal/builtin"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
+	"github.com/kapok-dev/kapok/internal/kinds"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
 
@@ -20,7 +20,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// locals starts what keeps the APIServices of this server.
+// locals starts Locals on the store.
 func (w *world) locals() *aggregate.Locals {
 	w.Helper()
 	l, err := aggregate.StartLocals(w.Context(), w.store, slog.New(slog.DiscardHandler))
@@ -31,7 +31,7 @@ func (w *world) locals() *aggregate.Locals {
 	return l
 }
 
-// local is an APIService in a line.
+// local formats an APIService as a line.
 func (w *world) local(name string) string {
 	w.Helper()
 	s := w.apiService(name)
@@ -54,7 +54,8 @@ func (w *world) names() string {
 	return strings.Join(names, " ")
 }
 
-// What is served here has an APIService, and none that this server made stays behind.
+// TestLocals checks that every local group version has an APIService, and that surplus ones with
+// the label are deleted.
 func TestLocals(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		register := func(name, label string, priority int) {
@@ -71,11 +72,11 @@ func TestLocals(t *testing.T) {
 				}
 			}
 		}
-		register("v1.batch", "", 7)          // somebody's own
-		register("v1.apps", "onstart", 7)    // of an earlier version of the server
-		register("v1.gone", "onstart", 7)    // likewise, of what it no longer serves
-		register("v1.crd.gone", "true", 7)   // of a custom resource that has gone meanwhile
-		register("v1.mine.example", "no", 7) // somebody's own
+		register("v1.batch", "", 7)          // without the label, made by a user
+		register("v1.apps", "onstart", 7)    // made by an earlier version of the server
+		register("v1.gone", "onstart", 7)    // the same, for a version that is no longer served
+		register("v1.crd.gone", "true", 7)   // of a custom resource that has been deleted meanwhile
+		register("v1.mine.example", "no", 7) // made by a user
 		l := w.locals()
 		const local = " Available=True Local"
 		want("at the start", map[string]string{
@@ -122,7 +123,8 @@ func TestLocals(t *testing.T) {
 	})
 }
 
-// An APIService that does not name a service any more, or does now, has the condition of that.
+// TestChangeOfSides checks the condition of an APIService that stops naming a service, or begins
+// to.
 func TestChangeOfSides(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		defer w.locals().Close()
@@ -131,19 +133,19 @@ func TestChangeOfSides(t *testing.T) {
 		w.put(`{kind: APIService, metadata: {name: v1.things.example.com}, spec: {group: things.example.com, version: v1, groupPriorityMinimum: 900, versionPriority: 20}}`)
 		w.wantCondition("Available True Local: Local APIServices are always available")
 		if w.aggregator.Load() != nil {
-			t.Error("it still leads to another server")
+			t.Error("its group version is still served by another server")
 		}
 	})
 }
 
-// The config map for other servers gains what this one has to say, and loses nothing but what has expired.
+// TestPublish checks that Publish adds to the config map, and removes expired certificates only.
 func TestPublish(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		first, second := newAuthority(t), newAuthority(t)
 		publish := func(trust aggregate.Trust, own *authority) map[string]string {
 			t.Helper()
 			trust.Add(own.pem(), "front-proxy-client")
-			for range 2 { // the second time changes nothing
+			for range 2 { // the second call changes nothing
 				if err := aggregate.Publish(t.Context(), w.store, &trust); err != nil {
 					t.Fatal(err)
 				}
@@ -173,7 +175,7 @@ func TestPublish(t *testing.T) {
 		revision := w.store.State().Revision()
 		publish(aggregate.Trust{ClientCA: w.authority.pem()}, first)
 		if now := w.store.State().Revision(); now != revision {
-			t.Errorf("the same again makes %d writes", now-revision)
+			t.Errorf("the second call makes %d writes", now-revision)
 		}
 		got = publish(aggregate.Trust{ClientCA: w.authority.pem(), AllowedNames: []string{"gate"}, UsernameHeaders: []string{"X-User"}, ProxyCA: second.pem()}, second)
 		if want := string(first.pem()) + string(second.pem()); got["requestheader-client-ca-file"] != want {
@@ -185,7 +187,8 @@ func TestPublish(t *testing.T) {
 	})
 }
 
-// BenchmarkStartLocals is what the APIServices of this server add to its start, in an empty store.
+// BenchmarkStartLocals measures what the APIServices of local group versions add to a start with an
+// empty store.
 func BenchmarkStartLocals(b *testing.B) {
 	least := time.Hour
 	for b.Loop() {
@@ -195,7 +198,7 @@ func BenchmarkStartLocals(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		store := resource.NewStore(st, resource.NewRegistry(builtin.Definitions()...))
+		store := resource.NewStore(st, resource.NewRegistry(kinds.Definitions()...))
 		b.StartTimer()
 		begin := time.Now()
 		l, err := aggregate.StartLocals(b.Context(), store, slog.New(slog.DiscardHandler))

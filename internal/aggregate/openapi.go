@@ -13,18 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Documents are what a backend describes its APIs in. They do not change.
+// Documents are the OpenAPI documents of a backend. They are immutable.
 type Documents struct {
-	// V2 is the OpenAPI v2 document of all that the backend has; nil if there is none. V2Tag says which it is.
+	// V2 is the OpenAPI v2 document of all group versions of the backend, nil if there is none, and
+	// V2Tag its ETag.
 	V2    []byte
 	V2Tag string
-	// V3 is where OpenAPI v3 documents are, as serverRelativeURL, by group version.
+	// V3 has the serverRelativeURL of the OpenAPI v3 document of each group version.
 	V3 map[schema.GroupVersion]string
 }
 
 const openAPIv3 = "/openapi/v3/"
 
-// documents asks a backend for its descriptions. Where it does not answer, the last ones stay.
+// documents requests the OpenAPI documents of a backend. A document whose request fails keeps its
+// last state.
 func (b *backend) documents(ctx context.Context, versions []schema.GroupVersion, last *Documents) *Documents {
 	next := &Documents{}
 	if last != nil {
@@ -49,8 +51,8 @@ func (b *backend) documents(ctx context.Context, versions []schema.GroupVersion,
 	return next
 }
 
-// parseIndex takes from the list of OpenAPI v3 documents those of the group versions. Of where they are, only the hash is
-// believed.
+// parseIndex returns the URLs of the OpenAPI v3 documents of the given group versions. Of the URLs
+// in the index only the hash is used, so that a backend cannot direct clients elsewhere.
 func parseIndex(answer *document, versions []schema.GroupVersion) map[schema.GroupVersion]string {
 	var index struct {
 		Paths map[string]struct {
@@ -76,7 +78,8 @@ func parseIndex(answer *document, versions []schema.GroupVersion) map[schema.Gro
 	return all
 }
 
-// OpenAPI returns what the server of a group version describes it in, and where the v3 document is; "" if there is none.
+// OpenAPI returns the OpenAPI documents of the group version's server, and the URL of the v3
+// document; "" if there is none.
 func (m *Remote) OpenAPI() (documents *Documents, v3 string) {
 	if m.documents == nil {
 		return &Documents{}, ""

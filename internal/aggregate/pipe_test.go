@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A listener takes connections that are made in memory. Unlike those of net.Pipe they have buffers: both ends may write
-// before either reads.
+// A listener accepts connections in memory. Unlike those of net.Pipe they have buffers: both ends
+// can write before either reads.
 type listener struct {
 	conns  chan net.Conn
 	once   sync.Once
@@ -56,7 +56,7 @@ func (e *end) SetDeadline(t time.Time) error      { return e.SetReadDeadline(t) 
 func (e *end) SetReadDeadline(t time.Time) error  { e.in.until(t); return nil }
 func (e *end) SetWriteDeadline(t time.Time) error { return nil }
 
-// A half is one direction, with room for all that is written.
+// A half is one direction, with an unbounded buffer.
 type half struct {
 	mu     sync.Mutex
 	cond   *sync.Cond

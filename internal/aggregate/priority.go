@@ -6,10 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// PriorityOf is where a version that is served here stands among others: in the order of its group,
-// then its own, higher first. The figures are those of kube-apiserver's
-// APIServices (cmd/kube-apiserver/app/aggregator.go and
-// pkg/controlplane/apiserver/aggregator.go).
+// PriorityOf returns the priorities of a local group version: that of its group, and that of the
+// version within the group, higher ones first. The figures are those of kube-apiserver's
+// APIServices (cmd/kube-apiserver/app/aggregator.go and pkg/controlplane/apiserver/aggregator.go).
 func PriorityOf(gv schema.GroupVersion, custom bool) (group, version int) {
 	if custom {
 		return 1000, 100

@@ -20,8 +20,9 @@ import (
 
 const (
 	probeInterval = 30 * time.Second
-	firstProbe    = 5 * time.Millisecond // after a failure, and twice that after the next one
-	// probeAttempts are made at the same time, of which one has to succeed: a service may have many endpoints.
+	firstProbe    = 5 * time.Millisecond // after a failure; it doubles with each further one
+	// probeAttempts requests are sent at the same time, of which one has to succeed: a service can
+	// have many endpoints.
 	probeAttempts = 5
 )
 
@@ -30,7 +31,7 @@ var (
 	endpointSlices = schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}
 )
 
-// Probes find out which services answer.
+// Probes writes the condition Available of APIServices that name a service.
 type Probes struct {
 	options Options
 	state   *state.State
@@ -42,17 +43,17 @@ type Probes struct {
 
 	mu       sync.Mutex
 	running  map[string]*probe  // by the name of the APIService
-	unfollow context.CancelFunc // of services; nil while nothing is probed
+	unfollow context.CancelFunc // ends the feed of services; nil while there are no probes
 }
 
-// A probe keeps the condition of one APIService.
+// A probe keeps the condition of one APIService up to date.
 type probe struct {
 	stop context.CancelFunc
 	poke chan struct{} // of capacity 1
-	of   *registration // guarded by the lock of the Probes
+	of   *registration // guarded by the lock of Probes
 }
 
-// StartProbes begins to keep the conditions of APIServices that name a service.
+// StartProbes starts a probe for each APIService that names a service, until Close.
 func StartProbes(o Options) (*Probes, error) {
 	o.complete()
 	p := &Probes{options: o, state: o.Store.State(), dialer: newDialer(o.Dial), running: map[string]*probe{}}
@@ -66,7 +67,7 @@ func StartProbes(o Options) (*Probes, error) {
 	return p, nil
 }
 
-// Close ends all probes.
+// Close ends all probes, waits for them and closes their connections.
 func (p *Probes) Close() {
 	p.stop()
 	p.dialer.close()
@@ -104,7 +105,7 @@ func (p *Probes) reload() {
 			p.running[name] = one
 			p.done.Go(func() { p.run(ctx, one) })
 		case one.of != r:
-			// A new status alone, most likely our own, is no reason to ask again.
+			// A change of the status only, most likely by this probe, needs no new probe.
 			again := one.of.UID != r.UID || one.of.available() != r.available() || !reflect.DeepEqual(one.of.Spec, r.Spec)
 			if one.of = r; again {
 				one.wake()
@@ -124,7 +125,7 @@ func (one *probe) wake() {
 	}
 }
 
-// followServices wakes the probes of services whose objects change, until it is told to end.
+// followServices wakes the probes of services whose objects change, until p.unfollow is called.
 func (p *Probes) followServices() {
 	feed := p.state.Feed(func(e *state.Event) bool {
 		r := e.Last().Key.Resource
@@ -210,7 +211,8 @@ func (p *Probes) run(ctx context.Context, one *probe) {
 	}
 }
 
-// check returns the condition of an APIService; nil if it cannot be told. The error is a reason to look again soon.
+// check returns the condition of an APIService; nil if it cannot be determined. An error means that
+// the check is retried soon.
 func (p *Probes) check(ctx context.Context, r *registration, b *backend) (*apiregistrationv1.APIServiceCondition, error) {
 	ref := r.Spec.Service
 	no := func(reason, format string, args ...any) *apiregistrationv1.APIServiceCondition {
@@ -269,8 +271,9 @@ func isReady(s *discoveryv1.EndpointSlice, port string) bool {
 	})
 }
 
-// answers returns nil if a backend answers about a group version. The first good answer counts; attempts that are slower
-// come to their end by themselves, as servers complain of those who break off.
+// answers returns nil if a backend serves the discovery document of a group version. The first
+// success counts; slower attempts are not cancelled, because servers log cancelled requests as
+// errors.
 func (p *Probes) answers(ctx context.Context, b *backend, gv schema.GroupVersion) error {
 	results := make(chan error, probeAttempts)
 	for range probeAttempts {
@@ -282,7 +285,7 @@ func (p *Probes) answers(ctx context.Context, b *backend, gv schema.GroupVersion
 			return nil
 		}
 	}
-	b.release() // the next attempt may find another endpoint
+	b.release() // the next attempt may reach another endpoint
 	return last
 }
 

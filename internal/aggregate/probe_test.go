@@ -17,7 +17,8 @@ const (
 	otherSlice     = `{kind: EndpointSlice, metadata: {name: other-x, labels: {kubernetes.io/service-name: other}}, addressType: IPv4, ports: [{name: web, port: 1, protocol: TCP}], endpoints: [{addresses: [10.1.0.2]}]}`
 )
 
-// The conditions of an APIService follow its service, what is behind that, and whether it answers.
+// TestConditions checks that the condition of an APIService follows its service, the endpoints, and
+// the responses.
 func TestConditions(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.register("v1")
@@ -35,12 +36,12 @@ func TestConditions(t *testing.T) {
 			`Get "https://10.1.0.1:8443/apis/things.example.com/v1": connection refused`)
 		since := w.apiService("v1.things.example.com").Status.Conditions[0].LastTransitionTime
 
-		time.Sleep(10 * time.Second) // more than times of conditions are exact to
+		time.Sleep(10 * time.Second) // longer than the resolution of transition times
 		var code atomic.Int32
 		code.Store(http.StatusOK)
 		serve := func(rw http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("X-Remote-User") != "system:kube-aggregator" || r.Header.Get("X-Remote-Group") != "system:masters" {
-				t.Errorf("a probe comes in the name of %v", r.Header)
+				t.Errorf("the user of a probe is %v", r.Header)
 			}
 			rw.WriteHeader(int(code.Load()))
 		}
@@ -48,7 +49,7 @@ func TestConditions(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.wantCondition(passed)
 		if now := w.apiService("v1.things.example.com").Status.Conditions[0].LastTransitionTime; !now.After(since.Time) {
-			t.Errorf("the condition has changed at %v, and before at %v", now, since)
+			t.Errorf("the transition time is %v, and was %v", now, since)
 		}
 
 		code.Store(http.StatusForbidden)
@@ -65,7 +66,7 @@ func TestConditions(t *testing.T) {
 		stop()
 		time.Sleep(31 * time.Second)
 		if got := w.condition(); !strings.HasPrefix(got, "Available False FailedDiscoveryCheck: failing or missing response") {
-			t.Errorf("the condition of a server that is gone is %q", got)
+			t.Errorf("without a server the condition is %q", got)
 		}
 
 		w.remove("Service", "things")
@@ -73,7 +74,8 @@ func TestConditions(t *testing.T) {
 	})
 }
 
-// A server that does not answer in time is not available, and nobody waits for it longer than that.
+// TestSlowServer checks that a server that does not respond in time is unavailable, and that the
+// probe waits no longer than that.
 func TestSlowServer(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.serve("things.test:8443", "things.default.svc", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
@@ -86,14 +88,15 @@ func TestSlowServer(t *testing.T) {
 	})
 }
 
-// A certificate for another host, or of another authority, is not accepted, unless the APIService does not care.
+// TestCertificates checks that a certificate for another host, or of another authority, is rejected
+// unless the APIService skips verification.
 func TestCertificates(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		ok := func(http.ResponseWriter, *http.Request) {}
 		stop := w.serve("things.test:8443", "other.default.svc", ok)
 		w.things()
 		if got := w.condition(); !strings.Contains(got, "certificate is valid for other.default.svc, not things.default.svc") {
-			t.Errorf("a wrong name: %q", got)
+			t.Errorf("with a wrong name the condition is %q", got)
 		}
 		stop()
 		trusted := w.authority
@@ -102,7 +105,7 @@ func TestCertificates(t *testing.T) {
 		w.authority = trusted
 		time.Sleep(time.Minute)
 		if got := w.condition(); !strings.Contains(got, "certificate signed by unknown authority") {
-			t.Errorf("a wrong authority: %q", got)
+			t.Errorf("with a wrong authority the condition is %q", got)
 		}
 		w.put(`{kind: APIService, metadata: {name: v1.things.example.com}, spec: {group: things.example.com, version: v1,
 			groupPriorityMinimum: 900, versionPriority: 20, insecureSkipTLSVerify: true, service: {namespace: default, name: things, port: 443}}}`)
@@ -110,14 +113,15 @@ func TestCertificates(t *testing.T) {
 	})
 }
 
-// Who has no APIService with a service makes no calls, and has no timers.
+// TestIdle checks that a server without an APIService with a service makes no requests and has no
+// timers.
 func TestIdle(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.put(`{kind: APIService, metadata: {name: v1.here.example.com}, spec: {group: here.example.com, version: v1, groupPriorityMinimum: 900, versionPriority: 20}}`)
 		w.put(thingsService)
 		time.Sleep(24 * time.Hour)
 		if w.aggregator.Load() != nil || len(w.calls) > 0 {
-			t.Errorf("there are remotes: %v, calls: %v", w.aggregator.Load(), w.calls)
+			t.Errorf("without APIServices there are remotes %v and calls %v", w.aggregator.Load(), w.calls)
 		}
 		w.register("v1")
 		time.Sleep(time.Minute)
@@ -126,7 +130,7 @@ func TestIdle(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		if w.aggregator.Load() != nil || len(w.calls) > 0 {
-			t.Errorf("after the last one is gone, there are remotes: %v, calls: %v", w.aggregator.Load(), w.calls)
+			t.Errorf("after the last APIService is deleted there are remotes %v and calls %v", w.aggregator.Load(), w.calls)
 		}
 	})
 }

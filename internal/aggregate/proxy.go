@@ -13,20 +13,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
 
 	"k8s.io/client-go/transport"
 )
 
-// discoveryTimeout bounds requests for what a group version has: clients ask all of them before they do anything.
+// discoveryTimeout bounds discovery requests: clients request all of them before they do anything
+// else.
 const discoveryTimeout = 5 * time.Second
 
-// ErrEnding is the cause with which the context of a stream is cancelled that is to end as if it were complete.
+// ErrEnding is the cancellation cause of a request whose streamed response must end as if it were
+// complete.
 var ErrEnding = errors.New("the server ends its streams")
 
-// Serve passes a request on, in the name of the user who has sent it, and returns when the answer is complete. The error
-// is that of the request's context, where that was done before an answer began; nothing has been answered then.
-func (m *Remote) Serve(w http.ResponseWriter, r *http.Request, user *auth.User) (err error) {
+// Serve proxies a request on behalf of the user who sent it, and returns when the response is
+// complete. The error is that of the request's context, if that was done before the response began;
+// the caller must respond then.
+func (m *Remote) Serve(w http.ResponseWriter, r *http.Request, user *authn.User) (err error) {
 	if !m.available {
 		http.Error(w, "service unavailable", http.StatusServiceUnavailable)
 		return nil
@@ -61,20 +64,20 @@ func (m *Remote) Serve(w http.ResponseWriter, r *http.Request, user *auth.User) 
 			introduce(p.Out, user)
 		},
 		Transport:      by,
-		FlushInterval:  -1, // an event is not to wait for the next one
+		FlushInterval:  -1, // events must not wait for further bytes
 		ModifyResponse: func(answer *http.Response) error { return receive(w.Header(), answer, upgrade) },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, failure error) {
 			if err = r.Context().Err(); err == nil {
 				http.Error(w, failure.Error(), http.StatusServiceUnavailable)
 			}
 		},
-		ErrorLog: log.New(io.Discard, "", 0), // that either side breaks off is no news
+		ErrorLog: log.New(io.Discard, "", 0), // drops errors about connections that either side closed
 	}).ServeHTTP(w, out)
 	return err
 }
 
-// address sends a request to a host. The path is the one that was judged, decoded and encoded again, so that no two
-// readings of it can differ.
+// address sets the host of the outgoing request. The path is the authorized one, decoded and
+// encoded again, so that no other server can read it differently.
 func address(p *httputil.ProxyRequest, host string) {
 	p.Out.URL = &url.URL{Scheme: "https", Host: host, Path: p.In.URL.Path, RawQuery: p.In.URL.Query().Encode()}
 	p.Out.Host = host
@@ -86,8 +89,8 @@ func address(p *httputil.ProxyRequest, host string) {
 	}
 }
 
-// introduce says in whose name a request is made, and leaves of what the client has sent nothing that says so.
-func introduce(r *http.Request, user *auth.User) {
+// introduce sets the headers that name the user, after removing those of the client.
+func introduce(r *http.Request, user *authn.User) {
 	for name := range r.Header {
 		if speaksOfUsers(name) {
 			delete(r.Header, name)
@@ -96,7 +99,8 @@ func introduce(r *http.Request, user *auth.User) {
 	transport.SetAuthProxyHeaders(r, user.Name, user.UID, user.Groups, user.Extra)
 }
 
-// speaksOfUsers says whether a header tells who sends a request. Some servers take an underscore for a hyphen.
+// speaksOfUsers reports whether a header can name the user of a request. Some servers take an
+// underscore for a hyphen.
 func speaksOfUsers(header string) bool {
 	name := strings.ReplaceAll(strings.ToLower(header), "_", "-")
 	switch name {
@@ -106,7 +110,8 @@ func speaksOfUsers(header string) bool {
 	return strings.HasPrefix(name, "x-remote-extra-") || strings.HasPrefix(name, "impersonate-")
 }
 
-// receive judges the answer of another server, and takes from it what is this one's to say.
+// receive rejects redirects and failed upgrades, and removes the headers that this server sets
+// itself.
 func receive(own http.Header, answer *http.Response, upgrade bool) error {
 	if code := answer.StatusCode; code >= 300 && code <= 399 && answer.Header.Get("Location") != "" {
 		answer.Body.Close()
@@ -124,17 +129,18 @@ func receive(own http.Header, answer *http.Response, upgrade bool) error {
 			delete(answer.Header, name)
 		}
 	}
-	answer.Header.Del("Audit-Id") // is the same
+	answer.Header.Del("Audit-Id") // this server's value is the same
 	if answer.Header.Get("Cache-Control") != "" {
 		own.Del("Cache-Control")
 	}
-	if answer.StatusCode != http.StatusSwitchingProtocols { // of which the body is the connection
+	if answer.StatusCode != http.StatusSwitchingProtocols { // then the body is the connection
 		answer.Body = &stream{answer.Body, answer.Request.Context()}
 	}
 	return nil
 }
 
-// A stream is the body of an answer, which is complete where it is to end.
+// A stream is the body of a response, which ends with io.EOF if the request is cancelled with
+// ErrEnding.
 type stream struct {
 	io.ReadCloser
 	ctx context.Context
@@ -148,7 +154,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// isUpgrade says whether a request asks for another protocol.
+// isUpgrade reports whether a request asks for another protocol.
 func isUpgrade(r *http.Request) bool {
 	for _, h := range r.Header["Connection"] {
 		if strings.Contains(strings.ToLower(h), "upgrade") {

@@ -15,14 +15,15 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/aggregate"
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 const thingsPath = "/apis/things.example.com/v1"
 
-// What a server sees of a request is what was judged, and who has sent it is what this server says.
+// TestRequestsPassOn checks that the other server gets the authorized path, and the user whom this
+// server authenticated.
 func TestRequestsPassOn(t *testing.T) {
 	type seen struct {
 		Method, URI, Host, Body string
@@ -53,7 +54,7 @@ func TestRequestsPassOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.URL.Opaque = "http://front" + path // as it is
+			r.URL.Opaque = "http://front" + path // a path that is not normalised by the client
 			for i := 0; i < len(headers); i += 2 {
 				r.Header[headers[i]] = append(r.Header[headers[i]], headers[i+1])
 			}
@@ -98,7 +99,7 @@ func TestRequestsPassOn(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(user, got); diff != "" {
-			t.Errorf("who sends the request (-want +got):\n%s", diff)
+			t.Errorf("user (-want +got):\n%s", diff)
 		}
 
 		for path, want := range map[string]string{
@@ -114,13 +115,13 @@ func TestRequestsPassOn(t *testing.T) {
 			"/%61pis/things.example.com/v1/a": thingsPath + "/a",
 		} {
 			if s, _ := ask("GET", path, ""); s.URI != want {
-				t.Errorf("%s goes out as %s, want %s", path, s.URI, want)
+				t.Errorf("%s is proxied as %s, want %s", path, s.URI, want)
 			}
 		}
 	})
 }
 
-// Paths that look like those of another server are not.
+// TestOtherPaths checks paths that resemble those of another server.
 func TestOtherPaths(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.serve("things.test:8443", "things.default.svc", func(http.ResponseWriter, *http.Request) {})
@@ -131,13 +132,13 @@ func TestOtherPaths(t *testing.T) {
 			"/apis/THINGS.example.com/v1", "/api", "/api/v1", "/apis", "/apis/", "", "/", "/apiservices",
 		} {
 			if m := w.aggregator.Load().Find(path); m != nil {
-				t.Errorf("%q leads to %v", path, m.GroupVersion)
+				t.Errorf("%q is served by %v", path, m.GroupVersion)
 			}
 		}
 	})
 }
 
-// What may go wrong has a status code and words of Kubernetes.
+// TestFailures checks the status codes and messages of failures, which are those of Kubernetes.
 func TestFailures(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.register("v1")
@@ -172,13 +173,13 @@ func TestFailures(t *testing.T) {
 		want(thingsPath+"/elsewhere", 502, "the backend attempted to redirect this request, which is not permitted")
 		want(thingsPath+"/unchanged", 304, "")
 		if code, text, _ := w.get(client, thingsPath+"/broken"); code != 200 || !strings.Contains(text, "unexpected EOF") {
-			t.Errorf("half an answer is %d %q", code, text)
+			t.Errorf("a response that breaks off is %d %q", code, text)
 		}
 		if code, _, _ := w.get(client, thingsPath+"/aborted"); code != 503 {
-			t.Errorf("no answer is %d", code)
+			t.Errorf("without a response the code is %d", code)
 		}
 
-		// The time that a request has is the request's.
+		// The deadline of the request holds, and no shorter one.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://front"+thingsPath+"/slow", nil)
@@ -187,8 +188,8 @@ func TestFailures(t *testing.T) {
 		}
 		begin := time.Now()
 		recorder := &quiet{header: http.Header{}}
-		if err := w.aggregator.Load().Find(thingsPath).Serve(recorder, r, &auth.User{Name: "a"}); err != context.DeadlineExceeded || recorder.code != 0 {
-			t.Errorf("a slow answer is %v, %d", err, recorder.code)
+		if err := w.aggregator.Load().Find(thingsPath).Serve(recorder, r, &authn.User{Name: "a"}); err != context.DeadlineExceeded || recorder.code != 0 {
+			t.Errorf("a slow response gives %v, %d", err, recorder.code)
 		}
 		if took := time.Since(begin); took != time.Minute {
 			t.Errorf("it took %v", took)
@@ -196,7 +197,7 @@ func TestFailures(t *testing.T) {
 
 		time.Sleep(time.Second)
 		stop()
-		want(thingsPath+"/a", 503, "connection refused") // as long as nobody has noticed
+		want(thingsPath+"/a", 503, "connection refused") // the endpoint is gone, but no probe has noticed yet
 		time.Sleep(time.Minute)
 		want(thingsPath+"/a", 503, "service unavailable")
 	})
@@ -211,7 +212,7 @@ func (q *quiet) Header() http.Header         { return q.header }
 func (q *quiet) Write(b []byte) (int, error) { return len(b), nil }
 func (q *quiet) WriteHeader(code int)        { q.code = code }
 
-// Who asks what a server has is not kept waiting.
+// TestSlowDiscovery checks that discovery requests have a short deadline.
 func TestSlowDiscovery(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		slow := false
@@ -231,7 +232,7 @@ func TestSlowDiscovery(t *testing.T) {
 	})
 }
 
-// A CA bundle that is none is said to be.
+// TestBrokenBundle checks the error for a CA bundle without certificates.
 func TestBrokenBundle(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.put(thingsService)
@@ -242,7 +243,8 @@ func TestBrokenBundle(t *testing.T) {
 	})
 }
 
-// Events of a watch arrive as they come, and the stream ends well when the server wants it to.
+// TestWatch checks that events arrive without delay, and that the stream ends cleanly when the
+// server ends it.
 func TestWatch(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		events := make(chan string)
@@ -264,7 +266,7 @@ func TestWatch(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
 		w.listen("front:80", func(rw http.ResponseWriter, r *http.Request) {
-			_ = w.aggregator.Load().Find(r.URL.Path).Serve(rw, r.WithContext(ctx), &auth.User{Name: "alice"})
+			_ = w.aggregator.Load().Find(r.URL.Path).Serve(rw, r.WithContext(ctx), &authn.User{Name: "alice"})
 		}, nil)
 		conn, err := w.dial(t.Context(), "tcp", "front:80")
 		if err != nil {
@@ -293,7 +295,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// A connection that is upgraded carries what both sides like, in both directions, until one of them has enough.
+// TestUpgrade checks that an upgraded connection carries bytes in both directions until either side
+// closes it.
 func TestUpgrade(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var user []string
@@ -344,7 +347,7 @@ func TestUpgrade(t *testing.T) {
 			synctest.Wait()
 		}
 		if want := []string{"alice HTTP/1.1", "alice HTTP/1.1"}; !slices.Equal(user, want) {
-			t.Errorf("upgrades in the name of %q, want %q", user, want)
+			t.Errorf("upgrades as user %q, want %q", user, want)
 		}
 		for path, want := range map[string]string{
 			"/no":      "403 not for you",

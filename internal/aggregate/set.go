@@ -10,25 +10,28 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// A Set is the group versions that other servers serve at one time. It does not change. A nil Set has none.
+// A Set has the group versions that other servers serve at one time. It is immutable. A nil Set is
+// empty.
 type Set struct {
 	remotes map[schema.GroupVersion]*Remote
 }
 
-// A Remote is a group version that another server serves. It does not change.
+// A Remote is a group version that another server serves. It is immutable.
 type Remote struct {
 	schema.GroupVersion
-	// GroupPriority and VersionPriority say where it stands among others, higher first.
+	// GroupPriority and VersionPriority give its position in discovery documents, higher ones
+	// first.
 	GroupPriority, VersionPriority int
-	// Discovery is what its server tells of it: stale, and empty, if it could not be asked.
+	// Discovery is its discovery document: stale, and empty, if the server did not answer.
 	Discovery *apidiscoveryv2.APIVersionDiscovery
 
 	available bool
 	backend   *backend
-	documents *Documents // nil before it has been asked for them
+	documents *Documents // nil before the first answer
 }
 
-// Find returns what serves a path, nil if no other server does: all below its group version, and its OpenAPI v3 document.
+// Find returns the Remote that serves a path: all paths below its group version, and the path of
+// its OpenAPI v3 document. It returns nil if there is none.
 func (s *Set) Find(path string) *Remote {
 	if s == nil {
 		return nil
@@ -42,7 +45,7 @@ func (s *Set) Find(path string) *Remote {
 		return m
 	}
 	if rest, ok := strings.CutPrefix(path, "/api"); ok && (rest == "" || rest[0] == '/') {
-		return s.remotes[schema.GroupVersion{Version: "v1"}] // all of the legacy group is one APIService
+		return s.remotes[schema.GroupVersion{Version: "v1"}] // the legacy group has one APIService
 	}
 	rest, ok := strings.CutPrefix(path, "/apis/")
 	if !ok {
@@ -56,7 +59,7 @@ func (s *Set) Find(path string) *Remote {
 	return s.remotes[schema.GroupVersion{Group: group, Version: version}]
 }
 
-// All returns the group versions; the caller does not change the map.
+// All returns the Remotes by group version; the caller must not change the map.
 func (s *Set) All() map[schema.GroupVersion]*Remote {
 	if s == nil {
 		return nil
@@ -83,7 +86,8 @@ func (r *registration) available() bool {
 	return false
 }
 
-// port is that of the service: objects that were not written through this server may lack the default.
+// port returns the port of the service. Objects that were not written through this server can lack
+// the default.
 func (r *registration) port() int32 {
 	if p := r.Spec.Service.Port; p != nil {
 		return *p
@@ -91,7 +95,7 @@ func (r *registration) port() int32 {
 	return 443
 }
 
-// discoveryPath is what a server has to serve for a group version.
+// discoveryPath returns the path of a group version's discovery document.
 func discoveryPath(gv schema.GroupVersion) string {
 	if gv.Group == "" {
 		return "/api/" + gv.Version

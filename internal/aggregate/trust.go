@@ -21,18 +21,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// A Trust is what other servers need to know of this one, to know its users: those who come to them, and those in whose
-// name this server does.
+// A Trust has what other servers need to authenticate users: those who connect to them, and those
+// whom a front proxy names.
 type Trust struct {
-	// ClientCA are the authorities of users' certificates, ProxyCA those of the servers that speak for users, in PEM.
+	// ClientCA are the authorities of users' certificates, ProxyCA those of front proxies, in PEM.
 	ClientCA, ProxyCA []byte
-	// AllowedNames are the common names of certificates of the latter; with none, any will do.
+	// AllowedNames are the common names that front proxies may have; empty means any.
 	AllowedNames []string
-	// The headers in which these say who a user is.
+	// The headers in which a front proxy names the user.
 	UsernameHeaders, UIDHeaders, GroupHeaders, ExtraPrefixes []string
 }
 
-// Add adds a server that speaks for users in the standard headers: its authority, and the name in its certificate.
+// Add adds a front proxy that uses the standard headers: its authority, and the common name of its
+// certificate.
 func (t *Trust) Add(authority []byte, name string) {
 	anyName := len(t.ProxyCA) > 0 && len(t.AllowedNames) == 0
 	t.ProxyCA = append(bytes.Clone(t.ProxyCA), authority...)
@@ -45,7 +46,7 @@ func (t *Trust) Add(authority []byte, name string) {
 	t.ExtraPrefixes = union(t.ExtraPrefixes, "X-Remote-Extra-")
 }
 
-// union returns what is in either list, once, in a list of its own.
+// union returns a new list of the elements of both lists without duplicates.
 func union(a []string, b ...string) []string {
 	all := []string{}
 	for _, one := range slices.Concat(a, b) {
@@ -56,15 +57,16 @@ func union(a []string, b ...string) []string {
 	return all
 }
 
-// The config map in which other servers look.
+// The config map that other servers read.
 const (
 	trustNamespace = metav1.NamespaceSystem
 	trustName      = "extension-apiserver-authentication"
 )
 
-// Publish writes what other servers need to know into the config map kube-system/extension-apiserver-authentication, and
-// leaves there what others have written who serve the same store, as long as it holds. It does not pass through
-// validation: the start is not to wait until the schema of config maps is there.
+// Publish writes t to the config map kube-system/extension-apiserver-authentication. It keeps
+// entries that other servers of the store wrote, except for expired certificates. It appends to the
+// journal without validation, so that the start of a server does not wait for the schema of config
+// maps.
 func Publish(ctx context.Context, store *resource.Store, t *Trust) error {
 	d := store.Registry().Load().Resource(schema.GroupResource{Resource: "configmaps"})
 	if d == nil {
@@ -83,7 +85,7 @@ func Publish(ctx context.Context, store *resource.Store, t *Trust) error {
 	}
 }
 
-// entry is the write that is needed; nil if none is.
+// entry returns the write that is needed; nil if none is.
 func (t *Trust) entry(d *resource.Definition, s *state.State) (*journal.Entry, error) {
 	now := time.Now()
 	entry := &journal.Entry{Key: d.Key(trustNamespace, trustName)}
@@ -111,7 +113,7 @@ func (t *Trust) entry(d *resource.Definition, s *state.State) (*journal.Entry, e
 	return entry, err
 }
 
-// data is what the config map holds, together with what is in it already.
+// data returns the new data of the config map, merged with the present one.
 func (t *Trust) data(before map[string]any) (map[string]any, error) {
 	said := func(key string) string {
 		text, _ := before[key].(string)
@@ -156,7 +158,7 @@ func (t *Trust) data(before map[string]any) (map[string]any, error) {
 	return data, nil
 }
 
-// joinCertificates returns the certificates of both texts, once, but for those that have expired.
+// joinCertificates returns the certificates of both texts without duplicates and expired ones.
 func joinCertificates(before string, own []byte) string {
 	var all bytes.Buffer
 	seen := map[string]bool{}
@@ -167,7 +169,7 @@ func joinCertificates(before string, own []byte) string {
 			continue
 		}
 		seen[string(cert.Raw)] = true
-		_ = pem.Encode(&all, &pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}) // a buffer takes all
+		_ = pem.Encode(&all, &pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}) // cannot fail: a buffer accepts all writes
 	}
 	return all.String()
 }

@@ -25,9 +25,10 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/aggregate"
-	"github.com/kapok-dev/kapok/internal/auth"
-	"github.com/kapok-dev/kapok/internal/builtin"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/housekeeping/bootstrap"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
+	"github.com/kapok-dev/kapok/internal/kinds"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
 
@@ -41,7 +42,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A world is a store, a network in memory, and what this package makes of them. It lives in a bubble.
+// A world is a store, a network in memory, and the parts of this package on both. It belongs in a
+// synctest bubble.
 type world struct {
 	testing.TB
 	store      *resource.Store
@@ -51,7 +53,7 @@ type world struct {
 
 	mu        sync.Mutex
 	listeners map[string]*listener
-	calls     []string // of what the network was asked for
+	calls     []string // requests on the network
 }
 
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
@@ -64,10 +66,10 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 			t.Fatal(err)
 		}
 		w := &world{
-			TB: t, store: resource.NewStore(st, resource.NewRegistry(builtin.Definitions()...)),
+			TB: t, store: resource.NewStore(st, resource.NewRegistry(kinds.Definitions()...)),
 			listeners: map[string]*listener{}, authority: newAuthority(t),
 		}
-		if err := builtin.EnsureNamespaces(t.Context(), w.store); err != nil {
+		if err := bootstrap.EnsureNamespaces(t.Context(), w.store); err != nil {
 			t.Fatal(err)
 		}
 		o := aggregate.Options{Store: w.store, Dial: w.dial, Logger: slog.New(slog.DiscardHandler), ClientCertificate: w.authority.client}
@@ -88,7 +90,7 @@ func (w *world) definition(kind string) *resource.Definition {
 	return w.store.Registry().Load().Kind(schema.GroupKind{Group: group, Kind: kind})
 }
 
-// put creates an object, or replaces it. It is given in YAML, without apiVersion.
+// put creates or replaces an object, given as YAML without apiVersion.
 func (w *world) put(text string) {
 	w.Helper()
 	var obj map[string]any
@@ -129,7 +131,7 @@ func (w *world) put(text string) {
 	synctest.Wait()
 }
 
-// integers makes whole numbers int64, as trees have them.
+// integers turns whole numbers into int64, as in trees.
 func integers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -189,7 +191,7 @@ func (w *world) apiService(name string) *apiregistrationv1.APIService {
 	return s
 }
 
-// condition is status, reason and message of the availability of v1.things.example.com.
+// condition returns status, reason and message of the condition Available of v1.things.example.com.
 func (w *world) condition() string {
 	w.Helper()
 	s := w.apiService("v1.things.example.com")
@@ -220,7 +222,8 @@ func (w *world) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	return l.dial()
 }
 
-// serve serves an address over TLS, with a certificate for a host, until the returned function is called.
+// serve serves an address over TLS, with a certificate for a host, until the returned function is
+// called.
 func (w *world) serve(address, host string, h http.HandlerFunc) (stop func()) {
 	w.Helper()
 	return w.listen(address, h, &tls.Config{
@@ -259,15 +262,16 @@ func (w *world) listen(address string, h http.HandlerFunc, secure *tls.Config) (
 	return stop
 }
 
-// front is what clients of this server come to: it serves what the aggregator knows, in the name of alice.
+// front returns a client of a server that proxies the group versions of the aggregator, as user
+// alice.
 func (w *world) front() *http.Client {
 	w.listen("front:80", func(rw http.ResponseWriter, r *http.Request) {
 		remote := w.aggregator.Load().Find(r.URL.Path)
 		if remote == nil {
-			http.Error(rw, "it is not there", http.StatusNotFound)
+			http.Error(rw, "not found", http.StatusNotFound)
 			return
 		}
-		alice := &auth.User{Name: "alice", UID: "7", Groups: []string{"staff", "system:authenticated"}, Extra: map[string][]string{"example.com/why": {"a b"}}}
+		alice := &authn.User{Name: "alice", UID: "7", Groups: []string{"staff", "system:authenticated"}, Extra: map[string][]string{"example.com/why": {"a b"}}}
 		if err := remote.Serve(rw, r, alice); err != nil {
 			http.Error(rw, err.Error(), http.StatusGatewayTimeout)
 		}
@@ -279,7 +283,7 @@ func (w *world) front() *http.Client {
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// get asks for a path, and returns the status code and the body.
+// get sends a GET request, and returns the status code, the body and the headers.
 func (w *world) get(c *http.Client, path string, headers ...string) (int, string, http.Header) {
 	w.Helper()
 	r, err := http.NewRequestWithContext(w.Context(), http.MethodGet, "http://front"+path, nil)
@@ -350,7 +354,7 @@ func (a *authority) pem() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// lines reads the lines of a body, one by one.
+// lines returns a function that reads the lines of a body one by one.
 func lines(r io.Reader) func() string {
 	b := bufio.NewReader(r)
 	return func() string {

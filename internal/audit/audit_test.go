@@ -19,7 +19,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authz"
+	"github.com/kapok-dev/kapok/internal/reload"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -53,24 +54,26 @@ func TestOptions(t *testing.T) {
 		options Options
 		want    string
 	}{
-		{"no policy", Options{}, "Name a policy"},
-		{"a policy that is not there", Options{PolicyFile: "/nowhere"}, "audit policy: open /nowhere"},
-		{"no rules", Options{PolicyFile: write(t, "p", "apiVersion: audit.k8s.io/v1\nkind: Policy\n")}, "loaded illegal policy with 0 rules"},
-		{"of another version", Options{PolicyFile: write(t, "p", "apiVersion: audit.k8s.io/v1beta1\nkind: Policy\nrules: [{level: None}]\n")}, "no kind \"Policy\" is registered for version \"audit.k8s.io/v1beta1\""},
-		{"an unknown level", Options{PolicyFile: write(t, "p", "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: All}]\n")}, `rules[0].level: Unsupported value: "All"`},
-		{"no YAML", Options{PolicyFile: write(t, "p", "\t")}, "failed decoding"},
-		{"no path", Options{PolicyFile: policy, Log: &FileOptions{}}, "which file?"},
-		{"negative", Options{PolicyFile: policy, Log: &FileOptions{Path: "x", MaxAge: -1}}, "must not be negative"},
-		{"a directory", Options{PolicyFile: policy, Log: &FileOptions{Path: t.TempDir()}}, "is a directory"},
-		{"no kubeconfig", Options{PolicyFile: policy, Webhook: &WebhookOptions{ConfigFile: "/nowhere"}}, "audit webhook /nowhere"},
-		{"the second sink is wrong", Options{PolicyFile: policy, Log: &FileOptions{Path: filepath.Join(t.TempDir(), "log")}, Webhook: &WebhookOptions{ConfigFile: "/nowhere"}}, "audit webhook /nowhere"},
+		{"no policy", Options{LogPath: "-"}, "Options.Audit.PolicyFile is not set"},
+		{"a policy that is not there", Options{LogPath: "-", PolicyFile: "/nowhere"}, "audit policy: open /nowhere"},
+		{"no rules", Options{LogPath: "-", PolicyFile: write(t, "p", "apiVersion: audit.k8s.io/v1\nkind: Policy\n")}, "loaded illegal policy with 0 rules"},
+		{"of another version", Options{LogPath: "-", PolicyFile: write(t, "p", "apiVersion: audit.k8s.io/v1beta1\nkind: Policy\nrules: [{level: None}]\n")}, "no kind \"Policy\" is registered for version \"audit.k8s.io/v1beta1\""},
+		{"an unknown level", Options{LogPath: "-", PolicyFile: write(t, "p", "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: All}]\n")}, `rules[0].level: Unsupported value: "All"`},
+		{"no YAML", Options{LogPath: "-", PolicyFile: write(t, "p", "\t")}, "failed decoding"},
+		{"no sink", Options{PolicyFile: policy}, "set LogPath or Webhook"},
+		{"negative", Options{PolicyFile: policy, LogPath: "x", LogMaxAge: -1}, "LogMaxAge is -1: none of them can be negative"},
+		{"a directory", Options{PolicyFile: policy, LogPath: t.TempDir()}, "is a directory"},
+		{"no kubeconfig", Options{PolicyFile: policy, Webhook: "/nowhere"}, "audit webhook /nowhere"},
+		{"the second sink is wrong", Options{PolicyFile: policy, LogPath: filepath.Join(t.TempDir(), "log"), Webhook: "/nowhere"}, "audit webhook /nowhere"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			tc.options.Logger = quiet()
-			a, err := New(tc.options)
+			err := tc.options.Validate()
 			if err == nil {
-				a.Close()
-				t.Fatal("accepted")
+				var a *Auditor
+				if a, err = New(tc.options, quiet()); err == nil {
+					a.Close()
+					t.Fatal("accepted")
+				}
 			}
 			if !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got  %v\nwant %s", err, tc.want)
@@ -84,18 +87,18 @@ func TestPolicyReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := write(t, "policy.yaml", everything)
 		var log bytes.Buffer
-		a, err := New(Options{PolicyFile: policy, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		a, err := New(Options{PolicyFile: policy}, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		audited := func() bool {
-			return a.Begin(httptest.NewRequest("GET", "/version", nil), &auth.Attributes{Verb: "get", Path: "/version"}, "id", time.Now()) != nil
+			return a.Begin(httptest.NewRequest("GET", "/version", nil), &authz.Attributes{Verb: "get", Path: "/version"}, "id", time.Now()) != nil
 		}
 		change := func(content string) {
 			if err := os.WriteFile(policy, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(3 * every)
+			time.Sleep(3 * reload.Every)
 			synctest.Wait()
 		}
 		if !audited() {
@@ -117,7 +120,7 @@ func TestPolicyReload(t *testing.T) {
 			t.Error(err)
 		}
 		if n := strings.Count(log.String(), "not loaded"); n != 1 {
-			t.Errorf("what is wrong was told %d times:\n%s", n, &log)
+			t.Errorf("the error was logged %d times:\n%s", n, &log)
 		}
 	})
 }
@@ -129,7 +132,7 @@ func TestRotation(t *testing.T) {
 		if err := os.WriteFile(other, []byte("mine"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w, err := openFile(FileOptions{Path: filepath.Join(dir, "audit.log"), MaxSize: 1, MaxBackups: 2, MaxAge: 1, Compress: true})
+		w, err := openFile(Options{LogPath: filepath.Join(dir, "audit.log"), LogMaxSize: 1, LogMaxBackups: 2, LogMaxAge: 1, LogCompress: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -318,7 +321,7 @@ func TestWebhookComesBack(t *testing.T) {
 		var got []auditv1.EventList
 		down := 3
 		w := &webhook{
-			options: WebhookOptions{InitialBackoff: 10 * time.Second, BatchMaxSize: 2, BatchMaxWait: 30 * time.Second},
+			options: Options{WebhookInitialBackoff: 10 * time.Second, WebhookBatchMaxSize: 2, WebhookBatchMaxWait: 30 * time.Second},
 			url:     "https://audit", transport: &http.Transport{},
 			throttle: flowcontrol.NewFakeAlwaysRateLimiter(),
 			client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -371,7 +374,7 @@ func TestWebhookServer(t *testing.T) {
 	for path, want := range map[string]string{"/audit": "", "/moved": "answers 307"} {
 		config := write(t, "kubeconfig", fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
 			"clusters":[{"name":"c","cluster":{"server":%q,"insecure-skip-tls-verify":true}}],"users":[{"name":"u","user":{"token":"secret"}}]}`, server.URL+path))
-		w, err := newWebhook(WebhookOptions{ConfigFile: config})
+		w, err := newWebhook(Options{Webhook: config}.withDefaults())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -417,9 +420,9 @@ func FuzzPolicy(f *testing.F) {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Skip()
 		}
-		p, err := loadPolicy(path)
+		p, err := loadPolicy(t.Context(), path)
 		if err == nil {
-			p.rule(&auth.Attributes{Verb: "get", ResourceRequest: true, Resource: "pods"})
+			p.rule(&authz.Attributes{Verb: "get", ResourceRequest: true, Resource: "pods"})
 		}
 	})
 }

@@ -1,23 +1,21 @@
-// Package audit writes down who has asked the server for what, and what came of it,
-// as Kubernetes' audit does: which requests and how much of them is said by a
-// Policy of audit.k8s.io/v1; events go, as lines of JSON, to a file that is rotated,
-// and in batches to a webhook.
+// Package audit records the requests to the server, as Kubernetes' audit does. A Policy of
+// audit.k8s.io/v1 decides which requests are recorded, and in which detail; events are written as
+// lines of JSON to a file that is rotated, and sent in batches to a webhook.
 //
-// # What it promises
+// # Promises
 //
-//   - A request never waits for a sink. What a sink has not taken yet waits in a
-//     queue that is bounded in number and in bytes; what does not fit is dropped,
-//     counted (apiserver_audit_error_total), and told of in the log. Here it differs
-//     from kube-apiserver, which writes its file while the client waits.
-//   - Events of one request come in the order of their stages, those of all requests
-//     in the order in which the stages were reached.
-//   - What was queued before Close is written by Close, within ten seconds.
+//   - A request never waits for a sink. Events wait in a queue that is bounded in number and in
+//     bytes; events that do not fit are dropped, counted (apiserver_audit_error_total), and logged.
+//     kube-apiserver differs: it writes to its file while the client waits.
+//   - The events of one request are in the order of their stages, those of all requests in the
+//     order in which the stages were reached.
+//   - Close writes the events that were queued before it, within ten seconds.
 //
 // # Goroutines and locks
 //
-// An [Auditor] owns a goroutine for each sink and one that looks whether the policy
-// has changed; Close ends them. A [Record] belongs to the goroutine of its request.
-// A queue's lock is held for the time of an append.
+// An [Auditor] owns a goroutine for each sink, and one that reloads the policy when its file
+// changes; Close ends them and waits. A [Record] belongs to the goroutine of its request. The lock
+// of a queue is never held during a write to a sink.
 package audit
 
 import (
@@ -28,7 +26,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authz"
+	"github.com/kapok-dev/kapok/internal/reload"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,19 +35,8 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// Options are the settings of an Auditor.
-type Options struct {
-	// PolicyFile is the file with the Policy. It is read again when it changes; one that is wrong by then changes nothing.
-	PolicyFile string
-	// Log is where lines of JSON go; nil for nowhere.
-	Log *FileOptions
-	// Webhook is where batches go; nil for nowhere.
-	Webhook *WebhookOptions
-	// Logger is told of what goes wrong. Required.
-	Logger *slog.Logger
-}
-
-// An Auditor decides which requests are written down, and sends what is to where it goes. It is safe for concurrent use.
+// An Auditor decides which requests are recorded, and sends their events to the sinks. It is safe
+// for concurrent use.
 type Auditor struct {
 	policy  *policyFile
 	queues  []*queue
@@ -57,22 +45,24 @@ type Auditor struct {
 	running sync.WaitGroup
 }
 
-// New returns an Auditor, to be closed. The error is one of the settings.
-func New(o Options) (_ *Auditor, err error) {
+// New returns an Auditor for valid options with a policy; the caller closes it. log receives errors
+// of sinks and of the policy. The error is that of reading the policy or opening a sink.
+func New(o Options, log *slog.Logger) (_ *Auditor, err error) {
+	o = o.withDefaults()
 	a := &Auditor{metrics: newMetrics()}
-	if a.policy, err = loadPolicy(o.PolicyFile); err != nil {
+	if a.policy, err = loadPolicy(context.Background(), o.PolicyFile); err != nil {
 		return nil, err
 	}
 	var sinks []sink
-	if o.Log != nil {
-		f, err := openFile(*o.Log)
+	if o.LogPath != "" {
+		f, err := openFile(o)
 		if err != nil {
 			return nil, err
 		}
 		sinks = append(sinks, f)
 	}
-	if o.Webhook != nil {
-		w, err := newWebhook(*o.Webhook)
+	if o.Webhook != "" {
+		w, err := newWebhook(o)
 		if err != nil {
 			for _, s := range sinks {
 				err = errors.Join(err, s.close())
@@ -83,14 +73,15 @@ func New(o Options) (_ *Auditor, err error) {
 	}
 	var ctx context.Context
 	ctx, a.stop = context.WithCancel(context.Background())
-	a.running.Go(func() { a.policy.watch(ctx, o.Logger) })
+	a.running.Go(func() { reload.Watch(ctx, log, a.policy.file) })
 	for _, s := range sinks {
-		a.queues = append(a.queues, startQueue(s, &a.metrics, o.Logger))
+		a.queues = append(a.queues, startQueue(s, &a.metrics, log))
 	}
 	return a, nil
 }
 
-// Close writes what is queued, and ends. No request is under way any more.
+// Close writes the queued events, and ends the goroutines. It must be called after the last
+// request.
 func (a *Auditor) Close() error {
 	a.stop()
 	a.running.Wait()
@@ -106,9 +97,9 @@ func (a *Auditor) Close() error {
 // Collectors are the metrics, under Kubernetes' names.
 func (a *Auditor) Collectors() []prometheus.Collector { return a.metrics.collectors() }
 
-// Begin begins the record of a request; nil if the policy wants to know nothing of it. The user in the attributes is who
-// sends the request, whomever he impersonates; nil if that is not known.
-func (a *Auditor) Begin(r *http.Request, by *auth.Attributes, id string, received time.Time) *Record {
+// Begin starts the record of a request; it returns nil if the policy does not record the request.
+// by has the authenticated user, before impersonation; it is nil if authentication failed.
+func (a *Auditor) Begin(r *http.Request, by *authz.Attributes, id string, received time.Time) *Record {
 	rule := a.policy.rule(by)
 	a.metrics.levels.WithLabelValues(string(rule.Level)).Inc()
 	if rule.Level == audit.LevelNone {

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
 )
 
 // The policy that docs/audit.md shows does what is said beside it.
@@ -21,19 +22,19 @@ func TestDocument(t *testing.T) {
 		t.Fatal("there is no policy in it")
 	}
 	policy := "    apiVersion: audit.k8s.io/v1\n" + block + "\n"
-	p, err := loadPolicy(write(t, "policy.yaml", strings.ReplaceAll(policy, "\n    ", "\n")[4:]))
+	p, err := loadPolicy(t.Context(), write(t, "policy.yaml", strings.ReplaceAll(policy, "\n    ", "\n")[4:]))
 	if err != nil {
 		t.Fatal(err)
 	}
-	object := func(verb, group, resource, sub string) auth.Attributes {
-		return auth.Attributes{User: &auth.User{Name: "alice"}, Verb: verb, ResourceRequest: true, APIGroup: group, Resource: resource, Subresource: sub}
+	object := func(verb, group, resource, sub string) authz.Attributes {
+		return authz.Attributes{User: &authn.User{Name: "alice"}, Verb: verb, ResourceRequest: true, APIGroup: group, Resource: resource, Subresource: sub}
 	}
 	for _, tc := range []struct {
-		ask  auth.Attributes
+		ask  authz.Attributes
 		want string
 	}{
-		{auth.Attributes{Verb: "get", Path: "/readyz/ping"}, "None"},
-		{auth.Attributes{Verb: "get", Path: "/metrics"}, "Metadata"},
+		{authz.Attributes{Verb: "get", Path: "/readyz/ping"}, "None"},
+		{authz.Attributes{Verb: "get", Path: "/metrics"}, "Metadata"},
 		{object("get", "", "secrets", ""), "Metadata"},
 		{object("create", "", "serviceaccounts", "token"), "Metadata"},
 		{object("create", "authentication.k8s.io", "tokenreviews", ""), "Metadata"},

@@ -18,43 +18,22 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// FileOptions say where lines of JSON go, as the flags --audit-log-* of kube-apiserver.
-type FileOptions struct {
-	Path string // of the file; - for the standard output
-	// MaxSize is the size in MiB at which the file is rotated. Default 100.
-	MaxSize int
-	// MaxBackups is how many rotated files are kept, MaxAge for how many days; 0 for all, for ever.
-	MaxBackups, MaxAge int
-	// Compress compresses rotated files with gzip.
-	Compress bool
-}
-
-const defaultMaxSize = 100
-
 // stamp is the time in the name of a rotated file, in UTC.
 const stamp = "2006-01-02T15-04-05.000"
 
 // file is a sink of lines of JSON. It rotates itself while it writes.
 type file struct {
-	options FileOptions
+	options Options
 	out     io.Writer
 	f       *os.File // nil for the standard output
 	size    int64
 	buf     bytes.Buffer
 }
 
-func openFile(o FileOptions) (*file, error) {
-	switch {
-	case o.Path == "":
-		return nil, errors.New("audit log: which file?")
-	case o.MaxSize < 0 || o.MaxBackups < 0 || o.MaxAge < 0:
-		return nil, errors.New("audit log: sizes, numbers and ages must not be negative")
-	}
-	if o.MaxSize == 0 {
-		o.MaxSize = defaultMaxSize
-	}
+// openFile expects options with defaults and a LogPath.
+func openFile(o Options) (*file, error) {
 	w := &file{options: o}
-	if o.Path == "-" {
+	if o.LogPath == "-" {
 		w.out = os.Stdout
 		return w, nil
 	}
@@ -62,10 +41,10 @@ func openFile(o FileOptions) (*file, error) {
 }
 
 func (w *file) open() error {
-	if err := os.MkdirAll(filepath.Dir(w.options.Path), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(w.options.LogPath), 0o700); err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
-	f, err := os.OpenFile(w.options.Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(w.options.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
@@ -101,19 +80,19 @@ func (w *file) write(_ context.Context, events []*auditv1.Event) error {
 
 // rotate makes way for a number of bytes more.
 func (w *file) rotate(more int64) error {
-	if w.options.Path == "-" {
+	if w.options.LogPath == "-" {
 		return nil
 	}
 	if w.f == nil { // it could not be opened the last time
 		return w.open()
 	}
-	if w.size == 0 || w.size+more <= int64(w.options.MaxSize)<<20 {
+	if w.size == 0 || w.size+more <= int64(w.options.LogMaxSize)<<20 {
 		return nil
 	}
 	err := w.f.Close()
 	w.f = nil
 	if err == nil {
-		err = os.Rename(w.options.Path, w.rotated(time.Now()))
+		err = os.Rename(w.options.LogPath, w.rotated(time.Now()))
 	}
 	if err := errors.Join(err, w.open()); err != nil {
 		return err
@@ -125,7 +104,7 @@ func (w *file) rotate(more int64) error {
 func (w *file) rotated(at time.Time) string {
 	prefix, suffix := w.parts()
 	for {
-		name := filepath.Join(filepath.Dir(w.options.Path), prefix+at.UTC().Format(stamp)+suffix)
+		name := filepath.Join(filepath.Dir(w.options.LogPath), prefix+at.UTC().Format(stamp)+suffix)
 		if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
 			return name
 		}
@@ -134,14 +113,14 @@ func (w *file) rotated(at time.Time) string {
 }
 
 func (w *file) parts() (prefix, suffix string) {
-	base := filepath.Base(w.options.Path)
+	base := filepath.Base(w.options.LogPath)
 	suffix = filepath.Ext(base)
 	return strings.TrimSuffix(base, suffix) + "-", suffix
 }
 
-// tidy removes what is too old or too much, and compresses what is left.
+// tidy removes files that are too old or too many, and compresses the rest.
 func (w *file) tidy(now time.Time) error {
-	dir := filepath.Dir(w.options.Path)
+	dir := filepath.Dir(w.options.LogPath)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -164,17 +143,18 @@ func (w *file) tidy(now time.Time) error {
 	var errs []error
 	for i, b := range backups {
 		switch {
-		case w.options.MaxBackups > 0 && i >= w.options.MaxBackups,
-			w.options.MaxAge > 0 && now.Sub(b.at) > time.Duration(w.options.MaxAge)*24*time.Hour:
+		case w.options.LogMaxBackups > 0 && i >= w.options.LogMaxBackups,
+			w.options.LogMaxAge > 0 && now.Sub(b.at) > time.Duration(w.options.LogMaxAge)*24*time.Hour:
 			errs = append(errs, os.Remove(b.path))
-		case w.options.Compress && !strings.HasSuffix(b.path, ".gz"):
+		case w.options.LogCompress && !strings.HasSuffix(b.path, ".gz"):
 			errs = append(errs, compress(b.path))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// compress replaces a file by a compressed one. It is not there in part under the name that it gets.
+// compress replaces a file by a compressed one. It is not there in part under the name that it
+// gets.
 func compress(path string) (err error) {
 	in, err := os.Open(path)
 	if err != nil {

@@ -1,16 +1,12 @@
 package audit
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
-	"os"
 	"sync/atomic"
-	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authz"
+	"github.com/kapok-dev/kapok/internal/reload"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -19,76 +15,40 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// every is how often the policy is looked at.
-const every = 10 * time.Second
-
-// policyFile is a Policy and the file that it comes from. What a policy says is judged by Kubernetes' own code.
+// policyFile is a Policy and the file that it comes from. Kubernetes' own code decodes and
+// evaluates it.
 type policyFile struct {
-	file    string
-	content []byte // of the file when it was read last, by the goroutine that watches
+	file    *reload.File
 	current atomic.Pointer[audit.PolicyRuleEvaluator]
 }
 
-func loadPolicy(file string) (*policyFile, error) {
-	p := &policyFile{file: file}
-	if file == "" {
-		return nil, errors.New("audit: what is to be written down? Name a policy (--audit-policy-file)")
+func loadPolicy(ctx context.Context, path string) (_ *policyFile, err error) {
+	if path == "" {
+		return nil, errors.New("audit policy: the name of the file is empty: set Options.Audit.PolicyFile (--audit-policy-file)")
 	}
-	_, err := p.load()
+	p := &policyFile{}
+	p.file, err = reload.Open(ctx, "audit policy", p.load, path)
 	return p, err
 }
 
-// load puts the policy of the file in force, and says whether it is another one. Fields that are unknown are told of by klog,
-// as in kube-apiserver.
-func (p *policyFile) load() (changed bool, err error) {
-	content, err := os.ReadFile(p.file)
+// load puts a policy in force. Unknown fields are logged with klog, as in kube-apiserver.
+func (p *policyFile) load(_ context.Context, contents [][]byte) error {
+	parsed, err := policy.LoadPolicyFromBytes(contents[0])
 	if err != nil {
-		return false, fmt.Errorf("audit policy: %w", err)
-	}
-	if bytes.Equal(content, p.content) && p.current.Load() != nil {
-		return false, nil
-	}
-	parsed, err := policy.LoadPolicyFromBytes(content)
-	if err != nil {
-		return false, fmt.Errorf("audit policy %s: %w", p.file, err)
+		return err
 	}
 	evaluator := policy.NewPolicyRuleEvaluator(parsed)
-	p.content = content
 	p.current.Store(&evaluator)
-	return true, nil
+	return nil
 }
 
-func (p *policyFile) watch(ctx context.Context, log *slog.Logger) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	complaint := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		changed, err := p.load()
-		switch {
-		case err == nil:
-			complaint = ""
-		case err.Error() != complaint:
-			complaint = err.Error()
-			log.Error("audit policy not loaded; the one before stays in force", "err", err)
-		}
-		if changed {
-			log.Info("audit policy loaded", "file", p.file)
-		}
-	}
-}
-
-// rule is what the policy says of a request.
-func (p *policyFile) rule(a *auth.Attributes) audit.RequestAuditConfig {
+// rule returns the audit configuration of a request.
+func (p *policyFile) rule(a *authz.Attributes) audit.RequestAuditConfig {
 	return (*p.current.Load()).EvaluatePolicyRule(attributes{a})
 }
 
 // attributes show a request to Kubernetes' code.
-type attributes struct{ *auth.Attributes }
+type attributes struct{ *authz.Attributes }
 
 func (a attributes) GetUser() user.Info {
 	if a.User == nil {

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// maxQueued bounds the events that wait for a sink, as kube-apiserver does for webhooks; maxQueuedBytes what they
-	// take, as far as clients and webhooks choose it.
+	// maxQueued bounds the events that wait for a sink, as kube-apiserver does for webhooks;
+	// maxQueuedBytes what they take, as far as clients and webhooks choose it.
 	maxQueued      = 10_000
 	maxQueuedBytes = 64 << 20
-	// closing is how long a sink has for what is queued when the server ends.
+	// closing is the time limit for writing the queued events when the server ends.
 	closing = 10 * time.Second
 	// complainEvery is the time between two lines in the log on what was dropped.
 	complainEvery = 10 * time.Second
@@ -28,7 +28,7 @@ const (
 // A sink takes events to where they are kept.
 type sink interface {
 	name() string
-	// batch is how many events the sink wants at once, and how long it waits for them.
+	// batch returns the maximum number of events of a batch, and how long the sink waits for them.
 	batch() (most int, wait time.Duration)
 	// write may take its time until the context ends. What it returns an error for is lost.
 	write(ctx context.Context, events []*auditv1.Event) error
@@ -48,7 +48,7 @@ type queue struct {
 	mu      sync.Mutex
 	events  []*auditv1.Event
 	bytes   int
-	lost    int // since the log was told
+	lost    int // not logged yet
 	closed  bool
 	changed chan struct{} // has room for one
 }
@@ -87,7 +87,8 @@ func (q *queue) poke() {
 	}
 }
 
-// size is what an event takes, roughly: all that others choose the length of counts, as strangers, too, are written down.
+// size is what an event takes, roughly: all that others choose the length of counts, as strangers,
+// too, are written down.
 func size(e *auditv1.Event) int {
 	n := 1<<10 + len(e.RequestURI) + len(e.Verb) + len(e.UserAgent) + sizeOf(&e.User)
 	if e.ImpersonatedUser != nil {
@@ -154,14 +155,15 @@ func (q *queue) run() {
 				q.log.Error("audit events are lost: the sink is slower than the requests", "sink", q.sink.name(), "events", lost)
 			} else {
 				q.mu.Lock()
-				q.lost += lost // to be told later
+				q.lost += lost // logged later
 				q.mu.Unlock()
 			}
 		}
 	}
 }
 
-// await waits until there is a batch, or something that has waited long enough; false at the end, with nothing left.
+// await waits until there is a batch, or something that has waited long enough; false at the end,
+// with nothing left.
 func (q *queue) await(most int, wait time.Duration) bool {
 	var late <-chan time.Time
 	for {
@@ -199,7 +201,7 @@ func (q *queue) take(most int) (batch []*auditv1.Event, lost int) {
 	return batch, lost
 }
 
-// close writes what is queued, as far as there is time.
+// close writes the queued events within the time limit.
 func (q *queue) close() error {
 	q.mu.Lock()
 	q.closed = true
@@ -213,7 +215,7 @@ func (q *queue) close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.lost > 0 {
-		err = errors.Join(err, fmt.Errorf("audit: %d events are lost that were to go to the %s", q.lost, q.sink.name()))
+		err = errors.Join(err, fmt.Errorf("audit: %d events are lost (sink: %s)", q.lost, q.sink.name()))
 	}
 	return err
 }

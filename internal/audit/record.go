@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,18 +26,18 @@ import (
 // maxUserAgent is how much of a User-Agent is written down, as in Kubernetes.
 const maxUserAgent = 1024
 
-// A Record is what is written down of one request. It belongs to the goroutine that serves it. All methods do nothing on a
-// nil Record, which stands for a request that is not written down.
+// A Record is the audit record of one request. It belongs to the goroutine that serves the request.
+// On a nil Record, which means that the request is not recorded, all methods do nothing.
 type Record struct {
 	auditor *Auditor
 	rule    upstream.RequestAuditConfig
 	event   auditv1.Event
 	started bool // the stage ResponseStarted has been reached
-	// stranger says that nobody knows who sends the request: there is one event then, when he is told.
+	// stranger means that the user is unknown: the request has a single event, at the response.
 	stranger bool
 }
 
-func newEvent(r *http.Request, by *auth.Attributes, level audit.Level, id types.UID, received time.Time) auditv1.Event {
+func newEvent(r *http.Request, by *authz.Attributes, level audit.Level, id types.UID, received time.Time) auditv1.Event {
 	e := auditv1.Event{
 		TypeMeta:                 metav1.TypeMeta{APIVersion: auditv1.SchemeGroupVersion.String(), Kind: "Event"},
 		Level:                    auditv1.Level(level),
@@ -64,7 +65,7 @@ func newEvent(r *http.Request, by *auth.Attributes, level audit.Level, id types.
 	return e
 }
 
-func userInfo(u *auth.User) authenticationv1.UserInfo {
+func userInfo(u *authn.User) authenticationv1.UserInfo {
 	info := authenticationv1.UserInfo{Username: u.Name, UID: u.UID, Groups: u.Groups}
 	for key, values := range u.Extra {
 		if info.Extra == nil {
@@ -82,8 +83,9 @@ func (r *Record) Received() {
 	}
 }
 
-// Impersonates says as whom the user acts, and by which permission, if it is one of those that are bound to conditions.
-func (r *Record) Impersonates(u *auth.User, constraint string) {
+// Impersonates says as whom the user acts, and by which permission, if it is one of those that are
+// bound to conditions.
+func (r *Record) Impersonates(u *authn.User, constraint string) {
 	if r == nil {
 		return
 	}
@@ -108,7 +110,8 @@ func (r *Record) Annotate(key, value string) {
 	r.event.Annotations[key] = value
 }
 
-// WantsRequest and WantsResponse say whether the bodies of the request and of its answer are to be written down.
+// WantsRequest and WantsResponse report whether the bodies of the request and of the response are
+// to be recorded.
 func (r *Record) WantsRequest() bool {
 	return r != nil && (r.rule.Level == audit.LevelRequest || r.rule.Level == audit.LevelRequestResponse)
 }
@@ -116,7 +119,8 @@ func (r *Record) WantsRequest() bool {
 // WantsResponse is like WantsRequest.
 func (r *Record) WantsResponse() bool { return r != nil && r.rule.Level == audit.LevelRequestResponse }
 
-// RequestObject writes down the object that came with the request, if the policy wants it, and in any case how it is called.
+// RequestObject records the name of the object in the request, and the object if the policy
+// includes it.
 func (r *Record) RequestObject(obj map[string]any) {
 	if r == nil {
 		return
@@ -133,7 +137,7 @@ func (r *Record) RequestObject(obj map[string]any) {
 	}
 }
 
-// refer completes what the path says of the object by what the object does.
+// refer completes the object reference of the path with the object's metadata.
 func (r *Record) refer(obj map[string]any) {
 	meta, _ := obj["metadata"].(map[string]any)
 	ref := r.event.ObjectRef
@@ -153,7 +157,7 @@ func (r *Record) refer(obj map[string]any) {
 	r.event.ObjectRef = &also
 }
 
-// RequestPatch writes down a patch, JSON or YAML, if the policy wants it.
+// RequestPatch records a patch in JSON or YAML if the policy includes it.
 func (r *Record) RequestPatch(patch []byte) {
 	if !r.WantsRequest() {
 		return
@@ -176,7 +180,7 @@ func (r *Record) ResponseStatus(s *metav1.Status) {
 	r.event.ResponseStatus = &metav1.Status{Status: s.Status, Message: s.Message, Reason: s.Reason, Details: s.Details, Code: s.Code}
 }
 
-// ResponseObject writes down what the client gets, in JSON, if the policy wants it.
+// ResponseObject records the response body, in JSON, if the policy includes it.
 func (r *Record) ResponseObject(data []byte) {
 	if !r.WantsResponse() || !json.Valid(data) {
 		return
@@ -192,7 +196,7 @@ func (r *Record) ResponseObject(data []byte) {
 	r.event.ResponseObject = unknown(data)
 }
 
-// Started says that the header of the answer has gone out, while a long answer follows.
+// Started records that the header of a long-running response has been sent.
 func (r *Record) Started(code int) {
 	if r == nil || r.started {
 		return
@@ -202,7 +206,8 @@ func (r *Record) Started(code int) {
 	r.stage(auditv1.StageResponseStarted)
 }
 
-// Complete ends the record of a request that was answered; with a code of 0 it was not, as the client had gone.
+// Complete ends the record of a request that was answered; with a code of 0 it was not, as the
+// client had gone.
 func (r *Record) Complete(code int) {
 	if r == nil || r.stranger {
 		return
@@ -215,7 +220,7 @@ func (r *Record) Complete(code int) {
 	r.stage(auditv1.StageResponseComplete)
 }
 
-// Panicked ends the record of a request that nobody answers.
+// Panicked ends the record of a request whose handler panicked.
 func (r *Record) Panicked(reason any) {
 	if r == nil {
 		return
@@ -227,7 +232,7 @@ func (r *Record) Panicked(reason any) {
 	r.stage(auditv1.StagePanic)
 }
 
-// Unauthenticated writes down how somebody tried to log in.
+// Unauthenticated records how a request tried to authenticate.
 func (r *Record) Unauthenticated(req *http.Request) {
 	if r == nil {
 		return

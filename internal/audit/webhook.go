@@ -16,80 +16,55 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// WebhookOptions say where batches go, as the flags --audit-webhook-* of kube-apiserver.
-type WebhookOptions struct {
-	// ConfigFile is a kubeconfig: its current cluster is the webhook, its user the credentials that are shown there.
-	ConfigFile string
-	// InitialBackoff is how long to wait after the first attempt that fails; each time later it is half as long again, five
-	// times in all. Default 10 s.
-	InitialBackoff time.Duration
-	// BatchMaxSize is how many events a batch holds, BatchMaxWait how long one waits for others. Default 400, 30 s.
-	BatchMaxSize int
-	BatchMaxWait time.Duration
-	// ThrottleQPS bounds how many batches are sent in a second, ThrottleBurst how many at once. Default 10 and 15.
-	ThrottleQPS   float32
-	ThrottleBurst int
-}
-
 const (
-	attempts   = 5
-	oneAttempt = 30 * time.Second
-	userAgent  = "kube-apiserver-admission"
+	attempts      = 5
+	oneAttempt    = 30 * time.Second
+	throttleQPS   = 10 // batches
+	throttleBurst = 15
+	userAgent     = "kube-apiserver-admission"
 )
 
 // webhook is a sink that sends an EventList for each batch.
 type webhook struct {
-	options   WebhookOptions
+	options   Options
 	url       string
 	client    *http.Client
 	transport *http.Transport
 	throttle  flowcontrol.RateLimiter
 }
 
-func newWebhook(o WebhookOptions) (*webhook, error) {
-	if o.InitialBackoff == 0 {
-		o.InitialBackoff = 10 * time.Second
-	}
-	if o.BatchMaxSize <= 0 {
-		o.BatchMaxSize = 400
-	}
-	if o.BatchMaxWait <= 0 {
-		o.BatchMaxWait = 30 * time.Second
-	}
-	if o.ThrottleQPS <= 0 {
-		o.ThrottleQPS = 10
-	}
-	if o.ThrottleBurst <= 0 {
-		o.ThrottleBurst = 15
-	}
+// newWebhook expects options with defaults and a Webhook.
+func newWebhook(o Options) (*webhook, error) {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
-		&clientcmd.ClientConfigLoadingRules{ExplicitPath: o.ConfigFile}, &clientcmd.ConfigOverrides{}).ClientConfig()
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Webhook}, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("audit webhook %s: %w", o.ConfigFile, err)
+		return nil, fmt.Errorf("audit webhook %s: %w", o.Webhook, err)
 	}
 	secure, err := rest.TLSConfigFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("audit webhook %s: %w", o.ConfigFile, err)
+		return nil, fmt.Errorf("audit webhook %s: %w", o.Webhook, err)
 	}
 	w := &webhook{
 		options:   o,
 		url:       config.Host,
 		transport: &http.Transport{TLSClientConfig: secure, TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true},
-		throttle:  flowcontrol.NewTokenBucketRateLimiter(o.ThrottleQPS, o.ThrottleBurst),
+		throttle:  flowcontrol.NewTokenBucketRateLimiter(throttleQPS, throttleBurst),
 	}
 	config.UserAgent = userAgent
 	wrapped, err := rest.HTTPWrappersForConfig(config, w.transport)
 	if err != nil {
-		return nil, fmt.Errorf("audit webhook %s: %w", o.ConfigFile, err)
+		return nil, fmt.Errorf("audit webhook %s: %w", o.Webhook, err)
 	}
 	w.client = &http.Client{Transport: wrapped, Timeout: oneAttempt, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // it would go where nobody has said
+		return http.ErrUseLastResponse // the events would be sent to an address that is not configured
 	}}
 	return w, nil
 }
 
-func (*webhook) name() string                  { return "webhook" }
-func (w *webhook) batch() (int, time.Duration) { return w.options.BatchMaxSize, w.options.BatchMaxWait }
+func (*webhook) name() string { return "webhook" }
+func (w *webhook) batch() (int, time.Duration) {
+	return w.options.WebhookBatchMaxSize, w.options.WebhookBatchMaxWait
+}
 
 func (w *webhook) write(ctx context.Context, events []*auditv1.Event) error {
 	list := auditv1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: auditv1.SchemeGroupVersion.String(), Kind: "EventList"}}
@@ -105,7 +80,7 @@ func (w *webhook) write(ctx context.Context, events []*auditv1.Event) error {
 	if err := w.throttle.Wait(ctx); err != nil {
 		return err
 	}
-	backoff := w.options.InitialBackoff
+	backoff := w.options.WebhookInitialBackoff
 	for n := 1; ; n++ {
 		if err = w.send(ctx, data); err == nil || n == attempts {
 			return err

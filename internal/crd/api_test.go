@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// An api is a whole server, reached over HTTP.
+// An api is a whole server with an HTTP client.
 type api struct {
 	testing.TB
 	host   string
@@ -48,7 +48,8 @@ const (
 	asColumns = "application/json;as=Table;v=v1;g=meta.k8s.io"
 )
 
-// do sends YAML, unless a content type is given, and returns the status code and the tree of what comes back.
+// do sends YAML, unless a content type is given, and returns the status code and the tree of the
+// response.
 func (a *api) do(method, path, body string, headers ...string) (int, map[string]any) {
 	code, _, tree := a.ask(method, path, body, headers...)
 	return code, tree
@@ -96,7 +97,7 @@ func (a *api) patch(code int, path, patch string) map[string]any {
 	return a.must(code, "PATCH", path, patch, "Content-Type", asMerge)
 }
 
-// until asks for a path until what comes is as wanted.
+// until repeats a GET until done accepts the response.
 func (a *api) until(what, path string, done func(code int, tree map[string]any) bool, headers ...string) map[string]any {
 	a.Helper()
 	ctx, cancel := context.WithTimeout(a.Context(), time.Minute)
@@ -109,7 +110,7 @@ func (a *api) until(what, path string, done func(code int, tree map[string]any) 
 		select {
 		case <-tick:
 		case <-ctx.Done():
-			a.Fatalf("waited in vain for: %s; last answer %d %v", what, code, tree)
+			a.Fatalf("%s: not seen; last response %d %v", what, code, tree)
 		}
 	}
 }
@@ -122,7 +123,7 @@ func (a *api) define(text string) string {
 	return crdsPath + "/" + name
 }
 
-// at follows keys.
+// at follows a chain of keys.
 func at(tree map[string]any, keys ...string) any {
 	var v any = tree
 	for _, key := range keys {
@@ -135,7 +136,7 @@ func at(tree map[string]any, keys ...string) any {
 	return v
 }
 
-// condition is the status of a condition; conditionLine all that it says.
+// condition returns the status of a condition, and conditionLine all of its fields.
 func condition(tree map[string]any, kind string) string {
 	status, _, _ := strings.Cut(conditionLine(tree, kind), " ")
 	return status
@@ -151,7 +152,7 @@ func conditionLine(tree map[string]any, kind string) string {
 	return ""
 }
 
-// A follower is a watch under way.
+// A follower is an open watch.
 type follower struct {
 	resp  *http.Response
 	lines *bufio.Scanner
@@ -175,7 +176,7 @@ func (a *api) follow(path string) *follower {
 	return &follower{resp, lines}
 }
 
-// next returns the type and the object of the next event; "" when the watch has ended.
+// next returns the type and the object of the next event, or "" at the end of the watch.
 func (f *follower) next() (string, map[string]any) {
 	if !f.lines.Scan() {
 		f.resp.Body.Close()
@@ -191,7 +192,8 @@ func (f *follower) next() (string, map[string]any) {
 	return e.Type, e.Object
 }
 
-// kind is a definition of version v1 in example.com with names, and what else its version says.
+// kind returns a definition of version v1 in example.com with the given names and the rest of the
+// version.
 func kind(plural, names, version string) string {
 	return fmt.Sprintf(`
 apiVersion: apiextensions.k8s.io/v1

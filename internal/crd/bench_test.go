@@ -13,7 +13,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// large is a CustomResourceDefinition of n fields.
+// large returns a CustomResourceDefinition of n fields.
 func large(i, n int) string {
 	var fields strings.Builder
 	for f := range n {
@@ -45,7 +45,8 @@ spec:
 `, i, fields.String())
 }
 
-// BenchmarkEstablish creates CustomResourceDefinitions of 150 fields and waits until all of them are established.
+// BenchmarkEstablish creates CustomResourceDefinitions of 150 fields and waits until all of them
+// are established.
 func BenchmarkEstablish(b *testing.B) {
 	const many = 200
 	for b.Loop() {
@@ -88,7 +89,8 @@ func heap() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// BenchmarkLatency is the time from the creation of one CustomResourceDefinition until it is established.
+// BenchmarkLatency measures the time from the creation of one CustomResourceDefinition until it is
+// established.
 func BenchmarkLatency(b *testing.B) {
 	s := newServer(b)
 	for i := 0; b.Loop(); i++ {

@@ -12,15 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// metaDoc is the description of a field of ObjectMeta.
+// metaDoc returns the description of a field of ObjectMeta.
 func metaDoc(field string) string { return metav1.ObjectMeta{}.SwaggerDoc()[field] }
 
 func nameColumn() metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: metaDoc("name")}
 }
 
-// table makes the columns of a version, and what fills their cells: the name, and what the definition asks for, or the
-// age if it asks for nothing. A column whose path cannot be parsed ends the table, as in Kubernetes.
+// table returns the columns of a version, and a function that fills their cells. The first column
+// is the name; the others are those of the definition, or the age if it has none. A column whose
+// path cannot be parsed ends the table, as in Kubernetes.
 func table(columns []apiextensionsv1.CustomResourceColumnDefinition) ([]metav1.TableColumnDefinition, func(resource.Tree, time.Time) []any) {
 	if len(columns) == 0 {
 		columns = []apiextensionsv1.CustomResourceColumnDefinition{{
@@ -55,7 +56,8 @@ func table(columns []apiextensionsv1.CustomResourceColumnDefinition) ([]metav1.T
 	}
 }
 
-// cell is a value as a column of the given type shows it; nil where it does not fit.
+// cell returns a value as a column of the given type shows it, or nil if the value does not have
+// that type.
 func cell(columnType string, value any, now time.Time) any {
 	switch columnType {
 	case "string":
@@ -88,7 +90,7 @@ func cell(columnType string, value any, now time.Time) any {
 	return nil
 }
 
-// age is the cell of a date.
+// age returns the cell of a date.
 func age(s string, now time.Time) string {
 	var t metav1.Time
 	if err := t.UnmarshalQueryParameter(s); err != nil {
@@ -100,7 +102,7 @@ func age(s string, now time.Time) string {
 	return duration.HumanDuration(now.Sub(t.Time))
 }
 
-// selectable makes the fields that selectors may name, and what reads them.
+// selectable returns the fields that selectors may name, and a function that reads them.
 func selectable(fields []apiextensionsv1.SelectableField) ([]string, func(resource.Tree) map[string]string) {
 	if len(fields) == 0 {
 		return nil, nil

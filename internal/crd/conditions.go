@@ -12,8 +12,9 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 )
 
-// review brings the status of a definition up to date: its names, and the conditions that follow from them and from the
-// spec; it is established once it is served everywhere. It says whether anything has changed.
+// review updates the status of a definition: its names, and the conditions that follow from the
+// names and the spec. everywhere reports that every server serves the definition, which is then
+// established. It reports whether the status changed.
 func review(m *manifest, taken nameSet, everywhere bool, now time.Time) bool {
 	status, changed := &m.Status, false
 	set := func(c apiextensionsv1.CustomResourceDefinitionCondition) {
@@ -43,8 +44,8 @@ func review(m *manifest, taken nameSet, everywhere bool, now time.Time) bool {
 	return changed
 }
 
-// established is the condition of a definition that has not been established yet. Once it has been it stays so, even if
-// new names are refused.
+// established returns the condition of a definition that has not been established yet. An
+// established definition stays so, even if later names are refused.
 func established(m *manifest) apiextensionsv1.CustomResourceDefinitionCondition {
 	c := apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionFalse}
 	switch {
@@ -63,8 +64,8 @@ func hasInvalidCABundle(c *apiextensionsv1.CustomResourceConversion) bool {
 		len(webhook.ValidateCABundle(field.NewPath(""), c.Webhook.ClientConfig.CABundle)) > 0
 }
 
-// approval says whether a definition in one of the groups of the Kubernetes community has been approved; nil for all
-// other groups.
+// approval returns the condition on the approval of a definition in one of the groups of the
+// Kubernetes community; nil for all other groups.
 func approval(m *manifest) *apiextensionsv1.CustomResourceDefinitionCondition {
 	if !apihelpers.IsProtectedCommunityGroup(m.Spec.Group) {
 		return nil
@@ -90,8 +91,9 @@ func approval(m *manifest) *apiextensionsv1.CustomResourceDefinitionCondition {
 	return c
 }
 
-// nonStructural says what is wrong with schemas that are not structural; nil if nothing is. Only definitions that
-// preserve unknown fields can have such schemas: validation keeps them out of all others.
+// nonStructural returns the condition that lists what makes the schemas non-structural, or nil if
+// all are structural. Validation rejects such schemas except in definitions that preserve unknown
+// fields.
 func nonStructural(m *manifest) *apiextensionsv1.CustomResourceDefinitionCondition {
 	if !m.Spec.PreserveUnknownFields {
 		return nil
@@ -118,7 +120,8 @@ func nonStructural(m *manifest) *apiextensionsv1.CustomResourceDefinitionConditi
 	return c
 }
 
-// structural is the schema of a version in the form that the library judges; nil if it has none.
+// structural returns the schema of a version in the form that the library validates, or nil if the
+// version has none.
 func structural(m *manifest, version string) (*structuralschema.Structural, error) {
 	s, err := readSchema(m.object, version)
 	if err != nil || s == nil {

@@ -47,18 +47,18 @@ func TestReview(t *testing.T) {
 		m := base(test.edit)
 		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		if !review(m, newNameSet(), true, start) {
-			t.Errorf("%s: nothing has changed", test.name)
+			t.Errorf("%s: review reports no change", test.name)
 		}
 		if got := conditions(m); got != test.want {
 			t.Errorf("%s:\n%s\nwant:\n%s", test.name, got, test.want)
 		}
 		if review(m, newNameSet(), true, start.Add(time.Hour)) {
-			t.Errorf("%s: the second review changes something", test.name)
+			t.Errorf("%s: the second review reports a change", test.name)
 		}
 	}
 }
 
-// TestTransition has the time of a condition change with its status, and only with that.
+// TestTransition checks that the transition time of a condition changes with its status only.
 func TestTransition(t *testing.T) {
 	var conditions []apiextensionsv1.CustomResourceDefinitionCondition
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -81,6 +81,6 @@ func TestTransition(t *testing.T) {
 		start = start.Add(time.Hour)
 	}
 	if !removeCondition(&conditions, "T") || removeCondition(&conditions, "T") {
-		t.Error("a condition is removed once")
+		t.Error("removing an absent condition reports a change")
 	}
 }

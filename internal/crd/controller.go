@@ -20,32 +20,36 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A Controller keeps the registry and the status of CustomResourceDefinitions in step with what is stored. Start one with
-// [Start].
+// A Controller keeps the registry and the status of CustomResourceDefinitions in step with the
+// stored definitions. [Start] starts it, [Controller.Close] ends it; it is safe for concurrent use.
 type Controller struct {
 	store    *resource.Store
 	kind     *resource.Definition // of CustomResourceDefinitions
 	log      *slog.Logger
 	programs *programs
 	peers    Peers
-	webhooks *conversion.Webhooks // its own
+	webhooks *conversion.Webhooks // closed by Close
 
 	stop    func()
 	reached reached
 	done    sync.WaitGroup
 
-	// The rest belongs to the goroutine that reconciles.
+	// The fields below belong to the goroutine that reconciles.
 	known map[string]*entry // by name
-	// groups are the entries of known by group, and by name there: who asks for a name competes with its group only.
+	// groups has the entries of known by group, and by name there: names compete within a group
+	// only.
 	groups map[string]map[string]*entry
-	led    bool // when it looked last
-	// finished names definitions whose objects the controller no longer waits for.
+	led    bool // whether this server led when it last looked
+	// finished receives the names of definitions whose objects have been deleted, or that no longer
+	// wait for it.
 	finished chan string
 }
 
-// Start registers all custom resources that are established, and then follows their definitions until Close. The
-// registry of the store must hold the definition of CustomResourceDefinitions. Without peers the server is alone. Webhooks that
-// convert are reached as hooks says; services are found in the store by default.
+// Start registers all custom resources that are established, and follows their definitions until
+// Close. The registry of the store must have the definition of CustomResourceDefinitions. Peers are
+// the other servers on the journal; nil means that there are none. hooks says how conversion
+// webhooks are reached; by default, services are looked up in the store. Cancelling ctx has no
+// effect after Start returns.
 func Start(ctx context.Context, store *resource.Store, peers Peers, hooks webhook.Options, log *slog.Logger) (*Controller, error) {
 	if peers == nil {
 		peers = alone{}
@@ -75,7 +79,7 @@ func Start(ctx context.Context, store *resource.Store, peers Peers, hooks webhoo
 	)
 	for o := range snapshot.All("") {
 		m, err := readManifest(o)
-		if err != nil { // one that cannot be read keeps no other from being served
+		if err != nil { // one unreadable definition does not keep the others from being served
 			log.Error("cannot serve custom resource", "error", err)
 			continue
 		}
@@ -84,22 +88,22 @@ func Start(ctx context.Context, store *resource.Store, peers Peers, hooks webhoo
 			served = append(served, d)
 		}
 	}
-	store.Registry().Put(served...) // at once: each time is work
+	store.Registry().Put(served...) // in one call: each call rebuilds the registry
 	c.done.Go(func() { c.run(ctx, cursor, pending) })
 	return c, nil
 }
 
-// Metrics tell of the webhooks that convert custom resources.
+// Metrics returns the metrics of conversion webhooks.
 func (c *Controller) Metrics() prometheus.Collector { return c.webhooks.Metrics }
 
-// Close ends all that the controller does, and waits for it.
+// Close ends the controller's goroutines and calls of webhooks, and waits for them.
 func (c *Controller) Close() {
 	c.stop()
 	c.done.Wait()
 	c.webhooks.Close()
 }
 
-// The pauses before something that has failed is tried again.
+// A failed reconciliation is retried after firstRetry; the pause doubles up to lastRetry.
 const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
@@ -109,14 +113,15 @@ func (c *Controller) run(ctx context.Context, cursor *state.Cursor, pending []st
 	pause := firstRetry
 	changed := c.peers.Changed()
 	c.led = c.peers.Leads()
-	// Revisions of definitions. That of the store grows with every word among peers.
+	// These are revisions of definitions. The store's own revision also grows when peers write
+	// their Leases, and reporting it to them would never end.
 	seen, served, lost := cursor.Revision(), object.Revision(0), false
 	for ctx.Err() == nil {
-		pending = c.reconcileAll(ctx, pending) // what has failed
+		pending = c.reconcileAll(ctx, pending) // the failed ones remain
 		events, wait, err := cursor.Next(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
-				// Most likely too far behind the history: look at everything.
+				// The cursor fell behind the bounded history: reconcile all definitions.
 				if !lost {
 					c.log.Warn("lost the history of CustomResourceDefinitions", "error", err)
 				}
@@ -175,10 +180,11 @@ func rest(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// reload starts over from what is stored now.
+// reload returns a new cursor, and the names of all definitions, known or stored.
 func (c *Controller) reload(ctx context.Context) (*state.Cursor, []string) {
 	for {
-		// The cursor comes first: what happens until the snapshot is seen twice, not never.
+		// The cursor is opened before the snapshot, so that a change between them is seen twice
+		// rather than never.
 		cursor, err := c.store.State().Watch(Resource, c.store.State().Revision())
 		if err != nil && ctx.Err() == nil {
 			continue
@@ -194,8 +200,8 @@ func (c *Controller) reload(ctx context.Context) (*state.Cursor, []string) {
 	}
 }
 
-// reconcileAll brings definitions up to date, in the given order (who comes first gets the name), and then others on
-// which that has an effect. It returns the names of those that must be tried again.
+// reconcileAll reconciles definitions in the given order, which decides conflicts of names, and
+// then those that wait for a name that became free. It returns the names of those to retry.
 func (c *Controller) reconcileAll(ctx context.Context, pending []string) (failed []string) {
 	var queue []string
 	queued := map[string]bool{}
@@ -223,7 +229,8 @@ func (c *Controller) reconcileAll(ctx context.Context, pending []string) (failed
 	return failed
 }
 
-// waiting returns the other definitions of the group of name that have not got all names they ask for.
+// waiting returns the other definitions in the group of name that have not been granted all names
+// in their spec.
 func (c *Controller) waiting(name string) []string {
 	var names []string
 	for other, e := range c.groups[groupOf(name)] {
@@ -235,13 +242,13 @@ func (c *Controller) waiting(name string) []string {
 	return names
 }
 
-// groupOf is the group of a definition, whose name is PLURAL.GROUP.
+// groupOf returns the group of a definition, which is named PLURAL.GROUP.
 func groupOf(name string) string {
 	_, group, _ := strings.Cut(name, ".")
 	return group
 }
 
-// entry returns what is known of a definition, which may be nothing yet.
+// entry returns the entry of a definition, and creates an empty one if there is none.
 func (c *Controller) entry(name string) *entry {
 	e := c.known[name]
 	if e == nil {
@@ -256,7 +263,7 @@ func (c *Controller) entry(name string) *entry {
 	return e
 }
 
-// reconcile brings one definition up to date. It says whether names may have become free.
+// reconcile reconciles one definition. It reports whether names may have become free.
 func (c *Controller) reconcile(ctx context.Context, name string) (freed bool, err error) {
 	o, _ := c.store.State().Get(c.kind.Key("", name))
 	if o == nil {
@@ -265,7 +272,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (freed bool, er
 	}
 	e := c.known[name]
 	if e != nil && e.manifest.object == o && e.served != nil && !e.manifest.installing() && sameNames(&e.manifest.Spec.Names, &e.manifest.Status.AcceptedNames) {
-		c.finish(ctx, name) // all else has been done, most likely just now
+		c.finish(ctx, name) // nothing else is left to do
 		return false, nil
 	}
 	m, err := readManifest(o)
@@ -278,18 +285,19 @@ func (c *Controller) reconcile(ctx context.Context, name string) (freed bool, er
 	}
 	e.manifest = m
 	if !c.peers.Leads() {
-		c.led = false // to look at everything again once it does
+		c.led = false // so that all definitions are reconciled when this server takes the lead
 		c.serve(e, m)
 		return false, nil
 	}
 	granted := m.Status.AcceptedNames
 	if review(m, c.taken(m.Spec.Group), c.everywhere(m), time.Now()) {
-		// What clients see as established must be served by then.
+		// A definition must be served before clients see it as established.
 		c.serve(e, m)
 		stored, err := c.writeStatus(ctx, m)
 		switch {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-			// Somebody else has changed it, and that comes by as an event. What is stored counts until then.
+			// Another writer changed the definition; its event follows. Until then, serve what is
+			// stored.
 			m, err := readManifest(o)
 			if err != nil {
 				return freed, err
@@ -307,7 +315,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (freed bool, er
 	return freed, nil
 }
 
-// drop forgets a definition that is gone.
+// drop removes a deleted definition.
 func (c *Controller) drop(name string) {
 	if e := c.known[name]; e != nil {
 		c.unserve(e)
@@ -319,7 +327,7 @@ func (c *Controller) drop(name string) {
 	}
 }
 
-// taken returns the names that are taken in a group: by definitions, and by built-in kinds.
+// taken returns the names in use in a group, by definitions and by built-in kinds.
 func (c *Controller) taken(group string) nameSet {
 	taken := newNameSet()
 	for _, e := range c.groups[group] {

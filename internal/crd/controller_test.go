@@ -24,7 +24,7 @@ func appendObject(st *state.State, o *object.Object) error {
 	return err
 }
 
-// conditions are lines of type, status, reason and message.
+// conditions returns a line for each condition: type, status, reason and message.
 func conditions(m *manifest) string {
 	var lines []string
 	for _, c := range m.Status.Conditions {
@@ -85,7 +85,7 @@ func TestNamesInUse(t *testing.T) {
 		t.Errorf("conditions:\n%s\nwant:\n%s", got, want)
 	}
 	if s.store.Registry().Load().Resource(schema.ParseGroupResource("others.example.com")) != nil {
-		t.Error("served in spite of refused names")
+		t.Error("a definition with refused names is served")
 	}
 	s.delete("widgets.example.com")
 	if d := s.established("others.example.com"); d.Kind != "Widget" || len(d.ShortNames) != 2 {
@@ -151,7 +151,7 @@ func TestDelete(t *testing.T) {
 	select {
 	case <-served.Retired():
 	default:
-		t.Error("watches have not been told")
+		t.Error("watches did not end")
 	}
 }
 
@@ -165,7 +165,8 @@ func TestDeleteNeverEstablished(t *testing.T) {
 	s.wait("the definition to go", func() bool { return s.crd("others.example.com") == nil })
 }
 
-// TestRestart finds everything in place, deletions included.
+// TestRestart starts a controller on existing definitions, and finishes deletions that were under
+// way.
 func TestRestart(t *testing.T) {
 	s := newServer(t)
 	s.mustCreate(simple("widgets", "Widget"))
@@ -175,7 +176,7 @@ func TestRestart(t *testing.T) {
 	s.mustCreate(`{apiVersion: example.com/v1, kind: Gadget, metadata: {name: a}}`)
 	s.controller.Close()
 
-	s.delete("gadgets.example.com") // nobody is there to see it
+	s.delete("gadgets.example.com") // without a running controller
 	before := s.store.State().Revision()
 	s.start(s.store.State())
 	if s.store.Registry().Load().Resource(d.GroupResource()) == nil {
@@ -187,7 +188,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestChange replaces the definition that is served, and only where something has changed.
+// TestChange replaces the served definition if, and only if, something changed.
 func TestChange(t *testing.T) {
 	s := newServer(t)
 	s.mustCreate(simple("widgets", "Widget"))
@@ -216,13 +217,13 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestManifests creates every manifest that the documents print, and its object.
+// TestManifests creates every manifest that the documents print, and an object of it.
 func TestManifests(t *testing.T) {
 	tests := []struct {
 		file, object string
 		subresources string // by version
-		status       bool   // whether the object keeps the status that it is created with
-		err          string // of the object
+		status       bool   // whether a create keeps the object's status
+		err          string // the error of creating the object
 	}{
 		{file: "at-crd.yaml", object: "at.yaml", subresources: "v1alpha1: status"},
 		{file: "at-crd-status.yaml", object: "at.yaml", subresources: "v1alpha1: status"},
@@ -276,7 +277,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestPatience lets a minute pass in which an object does not go.
+// TestPatience has an object that is not deleted for a minute.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -16,9 +16,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// customDefinition makes the definition of the resource that a CustomResourceDefinition is about, under the names that
-// it has been granted. Schemas are read from the given source. It has a storage version; there may be no served ones.
-// The webhook that converts, if it names one, is one of the given.
+// customDefinition returns the definition of the resource that a CustomResourceDefinition
+// describes, under the names that it has been granted. Schemas are read from the given source, and
+// a conversion webhook is taken from webhooks. The definition has a storage version; it may have no
+// served ones.
 func customDefinition(m *manifest, from *source, webhooks *conversion.Webhooks) (*resource.Definition, error) {
 	names := m.Status.AcceptedNames
 	d := &resource.Definition{
@@ -37,7 +38,7 @@ func customDefinition(m *manifest, from *source, webhooks *conversion.Webhooks) 
 		Terminating:  m.terminating(),
 	}
 	types := newFieldTypes(m, from)
-	statuses := map[string]bool{} // by apiVersion: whether status is a subresource
+	statuses := map[string]bool{} // by apiVersion: whether the version has a status subresource
 	for i := range m.Spec.Versions {
 		stated := &m.Spec.Versions[i]
 		v := customVersion(m, from, stated, types)
@@ -67,7 +68,7 @@ func customDefinition(m *manifest, from *source, webhooks *conversion.Webhooks) 
 		apiVersion, _ := obj["apiVersion"].(string)
 		return statuses[apiVersion]
 	}
-	d.Hooks = resource.Hooks{
+	d.Strategy = resource.Strategy{
 		PrepareCreate: func(obj resource.Tree) { prepareCreate(obj, hasStatus(obj)) },
 		PrepareUpdate: func(obj, old resource.Tree) { prepareUpdate(obj, old, hasStatus(obj)) },
 		Warnings:      finalizerWarnings,
@@ -100,7 +101,7 @@ func customVersion(m *manifest, from *source, stated *manifestVersion, types *fi
 	return v
 }
 
-// deprecation is the warning that goes with every answer of a deprecated version.
+// deprecation returns the warning that all responses of a deprecated version carry.
 func deprecation(m *manifest, stated *manifestVersion) string {
 	if stated.DeprecationWarning != nil {
 		return *stated.DeprecationWarning
@@ -126,8 +127,8 @@ func prepareCreate(obj resource.Tree, hasStatus bool) {
 	metadataOf(obj)["generation"] = int64(1)
 }
 
-// prepareUpdate counts the generation up when anything but metadata changes. The status does not change, where it is
-// written through its own subresource.
+// prepareUpdate increments the generation if anything but metadata changed. With a status
+// subresource it restores the status.
 func prepareUpdate(obj, old resource.Tree, hasStatus bool) {
 	if hasStatus {
 		if status, ok := old["status"]; ok {
@@ -142,7 +143,7 @@ func prepareUpdate(obj, old resource.Tree, hasStatus bool) {
 	}
 }
 
-// prepareStatus takes the status, and who manages it, from obj and all else from old.
+// prepareStatus keeps the status and managedFields of obj, and restores everything else from old.
 func prepareStatus(obj, old resource.Tree) {
 	status, has := obj["status"]
 	managed, isManaged := metadataOf(obj)["managedFields"]
@@ -158,7 +159,7 @@ func prepareStatus(obj, old resource.Tree) {
 	}
 }
 
-// metadataOf returns the metadata of a tree, and makes it where there is none.
+// metadataOf returns the metadata of a tree, and adds it if there is none.
 func metadataOf(obj resource.Tree) resource.Tree {
 	m, ok := obj["metadata"].(map[string]any)
 	if !ok {

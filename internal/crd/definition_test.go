@@ -119,7 +119,7 @@ func TestSubresources(t *testing.T) {
 	if obj, err = s.patch(d, "v1", "", "w", `{"metadata":{"labels":{"a":"b"}}}`); err != nil || generation(obj) != 2 {
 		t.Errorf("after a write of metadata: %v, %v", obj, err)
 	}
-	// In v1beta1 the status is a field like others.
+	// In v1beta1 the status is an ordinary field.
 	if obj, err = s.patch(d, "v1beta1", "", "w", `{"status":{"phase":"Down"}}`); err != nil || generation(obj) != 3 ||
 		!object.Equal(obj["status"], resource.Tree{"phase": "Down"}) {
 		t.Errorf("after a write of the status as a field: %v, %v", obj, err)
@@ -245,7 +245,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// TestPublish has what OpenAPI documents are made of.
+// TestPublish checks the schemas that OpenAPI documents are made from.
 func TestPublish(t *testing.T) {
 	s := newServer(t)
 	s.mustCreate(full)
@@ -259,7 +259,7 @@ func TestPublish(t *testing.T) {
 		t.Error("two versions have one fingerprint")
 	}
 	if raw, err := rawSchema(s.crd("widgets.example.com").object, "v2"); raw != nil || err != nil {
-		t.Errorf("schema of a version that there is not: %s, %v", raw, err)
+		t.Errorf("schema of an unknown version: %s, %v", raw, err)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestAccept(t *testing.T) {
 		{"plural", names("as", "c", "C"), none, apiextensionsv1.CustomResourceDefinitionNames{Singular: "c", Kind: "C", ListKind: "CList"}, "PluralConflict", `"as" is already in use`},
 		{"plural is a short name", names("x", "c", "C"), none, apiextensionsv1.CustomResourceDefinitionNames{Singular: "c", Kind: "C", ListKind: "CList"}, "PluralConflict", `"x" is already in use`},
 		{"short names", names("cs", "c", "C", "x", "b", "y"), names("cs", "c", "C"), names("cs", "c", "C"), "ShortNamesConflict", `["x" is already in use, "b" is already in use]`},
-		{"the last conflict is told", names("as", "a", "A"), none, none, "ListKindConflict", `"AList" is already in use`},
+		{"the last conflict counts", names("as", "a", "A"), none, none, "ListKindConflict", `"AList" is already in use`},
 		{"fewer short names", names("as", "a", "A"), names("as", "a", "A", "x"), names("as", "a", "A"), "NoConflicts", "no conflicts found"},
 	} {
 		got, verdict := accept(test.asked, test.granted, taken)
@@ -296,7 +296,7 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// TestPrograms has kinds with equal schemas share one program.
+// TestPrograms checks that kinds with equal schemas share one program.
 func TestPrograms(t *testing.T) {
 	s := newServer(t)
 	program := func(d *resource.Definition) *schema.Program {
@@ -315,7 +315,7 @@ func TestPrograms(t *testing.T) {
 		definitions = append(definitions, s.established(obj["metadata"].(resource.Tree)["name"].(string)))
 	}
 	if program(definitions[0]) != program(definitions[1]) {
-		t.Error("equal schemas have programs of their own")
+		t.Error("equal schemas do not share a program")
 	}
 	if program(definitions[0]) == program(definitions[2]) {
 		t.Error("different schemas share a program")

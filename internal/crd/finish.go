@@ -17,8 +17,8 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// finish starts to delete the objects of a definition that is to go, unless that is going on. The objects may take
-// their time, and so a goroutine of their own waits for them.
+// finish starts to delete the objects of a definition that is being deleted, unless this has
+// started. A goroutine waits until the objects are gone, as finalizers can hold them for any time.
 func (c *Controller) finish(ctx context.Context, name string) {
 	e := c.known[name]
 	if e.finishes || e.manifest.Metadata.DeletionTimestamp == nil || !waitsForCleanup(e.manifest) {
@@ -27,7 +27,7 @@ func (c *Controller) finish(ctx context.Context, name string) {
 	e.finishes = true
 	f := finisher{Controller: c, name: name, uid: e.manifest.Metadata.UID, definition: e.served}
 	if f.definition == nil && e.manifest.is(apiextensionsv1.Established) {
-		// Established, but no version is served: the objects are there all the same.
+		// The definition is established but serves no version; its objects still exist.
 		f.definition, _ = customDefinition(e.manifest, newSource(e.manifest.object, c.programs), c.webhooks)
 	}
 	c.done.Go(func() {
@@ -43,15 +43,16 @@ func waitsForCleanup(m *manifest) bool {
 	return slices.Contains(m.Metadata.Finalizers, apiextensionsv1.CustomResourceCleanupFinalizer)
 }
 
-// A finisher deletes the objects of one definition, and then takes away the finalizer that holds the definition.
+// A finisher deletes the objects of one definition, and then removes the finalizer of the
+// definition.
 type finisher struct {
 	*Controller
 	name       string
 	uid        types.UID
-	definition *resource.Definition // nil if it has never been established
+	definition *resource.Definition // nil if it was never established
 }
 
-// run tries until it is done, or the definition is gone.
+// run retries until the objects are deleted, the definition is gone, or ctx is done.
 func (f *finisher) run(ctx context.Context) {
 	for retry := firstRetry; ctx.Err() == nil; retry = min(2*retry, lastRetry) {
 		err := f.try(ctx)
@@ -98,7 +99,7 @@ func (f *finisher) try(ctx context.Context) error {
 	})
 }
 
-// update changes the definition as it is stored, unless it does not wait for its objects any longer.
+// update changes the stored definition, unless it no longer waits for its objects.
 func (f *finisher) update(ctx context.Context, edit func(*manifest)) error {
 	for ctx.Err() == nil {
 		o, _ := f.store.State().Get(f.kind.Key("", f.name))
@@ -123,10 +124,11 @@ func (f *finisher) update(ctx context.Context, edit func(*manifest)) error {
 	return ctx.Err()
 }
 
-// patience is how long objects may take before the definition says that they do.
+// patience is how long deletions may take before the condition Terminating reports it.
 const patience = time.Minute
 
-// deleteInstances deletes all objects and waits until they are gone. With an error it returns the reason to give.
+// deleteInstances deletes all objects and waits until they are gone. With an error it returns the
+// reason of the condition Terminating.
 func (f *finisher) deleteInstances(ctx context.Context, terminating func(apiextensionsv1.ConditionStatus, string, string) func(*manifest)) (reason string, err error) {
 	st, gr := f.store.State(), f.definition.GroupResource()
 	snapshot := st.Snapshot(gr)
@@ -157,7 +159,7 @@ func (f *finisher) deleteInstances(ctx context.Context, terminating func(apiexte
 			return "InstanceDeletionCheck", fmt.Errorf("could not confirm zero CustomResources remaining: %w", err)
 		}
 		for _, e := range events {
-			// A write that was on its way when the definition began to go.
+			// This object was created by a write that was under way when the deletion began.
 			if e.Object != nil && e.Prev == nil {
 				if err := f.deleteInstance(ctx, e.Object); err != nil {
 					return "InstanceDeletionFailed", fmt.Errorf("could not issue all deletes: %w", err)
@@ -182,8 +184,9 @@ func (f *finisher) deleteInstances(ctx context.Context, terminating func(apiexte
 	return "", nil
 }
 
-// waits says whether the definition that it works for still waits for its objects. Objects of another one of that name
-// are none of its business; whoever sees such an object has seen that definition.
+// waits reports whether the definition still waits for its objects. It returns false for a later
+// definition of the same name, whose objects must be left alone. A snapshot that has such an object
+// also has that definition.
 func (f *finisher) waits() bool {
 	o, _ := f.store.State().Get(f.kind.Key("", f.name))
 	return o != nil && o.Meta.UID == f.uid && o.Meta.Deleting() && o.Meta.HasFinalizer(apiextensionsv1.CustomResourceCleanupFinalizer)

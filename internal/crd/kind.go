@@ -16,10 +16,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Resource is the resource of CustomResourceDefinitions.
+// Resource is the group and the plural name of CustomResourceDefinitions.
 var Resource = schema.GroupResource{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}
 
-// Definition returns the definition of CustomResourceDefinitions, with v1beta1 beside v1 if wanted. What is stored is v1.
+// Definition returns the definition of the kind CustomResourceDefinition. With v1beta1, that
+// version is served beside v1. Objects are stored as v1.
 func Definition(v1beta1 bool) *resource.Definition {
 	stable := kindVersion(&apiextensionsv1.CustomResourceDefinition{}, apiextensionsv1.SchemeGroupVersion)
 	d := &resource.Definition{
@@ -32,16 +33,17 @@ func Definition(v1beta1 bool) *resource.Definition {
 		Categories: []string{"api-extensions"},
 		Versions:   []*resource.Version{stable},
 		Storage:    stable,
-		Hooks: resource.Hooks{
-			PrepareCreate: prepareKindCreate,
-			PrepareUpdate: prepareKindUpdate,
-			Warnings:      kindWarnings,
-			// The cleanup finalizer is put in when a definition is told to go, not before.
-			Finalize:      func(obj resource.Tree) bool { _, deleting := metadataOf(obj)["deletionTimestamp"]; return !deleting },
-			PrepareDelete: prepareKindDelete,
-
-			ChecksMetadataAgain: true,
+		Strategy: resource.Strategy{
+			PrepareCreate:          prepareKindCreate,
+			PrepareUpdate:          prepareKindUpdate,
+			ValidatesMetadataTwice: true,
+			Warnings:               kindWarnings,
 		},
+		Deletion: resource.Deletion{Finalization: &resource.Finalization{
+			// The first deletion adds the cleanup finalizer, which later ones wait for.
+			Waits: func(obj resource.Tree) bool { _, deleting := metadataOf(obj)["deletionTimestamp"]; return !deleting },
+			Begin: prepareKindDelete,
+		}},
 	}
 	if v1beta1 {
 		beta := kindVersion(&apiextensionsv1beta1.CustomResourceDefinition{}, apiextensionsv1beta1.SchemeGroupVersion)
@@ -60,7 +62,7 @@ func kindVersion(empty runtime.Object, gv schema.GroupVersion) *resource.Version
 		ResetFields: fieldpath.NewSet(status),
 		Subresources: []resource.Subresource{{
 			Name: "status",
-			// Metadata may change here, finalizers above all.
+			// A write of the status may change metadata, in particular finalizers.
 			Prepare:     func(obj, old resource.Tree) { obj["spec"] = runtime.DeepCopyJSONValue(old["spec"]) },
 			ResetFields: fieldpath.NewSet(spec),
 		}},
@@ -88,7 +90,7 @@ func prepareKindUpdate(obj, old resource.Tree) {
 	addStoredVersion(obj)
 }
 
-// addStoredVersion notes the version in which objects are stored from now on.
+// addStoredVersion adds the storage version to status.storedVersions.
 func addStoredVersion(obj resource.Tree) {
 	status, ok := obj["status"].(map[string]any)
 	if !ok {
@@ -102,7 +104,7 @@ func addStoredVersion(obj resource.Tree) {
 		if !slices.Contains(stored, v["name"]) {
 			status["storedVersions"] = append(stored, v["name"])
 		}
-		return // of several the first counts, and the rest is refused
+		return // validation rejects all storage versions but the first
 	}
 }
 
@@ -118,7 +120,8 @@ func versionsOf(obj resource.Tree) []resource.Tree {
 	return versions
 }
 
-// prepareKindDelete makes a definition wait until its objects are gone. Deleting it again changes nothing.
+// prepareKindDelete adds the cleanup finalizer and the condition Terminating to a definition that
+// is being deleted. A second delete changes nothing.
 func prepareKindDelete(obj resource.Tree) {
 	status, ok := obj["status"].(map[string]any)
 	if !ok {

@@ -28,7 +28,7 @@ func (s *server) get(name, version string) resource.Tree {
 	return s.read(r, result.Object)
 }
 
-// put replaces a definition, in the version in which it is given.
+// put replaces a definition, in the version of obj.
 func (s *server) put(obj resource.Tree) error {
 	s.t.Helper()
 	data, err := object.AppendJSON(nil, obj)
@@ -51,7 +51,7 @@ func (s *server) apply(text, manager string) error {
 
 const ats = "ats.cnat.programming-kubernetes.info"
 
-// TestServedAsBoth shows what is created in v1beta1 in both versions.
+// TestServedAsBoth creates a definition in v1beta1 and reads it in both versions.
 func TestServedAsBoth(t *testing.T) {
 	s := newServer(t)
 	s.mustCreate(testdata(t, "at-crd-printer-columns.yaml"))
@@ -92,7 +92,7 @@ func TestServedAsBoth(t *testing.T) {
 		t.Errorf("stored is not v1: %s", o.Raw)
 	}
 
-	// What is read in either version can be written back, and changed.
+	// An object that was read in either version can be written back, and changed.
 	for _, version := range []string{"v1", "v1beta1"} {
 		obj := s.get(ats, version)
 		before := s.crd(ats)
@@ -110,7 +110,8 @@ func TestServedAsBoth(t *testing.T) {
 	}
 }
 
-// TestReplaceManifests goes through all forms in which the documents print one definition, in both directions.
+// TestReplaceManifests replaces each form in which the documents print a definition by the others,
+// in both directions.
 func TestReplaceManifests(t *testing.T) {
 	s := newServer(t)
 	files := []string{
@@ -152,7 +153,7 @@ func TestApply(t *testing.T) {
 		return slices.Equal(s.crd("widgets.example.com").Status.AcceptedNames.ShortNames, []string{"c"})
 	})
 
-	// Objects of the resource, the same way.
+	// The same for objects of the resource.
 	if err := s.apply(`{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}, spec: {size: 5}}`, "one"); err != nil {
 		t.Fatal(err)
 	}
@@ -211,12 +212,12 @@ func TestValidateKind(t *testing.T) {
 			test.edit(obj)
 			prepareKindCreate(obj)
 			var got []string
-			for _, err := range model.Validate(obj, nil, "") {
+			for _, err := range model.Validate(t.Context(), obj, nil, "") {
 				got = append(got, err.Error())
 			}
 			for _, want := range test.want {
 				if !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, want) }) {
-					t.Errorf("no error %q", want)
+					t.Errorf("no error contains %q", want)
 				}
 			}
 			if len(got) != len(test.want) {
@@ -226,7 +227,8 @@ func TestValidateKind(t *testing.T) {
 	}
 }
 
-// TestApproval has v1beta1 take definitions of protected groups without approval, and say so.
+// TestApproval checks that v1beta1 accepts definitions of protected groups without approval, and
+// sets the condition.
 func TestApproval(t *testing.T) {
 	s := newServer(t)
 	network := strings.NewReplacer("cnat.programming-kubernetes.info", "samplecrd.k8s.io").Replace(testdata(t, "at-crd.yaml"))
@@ -278,8 +280,8 @@ func TestSchemaWarnings(t *testing.T) {
 	}
 }
 
-// TestNotStructural has v1beta1 take a schema that says nothing of types: it is published as a violation, and objects are
-// judged by it all the same.
+// TestNotStructural checks that v1beta1 accepts a schema without types: a condition reports the
+// violation, and objects are validated against it.
 func TestNotStructural(t *testing.T) {
 	s := newServer(t)
 	s.mustCreate(strings.Replace(testdata(t, "at-crd.yaml"), "  version: v1alpha1\n", `  version: v1alpha1
@@ -310,7 +312,7 @@ func TestNotStructural(t *testing.T) {
 	}
 }
 
-// TestNotServed deletes the objects of a resource of which no version is served.
+// TestNotServed deletes a definition without served versions, and with it the objects.
 func TestNotServed(t *testing.T) {
 	s := newServer(t)
 	s.mustCreate(simple("widgets", "Widget"))

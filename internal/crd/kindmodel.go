@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -9,12 +10,13 @@ import (
 	"reflect"
 	"sync"
 
-	"github.com/kapok-dev/kapok/internal/manage"
+	"github.com/kapok-dev/kapok/internal/fields"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,22 +26,28 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// kinds knows the Go types of CustomResourceDefinition, their defaults and conversions. It does not change.
+// kinds has the Go types of CustomResourceDefinition, their defaults and conversions. It is
+// immutable.
 var kinds = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	return scheme
 })
 
-// kindFormat numbers the trees that a kindModel makes. It grows when they change, so that stored objects are normalised
-// anew.
+// kindFormat is the version of the trees that a kindModel returns. It must grow when they change,
+// so that stored objects are normalised again.
 const kindFormat = "1"
 
-// A kindModel is what CustomResourceDefinitions of one version may hold: what their Go type does.
+// A kindModel is the model of CustomResourceDefinitions of one version, which follows their Go
+// type.
 type kindModel struct {
 	version     schema.GroupVersion
 	goType      reflect.Type
 	fingerprint uint64
+	verdicts    verdicts
+	// judge validates a definition, or an update of one, with the library's rules; obj is never
+	// nil. Tests replace it to count calls.
+	judge func(obj, old resource.Tree) field.ErrorList
 }
 
 var _ resource.Model = (*kindModel)(nil)
@@ -47,10 +55,12 @@ var _ resource.Model = (*kindModel)(nil)
 func newKindModel(empty runtime.Object, gv schema.GroupVersion) *kindModel {
 	hash := fnv.New64a()
 	hash.Write([]byte(gv.String() + " " + kindFormat))
-	return &kindModel{version: gv, goType: reflect.TypeOf(empty).Elem(), fingerprint: max(hash.Sum64(), 1)}
+	m := &kindModel{version: gv, goType: reflect.TypeOf(empty).Elem(), fingerprint: max(hash.Sum64(), 1)}
+	m.judge = func(obj, old resource.Tree) field.ErrorList { return m.apply(obj, old, "") }
+	return m
 }
 
-// Fingerprint is that of the version.
+// Fingerprint returns a hash of the version and of kindFormat.
 func (m *kindModel) Fingerprint() uint64 { return m.fingerprint }
 
 // New returns an empty CustomResourceDefinition.
@@ -59,16 +69,17 @@ func (m *kindModel) New() runtime.Object {
 	return obj
 }
 
-// PatchMeta has the merge keys of the Go type.
+// PatchMeta returns the merge keys of the Go type.
 func (m *kindModel) PatchMeta() strategicpatch.LookupPatchMeta {
 	meta, err := strategicpatch.NewPatchMetaFromStruct(m.New())
-	if err != nil { // it is a struct
+	if err != nil { // cannot happen: the type is a struct
 		return nil
 	}
 	return meta
 }
 
-// Decode reads JSON by way of the Go type.
+// Decode decodes JSON into the Go type, and returns its tree with defaults. Unknown and duplicate
+// fields are appended to strict unless it is nil.
 func (m *kindModel) Decode(data []byte, strict *[]error) (resource.Tree, error) {
 	obj := m.New()
 	if strict == nil {
@@ -85,7 +96,8 @@ func (m *kindModel) Decode(data []byte, strict *[]error) (resource.Tree, error) 
 	return m.tree(obj)
 }
 
-// kindDecodeError says it as Kubernetes does, which looks for kind and apiVersion first.
+// kindDecodeError returns the error in Kubernetes' words; Kubernetes decodes kind and apiVersion
+// first.
 func kindDecodeError(data []byte, err error) error {
 	var meta struct {
 		APIVersion string `json:"apiVersion,omitempty"`
@@ -97,7 +109,7 @@ func kindDecodeError(data []byte, err error) error {
 	return err
 }
 
-// Normalise goes through the Go type and back.
+// Normalise encodes the tree and decodes it into the Go type. See Decode.
 func (m *kindModel) Normalise(obj resource.Tree, strict *[]error) (resource.Tree, error) {
 	data, err := object.AppendJSON(nil, obj)
 	if err != nil {
@@ -106,10 +118,10 @@ func (m *kindModel) Normalise(obj resource.Tree, strict *[]error) (resource.Tree
 	return m.Decode(data, strict)
 }
 
-// Prune is Normalise: what has been converted has its defaults.
+// Prune is Normalise: a converted definition also gets its defaults.
 func (m *kindModel) Prune(obj resource.Tree) (resource.Tree, error) { return m.Normalise(obj, nil) }
 
-// tree gives an object its defaults and makes a tree of it.
+// tree sets the defaults of an object and returns its tree.
 func (m *kindModel) tree(obj runtime.Object) (resource.Tree, error) {
 	kinds().Default(obj)
 	obj.GetObjectKind().SetGroupVersionKind(m.version.WithKind("CustomResourceDefinition"))
@@ -121,8 +133,8 @@ func (m *kindModel) tree(obj runtime.Object) (resource.Tree, error) {
 	return tree, nil
 }
 
-// wholeNumbers makes integers of the numbers that are written as such, which is what they are when they have been stored:
-// bounds in schemas are floats in Go.
+// wholeNumbers turns floats without a fraction into integers. Bounds in schemas are floats in Go,
+// and come back from the store as integers.
 func wholeNumbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -145,7 +157,7 @@ func wholeNumbers(v any) any {
 	return v
 }
 
-// internal makes the internal form of a tree, on which the library's rules are written.
+// internal returns the internal form of a tree, which the library's rules work on.
 func (m *kindModel) internal(obj resource.Tree) (*apiextensions.CustomResourceDefinition, error) {
 	data, err := object.AppendJSON(nil, obj)
 	if err != nil {
@@ -159,11 +171,20 @@ func (m *kindModel) internal(obj resource.Tree) (*apiextensions.CustomResourceDe
 	return internal, kinds().Convert(versioned, internal, nil)
 }
 
-// Validate applies the library's rules.
-func (m *kindModel) Validate(obj, old resource.Tree, subresource string) field.ErrorList {
-	if subresource == "status" { // there are no rules on the spec, which is large
-		obj, old = withoutSpec(obj), withoutSpec(old)
+// Validate validates with the library's rules. Each set of schemas is validated once (see
+// verdicts).
+func (m *kindModel) Validate(_ context.Context, obj, old resource.Tree, subresource string) field.ErrorList {
+	switch {
+	case subresource == "status": // no rule concerns the spec, which is large
+		return m.apply(withoutSpec(obj), withoutSpec(old), subresource)
+	case m.version == apiextensionsv1.SchemeGroupVersion:
+		return m.validate(obj, old)
 	}
+	return m.judge(obj, old)
+}
+
+// apply applies the library's rules to the internal form.
+func (m *kindModel) apply(obj, old resource.Tree, subresource string) field.ErrorList {
 	now, err := m.internal(obj)
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
@@ -183,7 +204,7 @@ func withoutSpec(obj resource.Tree) resource.Tree {
 	return rest
 }
 
-// convertKind changes a tree from one version into another, through the internal form.
+// convertKind converts a tree from one version to another, through the internal form.
 func convertKind(obj resource.Tree, from, to *resource.Version) error {
 	source, ok := from.Model.(*kindModel)
 	target, ok2 := to.Model.(*kindModel)
@@ -207,13 +228,14 @@ func convertKind(obj resource.Tree, from, to *resource.Version) error {
 	return nil
 }
 
-// FieldTypes knows both versions.
-func (m *kindModel) FieldTypes() (func(schema.GroupVersionKind) *manage.Type, error) {
+// FieldTypes returns the types of both versions.
+func (m *kindModel) FieldTypes() (func(schema.GroupVersionKind) *fields.Type, error) {
 	return kindTypes()
 }
 
-// kindTypes are the schemas of both versions, made on first use and shared by all servers of the process.
-var kindTypes = sync.OnceValues(func() (func(schema.GroupVersionKind) *manage.Type, error) {
+// kindTypes are the schemas of both versions, made on first use and shared by all servers of the
+// process.
+var kindTypes = sync.OnceValues(func() (func(schema.GroupVersionKind) *fields.Type, error) {
 	models := map[string]*spec.Schema{}
 	for name, d := range openapi.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + name) }) {
 		models[name] = &d.Schema
@@ -230,6 +252,6 @@ var kindTypes = sync.OnceValues(func() (func(schema.GroupVersionKind) *manage.Ty
 			map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind},
 		})
 	}
-	kinds, _, err := manage.OfModels(models, false, nil)
-	return func(gvk schema.GroupVersionKind) *manage.Type { return kinds[gvk] }, err
+	kinds, _, err := fields.OfModels(models, false, nil)
+	return func(gvk schema.GroupVersionKind) *fields.Type { return kinds[gvk] }, err
 })

@@ -12,8 +12,8 @@ func widget(name, rest string) string {
 	return fmt.Sprintf("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: %s}\n%s", name, rest)
 }
 
-// TestNamesOfHolders gives names that have become free to those who wait for them, one each, and keeps serving the old names of
-// those who wait.
+// TestNamesOfHolders checks that each freed name is granted to one definition that waits for it,
+// and that definitions stay served under their old names while they wait.
 func TestNamesOfHolders(t *testing.T) {
 	a := newAPI(t)
 	holder := a.define(kind("widgets", "kind: Widget, shortNames: [w]", ""))
@@ -46,7 +46,7 @@ func TestNamesOfHolders(t *testing.T) {
 	a.must(201, "POST", "/apis/example.com/v1/namespaces/default/ants", widget("a", ""))
 	a.must(404, "GET", "/apis/example.com/v1/bees", "")
 
-	// A served kind that takes another name sets its old one free, and so does one that goes.
+	// Both a renamed and a deleted definition free their names.
 	a.patch(200, crdsPath+"/bees.example.com", `{"spec":{"names":{"shortNames":["g"]}}}`)
 	a.patch(200, served, `{"spec":{"names":{"shortNames":["w"]}}}`)
 	a.until("the other short name", crdsPath+"/bees.example.com", func(_ int, tree map[string]any) bool {
@@ -57,7 +57,8 @@ func TestNamesOfHolders(t *testing.T) {
 	a.must(200, "GET", "/apis/example.com/v1/bees", "")
 }
 
-// TestBuiltInNames are refused: the built-in kind goes on, and the definition is never served.
+// TestBuiltInNames checks that names of a built-in kind are refused: the built-in kind stays
+// served, and the definition is never served.
 func TestBuiltInNames(t *testing.T) {
 	a := newAPI(t)
 	const name = "leases.coordination.k8s.io"
@@ -75,7 +76,7 @@ func TestBuiltInNames(t *testing.T) {
 	a.must(200, "GET", "/apis/coordination.k8s.io/v1/namespaces/default/leases/a", "")
 }
 
-// TestRecreate deletes a definition while an object does not go, and creates it again.
+// TestRecreate deletes a definition while a finalizer holds an object, and creates it again.
 func TestRecreate(t *testing.T) {
 	a := newAPI(t)
 	text := kind("widgets", "kind: Widget", "")
@@ -93,7 +94,7 @@ func TestRecreate(t *testing.T) {
 		return conditionLine(tree, "Terminating") == "True InstanceDeletionInProgress CustomResource deletion is in progress" && code == 404
 	})
 	if fmt.Sprint(at(waits, "metadata", "finalizers")) != "[customresourcecleanup.apiextensions.k8s.io]" || condition(waits, "Established") != "True" {
-		t.Errorf("waits: %v %v", waits["metadata"], waits["status"])
+		t.Errorf("while the object exists: %v %v", waits["metadata"], waits["status"])
 	}
 	if code, tree := a.do("POST", crdsPath, text); code != 409 || tree["reason"] != "AlreadyExists" ||
 		tree["message"] != `object is being deleted: customresourcedefinitions.apiextensions.k8s.io "widgets.example.com" already exists` {
@@ -102,11 +103,11 @@ func TestRecreate(t *testing.T) {
 	if code, tree := a.do("POST", widgetsPath, widget("late", "")); code != 403 || !strings.Contains(fmt.Sprint(tree["message"]), "create not allowed while custom resource definition is terminating") {
 		t.Errorf("an object of it: %d %v", code, tree)
 	}
-	// What is there can be read and written, to let it go.
+	// Existing objects can be read and written, so that their finalizers can be removed.
 	a.must(200, "GET", widgetsPath+"/held", "")
 	a.patch(200, widgetsPath+"/held", `{"metadata":{"finalizers":null}}`)
 	a.until("the definition to go", path, func(code int, _ map[string]any) bool { return code == 404 })
-	// The kind ends with it, a moment later.
+	// The kind is removed shortly after its last object.
 	a.until("the kind to go", widgetsPath, func(code int, _ map[string]any) bool { return code == 404 })
 	a.must(404, "GET", "/apis/example.com", "")
 
@@ -119,11 +120,12 @@ func TestRecreate(t *testing.T) {
 		t.Errorf("objects of the old definition: %v", items)
 	}
 	if same := a.must(201, "POST", widgetsPath, widget("held", "")); at(same, "metadata", "uid") == at(held, "metadata", "uid") {
-		t.Error("an object has come back")
+		t.Error("a deleted object exists again")
 	}
 }
 
-// TestRecreateAtOnce deletes and creates as fast as it can: no objects of one definition are seen by the next.
+// TestRecreateAtOnce deletes and recreates a definition without pause: no definition shows objects
+// of an earlier one.
 func TestRecreateAtOnce(t *testing.T) {
 	a := newAPI(t)
 	text := kind("widgets", "kind: Widget", "")
@@ -150,7 +152,7 @@ func TestRecreateAtOnce(t *testing.T) {
 	}
 }
 
-// TestApproval is for the groups of the Kubernetes community.
+// TestApproval checks the condition on definitions in the groups of the Kubernetes community.
 func TestApproval(t *testing.T) {
 	a := newAPI(t)
 	approved := func(plural, annotation string) string {
@@ -182,11 +184,11 @@ func TestApproval(t *testing.T) {
 		return strings.HasPrefix(conditionLine(tree, "KubernetesAPIApprovalPolicyConformant"), "True ApprovedAnnotation approved in https://")
 	})
 	if tree := a.must(200, "GET", a.define(kind("widgets", "kind: Widget", "")), ""); condition(tree, "KubernetesAPIApprovalPolicyConformant") != "" {
-		t.Error("a condition in a group of somebody else")
+		t.Error("a condition in a group that needs no approval")
 	}
 }
 
-// TestNonStructural is for definitions of v1beta1, whose schemas may be anything.
+// TestNonStructural checks definitions of v1beta1, whose schemas need not be structural.
 func TestNonStructural(t *testing.T) {
 	a := newAPI(t)
 	a.must(201, "POST", betaPath, `
@@ -211,12 +213,12 @@ spec:
 			t.Errorf("condition %q, want %q", got, want)
 		}
 	}
-	// Nothing is dropped.
+	// No field is pruned.
 	obj := a.must(201, "POST", widgetsPath, widget("a", "spec: {size: 3, more: {of: it}}\nelse: 1"))
 	if fmt.Sprint(obj["spec"], obj["else"]) != "map[more:map[of:it] size:3] 1" {
 		t.Errorf("created: %v", obj)
 	}
-	// As v1 it can be changed where it was wrong before, and mended for good; not the other way round.
+	// An update as v1 may keep the violation, or fix it; once fixed it cannot come back.
 	a.patch(200, path, `{"metadata":{"labels":{"a":"b"}}}`)
 	if tree := a.must(422, "PATCH", path, `{"spec":{"preserveUnknownFields":false}}`, "Content-Type", asMerge); !strings.Contains(fmt.Sprint(tree["message"]), "must not be empty") {
 		t.Errorf("not structural: %v", tree["message"])
@@ -233,7 +235,8 @@ spec:
 	}
 }
 
-// TestImmutable fields stay as they are once the definition is established; before, most of them may change.
+// TestImmutable checks that an established definition rejects changes of some fields, most of which
+// may change before.
 func TestImmutable(t *testing.T) {
 	a := newAPI(t)
 	path := a.define(kind("widgets", "kind: Widget", ""))
@@ -256,8 +259,8 @@ func TestImmutable(t *testing.T) {
 	a.must(422, "PATCH", other, `{"spec":{"scope":"Namespaced"}}`, "Content-Type", asMerge)
 }
 
-// TestServedWhenEstablished asks for everything about a kind as soon as a watch of its definition says that it is established:
-// nothing is late.
+// TestServedWhenEstablished requests all endpoints of a kind as soon as a watch of its definition
+// shows that it is established.
 func TestServedWhenEstablished(t *testing.T) {
 	a := newAPI(t)
 	f := a.follow(crdsPath + "?watch=true")
@@ -279,7 +282,7 @@ func TestServedWhenEstablished(t *testing.T) {
 			{"/openapi/v2", "application/json", fmt.Sprintf("com.example.v1.Widget%d:", i)},
 		} {
 			if document.path == "/openapi/v2" && i > 0 {
-				continue // it is large
+				continue // a large document
 			}
 			if tree := fmt.Sprint(a.must(200, "GET", document.path, "", "Accept", document.accept)); !strings.Contains(tree, document.has) {
 				t.Errorf("%s has no %s", document.path, document.has)

@@ -12,17 +12,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A manifest is a stored CustomResourceDefinition without its schemas, which are large and seldom needed.
+// A manifest is a stored CustomResourceDefinition without its schemas, which are large and seldom
+// needed.
 type manifest struct {
 	Metadata metav1.ObjectMeta                              `json:"metadata"`
 	Spec     manifestSpec                                   `json:"spec"`
 	Status   apiextensionsv1.CustomResourceDefinitionStatus `json:"status"`
 
-	object *object.Object // what it was read from
+	object *object.Object // the stored object
 }
 
-// A source is where the schemas of a definition come from when they are needed: the newest object that has them, and what
-// is compiled already.
+// A source has the schemas of a definition: the newest object that contains them, and the programs
+// that are compiled already. It is safe for concurrent use.
 type source struct {
 	newest   atomic.Pointer[object.Object]
 	programs *programs
@@ -62,7 +63,8 @@ func readManifest(o *object.Object) (*manifest, error) {
 	return m, nil
 }
 
-// withoutSchemas cuts the schemas out of a stored definition, of which they are the most. What is stored has no white space.
+// withoutSchemas replaces the schemas of a stored definition, which are most of it, by null. Stored
+// JSON has no white space.
 func withoutSchemas(raw []byte) []byte {
 	const key = `"openAPIV3Schema":`
 	var rest []byte
@@ -81,7 +83,8 @@ func withoutSchemas(raw []byte) []byte {
 	return append(rest, raw...)
 }
 
-// lengthOf is the length of the JSON object that begins raw; all of it, if there is no end.
+// lengthOf returns the length of the JSON object at the start of raw, or len(raw) if the object
+// does not end.
 func lengthOf(raw []byte) int {
 	depth := 0
 	for i := 0; i < len(raw); i++ {
@@ -103,11 +106,18 @@ func lengthOf(raw []byte) int {
 	return len(raw)
 }
 
-// readSchema reads the schema of one version back; nil if it has none.
+// readSchema decodes the schema of one version; nil if it has none.
 func readSchema(o *object.Object, version string) (*apiextensionsv1.JSONSchemaProps, error) {
 	raw, err := rawSchema(o, version)
-	if err != nil || raw == nil {
+	if err != nil {
 		return nil, err
+	}
+	return parseSchema(o, version, raw)
+}
+
+func parseSchema(o *object.Object, version string, raw json.RawMessage) (*apiextensionsv1.JSONSchemaProps, error) {
+	if raw == nil {
+		return nil, nil
 	}
 	s := &apiextensionsv1.JSONSchemaProps{}
 	if err := json.Unmarshal(raw, s); err != nil {
@@ -116,8 +126,14 @@ func readSchema(o *object.Object, version string) (*apiextensionsv1.JSONSchemaPr
 	return s, nil
 }
 
-// rawSchema is the JSON of the schema of one version; nil if it has none.
+// rawSchema returns the JSON of the schema of one version; nil if it has none.
 func rawSchema(o *object.Object, version string) (json.RawMessage, error) {
+	all, err := rawSchemas(o)
+	return all[version], err
+}
+
+// rawSchemas returns the JSON of the schemas of all versions that have one.
+func rawSchemas(o *object.Object) (map[string]json.RawMessage, error) {
 	var m struct {
 		Spec struct {
 			Versions []struct {
@@ -131,15 +147,16 @@ func rawSchema(o *object.Object, version string) (json.RawMessage, error) {
 	if err := json.Unmarshal(o.Raw, &m); err != nil {
 		return nil, fmt.Errorf("read %s: %w", o.Key, err)
 	}
+	all := make(map[string]json.RawMessage, len(m.Spec.Versions))
 	for _, v := range m.Spec.Versions {
-		if v.Name == version && string(v.Schema.OpenAPIV3Schema) != "null" {
-			return v.Schema.OpenAPIV3Schema, nil
+		if raw := v.Schema.OpenAPIV3Schema; raw != nil && string(raw) != "null" && all[v.Name] == nil {
+			all[v.Name] = raw
 		}
 	}
-	return nil, nil
+	return all, nil
 }
 
-// terminating says that the objects of the definition are on their way out.
+// terminating reports whether the objects of the definition are being deleted.
 func (m *manifest) terminating() bool {
 	return m.Metadata.DeletionTimestamp != nil || m.is(apiextensionsv1.Terminating)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// FuzzWithoutSchemas reads definitions with and without their schemas: the manifest is the same.
+// FuzzWithoutSchemas decodes definitions with and without their schemas, and compares the
+// manifests.
 func FuzzWithoutSchemas(f *testing.F) {
 	for _, seed := range []string{
 		`{}`,
@@ -27,12 +28,12 @@ func FuzzWithoutSchemas(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		var compact json.RawMessage
 		if json.Unmarshal([]byte(text), &compact) != nil {
-			withoutSchemas([]byte(text)) // it may be anything, and ends
+			withoutSchemas([]byte(text)) // must not hang or panic on any input
 			return
 		}
 		whole := &manifest{}
 		if json.Unmarshal([]byte(text), whole) != nil || strings.ContainsAny(text, " \t\r\n") {
-			return // what is stored has no white space
+			return // stored JSON has no white space
 		}
 		cut, err := readManifest(&object.Object{Raw: []byte(text)})
 		if err != nil {

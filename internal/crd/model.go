@@ -1,12 +1,13 @@
 package crd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
-	"github.com/kapok-dev/kapok/internal/manage"
+	"github.com/kapok-dev/kapok/internal/fields"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/schema"
 
@@ -18,8 +19,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// A model is what the objects of one version of a custom resource may hold. Its program is compiled when it is first
-// needed, from the stored form of the CustomResourceDefinition.
+// A model is the model of one version of a custom resource. Its program is compiled on first use,
+// from the stored CustomResourceDefinition.
 type model struct {
 	version  string
 	preserve bool // spec.preserveUnknownFields
@@ -30,8 +31,10 @@ type model struct {
 }
 
 var (
-	_ resource.Model = (*model)(nil)
-	_ resource.Judge = (*model)(nil)
+	_ resource.Model               = (*model)(nil)
+	_ resource.RatchetingValidator = (*model)(nil)
+
+	_ resource.Completer = (*model)(nil)
 )
 
 func newModel(m *manifest, from *source, v *manifestVersion, types *fieldTypes) *model {
@@ -55,22 +58,23 @@ func (m *model) compile() (*schema.Program, error) {
 	}
 	p, err := m.source.programs.compile(s, m.preserve)
 	if err != nil && m.preserve {
-		// Only definitions of v1beta1 can have a schema that is not structural. Nothing is pruned then, nor judged.
+		// Only definitions of v1beta1 can have a schema that is not structural. Such objects are
+		// neither pruned nor validated.
 		return m.source.programs.compile(nil, true)
 	}
 	return p, err
 }
 
-// Fingerprint is that of the schema: two kinds with equal schemas normalise alike.
+// Fingerprint returns a hash of the schema: kinds with equal schemas normalise alike.
 func (m *model) Fingerprint() uint64 {
 	p, err := m.program()
 	if err != nil {
-		return 1 // nothing can be normalised with it
+		return 1 // this schema normalises nothing
 	}
 	return max(p.Fingerprint(), 1)
 }
 
-// Decode reads JSON into a normalised tree; integers stay integers, and keys are case-sensitive.
+// Decode decodes JSON into a normalised tree; integers stay integers, and keys are case-sensitive.
 func (m *model) Decode(data []byte, strict *[]error) (resource.Tree, error) {
 	obj := resource.Tree{}
 	if strict == nil {
@@ -84,24 +88,32 @@ func (m *model) Decode(data []byte, strict *[]error) (resource.Tree, error) {
 		}
 		*strict = append(*strict, repeated...)
 	}
-	if obj == nil { // the body was null
+	if obj == nil { // the body is null
 		return nil, runtime.NewMissingKindErr(string(data))
 	}
-	return m.normalise(obj, strict, false)
+	return m.normalise(obj, strict, (*schema.Program).Normalise, false)
 }
 
-// errUnservable is what clients see of a schema that cannot be compiled; validation of the CustomResourceDefinition
-// keeps such schemas out.
+// errUnservable is the error that clients get if a schema cannot be compiled; validation of
+// CustomResourceDefinitions rejects such schemas.
 var errUnservable = errors.New("the server could not properly serve the CR schema")
 
-// Normalise does what decoding into a Go type does for built-in kinds: it coerces the metadata, drops what the schema
-// does not know, and fills in defaults. Without strict it takes what it gets for an object that is stored already, maybe
-// under an older schema: metadata of embedded resources that is malformed is dropped then, and no error.
+// Normalise does for custom resources what decoding into a Go type does for built-in kinds: it
+// coerces metadata, drops fields that the schema does not specify, and sets defaults. A nil strict
+// is for objects that are stored already, possibly under an older schema: malformed metadata of
+// embedded resources is dropped then, without an error.
 func (m *model) Normalise(obj resource.Tree, strict *[]error) (resource.Tree, error) {
-	return m.normalise(obj, strict, strict == nil)
+	return m.normalise(obj, strict, (*schema.Program).Normalise, strict == nil)
 }
 
-func (m *model) normalise(obj resource.Tree, strict *[]error, stored bool) (resource.Tree, error) {
+// Complete is Normalise for the result of an apply. kube-apiserver does not decode that result, and
+// so does not remove nulls that the schema forbids; only defaults replace them.
+func (m *model) Complete(obj resource.Tree) (resource.Tree, error) {
+	complete := func(p *schema.Program, obj map[string]any, _ *[]string) error { return p.Complete(obj) }
+	return m.normalise(obj, nil, complete, true)
+}
+
+func (m *model) normalise(obj resource.Tree, strict *[]error, by func(*schema.Program, map[string]any, *[]string) error, stored bool) (resource.Tree, error) {
 	p, err := m.program()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnservable, err)
@@ -113,7 +125,7 @@ func (m *model) normalise(obj resource.Tree, strict *[]error, stored bool) (reso
 	if err := coerceMetadata(obj, unknown); err != nil {
 		return nil, err
 	}
-	switch err := p.Normalise(obj, unknown); {
+	switch err := by(p, obj, unknown); {
 	case err != nil && stored:
 		p.CoerceStored(obj)
 		p.Default(obj)
@@ -128,13 +140,14 @@ func (m *model) normalise(obj resource.Tree, strict *[]error, stored bool) (reso
 	return obj, nil
 }
 
-// Completes says whether a field at the root is absent that has a default: a status that was dropped, say.
+// Completes reports whether a field at the root that has a default is absent: a status that was
+// dropped, for example.
 func (m *model) Completes(obj resource.Tree) bool {
 	p, err := m.program()
 	return err == nil && p.Completes(obj)
 }
 
-// Prune coerces the metadata and drops what the schema does not know; it leaves the rest as it is.
+// Prune coerces metadata and drops fields that the schema does not specify; all else stays.
 func (m *model) Prune(obj resource.Tree) (resource.Tree, error) {
 	p, err := m.program()
 	if err != nil {
@@ -147,15 +160,16 @@ func (m *model) Prune(obj resource.Tree) (resource.Tree, error) {
 	return obj, nil
 }
 
-// Validate judges an object by its schema, by what its scale subresource needs, and by the rules in
-// x-kubernetes-validations.
-func (m *model) Validate(obj, old resource.Tree, subresource string) field.ErrorList {
-	return m.ValidateAfter(nil, obj, old, subresource, nil)
+// Validate validates an object against its schema, the constraints of its scale subresource, and
+// the rules in x-kubernetes-validations.
+func (m *model) Validate(ctx context.Context, obj, old resource.Tree, subresource string) field.ErrorList {
+	return m.ValidateAfter(ctx, nil, obj, old, subresource, nil)
 }
 
-// ValidateAfter is Validate for an object about which something was found before, which may make it useless to evaluate
-// rules. What is wrong with the object, but was before, is handed to warn unless that is nil.
-func (m *model) ValidateAfter(found field.ErrorList, obj, old resource.Tree, subresource string, warn func(string)) field.ErrorList {
+// ValidateAfter is Validate for an object for which the caller already found errors, some of which
+// make the evaluation of rules useless. Violations that the old object has too are passed to warn
+// if it is not nil.
+func (m *model) ValidateAfter(ctx context.Context, found field.ErrorList, obj, old resource.Tree, subresource string, warn func(string)) field.ErrorList {
 	p, err := m.program()
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, fmt.Errorf("%w: %w", errUnservable, err))}
@@ -167,25 +181,29 @@ func (m *model) ValidateAfter(found field.ErrorList, obj, old resource.Tree, sub
 	var errs field.ErrorList
 	switch {
 	case old == nil:
-		errs = p.Validate(obj, scale...)
+		errs = p.Validate(ctx, obj, scale...)
 	case subresource == "status":
-		errs = p.ValidateStatus(obj, old, scale...)
+		errs = p.ValidateStatus(ctx, obj, old, scale...)
 	default:
-		errs = p.ValidateUpdate(obj, old, scale...)
+		errs = p.ValidateUpdate(ctx, obj, old, scale...)
 	}
-	return append(errs, p.Evaluate(obj, old, slices.Concat(found, errs), warn)...)
+	if ctx.Err() != nil {
+		return errs
+	}
+	return append(errs, p.Evaluate(ctx, obj, old, slices.Concat(found, errs), warn)...)
 }
 
-// FieldTypes knows all versions of the resource, because managedFields name versions of their own.
-func (m *model) FieldTypes() (func(gvk.GroupVersionKind) *manage.Type, error) { return m.types.types() }
+// FieldTypes returns the types of all versions of the resource, because entries of managedFields
+// name their own version.
+func (m *model) FieldTypes() (func(gvk.GroupVersionKind) *fields.Type, error) { return m.types.types() }
 
-// PatchMeta is nil: there is no strategic merge patch for custom resources.
+// PatchMeta returns nil: custom resources have no strategic merge patch.
 func (m *model) PatchMeta() strategicpatch.LookupPatchMeta { return nil }
 
-// New is nil: custom resources have no Go type.
+// New returns nil: custom resources have no Go type.
 func (m *model) New() runtime.Object { return nil }
 
-// publish is what OpenAPI documents show of a version.
+// publish returns the schema of a version that OpenAPI documents show.
 func publish(m *manifest, from *source, version string) *resource.Published {
 	return &resource.Published{
 		Fingerprint:           fmt.Sprintf("%s/%d/%s", m.Metadata.UID, m.Metadata.Generation, version),

@@ -10,7 +10,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// A nameSet is the names that are taken in a group: those by which resources are called, and those of kinds.
+// A nameSet has the names in use in a group: those of resources, and those of kinds.
 type nameSet struct{ resources, kinds map[string]bool }
 
 func newNameSet() nameSet { return nameSet{map[string]bool{}, map[string]bool{}} }
@@ -23,9 +23,9 @@ func (s nameSet) add(n *apiextensionsv1.CustomResourceDefinitionNames) {
 	s.kinds[n.Kind], s.kinds[n.ListKind] = true, true
 }
 
-// accept compares the names that a definition asks for with those that it has been granted and those that are taken. It
-// returns what is granted from now on, and the condition NamesAccepted. A name that is refused leaves the old one in
-// place, and the others unharmed.
+// accept compares the names in a definition's spec with those granted before and those taken by
+// others. It returns the names granted now, and the condition NamesAccepted. A refused name leaves
+// the granted one in place, and does not affect the other names.
 func accept(asked, granted apiextensionsv1.CustomResourceDefinitionNames, taken nameSet) (apiextensionsv1.CustomResourceDefinitionNames, apiextensionsv1.CustomResourceDefinitionCondition) {
 	verdict := apiextensionsv1.CustomResourceDefinitionCondition{
 		Type:    apiextensionsv1.NamesAccepted,
@@ -85,8 +85,8 @@ func findCondition(conditions []apiextensionsv1.CustomResourceDefinitionConditio
 	return nil
 }
 
-// setCondition puts a condition in, and says whether that changes anything. The time of transition is that of a change
-// of status.
+// setCondition adds or replaces a condition, and reports whether this changes anything. The time of
+// transition changes with the status only.
 func setCondition(conditions *[]apiextensionsv1.CustomResourceDefinitionCondition, c apiextensionsv1.CustomResourceDefinitionCondition, now time.Time) bool {
 	c.LastTransitionTime = metav1.NewTime(now)
 	old := findCondition(*conditions, c.Type)

@@ -13,9 +13,10 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// coerceMetadata brings the metadata of an object into the form that ObjectMeta has: unknown fields are dropped, and
-// added to unknown, which may be nil; malformed ones are an error. Nearly always there is nothing to do, which a look
-// at the tree tells; the rest goes through the Go type.
+// coerceMetadata brings the metadata of an object into the form of ObjectMeta: it drops unknown
+// fields, and appends them to unknown unless it is nil; malformed fields are an error. Metadata in
+// canonical form, the usual case, is found by a look at the tree; all other passes through the Go
+// type.
 func coerceMetadata(obj resource.Tree, unknown *[]string) error {
 	metadata, found := obj["metadata"]
 	if !found {
@@ -52,7 +53,8 @@ func coerceMetadata(obj resource.Tree, unknown *[]string) error {
 	return nil
 }
 
-// isCanonical says whether metadata would come back from ObjectMeta as it is. It may say no where it could say yes.
+// isCanonical reports whether decoding into ObjectMeta would not change the metadata. False
+// negatives are allowed.
 func isCanonical(m map[string]any) bool {
 	for key, value := range m {
 		ok := false

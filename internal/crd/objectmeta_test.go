@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// metadatas are the JSON of metadata, of all sorts.
+// metadatas returns the JSON of many forms of metadata.
 func metadatas() []string {
 	return []string{
 		`{}`, `null`, `"text"`, `[]`,
@@ -31,7 +31,7 @@ func metadatas() []string {
 	}
 }
 
-// judge holds coerceMetadata against the library, which nothing escapes.
+// judge compares coerceMetadata with the library.
 func judge(t *testing.T, metadata string) {
 	var value any
 	if json.Unmarshal([]byte(metadata), &value) != nil {
@@ -87,7 +87,7 @@ func FuzzCoerceMetadata(f *testing.F) {
 	f.Fuzz(judge)
 }
 
-// FuzzPath holds paths against the library that defines them.
+// FuzzPath compares paths with the library that defines them.
 func FuzzPath(f *testing.F) {
 	const doc = `{"metadata":{"name":"n"},"spec":{"a":{"b":[1,{"c":"x"}]},"n":null,"t":true,"f":1.5,"d-e":"f"}}`
 	for _, path := range []string{".spec.a", ".spec.a.b", ".spec.a.b.c", ".spec.a.b[1].c", ".spec.n", ".spec.n.x", ".spec.d-e", ".missing.too", ".", "", "spec", "..c", ".spec.a.b[*]", `.spec.a['b']`, ".spec.t", "{", ".a}{.b", ".spec .a"} {

@@ -11,17 +11,17 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// A path finds one value in an object. Nearly all that people write are plain chains of keys, which are followed
-// directly; the rest is left to the JSONPath library.
+// A path finds one value in an object. Plain chains of keys, which nearly all paths are, are
+// followed directly; other paths use the JSONPath library. It is safe for concurrent use.
 type path struct {
 	keys []string // of a plain chain; nil otherwise
 
-	mu      sync.Mutex // the library's paths keep state while they run
+	mu      sync.Mutex // the library's paths are not safe for concurrent use
 	complex *jsonpath.JSONPath
 }
 
-// parsePath parses a JSONPath without its braces. It is lenient about what the server would refuse, as stored
-// definitions may be older than the rules.
+// parsePath parses a JSONPath without its braces. It accepts paths that validation rejects, as
+// stored definitions can be older than the rules.
 func parsePath(text string) (*path, error) {
 	if keys, ok := plainKeys(text); ok {
 		return &path{keys: keys}, nil
@@ -33,7 +33,7 @@ func parsePath(text string) (*path, error) {
 	return &path{complex: complex}, nil
 }
 
-// plainKeys splits .spec.color, if there is nothing special in it.
+// plainKeys splits a path like .spec.color; ok is false if it has anything but keys.
 func plainKeys(text string) ([]string, bool) {
 	rest, ok := strings.CutPrefix(text, ".")
 	if !ok || rest == "" {
@@ -50,7 +50,8 @@ func plainKeys(text string) ([]string, bool) {
 	return keys, true
 }
 
-// find returns the value, which may be null; it is not found where keys are missing, or the path does not fit.
+// find returns the value, which may be null. found is false if a key is missing or the path does
+// not fit.
 func (p *path) find(obj resource.Tree) (value any, found bool) {
 	if p.complex == nil {
 		return follow(obj, p.keys)
@@ -64,7 +65,7 @@ func (p *path) find(obj resource.Tree) (value any, found bool) {
 	return results[0][0].Interface(), true
 }
 
-// follow goes down a chain of keys.
+// follow follows a chain of keys.
 func follow(obj resource.Tree, keys []string) (any, bool) {
 	var value any = obj
 	for _, key := range keys {
@@ -79,7 +80,7 @@ func follow(obj resource.Tree, keys []string) (any, bool) {
 	return value, true
 }
 
-// text is how the JSONPath library prints a value.
+// text formats a value as the JSONPath library prints it.
 func text(value any) (string, bool) {
 	switch v := value.(type) {
 	case string:

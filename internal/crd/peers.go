@@ -10,22 +10,22 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Peers are the other servers on the same journal. All serve what has been decided;
-// one decides.
+// Peers are the other servers on the same journal. All serve accepted definitions; one of them, the
+// leader, accepts them.
 type Peers interface {
-	// Leads says whether this server decides: accepts names, establishes, deletes.
+	// Leads reports whether this server is the leader: the one that accepts names, establishes and
+	// deletes.
 	Leads() bool
-	// Serves tells the others that this server serves the definitions as they were
-	// at a revision.
+	// Serves reports to the others that this server serves the definitions as of a revision.
 	Serves(object.Revision)
-	// AllServe says whether all others do.
+	// AllServe reports whether all other servers serve the definitions as of a revision.
 	AllServe(object.Revision) bool
-	// Changed returns a channel that is closed when Leads or AllServe may answer
-	// otherwise; nil for never.
+	// Changed returns a channel that is closed when the result of Leads or AllServe may have
+	// changed; nil if it never changes.
 	Changed() <-chan struct{}
 }
 
-// alone is a server without others.
+// alone implements Peers for a server without others.
 type alone struct{}
 
 func (alone) Leads() bool                   { return true }
@@ -33,8 +33,8 @@ func (alone) Serves(object.Revision)        {}
 func (alone) AllServe(object.Revision) bool { return true }
 func (alone) Changed() <-chan struct{}      { return nil }
 
-// everywhere says whether a definition that is to be established is served by all
-// servers: those that have seen its names accepted serve it.
+// everywhere reports whether all servers serve a definition that is about to be established. A
+// server that has seen the accepted names serves it.
 func (c *Controller) everywhere(m *manifest) bool {
 	if c.peers.AllServe(math.MaxInt64) {
 		return true
@@ -43,8 +43,8 @@ func (c *Controller) everywhere(m *manifest) bool {
 		c.peers.AllServe(m.object.Revision)
 }
 
-// installing says that the names of a definition are accepted, and that it is
-// established once all servers serve it.
+// installing reports whether the names of a definition are accepted, and it waits until all servers
+// serve it.
 func (m *manifest) installing() bool {
 	for _, condition := range m.Status.Conditions {
 		if condition.Type == apiextensionsv1.Established {
@@ -54,11 +54,11 @@ func (m *manifest) installing() bool {
 	return false
 }
 
-// installing is what Kubernetes gives as the reason.
+// installing is the reason in Kubernetes.
 const installing = "Installing"
 
-// undecided returns the names of the definitions that a change among the peers may
-// have an effect on.
+// undecided returns the names of the definitions to reconcile after a change among the peers: all
+// if this server became the leader, otherwise those that wait to be served everywhere.
 func (c *Controller) undecided() []string {
 	leads := c.peers.Leads()
 	begins := leads && !c.led
@@ -72,12 +72,12 @@ func (c *Controller) undecided() []string {
 	return names
 }
 
-// reached is how far the controller has come.
+// reached has the revision up to which the controller serves definitions.
 type reached struct {
 	mu      sync.Mutex
 	at      object.Revision
-	changed chan struct{} // closed at the next change; nil if nobody waits
-	poke    chan struct{} // has room for one
+	changed chan struct{} // closed at the next change; nil without waiters
+	poke    chan struct{} // has a capacity of one
 }
 
 func (r *reached) set(at object.Revision) {
@@ -90,7 +90,8 @@ func (r *reached) set(at object.Revision) {
 	}
 }
 
-// Reach returns when the definitions are served as they were at a revision.
+// Reach blocks until the definitions are served as of a revision. It returns the error of ctx if
+// that is done before.
 func (c *Controller) Reach(ctx context.Context, revision object.Revision) error {
 	r := &c.reached
 	for {

@@ -16,13 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// group is what two servers on one state know of each other.
+// group is the shared knowledge of two servers on one state.
 type group struct {
 	mu      sync.Mutex
 	leader  string
 	serves  map[string]object.Revision
 	changed chan struct{}
-	said    int // calls of Serves
+	said    int // number of calls of Serves
 }
 
 func (g *group) set(change func()) {
@@ -36,7 +36,7 @@ func (g *group) set(change func()) {
 type member struct {
 	*group
 	name string
-	mute bool // does not say what it serves
+	mute bool // does not report what it serves
 }
 
 func (m *member) Leads() bool {
@@ -68,8 +68,8 @@ func (m *member) Changed() <-chan struct{} {
 	return m.changed
 }
 
-// TestEstablishedEverywhere: a definition is established once all servers serve it,
-// and the one who leads says so.
+// TestEstablishedEverywhere checks that the leader establishes a definition once all servers serve
+// it.
 func TestEstablishedEverywhere(t *testing.T) {
 	g := &group{leader: "a", serves: map[string]object.Revision{"a": 0, "b": 0}, changed: make(chan struct{})}
 	a, b := &member{group: g, name: "a"}, &member{group: g, name: "b", mute: true}
@@ -103,29 +103,29 @@ func TestEstablishedEverywhere(t *testing.T) {
 	if !served(registryA) || !served(registryB) {
 		t.Errorf("a serves it: %t, b: %t", served(registryA), served(registryB))
 	}
-	// b says nothing; whatever a hears otherwise, it waits.
+	// b reports nothing; other changes among the peers must not end a's wait.
 	g.set(func() {})
 	if d := s.crd("widgets.example.com"); d.is(apiextensionsv1.Established) {
-		t.Error("established before b has said that it serves it")
+		t.Error("established before b reported that it serves it")
 	}
 	g.set(func() { g.serves["b"] = revision })
 	s.wait("establishment", func() bool { return s.crd("widgets.example.com").is(apiextensionsv1.Established) })
 
-	// The lead goes over to b while another definition is undecided.
+	// b becomes the leader while another definition is undecided.
 	g.set(func() { g.leader = "" })
 	s.mustCreate(simple("gadgets", "Gadget"))
 	if err := controllerB.Reach(t.Context(), s.store.State().Revision()); err != nil {
 		t.Fatal(err)
 	}
 	if d := s.crd("gadgets.example.com"); len(d.Status.Conditions) > 0 {
-		t.Errorf("somebody has decided without the lead: %v", d.Status.Conditions)
+		t.Errorf("names were accepted without a leader: %v", d.Status.Conditions)
 	}
 	g.set(func() { g.leader = "b" })
 	s.wait("establishment by b", func() bool { return s.crd("gadgets.example.com").is(apiextensionsv1.Established) })
 }
 
-// TestNoEndlessTalk: what servers say is itself written to the store, and hears
-// no answer.
+// TestNoEndlessTalk checks that the reports of servers, which are writes to the store themselves,
+// cause no further reports.
 func TestNoEndlessTalk(t *testing.T) {
 	g := &group{leader: "a", serves: map[string]object.Revision{}, changed: make(chan struct{})}
 	s := newServer(t)
@@ -156,12 +156,12 @@ func TestNoEndlessTalk(t *testing.T) {
 	before := said()
 	for range 10 {
 		if now := said(); now != before {
-			t.Fatalf("%d words after %d, and no definition has changed", now, before)
+			t.Fatalf("%d reports after %d, although no definition changed", now, before)
 		}
 	}
 }
 
-// TestReach waits for a revision of the whole store, even where no definition changes.
+// TestReach waits for a revision of the whole store, even if no definition changes.
 func TestReach(t *testing.T) {
 	s := newServer(t)
 	at := s.store.State().Revision()
@@ -171,11 +171,11 @@ func TestReach(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if err := s.controller.Reach(ctx, at+100); err == nil {
-		t.Error("reached the future")
+		t.Error("reached a revision that does not exist yet")
 	}
 }
 
-// TestLapse: a lead that has lapsed, which nobody was told, and is had again.
+// TestLapse lets the lead lapse and come back between two looks of the controller.
 func TestLapse(t *testing.T) {
 	g := &group{leader: "a", serves: map[string]object.Revision{}, changed: make(chan struct{})}
 	s := newServer(t)

@@ -9,8 +9,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// programs are the compiled schemas in use, by fingerprint: versions and kinds whose schemas say the same share one. It
-// keeps none alive.
+// programs has the compiled schemas in use, by fingerprint: versions and kinds with equal schemas
+// share one. It holds weak references only.
 type programs struct {
 	mu    sync.Mutex
 	known map[uint64]weak.Pointer[schema.Program]
@@ -18,7 +18,7 @@ type programs struct {
 
 func newPrograms() *programs { return &programs{known: map[uint64]weak.Pointer[schema.Program]{}} }
 
-// compile compiles a schema, and returns an equal program that is in use if there is one.
+// compile returns the program of a schema. If an equal program is in use, it returns that one.
 func (s *programs) compile(from *apiextensionsv1.JSONSchemaProps, preserve bool) (*schema.Program, error) {
 	p, err := schema.Compile(from, preserve)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// gauges have rules about everything: the whole, fields, items with keys, status; and replicas to scale.
+// gauges has rules on the whole object, on fields, on list items with keys, and on the status; and
+// it has a scale subresource.
 const gauges = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -61,12 +62,12 @@ spec:
 
 const gauge = `{apiVersion: example.com/v1, kind: Gauge, metadata: {name: g}, spec: {replicas: 2, kind: round, ports: [{name: a, port: 5}, {name: b, port: 7}]}}`
 
-// causesOf spells what a status says is wrong.
+// causesOf formats the causes of a Status.
 func causesOf(t *testing.T, err error) (causes []string) {
 	t.Helper()
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {
-		t.Fatalf("not a status: %v", err)
+		t.Fatalf("not a Status: %v", err)
 	}
 	s := status.Status()
 	if s.Code != 422 || s.Reason != metav1.StatusReasonInvalid || s.Details.Kind != "Gauge" || s.Details.Group != "example.com" {
@@ -78,7 +79,7 @@ func causesOf(t *testing.T, err error) (causes []string) {
 	return causes
 }
 
-// TestRulesOfObjects breaks rules by every verb that writes.
+// TestRulesOfObjects violates rules with every verb that writes.
 func TestRulesOfObjects(t *testing.T) {
 	s := newServer(t)
 	s.mustCreate(gauges)
@@ -150,7 +151,7 @@ func TestRulesOfObjects(t *testing.T) {
 	}
 }
 
-// TestRulesRatchet makes a rule stricter than an object that is there.
+// TestRulesRatchet makes a rule stricter than an existing object.
 func TestRulesRatchet(t *testing.T) {
 	s := newServer(t)
 	s.mustCreate(gauges)
@@ -164,7 +165,7 @@ func TestRulesRatchet(t *testing.T) {
 	s.wait("the new rule", func() bool { return s.store.Registry().Load().Resource(d.GroupResource()) != d })
 	d = s.store.Registry().Load().Resource(d.GroupResource())
 	if _, err := s.patch(d, "v1", "", "g", `{"spec":{"note":"changed"}}`); err != nil {
-		t.Errorf("unchanged value is refused: %v", err)
+		t.Errorf("unchanged value is rejected: %v", err)
 	}
 	if want := []string{"spec.replicas: Invalid value: 2: odd and many"}; !cmp.Equal(s.warnings, want) {
 		t.Errorf("warnings %q, want %q", s.warnings, want)
@@ -190,7 +191,7 @@ func TestRulesRatchet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if errs := m.ValidateAfter(nil, obj, old, "", func(w string) { warnings = append(warnings, w) }); len(errs) > 0 {
+	if errs := m.ValidateAfter(t.Context(), nil, obj, old, "", func(w string) { warnings = append(warnings, w) }); len(errs) > 0 {
 		t.Error(errs)
 	}
 	if want := []string{"spec.replicas: Invalid value: 2: odd and many"}; !cmp.Equal(warnings, want) {
@@ -198,7 +199,7 @@ func TestRulesRatchet(t *testing.T) {
 	}
 }
 
-// TestRulesOfDefinitions shows how bad rules are refused when the definition is written.
+// TestRulesOfDefinitions checks that invalid rules are rejected when the definition is written.
 func TestRulesOfDefinitions(t *testing.T) {
 	const place = "spec.validation.openAPIV3Schema.properties[spec]"
 	for _, test := range []struct{ name, schema, want string }{
@@ -231,7 +232,7 @@ func TestRulesOfDefinitions(t *testing.T) {
 	}
 }
 
-// TestPathsIntoTheUnknown creates definitions whose paths lead into fields without a schema.
+// TestPathsIntoTheUnknown creates definitions with paths to fields without a schema.
 func TestPathsIntoTheUnknown(t *testing.T) {
 	for _, path := range []string{".a", ".a.b", ".a.b.c", "['a']['b']", ".a['b'].c"} {
 		s := newServer(t)

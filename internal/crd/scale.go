@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// scaleOf is the scale subresource as the server sees it; nil if there is none.
+// scaleOf returns the scale subresource in the server's form; nil if there is none.
 func scaleOf(s *apiextensionsv1.CustomResourceSubresourceScale) *resource.Scale {
 	if s == nil {
 		return nil

@@ -17,7 +17,7 @@ const colours = `    selectableFields: [{jsonPath: .spec.color}, {jsonPath: .spe
             properties: {color: {type: string}, size: {type: integer}, open: {type: boolean}, note: {type: string}}
 `
 
-// painted is a definition whose objects are selected by fields.
+// painted returns a definition with selectable fields.
 func painted() string {
 	text := kind("widgets", "kind: Widget", colours)
 	return strings.Replace(text, "    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}\n", "", 1)
@@ -71,7 +71,7 @@ func TestSelectableFields(t *testing.T) {
 			}
 		}
 	}
-	// A collection is deleted by the same rules.
+	// A deletecollection selects by the same rules.
 	a.must(200, "DELETE", widgetsPath+"?fieldSelector=spec.color%3Dred,spec.size%3D2", "")
 	if got := a.names(widgetsPath); got != "a c d e" {
 		t.Errorf("after deletecollection: %q", got)
@@ -82,7 +82,8 @@ func TestSelectableFields(t *testing.T) {
 	}
 }
 
-// TestWatchSelectableFields tells what comes into a selection as added, and what leaves it as deleted.
+// TestWatchSelectableFields checks that a watch shows an object that enters the selection as added,
+// and one that leaves it as deleted.
 func TestWatchSelectableFields(t *testing.T) {
 	a := newAPI(t)
 	path := a.define(painted())
@@ -118,7 +119,7 @@ func TestWatchSelectableFields(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("events %q, want %q", got, want)
 	}
-	// The definition drops the field: the watch ends, and the selector is no longer understood.
+	// The definition drops the field: the watch ends, and the selector is rejected.
 	a.patch(200, path, `{"spec":{"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`)
 	if event := told(); !strings.HasPrefix(event, " ") {
 		t.Errorf("event %q where the watch should have ended", event)
@@ -127,7 +128,8 @@ func TestWatchSelectableFields(t *testing.T) {
 	a.must(400, "GET", widgetsPath+"?watch=true&fieldSelector=spec.color%3Dred", "")
 }
 
-// TestWatchGoesOn while all that changes is who accepted what, or what others may write: nothing of it is in an object.
+// TestWatchGoesOn checks that a watch survives changes of a definition that no object depends on:
+// its metadata and status, and versions other than the watched one.
 func TestWatchGoesOn(t *testing.T) {
 	a := newAPI(t)
 	path := a.define(painted())

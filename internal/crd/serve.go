@@ -9,16 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// An entry is what the controller knows of one CustomResourceDefinition.
+// An entry is the controller's state of one CustomResourceDefinition.
 type entry struct {
 	manifest *manifest
-	served   *resource.Definition // what is in the registry; nil if nothing
-	shape    shape                // of what served was made from
+	served   *resource.Definition // in the registry; nil if not served
+	shape    shape                // the inputs from which served was made
 	source   *source              // of the schemas of served
-	finishes bool                 // a goroutine of its own deletes the objects
+	finishes bool                 // a goroutine is deleting the objects
 }
 
-// A shape is what a definition is made from: where it has not changed, the definition has not either.
+// A shape has the inputs of a definition: equal shapes give equal definitions.
 type shape struct {
 	uid         types.UID
 	generation  int64
@@ -37,15 +37,15 @@ func shapeOf(m *manifest) shape {
 	}
 }
 
-// serve puts into the registry what a definition says now, or takes it out.
+// serve adds the definition to the registry, replaces it, or removes it.
 func (c *Controller) serve(e *entry, m *manifest) {
 	if d := c.define(e, m); d != nil {
 		c.store.Registry().Put(d)
 	}
 }
 
-// define brings an entry up to date, and returns the definition that is to be served from now on, if it is not served
-// already. What is not to be served any more it takes out of the registry.
+// define updates an entry, and returns the definition to register, or nil if the registry needs no
+// new one. It removes a definition from the registry that must not be served any more.
 func (c *Controller) define(e *entry, m *manifest) *resource.Definition {
 	e.manifest = m
 	if !m.is(apiextensionsv1.Established) && !m.installing() {
@@ -54,7 +54,7 @@ func (c *Controller) define(e *entry, m *manifest) *resource.Definition {
 	}
 	now := shapeOf(m)
 	if e.served != nil && e.shape == now {
-		e.source.newest.Store(m.object) // so that nothing else keeps the older one
+		e.source.newest.Store(m.object) // releases the older object
 		return nil
 	}
 	if was := e.shape; e.served != nil && !was.terminating {

@@ -25,7 +25,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A server is a store with CustomResourceDefinitions, a controller that follows them, and a namespace "default".
+// A server is a store with CustomResourceDefinitions, a controller that follows them, and a
+// namespace "default".
 type server struct {
 	t          testing.TB
 	store      *resource.Store
@@ -33,7 +34,7 @@ type server struct {
 	warnings   []string
 }
 
-// namespaceKind is a stand-in for namespaces, of which nothing is asked here but to be there.
+// namespaceKind returns a stand-in for namespaces, which only have to exist here.
 func namespaceKind() *resource.Definition {
 	free := newModel(&manifest{Spec: manifestSpec{PreserveUnknownFields: true}}, newSource(&object.Object{Raw: []byte("{}")}, newPrograms()),
 		&manifestVersion{Name: "v1"}, nil)
@@ -65,7 +66,7 @@ func newServer(t testing.TB) *server {
 	return s
 }
 
-// start serves what is in a state.
+// start starts a controller on a state.
 func (s *server) start(st *state.State) {
 	s.t.Helper()
 	s.store = resource.NewStore(st, resource.NewRegistry(namespaceKind(), Definition(true)))
@@ -106,7 +107,7 @@ func (s *server) tree(text string) resource.Tree {
 	return obj
 }
 
-// of is a request for the kind and version of an object.
+// of returns a request for the kind and version of an object.
 func (s *server) of(text string) (*resource.Request, resource.Body) {
 	s.t.Helper()
 	obj := s.tree(text)
@@ -150,10 +151,10 @@ func (s *server) read(r *resource.Request, o *object.Object) resource.Tree {
 	return obj
 }
 
-// wait waits until a condition holds, looking at every change.
+// wait waits for a condition, which it checks after every change.
 func (s *server) wait(what string, holds func() bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
 		set := s.store.Registry().Load()
@@ -165,12 +166,12 @@ func (s *server) wait(what string, holds func() bool) {
 		case <-changed:
 		case <-set.Changed():
 		case <-ctx.Done():
-			s.t.Fatalf("waited in vain for: %s", what)
+			s.t.Fatalf("timed out waiting for: %s", what)
 		}
 	}
 }
 
-// crd reads a definition as it is stored; nil if it is gone.
+// crd returns a stored definition; nil if it is gone.
 func (s *server) crd(name string) *manifest {
 	s.t.Helper()
 	o, _ := s.store.State().Get(object.Key{Resource: Resource, Name: name})
@@ -184,7 +185,7 @@ func (s *server) crd(name string) *manifest {
 	return m
 }
 
-// established waits for a definition to be established, and returns the definition that is served.
+// established waits until a definition is established, and returns the served definition.
 func (s *server) established(name string) *resource.Definition {
 	s.t.Helper()
 	s.wait(name+" to be established", func() bool { m := s.crd(name); return m != nil && m.is(apiextensionsv1.Established) })
@@ -211,7 +212,7 @@ func testdata(t testing.TB, name string) string {
 	return string(data)
 }
 
-// simple is a CustomResourceDefinition of version v1.
+// simple returns a CustomResourceDefinition of version v1.
 func simple(plural, kind string, more ...string) string {
 	return fmt.Sprintf(`
 apiVersion: apiextensions.k8s.io/v1

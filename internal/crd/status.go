@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// writeStatus stores the status of a definition, and its finalizers. What is sent has no spec, because the spec cannot be
-// written that way, and is the most of it.
+// writeStatus stores the status and the finalizers of a definition. It sends no spec: the status
+// subresource ignores it, and it is most of the object.
 func (c *Controller) writeStatus(ctx context.Context, m *manifest) (*object.Object, error) {
 	meta := m.Metadata.DeepCopy()
 	meta.ResourceVersion = m.object.Revision.String()
@@ -33,7 +33,7 @@ func (c *Controller) writeStatus(ctx context.Context, m *manifest) (*object.Obje
 	return result.Object, err
 }
 
-// manager is the name under which Kubernetes' own controllers of definitions manage fields.
+// manager is the field manager of Kubernetes' own controllers of definitions.
 const manager = "kube-apiserver"
 
 func (c *Controller) request(subresource, name string) *resource.Request {

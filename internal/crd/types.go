@@ -4,22 +4,22 @@ import (
 	"encoding/json"
 	"sync"
 
-	"github.com/kapok-dev/kapok/internal/builtin/openapi"
-	"github.com/kapok-dev/kapok/internal/manage"
+	"github.com/kapok-dev/kapok/internal/fields"
+	"github.com/kapok-dev/kapok/internal/kinds/openapi"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// fieldTypes is what field management needs to know of all versions of a custom resource.
+// fieldTypes makes the types of field management for all versions of a custom resource.
 type fieldTypes struct {
 	group, kind string
 	versions    []string
 	preserve    bool
 	source      *source
 
-	types func() (func(schema.GroupVersionKind) *manage.Type, error)
+	types func() (func(schema.GroupVersionKind) *fields.Type, error)
 }
 
 func newFieldTypes(m *manifest, from *source) *fieldTypes {
@@ -38,20 +38,25 @@ func newFieldTypes(m *manifest, from *source) *fieldTypes {
 
 const objectMetaName = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
-// objectMeta is the type of ObjectMeta and of all that it refers to, which all kinds share.
-var objectMeta = sync.OnceValues(func() (*manage.Types, error) {
-	_, types, err := manage.OfModels(openapi.Builtin().Closure(objectMetaName), false, nil)
+// objectMeta returns the type of ObjectMeta and all types that it refers to, which all kinds share.
+var objectMeta = sync.OnceValues(func() (*fields.Types, error) {
+	_, types, err := fields.OfModels(openapi.Builtin().Closure(objectMetaName), false, nil)
 	return types, err
 })
 
-func (t *fieldTypes) build() (func(schema.GroupVersionKind) *manage.Type, error) {
+func (t *fieldTypes) build() (func(schema.GroupVersionKind) *fields.Type, error) {
 	base, err := objectMeta()
 	if err != nil {
 		return nil, err
 	}
 	models := map[string]*spec.Schema{}
+	from := t.source.newest.Load()
+	schemas, err := rawSchemas(from) // all at once, because a definition can have thousands of versions
+	if err != nil {
+		return nil, err
+	}
 	for _, version := range t.versions {
-		s, err := readSchema(t.source.newest.Load(), version)
+		s, err := parseSchema(from, version, schemas[version])
 		if err != nil {
 			return nil, err
 		}
@@ -65,12 +70,12 @@ func (t *fieldTypes) build() (func(schema.GroupVersionKind) *manage.Type, error)
 		})
 		models[t.group+"/"+version+"."+t.kind] = root
 	}
-	kinds, _, err := manage.OfModels(models, t.preserve, base)
-	return func(gvk schema.GroupVersionKind) *manage.Type { return kinds[gvk] }, err
+	kinds, _, err := fields.OfModels(models, t.preserve, base)
+	return func(gvk schema.GroupVersionKind) *fields.Type { return kinds[gvk] }, err
 }
 
-// isMergeable says whether the library that merges fields can work with a schema; those that are not structural may
-// lack types.
+// isMergeable reports whether the library that merges fields can use a schema; schemas that are not
+// structural can lack types.
 func isMergeable(s *apiextensionsv1.JSONSchemaProps) bool {
 	switch s.Type {
 	case "":
@@ -93,7 +98,7 @@ func isMergeable(s *apiextensionsv1.JSONSchemaProps) bool {
 	return s.AdditionalProperties == nil || s.AdditionalProperties.Schema == nil || isMergeable(s.AdditionalProperties.Schema)
 }
 
-// mergeSchema keeps of a structural schema what says how values are merged.
+// mergeSchema returns the parts of a structural schema that define how values are merged.
 func mergeSchema(s *apiextensionsv1.JSONSchemaProps) *spec.Schema {
 	to := &spec.Schema{}
 	if s.Type != "" {
@@ -102,7 +107,7 @@ func mergeSchema(s *apiextensionsv1.JSONSchemaProps) *spec.Schema {
 	to.Format = s.Format
 	to.Nullable = s.Nullable
 	if s.Default != nil {
-		_ = json.Unmarshal(s.Default.Raw, &to.Default) // it was read from JSON
+		_ = json.Unmarshal(s.Default.Raw, &to.Default) // cannot fail: it was decoded from JSON
 	}
 	if s.Items != nil && s.Items.Schema != nil {
 		to.Items = &spec.SchemaOrArray{Schema: mergeSchema(s.Items.Schema)}

@@ -2,11 +2,13 @@ package crd
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/kapok-dev/kapok/internal/builtin/openapi"
-	"github.com/kapok-dev/kapok/internal/manage"
+	"github.com/kapok-dev/kapok/internal/fields"
+	"github.com/kapok-dev/kapok/internal/kinds/openapi"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 
@@ -19,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// merging has every way in which values are merged.
+// merging is a schema with every way in which values are merged.
 const merging = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -57,7 +59,8 @@ spec:
               maybe: {type: string, nullable: true}
 `
 
-// TestFieldTypes holds the fields that are found with our types against those that the library finds with Kubernetes' own.
+// TestFieldTypes compares the fields found with the types of this package with those that the
+// library finds with Kubernetes' types.
 func TestFieldTypes(t *testing.T) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := yaml.Unmarshal([]byte(merging), crd); err != nil {
@@ -109,7 +112,7 @@ func TestFieldTypes(t *testing.T) {
 			}
 			obj["apiVersion"], obj["kind"] = "example.com/v1", "Widget"
 			gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
-			manager, err := manage.New(manage.Options{Kind: gvk, Type: ours})
+			manager, err := fields.New(fields.Options{Kind: gvk, Type: ours})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,10 +123,10 @@ func TestFieldTypes(t *testing.T) {
 	}
 }
 
-// appliedFields are the fields that somebody owns who has applied an object.
-func appliedFields(m *manage.Manager, gvk schema.GroupVersionKind, obj resource.Tree) string {
+// appliedFields returns the fields that the manager of an apply owns.
+func appliedFields(m *fields.Manager, gvk schema.GroupVersionKind, obj resource.Tree) string {
 	live := resource.Tree{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind}
-	applied, err := m.Apply(live, obj, "somebody", false)
+	applied, err := m.Apply(live, obj, "other", false)
 	if err != nil {
 		_, text, _ := strings.Cut(err.Error(), "Kind=Widget): ")
 		return text
@@ -135,7 +138,7 @@ func appliedFields(m *manage.Manager, gvk schema.GroupVersionKind, obj resource.
 	return "{}"
 }
 
-// judgedFields are the same by the library.
+// judgedFields returns the same fields according to the library.
 func judgedFields(c managedfields.TypeConverter, obj resource.Tree) string {
 	typed, err := c.ObjectToTyped(&unstructured.Unstructured{Object: obj})
 	if err != nil {
@@ -158,4 +161,37 @@ func judgedFields(c managedfields.TypeConverter, obj resource.Tree) string {
 		return err.Error()
 	}
 	return string(data)
+}
+
+// TestManyVersionsCostNoMoreEach makes the field types of definitions with more and more versions:
+// the allocations for each version must not grow with their number.
+func TestManyVersionsCostNoMoreEach(t *testing.T) {
+	each := func(n int) float64 {
+		var versions []any
+		for i := range n {
+			versions = append(versions, resource.Tree{
+				"name": fmt.Sprint("v", i+1), "served": true, "storage": i == 0,
+				"schema": resource.Tree{"openAPIV3Schema": resource.Tree{"type": "object", "description": fmt.Sprint(i)}},
+			})
+		}
+		o, err := object.New(object.Key{Resource: Resource, Name: "foos.example.com"}, resource.Tree{
+			"metadata": resource.Tree{"name": "foos.example.com", "uid": "u"},
+			"spec":     resource.Tree{"group": "example.com", "versions": versions},
+		}, 0, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := readManifest(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return testing.AllocsPerRun(1, func() {
+			if _, err := newFieldTypes(m, newSource(o, newPrograms())).build(); err != nil {
+				t.Error(err)
+			}
+		}) / float64(n)
+	}
+	if few, many := each(10), each(200); many > 2*few {
+		t.Errorf("%.0f allocations for each of 10 versions, %.0f for each of 200", few, many)
+	}
 }

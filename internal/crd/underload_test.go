@@ -10,10 +10,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/kapok-dev/kapok/test/seeds"
 )
 
-// marked is a definition whose n-th edition asks for mark n, which is also its default, keeps the field that is named after
-// it and no other, and shows that in its only column.
+// marked returns edition n of a definition. It requires mark n, which is also the default, keeps
+// the field named after n and no other, and shows that field in its only column.
 func marked(n int) string {
 	return fmt.Sprintf(`{"spec":{"versions":[{"name":"v1","served":true,"storage":true,
 		"additionalPrinterColumns":[{"name":"Edition%[1]d","type":"string","jsonPath":".spec.only%[1]d"}],
@@ -24,7 +26,7 @@ func marked(n int) string {
 
 const editions = 15
 
-// everyField has what any edition may keep.
+// everyField returns the fields that any edition may keep.
 func everyField() string {
 	fields := map[string]string{}
 	for n := range editions {
@@ -34,8 +36,8 @@ func everyField() string {
 	return string(text[1 : len(text)-1])
 }
 
-// edition says which edition has made an object, and whether it is the one by which it is read: only then the field of that
-// edition is there.
+// edition returns the edition that wrote an object, and whether the same one served it: only that
+// edition keeps the field named after it.
 func edition(obj map[string]any) (n int, current bool, err error) {
 	spec, _ := obj["spec"].(map[string]any)
 	mark, ok := spec["mark"].(float64)
@@ -53,11 +55,11 @@ func edition(obj map[string]any) (n int, current bool, err error) {
 	return int(mark), current, nil
 }
 
-// TestChangeUnderLoad changes a definition again and again while clients write, read, list and watch. Each answer is by one
-// edition of it, lists as a whole, and no watch misses or repeats anything, although each edition ends the watches that are there.
+// TestChangeUnderLoad changes a definition many times while clients write, read, list and watch.
+// One edition must serve each response, including whole lists, and no watch may miss or repeat an
+// event, although each edition ends the open watches.
 func TestChangeUnderLoad(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	a := newAPI(t)
 	path := a.define(kind("marks", "kind: Mark", ""))
 	a.patch(200, path, marked(0))
@@ -93,7 +95,7 @@ func TestChangeUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	seen := map[string]int{} // how often an object was added
+	seen := map[string]int{} // number of added events of each object
 	watching := make(chan int)
 	go func() { watching <- a.followMarks(marks, begin, seen, "last") }()
 
@@ -103,7 +105,7 @@ func TestChangeUnderLoad(t *testing.T) {
 			return strings.Contains(fmt.Sprint(table["columnDefinitions"]), fmt.Sprint("Edition", n))
 		}, "Accept", asColumns)
 		before := accepted[n].Load()
-		for accepted[n].Load() == before && !t.Failed() { // the load goes on
+		for accepted[n].Load() == before && !t.Failed() { // wait for writes under this edition
 			a.checkList(marks)
 		}
 	}
@@ -113,8 +115,8 @@ func TestChangeUnderLoad(t *testing.T) {
 	a.must(201, "POST", marks, `{apiVersion: example.com/v1, kind: Mark, metadata: {name: last}}`)
 	made.Store("last", true)
 	ends := <-watching
-	if ends < editions/2 { // some editions come between two watches
-		t.Errorf("the watch has been ended %d times by %d editions", ends, editions-1)
+	if ends < editions/2 { // one watch can span several editions
+		t.Errorf("the watch ended %d times for %d editions", ends, editions-1)
 	}
 	count := 0
 	for name := range made.Range {
@@ -128,7 +130,7 @@ func TestChangeUnderLoad(t *testing.T) {
 	t.Logf("%d objects, %d watches", count, ends+1)
 }
 
-// writeMark creates an object and patches it; each answer must be that of one edition.
+// writeMark creates an object and patches it; one edition must serve each response.
 func (a *api) writeMark(marks, name string, random *rand.Rand, accepted *[editions]atomic.Int64) {
 	mark := ""
 	if random.IntN(3) == 0 {
@@ -145,7 +147,7 @@ func (a *api) writeMark(marks, name string, random *rand.Rand, accepted *[editio
 		}
 		accepted[n].Add(1)
 	case 422:
-		// Whoever sends a mark is refused by all editions but one.
+		// All editions but one reject a mark.
 		if message := fmt.Sprint(obj["message"]); mark == "" || strings.Count(message, "spec.mark: Invalid value") != 1 {
 			a.Errorf("refused: %s", message)
 		}
@@ -162,7 +164,7 @@ func (a *api) writeMark(marks, name string, random *rand.Rand, accepted *[editio
 	}
 }
 
-// checkList reads a list, all of which must have been read by one edition.
+// checkList reads a list; one edition must serve all of it.
 func (a *api) checkList(marks string) {
 	code, list := a.do("GET", marks, "")
 	if code != 200 {
@@ -190,7 +192,7 @@ func (a *api) checkList(marks string) {
 	}
 }
 
-// checkTable reads a table, whose cells must be those of its column's edition.
+// checkTable reads a table; the edition that made the columns must make the cells.
 func (a *api) checkTable(marks string) {
 	code, table := a.do("GET", marks+"?includeObject=Object", "", "Accept", asColumns)
 	if code != 200 {
@@ -210,8 +212,8 @@ func (a *api) checkTable(marks string) {
 	}
 }
 
-// followMarks watches, and goes on where a watch has ended, until it has seen an object of the given name. It returns how
-// many watches have ended.
+// followMarks watches until it sees the object named last, and reconnects whenever a watch ends. It
+// returns the number of watches that ended.
 func (a *api) followMarks(marks, from string, seen map[string]int, last string) (ends int) {
 	for ; ; ends++ {
 		f := a.follow(marks + "?watch=true&resourceVersion=" + from)

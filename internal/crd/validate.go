@@ -19,16 +19,22 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// validateKind judges a CustomResourceDefinition in its internal form. The rules on ObjectMeta are left to the caller,
-// but for the one that only this kind has: the name says what the definition is about.
+// validateKind validates a CustomResourceDefinition in its internal form. The caller applies the
+// rules on ObjectMeta, except for the one of this kind: that the name is spec.names.plural and
+// spec.group.
 func validateKind(obj, old *apiextensions.CustomResourceDefinition, subresource string, version schema.GroupVersion) (errs field.ErrorList) {
-	expression.Environments() // which the library asks for as well
-	// The library panics over paths that lead on from additionalProperties without a schema.
+	expression.Environments() // the library uses them too
+	// The library panics on paths that lead beyond additionalProperties without a schema.
 	defer func() {
 		if r := recover(); r != nil {
 			errs = field.ErrorList{field.InternalError(field.NewPath("spec"), fmt.Errorf("cannot be validated: %v", r))}
 		}
 	}()
+	if subresource != "status" {
+		if errs := validateVisits(obj, old); len(errs) > 0 {
+			return errs
+		}
+	}
 	ctx := context.Background()
 	switch lenient := isLenient(obj, old, version); {
 	case subresource == "status":
@@ -49,7 +55,8 @@ func validateKind(obj, old *apiextensions.CustomResourceDefinition, subresource 
 	return errs
 }
 
-// validateName wants both names of a new definition to be what it is about. Without any the caller complains.
+// validateName checks that both names of a new definition match its spec. The caller reports an
+// absent name.
 func validateName(obj *apiextensions.CustomResourceDefinition) (errs field.ErrorList) {
 	want, path := obj.Spec.Names.Plural+"."+obj.Spec.Group, field.NewPath("metadata")
 	for _, name := range []struct{ key, value string }{{"generateName", obj.GenerateName}, {"name", obj.Name}} {
@@ -60,8 +67,8 @@ func validateName(obj *apiextensions.CustomResourceDefinition) (errs field.Error
 	return errs
 }
 
-// isLenient says whether the rules of v1beta1 apply, which asks for no schema and lets objects keep fields that are not
-// in it.
+// isLenient reports whether the rules of v1beta1 apply: schemas are optional, and objects may keep
+// fields that the schema does not specify.
 func isLenient(obj, old *apiextensions.CustomResourceDefinition, version schema.GroupVersion) bool {
 	preserves := func(c *apiextensions.CustomResourceDefinition) bool {
 		return c.Spec.PreserveUnknownFields != nil && *c.Spec.PreserveUnknownFields
@@ -69,8 +76,9 @@ func isLenient(obj, old *apiextensions.CustomResourceDefinition, version schema.
 	return version == apiextensionsv1beta1.SchemeGroupVersion && preserves(obj) && (old == nil || preserves(old))
 }
 
-// lenientOld returns a definition that the library takes for the predecessor of one: it holds new definitions to no
-// rule that the old one breaks, and so this one breaks those that v1beta1 does not have.
+// lenientOld returns a definition to pass to the library as the old object of a create. The library
+// exempts updates from the rules that the old definition breaks, and so this one breaks those that
+// v1beta1 does not have.
 func lenientOld(of *apiextensions.CustomResourceDefinition) *apiextensions.CustomResourceDefinition {
 	old := of.DeepCopy()
 	preserve := true
@@ -83,7 +91,7 @@ func lenientOld(of *apiextensions.CustomResourceDefinition) *apiextensions.Custo
 	return old
 }
 
-// withoutMetadata drops the errors about ObjectMeta, which every kind gets from elsewhere.
+// withoutMetadata drops the errors about ObjectMeta, which the caller validates for every kind.
 func withoutMetadata(errs field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(errs, func(err *field.Error) bool {
 		approval := field.NewPath("metadata", "annotations").Key(apiextensionsv1beta1.KubeAPIApprovedAnnotation).String()
@@ -91,14 +99,18 @@ func withoutMetadata(errs field.ErrorList) field.ErrorList {
 	})
 }
 
-// kindWarnings warns of what a schema says in vain, unless the old one said it too.
+// kindWarnings returns warnings about parts of a schema that have no effect, unless the old schema
+// has them too.
 func kindWarnings(obj, old resource.Tree) []string {
 	warnings := schemaWarnings(obj)
 	if old == nil || len(warnings) == 0 {
 		return warnings
 	}
-	before := schemaWarnings(old)
-	return slices.DeleteFunc(warnings, func(w string) bool { return slices.Contains(before, w) })
+	before := map[string]bool{} // a schema can have as many warnings as fields
+	for _, w := range schemaWarnings(old) {
+		before[w] = true
+	}
+	return slices.DeleteFunc(warnings, func(w string) bool { return before[w] })
 }
 
 func schemaWarnings(obj resource.Tree) []string {
@@ -127,7 +139,7 @@ func schemaWarnings(obj resource.Tree) []string {
 	return append(formats, slices.Compact(sets)...)
 }
 
-// eachSchema visits a schema and all below it, in a fixed order.
+// eachSchema calls visit for a schema and for all schemas below it, in a fixed order.
 func eachSchema(schema any, visit func(resource.Tree)) {
 	s, ok := schema.(map[string]any)
 	if !ok {

@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// finalizerWarnings warns of new finalizers whose names could be anybody's.
+// finalizerWarnings returns warnings about new finalizers whose names are not qualified by a domain
+// and path.
 func finalizerWarnings(obj, old resource.Tree) []string {
 	fresh := finalizersOf(obj)
 	if len(fresh) == 0 {

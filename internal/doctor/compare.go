@@ -8,9 +8,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/state"
 )
 
-// Compare compares the state of a stopped store with its objects as they are read
-// from its files in another way. read calls its argument with each of them, once.
-// The report gets what differs.
+// Compare compares the state of a stopped store with its objects as read from its files in another
+// way. read calls its argument once with each object. Differences are added to the report.
 func Compare(r *Report, st *state.State, read func(func(*object.Object) error) error) error {
 	e := examination{report: r}
 	seen := map[object.Key]struct{}{}

@@ -1,11 +1,10 @@
-// Package doctor examines a store: whether every object can be read and is what
-// its key says, whether the indices of the state machine agree with its objects
-// and its history, and whether the journal holds what the state machine shows.
+// Package doctor examines a store: whether every object can be read and matches its key, whether
+// the indices of the state machine agree with its objects and its history, and whether the journal
+// agrees with the state machine.
 //
-// An examination changes nothing, and can be made while the store is written: what
-// happens meanwhile does not look like a problem, for everything is compared at one
-// revision or not at all. It takes about as long as to start from the store, and
-// some memory an object for as long.
+// An examination changes nothing, and can run while the store is written: objects are compared at
+// one revision or not at all, so that concurrent writes are not reported as problems. It takes
+// about as long as opening the store, and needs some memory for each object.
 //
 // The package starts no goroutine and has no locks.
 package doctor
@@ -37,7 +36,7 @@ type Report struct {
 	More int `json:"more,omitempty"`
 }
 
-// MaxProblems bounds the problems that a report tells one by one.
+// MaxProblems is the number of problems that a report lists.
 const MaxProblems = 1000
 
 // Problem is something that does not fit.
@@ -62,7 +61,7 @@ func (p Problem) String() string {
 	return text
 }
 
-// Healthy says whether nothing was found.
+// Healthy reports whether no problem was found.
 func (r *Report) Healthy() bool { return len(r.Problems) == 0 }
 
 // Add adds a problem to the report.
@@ -88,8 +87,8 @@ func (r *Report) AddAll(found []journal.Problem) {
 	}
 }
 
-// Examine examines a state and the journal behind it. The error says that it
-// could not be done to the end; the report has what was found until then.
+// Examine examines a state and the journal behind it. After an error the examination is incomplete;
+// the report has the problems found until then.
 func Examine(ctx context.Context, st *state.State) (*Report, error) {
 	e := &examination{ctx: ctx, state: st, report: &Report{Problems: []Problem{}}}
 	for _, step := range []func() error{e.objects, e.owners, e.history, e.journal} {

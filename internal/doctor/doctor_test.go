@@ -164,7 +164,7 @@ func TestHealthy(t *testing.T) {
 						t.Errorf("%d problems: %v", len(r.Problems), r.Problems)
 					}
 					if name == "pebble" {
-						if err := f.Compact(t.Context()); err != nil {
+						if err := f.Compact(t.Context(), f.Revision()); err != nil {
 							t.Error(err)
 						}
 					}
@@ -228,7 +228,7 @@ func TestRecovered(t *testing.T) {
 			f.random(r, r.IntN(3))
 		}
 		if round == 2 {
-			if err := f.Compact(t.Context()); err != nil {
+			if err := f.Compact(t.Context(), f.Revision()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -248,10 +248,10 @@ func TestPlantedDamage(t *testing.T) {
 	}{
 		{"nothing", func(*fixture) {}, nil},
 		{"no JSON", func(f *fixture) { f.put(a).Raw = []byte(`{"metadata":`) }, []string{"pods: decode pods/ns/a"}},
-		{"another name", func(f *fixture) { f.write(a, newObject(f.t, a, tree(b))) }, []string{`pods/ns/a: says that it is "b" in namespace "ns"`}},
+		{"another name", func(f *fixture) { f.write(a, newObject(f.t, a, tree(b))) }, []string{`pods/ns/a: has the name "b" and the namespace "ns" in its metadata`}},
 		{"another namespace", func(f *fixture) {
 			f.write(a, newObject(f.t, a, tree(object.Key{Name: "a"})))
-		}, []string{`pods/ns/a: says that it is "a" in namespace ""`}},
+		}, []string{`pods/ns/a: has the name "a" and the namespace "" in its metadata`}},
 		{"no kind", func(f *fixture) {
 			obj := tree(a)
 			delete(obj, "kind")
@@ -306,7 +306,7 @@ func TestPlantedDamage(t *testing.T) {
 			"pods/ns/a: its event shows it at revision 1 (revision 3)",
 			"pods/ns/a: its event replaces revision 1, and the one before left revision 3 (revision 4)",
 		}},
-		{"replaced by nobody", func(f *fixture) {
+		{"replaced without a write", func(f *fixture) {
 			lost := newObject(f.t, a, tree(a))
 			lost.Revision = 1
 			f.put(a)

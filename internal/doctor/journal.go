@@ -63,8 +63,8 @@ func (e *examination) stored() (stored journal.Report, known bool, shown int, er
 	return stored, known, shown, nil
 }
 
-// catchUp waits until the state has all that the journal has told of. That a journal
-// takes no writes does not make its state older: who examines it knows.
+// catchUp waits until the state has reached the revision that the journal reported. A journal that
+// rejects writes is reported elsewhere and does not make the state older.
 func (e *examination) catchUp() error {
 	ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
 	defer cancel()

@@ -5,16 +5,16 @@ import (
 	"reflect"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/state"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ctxEvery is how many objects are looked at before the context is asked.
+// ctxEvery is the number of objects between two checks of the context.
 const ctxEvery = 256
 
-// objects looks at every object, and at the order of their index.
+// objects examines every object and the order of their index.
 func (e *examination) objects() error {
 	e.revision, e.tables = e.state.All()
 	e.report.Revision = e.revision
@@ -27,7 +27,7 @@ func (e *examination) objects() error {
 	return nil
 }
 
-// table looks at the objects of one resource.
+// table examines the objects of one resource.
 func (e *examination) table(table state.Snapshot) error {
 	var last *object.Object
 	revisions := make([]object.Revision, 0, table.Len())
@@ -62,8 +62,7 @@ func (e *examination) table(table state.Snapshot) error {
 	return nil
 }
 
-// object looks at one object: its bytes are canonical, and say what its key and
-// its metadata say.
+// object examines one object: its bytes are canonical, and match its key and its metadata.
 func (e *examination) object(o *object.Object) {
 	tree, err := o.Tree()
 	if err != nil {
@@ -77,7 +76,7 @@ func (e *examination) object(o *object.Object) {
 	name, _ := metadata["name"].(string)
 	namespace, _ := metadata["namespace"].(string)
 	if name != o.Key.Name || namespace != o.Key.Namespace {
-		e.problem(o.Key, o.Revision, "says that it is %q in namespace %q", name, namespace)
+		e.problem(o.Key, o.Revision, "has the name %q and the namespace %q in its metadata", name, namespace)
 	}
 	for _, field := range []string{"apiVersion", "kind"} {
 		if value, _ := tree[field].(string); value == "" {

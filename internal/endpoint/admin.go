@@ -13,14 +13,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Paths of Kapok's own, for administrators. They are no resources: Kubernetes has
-// nothing of the kind.
+// Paths that Kubernetes does not have, for administrators. They are not resources.
 const (
 	pathSnapshot = "/kapok/v1/snapshot" // all objects, as package snapshot writes them
 	pathDoctor   = "/kapok/v1/doctor"   // a report of package doctor, as JSON
 )
 
-// contentTypeSnapshot is what a snapshot is called.
+// contentTypeSnapshot is the media type of a snapshot.
 const contentTypeSnapshot = "application/vnd.kapok.snapshot"
 
 // administer serves the paths below /kapok/.
@@ -43,11 +42,11 @@ func (c *call) administer() {
 	serve()
 }
 
-// syncTimeout is how long a snapshot waits for what others have committed.
+// syncTimeout limits how long a snapshot waits for commits of other servers.
 const syncTimeout = 10 * time.Second
 
-// snapshot streams all objects as they are at one revision, while the server
-// serves. An answer that breaks off has no checksum, and is no snapshot.
+// snapshot streams all objects at one revision, while the server goes on serving. A response that
+// breaks off has no checksum, and is rejected when it is read.
 func (c *call) snapshot() {
 	st := c.h.store.State()
 	ctx, cancel := c.context(syncTimeout)
@@ -57,7 +56,8 @@ func (c *call) snapshot() {
 		c.fail(apierrors.NewServiceUnavailable(err.Error()))
 		return
 	case err != nil:
-		// That is when a backup is wanted most: better one that says what it may lack.
+		// A backup is wanted most when the journal cannot synchronize: send one that names what it
+		// may lack.
 		c.warn(fmt.Sprintf("the newest writes may be missing: %v", err))
 	}
 	revision, objects := snapshot.Of(st)
@@ -67,18 +67,23 @@ func (c *call) snapshot() {
 	c.w.WriteHeader(http.StatusOK)
 	if err := snapshot.Write(&c.w, header, objects); err != nil {
 		if c.r.Context().Err() == nil {
-			c.h.log.Error("snapshot broken off", "revision", revision, "error", err)
+			c.h.log.Error("snapshot aborted", "revision", revision, "error", err)
 		}
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// doctor answers with what is wrong with the store.
+// doctor responds with a report on what is wrong with the store and with the files of the server.
 func (c *call) doctor() {
 	st := c.h.store.State()
 	report, err := doctor.Examine(c.r.Context(), st)
 	if ailment := st.Health(); err == nil && ailment != nil {
 		report.Add(doctor.Problem{Text: ailment.Error()})
+	}
+	if err == nil && c.h.opts.Ailments != nil {
+		for _, ailment := range c.h.opts.Ailments() {
+			report.Add(doctor.Problem{Text: ailment})
+		}
 	}
 	switch {
 	case errors.Is(err, journal.ErrClosed):

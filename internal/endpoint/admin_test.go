@@ -86,7 +86,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// narrow is a connection that breaks after some bytes.
+// narrow is a connection that breaks after a number of bytes.
 type narrow struct {
 	*httptest.ResponseRecorder
 	room int
@@ -100,7 +100,7 @@ func (w *narrow) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// A snapshot that cannot be sent to its end does not end like one that was.
+// A snapshot that cannot be sent completely does not end like a complete one.
 func TestSnapshotBreaksOff(t *testing.T) {
 	s := newServer(t)
 	for i := range 50 {
@@ -111,7 +111,7 @@ func TestSnapshotBreaksOff(t *testing.T) {
 		w := &narrow{httptest.NewRecorder(), room}
 		r := httptest.NewRequest("GET", pathSnapshot, nil)
 		r.Header.Set("Authorization", "Bearer "+token)
-		// The time in it makes one snapshot a byte or two shorter than another.
+		// The timestamp makes one snapshot a byte or two shorter than another.
 		complete := func() (complete bool) {
 			defer func() {
 				if reason := recover(); reason != nil && reason != http.ErrAbortHandler {
@@ -147,7 +147,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// ailing is a journal that takes no writes.
+// ailing is a journal that rejects writes.
 type ailing struct {
 	journal.Journal
 	err error
@@ -163,7 +163,7 @@ func (a *ailing) Check(ctx context.Context) (journal.Report, error) {
 	return journal.Report{}, a.err
 }
 
-// While the disk is broken, a backup is what one wants.
+// A backup is served while the disk fails: that is when it is needed.
 func TestAdminOfAilingJournal(t *testing.T) {
 	j := &ailing{Journal: memory.New()}
 	st, err := state.Open(t.Context(), j, state.Options{})
@@ -173,14 +173,14 @@ func TestAdminOfAilingJournal(t *testing.T) {
 	s := newServer(t, func(o *Options) { o.Store = resource.NewStore(st, o.Store.Registry()) })
 	j.err = fmt.Errorf("%w: input/output error", journal.ErrUnavailable)
 	w := s.do("GET", pathSnapshot, "")
-	want := `299 - "the newest writes may be missing: journal takes no writes: input/output error"`
+	want := `299 - "the newest writes may be missing: journal does not accept writes: input/output error"`
 	if got := w.Header().Get("Warning"); got != want || w.Code != 200 {
 		t.Errorf("%d with warning %s, want %s", w.Code, got, want)
 	}
 	if _, err := snapshot.Open(bytes.NewReader(w.Body.Bytes())); err != nil {
 		t.Error(err)
 	}
-	if got := s.must(200, "GET", pathDoctor, ""); !strings.Contains(got, `"text": "journal takes no writes: input/output error"`) {
+	if got := s.must(200, "GET", pathDoctor, ""); !strings.Contains(got, `"text": "journal does not accept writes: input/output error"`) {
 		t.Errorf("doctor: %s", got)
 	}
 	j.err = journal.ErrClosed
@@ -188,6 +188,14 @@ func TestAdminOfAilingJournal(t *testing.T) {
 	s.must(503, "GET", pathDoctor, "")
 	j.err = errors.New("bad sector")
 	if got := s.must(500, "GET", pathDoctor, ""); !strings.Contains(got, "bad sector") {
+		t.Errorf("doctor: %s", got)
+	}
+}
+
+// TestDoctorReportsProblems checks that problems outside the store are in the same report.
+func TestDoctorReportsProblems(t *testing.T) {
+	s := newServer(t, func(o *Options) { o.Ailments = func() []string { return []string{"pki/token: it is empty"} } })
+	if got := s.must(200, "GET", pathDoctor, ""); !strings.Contains(got, `"text": "pki/token: it is empty"`) {
 		t.Errorf("doctor: %s", got)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// answerAggregated answers with all groups, versions and resources at once, of
-// the core group or of all others. v2 and v2beta1 differ in their name only.
-// (Kubernetes has dropped v2beta1 with 1.33; older clients still know no other.)
+// answerAggregated responds with the aggregated discovery document of the core group or of all
+// other groups. v2 and v2beta1 differ in their name only. (Kubernetes dropped v2beta1 in 1.33;
+// older clients support no other version.)
 func (c *call) answerAggregated(m media, core bool) {
 	doc, err := c.h.catalogue().aggregated(core, m)
 	if err != nil {
@@ -38,8 +38,8 @@ func (c *call) answerAggregated(m media, core bool) {
 	out.end()
 }
 
-// aggregated returns the aggregated document, made on first use of those of its
-// groups, most of which are older.
+// aggregated returns the aggregated document. It is made on first use from the documents of its
+// groups, most of which are cached.
 func (c *catalogue) aggregated(core bool, m media) (*document, error) {
 	return c.documents.tagged(fmt.Sprintf("aggregated/%s/%t", m.as.Version, core), m.encoding, func(e encoding) (*document, error) {
 		content := sha512.New()
@@ -69,9 +69,9 @@ func (c *catalogue) aggregated(core bool, m media) (*document, error) {
 	})
 }
 
-// item is the group in the aggregated document: an element of the list in JSON, and
-// in protobuf a list of one, as concatenated messages are one message. The tag is
-// that of the content, whatever the encoding.
+// item is the group in the aggregated document: an element of the list in JSON, and a list with one
+// element in protobuf, because concatenated messages are one message. The tag is that of the
+// content, whatever the encoding.
 func (g *apiGroup) item(e encoding) (*document, error) {
 	return g.documents.tagged("aggregated", e, func(e encoding) (*document, error) {
 		group := g.aggregated()
@@ -131,9 +131,8 @@ func (gv *groupVersion) aggregated(d *resource.Definition) apidiscoveryv2.APIRes
 	return all
 }
 
-// responseKind is the kind of a resource, with group and version. Those of
-// built-in kinds are only told where they are not those of the document, as in
-// Kubernetes.
+// responseKind is the kind of a resource, with group and version. Those of built-in kinds are
+// included only if they differ from those of the document, as in Kubernetes.
 func (gv *groupVersion) responseKind(r *metav1.APIResource) *metav1.GroupVersionKind {
 	kind := &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 	if gv.custom && kind.Version == "" {

@@ -14,52 +14,49 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// answerResult answers a request about one object.
+// answerResult responds to a request for one object.
 func (c *call) answerResult(code int, m media, result resource.Result) {
-	c.auditAnswer(m, func(c *call, m media) { c.answerResult(code, m, result) })
-	switch {
-	case result.Status != nil:
+	if result.Status != nil {
 		status := *result.Status
 		status.Kind, status.APIVersion = "Status", "v1"
+		result.Status = &status
 		c.record.ResponseStatus(&status)
-		c.answerTyped(code, m, &status, "v1", "Status")
+	}
+	if t := c.transcript(m); t != nil {
+		t.keep(c.renderResult(t, result))
+	}
+	out := c.answer(code, m)
+	out.close(c.renderResult(out, result))
+}
+
+func (c *call) renderResult(out *output, result resource.Result) error {
+	switch {
+	case result.Status != nil:
+		return out.typed(result.Status, "v1", "Status")
 	case result.Tree != nil:
-		c.answerTree(code, m, result.Tree)
-	default:
-		c.answerObject(code, m, result.Object)
+		return c.renderTree(out, result.Tree)
 	}
+	return c.renderObject(out, result.Object)
 }
 
-func (c *call) answerObject(code int, m media, o *object.Object) {
-	var options *metav1.TableOptions
-	switch m.as.Kind {
+func (c *call) renderObject(out *output, o *object.Object) (err error) {
+	switch out.m.as.Kind {
 	case "PartialObjectMetadataList":
-		c.fail(c.notAList())
-		return
+		return c.notAList()
 	case "Table":
-		var err error
-		if options, err = c.tableOptions(); err != nil {
-			c.fail(err)
-			return
+		options, err := c.tableOptions()
+		if err != nil {
+			return err
 		}
+		out.buf, err = c.table(out.m, options).appendOne(out.buf, o, o.Revision)
+		return err
 	}
-	out := c.output(code, m)
-	var err error
-	if options != nil {
-		t := c.table(m, options)
-		out.buf, err = t.appendOne(out.buf, o, o.Revision)
-	} else {
-		out.buf, err = c.appendObject(out.buf, m, o, o.Revision)
-	}
-	if err != nil {
-		out.drop(err)
-		return
-	}
-	out.end()
+	out.buf, err = c.appendObject(out.buf, out.m, o, o.Revision)
+	return err
 }
 
-// notAList is the error for a single object that is to be a list. Custom ones
-// trip Kubernetes up before it finds words.
+// notAList is the error for a single object that is requested as a list. For custom resources,
+// Kubernetes fails before it has checked that, with another message.
 func (c *call) notAList() error {
 	if c.definition.Custom {
 		return errors.New("content is not a list")
@@ -67,7 +64,7 @@ func (c *call) notAList() error {
 	return notAcceptable(fmt.Sprintf("you requested PartialObjectMetadataList, but the requested object is not a list (%s)", c.goType(c.definition.Kind)))
 }
 
-// goType is how Kubernetes names the Go type of a kind in messages.
+// goType returns the name of the Go type of a kind in Kubernetes' messages.
 func (c *call) goType(kind string) string {
 	if c.definition.Custom {
 		return "*unstructured.UnstructuredList"
@@ -79,8 +76,7 @@ func (c *call) goType(kind string) string {
 	return "*" + pkg + "." + kind
 }
 
-// appendObject appends an object as a whole or its metadata alone, encoded with
-// the given revision.
+// appendObject appends an object, or its metadata alone, with the given revision.
 func (c *call) appendObject(dst []byte, m media, o *object.Object, revision object.Revision) ([]byte, error) {
 	partial := m.as.Kind != ""
 	form, err := resource.Form(c.definition, c.version, o, formMedia(m.encoding, partial))
@@ -108,8 +104,7 @@ func formMedia(e encoding, partial bool) object.Media {
 	return object.JSON
 }
 
-// appendForm appends a form with its revision, but for objects that were never
-// stored (dry runs), which have none.
+// appendForm appends a form with its revision. Objects that were never stored (dry runs) have none.
 func appendForm(dst []byte, form object.Form, revision object.Revision) []byte {
 	if revision == 0 {
 		return append(dst, form.Bytes...)
@@ -117,8 +112,8 @@ func appendForm(dst []byte, form object.Form, revision object.Revision) []byte {
 	return form.AppendTo(dst, revision)
 }
 
-// appendProtobuf appends a form in its envelope, which holds the revision of the
-// object unless another one is wanted.
+// appendProtobuf appends a form in its envelope. The form includes the revision of the object;
+// another revision is added.
 func (c *call) appendProtobuf(dst []byte, m media, form object.Form, o *object.Object, revision object.Revision) ([]byte, error) {
 	if m.as.Version == "v1beta1" {
 		envelope, err := openEnvelope(form.Bytes)
@@ -133,7 +128,7 @@ func (c *call) appendProtobuf(dst []byte, m media, form object.Form, o *object.O
 	return append(dst, form.Bytes...), nil
 }
 
-// partialV1 is how PartialObjectMetadata of v1 begins.
+// partialV1 is the start of a PartialObjectMetadata of v1.
 const partialV1 = `{"apiVersion":"meta.k8s.io/v1"`
 
 // appendPartial appends PartialObjectMetadata in either of its versions.
@@ -146,34 +141,31 @@ func appendPartial(dst []byte, version string, form object.Form, revision object
 	return appendForm(dst, form, revision)
 }
 
-// answerTree answers with a Scale, which is not stored.
-func (c *call) answerTree(code int, m media, tree resource.Tree) {
-	out := c.output(code, m)
-	var err error
-	switch {
+// renderTree renders a Scale, which is not stored.
+func (c *call) renderTree(out *output, tree resource.Tree) (err error) {
+	switch m := out.m; {
 	case m.as.Kind == "Table":
-		var options *metav1.TableOptions
-		if options, err = c.tableOptions(); err == nil {
-			out.buf, err = appendTreeTable(out.buf, m.as.Version, options, tree)
+		options, err := c.tableOptions()
+		if err != nil {
+			return err
 		}
+		out.buf, err = appendTreeTable(out.buf, m.as.Version, options, tree)
+		return err
 	case m.as.Kind == "PartialObjectMetadataList":
-		err = notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (*v1." + c.bodyKind() + ")")
+		return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (*v1." + c.request().BodyKind().Kind + ")")
 	case m.as.Kind == "PartialObjectMetadata":
 		out.buf, err = appendTreePartial(out.buf, m, tree)
 	case m.encoding == asProtobuf:
 		typed := c.bodyType()
-		if err = runtime.DefaultUnstructuredConverter.FromUnstructured(tree, typed); err == nil {
-			apiVersion, kind := c.request().BodyKind().ToAPIVersionAndKind()
-			out.buf, err = appendTyped(out.buf, asProtobuf, typed, apiVersion, kind)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, typed); err != nil {
+			return err
 		}
+		apiVersion, kind := c.request().BodyKind().ToAPIVersionAndKind()
+		return out.typed(typed, apiVersion, kind)
 	default:
 		out.buf, err = object.AppendJSON(out.buf, tree)
 	}
-	if err != nil {
-		out.drop(err)
-		return
-	}
-	out.end()
+	return err
 }
 
 func appendTreePartial(dst []byte, m media, tree resource.Tree) ([]byte, error) {
@@ -187,7 +179,7 @@ func appendTreePartial(dst []byte, m media, tree resource.Tree) ([]byte, error) 
 	return appendTyped(dst, m.encoding, partial, apiVersion, "PartialObjectMetadata")
 }
 
-// created is the status code of a write.
+// created returns the status code of a write.
 func created(result resource.Result) int {
 	if result.Created {
 		return http.StatusCreated

@@ -2,15 +2,14 @@ package endpoint
 
 import (
 	"bytes"
-	"net/http"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authz"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// audit begins to write down the request of somebody who is known.
+// audit begins the audit record of a request whose user is authenticated.
 func (c *call) audit() {
 	if c.h.opts.Audit == nil {
 		return
@@ -22,7 +21,8 @@ func (c *call) audit() {
 	}
 }
 
-// auditStranger writes down that somebody could not log in: once, when he is told.
+// auditStranger records a request that failed to authenticate: it has a single event, at the
+// response.
 func (c *call) auditStranger() {
 	if c.h.opts.Audit == nil {
 		return
@@ -32,27 +32,27 @@ func (c *call) auditStranger() {
 	c.w.started = c.record.Started
 }
 
-// auditDecision notes what was decided on the request, and why.
-func (c *call) auditDecision(d auth.Decision, reason string) {
+// auditDecision records the decision of the authorizer and its reason.
+func (c *call) auditDecision(d authz.Decision, reason string) {
 	if c.record == nil {
 		return
 	}
 	verdict := "forbid"
-	if d == auth.Allow {
+	if d == authz.Allow {
 		verdict = "allow"
 	}
 	c.record.Annotate("authorization.k8s.io/decision", verdict)
 	c.record.Annotate("authorization.k8s.io/reason", reason)
 }
 
-// auditDeprecated notes that the version of the request is deprecated.
+// auditDeprecated records that the version of the request is deprecated.
 func (c *call) auditDeprecated() {
 	if c.version.Warning != "" {
 		c.record.Annotate("k8s.io/deprecated", "true")
 	}
 }
 
-// auditOptions writes down the body of a deletion.
+// auditOptions records the body of a deletion.
 func (c *call) auditOptions(options *metav1.DeleteOptions) {
 	if c.record == nil {
 		return
@@ -63,36 +63,23 @@ func (c *call) auditOptions(options *metav1.DeleteOptions) {
 	}
 }
 
-// auditStatus writes down a Status that the client gets.
-func (c *call) auditStatus(status *metav1.Status) {
-	if c.record == nil {
-		return
+// transcript returns an output for the response as it is recorded, in JSON. It returns nil if the
+// response is not recorded, or is sent in JSON as well: then [call.answer] records what it sends.
+func (c *call) transcript(m media) *output {
+	if m.encoding == asJSON || !c.record.WantsResponse() {
+		return nil
 	}
-	c.record.ResponseStatus(status)
-	c.auditAnswer(media{encoding: asJSON}, func(c *call, m media) { c.answerTyped(int(status.Code), m, status, "v1", "Status") })
+	m.encoding = asJSON
+	out := c.output(0, m)
+	out.record = c.record
+	return out
 }
 
-// auditAnswer writes an answer down, if that is wanted: it is given once more, as JSON, to a client who only reads it.
-func (c *call) auditAnswer(m media, answer func(*call, media)) {
-	if !c.record.WantsResponse() {
-		return
+// keep records a transcript. If the response could not be rendered, its error is recorded instead,
+// as the response that is sent.
+func (o *output) keep(err error) {
+	if err == nil {
+		o.record.ResponseObject(bytes.Clone(o.buf))
 	}
-	client := &reader{header: http.Header{}}
-	again := *c
-	again.record = nil
-	again.w = recorder{ResponseWriter: client}
-	again.r = c.r.Clone(c.r.Context())
-	again.r.Header.Del("Accept-Encoding")
-	m.encoding, m.pretty = asJSON, false
-	answer(&again, m)
-	c.record.ResponseObject(bytes.TrimSpace(client.Bytes()))
+	o.release()
 }
-
-// reader is a client who reads an answer and nothing else.
-type reader struct {
-	header http.Header
-	bytes.Buffer
-}
-
-func (r *reader) Header() http.Header { return r.header }
-func (r *reader) WriteHeader(int)     {}

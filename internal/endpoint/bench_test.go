@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 )
 
-// sink is a client that throws everything away, and counts lines.
+// sink is a client that discards everything and counts lines.
 type sink struct {
 	header http.Header
 	bytes  int64
@@ -85,7 +85,7 @@ func BenchmarkWatch(b *testing.B) {
 	var told, ended sync.WaitGroup
 	ctx, stop := context.WithCancel(b.Context())
 	for range watchers {
-		told.Add(1) // the object that is there
+		told.Add(1) // the existing object
 		r := s.request(ctx, widgetPath+"?watch=1", "Authorization", "Bearer "+token)
 		ended.Go(func() { s.ServeHTTP(&sink{header: http.Header{}, lines: func(n int) { told.Add(-n) }}, r) })
 	}

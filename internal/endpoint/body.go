@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,22 +12,25 @@ import (
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	internalscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	metajson "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
 
-// readBody reads the whole body of a request, within the bound.
+// readBody returns the body of a request, or the error with which reading it failed.
 func (c *call) readBody() ([]byte, error) {
-	if c.data != nil {
-		return c.data, nil // the request has begun anew
+	if c.data == nil && c.dataErr == nil {
+		c.data, c.dataErr = c.drainInTime()
 	}
-	data, err := c.drainInTime()
-	c.data = data
-	return data, err
+	return c.data, c.dataErr
 }
 
+// drainBody reads the body, up to Options.MaxBody. It reserves memory as the body arrives, not when
+// its length is announced.
 func (c *call) drainBody() ([]byte, error) {
 	most := c.h.opts.MaxBody
 	tooLarge := apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", most))
@@ -39,7 +41,7 @@ func (c *call) drainBody() ([]byte, error) {
 	if size < 0 {
 		size = 512
 	}
-	data := make([]byte, 0, size+1)
+	data := make([]byte, 0, min(size, lightBody)+1)
 	for {
 		n, err := c.r.Body.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
@@ -47,17 +49,27 @@ func (c *call) drainBody() ([]byte, error) {
 		case int64(len(data)) > most:
 			return nil, tooLarge
 		case errors.Is(err, io.EOF):
+			c.w.unreadBody = false
 			return data, nil
 		case err != nil:
-			return nil, err
+			// The client has disconnected, or the framing of the body is invalid.
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("cannot read the body of the request: %v", err))
 		case len(data) == cap(data):
-			data = append(data, 0)[:len(data)]
+			grown := 2 * int64(cap(data))
+			if c.r.ContentLength >= 0 {
+				grown = min(grown, c.r.ContentLength+1)
+			}
+			grown = max(grown, int64(cap(data))+1)
+			if err := c.room(grown); err != nil {
+				return nil, err
+			}
+			data = append(make([]byte, 0, grown), data...)
 		}
 	}
 }
 
-// bodyEncoding tells the encoding of the body; JSON if the client does not say.
-// The error is 415.
+// bodyEncoding returns the encoding of the body: JSON if there is no Content-Type. The error is
+// 415.
 func bodyEncoding(r *http.Request) (encoding, error) {
 	contentType := r.Header.Get("Content-Type")
 	if contentType == "" || contentType == contentTypeJSON {
@@ -73,7 +85,7 @@ func bodyEncoding(r *http.Request) (encoding, error) {
 	return 0, unsupportedMediaType(mediaTypes[:])
 }
 
-// body brings the bytes of a request to JSON.
+// body converts the body of a request to JSON, or to the Go type of its kind.
 func (c *call) body(e encoding, data []byte, fieldValidation string) (resource.Body, error) {
 	switch e {
 	case asYAML:
@@ -87,15 +99,18 @@ func (c *call) body(e encoding, data []byte, fieldValidation string) (resource.B
 func (c *call) bodyOfYAML(data []byte, fieldValidation string) (resource.Body, error) {
 	converted, err := yaml.YAMLToJSON(data)
 	if err != nil {
-		return resource.Body{}, c.unrecognized(err, data)
+		return resource.Body{}, c.request().Undecodable(nil, data, err)
 	}
-	// Errors about the kind show the body as it came.
+	if err := c.weighConverted(converted); err != nil {
+		return resource.Body{}, err
+	}
+	// Errors about the kind show the body as it was sent.
 	gvk, err := metajson.DefaultMetaFactory.Interpret(converted)
 	if err == nil && gvk.Kind == "" && c.definition.Custom {
 		err = runtime.NewMissingKindErr(string(data))
 	}
 	if err != nil {
-		return resource.Body{}, c.unrecognized(err, data)
+		return resource.Body{}, c.request().Undecodable(nil, data, err)
 	}
 	body := resource.Body{Data: converted}
 	if fieldValidation == metav1.FieldValidationIgnore {
@@ -110,7 +125,7 @@ func (c *call) bodyOfYAML(data []byte, fieldValidation string) (resource.Body, e
 	return body, nil
 }
 
-// yamlErrors splits the errors of the YAML parser, so that each makes a warning.
+// yamlErrors splits the errors of the YAML parser, each of which becomes a warning.
 func yamlErrors(err error) []error {
 	text, isYAML := strings.CutPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: unmarshal errors:\n")
 	if !isYAML {
@@ -126,7 +141,7 @@ func yamlErrors(err error) []error {
 func (c *call) bodyOfProtobuf(data []byte) (resource.Body, error) {
 	envelope, err := openEnvelope(data)
 	if err != nil {
-		return resource.Body{}, c.unrecognized(err, data)
+		return resource.Body{}, c.request().Undecodable(nil, data, err)
 	}
 	model := c.request().BodyModel()
 	into := model.New()
@@ -145,45 +160,59 @@ func (c *call) bodyOfProtobuf(data []byte) (resource.Body, error) {
 	return resource.Body{Data: converted}, err
 }
 
-// bodyType is an empty object of the Go type of the body; nil for custom resources.
+// bodyType returns an empty object of the Go type of the body; nil for custom resources.
 func (c *call) bodyType() runtime.Object {
 	return c.request().BodyModel().New()
 }
 
-// scaling says that the request is for the scale of an object.
+// scaling reports whether the request is for the scale of an object.
 func (c *call) scaling() bool { return c.info.Subresource == "scale" && c.version.Scale != nil }
 
-// unrecognized is the error for a body that is not what its content type says.
-func (c *call) unrecognized(err error, data []byte) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", c.bodyKind(), err, summary(data)))
-}
-
-// undecodable is the error for what is in an envelope and is not what the
-// envelope says.
+// undecodable is the error for the message in an envelope if it cannot be decoded as what the
+// envelope names.
 func (c *call) undecodable(envelope *runtime.Unknown, err error) error {
-	gvk := envelope.GroupVersionKind()
+	r, gvk := c.request(), envelope.GroupVersionKind()
 	if gvk.Kind == "" {
-		gvk.Kind, gvk.Version = c.bodyKind(), c.version.Name
+		gvk.Kind, gvk.Version = r.BodyKind().Kind, c.version.Name
 	}
-	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", gvk.Kind, gvk.Version, c.bodyKind(), err))
+	return r.Undecodable(&gvk, nil, err)
 }
 
-func (c *call) bodyKind() string {
-	return c.request().BodyKind().Kind
+// checkPatch rejects patches that are not valid JSON or YAML, with the messages of Kubernetes'
+// audit.
+func checkPatch(p resource.Patch) error {
+	if json.Valid(p.Data) {
+		return nil
+	}
+	if p.Type != types.ApplyYAMLPatchType {
+		return apierrors.NewBadRequest("invalid JSON patch")
+	}
+	if _, err := utilyaml.ToJSON(p.Data); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("error encoding patch: %v", err))
+	}
+	return nil
 }
 
-// summary is the beginning of a body, for messages: text if it looks like JSON.
-func summary(data []byte) string {
-	const most = 30
-	if len(data) == 0 {
-		return "<empty>"
+// decodeDeleteOptions reads DeleteOptions of any group: older clients send that of the resource.
+func (c *call) decodeDeleteOptions(data []byte, options *metav1.DeleteOptions) error {
+	contentType := contentTypeJSON
+	if e, err := bodyEncoding(c.r); err != nil {
+		return err
+	} else {
+		contentType = mediaTypes[e]
 	}
-	show := hex.EncodeToString
-	if data[0] == '{' {
-		show = func(b []byte) string { return string(b) }
+	codecs := internalscheme.Codecs
+	serializer, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), contentType)
+	if !ok {
+		return unsupportedMediaType(mediaTypes[:])
 	}
-	if len(data) > most {
-		return show(data[:most]) + " ..."
+	kind := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
+	decoded, _, err := codecs.DecoderToVersion(serializer.Serializer, kind.GroupVersion()).Decode(data, &kind, options)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
 	}
-	return show(data)
+	if decoded != options {
+		return apierrors.NewBadRequest("decoded object cannot be converted to DeleteOptions")
+	}
+	return nil
 }

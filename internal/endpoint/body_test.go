@@ -1,16 +1,23 @@
 package endpoint
 
 import (
+	"bufio"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/kapok-dev/kapok/internal/object"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Whatever a body holds, the answer is the client's fault or a new object.
+// Any body results in an error of the client or in a new object.
 func FuzzCreate(f *testing.F) {
 	in := &corev1.ConfigMap{Data: map[string]string{"k": "v"}}
 	in.Name, in.Kind, in.APIVersion = "a", "ConfigMap", "v1"
@@ -32,7 +39,7 @@ func FuzzCreate(f *testing.F) {
 	})
 }
 
-// The slow twin of appendBare decodes.
+// Compares appendBare with decoding and encoding.
 func FuzzAppendBare(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"v1","data":{"kind":"\\\""},"kind":"A","metadata":{"name":"n","uid":"1"},"spec":[1,{"kind":"B"}]}`))
 	f.Add([]byte(`{"metadata":{}}`))
@@ -58,4 +65,33 @@ func FuzzAppendBare(f *testing.F) {
 			t.Errorf("%s:\n%s", form.Bytes, diff)
 		}
 	})
+}
+
+// TestMalformedChunks sends a body with invalid framing: an error of the client, not of the server.
+func TestMalformedChunks(t *testing.T) {
+	s := newServer(t)
+	listening := httptest.NewServer(s)
+	defer listening.Close()
+	for name, body := range map[string]string{
+		"no length":        "zz\r\n{}\r\n0\r\n\r\n",
+		"negative":         "-1\r\n{}\r\n0\r\n\r\n",
+		"length too large": "fffffffffffffffff\r\n{}\r\n0\r\n\r\n",
+		"no end":           "2\r\n{}xx0\r\n\r\n",
+	} {
+		conn, err := net.Dial("tcp", listening.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n%s", configMapPath, token, body)
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		conn.Close()
+		if answer.StatusCode != 400 || !strings.Contains(string(text), `"reason":"BadRequest"`) || !strings.Contains(string(text), "cannot read the body of the request: ") {
+			t.Errorf("%s: %s %s", name, answer.Status, text)
+		}
+	}
 }

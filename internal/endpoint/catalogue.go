@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// catalogue is what discovery tells of a set of definitions. It is made once for
-// each set, of the groups of the one before as far as they have not changed.
+// catalogue is the content of discovery for a set of definitions. It is made once for each set, and
+// shares the groups that have not changed with the catalogue before it.
 type catalogue struct {
 	set    *resource.Set
 	others *aggregate.Set
@@ -25,11 +25,11 @@ type catalogue struct {
 	documents
 }
 
-// apiGroup is what discovery tells of a group. It does not change, but for the
-// documents that it keeps.
+// apiGroup is the content of discovery for a group. It is immutable except for the documents that
+// it caches.
 type apiGroup struct {
 	name        string
-	definitions []*resource.Definition // of which it was made
+	definitions []*resource.Definition // that it was made of
 	remotes     []*aggregate.Remote    // likewise: what other servers serve of it, by version
 	priority    int
 	versions    []*groupVersion // the preferred first
@@ -44,7 +44,7 @@ type groupVersion struct {
 	remote   *aggregate.Remote      // if another server serves it; kinds are none then
 }
 
-// catalogue returns the catalogue of the definitions of now.
+// catalogue returns the catalogue of the current definitions.
 func (h *Handler) catalogue() *catalogue {
 	set, others := h.store.Registry().Load(), h.opts.Aggregated.Load()
 	last := h.discovery.Load()
@@ -56,7 +56,8 @@ func (h *Handler) catalogue() *catalogue {
 	return c
 }
 
-// newCatalogue takes over from the last one, if there is any, what is still so.
+// newCatalogue returns a catalogue that shares unchanged groups with the last one, which may be
+// nil.
 func newCatalogue(set *resource.Set, others *aggregate.Set, last *catalogue) *catalogue {
 	byGroup := map[string][]*resource.Definition{}
 	for _, d := range set.All() {
@@ -106,7 +107,7 @@ func newGroup(name string, definitions []*resource.Definition, remotes []*aggreg
 			}
 			gv := g.version(v.Name)
 			if gv != nil && gv.remote != nil {
-				continue // what an APIService says counts
+				continue // an APIService takes precedence
 			}
 			if gv == nil {
 				gv = &groupVersion{GroupVersion: named, custom: d.Custom}
@@ -179,7 +180,7 @@ func (gv *groupVersion) resource(d *resource.Definition) metav1.APIResource {
 		StorageVersionHash: storageVersionHash(d),
 	}
 	if v := d.Version(gv.GroupVersion); v.Group != "" && v.Warning != "" {
-		// Who asks for all of a category would see the same objects twice.
+		// A client that lists a category would get the same objects twice.
 		r.ShortNames, r.Categories = nil, nil
 	}
 	return r
@@ -213,7 +214,7 @@ func (gv *groupVersion) subresources(d *resource.Definition) []metav1.APIResourc
 	return all
 }
 
-// storageVersionHash tells clients when objects come to be stored in another version.
+// storageVersionHash changes when objects are stored in another version.
 func storageVersionHash(d *resource.Definition) string {
 	if d.Storage == nil {
 		return ""

@@ -29,7 +29,8 @@ func thing(group, plural string, made map[string]int) *resource.Definition {
 	}
 }
 
-// TestOnlyWhatChanges is made anew: discovery by group, OpenAPI by group and version.
+// TestOnlyWhatChanges checks which documents are made again: discovery by group, OpenAPI by group
+// and version.
 func TestOnlyWhatChanges(t *testing.T) {
 	made := map[string]int{}
 	registry := resource.NewRegistry(thing("a.example.com", "ones", made), thing("b.example.com", "twos", made), thing("b.example.com", "threes", made))
@@ -84,7 +85,8 @@ func TestOnlyWhatChanges(t *testing.T) {
 	}
 }
 
-// TestAggregatedIsWhole compares the document that is put together with one that is made at once.
+// TestAggregatedIsWhole compares the document that is assembled from parts with one that is made as
+// a whole.
 func TestAggregatedIsWhole(t *testing.T) {
 	made := map[string]int{}
 	var all []*resource.Definition
@@ -118,7 +120,7 @@ func TestAggregatedIsWhole(t *testing.T) {
 	}
 }
 
-// BenchmarkCatalogue is what a client waits for who asks for discovery after one of many kinds has changed.
+// BenchmarkCatalogue measures discovery after one of many kinds has changed.
 func BenchmarkCatalogue(b *testing.B) {
 	for _, many := range []int{200, 5000} {
 		b.Run(fmt.Sprintf("kinds=%d", many), func(b *testing.B) {

@@ -8,8 +8,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/aggregate"
 )
 
-// delegate has another server answer a request. What may go on for ever, and connections that leave HTTP, end with this
-// server's watches; all that is not long-running ends after a time.
+// delegate proxies a request to another server. Long-running requests and upgraded connections end
+// with the watches of this server; all other requests have a timeout.
 func (c *call) delegate(to *aggregate.Remote) {
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	var watching sync.WaitGroup
@@ -33,6 +33,6 @@ func (c *call) delegate(to *aggregate.Remote) {
 	if err := to.Serve(&c.w, c.r, c.user); err != nil {
 		c.fail(err)
 	} else if c.w.code == 0 {
-		c.w.code = http.StatusSwitchingProtocols // said over the connection itself
+		c.w.code = http.StatusSwitchingProtocols // sent on the connection itself
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// OpenAPI returns the handler of the OpenAPI documents of all that a registry
-// serves, and other servers do, at any time.
+// OpenAPI returns the handler of the OpenAPI documents of everything that a registry and other
+// servers serve at the time of a request.
 func OpenAPI(registry *resource.Registry, others *aggregate.Aggregator, version string) http.Handler {
 	type described struct {
 		catalogue *catalogue
@@ -38,8 +38,8 @@ func OpenAPI(registry *resource.Registry, others *aggregate.Aggregator, version 
 	})
 }
 
-// describe tells of the resources of a catalogue what discovery tells, and where
-// their schemas are.
+// describe returns the resources of a catalogue, with the content of discovery and references to
+// their schemas.
 func describe(c *catalogue, version string) *openapi.Snapshot {
 	snapshot := &openapi.Snapshot{Version: version}
 	for _, group := range c.groups {
@@ -63,7 +63,7 @@ func describeKind(gv *groupVersion, d *resource.Definition) openapi.Resource {
 		Group: gv.Group, Version: gv.Version, Plural: d.Plural, Kind: d.Kind, ListKind: d.ListKind,
 		Namespaced:          d.Namespaced,
 		Verbs:               gv.resource(d).Verbs,
-		DeleteAnswersObject: d.Hooks.DeleteReturnsObject,
+		DeleteAnswersObject: d.Deletion.ReturnsObject,
 	}
 	for _, sub := range gv.subresources(d) {
 		r.Subresources = append(r.Subresources, describeSubresource(gv, d, sub))

@@ -7,8 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// discoverRoot serves /api and /apis: the groups alone, or all there is in one
-// aggregated document.
+// discoverRoot serves /api and /apis: the list of groups, or the aggregated document.
 func (c *call) discoverRoot() {
 	core := c.info.Path == "/api" || c.info.Path == "/api/"
 	if core && c.r.Method != http.MethodGet {
@@ -116,7 +115,7 @@ func (c *call) discoverVersion(g *apiGroup, gv *groupVersion) {
 	})
 }
 
-// answerDocument answers with a discovery document, made on first use.
+// answerDocument responds with a discovery document, which is made on first use.
 func (c *call) answerDocument(kept *documents, name string, make func() (v any, apiVersion, kind string)) {
 	m, err := negotiate(c.r, plainMedia())
 	if err != nil {
@@ -136,7 +135,7 @@ func (c *call) answerDocument(kept *documents, name string, make func() (v any, 
 	out.end()
 }
 
-// index lists the paths that the server has.
+// index lists the paths that the server serves.
 func (c *call) index() {
 	paths := []string{"/api", "/apis", "/apis/", "/metrics", "/version"}
 	if c.h.opts.OpenAPI != nil {

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kapok-dev/kapok/internal/resource"
+
 	"github.com/google/go-cmp/cmp"
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/kapok-dev/kapok/internal/resource"
 )
 
 func TestDiscovery(t *testing.T) {
@@ -49,7 +49,7 @@ func TestDiscovery(t *testing.T) {
 	}
 	s.must(405, "POST", "/api/v1", "{}")
 
-	// What changes shows at once.
+	// Changes show at once.
 	s.store.Registry().Remove(schema.GroupResource{Group: "example.com", Resource: "widgets"})
 	if got := s.must(200, "GET", "/apis", ""); got != `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`+"\n" {
 		t.Errorf("without groups: %s", got)
@@ -109,7 +109,8 @@ func TestAggregatedDiscovery(t *testing.T) {
 	}
 }
 
-// TestGroupByGroup asks as clients of today do: they take the groups alone where there is no document of all there is.
+// TestGroupByGroup sends the requests of current clients, which list the groups if there is no
+// aggregated document.
 func TestGroupByGroup(t *testing.T) {
 	s := newServer(t, func(opts *Options) { opts.GroupByGroup = true })
 	for path, kind := range map[string]string{"/api": "APIVersions", "/apis": "APIGroupList"} {
@@ -147,8 +148,8 @@ func TestGroupOrder(t *testing.T) {
 func TestRoot(t *testing.T) {
 	s := newServer(t, func(o *Options) { o.OpenAPI = http.NotFoundHandler() })
 	paths := decode[metav1.RootPaths](t, s.must(200, "GET", "/", "")).Paths
-	want := strings.Fields(`/api /api/v1 /apis /apis/ /apis/example.com /apis/example.com/v1 /apis/example.com/v1beta1 /healthz /healthz/ping
-		/livez /livez/ping /metrics /openapi/v2 /openapi/v3 /openapi/v3/ /readyz /readyz/ping /version`)
+	want := strings.Fields(`/api /api/v1 /apis /apis/ /apis/example.com /apis/example.com/v1 /apis/example.com/v1beta1 /healthz /healthz/log /healthz/ping
+		/livez /livez/log /livez/ping /metrics /openapi/v2 /openapi/v3 /openapi/v3/ /readyz /readyz/log /readyz/ping /readyz/shutdown /version`)
 	if diff := cmp.Diff(want, paths); diff != "" {
 		t.Error(diff)
 	}

@@ -13,35 +13,47 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// dispatch hands an authorized request to what serves its path.
+// dispatch calls the handler of the path of an authorized request.
 func (c *call) dispatch() {
-	if remote := c.h.opts.Aggregated.Load().Find(c.r.URL.Path); remote != nil {
-		c.delegate(remote)
+	switch {
+	case c.remote != nil:
+		c.delegate(c.remote)
 		return
-	}
-	if !c.info.IsResource {
+	case !c.info.IsResource:
 		c.dispatchPath()
 		return
 	}
+	err := resource.ErrReplaced
+	for errors.Is(err, resource.ErrReplaced) { // a write uses the definition that is current when it commits
+		err = c.dispatchResource()
+	}
+	if err != nil {
+		c.fail(err)
+	}
+}
+
+// dispatchResource looks up the definition of the resource and serves the request with it. If the
+// definition is replaced meanwhile, it returns resource.ErrReplaced and has sent nothing.
+func (c *call) dispatchResource() error {
 	set := c.h.store.Registry().Load()
-	c.definition = set.Resource(schema.GroupResource{Group: c.info.Group, Resource: c.info.Resource})
+	c.definition, c.version = set.Resource(schema.GroupResource{Group: c.info.Group, Resource: c.info.Resource}), nil
 	if c.definition != nil {
 		c.version = c.definition.Version(schema.GroupVersion{Group: c.info.Group, Version: c.info.Version})
 	}
 	switch {
 	case c.version != nil && c.definition.Custom:
-		c.dispatchCustom()
+		return c.dispatchCustom()
 	case !c.routed(set):
 		c.notFound()
+		return nil
 	case c.version == nil:
-		c.fail(noSuchPath())
-	default:
-		c.dispatchBuiltIn()
+		return noSuchPath()
 	}
+	return c.dispatchBuiltIn()
 }
 
-// routed says whether a path is below the core group or a group of built-in
-// kinds. What is not found there gets a Status, elsewhere plain text.
+// routed reports whether a path is below the core group or a group with built-in kinds. Unknown
+// resources there get a Status, elsewhere plain text.
 func (c *call) routed(set *resource.Set) bool {
 	below, grouped := strings.CutPrefix(c.info.Path, "/apis/")
 	if !grouped {
@@ -51,7 +63,7 @@ func (c *call) routed(set *resource.Set) bool {
 	return slices.ContainsFunc(set.All(), func(d *resource.Definition) bool { return !d.Custom && d.In(group) })
 }
 
-// dispatchPath serves what is no resource.
+// dispatchPath serves paths that are not resources.
 func (c *call) dispatchPath() {
 	path := c.info.Path
 	switch {
@@ -79,68 +91,59 @@ func (c *call) dispatchPath() {
 }
 
 // dispatchCustom serves a custom resource, as apiextensions-apiserver does.
-func (c *call) dispatchCustom() {
+func (c *call) dispatchCustom() error {
 	namespaced, collection := c.info.Namespace != "", c.info.Verb == "list" || c.info.Verb == "watch"
 	if c.definition.Namespaced != namespaced && !(c.definition.Namespaced && collection) {
 		c.notFound()
-		return
+		return nil
 	}
 	c.warn(c.version.Warning)
 	c.auditDeprecated()
-	gr := c.definition.GroupResource()
 	switch sub := c.info.Subresource; {
 	case sub == "":
-		if !c.verb() {
-			c.fail(apierrors.NewMethodNotSupported(gr, c.info.Verb))
-		}
+		return c.verb()
 	case c.scaling() || c.version.Subresource(sub) != nil:
 		switch c.info.Verb {
 		case "get", "update", "patch":
-			c.verb()
-		default:
-			c.fail(apierrors.NewMethodNotSupported(gr, c.info.Verb))
+			return c.verb()
 		}
-	default:
-		c.fail(apierrors.NewNotFound(gr, c.info.Name))
+		return c.noSuchVerb()
 	}
+	return apierrors.NewNotFound(c.definition.GroupResource(), c.info.Name)
 }
 
-// dispatchBuiltIn serves a built-in resource. In Kubernetes a router stands in
-// front of these, which has its own words for paths, methods and media types
-// that there are not.
-func (c *call) dispatchBuiltIn() {
+// dispatchBuiltIn serves a built-in resource. In Kubernetes, a router precedes these, with its own
+// messages for unknown paths, methods and media types.
+func (c *call) dispatchBuiltIn() error {
 	methods := c.methods()
 	if methods == nil {
-		c.fail(c.absent())
-		return
+		return c.absent()
 	}
 	if !slices.Contains(methods, c.r.Method) {
-		c.fail(methodNotAllowed())
-		return
+		return methodNotAllowed()
 	}
 	if c.r.Method == http.MethodPatch && !c.patchRoutable() {
-		c.fail(unrouted(http.StatusUnsupportedMediaType, "415: Unsupported Media Type"))
-		return
+		return unrouted(http.StatusUnsupportedMediaType, "415: Unsupported Media Type")
 	}
 	produces := mediaTypes[:]
 	if c.r.Method == http.MethodGet && (!c.info.NameInPath || c.info.WatchPrefix) {
 		produces = append(slices.Clone(produces), mediaStreams[:]...)
 	}
 	if err := routable(c.r, produces); err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	if c.info.Subresource != "" && !c.info.NameInPath {
-		// The verb is one of the collection, but who asks may only have a right to what is below its objects.
-		c.fail(nameRequired())
-		return
+		// The request was authorized for the verb of the collection, and the user may have a right
+		// to the subresource of objects only.
+		return nameRequired()
 	}
 	c.warn(c.version.Warning)
 	c.auditDeprecated()
-	c.verb()
+	return c.verb()
 }
 
-// absent is the error for a path that a built-in resource does not have. Where Kubernetes has it, the reason is told.
+// absent is the error for a path that a built-in resource does not have. If Kubernetes has it, the
+// error says why Kapok does not.
 func (c *call) absent() error {
 	why, d := c.definition.Absent[c.info.Subresource], c.definition
 	if why == "" || d.Namespaced != (c.info.Namespace != "") {
@@ -163,8 +166,8 @@ func (c *call) patchRoutable() bool {
 	return false
 }
 
-// methods are those that the path of a built-in resource takes; nil if there is
-// no such path.
+// methods returns the methods that the path of a built-in resource allows; nil if the path does not
+// exist.
 func (c *call) methods() []string {
 	i, d := &c.info, c.definition
 	isNamespace := d.Group == "" && d.Plural == "namespaces"
@@ -215,41 +218,38 @@ func (c *call) subresourceMethods() []string {
 	return []string{http.MethodGet, http.MethodPut, http.MethodPatch}
 }
 
-// deletesCollections says whether all objects of a kind can be deleted at once.
-// Namespaces cannot: too much would go with them.
+// deletesCollections reports whether all objects of a kind can be deleted with one request. As in
+// Kubernetes, namespaces cannot: everything in them would be deleted, too.
 func deletesCollections(d *resource.Definition) bool {
 	return d.Group != "" || d.Plural != "namespaces"
 }
 
-// verb carries out a request for a resource, and answers it. It returns false for
-// verbs that no resource has.
-func (c *call) verb() bool {
-	var err error
+// verb serves a request for a resource. If it returns an error, it has sent nothing.
+func (c *call) verb() error {
+	if err := c.readLease(); err != nil {
+		return err
+	}
 	switch c.info.Verb {
 	case "get":
-		err = c.get()
+		return c.get()
 	case "list":
-		err = c.list()
+		return c.list()
 	case "watch":
-		err = c.watch()
+		return c.watch()
 	case "create":
-		err = c.create()
+		return c.create()
 	case "update":
-		err = c.update()
+		return c.update()
 	case "patch":
-		err = c.patch()
+		return c.patch()
 	case "delete":
-		err = c.delete()
+		return c.delete()
 	case "deletecollection":
-		err = c.deleteCollection()
-	default:
-		return false
+		return c.deleteCollection()
 	}
-	switch {
-	case errors.Is(err, resource.ErrReplaced):
-		c.dispatch() // by the definition of now
-	case err != nil:
-		c.fail(err)
-	}
-	return true
+	return c.noSuchVerb()
+}
+
+func (c *call) noSuchVerb() error {
+	return apierrors.NewMethodNotSupported(c.definition.GroupResource(), c.info.Verb)
 }

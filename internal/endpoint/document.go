@@ -7,16 +7,17 @@ import (
 	"time"
 )
 
-// A Document is served as it is to those who may get its path.
+// A Document is served unchanged to users who are authorized for its path.
 type Document struct {
 	MediaType string
-	// MaxAge is how long who has it may keep it.
+	// MaxAge is how long clients may cache it. Default 0: they ask again each time.
 	MaxAge time.Duration
 	// Body returns the bytes.
 	Body func() ([]byte, error)
 }
 
-// document serves a Document, if there is one at the path, with or without a slash behind it.
+// document serves the Document at the path of the request, with or without a trailing slash. It
+// returns false if there is none.
 func (c *call) document() bool {
 	d, ok := c.h.opts.Documents[strings.TrimSuffix(c.info.Path, "/")]
 	if !ok {
@@ -38,6 +39,6 @@ func (c *call) document() bool {
 	header := c.w.Header()
 	header.Set("Content-Type", d.MediaType)
 	header.Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int64(d.MaxAge/time.Second)))
-	_, _ = c.w.Write(body) // a client that is gone misses nothing
+	_, _ = c.w.Write(body) // fails only if the client has disconnected
 	return true
 }

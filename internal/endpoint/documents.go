@@ -2,8 +2,7 @@ package endpoint
 
 import "sync"
 
-// documents keeps the discovery documents of what does not change. The zero value
-// is empty.
+// documents caches discovery documents of content that does not change. The zero value is empty.
 type documents struct {
 	byKey sync.Map // documentKey -> *document
 }
@@ -18,8 +17,7 @@ type document struct {
 	etag  string // of aggregated ones
 }
 
-// get returns a document, made on first use in the encoding that is handed to make;
-// YAML is made of JSON at the end.
+// get returns a document, which make encodes on first use; YAML is converted from JSON.
 func (d *documents) get(name string, e encoding, make func(encoding) ([]byte, error)) (*document, error) {
 	return d.tagged(name, e, func(e encoding) (*document, error) {
 		encoded, err := make(e)
@@ -27,7 +25,7 @@ func (d *documents) get(name string, e encoding, make func(encoding) ([]byte, er
 	})
 }
 
-// tagged is get for documents that have a tag.
+// tagged is get for documents that have an ETag.
 func (d *documents) tagged(name string, e encoding, make func(encoding) (*document, error)) (*document, error) {
 	if e == asYAML {
 		e = asJSON

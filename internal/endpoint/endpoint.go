@@ -1,42 +1,43 @@
-// Package endpoint is the HTTP surface of the server: it turns requests into
-// calls of a [resource.Store], and what comes back into bytes.
+// Package endpoint is the HTTP surface of the server: it turns requests into calls of a
+// [resource.Store], and results into responses.
 //
-// # The way of a request
+// # The steps of a request
 //
-// A [Handler] takes every request through the same steps, in the order of the
-// files of this package:
+// A [Handler] takes every request through the same steps, in this order:
 //
-//	recover   a panic becomes a 500, the server lives on         recover.go
-//	info      what the path and the method ask for               info.go
-//	identify  who asks (package auth)                            endpoint.go
-//	limit     too many at once wait, or are told to come back    limit.go
-//	authorize may he (package auth)                              endpoint.go
-//	dispatch  resource, discovery, health, metrics ...           dispatch.go
-//	options   query parameters and bodies                        parameters.go, body.go
-//	verb      the call of the Store                              verbs.go, list.go, watch.go
-//	answer    negotiated media type and shape                    media.go, answer.go, table.go
+//	recover      turn a panic into a 500                               recover.go
+//	info         parse method and path                                 info.go
+//	authenticate determine the user (package authn)                    endpoint.go
+//	limit        wait for a seat, or reject with 429                   limit.go
+//	authorize    check the user's permission (package authz)           endpoint.go
+//	body         read the body, of authorized requests only            body.go
+//	memory       reserve memory for large requests                     weight.go
+//	dispatch     find the handler: resource, discovery, health ...     dispatch.go
+//	options      parse query parameters                                parameters.go
+//	verb         call the Store                                        verbs.go, list.go, watch.go
+//	respond      render in the negotiated media type and shape         media.go, answer.go, table.go
 //
 // Status codes, reasons, messages and headers are those of kube-apiserver 1.37
 // (k8s.io/apiserver/pkg/endpoints), plain texts included.
 //
 // # Bytes
 //
-// Objects are not decoded or encoded here. What a client gets is a form of the
-// object ([object.Form]), made once, with its resourceVersion spliced in; a list
-// is a concatenation of forms, an event is a form with a frame around it.
+// Objects in responses are not encoded here: a response contains a form of the object
+// ([object.Form]), which is encoded once, with its resourceVersion spliced in. A list concatenates
+// forms, and an event puts a frame around one.
 //
 // # Concurrency
 //
-// A Handler is safe for concurrent use. It starts no goroutine: a watch runs in
-// the goroutine that net/http has given its request, and holds a timer besides.
-// Its only locks are inside the limiter (package fairness) and the metrics; neither is held while
-// anything else is called.
+// A Handler is safe for concurrent use. It starts no goroutine: a watch runs in the goroutine that
+// net/http starts for its request, and owns a timer besides. The only locks are inside the limiter
+// (package fairness) and the metrics; neither is held during calls to other packages.
 package endpoint
 
 import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,7 +45,8 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/aggregate"
 	"github.com/kapok-dev/kapok/internal/audit"
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
 	"github.com/kapok-dev/kapok/internal/fairness"
 	"github.com/kapok-dev/kapok/internal/resource"
 
@@ -55,38 +57,45 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// Options are what a Handler is made of. Only Store is required.
+// Options are the settings of a Handler. Only Store is required.
 type Options struct {
-	// Store carries the requests out.
+	// Store executes the requests.
 	Store *resource.Store
-	// Authenticator tells who asks. Default: one that knows no credentials, for
-	// which everybody from outside the process is anonymous.
-	Authenticator *auth.Authenticator
-	// Authorizer decides what users may do. Default: auth.Basic.
-	Authorizer auth.Authorizer
-	// Audit writes down who has asked for what. Default: nobody does.
+	// Authenticator determines the user of a request. Default: one without credentials, to which
+	// all requests from outside the process are anonymous.
+	Authenticator *authn.Authenticator
+	// Authorizer decides whether a user is permitted to send a request. Default: authz.Basic.
+	Authorizer authz.Authorizer
+	// Audit records requests. Default: none are recorded.
 	Audit *audit.Auditor
-	// Aggregated knows what other servers serve. Default: nothing.
+	// Aggregated finds the servers that serve API groups for this one. Default: there are none.
 	Aggregated *aggregate.Aggregator
-	// GroupByGroup leaves out the discovery document of all groups at once.
+	// GroupByGroup disables the aggregated discovery document.
 	GroupByGroup bool
-	// OpenAPI serves the paths below /openapi/. Default: they are not found.
+	// OpenAPI serves the paths below /openapi/. Default: these return 404.
 	OpenAPI http.Handler
-	// Documents are served as they are, by path.
+	// Documents are served unchanged, by path.
 	Documents map[string]Document
-	// Logger receives panics and what goes wrong inside. Default: slog.Default().
+	// Logger receives panics and internal errors. Default: slog.Default().
 	Logger *slog.Logger
-	// Version is what /version tells.
+	// Version is the response of /version.
 	Version version.Info
-	// Address is the host:port that /api tells clients to use.
+	// Address is the host:port that /api returns to clients.
 	Address string
 	// Checks are the health checks behind /healthz, /livez and /readyz, besides ping.
 	Checks []Check
 	// Collectors are metrics of other parts of the server, for /metrics.
 	Collectors []prometheus.Collector
-	// MaxBody bounds the body of a request, in bytes. Default 3 MiB.
+	// Ailments returns problems with the server's files outside of the store, for the doctor.
+	// Default: there are none.
+	Ailments func() []string
+	// MaxBody limits the body of a request, in bytes. Default 3 MiB.
 	MaxBody int64
-	// Limiter bounds how many requests are served at a time. It is the caller's to close. Default: a plain one.
+	// RequestMemory limits the estimated memory of all large requests together, in bytes. Default:
+	// fairness.DefaultMemory.
+	RequestMemory int64
+	// Limiter limits the number of concurrent requests. The caller closes it. Default: a limiter
+	// without priorities and fairness.
 	Limiter *fairness.Limiter
 }
 
@@ -100,8 +109,14 @@ type Handler struct {
 	limiter   *fairness.Limiter
 	metrics   *metrics
 	discovery atomic.Pointer[catalogue]
-	buffers   sync.Pool // of *[]byte
-	gzips     sync.Pool // of *gzip.Writer
+	buffers   sync.Pool        // of *[]byte
+	gzips     sync.Pool        // of *compressor
+	lane      *fairness.Memory // places of lists that are being rendered
+	memory    *fairness.Memory // of requests under way
+	heavy     *fairness.Memory // places of heavy requests
+	bodies    *fairness.Memory // of bodies that are being read
+	exempted  *fairness.Memory // of bodies of requests that are exempt from limits
+	unread    *fairness.Memory // of responses with slow clients
 
 	ending  chan struct{} // closed by EndWatches
 	endOnce sync.Once
@@ -110,10 +125,10 @@ type Handler struct {
 // New returns a Handler.
 func New(opts Options) *Handler {
 	if opts.Authenticator == nil {
-		opts.Authenticator = auth.NewAuthenticator(nil)
+		opts.Authenticator = authn.NewAuthenticator(nil)
 	}
 	if opts.Authorizer == nil {
-		opts.Authorizer = auth.Basic{}
+		opts.Authorizer = authz.Basic{}
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
@@ -122,15 +137,26 @@ func New(opts Options) *Handler {
 		opts.MaxBody = defaultMaxBody
 	}
 	if opts.Limiter == nil {
-		opts.Limiter = fairness.New(fairness.Options{Plain: true})
+		opts.Limiter = fairness.New(fairness.Config{Options: fairness.Options{Unfair: true}})
 	}
-	h := &Handler{opts: opts, store: opts.Store, log: opts.Logger, limiter: opts.Limiter, ending: make(chan struct{})}
+	if opts.RequestMemory <= 0 {
+		opts.RequestMemory = fairness.DefaultMemory()
+	}
+	h := &Handler{
+		opts: opts, store: opts.Store, log: opts.Logger, limiter: opts.Limiter, ending: make(chan struct{}),
+		memory: fairness.NewMemory(opts.RequestMemory),
+		lane:   fairness.NewMemory(int64(max(2, runtime.GOMAXPROCS(0)))),
+		heavy:  fairness.NewMemory(int64(max(1, runtime.GOMAXPROCS(0)/2))),
+		unread: fairness.NewMemory(opts.RequestMemory / 2),
+	}
+	bodies := max(opts.RequestMemory/4, 2*opts.MaxBody)
+	h.bodies, h.exempted = fairness.NewMemory(bodies), fairness.NewMemory(bodies)
 	h.metrics = newMetrics(h.limiter, opts.Collectors)
 	return h
 }
 
-// EndWatches ends all watch streams, those under way and those to come. It is
-// called before the HTTP server is drained, which would wait for them.
+// EndWatches ends all watches, present and future. Call it before draining the HTTP server, which
+// waits for all requests.
 func (h *Handler) EndWatches() {
 	h.endOnce.Do(func() { close(h.ending) })
 }
@@ -144,33 +170,47 @@ func (h *Handler) isEnding() bool {
 	}
 }
 
-// Close releases what the Handler holds. Watches end; other requests under way
-// are the HTTP server's to wait for.
+// Close ends watches. The HTTP server waits for all other requests.
 func (h *Handler) Close() { h.EndWatches() }
 
-// call is one request on its way.
+// call is one request under way.
 type call struct {
 	h     *Handler
 	w     recorder
 	r     *http.Request
 	info  Info
-	user  *auth.User
+	user  *authn.User
 	pass  fairness.Pass
 	begun time.Time
 
-	record *audit.Record // nil if nothing is written down
+	remote *aggregate.Remote // the server that serves the path; nil for this one
+	waited time.Duration     // for shared resources, see await
 
-	// Of requests for a resource that is served.
+	record *audit.Record // nil if the request is not recorded
+
+	// Set for requests for a resource that is served.
 	definition *resource.Definition
 	version    *resource.Version
 	warnings   warnings
+	while      resource.Holding // from leaseHeader
 	dryRun     bool
-	data       []byte // of the body, once read
+	data       []byte           // of the body, once read
+	dataErr    error            // with which reading it failed
+	late       bool             // the seat was given back while the body was read
+	reading    int64            // bytes reserved for reading the body
+	readingOf  *fairness.Memory // that they are reserved from
+	weighed    int64            // estimated bytes of the request
+	reserved   int64            // bytes reserved for the request
+	heavy      bool             // the request has a place in Handler.heavy
+	inLane     bool             // a list is being rendered
+	keeps      int64            // bytes of the response that are retained while they are written
+	slowBytes  int64            // bytes reserved for a slow client
 }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{h: h, w: recorder{ResponseWriter: w}, r: r, begun: time.Now()}
+	c.w.unreadBody = r.ProtoMajor == 1 && r.ContentLength != 0
 	defer c.finish()
 	c.serve()
 }
@@ -198,23 +238,36 @@ func (c *call) serve() {
 		c.fail(err)
 		return
 	}
-	if c.user.Name == auth.Anonymous {
+	if c.user.Name == authn.Anonymous {
 		c.refuseHTTP2()
 	}
 	attributes := c.attributes()
+	// Looked up once: an APIService that appears while the body is read is for later requests.
+	c.remote = c.h.opts.Aggregated.Load().Find(c.r.URL.Path)
+	c.w.proxied = c.remote != nil
+	defer c.leaveMemory()
+	defer c.leaveReading()
 	if !c.enter(attributes) {
 		return
 	}
 	defer c.pass.Leave()
+	defer c.leaveUnread()
+	c.w.slow = c.readSlowly
+	if !c.info.longRunning() && !strings.HasPrefix(c.info.Path, "/kapok/") {
+		c.w.ends = c.begun.Add(requestTimeout)
+	}
 	if err := c.authorize(attributes); err != nil {
 		header.Set("X-Content-Type-Options", "nosniff")
+		c.pass.Leave() // writing the response may wait for the client
 		c.fail(err)
 		return
 	}
-	c.dispatch()
+	if c.takeBody(attributes) && c.takeMemory() && c.enterHeavy() {
+		c.dispatch()
+	}
 }
 
-// identify finds out who sends the request, and on whose behalf.
+// identify determines the user that sends the request, and the user that it impersonates.
 func (c *call) identify() error {
 	var err error
 	if c.user, err = c.h.opts.Authenticator.Identify(c.r); err != nil {
@@ -223,7 +276,7 @@ func (c *call) identify() error {
 	}
 	sender := c.user
 	c.audit()
-	wanted, constraint, err := auth.Impersonate(c.r.Context(), c.h.opts.Authorizer, sender, c.r.Header, c.attributes)
+	wanted, constraint, err := authz.Impersonate(c.r.Context(), c.h.opts.Authorizer, sender, c.r.Header, c.attributes)
 	if err != nil {
 		return err
 	}
@@ -234,29 +287,29 @@ func (c *call) identify() error {
 	return nil
 }
 
-// authorize returns nil if the user may, and has the decision written down.
-func (c *call) authorize(a *auth.Attributes) error {
-	d, reason, err := c.h.opts.Authorizer.Authorize(c.r.Context(), a)
-	c.auditDecision(d, reason)
+// authorize returns nil if the request is permitted. It records the decision.
+func (c *call) authorize(a *authz.Attributes) error {
+	decision, reason, err := c.h.opts.Authorizer.Authorize(c.r.Context(), a)
+	c.auditDecision(decision, reason)
 	switch {
-	case d == auth.Allow:
+	case decision == authz.Allow:
 		return nil
 	case err != nil:
 		return err
 	}
-	return auth.Forbidden(a, reason)
+	return authz.Forbidden(a, reason)
 }
 
-// refuseHTTP2 lets a client that has not said who he is keep no HTTP/2
-// connection: the protocol is too easy to abuse (CVE-2023-44487).
+// refuseHTTP2 closes the HTTP/2 connection of an unauthenticated client after the response: the
+// protocol is too easy to abuse (CVE-2023-44487).
 func (c *call) refuseHTTP2() {
 	if c.r.ProtoMajor == 2 {
 		c.w.Header().Set("Connection", "close")
 	}
 }
 
-func (c *call) attributes() *auth.Attributes {
-	a := &auth.Attributes{
+func (c *call) attributes() *authz.Attributes {
+	a := &authz.Attributes{
 		User:            c.user,
 		Verb:            c.info.Verb,
 		Path:            c.info.Path,
@@ -277,7 +330,8 @@ func (c *call) attributes() *auth.Attributes {
 	return a
 }
 
-// selected are the requirements of the selectors in a query. What cannot be read is left out, which asks for more.
+// selected returns the requirements of the selectors in a query. Selectors that cannot be parsed
+// are left out, so that the request needs permission for more.
 func selected(query url.Values) (fields.Requirements, labels.Requirements) {
 	var inFields fields.Requirements
 	if s, err := fields.ParseSelector(query.Get("fieldSelector")); err == nil {

@@ -10,21 +10,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
 	"github.com/kapok-dev/kapok/internal/fairness"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// BenchmarkModest is a small get of one user while another one sends 1,000 lists of 1,000 objects at a time, all the time; and
-// while he does not.
+// BenchmarkModest measures a small get of one user while another user keeps 1,000 lists of 1,000
+// objects under way, and without these.
 func BenchmarkModest(b *testing.B) {
 	for _, lists := range []int{0, 1000} {
 		for _, plain := range []bool{false, true} {
 			b.Run(fmt.Sprintf("lists=%d/plain=%t", lists, plain), func(b *testing.B) {
-				limiter := fairness.New(fairness.Options{Plain: plain, Count: func(schema.GroupResource) int { return 1000 }})
+				limiter := fairness.New(fairness.Config{Options: fairness.Options{Unfair: plain}, Size: func(schema.GroupResource) (int, int64) { return 1000, 0 }})
 				defer limiter.Close()
-				s := newServer(b, func(o *Options) { o.Limiter, o.Authorizer = limiter, anybody{} })
+				s := newServer(b, func(o *Options) { o.Limiter, o.Authorizer = limiter, permitAll{} })
 				for i := range 1000 {
 					s.must(201, "POST", configMapPath, configMap(fmt.Sprint("c", i), `,"data":{"a":"`+strings.Repeat("x", 1000)+`"}`))
 				}
@@ -32,7 +32,7 @@ func BenchmarkModest(b *testing.B) {
 					r := httptest.NewRequestWithContext(b.Context(), "GET", path, nil)
 					r.Header.Set("Authorization", "Bearer "+token)
 					r.Header.Set("Impersonate-User", user)
-					r.Header.Set("Impersonate-Group", auth.Authenticated)
+					r.Header.Set("Impersonate-Group", authn.Authenticated)
 					w := &nowhere{header: http.Header{}}
 					s.ServeHTTP(w, r)
 					return w.code
@@ -48,7 +48,7 @@ func BenchmarkModest(b *testing.B) {
 							default:
 							}
 							if ask("greedy", configMapPath) != 200 {
-								time.Sleep(100 * time.Millisecond) // more eager than he is told to be
+								time.Sleep(100 * time.Millisecond) // shorter than Retry-After
 							}
 						}
 					})
@@ -73,7 +73,7 @@ func BenchmarkModest(b *testing.B) {
 	}
 }
 
-// nowhere is where answers go that nobody reads.
+// nowhere is a client that discards the response.
 type nowhere struct {
 	header http.Header
 	code   int

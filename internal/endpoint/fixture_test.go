@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -9,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/fields"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
-	"github.com/kapok-dev/kapok/internal/manage"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
 
@@ -28,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// freeModel lets objects hold whatever they like.
+// freeModel is the model of objects with any content.
 type freeModel struct{}
 
 func (freeModel) Fingerprint() uint64 { return 7 }
@@ -46,10 +47,12 @@ func (freeModel) Normalise(obj resource.Tree, _ *[]error) (resource.Tree, error)
 
 func (freeModel) Prune(obj resource.Tree) (resource.Tree, error) { return obj, nil }
 
-func (freeModel) Validate(_, _ resource.Tree, _ string) field.ErrorList { return nil }
+func (freeModel) Validate(_ context.Context, _, _ resource.Tree, _ string) field.ErrorList {
+	return nil
+}
 
-func (freeModel) FieldTypes() (func(schema.GroupVersionKind) *manage.Type, error) {
-	return func(schema.GroupVersionKind) *manage.Type { return manage.Deduced() }, nil
+func (freeModel) FieldTypes() (func(schema.GroupVersionKind) *fields.Type, error) {
+	return func(schema.GroupVersionKind) *fields.Type { return fields.Deduced() }, nil
 }
 func (freeModel) PatchMeta() strategicpatch.LookupPatchMeta { return nil }
 func (freeModel) New() runtime.Object                       { return nil }
@@ -109,7 +112,7 @@ func configMaps() *resource.Definition {
 	return &resource.Definition{
 		Plural: "configmaps", Singular: "configmap", Kind: "ConfigMap", ListKind: "ConfigMapList", ShortNames: []string{"cm"},
 		Namespaced: true, Versions: []*resource.Version{v1}, Storage: v1,
-		Hooks: resource.Hooks{CreateOnUpdate: true, UnconditionalUpdate: true},
+		Strategy: resource.Strategy{CreateOnUpdate: true, UnconditionalUpdate: true},
 	}
 }
 
@@ -121,7 +124,7 @@ func namespaces() *resource.Definition {
 	}
 }
 
-// server is a Handler over a real store in memory, with an admin's requests.
+// server is a Handler over a store in memory. Its requests are those of an administrator.
 type server struct {
 	testing.TB
 	*Handler
@@ -138,7 +141,7 @@ func newServer(t testing.TB, edit ...func(*Options)) *server {
 	}
 	opts := Options{
 		Store:         resource.NewStore(st, resource.NewRegistry(namespaces(), configMaps(), widgets())),
-		Authenticator: auth.NewAuthenticator(nil, auth.AdminToken(token)),
+		Authenticator: authn.NewAuthenticator(nil, authn.AdminToken(token)),
 		Logger:        slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Version:       version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.0+kapok"},
 		Address:       "127.0.0.1:6443",

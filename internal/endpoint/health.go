@@ -2,32 +2,48 @@ package endpoint
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 )
 
-// A Check is a health check of a part of the server.
+// A Check is a health check of one part of the server.
 type Check struct {
 	Name string
-	// Run returns nil if all is well. It may be called by several goroutines.
+	// Run returns nil if the part is healthy. It may be called concurrently.
 	Run func(*http.Request) error
-	// ReadyOnly says that the check is for /readyz alone: the server lives without.
+	// ReadyOnly limits the check to /readyz: a failure does not require a restart.
 	ReadyOnly bool
 }
 
 var healthPaths = [...]string{"healthz", "livez", "readyz"}
 
-// checks are those behind a health path, ping first.
+// checks returns the checks behind a health path. ping and log come first and never fail: clients
+// expect them. The check for shutdown comes last.
 func (h *Handler) checks(path string) []Check {
-	all := []Check{{Name: "ping", Run: func(*http.Request) error { return nil }}}
+	well := func(*http.Request) error { return nil }
+	all := []Check{{Name: "ping", Run: well}, {Name: "log", Run: well}}
 	for _, check := range h.opts.Checks {
 		if !check.ReadyOnly || path == "readyz" {
 			all = append(all, check)
 		}
 	}
+	if path == "readyz" {
+		all = append(all, Check{Name: "shutdown", Run: h.ends})
+	}
 	return all
+}
+
+// ends returns an error once the shutdown has begun.
+func (h *Handler) ends(*http.Request) error {
+	select {
+	case <-h.ending:
+		return errors.New("process is shutting down")
+	default:
+		return nil
+	}
 }
 
 // health serves /healthz, /livez and /readyz, and single checks below them. It
@@ -69,7 +85,7 @@ func (c *call) allChecks(path string, checks []Check) {
 			continue
 		}
 		if err := check.Run(c.r); err != nil {
-			// Everybody may read this page, so the reason goes into the log alone.
+			// Unauthenticated users can read this page, so only the log has the reason.
 			c.h.log.Warn("health check failed", "path", path, "check", check.Name, "error", err)
 			fmt.Fprintf(&report, "[-]%s failed: reason withheld\n", check.Name)
 			failed = true

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
 )
 
 func TestHealth(t *testing.T) {
@@ -23,12 +25,12 @@ func TestHealth(t *testing.T) {
 		text string
 	}{
 		{"/healthz", 200, "ok"},
-		{"/livez?verbose", 200, "[+]ping ok\n[+]journal ok\nlivez check passed\n"},
-		{"/readyz?verbose=1", 200, "[+]ping ok\n[+]journal ok\n[+]loaded ok\nreadyz check passed\n"},
+		{"/livez?verbose", 200, "[+]ping ok\n[+]log ok\n[+]journal ok\nlivez check passed\n"},
+		{"/readyz?verbose=1", 200, "[+]ping ok\n[+]log ok\n[+]journal ok\n[+]loaded ok\n[+]shutdown ok\nreadyz check passed\n"},
 		{"/readyz/loaded", 200, "ok"},
 		{"/livez/loaded", 404, "404 page not found\n"},
 		{"/healthz/", 404, "404 page not found\n"},
-		{"/readyz?verbose&exclude=journal&exclude=x", 200, "[+]ping ok\n[+]journal excluded: ok\n[+]loaded ok\nwarn: some health checks cannot be excluded: no matches for \"x\"\nreadyz check passed\n"},
+		{"/readyz?verbose&exclude=journal&exclude=x", 200, "[+]ping ok\n[+]log ok\n[+]journal excluded: ok\n[+]loaded ok\n[+]shutdown ok\nwarn: some health checks cannot be excluded: no matches for \"x\"\nreadyz check passed\n"},
 	}
 	for _, test := range tests {
 		if got := s.must(test.code, "GET", test.path, ""); got != test.text {
@@ -36,7 +38,7 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	broken = errors.New("secret reason")
-	if got := s.must(500, "GET", "/healthz", "", "Authorization", ""); got != "[+]ping ok\n[-]journal failed: reason withheld\nhealthz check failed\n" {
+	if got := s.must(500, "GET", "/healthz", "", "Authorization", ""); got != "[+]ping ok\n[+]log ok\n[-]journal failed: reason withheld\nhealthz check failed\n" {
 		t.Errorf("failing: %q", got)
 	}
 	if got := s.must(500, "GET", "/readyz/journal", ""); got != "internal server error: secret reason\n" {
@@ -44,6 +46,15 @@ func TestHealth(t *testing.T) {
 	}
 	s.must(200, "GET", "/healthz?exclude=journal", "")
 	s.must(403, "GET", "/readyz/journal", "", "Authorization", "")
+
+	broken = nil
+	s.must(200, "GET", "/readyz/shutdown", "")
+	s.EndWatches()
+	if got := s.must(500, "GET", "/readyz/shutdown", ""); got != "internal server error: process is shutting down\n" {
+		t.Errorf("at the end: %q", got)
+	}
+	s.must(500, "GET", "/readyz", "")
+	s.must(200, "GET", "/livez", "")
 }
 
 func TestMetrics(t *testing.T) {
@@ -69,5 +80,29 @@ func TestMetrics(t *testing.T) {
 	}
 	if strings.Contains(text, "made") {
 		t.Error("strangers make up series")
+	}
+}
+
+// TestNativeHistograms checks that histograms have native buckets besides classic ones in the
+// protobuf form of the metrics, as in Kubernetes 1.37.
+func TestNativeHistograms(t *testing.T) {
+	s := newServer(t)
+	s.must(200, "GET", widgetPath, "")
+	format := expfmt.NewFormat(expfmt.TypeProtoDelim)
+	body := s.must(200, "GET", "/metrics", "", "Accept", string(format))
+	for decoder := expfmt.NewDecoder(strings.NewReader(body), format); ; {
+		var family dto.MetricFamily
+		if err := decoder.Decode(&family); err != nil {
+			t.Fatalf("no request durations: %v", err)
+		}
+		if family.GetName() != "apiserver_request_duration_seconds" {
+			continue
+		}
+		for _, m := range family.Metric {
+			if h := m.Histogram; h.GetSchema() == 0 || len(h.PositiveSpan) == 0 && h.GetZeroCount() == 0 || len(h.Bucket) != 17 || h.GetSampleCount() == 0 {
+				t.Errorf("%s", m)
+			}
+		}
+		return
 	}
 }

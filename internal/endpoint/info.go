@@ -10,17 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// Info is what the method, the path and some parameters of a request say that
-// it wants. It follows k8s.io/apiserver/pkg/endpoints/request.
+// Info is the meaning of the method, the path and some parameters of a request. It follows
+// k8s.io/apiserver/pkg/endpoints/request.
 type Info struct {
-	// IsResource says that the path is one of a resource; the fields from Group on
-	// count only then.
+	// IsResource reports whether the path is that of a resource. Otherwise the fields from Group on
+	// are not set.
 	IsResource bool
 	Path       string
 	// Verb is the verb of the API (get, list, watch, create, update, patch, delete,
 	// deletecollection), or the HTTP method in lower case.
 	Verb string
-	// WatchPrefix says that the path asks to watch (/api/v1/watch/...).
+	// WatchPrefix reports whether the path is one of the old watch paths (/api/v1/watch/...).
 	WatchPrefix bool
 
 	Group       string
@@ -29,14 +29,14 @@ type Info struct {
 	Resource    string
 	Subresource string
 	Name        string
-	// NameInPath says that Name comes from the path, not from a field selector.
+	// NameInPath reports whether Name comes from the path, not from a field selector.
 	NameInPath bool
-	// Rest says that the path goes on behind the subresource.
+	// Rest reports whether the path continues after the subresource.
 	Rest bool
 }
 
-// longRunning requests are not limited in number or time. Here only watches are; the subresources that Kubernetes counts
-// among them may be another server's.
+// longRunning reports whether the request is exempt from limits in number and time. Kapok itself
+// has only watches; other servers may serve the subresources that Kubernetes counts among them.
 func (i *Info) longRunning() bool {
 	switch i.Subresource {
 	case "attach", "exec", "log", "portforward", "proxy":
@@ -53,8 +53,7 @@ func (i *Info) reads() bool {
 	return false
 }
 
-// ParseInfo says what a request wants. The error is for a path that breaks off
-// behind /watch.
+// ParseInfo returns the Info of a request. It returns an error for a path that ends after /watch.
 func ParseInfo(method string, u *url.URL) (Info, error) {
 	info := Info{Path: u.Path, Verb: strings.ToLower(method)}
 	parts := splitPath(u.Path)
@@ -83,7 +82,7 @@ func ParseInfo(method string, u *url.URL) (Info, error) {
 	}
 	if parts[0] == "namespaces" && len(parts) > 1 {
 		info.Namespace = parts[1]
-		// What follows a namespace is a resource in it, or one of its subresources.
+		// A segment after a namespace is a resource in it, or one of its subresources.
 		if len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
 			parts = parts[2:]
 		}
@@ -117,7 +116,7 @@ func verbOf(method string) string {
 	return ""
 }
 
-// collectionVerb sets what reading or deleting means where no object is named.
+// collectionVerb sets the verb of reads and deletions that name no object.
 func (i *Info) collectionVerb(u *url.URL) {
 	switch i.Verb {
 	case "get":
@@ -139,8 +138,8 @@ func (i *Info) collectionVerb(u *url.URL) {
 	}
 }
 
-// isTrue reads a boolean parameter as Kubernetes' conversions do: anything but
-// "false" and "0" is true, and so is a parameter without value.
+// isTrue parses a boolean parameter as Kubernetes' conversions do: every value except "false" and
+// "0" is true, and so is a parameter without a value.
 func isTrue(values []string) bool {
 	if len(values) == 0 {
 		return false

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// judge is Kubernetes' own parser.
+// judge is the parser of Kubernetes.
 var judge = request.RequestInfoFactory{
 	APIPrefixes:          sets.NewString("api", "apis"),
 	GrouplessAPIPrefixes: sets.NewString("api"),
@@ -62,7 +62,7 @@ func FuzzParseInfo(f *testing.F) {
 	f.Add("DELETE", "/api/v1/watch/pods", "")
 	f.Fuzz(func(t *testing.T, method, path, query string) {
 		if values, err := url.ParseQuery(query); err != nil || values.Has("limit") || values.Has("timeoutSeconds") || len(values) > 1 {
-			return // Kubernetes passes over selectors if another parameter is wrong
+			return // Kubernetes ignores selectors if another parameter is invalid
 		}
 		agreesWithJudge(t, method, &url.URL{Path: path, RawQuery: query})
 	})

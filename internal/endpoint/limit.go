@@ -8,28 +8,33 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authz"
 	"github.com/kapok-dev/kapok/internal/fairness"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Headers that tell how a request was classified. Names of schemas and levels would tell strangers what the admin thinks of them.
+// Headers with the classification of a request. They have UIDs because names of schemas and levels
+// would disclose to unauthenticated clients how the administrator rates them.
 const (
 	headerFlowSchema    = "X-Kubernetes-Pf-Flowschema-Uid"
 	headerPriorityLevel = "X-Kubernetes-Pf-Prioritylevel-Uid"
 )
 
-// enter waits until there is room for the request, or answers that there is none.
-func (c *call) enter(a *auth.Attributes) bool {
-	pass, retryAfter := c.h.limiter.Enter(c.r.Context(), &fairness.Request{
-		Attributes: a,
-		Query:      c.r.URL.RawQuery,
-		Reads:      c.info.reads(),
-		Patience:   c.patience(),
+// enter waits for a seat. If there is none in time, it responds with 429 and returns false.
+func (c *call) enter(a *authz.Attributes) bool {
+	var pass fairness.Pass
+	var retryAfter int64
+	c.await(func(patience time.Duration) {
+		pass, retryAfter = c.h.limiter.Enter(c.r.Context(), &fairness.Request{
+			Attributes: a,
+			Query:      c.r.URL.RawQuery,
+			Reads:      c.info.reads(),
+			Patience:   patience,
+		})
 	})
 	header := c.w.Header()
-	if uid := pass.FlowSchemaUID(); uid != nil { // values are shared: nobody changes them
+	if uid := pass.FlowSchemaUID(); uid != nil { // shared values: read only
 		header[headerFlowSchema] = uid
 		header[headerPriorityLevel] = pass.PriorityLevelUID()
 	}
@@ -42,7 +47,17 @@ func (c *call) enter(a *auth.Attributes) bool {
 	return true
 }
 
-// patience is how long a request may wait to be served: a quarter of the time that it has.
+// await waits for something that requests share: a seat, memory, a place among heavy requests. All
+// these waits of a request together last at most as long as its patience. The time that a body
+// takes to arrive and that a list waits for its lane does not count: the deadline of the request
+// limits these.
+func (c *call) await(wait func(patience time.Duration)) {
+	begun := time.Now()
+	wait(max(0, c.patience()-c.waited))
+	c.waited += time.Since(begun)
+}
+
+// patience is how long a request may wait before it is served: a quarter of its timeout.
 func (c *call) patience() time.Duration {
 	if c.info.longRunning() {
 		return requestTimeout / 4
@@ -50,15 +65,14 @@ func (c *call) patience() time.Duration {
 	return c.most(requestTimeout) / 4
 }
 
-// Requests that are not long-running end after requestTimeout, writes after
-// writeTimeout, as in Kubernetes.
+// Timeouts of requests that are not long-running, as in Kubernetes.
 const (
 	requestTimeout = 60 * time.Second
 	writeTimeout   = 34 * time.Second
 )
 
-// setDeadline judges the timeout parameter. The deadline itself is only set
-// where a request may wait, see [call.context].
+// setDeadline validates the timeout parameter. The deadline itself is set only where a request may
+// wait, see [call.context].
 func (c *call) setDeadline() error {
 	if c.info.longRunning() || !strings.Contains(c.r.URL.RawQuery, "timeout=") {
 		return nil
@@ -73,13 +87,14 @@ func (c *call) setDeadline() error {
 	return nil
 }
 
-// context returns the context in which the Store serves the request, bounded in
-// time by most, or by the timeout parameter if that is shorter.
+// context returns the context for the call of the Store. Its timeout is most, or the timeout
+// parameter if that is shorter.
 func (c *call) context(most time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(c.r.Context(), c.begun.Add(c.most(most)))
 }
 
-// most is how long the request may take.
+// most returns the timeout of the request: the argument, or the timeout parameter if that is
+// shorter.
 func (c *call) most(most time.Duration) time.Duration {
 	if strings.Contains(c.r.URL.RawQuery, "timeout=") {
 		if asked, err := time.ParseDuration(c.r.URL.Query().Get("timeout")); err == nil && asked > 0 && asked < most {

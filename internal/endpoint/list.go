@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// list serves list.
+// list serves the verb list.
 func (c *call) list() error {
 	m, err := negotiate(c.r, c.objectMedia())
 	if err != nil {
@@ -40,39 +40,59 @@ func (c *call) list() error {
 	return nil
 }
 
-// yieldEvery is after how many objects of a list somebody else may have the processor.
-const yieldEvery = 32
+// yieldEvery is the number of objects of a list after which other goroutines are scheduled.
+const yieldEvery = 8
 
-// yield lets others go on before the next object of a list. Go lets a goroutine run for 10 ms where it does not wait, and that
-// is how long small requests would wait beside long lists.
-func yield(i int) {
-	if i%yieldEvery == yieldEvery-1 {
-		runtime.Gosched()
+// yield lets other goroutines run, and aborts the response if the client has disconnected. Go
+// preempts a goroutine that does not block after 10 ms only: small requests would wait that long
+// beside long lists.
+func (c *call) yield(i int) {
+	if i%yieldEvery != yieldEvery-1 {
+		return
 	}
+	if c.r.Context().Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
+	runtime.Gosched()
 }
 
-// answerList answers with a list of objects, one behind the other.
+// answerList responds with a list of objects.
 func (c *call) answerList(m media, l resource.List) {
-	c.auditAnswer(m, func(c *call, m media) { c.answerList(m, l) })
-	switch m.as.Kind {
-	case "PartialObjectMetadata":
-		c.fail(notAcceptable(fmt.Sprintf("you requested PartialObjectMetadata, but the requested object is a list (%s)", c.goType(c.definition.ListKind))))
-		return
-	case "Table":
-		c.answerTable(m, l)
+	if !c.enterLane(len(l.Objects)) {
 		return
 	}
-	if m.encoding == asProtobuf {
-		c.answerListProtobuf(m, l)
-		return
+	defer c.leaveLane()
+	if t := c.transcript(m); t != nil {
+		t.keep(c.renderList(t, l))
+	}
+	out := c.answer(http.StatusOK, m)
+	out.close(c.renderList(out, l))
+}
+
+func (c *call) renderList(out *output, l resource.List) error {
+	m := out.m
+	switch m.as.Kind {
+	case "PartialObjectMetadata":
+		return notAcceptable(fmt.Sprintf("you requested PartialObjectMetadata, but the requested object is a list (%s)", c.goType(c.definition.ListKind)))
+	case "Table":
+		return c.renderTable(out, l)
 	}
 	apiVersion, kind := c.definition.APIVersion(c.version), c.definition.ListKind
 	if m.as.Kind != "" {
 		apiVersion, kind = metav1.GroupName+"/"+m.as.Version, m.as.Kind
 	}
-	custom := c.definition.Custom && m.as.Kind == ""
+	switch m.encoding {
+	case asProtobuf:
+		return c.renderListProtobuf(out, l, apiVersion, kind)
+	case asYAML:
+		return c.renderListYAML(out, l, apiVersion, kind)
+	}
+	return c.renderListJSON(out, l, apiVersion, kind)
+}
 
-	out := c.output(http.StatusOK, m)
+func (c *call) renderListJSON(out *output, l resource.List, apiVersion, kind string) error {
+	m := out.m
+	custom := c.definition.Custom && m.as.Kind == ""
 	if custom {
 		out.buf = append(out.buf, `{"apiVersion":`...)
 		out.buf = object.AppendString(out.buf, apiVersion)
@@ -84,7 +104,7 @@ func (c *call) answerList(m media, l resource.List) {
 		out.buf = append(out.buf, `,"items":[`...)
 	}
 	for i, o := range l.Objects {
-		yield(i)
+		c.yield(i)
 		if i > 0 {
 			out.buf = append(out.buf, ',')
 		}
@@ -95,8 +115,7 @@ func (c *call) answerList(m media, l resource.List) {
 			out.buf, err = c.appendObject(out.buf, m, o, o.Revision)
 		}
 		if err != nil {
-			out.drop(err)
-			return
+			return err
 		}
 		out.spill()
 	}
@@ -108,11 +127,10 @@ func (c *call) answerList(m media, l resource.List) {
 		out.buf = appendListMetaJSON(out.buf, l, true)
 	}
 	out.buf = append(out.buf, '}')
-	out.end()
+	return nil
 }
 
-// appendTypeMeta opens an object in the order in which Kubernetes' Go types have
-// their fields.
+// appendTypeMeta begins an object with the field order of Kubernetes' Go types.
 func appendTypeMeta(dst []byte, kind, apiVersion string) []byte {
 	dst = append(dst, `{"kind":`...)
 	dst = object.AppendString(dst, kind)
@@ -120,8 +138,8 @@ func appendTypeMeta(dst []byte, kind, apiVersion string) []byte {
 	return object.AppendString(dst, apiVersion)
 }
 
-// appendListMetaJSON appends the metadata of a list. Lists of custom resources
-// have a continue that is empty, others have none.
+// appendListMetaJSON appends the metadata of a list. Lists of custom resources include an empty
+// continue, others leave it out.
 func appendListMetaJSON(dst []byte, l resource.List, custom bool) []byte {
 	dst = append(dst, '{')
 	if custom || l.Continue != "" {
@@ -139,8 +157,8 @@ func appendListMetaJSON(dst []byte, l resource.List, custom bool) []byte {
 	return append(dst, `"}`...)
 }
 
-// appendBareItem appends an object without apiVersion and kind: in lists of
-// built-in kinds only the list has them.
+// appendBareItem appends an object without apiVersion and kind: of built-in kinds, only the list
+// has them.
 func (c *call) appendBareItem(dst []byte, o *object.Object) ([]byte, error) {
 	form, err := resource.Form(c.definition, c.version, o, object.JSON)
 	if err != nil {
@@ -149,8 +167,8 @@ func (c *call) appendBareItem(dst []byte, o *object.Object) ([]byte, error) {
 	return appendBare(dst, form, o.Revision), nil
 }
 
-// appendBare appends a form without its apiVersion and kind. Keys are sorted, so
-// that the metadata and with it the splice come behind both.
+// appendBare appends a form without its apiVersion and kind. Keys are sorted, so that the metadata,
+// and the splice in it, follow both.
 func appendBare(dst []byte, form object.Form, revision object.Revision) []byte {
 	b := form.Bytes
 	dst = append(dst, '{')
@@ -171,7 +189,7 @@ func appendBare(dst []byte, form object.Form, revision object.Revision) []byte {
 	return appendForm(dst, object.Form{Bytes: b[kept:], Splice: form.Splice - kept}, revision)
 }
 
-// skipString returns the place behind the string that starts at b[at].
+// skipString returns the index after the string that starts at b[at].
 func skipString(b []byte, at int) int {
 	for at++; at < len(b); at++ {
 		i := bytes.IndexByte(b[at:], '"')
@@ -190,8 +208,7 @@ func skipString(b []byte, at int) int {
 	return len(b)
 }
 
-// skipValue returns the place behind the value that starts at b[at], in JSON
-// without spaces.
+// skipValue returns the index after the value that starts at b[at], in JSON without white space.
 func skipValue(b []byte, at int) int {
 	depth := 0
 	for at < len(b) {
@@ -225,27 +242,80 @@ func skipValue(b []byte, at int) int {
 	return len(b)
 }
 
-func (c *call) answerListProtobuf(m media, l resource.List) {
-	apiVersion, kind := c.definition.APIVersion(c.version), c.definition.ListKind
-	if m.as.Kind != "" {
-		apiVersion, kind = metav1.GroupName+"/"+m.as.Version, m.as.Kind
+// renderListProtobuf renders a list in protobuf. The message in the envelope is preceded by its
+// length, so the objects are visited twice; their forms are cached.
+func (c *call) renderListProtobuf(out *output, l resource.List, apiVersion, kind string) error {
+	message := func(o *object.Object) ([]byte, error) {
+		form, err := resource.Form(c.definition, c.version, o, formMedia(asProtobuf, out.m.as.Kind != ""))
+		if err != nil {
+			return nil, err
+		}
+		return messageOf(form.Bytes)
 	}
-	message := appendBytes(nil, 1, appendListMeta(nil, l.Revision.String(), l.Continue, l.Remaining))
+	meta := appendListMeta(nil, l.Revision.String(), l.Continue, l.Remaining)
+	size := sizeOfField(1, meta)
 	for i, o := range l.Objects {
-		yield(i)
-		form, err := resource.Form(c.definition, c.version, o, formMedia(asProtobuf, m.as.Kind != ""))
+		c.yield(i)
+		inside, err := message(o)
 		if err != nil {
-			c.fail(err)
-			return
+			return err
 		}
-		envelope, err := openEnvelope(form.Bytes)
-		if err != nil {
-			c.fail(err)
-			return
-		}
-		message = appendBytes(message, 2, envelope.Raw)
+		size += sizeOfField(2, inside)
 	}
-	out := c.output(http.StatusOK, m)
-	out.buf = appendEnvelope(out.buf, apiVersion, kind, message)
-	out.end()
+	out.buf = beginEnvelope(out.buf, apiVersion, kind, size)
+	out.buf = appendBytes(out.buf, 1, meta)
+	for i, o := range l.Objects {
+		c.yield(i)
+		inside, err := message(o)
+		if err != nil {
+			return err
+		}
+		out.buf = appendBytes(out.buf, 2, inside)
+		out.spill()
+	}
+	out.buf = endEnvelope(out.buf)
+	return nil
+}
+
+// renderListYAML renders a list in YAML with the result of converting the list in JSON: keys are
+// sorted. Objects are converted one by one, because the converter takes many times the memory of
+// its input.
+func (c *call) renderListYAML(out *output, l resource.List, apiVersion, kind string) error {
+	m := out.m
+	out.converted = true
+	part := func(json []byte) error {
+		converted, err := toYAML(json)
+		out.buf = append(out.buf, converted...)
+		return err
+	}
+	items := "items:\n"
+	if len(l.Objects) == 0 {
+		items = "items: []\n"
+	}
+	if err := part(append(object.AppendString([]byte(`{"apiVersion":`), apiVersion), '}')); err != nil {
+		return err
+	}
+	out.buf = append(out.buf, items...)
+	var item []byte
+	for i, o := range l.Objects {
+		c.yield(i)
+		var err error
+		item = append(item[:0], '[') // a list, because long lines are folded at a column
+		if m.as.Kind == "" && !c.definition.Custom {
+			item, err = c.appendBareItem(item, o)
+		} else {
+			item, err = c.appendObject(item, media{encoding: asJSON, as: m.as}, o, o.Revision)
+		}
+		if err == nil {
+			err = part(append(item, ']'))
+		}
+		if err != nil {
+			return err
+		}
+		out.spill()
+	}
+	tail := object.AppendString([]byte(`{"kind":`), kind)
+	tail = append(tail, `,"metadata":`...)
+	tail = appendListMetaJSON(tail, l, c.definition.Custom && m.as.Kind == "")
+	return part(append(tail, '}'))
 }

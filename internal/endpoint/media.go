@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// encoding is how an answer is written.
+// encoding is the encoding of a body.
 type encoding uint8
 
 const (
@@ -25,47 +26,46 @@ const (
 	contentTypeProtobuf = "application/vnd.kubernetes.protobuf"
 )
 
-// The media types in the order of Kubernetes' preference, and those of them in
-// which events are streamed.
+// The media types in the order of Kubernetes' preference, and those in which events are streamed.
 var (
 	mediaTypes   = [...]string{asJSON: contentTypeJSON, asYAML: contentTypeYAML, asProtobuf: contentTypeProtobuf}
 	mediaStreams = [...]string{contentTypeJSON + ";stream=watch", contentTypeProtobuf + ";stream=watch"}
 )
 
-// media is what the client wants the answer to be.
+// media is the requested form of a response.
 type media struct {
 	encoding encoding
 	pretty   bool
-	// as is the kind into which the answer is to be transformed, Table,
-	// PartialObjectMetadata or PartialObjectMetadataList; zero for none.
+	// as is the requested shape: Table, PartialObjectMetadata or PartialObjectMetadataList; zero
+	// for the object itself.
 	as schema.GroupVersionKind
 }
 
 func (m media) contentType() string { return mediaTypes[m.encoding] }
 
-// A rule says what the answer to a request can be.
+// A rule defines the media that a response can have.
 type rule struct {
-	// allows says whether there is an answer in an encoding, transformed into a
-	// kind, which is nil if the client does not ask for one.
+	// allows reports whether there is a response with this encoding and shape. as is nil if the
+	// client requests no shape.
 	allows func(e encoding, as *schema.GroupVersionKind) bool
-	// versioned says that clients may name the version of the meta types (sv=v1).
+	// versioned reports whether clients may name the version of the meta types (sv=v1).
 	versioned bool
 }
 
-// plainMedia is the rule for what cannot be transformed.
+// plainMedia is the rule for responses without other shapes.
 func plainMedia() rule {
 	return rule{allows: func(_ encoding, as *schema.GroupVersionKind) bool { return as == nil }}
 }
 
-// builtInMedia is the rule for objects of built-in kinds, customMedia for those
-// of custom ones, which have no protobuf form.
+// builtInMedia is the rule for objects of built-in kinds, customMedia for custom resources, which
+// have no protobuf encoding.
 func builtInMedia() rule {
 	return rule{versioned: true, allows: func(e encoding, as *schema.GroupVersionKind) bool {
 		return as == nil || transformable(e, *as)
 	}}
 }
 
-// actionMedia is the rule for what actions answer, of which there are no tables.
+// actionMedia is the rule for results of actions, which have no tables.
 func actionMedia() rule {
 	return rule{versioned: true, allows: func(e encoding, as *schema.GroupVersionKind) bool {
 		return as == nil || as.Kind != "Table" && transformable(e, *as)
@@ -110,8 +110,8 @@ func (c *call) objectMedia() rule {
 	return builtInMedia()
 }
 
-// negotiate finds the answer that the client likes best among those it can have.
-// The error is 406.
+// negotiate returns the media that the client prefers among those that the rule allows. The error
+// is 406.
 func negotiate(r *http.Request, allowed rule) (media, error) {
 	accept := r.Header.Get("Accept")
 	m, ok := media{}, true
@@ -125,8 +125,8 @@ func negotiate(r *http.Request, allowed rule) (media, error) {
 	return m, nil
 }
 
-// parseAccept picks the best clause of an Accept header: by quality, then by
-// order, then by the preference of the server.
+// parseAccept selects the best clause of an Accept header: by quality, then by position, then by
+// the preference of the server.
 func parseAccept(accept string, allowed rule) (media, bool) {
 	for _, clause := range goautoneg.ParseAccept(accept) {
 		for e, mediaType := range mediaTypes {
@@ -176,8 +176,8 @@ func withParameters(e encoding, params map[string]string, allowed rule) (media, 
 	return m, allowed.allows(e, as)
 }
 
-// wantsPretty says whether the answer is for human eyes: by parameter, or because
-// of the program that asks.
+// wantsPretty reports whether the response is indented: because of the parameter, or because the
+// user agent is used interactively.
 func wantsPretty(r *http.Request) bool {
 	if strings.Contains(r.URL.RawQuery, "pretty") {
 		if value := r.URL.Query().Get("pretty"); value != "" {
@@ -189,8 +189,8 @@ func wantsPretty(r *http.Request) bool {
 	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget") || strings.HasPrefix(agent, "Mozilla/5.0")
 }
 
-// routable judges the Accept header as the router in front of Kubernetes'
-// built-in resources does, which looks at no parameters. The error is 406.
+// routable checks the Accept header as the router in front of Kubernetes' built-in resources does,
+// which ignores parameters. The error is 406.
 func routable(r *http.Request, produces []string) error {
 	accept := r.Header.Get("Accept")
 	if accept == "" || accept == contentTypeJSON {
@@ -199,13 +199,8 @@ func routable(r *http.Request, produces []string) error {
 	for clause := range strings.SplitSeq(accept, ",") {
 		mediaType, _, _ := strings.Cut(clause, ";")
 		mediaType = strings.TrimSpace(mediaType)
-		if mediaType == "*/*" {
+		if mediaType == "*/*" || slices.Contains(produces, mediaType) {
 			return nil
-		}
-		for _, has := range produces {
-			if has == mediaType {
-				return nil
-			}
 		}
 	}
 	return unrouted(http.StatusNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+strings.Join(produces, ", "))

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/fairness"
+	"github.com/kapok-dev/kapok/internal/histogram"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics are what a Handler counts, on a registry of its own, under the names
-// that kube-apiserver gives them.
+// metrics are the metrics of a Handler, in a registry of its own, with the names of kube-apiserver.
 type metrics struct {
 	handler  http.Handler
 	requests *prometheus.CounterVec
@@ -23,10 +23,10 @@ type metrics struct {
 	watches  *prometheus.GaugeVec
 	events   *prometheus.CounterVec
 
-	known sync.Map // series -> *sample: label values are looked up once
+	known sync.Map // series -> *sample: caches lookups of label values
 }
 
-// series is what requests are told apart by.
+// series identifies a time series of requests.
 type series struct {
 	verb, group, version, resource, subresource, scope string
 	dryRun                                             bool
@@ -45,11 +45,11 @@ func newMetrics(limiter *fairness.Limiter, others []prometheus.Collector) *metri
 			Name: "apiserver_request_total",
 			Help: "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.",
 		}, append([]string{"verb", "dry_run", "code"}, target...)),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "apiserver_request_duration_seconds",
-			Help:    "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.",
-			Buckets: []float64{0.001, 0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.5, 2, 3, 5, 10, 30, 60},
-		}, append([]string{"verb", "dry_run"}, target...)),
+		duration: prometheus.NewHistogramVec(histogram.Options(
+			"apiserver_request_duration_seconds",
+			"Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.",
+			[]float64{0.001, 0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.5, 2, 3, 5, 10, 30, 60},
+		), append([]string{"verb", "dry_run"}, target...)),
 		watches: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "apiserver_longrunning_requests",
 			Help: "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component.",
@@ -76,8 +76,8 @@ func inFlight(kind string, value func() float64) prometheus.Collector {
 	}, value)
 }
 
-// series is what the call counts as. Paths that nobody serves are one series:
-// strangers must not make up new ones.
+// series returns the time series of the call. Unknown paths share one, so that clients cannot
+// create new ones.
 func (c *call) series(code int) series {
 	s := series{verb: c.r.Method, code: code}
 	switch c.r.Method {
@@ -119,7 +119,7 @@ func (c *call) series(code int) series {
 // count ends the measurement of a call.
 func (c *call) count(code int) {
 	if c.info.Path == "" {
-		return // refused before it was understood
+		return // rejected before it was parsed
 	}
 	m, key := c.h.metrics, c.series(code)
 	known, ok := m.known.Load(key)

@@ -45,7 +45,7 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-// Answers share buffers, but no bytes: many clients, over HTTP/2.
+// Responses share buffers, but no bytes: many clients over HTTP/2.
 func TestConcurrentAnswers(t *testing.T) {
 	s := newServer(t)
 	for i := range 20 {

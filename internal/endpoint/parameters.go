@@ -3,9 +3,14 @@ package endpoint
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/kapok-dev/kapok/internal/causes"
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -20,7 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// decodeParameters reads query parameters into an options object.
+// decodeParameters decodes query parameters into an options object.
 func decodeParameters(query url.Values, into runtime.Object) error {
 	if err := internalscheme.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, into); err != nil {
 		return apierrors.NewBadRequest(err.Error())
@@ -32,7 +37,7 @@ func invalidOptions(kind string, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
+	return causes.Invalid(schema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
 }
 
 func (c *call) createOptions() (*metav1.CreateOptions, error) {
@@ -79,8 +84,8 @@ func (c *call) getOptions() (*metav1.GetOptions, error) {
 	return options, decodeParameters(query, options)
 }
 
-// deleteOptions reads the options of a deletion from the body, or where there is
-// none from the query.
+// deleteOptions returns the options of a deletion: from the body, or from the query if there is no
+// body.
 func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 	options := &metav1.DeleteOptions{}
 	data, err := c.readBody()
@@ -101,33 +106,8 @@ func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 	return options, invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(options))
 }
 
-// decodeDeleteOptions reads DeleteOptions of any group, as clients of old send
-// them.
-func (c *call) decodeDeleteOptions(data []byte, options *metav1.DeleteOptions) error {
-	contentType := contentTypeJSON
-	if e, err := bodyEncoding(c.r); err != nil {
-		return err
-	} else {
-		contentType = mediaTypes[e]
-	}
-	codecs := internalscheme.Codecs
-	serializer, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), contentType)
-	if !ok {
-		return unsupportedMediaType(mediaTypes[:])
-	}
-	kind := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
-	decoded, _, err := codecs.DecoderToVersion(serializer.Serializer, kind.GroupVersion()).Decode(data, &kind, options)
-	if err != nil {
-		return apierrors.NewBadRequest(err.Error())
-	}
-	if decoded != options {
-		return apierrors.NewBadRequest("decoded object cannot be converted to DeleteOptions")
-	}
-	return nil
-}
-
-// listOptions reads the options of list, watch and deletecollection. A name, in
-// the path or in the field selector, selects like metadata.name.
+// listOptions returns the options of list, watch and deletecollection. A name, in the path or in
+// the field selector, selects by metadata.name.
 func (c *call) listOptions() (*internalversion.ListOptions, error) {
 	options := &internalversion.ListOptions{}
 	if c.r.URL.RawQuery != "" {
@@ -152,7 +132,7 @@ func (c *call) listOptions() (*internalversion.ListOptions, error) {
 	return options, nil
 }
 
-// tableOptions reads the options of a Table.
+// tableOptions returns the options of a Table.
 func (c *call) tableOptions() (*metav1.TableOptions, error) {
 	options := &metav1.TableOptions{}
 	if c.r.URL.RawQuery == "" {
@@ -171,8 +151,29 @@ func (c *call) tableOptions() (*metav1.TableOptions, error) {
 	}
 }
 
-// manager is the name under which the client manages fields: what it says, or
-// the beginning of its user agent.
+// leaseHeader is the header with a Lease, in the form NAMESPACE/NAME/UID. A write with it commits only
+// while this Lease exists; otherwise the response is 409 Conflict. The header is Kapok's own: it lets
+// a program whose Lease has been deleted do no harm with requests that were sent before (see package
+// manager/shards). Other servers, and requests that write nothing, ignore it.
+const leaseHeader = "Kapok-Lease"
+
+var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+
+// readLease reads leaseHeader.
+func (c *call) readLease() error {
+	text := c.r.Header.Get(leaseHeader)
+	if text == "" {
+		return nil
+	}
+	parts := strings.Split(text, "/")
+	if len(parts) != 3 || slices.Contains(parts, "") {
+		return apierrors.NewBadRequest(fmt.Sprintf("header %s: %q must have the form NAMESPACE/NAME/UID of a Lease", leaseHeader, text))
+	}
+	c.while = resource.Holding{Key: object.Key{Resource: leases, Namespace: parts[0], Name: parts[1]}, UID: types.UID(parts[2])}
+	return nil
+}
+
+// manager returns the field manager: the one in the request, or the start of the user agent.
 func (c *call) manager(asked string) string {
 	if asked != "" {
 		return asked

@@ -7,17 +7,31 @@ import (
 	"time"
 )
 
-// recorder remembers the status code of an answer.
+// recorder keeps the status code of a response, and limits waits for the client.
 type recorder struct {
 	http.ResponseWriter
 	code    int // 0 until the header has been written
 	started func(code int)
+	written int // bytes since the last Flush, some of which net/http may have buffered
 	dog     *watchdog
+	// slow is called once a write has waited for the client for slowClient. If it returns false,
+	// the connection is closed.
+	slow func() bool
+	// unreadBody reports whether the client may still be sending the body. With HTTP/1, net/http
+	// reads up to 256 KiB of it before it writes the header, or after the handler has returned.
+	unreadBody bool
+	// proxied reports whether another server may still be reading the body.
+	proxied bool
+	// ends is the deadline for writing the response; zero if there is none.
+	ends time.Time
 }
 
-// start is told of the header.
+// start runs before the header is written.
 func (w *recorder) start(code int) {
 	w.code = code
+	if w.unreadBody && !w.proxied {
+		_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(time.Now().Add(lateBody))
+	}
 	if w.started != nil {
 		w.started(code)
 	}
@@ -36,7 +50,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 	if w.code == 0 {
 		w.start(http.StatusOK)
 	}
-	if len(b) >= unbuffered {
+	if w.written += len(b); w.written >= unbuffered || w.unreadBody {
 		defer w.guard().disarm()
 	}
 	return w.ResponseWriter.Write(b)
@@ -47,27 +61,44 @@ func (w *recorder) guard() *watchdog {
 	if w.dog == nil {
 		w.dog = &watchdog{w: w.ResponseWriter}
 	}
-	w.dog.arm(stallTimeout, cutWriting)
+	limit := stallTimeout
+	if !w.ends.IsZero() {
+		limit = min(limit, time.Until(w.ends))
+	}
+	if w.slow == nil || limit <= slowClient {
+		w.dog.arm(limit, cut)
+		return w.dog
+	}
+	w.dog.arm(slowClient, func(c *http.ResponseController) {
+		if !w.slow() {
+			cut(c)
+			return
+		}
+		w.dog.armLocked(limit-slowClient, cut)
+	})
 	return w.dog
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the interface that http.ResponseController looks for.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Flush implements http.Flusher.
+// Flush implements http.Flusher. It waits until the client has read what net/http buffers.
 func (w *recorder) Flush() {
 	if f, ok := w.ResponseWriter.(http.Flusher); ok {
+		defer w.guard().disarm()
 		f.Flush()
+		w.written = 0
 	}
 }
 
-// finish ends every request: it counts it, and turns a panic into an answer.
+// finish runs at the end of every request: it updates metrics and audit, and turns a panic into a
+// response.
 func (c *call) finish() {
 	reason := recover()
 	if reason == http.ErrAbortHandler {
 		c.count(c.w.code)
 		c.record.Complete(c.w.code)
-		panic(reason) // net/http closes the connection without a word
+		panic(reason) // net/http closes the connection
 	}
 	if reason != nil {
 		c.record.Panicked(reason)
@@ -76,7 +107,7 @@ func (c *call) finish() {
 			"method", c.r.Method, "uri", c.r.RequestURI, "panic", reason, "stack", string(debug.Stack()))
 		if c.w.code != 0 {
 			c.count(http.StatusInternalServerError)
-			panic(http.ErrAbortHandler) // half an answer is none
+			panic(http.ErrAbortHandler) // the client must not take a part for the whole
 		}
 		http.Error(&c.w, "This request caused apiserver to panic. Look in the logs for details.", http.StatusInternalServerError)
 	}

@@ -9,28 +9,42 @@ import (
 )
 
 const (
-	// stallTimeout is how long one write to a client may take that does not read.
+	// stallTimeout limits one write to a client that does not read.
 	stallTimeout = 60 * time.Second
-	// unbuffered is the size from which on a write may have to wait for the client: less than that net/http keeps.
-	unbuffered = 4 << 10
+	// slowClient is how long a write, or reading the body, may wait for the client before the
+	// request gives its seats back.
+	slowClient = 20 * time.Millisecond
+	// gzipState is the approximate memory, in bytes, for compressing a response.
+	gzipState = 1 << 20
+	// unbuffered is the size from which on a write may block: net/http buffers smaller ones and the
+	// header.
+	unbuffered = 2 << 10
+	// lateBody limits how long net/http waits for the unread body of a request after the response.
+	lateBody = 5 * time.Second
 )
 
-// A watchdog cuts off a client that neither takes what it has asked for, nor goes. It is armed only while
-// something waits for the client: a deadline that is set anew for each write would cost more than most writes.
+// A watchdog closes the connection of a client that neither reads its response nor disconnects. It
+// is armed only while the server waits for the client: a deadline for each write would cost more
+// than most writes.
 type watchdog struct {
 	w     http.ResponseWriter
 	timer *time.Timer // nil until it is armed for the first time
 
 	mu    sync.Mutex
-	armed func(*http.ResponseController) // what to do about the client; nil if it is not armed
+	armed func(*http.ResponseController) // called when time is up; nil if not armed
 	until time.Time
 }
 
-// arm begins to wait; disarm has to follow.
+// arm starts the timer. The caller must call disarm afterwards.
 func (d *watchdog) arm(limit time.Duration, cut func(*http.ResponseController)) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.armLocked(limit, cut)
+}
+
+// armLocked is arm for functions that the watchdog calls.
+func (d *watchdog) armLocked(limit time.Duration, cut func(*http.ResponseController)) {
 	d.armed, d.until = cut, time.Now().Add(limit)
-	d.mu.Unlock()
 	if d.timer == nil {
 		d.timer = time.AfterFunc(limit, d.bark)
 	} else {
@@ -38,7 +52,7 @@ func (d *watchdog) arm(limit time.Duration, cut func(*http.ResponseController)) 
 	}
 }
 
-// disarm ends the wait. When it returns, nothing is done about the client any more.
+// disarm stops the timer. After it has returned, the armed function does not run.
 func (d *watchdog) disarm() {
 	d.timer.Stop()
 	d.mu.Lock()
@@ -49,28 +63,62 @@ func (d *watchdog) disarm() {
 func (d *watchdog) bark() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.armed != nil && !time.Now().Before(d.until) { // it may have been armed anew since the timer went off
+	if d.armed != nil && !time.Now().Before(d.until) { // it may have been armed again since the timer fired
 		d.armed(http.NewResponseController(d.w))
 	}
 }
 
-// past is a deadline that is over.
+// readSlowly is called when a write has waited for the client. The request does no work meanwhile:
+// it gives back its seats and the memory for its body, which is processed by then, and continues at
+// the pace of the client. The memory that it retains is limited, for each user and for all; beyond
+// that readSlowly returns false, and the connection is closed.
+//
+// The handler is blocked in a write while this runs, and so uses neither the pass nor the body.
+func (c *call) readSlowly() bool {
+	c.pass.Leave()
+	c.leaveMemory()
+	c.leaveReading()
+	c.data = nil
+	if c.slowBytes == 0 && c.h.unread.Try(c.user.Name, c.keeps) {
+		c.slowBytes = c.keeps
+	}
+	return c.slowBytes > 0 || c.keeps == 0
+}
+
+// leaveUnread releases what readSlowly has reserved.
+func (c *call) leaveUnread() {
+	if c.slowBytes > 0 {
+		c.h.unread.Release(c.user.Name, c.slowBytes)
+		c.slowBytes = 0
+	}
+}
+
+// past is a deadline that has passed.
 var past = time.Unix(1, 0)
 
-// cutWriting makes writes fail, now and from now on.
-func cutWriting(c *http.ResponseController) { _ = c.SetWriteDeadline(past) }
+// cut makes all writes fail, and reads of the rest of the body, which net/http does before it
+// writes.
+func cut(c *http.ResponseController) {
+	_ = c.SetWriteDeadline(past)
+	cutReading(c)
+}
 
 // cutReading makes reads of the body fail.
 func cutReading(c *http.ResponseController) { _ = c.SetReadDeadline(past) }
 
-// drainInTime reads the body, as long as the request may take.
+// drainInTime reads the body within the timeout of the request. If that takes longer than
+// slowClient, it gives the seat back and sets c.late.
 func (c *call) drainInTime() ([]byte, error) {
 	if c.r.ContentLength == 0 {
 		return c.drainBody()
 	}
 	dog := &watchdog{w: c.w.ResponseWriter}
 	left := time.Until(c.begun.Add(writeTimeout))
-	dog.arm(left, cutReading)
+	dog.arm(min(left, slowClient), func(*http.ResponseController) { // the handler uses neither the seats nor late before disarm
+		c.late = true
+		c.pass.Leave()
+		dog.armLocked(left-slowClient, cutReading)
+	})
 	data, err := c.drainBody()
 	dog.disarm()
 	if err != nil && time.Since(c.begun) >= writeTimeout {

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// statusOf turns any error into the Status that a client gets. Errors that nobody
-// has given one are 500 without a reason, as in Kubernetes.
+// statusOf converts any error to the Status of the response. Errors without a Status become a 500
+// without a reason, as in Kubernetes.
 func (c *call) statusOf(err error) *metav1.Status {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		text := "request did not complete within the allotted timeout"
@@ -26,7 +26,7 @@ func (c *call) statusOf(err error) *metav1.Status {
 	}
 	var known interface{ Status() metav1.Status }
 	if !errors.As(err, &known) {
-		c.h.log.Info("request failed with an error that is no API error",
+		c.h.log.Info("request failed with an error without a Status",
 			"method", c.r.Method, "uri", c.r.RequestURI, "error", err)
 		known = &plainError{http.StatusInternalServerError, metav1.StatusReasonUnknown, err.Error()}
 	}
@@ -40,14 +40,14 @@ func (c *call) statusOf(err error) *metav1.Status {
 			status.Code = http.StatusOK
 		}
 	}
-	if status.Code > 999 { // a webhook says so; there are none in HTTP
+	if status.Code > 999 { // from a webhook; HTTP has no such codes
 		status.Code = http.StatusInternalServerError
 	}
 	status.Kind, status.APIVersion = "Status", "v1"
 	return &status
 }
 
-// fail answers with an error.
+// fail responds with an error.
 func (c *call) fail(err error) {
 	status := c.statusOf(err)
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
@@ -56,19 +56,26 @@ func (c *call) fail(err error) {
 	c.answerStatus(int(status.Code), status)
 }
 
-// answerStatus answers with a Status in the media type that the client wants. If
-// it wants one that does not exist, it gets JSON all the same.
+// answerStatus responds with a Status in the requested media type, or in JSON if that is not
+// supported.
 func (c *call) answerStatus(code int, status *metav1.Status) {
-	c.auditStatus(status)
-	media, err := negotiate(c.r, plainMedia())
+	c.record.ResponseStatus(status)
+	m, err := negotiate(c.r, plainMedia())
+	if err != nil {
+		m.encoding = asYAML // not recorded as it is sent: rawJSON indents
+	}
+	if t := c.transcript(m); t != nil {
+		t.keep(t.typed(status, "v1", "Status"))
+	}
 	if err != nil {
 		c.rawJSON(code, status)
 		return
 	}
-	c.answerTyped(code, media, status, "v1", "Status")
+	out := c.answer(code, m)
+	out.close(out.typed(status, "v1", "Status"))
 }
 
-// rawJSON answers with indented JSON, whatever the client accepts.
+// rawJSON responds with indented JSON, whatever the client accepts.
 func (c *call) rawJSON(code int, v any) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -80,14 +87,13 @@ func (c *call) rawJSON(code int, v any) {
 	_, _ = c.w.Write(data)
 }
 
-// notFound is the answer to paths that nobody serves; informers of kinds that
-// are not there yet rely on it being no Status.
+// notFound responds with 404 to an unknown path. Informers of kinds that do not exist yet depend on
+// it not being a Status.
 func (c *call) notFound() {
 	http.NotFound(&c.w, c.r)
 }
 
-// unrouted is the error for paths and methods that a built-in group version does
-// not have.
+// unrouted is the error for a path or method that a built-in group version does not have.
 func unrouted(code int, message string) error {
 	return apierrors.NewGenericServerResponse(code, "", schema.GroupResource{}, "", message, 0, false)
 }
@@ -98,7 +104,7 @@ func methodNotAllowed() error {
 	return unrouted(http.StatusMethodNotAllowed, "405: Method Not Allowed")
 }
 
-// internalError answers in plain text, for requests that cannot be told apart.
+// internalError responds in plain text to requests that cannot be parsed.
 func (c *call) internalError(err error) {
 	text := fmt.Sprintf("Internal Server Error: %q: %v", c.r.RequestURI, err)
 	http.Error(&c.w, strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text), http.StatusInternalServerError)

@@ -11,16 +11,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/audit"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
 	"github.com/kapok-dev/kapok/internal/fairness"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
-
-	"github.com/kapok-dev/kapok/internal/audit"
 )
 
-// The words are those of kube-apiserver 1.37.
+// The messages are those of kube-apiserver 1.37.
 func TestErrors(t *testing.T) {
 	s := newServer(t, func(o *Options) { o.MaxBody = 1000 })
 	s.must(201, "POST", widgetPath, widget("a", ""))
@@ -116,7 +116,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// statusIn reads a Status in the encoding that it has.
+// statusIn decodes a Status in its encoding.
 func statusIn(t *testing.T, w *httptest.ResponseRecorder) metav1.Status {
 	t.Helper()
 	var status metav1.Status
@@ -172,14 +172,14 @@ func TestPanic(t *testing.T) {
 	s.do("GET", "/openapi/v2", "")
 }
 
-// A request that panics ends in the audit, too.
+// A request that panics has an audit event.
 func TestPanicIsAudited(t *testing.T) {
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	auditor, err := audit.New(audit.Options{PolicyFile: policy, Log: &audit.FileOptions{Path: log}, Logger: slog.New(slog.DiscardHandler)})
+	auditor, err := audit.New(audit.Options{PolicyFile: policy, LogPath: log}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,9 +199,9 @@ func TestPanicIsAudited(t *testing.T) {
 }
 
 func TestLimit(t *testing.T) {
-	limiter := fairness.New(fairness.Options{Plain: true, Reading: 1})
+	limiter := fairness.New(fairness.Config{Options: fairness.Options{Unfair: true, MaxRequestsInFlight: 1}})
 	s := newServer(t, func(o *Options) { o.Limiter = limiter })
-	a := &auth.Attributes{User: &auth.User{Name: "x"}, Verb: "get"}
+	a := &authz.Attributes{User: &authn.User{Name: "x"}, Verb: "get"}
 	pass, _ := limiter.Enter(t.Context(), &fairness.Request{Attributes: a, Reads: true})
 	w := s.do("GET", "/healthz", "", "Authorization", "")
 	if w.Code != 429 || w.Header().Get("Retry-After") != "1" || w.Body.String() != "Too many requests, please try again later.\n" {
@@ -214,9 +214,9 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestClassification finds in the headers of every answer which schema and level the request was of.
+// TestClassification checks the headers with the schema and level of a request.
 func TestClassification(t *testing.T) {
-	limiter := fairness.New(fairness.Options{})
+	limiter := fairness.New(fairness.Config{})
 	defer limiter.Close()
 	s := newServer(t, func(o *Options) { o.Limiter = limiter })
 	for _, w := range []*httptest.ResponseRecorder{
@@ -233,21 +233,21 @@ func TestClassification(t *testing.T) {
 	}
 }
 
-// anybody lets everybody do everything.
-type anybody struct{}
+// permitAll permits all requests of all users.
+type permitAll struct{}
 
-func (anybody) Authorize(context.Context, *auth.Attributes) (auth.Decision, string, error) {
-	return auth.Allow, "", nil
+func (permitAll) Authorize(context.Context, *authz.Attributes) (authz.Decision, string, error) {
+	return authz.Allow, "", nil
 }
 
-// TestTooManyWatches refuses a user who has one watch another, but nobody else.
+// TestTooManyWatches rejects a second watch of a user, but not one of another user.
 func TestTooManyWatches(t *testing.T) {
-	limiter := fairness.New(fairness.Options{Plain: true, WatchesPerUser: 1})
-	s := newServer(t, func(o *Options) { o.Limiter, o.Authorizer = limiter, anybody{} })
+	limiter := fairness.New(fairness.Config{Options: fairness.Options{Unfair: true, MaxWatchesPerUser: 1}})
+	s := newServer(t, func(o *Options) { o.Limiter, o.Authorizer = limiter, permitAll{} })
 	watch := func(user string) *httptest.ResponseRecorder {
 		return s.do("HEAD", widgetPath+"?watch=1", "", "Impersonate-User", user)
 	}
-	forget, err := limiter.Watch(&auth.Attributes{User: &auth.User{Name: "bob"}})
+	forget, err := limiter.Watch(&authz.Attributes{User: &authn.User{Name: "bob"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestTooManyWatches(t *testing.T) {
 	if w := watch("alice"); w.Code != 200 {
 		t.Errorf("alice's first watch: %d %s", w.Code, w.Body)
 	}
-	s.must(200, "HEAD", widgetPath+"?watch=1", "") // the admin has no bound
+	s.must(200, "HEAD", widgetPath+"?watch=1", "") // administrators have no limit
 	forget()
 	for range 2 { // one after the other
 		if w := watch("bob"); w.Code != 200 {
@@ -267,7 +267,8 @@ func TestTooManyWatches(t *testing.T) {
 	}
 }
 
-// TestStrangersKeepNoConnection lets those who have not said who they are, and only them, go after each answer over HTTP/2.
+// TestStrangersKeepNoConnection closes HTTP/2 connections of unauthenticated clients, and no
+// others, after each response.
 func TestStrangersKeepNoConnection(t *testing.T) {
 	s := newServer(t)
 	for authorization, want := range map[string]string{"": "close", "Bearer wrong": "close", "Bearer " + token: ""} {

@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"encoding/json"
-	"net/http"
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/object"
@@ -14,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// table writes objects of one kind as a Table.
+// table renders objects of one kind as a Table.
 type table struct {
 	c       *call
-	rows    *resource.Version // how rows look
+	rows    *resource.Version // the columns and cells
 	version string            // of meta.k8s.io
 	include metav1.IncludeObjectPolicy
 	headers bool // the next table has column definitions
@@ -35,39 +34,34 @@ func (c *call) table(m media, options *metav1.TableOptions) *table {
 	}
 }
 
-// answerTable answers with a list as a Table.
-func (c *call) answerTable(m media, l resource.List) {
+// renderTable renders a list as a Table.
+func (c *call) renderTable(out *output, l resource.List) error {
 	options, err := c.tableOptions()
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
-	t := c.table(m, options)
+	t := c.table(out.m, options)
 	if c.version.Default != nil {
 		t.mark(c.version.Default(l.Objects))
 	}
 	if c.version.Order != nil {
 		l.Objects = c.version.Order(l.Objects)
 	}
-	out := c.output(http.StatusOK, m)
-	out.buf, err = t.open(out.buf, appendListMetaJSON(nil, l, false))
+	if out.buf, err = t.open(out.buf, appendListMetaJSON(nil, l, false)); err != nil {
+		return err
+	}
 	for i, o := range l.Objects {
-		yield(i)
-		if err != nil {
-			break
-		}
+		c.yield(i)
 		if i > 0 {
 			out.buf = append(out.buf, ',')
 		}
-		out.buf, err = t.row(out.buf, o, o.Revision)
+		if out.buf, err = t.row(out.buf, o, o.Revision); err != nil {
+			return err
+		}
 		out.spill()
 	}
-	if err != nil {
-		out.drop(err)
-		return
-	}
 	out.buf = append(out.buf, "]}"...)
-	out.end()
+	return nil
 }
 
 // appendOne appends a Table of one row.
@@ -96,7 +90,7 @@ func (t *table) open(dst, metadata []byte) ([]byte, error) {
 			return dst, err
 		}
 	}
-	t.headers = false // a stream of tables has them once
+	t.headers = false // only the first table of a stream has them
 	return openTable(dst, t.version, metadata, columns), nil
 }
 
@@ -112,7 +106,7 @@ func openTable(dst []byte, version string, metadata, columns []byte) []byte {
 	return append(dst, `,"rows":[`...)
 }
 
-// columnsOf are the columns of a version, or those that every kind has.
+// columnsOf returns the columns of a version; by default those of all kinds.
 func columnsOf(v *resource.Version) []metav1.TableColumnDefinition {
 	if v != nil && v.Cells != nil && len(v.Columns) > 0 {
 		return v.Columns
@@ -124,7 +118,7 @@ func columnsOf(v *resource.Version) []metav1.TableColumnDefinition {
 	}
 }
 
-// mark has the name of an object, if it is among the rows, followed by "(default)".
+// mark appends "(default)" to the name of an object in its row.
 func (t *table) mark(name string) {
 	marked := *t.rows
 	marked.Cells = func(obj resource.Tree, now time.Time) []any {
@@ -180,7 +174,7 @@ func (t *table) finishRow(dst []byte, cells []any, conditions []metav1.TableRowC
 	return append(dst, '}'), err
 }
 
-// appendCells opens a row with its cells.
+// appendCells begins a row with its cells.
 func appendCells(dst []byte, cells []any) ([]byte, error) {
 	dst = append(dst, `{"cells":[`...)
 	for i, cell := range cells {
@@ -188,7 +182,7 @@ func appendCells(dst []byte, cells []any) ([]byte, error) {
 			dst = append(dst, ',')
 		}
 		encoded, err := object.AppendJSON(dst, cell)
-		if err != nil { // a Go type that trees do not have
+		if err != nil { // a Go type that does not occur in trees
 			plain, err := json.Marshal(cell)
 			if err != nil {
 				return dst, err
@@ -200,8 +194,8 @@ func appendCells(dst []byte, cells []any) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
-// appendBookmark appends the Table of a bookmark, whose row has an object that is
-// empty but for its metadata.
+// appendBookmark appends the Table of a bookmark. The object of its row is empty except for its
+// metadata.
 func (t *table) appendBookmark(dst []byte, revision object.Revision, metadata []byte) ([]byte, error) {
 	dst, err := t.open(dst, listMetaOf(revision))
 	if err != nil {
@@ -226,7 +220,7 @@ func (t *table) appendBookmark(dst []byte, revision object.Revision, metadata []
 	return append(dst, "}}]}"...), nil
 }
 
-// scaleColumns are those of a Scale, whatever is scaled.
+// scaleColumns returns the columns of a Scale, which are the same for all kinds.
 func scaleColumns() []metav1.TableColumnDefinition {
 	meta := metav1.ObjectMeta{}.SwaggerDoc()
 	return []metav1.TableColumnDefinition{

@@ -1,8 +1,6 @@
 package endpoint
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,11 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// request is what the Store is told of this call. Callers add the options of
-// writes.
+// request returns the request for the Store. Callers add the options of writes.
 func (c *call) request() *resource.Request {
 	r := &resource.Request{
 		Definition:      c.definition,
@@ -34,7 +30,7 @@ func (c *call) request() *resource.Request {
 	return r
 }
 
-// writing adds the options that create, update and patch share.
+// writing returns the request for the Store with the options of writes.
 func (c *call) writing(options runtime.Object, manager, fieldValidation string, dryRun []string) *resource.Request {
 	r := c.request()
 	r.Options = options
@@ -43,6 +39,7 @@ func (c *call) writing(options runtime.Object, manager, fieldValidation string, 
 		r.FieldValidation = fieldValidation
 	}
 	r.DryRun = len(dryRun) > 0
+	r.While = c.while
 	r.Exact = true
 	c.dryRun = r.DryRun
 	if c.record != nil {
@@ -66,7 +63,7 @@ func (c *call) get() error {
 		return err
 	}
 	ctx := c.r.Context()
-	if options.ResourceVersion != "" { // which may have to be waited for
+	if options.ResourceVersion != "" { // the Store may have to wait for it
 		bounded, cancel := c.context(requestTimeout)
 		defer cancel()
 		ctx = bounded
@@ -149,7 +146,7 @@ func (c *call) update() error {
 	return nil
 }
 
-// patchTypes are the types of patches that a kind understands.
+// patchTypes returns the types of patches that a kind supports.
 func (c *call) patchTypes() []string {
 	known := []string{string(types.JSONPatchType), string(types.MergePatchType)}
 	if !c.definition.Custom {
@@ -174,7 +171,7 @@ func (c *call) patch() error {
 	if err != nil {
 		return err
 	}
-	patch := resource.Patch{Type: types.PatchType(contentType), Data: data}
+	patch := resource.Patch{Type: types.PatchType(contentType), Data: data, Copies: c.weighCopies}
 	options, err := c.patchOptions(patch.Type)
 	if err != nil {
 		return err
@@ -191,21 +188,6 @@ func (c *call) patch() error {
 		return err
 	}
 	c.answerResult(created(result), m, result)
-	return nil
-}
-
-// checkPatch refuses patches that are no JSON, or no YAML, in the words that
-// Kubernetes' audit has for them.
-func checkPatch(p resource.Patch) error {
-	if json.Valid(p.Data) {
-		return nil
-	}
-	if p.Type != types.ApplyYAMLPatchType {
-		return apierrors.NewBadRequest("invalid JSON patch")
-	}
-	if _, err := utilyaml.ToJSON(p.Data); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("error encoding patch: %v", err))
-	}
 	return nil
 }
 

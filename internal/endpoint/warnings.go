@@ -1,26 +1,27 @@
 package endpoint
 
 import (
+	"slices"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/net"
 )
 
-// How much text the Warning headers of an answer hold, in runes: if there is
-// more, each warning is cut.
+// Limits of the text in the Warning headers of a response, in runes. If there is more than
+// maxWarnings, each warning is truncated.
 const (
 	maxWarnings       = 4 * 1024
 	maxWarningWhenCut = 256
 )
 
-// warnings are what a client is told beside the answer, once each.
+// warnings are the warnings of a response, without duplicates.
 type warnings struct {
 	texts   []string
 	written int
 	cutting bool
 }
 
-// warn adds a Warning header. It must come before the answer.
+// warn adds a Warning header. It must be called before the response is sent.
 func (c *call) warn(text string) {
 	if text == "" {
 		return
@@ -29,10 +30,8 @@ func (c *call) warn(text string) {
 	if w.cutting && w.written >= maxWarnings {
 		return
 	}
-	for _, has := range w.texts {
-		if has == text {
-			return
-		}
+	if slices.Contains(w.texts, text) {
+		return
 	}
 	w.texts = append(w.texts, text)
 	if !w.cutting && w.written+utf8.RuneCountInString(text) > maxWarnings {
@@ -53,7 +52,7 @@ func (c *call) addWarning(text string) {
 	}
 	header, err := net.NewWarningHeader(299, "", text)
 	if err != nil {
-		return // text that no header can hold
+		return // a header cannot contain the text
 	}
 	w.written += utf8.RuneCountInString(text)
 	c.w.Header().Add("Warning", header)

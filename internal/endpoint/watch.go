@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// A watch lasts as long as the client says, or else between once and twice minWatch.
+	// Without timeoutSeconds, a watch lasts between once and twice minWatch.
 	minWatch = 30 * time.Minute
-	// Clients that like bookmarks get one every bookmarkEvery, and a last one
-	// bookmarkBeforeEnd before the watch ends.
+	// Clients that allow bookmarks get one every bookmarkEvery, and the last one bookmarkBeforeEnd
+	// before the watch ends.
 	bookmarkEvery     = time.Minute
 	bookmarkBeforeEnd = 2 * time.Second
 )
 
-// watch serves watch: a stream of events, for as long as client, server and
-// resource are there.
+// watch serves the verb watch: a stream of events that ends with the client, the server or the
+// resource.
 func (c *call) watch() error {
 	m, err := negotiate(c.r, c.objectMedia())
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *call) watch() error {
 		return err
 	}
 	if c.h.isEnding() {
-		// A stream that ends at once makes informers list anew; this makes them wait.
+		// If the stream ended at once, informers would list again; a 429 makes them wait.
 		return apierrors.NewTooManyRequests("the server is shutting down", 1)
 	}
 	s := &stream{c: c, m: m, bookmarks: options.AllowWatchBookmarks}
@@ -71,18 +71,18 @@ func (c *call) watch() error {
 	})
 	switch {
 	case err == nil && c.r.Method == http.MethodHead:
-		s.begin() // nothing follows that could be told
+		s.begin() // an empty stream
 	case err == nil:
 		s.serve()
 	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
-		s.serveError(err) // what is no longer there to be watched is told in the stream
+		s.serveError(err) // an expired revision is an event in the stream
 	default:
 		return err
 	}
 	return nil
 }
 
-// stream is a watch under way. It lives in the goroutine of its request.
+// stream is a watch under way. It belongs to the goroutine of its request.
 type stream struct {
 	c         *call
 	m         media
@@ -125,7 +125,7 @@ func (s *stream) serve() {
 	defer bookmark.Stop()
 
 	retired := c.definition.Retired()
-	last := false // the resource is gone, or has another definition
+	last := false // the resource was deleted, or has another definition
 	for ctx.Err() == nil {
 		select {
 		case <-c.h.ending:
@@ -139,8 +139,8 @@ func (s *stream) serve() {
 			}
 			return
 		}
-		// What is told of a resource that is gone happened before. Under another definition
-		// it may be newer, and is left to the next watch.
+		// Remaining events of a deleted resource precede the deletion. With another definition they
+		// may be later, and are left to the next watch.
 		if c.h.store.Registry().Load().Replaced(c.definition) {
 			return
 		}
@@ -153,7 +153,7 @@ func (s *stream) serve() {
 		if last {
 			return
 		}
-		c.pass.Leave() // what there was has been told: from now on the watch is not under way
+		c.pass.Leave() // initial events are sent: from now on the watch is idle
 		select {
 		case <-wait:
 		case <-ctx.Done():
@@ -169,7 +169,7 @@ func (s *stream) serve() {
 	}
 }
 
-// nextBookmark is how long it is until a bookmark is due.
+// nextBookmark returns the time until a bookmark is due.
 func (s *stream) nextBookmark(started time.Time) time.Duration {
 	left := s.lasts - time.Since(started) - bookmarkBeforeEnd
 	if left > 0 && left < bookmarkEvery {
@@ -178,10 +178,10 @@ func (s *stream) nextBookmark(started time.Time) time.Duration {
 	return bookmarkEvery
 }
 
-// tell sends events. It returns false if nobody listens any more.
+// tell sends events. It returns false if the stream has ended.
 func (s *stream) tell(events []resource.WatchEvent) bool {
 	if s.m.as.Kind == "PartialObjectMetadataList" {
-		return false // an event is no list: Kubernetes, too, ends the stream without a word
+		return false // an event is not a list: Kubernetes also ends the stream without an error
 	}
 	if s.table != nil {
 		s.table.now = time.Now()
@@ -199,8 +199,7 @@ func (s *stream) tell(events []resource.WatchEvent) bool {
 	return s.flush()
 }
 
-// bookmark tells how far the watch has got, together with what is left to tell
-// up to there.
+// bookmark sends the remaining events and a bookmark with the revision that the watch has reached.
 func (s *stream) bookmark() bool {
 	if !s.bookmarks {
 		return true
@@ -217,9 +216,11 @@ func (s *stream) bookmark() bool {
 	return s.tell(append(events, mark))
 }
 
-// send writes what is gathered, flush makes it leave.
+// send writes the collected events; flush forces them out.
 func (s *stream) send() bool {
+	s.c.keeps = int64(cap(s.buf))
 	_, err := s.c.w.Write(s.buf)
+	s.c.leaveUnread()
 	s.buf = s.buf[:0]
 	if cap(s.buf) > keepBelow {
 		s.buf = nil
@@ -229,17 +230,15 @@ func (s *stream) send() bool {
 
 func (s *stream) flush() bool {
 	ok := s.send()
-	dog := s.c.w.guard()
 	s.c.w.Flush()
-	dog.disarm()
-	if cap(s.buf) > 16<<10 { // a watch is idle most of its life
+	s.c.leaveUnread()
+	if cap(s.buf) > 16<<10 { // most watches are idle most of the time
 		s.buf, s.scratch = nil, nil
 	}
 	return ok
 }
 
-// fail ends the stream with an ERROR event, unless that would make clients list
-// anew for no reason.
+// fail ends the stream with an ERROR event, unless that would make clients list again without need.
 func (s *stream) fail(err error) {
 	if errors.Is(err, resource.ErrEnds) {
 		return
@@ -295,9 +294,8 @@ func (s *stream) appendObject(dst []byte, e *resource.WatchEvent) ([]byte, error
 	return s.c.appendObject(dst, s.m, e.Object, e.Revision)
 }
 
-// appendBookmark encodes an object of the watched kind that has a
-// resourceVersion and nothing else, but for the mark that the initial events are
-// over.
+// appendBookmark encodes an object of the watched kind that has only a resourceVersion, and the
+// annotation for the end of the initial events.
 func (s *stream) appendBookmark(dst []byte, e *resource.WatchEvent) ([]byte, error) {
 	meta := metav1.ObjectMeta{ResourceVersion: e.Revision.String()}
 	if e.InitialEventsEnd {

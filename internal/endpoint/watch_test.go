@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// pipes is a listener without a network, so that tests run in virtual time.
+// pipes is a listener without a network, for tests in virtual time.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -57,7 +57,7 @@ func (s *server) client() *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// clientStream is a watch seen from the client.
+// clientStream is the client side of a watch.
 type clientStream struct {
 	testing.TB
 	body   io.ReadCloser
@@ -189,7 +189,7 @@ func TestWatchEnds(t *testing.T) {
 		w.want("ADDED a 2", "end")
 
 		w = s.watchStream(c, configMapPath+"?watch=1")
-		w.body.Close() // the client goes
+		w.body.Close() // the client disconnects
 		synctest.Wait()
 
 		w = s.watchStream(c, configMapPath+"?watch=1")

@@ -3,28 +3,30 @@ package fairness
 import (
 	"testing"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
 )
 
-// BenchmarkEnter is what a request pays that finds a seat free, from its classification until it has left.
+// BenchmarkEnter measures the overhead of a request that finds a free seat, from its classification
+// until it leaves.
 func BenchmarkEnter(b *testing.B) {
-	account := &auth.User{Name: "system:serviceaccount:shop:robot", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:shop", auth.Authenticated}}
-	pod := auth.Attributes{Verb: "get", ResourceRequest: true, APIVersion: "v1", Resource: "pods", Namespace: "shop", Name: "a"}
+	account := &authn.User{Name: "system:serviceaccount:shop:robot", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:shop", authn.Authenticated}}
+	pod := authz.Attributes{Verb: "get", ResourceRequest: true, APIVersion: "v1", Resource: "pods", Namespace: "shop", Name: "a"}
 	for _, tc := range []struct {
 		name  string
-		user  *auth.User
-		edit  func(*auth.Attributes)
+		user  *authn.User
+		edit  func(*authz.Attributes)
 		plain bool
 	}{
 		{name: "plain", user: account, plain: true},
-		{name: "exempt", user: auth.Admin()},
+		{name: "exempt", user: authn.Admin()},
 		{name: "limited/get", user: account},
-		{name: "limited/update", user: account, edit: func(a *auth.Attributes) { a.Verb = "update" }},
-		{name: "limited/list", user: account, edit: func(a *auth.Attributes) { a.Verb, a.Name = "list", "" }},
-		{name: "limited/last-schema", user: &auth.User{Name: "bob", Groups: []string{auth.Authenticated}}},
+		{name: "limited/update", user: account, edit: func(a *authz.Attributes) { a.Verb = "update" }},
+		{name: "limited/list", user: account, edit: func(a *authz.Attributes) { a.Verb, a.Name = "list", "" }},
+		{name: "limited/last-schema", user: &authn.User{Name: "bob", Groups: []string{authn.Authenticated}}},
 	} {
 		b.Run(tc.name, func(b *testing.B) {
-			l := New(Options{Plain: tc.plain})
+			l := New(Config{Options: Options{Unfair: tc.plain}})
 			defer l.Close()
 			a := pod
 			a.User = tc.user
@@ -36,7 +38,7 @@ func BenchmarkEnter(b *testing.B) {
 			for b.Loop() {
 				p, refused := l.Enter(b.Context(), r)
 				if refused > 0 {
-					b.Fatal("refused")
+					b.Fatal("rejected")
 				}
 				p.Leave()
 			}

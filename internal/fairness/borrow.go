@@ -5,16 +5,18 @@ import (
 	"slices"
 )
 
-// A share is what a level may have, in seats, and what it wants.
+// A share is the seats that a level is entitled to, and its demand.
 type share struct {
 	exempt bool
-	// nominal is its part of the server's bound, lower what it does not lend, upper what it may have with what it borrows.
+	// nominal is the level's part of the server's seats; lower is the part of nominal that it does
+	// not lend; upper is the most that it may have with borrowed seats.
 	nominal, lower, upper int
-	most                  int     // that it wanted at a time, in the last period
-	smoothed              float64 // that it wants
+	most                  int     // maximum demand in the last period
+	smoothed              float64 // smoothed demand
 }
 
-// floor is what the level shall have: what it used, within what is its own.
+// floor returns the seats that the level gets if possible: its recent demand, but at least lower
+// and, unless it is exempt, at most nominal.
 func (s *share) floor() int {
 	if s.exempt {
 		return max(s.lower, s.most)
@@ -22,14 +24,14 @@ func (s *share) floor() int {
 	return max(s.lower, min(s.nominal, s.most))
 }
 
-// target is what the level should have, if there was enough.
+// target returns the seats that the level needs, if there are enough.
 func (s *share) target() float64 { return max(float64(s.floor()), s.smoothed) }
 
-// lend divides the seats of all levels among them, and returns the limit of each, and which part of its target each could get
-// that no bound held back.
+// lend divides the seats of all levels among them. It returns the limit of each level, and the
+// fraction of its target that each level gets unless a bound prevents it.
 //
-// The exempt level takes what it wants, which is not counted again. If what the others shall have is too much then, they
-// get less, in proportion, but never less than their lower bounds.
+// The exempt level gets its demand. If the remaining seats do not suffice for the floors of the
+// other levels, these get proportionally less, but at least their lower bounds.
 func lend(shares []share) (limits []int, fraction float64) {
 	var all, lower, floor int
 	for i := range shares {
@@ -67,16 +69,16 @@ func lend(shares []share) (limits []int, fraction float64) {
 	return limits, fraction
 }
 
-// leastTarget stands in for targets of zero, which would get nothing of what is left over.
+// leastTarget replaces targets of zero, so that all levels get a part of spare seats.
 const leastTarget = 0.001
 
-// given is what a level gets if all get the same fraction of their targets, within their bounds.
+// given returns the seats of a level for a fraction of its target, within its bounds.
 func (s *share) given(fraction float64) float64 {
 	return min(max(fraction*max(s.target(), leastTarget), float64(s.floor())), float64(s.upper))
 }
 
-// fairFraction is the fraction at which the levels that are not exempt get all seats together; where they cannot take so many, or
-// must have more, the one at which they get the most, or the least.
+// fairFraction returns the fraction at which the levels that are not exempt use all seats. If their
+// bounds prevent that, it returns the fraction with the nearest total.
 func fairFraction(seats int, shares []share) float64 {
 	total := func(fraction float64) (sum float64) {
 		for i := range shares {
@@ -86,7 +88,7 @@ func fairFraction(seats int, shares []share) float64 {
 		}
 		return sum
 	}
-	// Between the fractions at which a level meets one of its bounds the sum grows evenly.
+	// Between two fractions at which a level reaches a bound, the total is linear.
 	var bends []float64
 	for i := range shares {
 		if s := &shares[i]; !s.exempt {

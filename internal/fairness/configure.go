@@ -2,97 +2,194 @@ package fairness
 
 import (
 	"encoding/json"
-	"slices"
+	"reflect"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authz"
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/state"
 
+	"github.com/tidwall/btree"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // The resources of the configuration.
 var (
-	flowSchemas    = schema.GroupResource{Group: flowcontrolv1.GroupName, Resource: "flowschemas"}
-	priorityLevels = schema.GroupResource{Group: flowcontrolv1.GroupName, Resource: "prioritylevelconfigurations"}
+	FlowSchemas    = schema.GroupResource{Group: flowcontrolv1.GroupName, Resource: "flowschemas"}
+	PriorityLevels = schema.GroupResource{Group: flowcontrolv1.GroupName, Resource: "prioritylevelconfigurations"}
 )
 
-// A configuration is what requests are classified by. It is immutable, but for what is in the levels.
+// A configuration classifies requests. It is immutable, except for its levels. Its trees share
+// unchanged parts with those of the previous configuration.
 type configuration struct {
-	flows    []*flow // in the order in which they are tried
+	flows    *btree.BTreeG[*flow] // in order of matching
 	catchAll *flow
 	levels   []*level
 	byName   map[string]*level
-	change   uint64 // the last one that was read
+
+	schemas   btree.Map[string, setting[*matcher]]
+	specs     btree.Map[string, setting[*flowcontrolv1.PriorityLevelConfigurationSpec]]
+	templates map[string]*flow // flows without a schema, by name of the level
+
+	work work // cost of making it, for tests
 }
 
-// A flow is a schema and the level that it leads to.
+// work counts the decoded objects and the flows of one call of configure.
+type work struct{ read, flows int }
+
+func newFlows() *btree.BTreeG[*flow] {
+	return btree.NewBTreeGOptions(func(a, b *flow) bool { return a.schema.compare(b.schema) < 0 }, btree.Options{NoLocks: true})
+}
+
+// A flow is a schema together with the level that it refers to.
 type flow struct {
 	schema *matcher
 	level  *level
 	tally  *tally // guarded by the lock of the level
 	exempt bool
 	queued bool
-	most   int // seats of a request
+	most   int // maximum seats of a request
 
-	schemaUID, levelUID []string // as values of headers
+	schemaUID, levelUID []string // values of response headers
 }
 
 // classify returns the flow of a request.
-func (c *configuration) classify(a *auth.Attributes) *flow {
-	for _, f := range c.flows {
+func (c *configuration) classify(a *authz.Attributes) *flow {
+	found := c.catchAll // for users without any group
+	c.flows.Scan(func(f *flow) bool {
 		if f.schema.matches(a) {
-			return f
+			found = f
+			return false
 		}
-	}
-	return c.catchAll // of somebody who is in no group at all
+		return true
+	})
+	return found
 }
 
-func (c *configuration) sort() {
-	slices.SortFunc(c.flows, func(a, b *flow) int { return a.schema.compare(b.schema) })
-}
-
-// configuration returns the configuration of this moment.
+// configuration returns the current configuration.
 func (l *Limiter) configuration() *configuration {
-	if c := l.current.Load(); c != nil && c.change == l.changes.Load() {
-		return c
+	if l.config != nil {
+		return l.config.Load()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	change := l.changes.Load() // before it is read: who changes it now will have it read again
-	c := l.current.Load()
-	if c == nil || c.change != change {
-		now := l.now()
-		c = l.configureLocked(now)
-		c.change = change
-		l.adjustLocked(now, c)
-		l.current.Store(c)
-	}
-	return c
+	l.fixed.Do(func() { l.configure(nil, &state.Changes{}) })
+	return l.current.Load()
 }
 
-// A setting is an object of the configuration.
+// A setting is an object of the configuration. A spec of nil stands for no object.
 type setting[T any] struct {
 	name, uid string
 	spec      T
 }
 
-func (l *Limiter) configureLocked(now instant) *configuration {
-	schemas, specs := l.read()
-	old := l.current.Load()
-	c := &configuration{byName: map[string]*level{}}
+// configure returns a configuration with the given changes. The cost of a change of schemas depends
+// only on these schemas. If a level has changed, all flows are made again, but not decoded, because
+// all levels share the seats.
+func (l *Limiter) configure(last *configuration, changes *state.Changes) *configuration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := &configuration{}
+	levels := last == nil
+	if last == nil {
+		for _, d := range defaults() {
+			c.setSpec(d.Key.Name, l.missingSpec(d.Key.Name))
+			c.setSchema(d.Key.Name, l.missingSchema(d.Key.Name))
+		}
+	} else {
+		c.schemas, c.specs = *last.schemas.Copy(), *last.specs.Copy()
+	}
+	var schemas []string // names of the changed ones
+	for key, o := range changes.Objects() {
+		if o != nil {
+			c.work.read++
+		}
+		if key.Resource == PriorityLevels {
+			s := l.missingSpec(key.Name)
+			if o != nil {
+				if spec := LevelOf(o); spec != nil {
+					s = setting[*flowcontrolv1.PriorityLevelConfigurationSpec]{key.Name, string(o.Meta.UID), spec}
+				}
+			}
+			levels = c.setSpec(key.Name, s) || levels
+			continue
+		}
+		s := l.missingSchema(key.Name)
+		if o != nil {
+			if m := matcherOf(o); m != nil {
+				s = setting[*matcher]{key.Name, string(o.Meta.UID), m}
+			}
+		}
+		if c.setSchema(key.Name, s) {
+			schemas = append(schemas, key.Name)
+		}
+	}
+	if levels {
+		now := l.now()
+		l.configureLocked(now, c, last)
+		l.adjustLocked(now, c)
+	} else {
+		c.follow(last, schemas)
+	}
+	l.current.Store(c)
+	return c
+}
+
+// setSpec sets a level, or removes it if s has no specification, and reports whether that was a
+// change.
+func (c *configuration) setSpec(name string, s setting[*flowcontrolv1.PriorityLevelConfigurationSpec]) bool {
+	if s.spec == nil {
+		_, had := c.specs.Delete(name)
+		return had
+	}
+	last, _ := c.specs.Set(name, s)
+	return !reflect.DeepEqual(last, s)
+}
+
+// setSchema sets a schema, or removes it if s has no matcher, and reports whether that was a
+// change.
+func (c *configuration) setSchema(name string, s setting[*matcher]) bool {
+	if s.spec == nil {
+		_, had := c.schemas.Delete(name)
+		return had
+	}
+	last, _ := c.schemas.Set(name, s)
+	return !reflect.DeepEqual(last, s)
+}
+
+// missingSpec returns the default of a level that is not stored: Kubernetes' default object if it
+// is mandatory, or if there is no State.
+func (l *Limiter) missingSpec(name string) (none setting[*flowcontrolv1.PriorityLevelConfigurationSpec]) {
+	for _, d := range defaults() {
+		if d.Level != nil && d.Key.Name == name && (d.Mandatory || l.opts.State == nil) {
+			return setting[*flowcontrolv1.PriorityLevelConfigurationSpec]{name: name, spec: d.Level}
+		}
+	}
+	return none
+}
+
+// missingSchema is missingSpec for a schema.
+func (l *Limiter) missingSchema(name string) (none setting[*matcher]) {
+	for _, d := range defaults() {
+		if d.matcher != nil && d.Key.Name == name && (d.Mandatory || l.opts.State == nil) {
+			return setting[*matcher]{name: name, spec: d.matcher}
+		}
+	}
+	return none
+}
+
+// configureLocked makes the levels and all flows.
+func (l *Limiter) configureLocked(now instant, c, last *configuration) {
+	c.flows, c.byName, c.templates = newFlows(), map[string]*level{}, map[string]*flow{}
 	var sum float64
-	for _, s := range specs {
+	for _, s := range c.specs.Values() {
 		own, _, _ := sharesOf(s.spec)
 		sum += float64(own)
 	}
-	template := map[string]*flow{}
-	for _, s := range specs {
-		is, _ := settingsOf(s.name, s.spec) // those that cannot be have not been read
+	for _, s := range c.specs.Values() {
+		is, _ := settingsOf(s.name, s.spec) // valid: LevelOf has checked it
 		share := shareOf(s.spec, l.seats(), sum)
 		var level *level
-		if old != nil {
-			level = old.byName[s.name]
+		if last != nil {
+			level = last.byName[s.name]
 		}
 		if level == nil {
 			level = newLevel(l, s.name, now)
@@ -100,65 +197,64 @@ func (l *Limiter) configureLocked(now instant) *configuration {
 		level.configure(now, is, share)
 		c.levels = append(c.levels, level)
 		c.byName[s.name] = level
-		template[s.name] = &flow{
+		c.templates[s.name] = &flow{
 			level: level, levelUID: []string{s.uid},
 			exempt: is.exempt, queued: is.queues > 0, most: widest(is, share.nominal),
 		}
 	}
-	for _, s := range schemas {
-		t := template[s.spec.level]
-		if t == nil {
-			continue // dangling
-		}
-		f := *t
-		f.schema, f.schemaUID = s.spec, []string{s.uid}
-		f.tally = f.level.tally(s.name)
-		c.flows = append(c.flows, &f)
-		if s.name == flowcontrolv1.FlowSchemaNameCatchAll {
-			c.catchAll = &f
+	used := map[*tally]bool{}
+	for _, s := range c.schemas.Values() {
+		if f := c.add(s); f != nil {
+			used[f.tally] = true
 		}
 	}
-	c.sort()
 	for _, level := range c.levels {
-		level.forget(c.flows)
+		level.forget(used)
 	}
-	return c
 }
 
-// read returns what is stored, and what Kubernetes has from its start in place of what must not be missing.
-func (l *Limiter) read() (schemas []setting[*matcher], levels []setting[*flowcontrolv1.PriorityLevelConfigurationSpec]) {
-	if l.opts.Store != nil {
-		snapshot := l.opts.Store.State().Snapshot
-		for o := range snapshot(priorityLevels).All("") {
-			if spec := levelSpec(o); spec != nil {
-				levels = append(levels, setting[*flowcontrolv1.PriorityLevelConfigurationSpec]{o.Key.Name, string(o.Meta.UID), spec})
-			}
+// follow copies the last configuration, and makes the flows of the changed schemas again.
+func (c *configuration) follow(last *configuration, schemas []string) {
+	c.flows, c.catchAll, c.levels, c.byName, c.templates = last.flows.Copy(), last.catchAll, last.levels, last.byName, last.templates
+	for _, name := range schemas {
+		var gone *flow
+		if s, ok := last.schemas.Get(name); ok {
+			gone, _ = c.flows.Delete(&flow{schema: s.spec})
 		}
-		for o := range snapshot(flowSchemas).All("") {
-			if m := matcherOf(o); m != nil {
-				schemas = append(schemas, setting[*matcher]{o.Key.Name, string(o.Meta.UID), m})
-			}
+		if gone == c.catchAll {
+			c.catchAll = nil
 		}
-	}
-	for _, at := range atStart() {
-		if l.opts.Store != nil && !at.mandatory {
-			continue
+		var f *flow
+		if s, ok := c.schemas.Get(name); ok {
+			f = c.add(s)
 		}
-		name := at.key.Name
-		switch {
-		case at.level != nil && !slices.ContainsFunc(levels, func(s setting[*flowcontrolv1.PriorityLevelConfigurationSpec]) bool { return s.name == name }):
-			levels = append(levels, setting[*flowcontrolv1.PriorityLevelConfigurationSpec]{name: name, spec: at.level})
-		case at.matcher != nil && !slices.ContainsFunc(schemas, func(s setting[*matcher]) bool { return s.name == name }):
-			schemas = append(schemas, setting[*matcher]{name: name, spec: at.matcher})
+		if gone != nil && (f == nil || f.tally != gone.tally) {
+			gone.level.retire(gone.tally)
 		}
 	}
-	return schemas, levels
 }
 
-// levelSpec returns what a PriorityLevelConfiguration says; nil for one that cannot be.
-func levelSpec(o *object.Object) *flowcontrolv1.PriorityLevelConfigurationSpec {
-	if at := startOf(o); at != nil {
-		return at.level
+// add makes the flow of a schema. It returns nil if the level does not exist.
+func (c *configuration) add(s setting[*matcher]) *flow {
+	t := c.templates[s.spec.level]
+	if t == nil {
+		return nil
+	}
+	f := *t
+	f.schema, f.schemaUID = s.spec, []string{s.uid}
+	f.tally = f.level.tally(s.name)
+	c.flows.Set(&f)
+	c.work.flows++
+	if s.name == flowcontrolv1.FlowSchemaNameCatchAll {
+		c.catchAll = &f
+	}
+	return &f
+}
+
+// LevelOf returns the specification of a PriorityLevelConfiguration; nil if it is invalid.
+func LevelOf(o *object.Object) *flowcontrolv1.PriorityLevelConfigurationSpec {
+	if d := defaultOf(o); d != nil {
+		return d.Level
 	}
 	var decoded struct {
 		Spec flowcontrolv1.PriorityLevelConfigurationSpec `json:"spec"`
@@ -172,10 +268,10 @@ func levelSpec(o *object.Object) *flowcontrolv1.PriorityLevelConfigurationSpec {
 	return &decoded.Spec
 }
 
-// matcherOf returns what a FlowSchema says; nil for one that cannot be read.
+// matcherOf returns the matcher of a FlowSchema; nil if the schema cannot be decoded.
 func matcherOf(o *object.Object) *matcher {
-	if at := startOf(o); at != nil {
-		return at.matcher
+	if d := defaultOf(o); d != nil {
+		return d.matcher
 	}
 	var decoded struct {
 		Spec flowcontrolv1.FlowSchemaSpec `json:"spec"`
@@ -184,4 +280,14 @@ func matcherOf(o *object.Object) *matcher {
 		return nil
 	}
 	return newMatcher(o.Key.Name, &decoded.Spec)
+}
+
+// LevelNameOf returns the name of the priority level of a FlowSchema. ok is false if the schema
+// cannot be decoded.
+func LevelNameOf(o *object.Object) (name string, ok bool) {
+	m := matcherOf(o)
+	if m == nil {
+		return "", false
+	}
+	return m.level, true
 }

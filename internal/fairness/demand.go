@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// An instant is a time since the Limiter was made.
+// An instant is the time since the Limiter was made.
 type instant = time.Duration
 
-// demand is how many seats a level could use, over time: those in use and those that are waited for.
+// demand integrates the number of seats that a level could use over time: seats in use, and seats
+// that requests wait for.
 type demand struct {
 	seats   int
-	at      instant // until when the integrals go
-	since   instant // from when
+	at      instant // end of the integrals
+	since   instant // start of the integrals
 	linear  float64 // integral of seats, in seat seconds
 	squared float64 // integral of their square
-	most    int     // since then
+	most    int     // maximum since then
 }
 
-// set says how many seats are wanted from now on.
+// set sets the number of wanted seats from now on.
 func (d *demand) set(now instant, seats int) {
 	d.advance(now)
 	d.seats = seats
@@ -36,19 +37,19 @@ func (d *demand) advance(now instant) {
 	d.at = now
 }
 
-// A period is what a demand was in a stretch of time.
+// A period summarizes a demand over a time.
 type period struct {
 	length             time.Duration
 	average, deviation float64
 	most               int
 }
 
-// end returns what was since the last call, and begins anew.
+// end returns the period since the last call, and starts the next one.
 func (d *demand) end(now instant) period {
 	d.advance(now)
 	p := period{length: now - d.since, most: d.most}
 	if p.length >= 2*adjustEvery {
-		p.most = d.seats // periods end when something happens: nothing has, for at least as long as one should be
+		p.most = d.seats // the first event after the end of a period ends it: there has been none for at least adjustEvery
 	}
 	if s := p.length.Seconds(); s > 0 {
 		p.average = d.linear / s
@@ -58,13 +59,13 @@ func (d *demand) end(now instant) period {
 	return p
 }
 
-// What limits are adjusted to is smoothed, with a half-life of 5 minutes.
+// Demands are smoothed with a half-life of 5 minutes.
 const (
 	adjustEvery = 10 * time.Second
-	smoothing   = 0.977 // of the old value, for each adjustEvery
+	smoothing   = 0.977 // weight of the old value after each adjustEvery
 )
 
-// A trend is a demand over many periods: it goes up at once, and down slowly.
+// A trend is the demand over many periods: it rises at once, and falls slowly.
 type trend struct {
 	period   // the last one
 	smoothed float64

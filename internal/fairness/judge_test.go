@@ -1,21 +1,17 @@
 package fairness
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"hash/maphash"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	fq "k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing"
 	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/eventclock"
 	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/queueset"
@@ -23,27 +19,40 @@ import (
 	fcrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 )
 
-var _ = fmt.Sprint
-var _ = gocmp.Diff
-var _ = maphash.Comparable[int]
-var _ = flowcontrolv1.GroupName
-var _ = cmp.Compare[int]
-var _ auth.Attributes
-
 // A load is a request of a scenario.
 type load struct {
 	at     time.Duration
 	hash   uint64
 	work   Work
 	served time.Duration
-	gives  time.Duration // up after; 0: never
+	gives  time.Duration // gives up after; 0: never
 }
 
-// TestQueuesAsKubernetes gives the same requests to a level and to a queue set of Kubernetes, and wants the same ones to begin at the
-// same times, and the same ones to be refused.
+// A timetable has the times at which something happens. There is one event at a time: of two, the
+// order would be that of goroutines, which is random.
+type timetable struct {
+	mu    sync.Mutex
+	taken map[time.Duration]bool
+}
+
+// apart returns a duration from a time on, at whose end nothing else happens, nor that much later.
+// It is the given one or slightly more.
+func (x *timetable) apart(from, lasts, later time.Duration) time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for x.taken[from+lasts] || x.taken[from+lasts+later] {
+		lasts++
+	}
+	x.taken[from+lasts], x.taken[from+lasts+later] = true, true
+	return lasts
+}
+
+// TestQueuesAsKubernetes sends the same requests to a level and to a queue set of Kubernetes, and
+// checks that the same ones begin, at the same times, and that the same ones are rejected.
 func TestQueuesAsKubernetes(t *testing.T) {
-	for range 60 {
-		seed := rand.Uint64()
+	first := seeds.Of(t)
+	for i := range uint64(60) {
+		seed := first + i
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			s := settings{queues: 1 + r.IntN(16), queueLength: 1 + r.IntN(12)}
@@ -54,10 +63,10 @@ func TestQueuesAsKubernetes(t *testing.T) {
 			}
 			var loads []load
 			flows := 1 + r.IntN(8)
-			wide := r.IntN(2) == 0 // when somebody gives up who wants much, Kubernetes lets others wait longer than need be
+			wide := r.IntN(2) == 0 // when a wide request gives up, requests in Kubernetes wait longer than necessary
 			at := time.Duration(0)
 			for range 50 + r.IntN(250) {
-				at += time.Duration(1 + r.IntN(5_000_000)) // nobody comes or goes at the same time as somebody else
+				at += time.Duration(1 + r.IntN(5_000_000))
 				l := load{at: at, hash: rand.New(rand.NewPCG(uint64(r.IntN(flows)), 1)).Uint64(), work: Work{Seats: 1}}
 				l.served = time.Duration(r.IntN(40_000_000))
 				switch kind := r.IntN(6); {
@@ -70,8 +79,17 @@ func TestQueuesAsKubernetes(t *testing.T) {
 				}
 				loads = append(loads, l)
 			}
+			events := &timetable{taken: map[time.Duration]bool{}}
+			for _, l := range loads {
+				events.taken[l.at] = true
+			}
+			for i, l := range loads {
+				if l.gives > 0 {
+					loads[i].gives = events.apart(l.at, l.gives, 0)
+				}
+			}
 			want, got := make([]string, len(loads)), make([]string, len(loads))
-			synctest.Test(t, func(t *testing.T) { judge(s, limit, loads, want) })
+			synctest.Test(t, func(t *testing.T) { judge(s, limit, loads, events, want) })
 			synctest.Test(t, func(t *testing.T) { judged(s, limit, loads, got) })
 			if diff := gocmp.Diff(want, got); diff != "" {
 				t.Errorf("%+v, %d seats\n%s", s, limit, diff)
@@ -99,7 +117,9 @@ func play(loads []load, enter func(ctx context.Context, i int, l load)) {
 	all.Wait()
 }
 
-func judge(s settings, limit int, loads []load, log []string) {
+// judge plays the loads with Kubernetes. It keeps the ends of requests apart from other events: for
+// that it changes how long they are served.
+func judge(s settings, limit int, loads []load, events *timetable, log []string) {
 	begin := time.Now()
 	gauges := metrics.RatioedGaugePair{RequestsWaiting: noGauge{}, RequestsExecuting: noGauge{}}
 	completer, err := queueset.NewQueueSetFactory(eventclock.Real{}).BeginConstruction(fq.QueuingConfig{
@@ -118,15 +138,17 @@ func judge(s settings, limit int, loads []load, log []string) {
 		}
 		log[i] = fmt.Sprintf("%d gave up", i)
 		r.Finish(func() {
-			log[i] = fmt.Sprintf("%d began at %s", i, time.Since(begin))
-			time.Sleep(l.served)
+			began := time.Since(begin)
+			log[i] = fmt.Sprintf("%d began at %s", i, began)
+			loads[i].served = events.apart(began, l.served, l.work.FinalLength)
+			time.Sleep(loads[i].served)
 		})
 	})
-	time.Sleep(time.Minute) // until nothing lingers
+	time.Sleep(time.Minute) // until no seats linger
 }
 
 func judged(s settings, limit int, loads []load, log []string) {
-	limiter := New(Options{})
+	limiter := New(Config{})
 	defer limiter.Close()
 	lv := newLevel(limiter, "x", limiter.now())
 	lv.configure(limiter.now(), s, share{})
@@ -164,5 +186,3 @@ func (noGauge) Inc()                   {}
 func (noGauge) Dec()                   {}
 func (noGauge) SetToCurrentTime()      {}
 func (noGauge) SetDenominator(float64) {}
-
-var _ = slices.Sort[[]int]

@@ -1,9 +1,7 @@
 package fairness
 
 import (
-	"maps"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -11,17 +9,17 @@ import (
 	"k8s.io/apiserver/pkg/util/shufflesharding"
 )
 
-// A level is a priority level: some of the server's seats, and those who wait for them. It outlives changes of its
-// configuration, and its deletion as long as requests are in it.
+// A level is a priority level: its seats, and the requests that wait for them. It outlives changes
+// of its configuration; after its deletion it exists until its last request has left.
 type level struct {
 	name    string
 	limiter *Limiter
 
-	// All that follows is guarded by mu.
+	// mu guards all fields below.
 	mu        sync.Mutex
 	settings  settings
-	share     share // but for what is wanted
-	limit     int   // seats, for now
+	share     share // without most and smoothed
+	limit     int   // current number of seats
 	trend     trend
 	demand    demand
 	dealer    *shufflesharding.Dealer
@@ -29,22 +27,23 @@ type level struct {
 	executing int // requests
 	waiting   int // requests
 	seats     int // in use
-	wanted    int // seats that are waited for
+	wanted    int // by waiting requests
 	lingering []linger
-	alarm     *time.Timer // nil unless somebody waits for what lingers
+	alarm     *time.Timer // nil unless a request waits for lingering seats
 	alarmAt   instant
 	backoff   backoff
 	tallies   map[string]*tally // by name of the schema
+	retired   map[string]*tally // the tallies whose schemas no longer refer to this level
 }
 
 func newLevel(l *Limiter, name string, now instant) *level {
 	return &level{
-		name: name, limiter: l, tallies: map[string]*tally{},
+		name: name, limiter: l, tallies: map[string]*tally{}, retired: map[string]*tally{},
 		demand: demand{at: now, since: now}, queues: queues{synced: now},
 	}
 }
 
-// tally returns what is counted of the requests of a schema.
+// tally returns the tally of a schema.
 func (l *level) tally(schema string) *tally {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,47 +52,69 @@ func (l *level) tally(schema string) *tally {
 		t = newTally(schema)
 		l.tallies[schema] = t
 	}
+	delete(l.retired, schema)
 	return t
 }
 
-// forget drops what was counted of schemas that no longer lead to the level.
-func (l *level) forget(flows []*flow) {
+// forget drops the tallies that are not used by any schema. A tally with requests is dropped after
+// they have left.
+func (l *level) forget(used map[*tally]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	maps.DeleteFunc(l.tallies, func(_ string, t *tally) bool {
-		return t.executing+t.waiting == 0 && !slices.ContainsFunc(flows, func(f *flow) bool { return f.tally == t })
-	})
+	for schema, t := range l.tallies {
+		if !used[t] {
+			l.retired[schema] = t
+		}
+	}
+	l.sweepLocked()
 }
 
-// settings are what a PriorityLevelConfiguration says of how requests are taken.
+// retire is forget for one tally.
+func (l *level) retire(t *tally) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retired[t.schema] = t
+	l.sweepLocked()
+}
+
+func (l *level) sweepLocked() {
+	for schema, t := range l.retired {
+		if t.executing+t.waiting == 0 {
+			delete(l.retired, schema)
+			delete(l.tallies, schema)
+		}
+	}
+}
+
+// settings are the parts of a PriorityLevelConfiguration that enter uses.
 type settings struct {
 	exempt      bool
-	queues      int // 0: nobody waits
+	queues      int // 0: requests do not wait
 	handSize    int
 	queueLength int
 }
 
-// A linger is seats that stay in use until a time after their request.
+// A linger is a number of seats that stay in use for a time after the end of their request.
 type linger struct {
 	until instant
 	seats int
 }
 
-// Why requests are refused, as the metrics have it.
+// The reasons of rejections in metrics.
 const (
 	queueFull        = "queue-full"
 	concurrencyLimit = "concurrency-limit"
 	timeOut          = "time-out"
 )
 
-// configure takes over what a configuration says. The limit is set by others.
+// configure applies a configuration, except for the limit: see setLimit.
 func (l *level) configure(now instant, s settings, nominal share) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.syncLocked(now)
 	if s.queues > 0 && (l.dealer == nil || s.queues != l.settings.queues || s.handSize != l.settings.handSize) {
 		dealer, err := shufflesharding.NewDealer(s.queues, s.handSize)
-		if err != nil { // validation has seen to that
+		if err != nil { // cannot happen: settingsOf has checked them
 			s.queues = 0
 		}
 		l.dealer = dealer
@@ -102,7 +123,7 @@ func (l *level) configure(now instant, s settings, nominal share) {
 	l.queues.resize(s.queues)
 }
 
-// settingsOf reads a specification; ok is false for one that cannot be.
+// settingsOf returns the settings of a specification; ok is false if it is invalid.
 func settingsOf(name string, spec *flowcontrolv1.PriorityLevelConfigurationSpec) (s settings, ok bool) {
 	exempt := spec.Type == flowcontrolv1.PriorityLevelEnablementExempt
 	switch {
@@ -125,7 +146,7 @@ func settingsOf(name string, spec *flowcontrolv1.PriorityLevelConfigurationSpec)
 	return s, true
 }
 
-// setLimit gives a level its seats; whoever has waited for them gets them.
+// setLimit sets the number of seats of a level, and admits waiting requests if there are more.
 func (l *level) setLimit(now instant, limit int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +155,7 @@ func (l *level) setLimit(now instant, limit int) {
 	l.dispatchLocked(now)
 }
 
-// endPeriod returns what the level may have and wants.
+// endPeriod ends a period of the demand, and returns the level's share with its demand.
 func (l *level) endPeriod(now instant) share {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,7 +165,8 @@ func (l *level) endPeriod(now instant) share {
 	return s
 }
 
-// syncLocked brings the level up to now.
+// syncLocked advances the level to now: it releases seats that no longer linger, and advances
+// virtual time.
 func (l *level) syncLocked(now instant) {
 	for len(l.lingering) > 0 && l.lingering[0].until <= now {
 		first := l.lingering[0]
@@ -156,7 +178,8 @@ func (l *level) syncLocked(now instant) {
 	l.queues.advance(now, l.seats+l.wanted, l.limit)
 }
 
-// fitsLocked says whether so many seats are free. What wants more than there are gets in when nobody else is there.
+// fitsLocked reports whether that many seats are free. A request that needs more than the limit is
+// admitted when no other is running.
 func (l *level) fitsLocked(seats int) bool {
 	if seats > l.limit {
 		return l.executing == 0
@@ -164,7 +187,7 @@ func (l *level) fitsLocked(seats int) bool {
 	return l.seats+seats <= l.limit
 }
 
-// enter lets a request in, has it wait, or refuses it.
+// enter admits a request, makes it wait, or rejects it with a reason.
 func (l *level) enter(now instant, f *flow, hash uint64, w Work) (p Pass, waits *waiter, refused string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,7 +236,7 @@ func (l *level) waitLocked(now instant, w *waiter) {
 	l.dispatchLocked(now)
 }
 
-// beginLocked counts a request that begins.
+// beginLocked counts a request that begins, and its seats.
 func (l *level) beginLocked(now instant, p *Pass) {
 	l.executing++
 	l.seats += p.work.most()
@@ -225,7 +248,7 @@ func (l *level) beginLocked(now instant, p *Pass) {
 	t.widths.observe(float64(p.work.most()))
 }
 
-// unwaitLocked takes a request out of those that wait.
+// unwaitLocked removes a waiting request from its queue.
 func (l *level) unwaitLocked(w *waiter) {
 	w.queue.remove(w)
 	l.waiting--
@@ -235,7 +258,7 @@ func (l *level) unwaitLocked(w *waiter) {
 	t.wanted -= w.work.most()
 }
 
-// dispatchLocked lets in those whose turn it is, as long as there are seats.
+// dispatchLocked admits waiting requests in their fair order while there are free seats.
 func (l *level) dispatchLocked(now instant) {
 	for l.waiting > 0 && l.seats < l.limit {
 		q := l.queues.next()
@@ -255,7 +278,7 @@ func (l *level) dispatchLocked(now instant) {
 	l.setAlarmLocked(now)
 }
 
-// leave takes back the seats of a request.
+// leave releases the seats of a request, or lets them linger.
 func (l *level) leave(now instant, p *Pass) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -284,7 +307,7 @@ func (l *level) leave(now instant, p *Pass) {
 	}
 }
 
-// lingerLocked keeps what lingers in the order in which it ends.
+// lingerLocked inserts a linger in order of its end.
 func (l *level) lingerLocked(n linger) {
 	at := len(l.lingering)
 	for at > 0 && l.lingering[at-1].until > n.until {
@@ -295,7 +318,8 @@ func (l *level) lingerLocked(n linger) {
 	l.lingering[at] = n
 }
 
-// cancel ends the wait of a request, unless it has been let in meanwhile.
+// cancel ends the wait of a request. It returns true if the request has been admitted in the
+// meantime.
 func (l *level) cancel(now instant, w *waiter) (granted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -309,11 +333,11 @@ func (l *level) cancel(now instant, w *waiter) (granted bool) {
 	w.flow.tally.refused(timeOut)
 	w.flow.tally.waitedInVain.observe((now - w.came).Seconds())
 	l.demand.set(now, l.seats+l.wanted)
-	l.dispatchLocked(now) // the next one may want less
+	l.dispatchLocked(now) // the next one may need fewer seats
 	return false
 }
 
-// setAlarmLocked sees to it that those who wait get what lingers when its time is over.
+// setAlarmLocked starts a timer, if requests wait, for the end of the first lingering seats.
 func (l *level) setAlarmLocked(now instant) {
 	if l.waiting == 0 || len(l.lingering) == 0 {
 		return
@@ -324,7 +348,7 @@ func (l *level) setAlarmLocked(now instant) {
 		if l.limiter.alarms.begin() {
 			l.alarm, l.alarmAt = time.AfterFunc(at-now, l.ring), at
 		}
-	case at < l.alarmAt && l.alarm.Stop(): // if it does not stop, it is ringing
+	case at < l.alarmAt && l.alarm.Stop(): // if Stop returns false, ring is already running
 		l.alarm.Reset(at - now)
 		l.alarmAt = at
 	}
@@ -340,14 +364,15 @@ func (l *level) ring() {
 	l.dispatchLocked(now)
 }
 
-// retryAfter counts a refusal, and says when to come again, in seconds.
+// retryAfter counts a rejection, and returns its Retry-After in seconds.
 func (l *level) retryAfter(at time.Time) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.backoff.refuse(at)
 }
 
-// shareOf is what a level has of seats that are divided by the sum of all shares.
+// shareOf returns the share of a level, given the seats of the server and the sum of all levels'
+// concurrency shares.
 func shareOf(spec *flowcontrolv1.PriorityLevelConfigurationSpec, seats int, sum float64) share {
 	own, lendable, borrowing := sharesOf(spec)
 	s := share{exempt: spec.Exempt != nil}
@@ -377,7 +402,7 @@ func sharesOf(spec *flowcontrolv1.PriorityLevelConfigurationSpec) (own, lendable
 	return value(spec.Exempt.NominalConcurrencyShares, 0), value(spec.Exempt.LendablePercent, 0), nil
 }
 
-// widest is how many seats one request of a level may take.
+// widest returns the maximum number of seats of one request of a level.
 func widest(s settings, nominal int) int {
 	if s.queues == 0 {
 		return mostSeats

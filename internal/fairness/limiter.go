@@ -3,112 +3,70 @@ package fairness
 import (
 	"context"
 	"hash/maphash"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
-	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
+	"github.com/kapok-dev/kapok/internal/state"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Options are the settings of a Limiter; zero values mean the defaults.
-type Options struct {
-	// Reading and Writing bound the requests that are served at a time: those that read, and those that write. With
-	// fairness, their sum is what is divided among the priority levels. Defaults: those of kube-apiserver, 400 and 200.
-	// Negative: none, which without fairness means no bound.
-	Reading, Writing int
-	// Plain leaves FlowSchemas alone: reads and writes have a bound each, and system:masters have none.
-	Plain bool
-	// Store is where the configuration is. Default: none, what Kubernetes has from its start counts.
-	Store *resource.Store
-	// Count tells how many objects of a resource there are, which is what lists are estimated by. Default: what the Store has, or
-	// all lists are short.
-	Count func(schema.GroupResource) int
-	// WatchesPerUser bounds the watches of one user, but for system:masters. Default 10,000; negative means no bound.
-	WatchesPerUser int
-	// Logger gets what cannot be put right. Default: nothing is logged.
-	Logger *slog.Logger
-}
-
-// What counts unless Options say otherwise.
-const (
-	DefaultReading        = 400
-	DefaultWriting        = 200
-	DefaultWatchesPerUser = 10_000
-)
-
-// A Limiter lets requests in. Make one with [New]. It is safe for concurrent use.
+// A Limiter limits the requests that are served at a time. Make one with [New]. It is safe for
+// concurrent use.
 type Limiter struct {
-	opts    Options
+	opts    Config
 	epoch   time.Time
 	seed    maphash.Seed
-	count   func(schema.GroupResource) int // of live objects; nil if nobody knows
-	reading atomic.Int64                   // requests under way
+	size    func(schema.GroupResource) (objects int, bytes int64) // nil if lists are not estimated
+	reading atomic.Int64                                          // requests under way
 	writing atomic.Int64
 	watches watches
 	alarms  alarms
 
-	changes  atomic.Uint64 // of what is stored of the configuration
-	current  atomic.Pointer[configuration]
-	adjusted atomic.Int64 // when limits were, as an instant
-	mu       sync.Mutex   // orders changes of the configuration and of limits
-	fraction float64      // of the targets that all levels got; guarded by mu
-
-	maintainer *maintainer // nil if there is nothing to follow
+	config   *state.Derived[*configuration] // nil without a State
+	fixed    sync.Once                      // makes the configuration without a State
+	current  atomic.Pointer[configuration]  // the latest one; nil before the first request
+	adjusted atomic.Int64                   // instant of the last adjustment of limits
+	mu       sync.Mutex                     // serializes changes of the configuration and of limits; acquired after config's lock
+	fraction float64                        // fraction of its target that each level got; guarded by mu
 }
 
-// New returns a Limiter. With a Store, and unless it is plain, it follows the configuration there until Close.
-func New(opts Options) *Limiter {
-	if opts.Reading == 0 {
-		opts.Reading = DefaultReading
-	}
-	if opts.Writing == 0 {
-		opts.Writing = DefaultWriting
-	}
-	if opts.WatchesPerUser == 0 {
-		opts.WatchesPerUser = DefaultWatchesPerUser
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	l := &Limiter{opts: opts, epoch: time.Now(), seed: maphash.MakeSeed(), count: opts.Count}
-	l.watches.most = opts.WatchesPerUser
-	if opts.Store != nil {
-		if l.count == nil {
-			l.count = opts.Store.State().Count
-		}
-		if !opts.Plain {
-			l.maintainer = l.maintain()
-		}
+// New returns a Limiter. Unless c.State is nil or c.Unfair is set, it follows the configuration in
+// the State.
+func New(c Config) *Limiter {
+	c = c.withDefaults()
+	l := &Limiter{opts: c, epoch: time.Now(), seed: maphash.MakeSeed(), size: c.Size}
+	l.watches.most = c.MaxWatchesPerUser
+	if c.State != nil && !c.Unfair {
+		l.config = state.Derive(c.State, l.configure, PriorityLevels, FlowSchemas)
 	}
 	return l
 }
 
-// Close ends what the Limiter runs. No request is under way then.
+// Close waits for the Limiter's timers. Call it when no request is under way.
 func (l *Limiter) Close() {
-	if l.maintainer != nil {
-		l.maintainer.close()
-	}
 	l.alarms.close()
 }
 
 func (l *Limiter) now() instant { return time.Since(l.epoch) }
 
-// A Request is what a Limiter is told of one.
+// A Request has the properties of a request that a Limiter uses.
 type Request struct {
-	*auth.Attributes
-	// Query are the parameters, as they stand in the URL.
+	*authz.Attributes
+	// Query is the encoded query of the URL.
 	Query string
-	// Reads says that the request is one of those that Options.Reading bounds.
+	// Reads is true if Options.MaxRequestsInFlight limits the request, and false if
+	// MaxMutatingRequestsInFlight does.
 	Reads bool
-	// Patience is how long the request may wait for its seats.
+	// Patience is the maximum time that the request waits for its seats.
 	Patience time.Duration
 }
 
-// A Pass is what a request gets that is let in; Leave has to be called when it has been served. The zero Pass is nobody's.
+// A Pass is the admission of a request. Call Leave after the request has been served. The zero Pass
+// belongs to no request.
 type Pass struct {
 	flow  *flow // nil without fairness
 	queue *queue
@@ -116,10 +74,16 @@ type Pass struct {
 	begun instant
 	watch bool
 	count *atomic.Int64
+	// exempt is not derived from flow, which is nil without fairness.
+	exempt bool
 }
 
-// FlowSchemaUID and PriorityLevelUID are the values of the headers that tell clients how they were classified; nil if they were
-// not. They must not be changed.
+// Exempt reports whether the request is exempt from limits: because of the exempt priority level
+// or, without fairness, as a request of a member of system:masters.
+func (p *Pass) Exempt() bool { return p.exempt }
+
+// FlowSchemaUID returns the UID of the request's FlowSchema as the value of a response header; nil
+// without fairness. The caller must not change it.
 func (p *Pass) FlowSchemaUID() []string {
 	if p.flow == nil {
 		return nil
@@ -127,7 +91,7 @@ func (p *Pass) FlowSchemaUID() []string {
 	return p.flow.schemaUID
 }
 
-// PriorityLevelUID is described at FlowSchemaUID.
+// PriorityLevelUID is FlowSchemaUID for the PriorityLevelConfiguration.
 func (p *Pass) PriorityLevelUID() []string {
 	if p.flow == nil {
 		return nil
@@ -135,7 +99,7 @@ func (p *Pass) PriorityLevelUID() []string {
 	return p.flow.levelUID
 }
 
-// Leave gives back what the request took. A second call does nothing.
+// Leave releases the seats of the request. A second call has no effect.
 func (p *Pass) Leave() {
 	if p.count != nil {
 		p.count.Add(-1)
@@ -150,10 +114,11 @@ func (p *Pass) Leave() {
 	}
 }
 
-// Enter lets a request in, as soon as there is room for it. Where there is none, retryAfter is in how many seconds it may try again; the
-// Pass then tells only how it was classified.
+// Enter admits a request, and waits for its seats if necessary. If it rejects the request,
+// retryAfter is positive: the number of seconds after which the client may retry; the Pass then
+// only has the classification.
 func (l *Limiter) Enter(ctx context.Context, r *Request) (p Pass, retryAfter int64) {
-	if l.opts.Plain {
+	if l.opts.Unfair {
 		return l.enterPlain(r)
 	}
 	f := l.configuration().classify(r.Attributes)
@@ -174,11 +139,12 @@ func (l *Limiter) Enter(ctx context.Context, r *Request) (p Pass, retryAfter int
 	case l.wait(ctx, waits, r.Patience):
 		return l.entered(waits.Pass, r), 0
 	}
-	return Pass{flow: f}, f.level.retryAfter(time.Now())
+	return Pass{flow: f}, f.level.retryAfter(l.epoch.Add(l.now())) // monotonic: jumps of the wall clock have no effect
 }
 
 func (l *Limiter) entered(p Pass, r *Request) Pass {
 	p.watch = r.Verb == "watch"
+	p.exempt = p.flow != nil && p.flow.exempt
 	p.count = l.counter(r)
 	p.count.Add(1)
 	return p
@@ -191,34 +157,38 @@ func (l *Limiter) counter(r *Request) *atomic.Int64 {
 	return &l.writing
 }
 
-// enterPlain knows only how many there are. Watches are not bound in number.
+// enterPlain admits a request without fairness, by the number of requests under way. Watches are
+// not limited.
 func (l *Limiter) enterPlain(r *Request) (Pass, int64) {
+	exempt := r.User.In(authn.Masters)
 	if r.Verb == "watch" {
-		return Pass{}, 0
+		return Pass{exempt: exempt}, 0
 	}
-	count, most := l.counter(r), l.opts.Writing
+	count, most := l.counter(r), l.opts.MaxMutatingRequestsInFlight
 	if r.Reads {
-		most = l.opts.Reading
+		most = l.opts.MaxRequestsInFlight
 	}
-	if n := count.Add(1); most >= 0 && n > int64(most) && !r.User.In(auth.Masters) {
+	if n := count.Add(1); most >= 0 && n > int64(most) && !exempt {
 		count.Add(-1)
 		return Pass{}, 1
 	}
-	return Pass{count: count}, 0
+	return Pass{count: count, exempt: exempt}, 0
 }
 
-// InFlight returns how many requests are being served: those that read, and those that write.
+// InFlight returns the numbers of reads and of writes that are being served.
 func (l *Limiter) InFlight() (reading, writing int64) { return l.reading.Load(), l.writing.Load() }
 
-// seats is what is divided among the levels.
-func (l *Limiter) seats() int { return max(0, l.opts.Reading) + max(0, l.opts.Writing) }
+// seats returns the number of seats that the levels share.
+func (l *Limiter) seats() int {
+	return max(0, l.opts.MaxRequestsInFlight) + max(0, l.opts.MaxMutatingRequestsInFlight)
+}
 
-// untilAdjustment is how long it is until limits are to be adjusted.
+// untilAdjustment returns the time until the next adjustment of limits, and at least a millisecond.
 func (l *Limiter) untilAdjustment(now instant) time.Duration {
 	return max(time.Millisecond, instant(l.adjusted.Load())+adjustEvery-now)
 }
 
-// adjust divides the seats anew if it is time for that.
+// adjust divides the seats again if that is due.
 func (l *Limiter) adjust(now instant) {
 	due := func() bool { return now-instant(l.adjusted.Load()) >= adjustEvery }
 	if !due() {

@@ -9,14 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// hold lets requests in until one would have to wait or is refused, and returns them.
+// hold enters requests without patience until one is rejected, and returns the admitted ones.
 func hold(t *testing.T, l *Limiter, r *Request) []*Pass {
 	t.Helper()
 	impatient := *r
@@ -29,7 +29,7 @@ func hold(t *testing.T, l *Limiter, r *Request) []*Pass {
 		}
 		all = append(all, &p)
 	}
-	t.Fatal("there is no end of it")
+	t.Fatal("the limiter admits any number of requests")
 	return nil
 }
 
@@ -39,16 +39,16 @@ func leave(all []*Pass) {
 	}
 }
 
-// TestWait lets a request wait until a seat is free, its patience is over, or its client has gone.
+// TestWait waits for a free seat, until the patience ends, and until the client cancels.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(Options{})
+		l := New(Config{})
 		defer l.Close()
 		held := hold(t, l, asked("bob", "get"))
 		enter := func(ctx context.Context) (took time.Duration, ok bool) {
 			begin := time.Now()
 			r := asked("bob", "get")
-			r.Patience = 5 * time.Second // others lend seats after 10
+			r.Patience = 5 * time.Second // other levels lend seats after 10 seconds
 			p, retryAfter := l.Enter(ctx, r)
 			p.Leave()
 			return time.Since(begin), retryAfter == 0
@@ -59,25 +59,26 @@ func TestWait(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		if took, ok := enter(ctx); ok || took != 3*time.Second {
-			t.Errorf("somebody who goes: %s, %t", took, ok)
+			t.Errorf("a client that cancels: %s, %t", took, ok)
 		}
 		time.AfterFunc(time.Second, held[0].Leave)
 		if took, ok := enter(t.Context()); !ok || took != time.Second {
 			t.Errorf("with a seat after 1 s: %s, %t", took, ok)
 		}
 		synctest.Wait()
-		held[0].Leave() // a second time
+		held[0].Leave() // a second call has no effect
 		leave(held)
 		if reading, _ := l.InFlight(); reading != 0 {
-			t.Errorf("%d are left", reading)
+			t.Errorf("%d requests are still under way", reading)
 		}
 	})
 }
 
-// TestBorrowing has one level want all it can get: it gets what others lend, after a while, and gives it back.
+// TestBorrowing checks that a level with high demand gets, after a while, the seats that other
+// levels lend, and returns them.
 func TestBorrowing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(Options{})
+		l := New(Config{})
 		defer l.Close()
 		level := l.configuration().byName["workload-low"]
 		r := asked("system:serviceaccount:shop:robot", "get")
@@ -102,16 +103,16 @@ func TestBorrowing(t *testing.T) {
 		time.Sleep(21 * time.Second)
 		synctest.Wait()
 		if got, own := limit(), level.share.nominal; got <= own || got > 600 {
-			t.Errorf("%d seats, own are %d, and others have nothing to do", got, own)
+			t.Errorf("%d seats, nominal are %d, while other levels are idle", got, own)
 		}
 		other := level.limiter.configuration().byName["system"]
 		if other.limit < other.share.lower {
-			t.Errorf("system has %d seats, and lends only down to %d", other.limit, other.share.lower)
+			t.Errorf("system has %d seats, less than its lower bound %d", other.limit, other.share.lower)
 		}
 		cancel()
 		passed.Wait()
 		time.Sleep(2 * time.Hour)
-		p, _ := l.Enter(t.Context(), asked("bob", "get")) // whoever comes next sees to it
+		p, _ := l.Enter(t.Context(), asked("bob", "get")) // the next request adjusts the limits
 		p.Leave()
 		if got := limit(); got > first+1 || got < first-1 {
 			t.Errorf("%d seats after two idle hours, %d at the start", got, first)
@@ -119,27 +120,31 @@ func TestBorrowing(t *testing.T) {
 	})
 }
 
-// TestJail is a level without seats: its requests wait, and are refused.
+// TestJail checks that requests at a level without seats wait, and are rejected.
 func TestJail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.create(levelKey("jail"), `"metadata": {"name": "jail"}, "spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 0, "borrowingLimitPercent": 0,
-			"limitResponse": {"type": "Queue", "queuing": {"queues": 1, "handSize": 1, "queueLengthLimit": 2}}}}`)
-		r.create(schemaKey("jail"), `"metadata": {"name": "jail"}, "spec": {"matchingPrecedence": 5, "priorityLevelConfiguration": {"name": "jail"}, `+fmt.Sprintf(everything, "thief")+`}`)
+		c := newConfig(t)
+		c.put(levelKey("jail"), map[string]any{"type": "Limited", "limited": map[string]any{
+			"nominalConcurrencyShares": 0, "borrowingLimitPercent": 0,
+			"limitResponse": map[string]any{"type": "Queue", "queuing": map[string]any{"queues": 1, "handSize": 1, "queueLengthLimit": 2}},
+		}}, "")
+		c.schema("thief", "jail", 5, "")
+		limiter := New(Config{State: c.store.State()})
+		defer limiter.Close()
 		var all sync.WaitGroup
 		var waited []time.Duration
 		var mu sync.Mutex
 		for range 5 {
 			all.Go(func() {
 				begin := time.Now()
-				p, retryAfter := r.limiter.Enter(t.Context(), asked("thief", "get"))
+				p, retryAfter := limiter.Enter(t.Context(), asked("user-thief", "get"))
 				mu.Lock()
 				defer mu.Unlock()
 				if retryAfter == 0 {
-					t.Error("a thief got in")
+					t.Error("a request was admitted")
 				}
 				if len(p.FlowSchemaUID()) != 1 || p.FlowSchemaUID()[0] == "" {
-					t.Errorf("refused, and not told of which schema: %q", p.FlowSchemaUID())
+					t.Errorf("a rejected request has the FlowSchema UID %q", p.FlowSchemaUID())
 				}
 				waited = append(waited, time.Since(begin))
 			})
@@ -149,42 +154,42 @@ func TestJail(t *testing.T) {
 			t.Errorf("waited %s", got)
 		}
 		want := `
-# HELP apiserver_flowcontrol_rejected_requests_total Requests that were refused.
+# HELP apiserver_flowcontrol_rejected_requests_total Requests that were rejected.
 # TYPE apiserver_flowcontrol_rejected_requests_total counter
-apiserver_flowcontrol_rejected_requests_total{flow_schema="jail",priority_level="jail",reason="queue-full"} 3
-apiserver_flowcontrol_rejected_requests_total{flow_schema="jail",priority_level="jail",reason="time-out"} 2
+apiserver_flowcontrol_rejected_requests_total{flow_schema="thief",priority_level="jail",reason="queue-full"} 3
+apiserver_flowcontrol_rejected_requests_total{flow_schema="thief",priority_level="jail",reason="time-out"} 2
 `
-		if err := testutil.CollectAndCompare(r.limiter, strings.NewReader(want), "apiserver_flowcontrol_rejected_requests_total"); err != nil {
+		if err := testutil.CollectAndCompare(limiter, strings.NewReader(want), "apiserver_flowcontrol_rejected_requests_total"); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// TestMetrics are complete, and none says the same as another.
+// TestMetrics checks that all metrics exist, and that there are no duplicates.
 func TestMetrics(t *testing.T) {
-	l := New(Options{})
+	l := New(Config{})
 	defer l.Close()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(l)
-	if _, err := registry.Gather(); err != nil { // before anybody has come
+	if _, err := registry.Gather(); err != nil { // before the first request
 		t.Error(err)
 	}
 	p, _ := l.Enter(t.Context(), asked("bob", "list"))
 	w, _ := l.Enter(t.Context(), asked("bob", "watch"))
 	w.Leave()
 	families, err := registry.Gather()
-	if err != nil || len(families) != 19 { // all but that of refusals
+	if err != nil || len(families) != 19 { // all except that of rejections
 		t.Errorf("%d families, %v", len(families), err)
 	}
 	p.Leave()
 }
 
-// TestWork is what requests take of a level that gives them 8 seats at most.
+// TestWork checks the work of requests at a level that gives a request at most 8 seats.
 func TestWork(t *testing.T) {
-	l := New(Options{})
+	l := New(Config{})
 	defer l.Close()
-	count := 0
-	l.count = func(schema.GroupResource) int { return count }
+	count, bytes := 0, int64(0)
+	l.size = func(schema.GroupResource) (int, int64) { return count, bytes }
 	watch := func(n int, namespace, name string) {
 		for range n {
 			a := *asked("watcher", "watch").Attributes
@@ -197,6 +202,7 @@ func TestWork(t *testing.T) {
 	for _, tc := range []struct {
 		verb, name, query string
 		objects           int
+		bytes             int64
 		want              Work
 	}{
 		{verb: "get", objects: 10_000, want: Work{Seats: 1}},
@@ -208,13 +214,20 @@ func TestWork(t *testing.T) {
 		{verb: "list", objects: 100_000, query: "a=b&limit=-1", want: Work{Seats: 8}},
 		{verb: "list", objects: 100_000, query: "limit=9999999999999999999999", want: Work{Seats: 8}},
 		{verb: "list", objects: 100_000, name: "a", want: Work{Seats: 1}},
+		{verb: "list", objects: 10, bytes: 100_000, want: Work{Seats: 1}},
+		{verb: "list", objects: 10, bytes: 100_001, want: Work{Seats: 2}},
+		{verb: "list", objects: 10, bytes: 10_000_000, want: Work{Seats: 8}},
+		{verb: "list", objects: 10, bytes: 10_000_000, name: "a", want: Work{Seats: 1}},
+		{verb: "list", objects: 100, bytes: 10_000_000, query: "limit=3", want: Work{Seats: 3}},
+		{verb: "list", objects: 1000, bytes: 200_000, want: Work{Seats: 8}},
+		{verb: "watch", objects: 10, bytes: 300_000, want: Work{Seats: 3}},
 		{verb: "watch", objects: 500, want: Work{Seats: 5}},
 		{verb: "watch", objects: 500, query: "resourceVersion=0", want: Work{Seats: 5}},
 		{verb: "watch", objects: 500, query: "resourceVersion=7", want: Work{Seats: 1}},
 		{verb: "watch", objects: 500, query: "resourceVersion=7&sendInitialEvents=true", want: Work{Seats: 5}},
 		{verb: "watch", objects: 500, query: "resourceVersion=7&limit=1", want: Work{Seats: 1}},
 	} {
-		count = tc.objects
+		count, bytes = tc.objects, tc.bytes
 		a := *asked("bob", tc.verb).Attributes
 		a.Name = tc.name
 		if got := l.estimate(&a, tc.query, 8); got != tc.want {
@@ -241,10 +254,11 @@ func TestWork(t *testing.T) {
 	wants(Work{Seats: 1, FinalSeats: 8, FinalLength: 25 * time.Millisecond}) // 40 for 5 ms
 }
 
-// TestLingering has a write keep its seats for what watches are told; who waits for them gets them when that is over.
+// TestLingering checks that a write keeps its seats for the time that its watch events take, and
+// that waiting requests get them afterwards.
 func TestLingering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(Options{})
+		l := New(Config{})
 		defer l.Close()
 		for range 100 {
 			if _, err := l.Watch(asked("w", "watch").Attributes); err != nil {
@@ -265,9 +279,10 @@ func TestLingering(t *testing.T) {
 	})
 }
 
-// TestPlain bounds reads and writes apart, and not administrators and watches.
+// TestPlain checks that, without fairness, reads and writes have separate limits, which do not
+// apply to administrators and watches.
 func TestPlain(t *testing.T) {
-	l := New(Options{Plain: true, Reading: 2, Writing: -1})
+	l := New(Config{Options: Options{Unfair: true, MaxRequestsInFlight: 2, MaxMutatingRequestsInFlight: -1}})
 	defer l.Close()
 	held := hold(t, l, asked("bob", "get"))
 	if len(held) != 2 {
@@ -276,7 +291,7 @@ func TestPlain(t *testing.T) {
 	write := asked("bob", "update")
 	write.Reads = false
 	admin := asked("bob", "get")
-	admin.User = auth.Admin()
+	admin.User = authn.Admin()
 	for _, r := range []*Request{asked("bob", "watch"), write, admin} {
 		p, retryAfter := l.Enter(t.Context(), r)
 		if retryAfter != 0 || p.FlowSchemaUID() != nil {
@@ -286,6 +301,6 @@ func TestPlain(t *testing.T) {
 	}
 	leave(held)
 	if reading, writing := l.InFlight(); reading != 0 || writing != 0 {
-		t.Errorf("%d reads and %d writes are left", reading, writing)
+		t.Errorf("%d reads and %d writes are still under way", reading, writing)
 	}
 }

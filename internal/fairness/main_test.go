@@ -9,7 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.LogToStderr(false) // what Kubernetes' own code has to say
+	klog.LogToStderr(false) // discards log lines of Kubernetes' code
 	klog.SetOutput(io.Discard)
 	goleak.VerifyTestMain(m)
 }

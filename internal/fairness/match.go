@@ -7,18 +7,19 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 )
 
-// A matcher is a FlowSchema made ready for matching. It is immutable.
+// A matcher is a FlowSchema prepared for matching. It is immutable.
 type matcher struct {
 	name       string
 	level      string
 	precedence int32
 	rules      []rule
-	by         flowcontrolv1.FlowDistinguisherMethodType // "" if all requests are of one flow
+	by         flowcontrolv1.FlowDistinguisherMethodType // "" if all requests belong to one flow
 }
 
 // A rule matches if one of its subjects does, and one of its resources or paths.
@@ -28,7 +29,7 @@ type rule struct {
 	paths     []paths
 }
 
-// A subject is a user, all users with a prefix, or a group; "*" is everybody.
+// A subject is a user, all users with a prefix, or a group; "*" is all users.
 type subject struct {
 	is   subjectKind
 	name string
@@ -37,7 +38,7 @@ type subject struct {
 type subjectKind uint8
 
 const (
-	nobody subjectKind = iota
+	noSubject subjectKind = iota
 	user
 	userPrefix
 	group
@@ -50,7 +51,7 @@ type resources struct {
 
 type paths struct{ verbs, paths list }
 
-// A list of names, or all names if it is only "*".
+// A list contains names. A single "*" stands for all names.
 type list []string
 
 func (l list) all() bool { return len(l) == 1 && l[0] == "*" }
@@ -99,12 +100,12 @@ func newSubject(s flowcontrolv1.Subject) subject {
 	return subject{}
 }
 
-// compare orders schemas as they are matched.
+// compare orders schemas by precedence, and then by name.
 func (s *matcher) compare(o *matcher) int {
 	return cmp.Or(cmp.Compare(s.precedence, o.precedence), strings.Compare(s.name, o.name))
 }
 
-func (s *matcher) matches(a *auth.Attributes) bool {
+func (s *matcher) matches(a *authz.Attributes) bool {
 	for i := range s.rules {
 		if s.rules[i].matches(a) {
 			return true
@@ -113,7 +114,7 @@ func (s *matcher) matches(a *auth.Attributes) bool {
 	return false
 }
 
-func (r *rule) matches(a *auth.Attributes) bool {
+func (r *rule) matches(a *authz.Attributes) bool {
 	if !slices.ContainsFunc(r.subjects, func(s subject) bool { return s.matches(a.User) }) {
 		return false
 	}
@@ -133,7 +134,7 @@ func (r *rule) matches(a *auth.Attributes) bool {
 	return false
 }
 
-func (s subject) matches(u *auth.User) bool {
+func (s subject) matches(u *authn.User) bool {
 	switch s.is {
 	case user:
 		return s.name == "*" || s.name == u.Name
@@ -145,7 +146,7 @@ func (s subject) matches(u *auth.User) bool {
 	return false
 }
 
-func (r *resources) match(a *auth.Attributes) bool {
+func (r *resources) match(a *authz.Attributes) bool {
 	if !r.verbs.has(a.Verb) || !r.groups.has(a.APIGroup) || !r.hasResource(a.Resource, a.Subresource) {
 		return false
 	}
@@ -165,7 +166,7 @@ func (r *resources) hasResource(resource, subresource string) bool {
 	})
 }
 
-func (p *paths) match(a *auth.Attributes) bool {
+func (p *paths) match(a *authz.Attributes) bool {
 	return p.verbs.has(a.Verb) && slices.ContainsFunc(p.paths, func(path string) bool {
 		if path == "*" || path == a.Path {
 			return true
@@ -178,8 +179,9 @@ func (p *paths) match(a *auth.Attributes) bool {
 	})
 }
 
-// distinguisher tells the flow that a request belongs to from others of the schema.
-func (s *matcher) distinguisher(a *auth.Attributes) string {
+// distinguisher returns the part of a flow's identity that depends on the request: its user, its
+// namespace, or "".
+func (s *matcher) distinguisher(a *authz.Attributes) string {
 	switch s.by {
 	case flowcontrolv1.FlowDistinguisherMethodByUserType:
 		return a.User.Name
@@ -189,7 +191,7 @@ func (s *matcher) distinguisher(a *auth.Attributes) string {
 	return ""
 }
 
-// flow is the hash of the flow that a request belongs to.
-func (s *matcher) flow(seed maphash.Seed, a *auth.Attributes) uint64 {
+// flow returns the hash of the flow that a request belongs to.
+func (s *matcher) flow(seed maphash.Seed, a *authz.Attributes) uint64 {
 	return maphash.String(seed, s.name) ^ bits.RotateLeft64(maphash.String(seed, s.distinguisher(a)), 32)
 }

@@ -3,40 +3,41 @@ package fairness
 import (
 	"testing"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
 )
 
-// TestClassify finds the schema and the level of users and requests among those that a server has from its start; each row says what KEP-1040
-// and the schemas say of it.
+// TestClassify checks the schema and the level of requests with the default configuration. The
+// expected values follow from KEP-1040 and the default schemas.
 func TestClassify(t *testing.T) {
-	l := New(Options{})
+	l := New(Config{})
 	defer l.Close()
-	account := func(namespace, name string) *auth.User {
-		return &auth.User{Name: "system:serviceaccount:" + namespace + ":" + name,
-			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, auth.Authenticated}}
+	account := func(namespace, name string) *authn.User {
+		return &authn.User{Name: "system:serviceaccount:" + namespace + ":" + name,
+			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, authn.Authenticated}}
 	}
-	user := func(name string, groups ...string) *auth.User {
-		return &auth.User{Name: name, Groups: append(groups, auth.Authenticated)}
+	user := func(name string, groups ...string) *authn.User {
+		return &authn.User{Name: name, Groups: append(groups, authn.Authenticated)}
 	}
-	anonymous := &auth.User{Name: auth.Anonymous, Groups: []string{auth.Unauthenticated}}
-	path := func(verb, path string) auth.Attributes { return auth.Attributes{Verb: verb, Path: path} }
-	object := func(verb, group, resource, namespace string) auth.Attributes {
-		return auth.Attributes{Verb: verb, ResourceRequest: true, APIGroup: group, Resource: resource, Namespace: namespace}
+	anonymous := &authn.User{Name: authn.Anonymous, Groups: []string{authn.Unauthenticated}}
+	path := func(verb, path string) authz.Attributes { return authz.Attributes{Verb: verb, Path: path} }
+	object := func(verb, group, resource, namespace string) authz.Attributes {
+		return authz.Attributes{Verb: verb, ResourceRequest: true, APIGroup: group, Resource: resource, Namespace: namespace}
 	}
 	for _, tc := range []struct {
 		name          string
-		user          *auth.User
-		a             auth.Attributes
+		user          *authn.User
+		a             authz.Attributes
 		schema, level string
 	}{
-		{"admin", auth.Admin(), object("delete", "", "pods", "x"), "exempt", "exempt"},
+		{"admin", authn.Admin(), object("delete", "", "pods", "x"), "exempt", "exempt"},
 		{"probe", anonymous, path("get", "/livez"), "probes", "exempt"},
 		{"probe of a user", user("a"), path("get", "/readyz"), "probes", "exempt"},
 		{"below a probe", anonymous, path("get", "/livez/ping"), "probes", "exempt"},
 		{"like a probe", anonymous, path("get", "/livezz"), "global-default", "global-default"},
 		{"not a read of a probe", anonymous, path("post", "/livez"), "global-default", "global-default"},
 		{"node", user("system:node:a", "system:nodes"), object("list", "", "pods", ""), "system-nodes", "system"},
-		{"node's status", user("system:node:a", "system:nodes"), auth.Attributes{Verb: "patch", ResourceRequest: true, Resource: "nodes", Subresource: "status", Name: "a"}, "system-node-high", "node-high"},
+		{"node's status", user("system:node:a", "system:nodes"), authz.Attributes{Verb: "patch", ResourceRequest: true, Resource: "nodes", Subresource: "status", Name: "a"}, "system-node-high", "node-high"},
 		{"node's lease", user("system:node:a", "system:nodes"), object("update", "coordination.k8s.io", "leases", "kube-node-lease"), "system-node-high", "node-high"},
 		{"leader", user("system:kube-scheduler"), object("update", "coordination.k8s.io", "leases", "kube-system"), "system-leader-election", "leader-election"},
 		{"leader in kube-system", account("kube-system", "x"), object("get", "coordination.k8s.io", "leases", "kube-system"), "system-leader-election", "leader-election"},
@@ -49,7 +50,7 @@ func TestClassify(t *testing.T) {
 		{"account's path", account("shop", "x"), path("get", "/openapi/v3"), "service-accounts", "workload-low"},
 		{"user", user("bob"), object("list", "", "pods", ""), "global-default", "global-default"},
 		{"anonymous", anonymous, object("list", "", "pods", ""), "global-default", "global-default"},
-		{"nobody at all", &auth.User{Name: "x"}, object("list", "", "pods", ""), "catch-all", "catch-all"},
+		{"no group", &authn.User{Name: "x"}, object("list", "", "pods", ""), "catch-all", "catch-all"},
 	} {
 		tc.a.User = tc.user
 		f := l.configuration().classify(&tc.a)

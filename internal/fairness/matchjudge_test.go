@@ -8,7 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,32 +22,31 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// TestClassifyAsKubernetes makes up schemas and requests, and wants each request to be of the schema, and of the flow, of which it is in
-// Kubernetes.
+// TestClassifyAsKubernetes generates schemas and requests, and checks that each request gets the
+// schema and the flow that it has in Kubernetes.
 func TestClassifyAsKubernetes(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seeds.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	synctest.Test(t, func(t *testing.T) {
 		var objects []runtime.Object
-		c := &configuration{}
+		c := &configuration{flows: newFlows()}
 		for i := range 60 {
 			s := &flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("s", r.IntN(1000), "-", i)}, Spec: randomSchema(r)}
 			objects = append(objects, s)
-			c.flows = append(c.flows, &flow{schema: newMatcher(s.Name, &s.Spec)})
+			c.flows.Set(&flow{schema: newMatcher(s.Name, &s.Spec)})
 		}
-		for _, at := range atStart() {
+		for _, d := range defaults() {
 			switch {
-			case at.matcher != nil && at.mandatory:
-				f := &flow{schema: at.matcher}
-				c.flows = append(c.flows, f)
-				if at.key.Name == flowcontrolv1.FlowSchemaNameCatchAll {
+			case d.matcher != nil && d.Mandatory:
+				f := &flow{schema: d.matcher}
+				c.flows.Set(f)
+				if d.Key.Name == flowcontrolv1.FlowSchemaNameCatchAll {
 					c.catchAll = f
 				}
-			case at.level != nil:
-				objects = append(objects, &flowcontrolv1.PriorityLevelConfiguration{ObjectMeta: metav1.ObjectMeta{Name: at.key.Name}, Spec: *at.level})
+			case d.Level != nil:
+				objects = append(objects, &flowcontrolv1.PriorityLevelConfiguration{ObjectMeta: metav1.ObjectMeta{Name: d.Key.Name}, Spec: *d.Level})
 			}
 		}
-		c.sort()
 
 		client := fake.NewClientset(objects...)
 		factory := informers.NewSharedInformerFactory(client, 0)
@@ -94,7 +95,7 @@ func TestClassifyAsKubernetes(t *testing.T) {
 
 func pick(r *rand.Rand, from ...string) string { return from[r.IntN(len(from))] }
 
-// some picks a few, or all.
+// some returns a few of the values, or all.
 func some(r *rand.Rand, from ...string) []string {
 	if r.IntN(4) == 0 {
 		return []string{"*"}
@@ -152,8 +153,8 @@ func randomSubject(r *rand.Rand) flowcontrolv1.Subject {
 		ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: pick(r, "a", "ab"), Name: pick(r, "x", "y", "*")}}
 }
 
-func randomRequest(r *rand.Rand) *auth.Attributes {
-	a := &auth.Attributes{User: &auth.User{Name: pick(r, someUsers...)}, Verb: pick(r, someVerbs...)}
+func randomRequest(r *rand.Rand) *authz.Attributes {
+	a := &authz.Attributes{User: &authn.User{Name: pick(r, someUsers...)}, Verb: pick(r, someVerbs...)}
 	for range r.IntN(3) {
 		a.User.Groups = append(a.User.Groups, pick(r, someGroups...))
 	}

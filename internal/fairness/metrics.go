@@ -4,11 +4,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A tally is what is counted of the requests of a schema at a level. It is guarded by the lock of the level.
+// A tally counts the requests of a schema at a level. The lock of the level guards it.
 type tally struct {
 	schema               string
 	dispatched           uint64
-	rejected             map[string]uint64 // by why
+	rejected             map[string]uint64 // by reason
 	executing, seats     int
 	waiting, wanted      int
 	waited, waitedInVain histogram
@@ -32,7 +32,7 @@ func (t *tally) refused(why string) {
 	t.rejected[why]++
 }
 
-// executed returns where the time that a request took is counted.
+// executed returns the histogram for the duration of a request.
 func (t *tally) executed(watch bool) *histogram {
 	if watch {
 		return &t.tookWatch
@@ -40,17 +40,18 @@ func (t *tally) executed(watch bool) *histogram {
 	return &t.took
 }
 
-// The buckets that Kubernetes has.
+// The buckets of Kubernetes' histograms.
 var (
 	durations = []float64{0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30}
 	lengths   = []float64{0, 10, 25, 50, 100, 250, 500, 1000}
 	widths    = []float64{1, 2, 4, 8, 16, 32, 64, 100}
 )
 
-// A histogram costs a request less than one with a lock of its own.
+// A histogram counts values in buckets. It has no lock, and so costs a request less than one of the
+// Prometheus library.
 type histogram struct {
 	bounds []float64
-	counts []uint64 // of values up to each bound, and above the one before
+	counts []uint64 // of values up to each bound, and above the previous one
 	all    uint64
 	sum    float64
 }
@@ -84,17 +85,18 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("apiserver_flowcontrol_"+name, help, labels, nil)
 }
 
-// The metrics are those of kube-apiserver by name and labels, as far as they tell how much is served, waited for and refused.
+// The metrics have the names and labels of kube-apiserver's, as far as they describe requests that
+// are served, waiting or rejected.
 var (
 	byFlow = []string{"priority_level", "flow_schema"}
 
-	rejectedDesc   = desc("rejected_requests_total", "Requests that were refused.", append(byFlow, "reason")...)
-	dispatchedDesc = desc("dispatched_requests_total", "Requests that were let in.", byFlow...)
+	rejectedDesc   = desc("rejected_requests_total", "Requests that were rejected.", append(byFlow, "reason")...)
+	dispatchedDesc = desc("dispatched_requests_total", "Requests that were admitted.", byFlow...)
 	inQueueDesc    = desc("current_inqueue_requests", "Requests that wait in queues.", byFlow...)
 	wantedDesc     = desc("current_inqueue_seats", "Seats that requests in queues wait for.", byFlow...)
 	executingDesc  = desc("current_executing_requests", "Requests that are served; watches until they have told what there is.", byFlow...)
 	seatsDesc      = desc("current_executing_seats", "Seats that these requests have.", byFlow...)
-	waitDesc       = desc("request_wait_duration_seconds", "How long requests waited in queues, by whether they were let in.", append(byFlow, "execute")...)
+	waitDesc       = desc("request_wait_duration_seconds", "How long requests waited in queues, by whether they were admitted.", append(byFlow, "execute")...)
 	tookDesc       = desc("request_execution_seconds", "How long requests were served; watches until they have told what there is.", append(byFlow, "type")...)
 	lengthDesc     = desc("request_queue_length_after_enqueue", "Length of its queue that each request finds, itself included.", byFlow...)
 	widthDesc      = desc("work_estimated_seats", "Seats that each request takes.", byFlow...)
@@ -108,7 +110,7 @@ var (
 	stdevDesc    = desc("demand_seats_stdev", "Standard deviation of these.", "priority_level")
 	smoothedDesc = desc("demand_seats_smoothed", "Seats that a level wants, smoothed over periods.", "priority_level")
 	targetDesc   = desc("target_seats", "Seats that a level should have.", "priority_level")
-	fractionDesc = desc("seat_fair_frac", "Fraction of its target that each level gets whom no bound holds back.")
+	fractionDesc = desc("seat_fair_frac", "Fraction of its target that each level gets, unless one of its limits applies.")
 )
 
 // Describe implements prometheus.Collector.
@@ -125,7 +127,7 @@ func (l *Limiter) Describe(ch chan<- *prometheus.Desc) {
 func (l *Limiter) Collect(ch chan<- prometheus.Metric) {
 	c := l.current.Load()
 	if c == nil {
-		return // nobody has come yet
+		return // no request has arrived yet
 	}
 	for _, level := range c.levels {
 		level.collect(ch)
@@ -141,7 +143,7 @@ func (l *level) collect(ch chan<- prometheus.Metric) {
 	var all []prometheus.Metric
 	defer func() {
 		l.mu.Unlock()
-		for _, m := range all { // which takes as long as the reader likes
+		for _, m := range all { // may block on the receiver, and so runs without the lock
 			ch <- m
 		}
 	}()

@@ -6,47 +6,51 @@ import (
 	"time"
 )
 
-// seatTime is seats times time, in units of a seat for 10 ns, as Kubernetes has it: 64 bits are enough for years.
+// seatTime is a product of seats and time, in units of one seat for 10 ns, as in Kubernetes: 64
+// bits suffice for years.
 type seatTime int64
 
 func seatsFor(seats float64, d time.Duration) seatTime {
 	return seatTime(math.Round(seats * float64(d) / 10))
 }
 
-// guess is how long a request is taken to be served, until it is known.
+// guess is the assumed duration of a request, until its end corrects it.
 const guess = 3 * time.Millisecond
 
-// A queue of a level. Requests leave it in the order in which they have come.
+// A queue contains the waiting requests of some flows of a level. It is first in, first out.
 type queue struct {
 	index   int
 	waiting []*waiter
-	work    seatTime // of those that wait
-	// start is the point of virtual time at which the next request would begin if all queues were served at once, each as fast as
-	// the others.
+	work    seatTime // of the waiting requests
+	// start is the virtual time at which the next request would begin if all queues were served at
+	// once, at equal rates.
 	start     seatTime
 	executing int
 }
 
 func (q *queue) busy() bool { return len(q.waiting) > 0 || q.executing > 0 }
 
-// catchUp keeps a queue from saving up: nothing begins, in virtual time either, before it has come.
+// catchUp prevents a queue from accumulating unused time: in virtual time, too, its next request
+// does not begin before it has arrived.
 func (q *queue) catchUp() {
 	if len(q.waiting) > 0 {
 		q.start = max(q.start, q.waiting[0].arrived)
 	}
 }
 
-// queues are those of a level, and the virtual time in which they compete. It is guarded by the lock of the level.
+// queues are the queues of a level, and the virtual time in which they compete. The lock of the
+// level guards them.
 type queues struct {
-	all    []*queue // more than the dealer deals while what is in the others drains
-	busy   int      // how many are
+	all    []*queue // more than the configured number while the surplus ones drain
+	busy   int      // number of busy queues
 	last   int      // index of the queue that was served last
-	dealt  int      // requests, so far
-	now    seatTime // virtual time: what each queue has had since the level was idle
-	synced instant  // until when that goes
+	dealt  int      // requests so far
+	now    seatTime // virtual time: seat time of each busy queue since the level was idle
+	synced instant  // real time that now corresponds to
 }
 
-// advance brings virtual time up to now: while wanted seats are wanted, the busy queues together get these, or the limit.
+// advance advances virtual time to the instant now: since the last call, the busy queues have
+// shared the wanted seats, or the limit if that is less.
 func (qs *queues) advance(now instant, wanted, limit int) {
 	passed := now - qs.synced
 	qs.synced = max(now, qs.synced)
@@ -59,7 +63,7 @@ func (qs *queues) advance(now instant, wanted, limit int) {
 	}
 }
 
-// tooFar is when virtual time is set back to zero, and everything with it.
+// tooFar is the virtual time at which rewind sets it back to zero, and shifts all times in queues.
 const tooFar = seatTime(1) << 61
 
 func (qs *queues) rewind() {
@@ -72,7 +76,7 @@ func (qs *queues) rewind() {
 	qs.now = 0
 }
 
-// resize makes sure that there are n queues. Those that are too many go when they are empty.
+// resize provides n queues. It removes surplus ones from the end as they become empty.
 func (qs *queues) resize(n int) {
 	for i := len(qs.all); i < n; i++ {
 		qs.all = append(qs.all, &queue{index: i})
@@ -85,9 +89,9 @@ func (qs *queues) resize(n int) {
 	}
 }
 
-// pick returns the queue of a hand with the least work waiting.
+// pick returns the queue of a hand with the least waiting work.
 func (qs *queues) pick(hand []int) *queue {
-	first := qs.dealt % len(hand) // not always the same of those that are equal
+	first := qs.dealt % len(hand) // varies the choice among equal queues
 	qs.dealt++
 	var best *queue
 	for i := range hand {
@@ -98,7 +102,8 @@ func (qs *queues) pick(hand []int) *queue {
 	return best
 }
 
-// next returns the queue whose first request would be the first to end; of equal ones the first after the one that was last.
+// next returns the queue whose first request would end first. Among equals, it returns the first
+// one after the queue that was served last.
 func (qs *queues) next() *queue {
 	var best *queue
 	var earliest seatTime
@@ -114,7 +119,7 @@ func (qs *queues) next() *queue {
 	return best
 }
 
-// arrive says that a request has come to a queue, and where it stands in virtual time.
+// arrive marks a queue as busy, and returns the virtual time of a request's arrival.
 func (qs *queues) arrive(q *queue) seatTime {
 	if !q.busy() {
 		q.start = qs.now
@@ -123,14 +128,14 @@ func (qs *queues) arrive(q *queue) seatTime {
 	return qs.now
 }
 
-// push lets a request wait.
+// push adds a waiting request.
 func (q *queue) push(w *waiter) {
 	q.waiting = append(q.waiting, w)
 	q.work += w.work.total()
 	q.catchUp()
 }
 
-// remove takes a request out, wherever it stands.
+// remove removes a waiting request from any position.
 func (q *queue) remove(w *waiter) {
 	i := slices.Index(q.waiting, w)
 	if i < 0 {
@@ -140,7 +145,7 @@ func (q *queue) remove(w *waiter) {
 	q.work -= w.work.total()
 }
 
-// begin gives the seats to a request that is not, or no longer, waiting.
+// begin counts a request that begins without waiting, or after it.
 func (qs *queues) begin(q *queue, w Work) {
 	q.executing++
 	q.start += w.total()
@@ -148,7 +153,7 @@ func (qs *queues) begin(q *queue, w Work) {
 	q.catchUp()
 }
 
-// end takes note of how long a request really took.
+// end replaces the guessed duration of a request with the real one.
 func (qs *queues) end(q *queue, w Work, took time.Duration) {
 	q.executing--
 	q.start -= seatsFor(float64(w.Seats), guess-took)
@@ -156,12 +161,12 @@ func (qs *queues) end(q *queue, w Work, took time.Duration) {
 	qs.left(q)
 }
 
-// left says that a queue may no longer be busy.
+// left updates the number of busy queues after a request has left one.
 func (qs *queues) left(q *queue) {
 	if q.busy() {
 		return
 	}
 	if qs.busy--; qs.busy == 0 {
-		qs.now = 0 // whoever comes next sets the start of his queue
+		qs.now = 0 // the next arrival sets the start of its queue
 	}
 }

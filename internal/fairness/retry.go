@@ -2,19 +2,19 @@ package fairness
 
 import "time"
 
-// backoff decides how long those shall wait who are refused: twice as long while there are many of them, a second less
-// when there are few. It is guarded by the lock of its level.
+// backoff computes the Retry-After of rejected requests: it doubles while there are many
+// rejections, and decreases by a second when there are few. The lock of its level guards it.
 type backoff struct {
-	seconds int64 // 1 to maxRetryAfter; 0 stands for 1
+	seconds int64 // 1 to maxRetryAfter; 0 means 1
 	raised  int64 // when it was last doubled, as Unix time
-	now     int64 // the second that is counted
+	now     int64 // the current second, which count is for
 	count   int64
 	history [maxRetryAfter + 1]struct{ second, count int64 } // by second, modulo its length
 }
 
 const maxRetryAfter = 32
 
-// refuse counts somebody who is refused, and returns the Retry-After for him, in seconds.
+// refuse counts a rejected request, and returns its Retry-After in seconds.
 func (b *backoff) refuse(at time.Time) int64 {
 	b.seconds = max(b.seconds, 1)
 	second := at.Unix()

@@ -6,13 +6,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok/test/seeds"
+
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 )
 
-// TestBackoffAsKubernetes refuses requests at random, and wants them to be told to come back when Kubernetes tells them.
+// TestBackoffAsKubernetes rejects requests at random times, and checks that Retry-After is that of
+// Kubernetes.
 func TestBackoffAsKubernetes(t *testing.T) {
-	for range 50 {
-		seed := rand.Uint64()
+	first := seeds.Of(t)
+	for n := range uint64(50) {
+		seed := first + n
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			judge := flowcontrol.NewDroppedRequestsTracker()
@@ -25,7 +29,7 @@ func TestBackoffAsKubernetes(t *testing.T) {
 				judge.RecordDroppedRequest("x")
 				want, got := judge.GetRetryAfter("x"), b.refuse(time.Now())
 				if got != want {
-					t.Fatalf("seed %d: refusal %d: %d s, Kubernetes has %d", seed, i, got, want)
+					t.Fatalf("seed %d: rejection %d: Retry-After is %d s, in Kubernetes %d", seed, i, got, want)
 				}
 			}
 		})

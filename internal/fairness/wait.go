@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// A waiter is a request in a queue. Its Pass belongs to who holds the lock of the level, until it is granted.
+// A waiter is a request in a queue. The lock of the level guards its Pass until it is granted.
 type waiter struct {
 	Pass
 	came    instant
-	arrived seatTime      // in virtual time
-	ready   chan struct{} // closed when it is granted
+	arrived seatTime      // virtual time of the arrival
+	ready   chan struct{} // closed when the seats are granted
 	granted bool          // guarded by the lock of the level
 }
 
-// wait waits until a request is let in, and returns false if its time is over before. Those who wait also adjust the
-// limits, as nobody else may come who does.
+// wait waits until a request is admitted. It returns false when patience or ctx ends first. Waiting
+// requests also adjust the limits, because no other request may arrive to do so.
 func (l *Limiter) wait(ctx context.Context, w *waiter, patience time.Duration) (ok bool) {
 	deadline := w.came + patience
 	timer := time.NewTimer(min(patience, l.untilAdjustment(w.came)))
@@ -38,14 +38,14 @@ func (l *Limiter) wait(ctx context.Context, w *waiter, patience time.Duration) (
 	}
 }
 
-// alarms counts the timers of all levels that are set, so that somebody can wait for them.
+// alarms counts the running timers of all levels, so that Close can wait for them.
 type alarms struct {
 	mu     sync.Mutex
 	closed bool
 	set    sync.WaitGroup
 }
 
-// begin says whether a timer may be set; end is called when it has gone off.
+// begin reports whether a timer may be started. The timer must call end after it has fired.
 func (a *alarms) begin() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -57,7 +57,7 @@ func (a *alarms) begin() bool {
 
 func (a *alarms) end() { a.set.Done() }
 
-// close waits until all timers have gone off, which takes milliseconds. No more are set.
+// close waits until all timers have fired, which takes milliseconds, and prevents new ones.
 func (a *alarms) close() {
 	a.mu.Lock()
 	a.closed = true

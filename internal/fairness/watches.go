@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// watches counts those that are open, by what they watch and by whose they are.
+// watches counts open watches by what they watch and by user.
 type watches struct {
-	most int // of one user; negative: no bound
+	most int // limit for one user; negative: no limit
 
 	mu     sync.Mutex
 	all    int
@@ -19,20 +20,20 @@ type watches struct {
 	byUser map[string]int
 }
 
-// watched is what a watch may tell of: all objects of a resource, those in a namespace, or one.
+// watched is the scope of a watch: all objects of a resource, those in a namespace, or one object.
 type watched struct{ group, resource, namespace, name string }
 
-// Watch counts a watch until forget is called. The error is 429, where a user has too many; there is no bound for
-// system:masters.
-func (l *Limiter) Watch(a *auth.Attributes) (forget func(), err error) {
+// Watch counts a watch until forget is called. It returns a 429 error if the user has reached the
+// limit, which does not apply to members of system:masters.
+func (l *Limiter) Watch(a *authz.Attributes) (forget func(), err error) {
 	return l.watches.add(a)
 }
 
-func (w *watches) add(a *auth.Attributes) (forget func(), err error) {
+func (w *watches) add(a *authz.Attributes) (forget func(), err error) {
 	key, user := watched{a.APIGroup, a.Resource, a.Namespace, a.Name}, a.User.Name
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n := w.byUser[user]; w.most >= 0 && n >= w.most && !a.User.In(auth.Masters) {
+	if n := w.byUser[user]; w.most >= 0 && n >= w.most && !a.User.In(authn.Masters) {
 		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("user %q has %d watches open, and no user may have more: end some of them first", user, n), 10)
 	}
 	if w.of == nil {
@@ -56,12 +57,12 @@ func drop[K comparable](counts map[K]int, key K) {
 	}
 }
 
-// interested is how many watches may hear of a write.
-func (w *watches) interested(a *auth.Attributes) int {
+// interested returns the number of watches that may receive the event of a write.
+func (w *watches) interested(a *authz.Attributes) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.all < watchesPerSeat {
-		return w.all // whether they all hear of it makes no difference
+		return w.all // below watchesPerSeat the exact number makes no difference
 	}
 	key := watched{group: a.APIGroup, resource: a.Resource}
 	n := w.of[key]

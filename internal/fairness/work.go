@@ -5,28 +5,29 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authz"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Work is what a request takes: seats while it is served, and seats for a while after it has ended, when others still have
-// work with it.
+// Work is the cost of a request: seats while it is served, and seats for a while after its end,
+// during which the server sends its watch events.
 type Work struct {
 	Seats       int // at least 1
-	FinalSeats  int // 0 if nothing follows
+	FinalSeats  int // after its end, for FinalLength
 	FinalLength time.Duration
 }
 
-// most is how many seats the request has to get before it begins.
+// most returns the number of seats that must be free before the request begins.
 func (w Work) most() int { return max(w.Seats, w.FinalSeats) }
 
-// total is all that the request takes, as far as that is known before.
+// total returns the estimated cost of the request.
 func (w Work) total() seatTime {
 	return seatsFor(float64(w.Seats), guess) + seatsFor(float64(w.FinalSeats), w.FinalLength)
 }
 
-// within makes the work after the end narrower and longer where a level has fewer seats than it wants.
+// within reduces the final seats to the limit of a level, and extends FinalLength so that the
+// product stays the same.
 func (w Work) within(limit int) Work {
 	if w.FinalSeats > limit && limit > 0 {
 		w.FinalLength = w.FinalLength * time.Duration(w.FinalSeats) / time.Duration(limit)
@@ -35,20 +36,22 @@ func (w Work) within(limit int) Work {
 	return w
 }
 
-// What work is estimated from.
+// The constants of the estimate.
 const (
-	mostSeats      = 10 // of one request
+	mostSeats      = 10 // maximum for one request
 	objectsPerSeat = 100
+	bytesPerSeat   = 100_000
 	watchesPerSeat = 10
-	eventLength    = 5 * time.Millisecond // that a seat is taken by what watches are told
+	eventLength    = 5 * time.Millisecond // how long a write occupies a seat for its watch events
 )
 
-// estimate says what work a request is, with most seats at most.
+// estimate returns the estimated work of a request, with at most the given number of seats.
 //
-// A list, and the beginning of a watch that is told what there is, takes a seat for every 100 objects that are there, or
-// that it limits itself to. A write takes one; where ten watches or more hear of it, one more for every ten for 5 ms
-// after its end.
-func (l *Limiter) estimate(a *auth.Attributes, query string, most int) Work {
+// A list, and a watch that begins with the existing objects, takes a seat for every 100 objects of
+// the resource (or its limit, if less), or for every 100 kB of them (by their average size, as
+// Kubernetes does since 1.34), whichever is more. A write takes one seat; if ten or more watches
+// receive its event, it also takes one for every ten of them, for 5 ms after its end.
+func (l *Limiter) estimate(a *authz.Attributes, query string, most int) Work {
 	if !a.ResourceRequest {
 		return Work{Seats: 1}
 	}
@@ -63,7 +66,7 @@ func (l *Limiter) estimate(a *auth.Attributes, query string, most int) Work {
 		}
 	case "create", "update", "patch", "delete":
 		if a.Resource == "serviceaccounts" && a.Subresource == "token" {
-			break // nobody is told of it
+			break // no watch receives it
 		}
 		watches := l.watches.interested(a)
 		if watches < watchesPerSeat {
@@ -75,25 +78,27 @@ func (l *Limiter) estimate(a *auth.Attributes, query string, most int) Work {
 	return Work{Seats: 1}
 }
 
-func (l *Limiter) listSeats(a *auth.Attributes, query string, most int) int {
-	if a.Name != "" || l.count == nil {
+func (l *Limiter) listSeats(a *authz.Attributes, query string, most int) int {
+	if a.Name != "" || l.size == nil {
 		return 1
 	}
-	objects := l.count(schema.GroupResource{Group: a.APIGroup, Resource: a.Resource})
-	if objects <= objectsPerSeat {
+	objects, bytes := l.size(schema.GroupResource{Group: a.APIGroup, Resource: a.Resource})
+	if objects <= objectsPerSeat && bytes <= bytesPerSeat {
 		return 1
 	}
 	if text, ok := parameter(query, "limit"); ok {
-		if limit, err := strconv.Atoi(text); err == nil && limit > 0 {
-			objects = min(objects, limit)
+		if limit, err := strconv.Atoi(text); err == nil && limit > 0 && limit < objects {
+			bytes = bytes / int64(objects) * int64(limit)
+			objects = limit
 		}
 	}
-	return min(seatsOf(objects, objectsPerSeat), most)
+	return min(max(seatsOf(objects, objectsPerSeat), seatsOf(int(bytes), bytesPerSeat)), most)
 }
 
 func seatsOf(n, per int) int { return max(1, (n+per-1)/per) }
 
-// parameter returns the first value of a query parameter as it stands there. It is for values that nobody escapes.
+// parameter returns the first value of a query parameter, without unescaping: use it for values
+// that clients do not escape.
 func parameter(query, name string) (value string, ok bool) {
 	for pair := range strings.SplitSeq(query, "&") {
 		if key, value, _ := strings.Cut(pair, "="); key == name {

@@ -10,15 +10,15 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
-// A Policy says how much history is kept; zero values mean the defaults.
+// A Policy defines how much history is kept. Zero values mean the defaults.
 type Policy struct {
-	// Keep is how long an entry stays in the history at least, unless KeepBytes
-	// cuts it short. Default 5 minutes.
+	// Keep is how long an entry stays in the history at least, unless the history exceeds
+	// KeepBytes. Default 5 minutes.
 	Keep time.Duration
-	// KeepBytes bounds the history, however young it is. Default 1 GiB.
+	// KeepBytes limits the size of the history, whatever its age. Default 1 GiB.
 	KeepBytes int64
-	// Every is how often the history is measured, and so how exactly Keep and
-	// KeepBytes are kept. Default a tenth of Keep, 10 seconds at most.
+	// Every is the interval at which the history is measured, and so the precision of Keep and
+	// KeepBytes. Default a tenth of Keep, at most 10 seconds.
 	Every time.Duration
 }
 
@@ -35,34 +35,38 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// A Compactor compacts a journal by a Policy, until it is closed. It owns one
-// goroutine.
+// Compactable is the part of a Journal, or of the state in front of it, that a Compactor uses.
+type Compactable interface {
+	Head() (object.Revision, int64)
+	Compacted() object.Revision
+	Compact(ctx context.Context, upTo object.Revision) error
+}
+
+// A Compactor compacts a journal according to a Policy until it is closed. It owns one goroutine.
 //
-// It remembers checkpoints, which say at what time the journal was at what
-// revision. What was written before it started counts as written then: a
-// restart keeps history longer, never shorter.
+// It keeps checkpoints, each a time and the revision of the journal at that time. Entries written
+// before the start count as written at the start: a restart keeps history longer, never shorter.
 type Compactor struct {
-	journal Journal
+	journal Compactable
 	policy  Policy
 	log     *slog.Logger
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	// Of the goroutine: revisions ascending. History up to the first is not wanted;
-	// the others are where that bound may move to.
+	// Used by the goroutine only, ascending by revision. History up to the first checkpoint is no
+	// longer needed; the others are where that limit may move to.
 	checkpoints []checkpoint
 }
 
 type checkpoint struct {
 	at       time.Time
-	revision object.Revision // everything up to it had been written by then
+	revision object.Revision // everything up to it was written by that time
 	bytes    int64           // written up to revision
 }
 
-// StartCompactor starts to compact a journal that has been recovered. The
-// Compactor must be closed before the journal; it also ends with the context. A
-// nil log is slog.Default().
-func StartCompactor(ctx context.Context, j Journal, policy Policy, log *slog.Logger) *Compactor {
+// StartCompactor starts to compact a recovered journal. Close the Compactor before the journal; it
+// also ends with the context. A nil log means slog.Default().
+func StartCompactor(ctx context.Context, j Compactable, policy Policy, log *slog.Logger) *Compactor {
 	if log == nil {
 		log = slog.Default()
 	}
@@ -72,7 +76,7 @@ func StartCompactor(ctx context.Context, j Journal, policy Policy, log *slog.Log
 	return c
 }
 
-// Close ends the goroutine and waits for it.
+// Close stops the goroutine and waits for it.
 func (c *Compactor) Close() {
 	c.cancel()
 	c.running.Wait()
@@ -97,16 +101,15 @@ func (c *Compactor) run(ctx context.Context) {
 			case err == nil:
 			case ctx.Err() != nil || errors.Is(err, ErrClosed):
 				return
-			case errors.Is(err, ErrUnavailable): // which the journal has told of
-			default: // it is tried again at the next tick
+			case errors.Is(err, ErrUnavailable): // the journal logs that itself
+			default: // retried at the next tick
 				c.log.Warn("cannot compact the journal", "upTo", upTo, "error", err)
 			}
 		}
 	}
 }
 
-// measure takes a checkpoint and returns the revision up to which the policy no
-// longer wants history.
+// measure takes a checkpoint and returns the revision up to which the policy allows compaction.
 func (c *Compactor) measure(now time.Time) object.Revision {
 	head, bytes := c.journal.Head()
 	if c.checkpoints[len(c.checkpoints)-1].revision < head {

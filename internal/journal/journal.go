@@ -25,7 +25,7 @@
 //     revisions may be skipped.
 //  3. Durability. Append returns nil only when the batch is as durable as the
 //     journal makes it, and has been applied to the Sink. Nothing is applied
-//     that is not durable: nobody sees what a crash could take back.
+//     that is not durable: readers never see what a crash could take back.
 //  4. Unknown outcomes. When durability cannot be established (a failed sync, a
 //     lost connection), Append returns [ErrUnknown]: the entries may be there or
 //     not. A journal that cannot write refuses to, with [ErrUnavailable], and
@@ -39,8 +39,8 @@
 //     nothing else away: the newest entry of a live key stays for ever.
 //  7. Revisions are used once: also after a restart, and after everything has
 //     been deleted and compacted, new entries are numbered above all old ones.
-//  8. Consistency. When Sync returns, the Sink holds everything that anybody had
-//     committed when Sync was called. A journal with one writer is always there.
+//  8. Consistency. When Sync returns, the Sink holds everything that was committed
+//     by any writer when Sync was called. A journal with one writer is always there.
 //  9. Close waits for running calls, and then for every goroutine that the
 //     journal owns. Later calls return [ErrClosed].
 //
@@ -74,13 +74,13 @@ import (
 // Entry is one write of one object.
 type Entry struct {
 	Key object.Key
-	// Prev is the revision of the key that the writer has seen and that this
-	// entry replaces: zero where the key must not exist.
+	// Prev is the revision of the key that the writer has read and that this entry replaces: zero
+	// if the key must not exist.
 	Prev object.Revision
-	// Revision is the entry's own; the journal sets it.
+	// Revision is set by the journal.
 	Revision object.Revision
-	// Object is what the key holds from now on; nil deletes it. The journal sets
-	// its Revision before anybody else sees it.
+	// Object is the new content of the key; nil deletes it. The journal sets its Revision before
+	// any reader can see it.
 	Object *object.Object
 }
 
@@ -91,15 +91,15 @@ type Guard struct {
 	Revision object.Revision
 }
 
-// A Batch is a set of entries that become durable and visible together. It has
-// one entry at least, and no two for one key.
+// A Batch is a set of entries that become durable and visible together. It has at least one entry,
+// and at most one for each key.
 type Batch struct {
 	Entries []Entry
 	Guards  []Guard
 }
 
-// Validate says what is wrong with a batch that no journal can commit, whatever
-// it holds: a mistake of the caller.
+// Validate returns an error for a batch that no journal can commit, whatever its content: a bug in
+// the caller.
 func (b *Batch) Validate() error {
 	if len(b.Entries) == 0 {
 		return errors.New("batch has no entries")
@@ -121,7 +121,7 @@ func (b *Batch) Validate() error {
 	return nil
 }
 
-// Size is what an entry counts in bounds on history, in bytes.
+// Size returns the bytes for which an entry counts in limits on history.
 func (e *Entry) Size() int {
 	const overhead = 64
 	n := overhead + len(e.Key.Namespace) + len(e.Key.Name)
@@ -135,95 +135,122 @@ func (e *Entry) Size() int {
 type Sink interface {
 	// Revision returns the committed revision of a key, zero if it is absent.
 	Revision(object.Key) object.Revision
-	// Apply makes committed entries visible, all at once. It is called by one
-	// goroutine at a time, in the order of revisions. The sink may keep entries,
-	// and must not change them.
+	// Apply makes committed entries visible, all at once. It is called by one goroutine at a time,
+	// in the order of revisions. The sink may keep the entries, and must not modify them.
 	Apply(entries []Entry)
-	// Restore is Apply for what Recover reads back. Entries of one resource come
-	// in the order of revisions; of different resources in any order.
+	// Restore is Apply for entries that Recover reads. Entries of one resource arrive in the order
+	// of revisions, those of different resources in any order.
 	Restore(entry Entry)
-	// Rebase is for a journal that has lost sight of what was committed after the
-	// sink's newest revision, up to head, and knows only what there is now: the
-	// entries, each with what the key was at as Prev, bring the sink there. What the
-	// sink holds of history up to head is to be read with Journal.History, if at all.
+	// Rebase is for a journal that missed commits after the sink's newest revision, up to head, and
+	// knows only the current contents. The entries, each with the current revision of its key in
+	// the sink as Prev, bring the sink to head. History up to head can only be read with
+	// Journal.History, if at all.
 	Rebase(entries []Entry, head object.Revision)
-	// Unreadable says that what a key holds from the next Apply on cannot be read,
-	// and why; nil that it can, or that the key is gone. What is not known must not
-	// be taken for what is not there.
+	// Unreadable reports that the content of a key, from the next Apply on, cannot be read, and
+	// why; nil means that it can, or that the key was deleted. The sink must not treat unknown
+	// content as absent.
 	Unreadable(key object.Key, why error)
-	// Restored ends recovery: head is the revision of the last commit, and the
-	// entries restored are the whole history after since. What lies before, back
-	// to Journal.Compacted, is to be read with Journal.History.
+	// Restored ends recovery: head is the revision of the last commit, and the restored entries are
+	// the complete history after since. Earlier history, back to Journal.Compacted, is read with
+	// Journal.History.
 	Restored(head, since object.Revision)
 }
 
-// A Record is an entry read back from history, with what it replaced.
+// A Record is an entry read from history, with the object that it replaced.
 type Record struct {
 	Entry
 	Replaced *object.Object // nil if the entry created the object
 }
 
-// A Report is what Check finds.
+// A Report is the result of Check.
 type Report struct {
 	Head, Compacted object.Revision
-	Objects         int   // live ones
-	Records         int   // all that are stored, history included
-	Bytes           int64 // of these
+	Objects         int   // number of live objects
+	Records         int   // number of stored entries, history included
+	Bytes           int64 // size of these records
 	Problems        []Problem
 }
 
-// A Problem is something stored that does not fit.
+// A Problem is stored data that is damaged or inconsistent.
 type Problem struct {
-	// Key is the object that it is about, as well as it is known.
+	// Key is the object concerned, as far as it is known.
 	Key      object.Key
-	Revision object.Revision // of the record; zero if it is about no single one
+	Revision object.Revision // of the record; zero if the problem is not about a single record
 	Text     string
 }
 
-// A Journal orders writes and makes them durable. See the package's promises.
+// A Journal orders writes and makes them durable. The package doc lists its guarantees.
 type Journal interface {
-	// Recover reads the journal back into the sink, which from then on gets every
-	// commit. It is called once, before all other methods but Close.
+	Log
+	History
+	Admin
+}
+
+// A Log is the part of a Journal that commits: what the state is folded from.
+type Log interface {
+	// Recover reads the journal into the sink, which then receives every commit. It is called once,
+	// before all other methods except Close.
 	Recover(ctx context.Context, sink Sink) error
-	// Append commits the batch and returns the revision of its last entry; every
-	// object of the batch then has its Revision. It returns *ConflictError where a
-	// precondition does not hold, once the sink has seen what it conflicts with:
-	// who reads again and retries does not spin. When the commit has begun, a
-	// cancelled context no longer stops it.
+	// Append commits the batch and returns the revision of its last entry; every object of the
+	// batch then has its Revision. If a precondition does not hold, it returns *ConflictError,
+	// after the sink has received the conflicting write: a caller that reads again and retries does
+	// not spin. Once the commit has started, the context no longer cancels it.
 	Append(ctx context.Context, batch Batch) (object.Revision, error)
-	// Sync returns when the sink holds everything that was committed, by whomever,
-	// before the call. shared says that there may be others who commit: what was
-	// read from the sink before the call may have been older than what they did.
+	// Sync returns when the sink includes everything that any process committed before the call.
+	// shared reports whether other processes may commit: then a read from the sink before the call
+	// may have missed their writes.
 	Sync(ctx context.Context) (shared bool, err error)
-	// History returns up to limit records of one resource with revisions in
-	// (after, upTo], oldest first; ErrCompacted if some of them are gone, and
-	// ErrUnavailable where they cannot be read for the moment.
-	History(ctx context.Context, resource schema.GroupResource, after, upTo object.Revision, limit int) ([]Record, error)
-	// Head returns the revision of the newest commit, and the bytes of the entries
-	// up to it, counted from the revision that was Compacted at Recover.
+	// Head returns the revision of the newest commit, and the bytes of the entries up to it,
+	// counted from the revision that was Compacted at Recover.
 	Head() (object.Revision, int64)
-	// Health returns nil while the journal takes writes, and otherwise an
-	// ErrUnavailable or ErrClosed that says why.
-	Health() error
-	// Check reads all that is stored and reports what it finds. An error means that
-	// it could not read to the end.
-	Check(ctx context.Context) (Report, error)
+	// Close releases the journal's resources.
+	Close() error
+}
+
+// A History is the part of a Journal that reads old entries.
+type History interface {
+	// History returns up to limit records of one resource with revisions in (after, upTo], oldest
+	// first. It returns ErrCompacted if some of them are gone, and ErrUnavailable if they cannot be
+	// read at the moment.
+	History(ctx context.Context, resource schema.GroupResource, after, upTo object.Revision, limit int) ([]Record, error)
+	// KeepsHistory reports whether the journal has history. Without it, Compacted always equals
+	// Head, History returns ErrCompacted, and only the sink's history can be read.
+	KeepsHistory() bool
 	// Compacted returns the revision up to which history is gone.
 	Compacted() object.Revision
-	// Compact forgets the history up to and including the revision, or all of it
-	// if that is above the newest.
+}
+
+// An Admin is the part of a Journal that keeps it usable: health checks, the doctor and the
+// [Compactor] call it.
+type Admin interface {
+	// Health returns nil while the journal accepts writes, and otherwise an ErrUnavailable or
+	// ErrClosed with the reason.
+	Health() error
+	// Check reads and reports on everything that is stored. An error means that it could not read
+	// all of it.
+	Check(ctx context.Context) (Report, error)
+	// Compact drops the history up to and including the revision, or all of it if upTo is above the
+	// newest revision.
 	Compact(ctx context.Context, upTo object.Revision) error
-	// Close releases the journal.
-	Close() error
+}
+
+// An Undoer is a [History] that finds the contents of keys at an older revision at less cost than
+// History.History, which decodes every record.
+type Undoer interface {
+	// Undo calls put once for each key of a resource that was written at revisions in (after,
+	// upTo], in the order of these writes, with the key's content at after; nil if it did not
+	// exist. It returns the errors of History, and the context's error if the context ends. Apart
+	// from what put retains, it keeps only the names of the keys in memory.
+	Undo(ctx context.Context, resource schema.GroupResource, after, upTo object.Revision, put func(object.Key, *object.Object)) error
 }
 
 // Errors of a Journal. Compare with errors.Is.
 var (
 	// ErrUnknown is returned by Append: whether the batch committed is not known.
 	ErrUnknown = errors.New("outcome of the write is unknown")
-	// ErrUnavailable is returned by Append and Sync: the journal takes no writes now,
+	// ErrUnavailable is returned by Append and Sync: the journal does not accept writes now,
 	// and nothing was written.
-	ErrUnavailable = errors.New("journal takes no writes")
+	ErrUnavailable = errors.New("journal does not accept writes")
 	// ErrFull is an ErrUnavailable: there is no room for writes.
 	ErrFull = fmt.Errorf("%w: no space left", ErrUnavailable)
 	// ErrTooLarge is returned by Append: an object is larger than the journal takes.
@@ -245,6 +272,7 @@ type DamagedError struct {
 	Err    error  // may be nil
 }
 
+// Error implements error.
 func (e *DamagedError) Error() string {
 	text := "damaged: " + e.What
 	if e.Err != nil {
@@ -256,6 +284,7 @@ func (e *DamagedError) Error() string {
 	return text
 }
 
+// Unwrap returns the cause, for [errors.Is] and [errors.As].
 func (e *DamagedError) Unwrap() error { return e.Err }
 
 // ConflictError is returned by Append: a precondition does not hold.
@@ -266,6 +295,7 @@ type ConflictError struct {
 	Guard   bool            // it was a guard that failed, not an entry
 }
 
+// Error implements error.
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s is at revision %d, expected %d", e.Key, e.Current, e.Want)
 }

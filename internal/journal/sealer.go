@@ -6,20 +6,18 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
-// A Sealer turns the bytes of objects into what is stored, and back: encryption at
-// rest. Its methods are safe for concurrent use. A nil Sealer in the options of a
-// journal stores objects as they are.
+// A Sealer encrypts objects at rest: it converts the bytes of objects to their stored form and
+// back. Its methods are safe for concurrent use. With a nil Sealer in its options, a journal stores
+// objects unencrypted.
 type Sealer interface {
-	// Seal returns what to store for an object under a key. It may return raw
-	// itself.
+	// Seal returns the stored form of an object. It may return raw itself.
 	Seal(key object.Key, raw []byte) ([]byte, error)
-	// Open returns the object of what is stored under a key, which may be stored
-	// itself. stale says that Seal would store it in another way now: with another
-	// key, or encrypted at all. What was stored before there was a Sealer can be
-	// opened if its settings allow for that (the identity provider).
+	// Open is the inverse of Seal. It may return stored itself. stale reports that Seal would now
+	// store the object differently: with another key, or encrypted at all. Objects that were stored
+	// without a Sealer can be opened if the settings allow it (the identity provider).
 	Open(key object.Key, stored []byte) (raw []byte, stale bool, err error)
 }
 
-// ErrUnopened is returned where an object cannot be opened by a Sealer, or for want
-// of one. It is not damaged: with the right settings it opens.
+// ErrUnopened is returned if an object cannot be decrypted by the Sealer, or if there is no Sealer.
+// The object is not damaged: it can be read with the right settings.
 var ErrUnopened = errors.New("object cannot be decrypted")

@@ -10,54 +10,53 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
-// A Sequencer orders the writes of a journal that has a single writer process:
-// it checks preconditions against the state and an overlay of pending entries,
-// numbers the entries, and commits them in groups.
+// A Sequencer orders the writes of a journal that has a single writer process: it checks
+// preconditions against the state and an overlay of pending entries, numbers the entries, and
+// commits them in groups.
 //
 // # Groups
 //
-// The first writer to find no open group opens one and leads it. It waits until
-// the group before is done; meanwhile others join. Then it seals the group,
-// commits its entries in one go, applies them and wakes everybody. So while one
-// group syncs the next one fills, and many writers share one sync. The Sequencer
-// starts no goroutine: leaders are the callers of Append.
+// A writer that finds no open group opens one and leads it. The leader waits until the previous
+// group is done; meanwhile others join. Then it seals the group, commits its entries in one
+// operation, applies them and wakes all its writers. While one group syncs, the next one fills, so
+// that many writers share one sync. The Sequencer starts no goroutine: leaders are the callers of
+// Append.
 //
-// A batch whose keys or guards touch a pending entry waits for that entry's
-// group before it is checked: its precondition can only be judged then.
+// A batch whose keys or guards touch a pending entry waits for that entry's group before it is
+// checked: only then its precondition can be evaluated.
 //
 // # Failures
 //
-// After a commit with an unknown outcome, or after Fail, nothing is written until
-// Resume says what the outcome was. Numbers given out before are not given out
-// again.
+// After a commit with an unknown outcome, or after Fail, nothing is written until Resume supplies
+// the outcome. Revisions are not reused.
 type Sequencer struct {
 	sink   Sink
 	commit func([]Entry) error // see NewSequencer; called by one leader at a time
 
 	mu struct {
 		sync.Mutex
-		last    object.Revision // the last number given out
+		last    object.Revision // the newest assigned revision
 		head    object.Revision // the newest commit
 		bytes   int64           // of all commits
 		overlay map[object.Key]*group
-		open    *group // takes entries; its leader waits for the group before
+		open    *group // accepts entries; its leader waits for the group before
 		tail    *group // the newest group that was opened
-		failed  error  // an ErrUnavailable: there are no writes until Resume
+		failed  error  // an ErrUnavailable: no writes until Resume
 		closed  bool
 	}
 }
 
 type group struct {
-	before  *group // must be done first; nil once it is
+	before  *group // must be done before this one; nil once it is
 	entries []Entry
 	done    chan struct{} // closed when err is set and entries are applied
 	err     error
 }
 
-// NewSequencer returns a Sequencer that continues after the revision head, up to
-// which there are so many bytes. It hands commit the entries of a group to make
-// durable. An error that is ErrUnavailable says that nothing of them was written,
-// and is what their writers get; after any other the outcome is unknown.
+// NewSequencer returns a Sequencer that continues after the revision head, up to which the journal
+// holds the given number of bytes. It calls commit to make the entries of a group durable. An
+// ErrUnavailable from commit means that nothing was written, and is returned to the writers; after
+// any other error the outcome is unknown.
 func NewSequencer(sink Sink, head object.Revision, bytes int64, commit func([]Entry) error) *Sequencer {
 	s := &Sequencer{sink: sink, commit: commit}
 	s.mu.last, s.mu.head, s.mu.bytes = head, head, bytes
@@ -105,8 +104,8 @@ func (s *Sequencer) Append(ctx context.Context, b Batch) (object.Revision, error
 	return revision, nil
 }
 
-// checkLocked judges the preconditions of a batch, or returns the pending group
-// that has to be waited for first.
+// checkLocked checks the preconditions of a batch, or returns the pending group that the batch must
+// wait for.
 func (s *Sequencer) checkLocked(b Batch) (*group, error) {
 	switch {
 	case s.mu.closed:
@@ -138,8 +137,8 @@ func (s *Sequencer) checkLocked(b Batch) (*group, error) {
 	return nil, nil
 }
 
-// enterLocked numbers the entries and puts them into the open group. lead says
-// that the caller has opened the group and must flush it.
+// enterLocked numbers the entries and adds them to the open group. lead reports that the caller
+// opened the group and must flush it.
 func (s *Sequencer) enterLocked(b Batch) (g *group, lead bool) {
 	g = s.mu.open
 	if g == nil {
@@ -159,7 +158,7 @@ func (s *Sequencer) enterLocked(b Batch) (g *group, lead bool) {
 	return g, lead
 }
 
-// flush commits a group, applies it and wakes who waits for it.
+// flush commits a group, applies it and wakes its writers.
 func (s *Sequencer) flush(g *group) {
 	if g.before != nil {
 		<-g.before.done
@@ -179,7 +178,7 @@ func (s *Sequencer) flush(g *group) {
 	}
 
 	s.mu.Lock()
-	if s.mu.failed == nil { // what Fail has said says more
+	if s.mu.failed == nil { // the error of Fail has more detail
 		s.mu.failed = failed
 	}
 	if g.err == nil {
@@ -195,7 +194,7 @@ func (s *Sequencer) flush(g *group) {
 	close(g.done)
 }
 
-// commitAndApply turns a panic on the way into an error: others wait for this group.
+// commitAndApply turns a panic into an error, because other writers wait for this group.
 func (s *Sequencer) commitAndApply(entries []Entry) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -214,15 +213,15 @@ func (s *Sequencer) advanceLocked(entries []Entry) {
 	s.mu.bytes += sizeOf(entries)
 }
 
-// Fail refuses all writes from now on with an error, which is an ErrUnavailable. It
-// may be called again, to tell the newest reason. Groups under way end on their own.
+// Fail rejects all writes from now on with err, which must be an ErrUnavailable. It may be called
+// again with a newer reason. Running groups end on their own.
 func (s *Sequencer) Fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.failed = err
 }
 
-// Settle waits, after Fail, for the groups under way. Head does not move after it.
+// Settle waits, after Fail, for the running groups. Head does not change after it.
 func (s *Sequencer) Settle(ctx context.Context) error {
 	s.mu.Lock()
 	tail := s.mu.tail
@@ -238,9 +237,9 @@ func (s *Sequencer) Settle(ctx context.Context) error {
 	}
 }
 
-// Resume takes writes again, after Fail and Settle. The entries, which may be none,
-// are those of failed commits that turned out to be there, in the order of their
-// revisions; they are applied first.
+// Resume accepts writes again, after Fail and Settle. The entries, if any, are those of failed
+// commits that turned out to be durable, in the order of their revisions; Resume applies them
+// first.
 func (s *Sequencer) Resume(entries []Entry) {
 	if len(entries) > 0 {
 		s.sink.Apply(entries)
@@ -291,7 +290,7 @@ func (s *Sequencer) Err() error {
 	return nil
 }
 
-// Close refuses further writes and waits for those under way.
+// Close rejects further writes and waits for running ones.
 func (s *Sequencer) Close() {
 	s.mu.Lock()
 	s.mu.closed = true
@@ -302,17 +301,16 @@ func (s *Sequencer) Close() {
 	}
 }
 
-// unknownError is ErrUnknown with its cause.
+// unknownError is an ErrUnknown with its cause.
 type unknownError struct{ cause error }
 
 func (e *unknownError) Error() string   { return ErrUnknown.Error() + ": " + e.cause.Error() }
 func (e *unknownError) Unwrap() []error { return []error{ErrUnknown, e.cause} }
 
-// unavailableError is ErrUnavailable with the failure that the journal has not
-// come back from.
+// unavailableError is an ErrUnavailable with the failure that the journal has not recovered from.
 type unavailableError struct{ cause error }
 
 func (e *unavailableError) Error() string {
-	return ErrUnavailable.Error() + ", because one has failed: " + e.cause.Error()
+	return ErrUnavailable.Error() + " after a failed write: " + e.cause.Error()
 }
 func (e *unavailableError) Unwrap() []error { return []error{ErrUnavailable, e.cause} }

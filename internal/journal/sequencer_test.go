@@ -75,8 +75,8 @@ func TestGroups(t *testing.T) {
 	})
 }
 
-// TestFailedGroup: the writers of a group that fails do not know, those behind it
-// do, and nobody sees any of it.
+// TestFailedGroup checks that writers of a failed group get an unknown outcome, that those behind
+// it get a definite one, and that none of the entries is visible.
 func TestFailedGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk, twin := &disk{fails: 2}, journaltest.NewTwin()
@@ -166,8 +166,8 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestRefusedCommit: a commit that has written nothing says so to its writers, and
-// stands in nobody's way.
+// TestRefusedCommit checks that a commit that wrote nothing says so to its writers, and does not
+// block others.
 func TestRefusedCommit(t *testing.T) {
 	refuse := fmt.Errorf("%w: no key", journal.ErrUnavailable)
 	var err error

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// Parse makes an object of JSON that a journal kept. The bytes are not copied if
-// they are canonical, and must not change from then on; if they are not (they come from a foreign store), or if they hold a
-// resourceVersion, the object is encoded anew.
+// Parse returns the object that JSON from a journal stands for. Canonical bytes are kept without a
+// copy, so the caller must not change raw after the call. Bytes that are not canonical (as a
+// foreign store writes them) or that hold a resourceVersion are decoded and encoded again.
 func Parse(key Key, raw []byte, schema uint64, written time.Time) (*Object, error) {
 	s := scanner{raw: raw}
 	meta, splice, ok := s.document()
@@ -27,7 +27,7 @@ func reencode(key Key, raw []byte, schema uint64, written time.Time) (*Object, e
 	return New(key, tree, schema, written)
 }
 
-// Tree decodes the object into a tree of its own, without resourceVersion.
+// Tree decodes the object into a new tree, which the caller owns. It has no resourceVersion.
 func (o *Object) Tree() (map[string]any, error) {
 	tree, err := DecodeTree(o.Raw)
 	if err != nil {
@@ -36,8 +36,8 @@ func (o *Object) Tree() (map[string]any, error) {
 	return tree, nil
 }
 
-// DecodeTree decodes JSON that the server has written itself. Integers become
-// int64 where they fit, all other numbers float64.
+// DecodeTree decodes JSON that the server encoded. Integers that fit become int64, all other
+// numbers float64.
 func DecodeTree(raw []byte) (map[string]any, error) {
 	var tree map[string]any
 	if err := json.Unmarshal(raw, &tree); err != nil {

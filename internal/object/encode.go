@@ -14,21 +14,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// New encodes a tree of JSON values as an object. It leaves the tree as it is;
+// New encodes a tree of JSON values as an object. It does not modify the tree;
 // metadata.resourceVersion and metadata.selfLink are not stored.
 //
-// A tree is made of map[string]any, []any, string, bool, int64, float64 and nil,
-// as [k8s.io/apimachinery/pkg/apis/meta/v1/unstructured] has them.
+// A tree consists of map[string]any, []any, string, bool, int64, float64 and nil, as in
+// [k8s.io/apimachinery/pkg/apis/meta/v1/unstructured].
 func New(key Key, tree map[string]any, schema uint64, written time.Time) (*Object, error) {
 	form, start, err := encodeAt(tree)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", key, err)
 	}
-	// Namespaces are few, and often a part of a longer string, such as a URL.
+	// The process has few namespaces, and this one is often a substring of a longer string, such as
+	// a URL, which it would keep in memory.
 	key.Namespace = unique.Make(key.Namespace).Value()
 	o := &Object{Key: key, Written: written, Schema: schema, Raw: form.Bytes, splice: int32(form.Splice)}
 	var splice int
-	if s := (scanner{raw: o.Raw, at: start}); !s.metadata(&o.Meta, &splice) { // it nests too deep
+	if s := (scanner{raw: o.Raw, at: start}); !s.metadata(&o.Meta, &splice) { // it is nested too deeply
 		metadata, _ := tree["metadata"].(map[string]any)
 		o.Meta = metaOf(metadata)
 	}
@@ -37,8 +38,7 @@ func New(key Key, tree map[string]any, schema uint64, written time.Time) (*Objec
 
 var errNoMetadata = errors.New("object has no metadata")
 
-// Encode returns the canonical JSON of a tree as a form, with the place for the
-// resourceVersion.
+// Encode returns the canonical JSON of a tree as a form, with the position of the resourceVersion.
 func Encode(tree map[string]any) (Form, error) {
 	form, _, err := encodeAt(tree)
 	return form, err
@@ -53,7 +53,7 @@ func encodeAt(tree map[string]any) (form Form, metadata int, err error) {
 	if e.splice < 0 {
 		return Form{}, 0, errNoMetadata
 	}
-	return Form{Bytes: bytes.Clone(e.buf), Splice: e.splice}, e.start, nil // kept for long: no byte too many
+	return Form{Bytes: bytes.Clone(e.buf), Splice: e.splice}, e.start, nil // the form lives long: no spare capacity
 }
 
 // AppendJSON appends the canonical JSON of any JSON value to dst.
@@ -106,7 +106,7 @@ func (e *encoder) metadata(m map[string]any) error {
 		}
 	}
 	e.keys = e.keys[:first]
-	if e.splice < 0 { // every key sorts before: only objects without uid
+	if e.splice < 0 { // every key sorts before resourceVersion: an object without uid
 		if len(keys) > 0 {
 			return errors.New("metadata has no uid")
 		}
@@ -116,7 +116,7 @@ func (e *encoder) metadata(m map[string]any) error {
 	return nil
 }
 
-// MaxDepth is how deep the values of an object may nest, as encoding/json has it.
+// MaxDepth is how deeply the values of an object may be nested, the same limit as in encoding/json.
 const MaxDepth = 10000
 
 var errDepth = errors.New("exceeded max depth")
@@ -189,13 +189,13 @@ func (e *encoder) value(v any, depth int) error {
 	return nil
 }
 
-// float writes a number the way encoding/json does (ES6): 1.0 becomes 1.
+// float writes a number as encoding/json does (ES6): 1.0 becomes 1.
 func (e *encoder) float(f float64) error {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
 		return fmt.Errorf("unsupported number %v", f)
 	}
 	if f == 0 {
-		f = 0 // no minus: -0 would come back as an integer without it
+		f = 0 // without the sign: -0 would be decoded as an integer
 	}
 	format := byte('f')
 	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
@@ -290,7 +290,7 @@ func ownerOf(ref map[string]any) Owner {
 	return o
 }
 
-// timeOf returns the zero time for what is none.
+// timeOf parses an RFC 3339 time. It returns the zero time if s is not valid.
 func timeOf(s string) time.Time {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {

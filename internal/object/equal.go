@@ -1,7 +1,7 @@
 package object
 
-// Equal compares JSON values deeply. Numbers of different types differ, as they do for reflect.DeepEqual, and a missing
-// member differs from null.
+// Equal reports whether two JSON values are deeply equal. As with reflect.DeepEqual, numbers of
+// different types are not equal. A missing member is not equal to null.
 func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:

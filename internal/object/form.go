@@ -2,7 +2,7 @@ package object
 
 import "strconv"
 
-// A Media is what the bytes of a Form are.
+// A Media is the media type of a Form.
 type Media uint8
 
 // The media types in which an object is served.
@@ -11,20 +11,19 @@ const (
 	Protobuf
 	PartialJSON     // PartialObjectMetadata
 	PartialProtobuf // PartialObjectMetadata
-	Fields          // the values of the fields by which objects are selected, for the server itself
+	Fields          // the values of the selectable fields, used by the server only
 )
 
-// FormKey names a form of an object: the schema and version it is served with
-// and the media type. Schema is the fingerprint of the compiled schema.
+// FormKey identifies a form of an object: the schema and version it is served with, and the media
+// type. Schema is the fingerprint of the compiled schema.
 type FormKey struct {
 	Schema  uint64
 	Version string
 	Media   Media
 }
 
-// A Form is the bytes of an object as clients get them, but for the
-// resourceVersion, which goes in at Splice. A negative Splice says that the
-// bytes are complete.
+// A Form is the bytes of an object as clients receive them, without the resourceVersion, which
+// AppendTo inserts at Splice. With a negative Splice the bytes are complete.
 type Form struct {
 	Bytes  []byte
 	Splice int
@@ -39,8 +38,8 @@ type form struct {
 // Stored returns the form of the object in its storage version as it is stored.
 func (o *Object) Stored() Form { return Form{Bytes: o.Raw, Splice: int(o.splice)} }
 
-// Form returns the form under key, and makes and keeps it on first use. Two
-// callers may both make it; one result is kept.
+// Form returns the form for key. On first use it calls make and caches the result. Two concurrent
+// callers may both call make; one result is kept.
 func (o *Object) Form(key FormKey, make func(*Object) (Form, error)) (Form, error) {
 	for f := o.forms.Load(); f != nil; f = f.next {
 		if f.key == key {
@@ -59,8 +58,8 @@ func (o *Object) Form(key FormKey, make func(*Object) (Form, error)) (Form, erro
 	}
 }
 
-// without returns the forms but for those that one under key takes the place of:
-// of the same version and media type, made with an older schema.
+// without returns the list without the form that a form for key replaces: the one of the same
+// version and media type that was made with another schema.
 func (f *form) without(key FormKey) *form {
 	if f == nil {
 		return nil
@@ -74,7 +73,7 @@ func (f *form) without(key FormKey) *form {
 
 const resourceVersionKey = `"resourceVersion":"`
 
-// AppendTo appends the form to dst with the resourceVersion of rev in its place.
+// AppendTo appends the form to dst, with rev as its resourceVersion.
 func (f Form) AppendTo(dst []byte, rev Revision) []byte {
 	if f.Splice < 0 {
 		return append(dst, f.Bytes...)
@@ -89,5 +88,5 @@ func (f Form) AppendTo(dst []byte, rev Revision) []byte {
 	return append(dst, f.Bytes[f.Splice:]...)
 }
 
-// Len is the number of bytes that AppendTo appends, at most.
+// Len returns an upper bound of the number of bytes that AppendTo appends.
 func (f Form) Len() int { return len(f.Bytes) + len(resourceVersionKey) + 22 }

@@ -7,16 +7,16 @@ import (
 	"unsafe"
 )
 
-// Labels are the labels of an object: their canonical JSON, or nothing where there
-// are none. In this form they are a part of the object's bytes and take no memory
-// of their own, and the few that an object has are found as fast as in a map.
+// Labels are the labels of an object: their canonical JSON, or "" if there are none. In this form
+// they share the memory of the object's bytes; for the few labels that an object has, a lookup is
+// as fast as in a map.
 //
-// Labels are a [k8s.io/apimachinery/pkg/labels.Labels].
+// Labels implements [k8s.io/apimachinery/pkg/labels.Labels].
 type Labels string
 
-// Lookup returns the value of a label, and whether there is one.
+// Lookup returns the value of a label, and whether the label exists.
 func (l Labels) Lookup(name string) (value string, ok bool) {
-	if strings.IndexByte(string(l), '\\') >= 0 { // no label that is valid
+	if strings.IndexByte(string(l), '\\') >= 0 { // not a valid label name
 		for k, v := range l.All() {
 			if k == name {
 				return v, true
@@ -24,18 +24,21 @@ func (l Labels) Lookup(name string) (value string, ok bool) {
 		}
 		return "", false
 	}
-	for at := 1; at < len(l); at++ { // over the brace, and then the commas
+	for at := 1; at < len(l); at++ { // skips the brace, then the commas
 		key := l.text(&at)
 		at++ // the colon
-		if value = l.text(&at); key >= name {
-			return value, key == name
+		switch value = l.text(&at); {
+		case key == name:
+			return value, true
+		case key > name: // they are sorted
+			return "", false
 		}
 	}
 	return "", false
 }
 
-// text returns the string that begins at a place, and moves behind it. It is for
-// strings without escapes.
+// text returns the string that starts at a position and advances the position behind it. The string
+// must not contain escapes.
 func (l Labels) text(at *int) string {
 	rest := string(l[min(*at+1, len(l)):])
 	end := strings.IndexByte(rest, '"')
@@ -47,19 +50,19 @@ func (l Labels) text(at *int) string {
 	return rest[:end]
 }
 
-// Has says whether there is a label.
+// Has reports whether a label exists.
 func (l Labels) Has(name string) bool {
 	_, ok := l.Lookup(name)
 	return ok
 }
 
-// Get returns the value of a label, and nothing where there is none.
+// Get returns the value of a label, or "" if it does not exist.
 func (l Labels) Get(name string) string {
 	value, _ := l.Lookup(name)
 	return value
 }
 
-// All walks over the labels, in the order of their names.
+// All iterates over the labels in the order of their names.
 func (l Labels) All() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		s := scanner{raw: unsafe.Slice(unsafe.StringData(string(l)), len(l))}
@@ -70,8 +73,8 @@ func (l Labels) All() iter.Seq2[string, string] {
 	}
 }
 
-// labelsOf makes Labels of what stands for labels in a tree. Whatever is no string
-// counts as an empty one.
+// labelsOf returns the Labels of the value of metadata.labels in a tree. A value that is not a
+// string counts as an empty string.
 func labelsOf(v any) Labels {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) == 0 {
@@ -93,7 +96,8 @@ func labelsOf(v any) Labels {
 	return Labels(append(text, '}'))
 }
 
-// readLabels passes over labels, and takes them as they are. It returns false where one is no string.
+// readLabels scans the labels and keeps them as they are. It returns false if one of the values is
+// not a string.
 func (m *Meta) readLabels(s *scanner) bool {
 	start := s.at
 	if !s.object(2, func([]byte) bool { _, ok := s.text(); return ok }) {
@@ -105,6 +109,6 @@ func (m *Meta) readLabels(s *scanner) bool {
 	return true
 }
 
-// alias returns bytes as a string without copying them. It is for parts of an
-// object's bytes, which never change, and which the string keeps in memory.
+// alias returns bytes as a string without a copy. It is for parts of an object's bytes, which never
+// change; the string keeps all of them in memory.
 func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

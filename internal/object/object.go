@@ -19,14 +19,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Revision numbers the writes of a whole store, from 1 on. Zero stands for
-// "no such object". Clients see it, in decimal, as the resourceVersion.
+// A Revision numbers the writes of a whole store, starting at 1. Zero means "no such object".
+// Clients see it in decimal as the resourceVersion.
 type Revision int64
 
 // String returns the resourceVersion that clients see.
 func (r Revision) String() string { return strconv.FormatInt(int64(r), 10) }
 
-// A Key names an object. Namespace is empty for cluster-scoped resources.
+// A Key identifies an object. Namespace is empty for cluster-scoped resources.
 type Key struct {
 	Resource  schema.GroupResource
 	Namespace string
@@ -53,29 +53,29 @@ func (k Key) Less(o Key) bool {
 type Object struct {
 	Key      Key
 	Revision Revision  // of the write that made it; set by the journal
-	Written  time.Time // when that was; what the TTL of events counts from
+	Written  time.Time // the time of that write; the TTL of events counts from it
 	Schema   uint64    // fingerprint of the schema that Raw was normalised with; 0 if unknown
 	Raw      []byte    // canonical JSON of the storage version without resourceVersion
 	Meta     Meta
-	// Stale says that the object is stored in a way that is no longer wanted, like
-	// encrypted with an old key: a write that changes nothing is worth while.
+	// Stale reports that the stored form is outdated, for example encrypted with an old key: a
+	// write that changes nothing is still worth storing.
 	Stale bool
 
-	splice int32 // where the resourceVersion goes in Raw
+	splice int32 // position of the resourceVersion in Raw
 	forms  atomic.Pointer[form]
 }
 
-// Meta is the part of ObjectMeta that the server looks at without decoding.
+// Meta is the part of ObjectMeta that the server reads without decoding the object.
 //
-// Its strings are parts of the object's bytes, as far as JSON has them as they are:
-// who keeps one for longer than the object clones it.
+// Its strings share the memory of the object's bytes unless they contain escapes: clone a string
+// that outlives the object.
 type Meta struct {
 	UID        types.UID
 	Labels     Labels
 	Finalizers []string
 	Owners     []Owner
 	Created    time.Time
-	deleting   bool // there is a deletionTimestamp
+	deleting   bool // has a deletionTimestamp
 }
 
 // Owner is an entry of metadata.ownerReferences.
@@ -86,10 +86,10 @@ type Owner struct {
 	BlockOwnerDeletion     bool
 }
 
-// Deleting says whether the object has been asked to go.
+// Deleting reports whether the object has a deletionTimestamp.
 func (m *Meta) Deleting() bool { return m.deleting }
 
-// HasFinalizer says whether the object waits for the given finalizer.
+// HasFinalizer reports whether the object has the given finalizer.
 func (m *Meta) HasFinalizer(name string) bool {
 	for _, f := range m.Finalizers {
 		if f == name {
@@ -99,5 +99,5 @@ func (m *Meta) HasFinalizer(name string) bool {
 	return false
 }
 
-// Size is what the object counts in bounds on memory, in bytes.
+// Size returns the bytes for which the object counts in limits on memory.
 func (o *Object) Size() int { return len(o.Raw) + int(unsafe.Sizeof(*o)) + 48 }

@@ -12,11 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kapok-dev/kapok/test/seeds"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// Canonical documents: Parse takes them as they are.
+// Canonical documents: Parse keeps them as they are.
 var canonical = []string{
 	`{"metadata":{}}`,
 	`{"metadata":{"uid":"u"}}`,
@@ -25,12 +27,12 @@ var canonical = []string{
 	`{"metadata":{"finalizers":[],"labels":{},"ownerReferences":[],"uid":"u"}}`,
 	`{"metadata":{"f":{"k:{\"name\":\"web\"}":{}},"uid":"u"}}`,
 	`{"a":[0,-1,1.5,-0.25,1e-7,1e+21,9223372036854775807,-9223372036854775808,18446744073709552000,true,false,null],"metadata":{"uid":"ü漢"}}`,
-	// Shapes that are not as they should be.
+	// Fields with the wrong type.
 	`{"metadata":{"creationTimestamp":3,"deletionTimestamp":"never","finalizers":[1,"x"],"labels":{"a":1,"b":"c"},"ownerReferences":[3,{"controller":"x","name":"o","uid":3}],"uid":{}}}`,
 	`{"metadata":{"labels":null,"ownerReferences":{},"uid":null}}`,
 }
 
-// Foreign documents: Parse decodes them, or refuses them.
+// Foreign documents: Parse decodes or rejects them.
 var foreign = []string{
 	``, `null`, `[]`, `{}`, `{"metadata":3}`, `{"metadata":{"name":"n"}}`, `{"metadata":{"uid":"u"}`, `{"metadata":{"uid":"u"}}x`,
 	` {"metadata":{"uid":"u"}}`, `{"metadata": {"uid":"u"}}`, `{"metadata":{"uid":"u"}}` + "\n", `{"a": [1, 2],"metadata":{"uid":"u"}}`,
@@ -79,8 +81,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(sameAsDecoded)
 }
 
-// sameAsDecoded checks that Parse makes of the bytes what decoding and encoding
-// makes of them, that what it makes is stable, and that the splice is right.
+// sameAsDecoded checks that Parse returns what decoding and encoding the bytes returns, that the
+// result is stable, and that the splice is right.
 func sameAsDecoded(t *testing.T, raw []byte) {
 	t.Helper()
 	given := bytes.Clone(raw)
@@ -112,7 +114,7 @@ func sameAsDecoded(t *testing.T, raw []byte) {
 	checkSplice(t, got)
 }
 
-// sameLabels checks what Labels say of labels in a tree.
+// sameLabels compares Labels with the labels in a tree.
 func sameLabels(t *testing.T, l Labels, tree any) {
 	t.Helper()
 	want, _ := tree.(map[string]any)
@@ -173,8 +175,7 @@ func checkSplice(t *testing.T, o *Object) {
 
 // TestEncode compares with encoding/json on random trees.
 func TestEncode(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range 3000 {
 		tree := map[string]any{"spec": randomValue(r, 0), "metadata": map[string]any{
@@ -188,7 +189,7 @@ func TestEncode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// encoding/json escapes more; what the bytes stand for is the same.
+		// encoding/json escapes more characters; the decoded values are equal.
 		var a, b any
 		if err := json.Unmarshal(form.Bytes, &a); err != nil {
 			t.Fatalf("%s: %v", form.Bytes, err)

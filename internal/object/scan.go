@@ -8,18 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// scanner walks over canonical JSON. Its methods pass over what they are named
-// for, and return false where the bytes are anything but what Encode makes of
-// them once they are decoded. So what the scanner accepts need not be decoded to
-// be trusted.
+// scanner walks over canonical JSON. Each method passes over the element it is named for, and
+// returns false if the bytes differ from what Encode would produce for the decoded value. What the
+// scanner accepts therefore needs no decoding.
 type scanner struct {
 	raw     []byte
 	at      int
-	member  int  // where the key starts of the member that was begun last
-	escaped bool // the text that was passed last has an escape in it
+	member  int  // where the key of the latest member starts
+	escaped bool // the latest text contains an escape
 }
 
-// maxScan is how deep the scanner goes; what nests deeper is decoded.
+// maxScan is how deeply the scanner descends; documents that are nested deeper are decoded.
 const maxScan = 500
 
 func (s *scanner) peek() byte {
@@ -57,7 +56,7 @@ func (s *scanner) value(depth int) bool {
 	}
 }
 
-// object calls member for the value of every key. Keys are in order, each once.
+// object calls member for the value of every key. Keys must be sorted and unique.
 func (s *scanner) object(depth int, member func(key []byte) bool) bool {
 	if depth > maxScan || !s.take('{') {
 		return false
@@ -112,7 +111,7 @@ func (s *scanner) word(w string) bool {
 	return true
 }
 
-// text passes over a string and returns what is between its quotes.
+// text passes over a string and returns the bytes between its quotes.
 func (s *scanner) text() ([]byte, bool) {
 	if !s.take('"') {
 		return nil, false
@@ -153,18 +152,18 @@ func (s *scanner) text() ([]byte, bool) {
 	return nil, false
 }
 
-// plain returns how many of eight bytes, from the first on, neither end a string
-// nor begin an escape, nor are control characters or parts of longer runes.
+// plain returns how many of eight bytes, counted from the first, neither end a string nor start an
+// escape, and are neither control characters nor parts of multi-byte runes.
 func plain(x uint64) int {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
-	// Of each byte that is below n the high bit is set. What is borrowed from the
-	// bytes behind it may set theirs, which does not matter: the first one counts.
+	// The result has the high bit set in each byte that is below n. A borrow may also set it in the
+	// bytes behind, which does not matter: only the first set bit counts.
 	below := func(x uint64, n uint64) uint64 { return (x - ones*n) &^ x }
 	special := (x | below(x, ' ') | below(x^(ones*'"'), 1) | below(x^(ones*'\\'), 1)) & high
 	return bits.TrailingZeros64(special) / 8
 }
 
-// escape returns the length of an escape that AppendString makes, zero for others.
+// escape returns the length of an escape that AppendString produces, or zero for any other.
 func escape(raw []byte) int {
 	if len(raw) < 2 {
 		return 0
@@ -185,7 +184,7 @@ func escape(raw []byte) int {
 	return 0
 }
 
-// unescape resolves the escapes in what text has returned.
+// unescape resolves the escapes in a result of text.
 func unescape(text []byte) []byte {
 	plain := make([]byte, 0, len(text))
 	for i := 0; i < len(text); {
@@ -202,7 +201,7 @@ func unescape(text []byte) []byte {
 		case 't':
 			plain = append(plain, '\t')
 		case 'u':
-			code, _ := strconv.ParseUint(string(text[i+4:i+6]), 16, 8) // escape has seen it
+			code, _ := strconv.ParseUint(string(text[i+4:i+6]), 16, 8) // escape has validated it
 			plain = append(plain, byte(code))
 		default:
 			plain = append(plain, b)
@@ -212,8 +211,8 @@ func unescape(text []byte) []byte {
 	return plain
 }
 
-// number passes over an integer that fits into an int64, or another number in the
-// way that the encoder writes it.
+// number passes over an integer that fits into an int64, or another number in the format that the
+// encoder writes.
 func (s *scanner) number() bool {
 	start := s.at
 	s.take('-')

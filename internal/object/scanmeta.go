@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// document passes over a whole object and reads its metadata on the way; splice
-// is the place for the resourceVersion.
+// document passes over a whole object and reads its metadata; splice is the position of the
+// resourceVersion.
 func (s *scanner) document() (meta Meta, splice int, ok bool) {
 	splice = -1
 	ok = s.object(0, func(key []byte) bool {
@@ -39,8 +39,7 @@ func (s *scanner) metadata(meta *Meta, splice *int) bool {
 	})
 }
 
-// read passes over one field that has the shape that it should have, and reads it;
-// decode reads it from any shape.
+// read passes over one field that has the expected type and reads it; decode accepts any type.
 func (m *Meta) read(field string, s *scanner) bool {
 	switch field {
 	case "uid":
@@ -87,8 +86,8 @@ func (m *Meta) decode(field string, value []byte) bool {
 	return true
 }
 
-// string passes over a string and returns what it stands for, which is a part of
-// the scanned bytes where nothing is escaped.
+// string passes over a string and returns its value, which shares memory with the scanned bytes
+// unless it contains escapes.
 func (s *scanner) string() (string, bool) {
 	text, ok := s.text()
 	if ok && s.escaped {

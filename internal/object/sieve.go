@@ -7,20 +7,21 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// A Sketch is two bits for each label of an object. Kept beside the object, it tells of most objects that a selector
-// does not want that they are not wanted, and nobody has to look at them: in a walk over thousands of objects, each of which
-// lies somewhere else in memory, to look is what takes the time.
+// A Sketch is a Bloom filter of an object's labels, with two bits for each label. Stored beside the
+// object in the index, it excludes most objects that a selector does not match without access to
+// the object itself: in a walk over thousands of objects that are scattered over memory, that
+// access dominates the time.
 type Sketch uint64
 
 // Sketch returns the sketch of labels.
 func (l Labels) Sketch() (all Sketch) {
-	if strings.IndexByte(string(l), '\\') >= 0 { // no label that is valid
+	if strings.IndexByte(string(l), '\\') >= 0 { // not a valid label
 		for name, value := range l.All() {
 			all |= sketchOf(name, value)
 		}
 		return all
 	}
-	for at := 1; at < len(l); at++ { // over the brace, and then the commas
+	for at := 1; at < len(l); at++ { // skips the brace, then the commas
 		name := l.text(&at)
 		at++ // the colon
 		all |= sketchOf(name, l.text(&at))
@@ -28,14 +29,15 @@ func (l Labels) Sketch() (all Sketch) {
 	return all
 }
 
-// sketchOf is the sketch of one label: two places of FNV-1a, mixed once more, as the last bytes have not come far yet.
+// sketchOf returns the sketch of one label: two bits chosen by FNV-1a, with one more mixing step
+// because the last bytes have hardly spread yet.
 func sketchOf(name, value string) Sketch {
 	const offset, prime = 14695981039346656037, 1099511628211
 	hash := uint64(offset)
 	for i := range len(name) {
 		hash = (hash ^ uint64(name[i])) * prime
 	}
-	hash *= prime // a zero between them
+	hash *= prime // a zero byte separates them
 	for i := range len(value) {
 		hash = (hash ^ uint64(value[i])) * prime
 	}
@@ -44,11 +46,13 @@ func sketchOf(name, value string) Sketch {
 	return 1<<(hash>>58) | 1<<(hash>>52&63)
 }
 
-// A Sieve holds back objects that a selector does not want, as far as their sketches tell. For each of its elements, an object that is
-// wanted has one of the labels that it stands for. The zero Sieve holds back nothing.
+// A Sieve excludes objects that a selector does not match, as far as their sketches show it. For
+// each element of the Sieve, a matching object has at least one of the labels in that element. The
+// zero Sieve excludes nothing.
 type Sieve [][]Sketch
 
-// SieveOf returns the sieve of a selector, which may be nil. It only knows of labels that must have one of some values.
+// SieveOf returns the sieve of a selector, which may be nil. It uses only requirements that a label
+// has one of some values.
 func SieveOf(selector labels.Selector) Sieve {
 	if selector == nil {
 		return nil
@@ -69,7 +73,7 @@ func SieveOf(selector labels.Selector) Sieve {
 	return s
 }
 
-// Passes says whether an object with labels of this sketch may be wanted.
+// Passes reports whether an object whose labels have this sketch may match.
 func (s Sieve) Passes(k Sketch) bool {
 next:
 	for _, any := range s {

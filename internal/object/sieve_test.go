@@ -5,13 +5,14 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/kapok-dev/kapok/test/seeds"
+
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// TestSieve judges sieves by the selectors that they are made of: what these match passes, and most of the rest does not.
+// TestSieve compares sieves with their selectors: objects that match pass, and most others do not.
 func TestSieve(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	one := func(of ...string) string { return of[random.IntN(len(of))] }
 	name := func() string { return one("app", "tier", "app.kubernetes.io/name", "hash") }
@@ -58,7 +59,7 @@ func TestSieve(t *testing.T) {
 	}
 }
 
-// TestSieveIsFine: of objects that have another value, few pass.
+// TestSieveIsFine: few of the objects that have another value pass.
 func TestSieveIsFine(t *testing.T) {
 	selector, err := labels.Parse("shade=blue-7,app=bench")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// action is what the request does if it creates; nil if that is to store an object.
+// action returns the action of a create; nil if it stores an object.
 func (r *Request) action() *Action {
 	if sub := r.Version.Subresource(r.Subresource); sub != nil {
 		return sub.Action
@@ -14,11 +14,13 @@ func (r *Request) action() *Action {
 	return r.Definition.Action
 }
 
+// act runs an action. The body gets managed fields if the answer shows it, is admitted as a creation,
+// and passed to the action.
 func (s *Store) act(ctx context.Context, r *Request, action *Action, body Tree) (Result, error) {
 	if err := ensureNamespace(r, body); err != nil {
 		return Result{}, err
 	}
-	if _, err := s.admitToNamespace(r, body); err != nil {
+	if _, err := s.namespaceAdmits(r, body, false); err != nil {
 		return Result{}, err
 	}
 	if action.Managed {
@@ -39,12 +41,10 @@ func (s *Store) act(ctx context.Context, r *Request, action *Action, body Tree) 
 	return action.Do(ctx, s, r, body)
 }
 
-// Edit changes an object as an update would that starts from what is there, on
-// behalf of the manager of the request; if there is none, nobody comes to own what has
-// changed. edit gets a tree that is its own to change;
-// its error is returned as it is.
+// Edit updates the current object on behalf of the field manager of the request; without one, no
+// manager owns the changed fields. edit may change the tree; its error is returned unchanged.
 func (s *Store) Edit(ctx context.Context, r *Request, edit func(live Tree) error) (Result, error) {
-	return s.change(ctx, r, change{apply: func(live Tree) (Tree, error) {
+	return s.change(ctx, r, change{next: func(live Tree) (Tree, error) {
 		obj := runtime.DeepCopyJSON(live)
 		if err := edit(obj); err != nil {
 			return nil, err

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/kapok-dev/kapok/internal/auth"
-	"github.com/kapok-dev/kapok/internal/auth/serviceaccount"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,54 +13,31 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 )
 
-// A Gate is what stands between users and what is stored, besides the kinds themselves.
+// A Gate checks the writes of users, besides the kinds themselves. Its functions are safe for
+// concurrent use, and return Kubernetes API errors.
 type Gate struct {
-	// Authorizer decides what else a user may who may send the request: whether the role that he writes gives more than
-	// he has, for one. Nil allows everything.
-	Authorizer auth.Authorizer
-	// Roles tells what users have been given by roles, for those who give it on. Nil knows of nothing that anybody has.
-	Roles auth.Roles
-	// Admission is asked about the writes of users. Nil lets all in.
+	// PermitCreate returns an error if the user of an update or apply, whose object does not exist,
+	// is not allowed to create it. It is not called for requests of the server itself. Nil permits
+	// all.
+	PermitCreate func(ctx context.Context, r *Request) error
+	// Admission admits the writes of users. Nil admits all.
 	Admission Admission
-	// Claim is asked of every write, those of the server included, what else must be written with it, as Hooks.Claim is
-	// by kind, and after it. Nil claims nothing.
+	// Claim adds claims to every write, including those of the server, after Strategy.Claim of the
+	// kind. Nil claims nothing.
 	Claim func(c *Claims, r *Request, obj, old Tree) error
-	// Tokens knows who bears a token, for reviews of tokens. Nil knows nobody.
-	Tokens auth.TokenAuthenticator
-	// Accounts issues tokens of service accounts. Nil issues none.
-	Accounts *serviceaccount.Issuer
-	// Spares is asked before Claim is about an object that goes. It says that Claim need not be asked, for which the object would have
-	// to be decoded, and may require what makes it so. Nil spares nothing.
+	// Spares reports whether the removal of an object needs no Claim, for which the object would
+	// have to be decoded. It may add preconditions for that to c. Nil means that Claim is always
+	// called.
 	Spares func(c *Claims, r *Request) bool
 }
 
-// Guard puts a gate in front of the store. It is called before the first request.
-func (s *Store) Guard(g Gate) { s.gate = g }
+// SetGate sets the gate of the store. It must be called before the first request.
+func (s *Store) SetGate(g Gate) { s.gate = g }
 
-// Gate returns the gate in front of the store.
-func (s *Store) Gate() Gate { return s.gate }
-
-// Permit returns nil if the user of a request may do something else, too, and 403 if not. The server itself may everything.
-func (s *Store) Permit(ctx context.Context, r *Request, a *auth.Attributes) error {
-	if r.User == nil || s.gate.Authorizer == nil {
-		return nil
-	}
-	a.User = r.User
-	return auth.Check(ctx, s.gate.Authorizer, a)
-}
-
-// permit asks the kind of a request whether its user may write obj in place of old, which is nil where it is created.
-func (s *Store) permit(ctx context.Context, r *Request, obj, old Tree) error {
-	if hook := r.Definition.Hooks.Permit; hook != nil && r.User != nil {
-		return hook(ctx, s, r, obj, old)
-	}
-	return nil
-}
-
-// An Operation is what admission is asked about.
+// An Operation is the operation that admission admits.
 type Operation string
 
-// The operations, as webhooks see them.
+// The operations, in the words of admission webhooks.
 const (
 	OperationCreate  Operation = "CREATE"
 	OperationUpdate  Operation = "UPDATE"
@@ -70,54 +45,57 @@ const (
 	OperationConnect Operation = "CONNECT"
 )
 
-// An Admission is asked about the writes of users. Implementations are safe for concurrent use.
+// An Admission admits the writes of users. Implementations are safe for concurrent use.
 type Admission interface {
-	// Begin returns who has to say something about a request; nil if nobody has, which must be cheap to tell. It is
-	// asked anew when a write is tried again.
+	// Begin returns the Admitter of a request, nil if none of the plugins handles it, which must be
+	// cheap to find out. It is called again when a write is tried again.
 	Begin(r *Request, op Operation) Admitter
 }
 
-// An Admitter judges one attempt of a request. Errors are those of the Kubernetes API.
+// An Admitter admits one attempt of a request. Its errors are Kubernetes API errors.
 type Admitter interface {
-	// Mutate may change a.Object, in place or by setting another. It sees the object as the client wants it: defaulted,
-	// with managed fields, before the server sets what clients may not choose. Of a deletion there is nothing to change.
+	// Mutate may change a.Object, in place or by replacing it. That is the object which the client
+	// wants: with defaults and managed fields, before the server sets the fields that clients may
+	// not choose. A deletion has no object to change.
 	Mutate(ctx context.Context, a *Admitted) error
-	// Validate sees the object as it is about to be stored, and changes nothing.
+	// Validate accepts or rejects the object that is about to be stored, and changes nothing.
 	Validate(ctx context.Context, a *Admitted) error
 }
 
-// Admitted is what admission is asked about.
+// Admitted is the request that admission admits.
 type Admitted struct {
 	Request   *Request
 	Operation Operation
-	// Kind is that of Object and Old, in the version of the request: of a subresource that has bodies of its own, the kind of these.
+	// Kind is that of Object and Old, in the version of the request. For a subresource with bodies of
+	// another kind, it is that kind.
 	Kind schema.GroupVersionKind
-	// Name is that of the object; "" if it is still to be generated.
+	// Name is that of the object; "" if it has not been generated yet.
 	Name string
-	// Object is nil at a deletion, Old at a creation. Old is for reading only.
+	// Object is nil for a deletion, Old for a creation. Old must not be changed.
 	Object, Old Tree
-	// Options are a *metav1.CreateOptions, UpdateOptions or DeleteOptions, of the kind of the operation: of a patch they are those of
-	// the update, or the creation, that it turns out to be. They say what kind they are. Nil for none.
+	// Options are a *metav1.CreateOptions, *metav1.UpdateOptions or *metav1.DeleteOptions, according to
+	// the operation, with apiVersion and kind. A patch has those of the update or creation that it
+	// results in. Nil for none.
 	Options runtime.Object
-	// Passes is what mutators know of the pass that they are in.
+	// Passes tells mutators which pass they are in.
 	Passes Passes
 }
 
-// Passes are those that mutators make over an object: one, or two if one of them asks for it because it has changed what others
-// before it have seen already. The zero value is the first pass.
+// Passes are the passes of mutators over an object: one, or two if a mutator requests another because
+// it has changed what mutators before it have seen. The zero value is the first pass.
 type Passes struct {
-	// Second says that this is the second pass. There is no third.
+	// Second says that this is the second pass, which is the last.
 	Second bool
-	// Again asks for a second pass.
+	// Again requests a second pass.
 	Again bool
 
 	notes map[any]any
 }
 
-// Note returns what a mutator has noted under a key of its own, nil if nothing.
+// Note returns the value that a mutator has stored under key, nil if there is none.
 func (p *Passes) Note(key any) any { return p.notes[key] }
 
-// SetNote keeps something for the second pass.
+// SetNote stores a value for the second pass.
 func (p *Passes) SetNote(key, note any) {
 	if p.notes == nil {
 		p.notes = map[any]any{}
@@ -125,7 +103,8 @@ func (p *Passes) SetNote(key, note any) {
 	p.notes[key] = note
 }
 
-// Namespace is the one that admission goes by: of a namespace itself, its own name; "" of what has none.
+// Namespace returns the namespace that admission matches: for a namespace its own name, for
+// cluster-scoped objects "".
 func (a *Admitted) Namespace() string {
 	if a.Request.Definition.GroupResource() == namespaces {
 		return a.Name
@@ -133,13 +112,13 @@ func (a *Admitted) Namespace() string {
 	return a.Request.Namespace
 }
 
-// An attempt is what admission is asked about one attempt of a request; nil where nobody asks.
+// An attempt is one attempt of a request at admission. Nil admits everything.
 type attempt struct {
 	by       Admitter
 	admitted Admitted
 }
 
-// attempt begins to ask admission about a request. old is nil where the object is new.
+// attempt begins an attempt of a request. old is nil if the object is new.
 func (s *Store) attempt(r *Request, op Operation, old Tree) *attempt {
 	if r.User == nil || s.gate.Admission == nil {
 		return nil
@@ -155,7 +134,7 @@ func (s *Store) attempt(r *Request, op Operation, old Tree) *attempt {
 	return a
 }
 
-// optionsOf are the options of a request as an operation has them.
+// optionsOf converts the options of a request to those of an operation.
 func optionsOf(op Operation, given runtime.Object) runtime.Object {
 	kind := func(name string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: name}
@@ -180,7 +159,7 @@ func optionsOf(op Operation, given runtime.Object) runtime.Object {
 	return &o
 }
 
-// mutate returns what admission has made of an object, nil at a deletion, which it uses up.
+// mutate returns an object as admission has changed it, and uses obj up. For a deletion both are nil.
 func (a *attempt) mutate(ctx context.Context, obj Tree) (Tree, error) {
 	if a == nil {
 		return obj, nil
@@ -194,7 +173,7 @@ func (a *attempt) mutate(ctx context.Context, obj Tree) (Tree, error) {
 	return a.admitted.Object, nil
 }
 
-// checkManagedFields puts back what was in the managedFields of an object if somebody has left there what nobody can read.
+// checkManagedFields restores the managedFields of an object if a mutator has made them invalid.
 func (a *attempt) checkManagedFields(before any) {
 	obj := a.admitted.Object
 	if obj == nil {
@@ -216,7 +195,7 @@ func (a *attempt) checkManagedFields(before any) {
 	a.admitted.Request.Warn(fmt.Sprintf(".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: %v", err))
 }
 
-// validate asks about an object as it is to be stored.
+// validate returns an error if admission rejects an object that is about to be stored.
 func (a *attempt) validate(ctx context.Context, obj Tree) error {
 	if a == nil {
 		return nil

@@ -36,8 +36,8 @@ func newHub(t *testing.T) *hub {
 	return h
 }
 
-// late is a journal on a hub. It brings what others write when it must: before a
-// write of its own returns, and when it is asked.
+// late is a journal on a hub. It delivers the writes of other servers as late as it may: before a
+// write of its own returns, and on Sync.
 type late struct {
 	journal.Journal
 	hub     *hub
@@ -87,10 +87,11 @@ func (l *late) Append(ctx context.Context, b journal.Batch) (object.Revision, er
 // deaf is a journal with a history that cannot be read now.
 type deaf struct{ *late }
 
+func (deaf) KeepsHistory() bool         { return true }
 func (deaf) Compacted() object.Revision { return 0 }
 
 func (deaf) History(context.Context, schema.GroupResource, object.Revision, object.Revision, int) ([]journal.Record, error) {
-	return nil, fmt.Errorf("%w: nobody is there", journal.ErrUnavailable)
+	return nil, fmt.Errorf("%w: no server answers", journal.ErrUnavailable)
 }
 
 // TestHistoryIsAway: what memory does not hold is refused for the moment, before a
@@ -136,8 +137,7 @@ func servers(t *testing.T) (first, second *bench, line *late) {
 	return first, newBenchOn(t, line, state.Options{}), line
 }
 
-// TestReadsAreConsistent: what is asked for without a resourceVersion is as new as
-// anything that anybody has been told of.
+// TestReadsAreConsistent checks that a read without a resourceVersion shows every acknowledged write.
 func TestReadsAreConsistent(t *testing.T) {
 	a, b, _ := servers(t)
 	a.widget("x", "")

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/kapok-dev/kapok/internal/builtin"
+	"github.com/kapok-dev/kapok/internal/housekeeping/bootstrap"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
+	"github.com/kapok-dev/kapok/internal/kinds"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
 
@@ -34,9 +35,9 @@ func BenchmarkWrite(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	registry := resource.NewRegistry(builtin.Definitions()...)
+	registry := resource.NewRegistry(kinds.Definitions()...)
 	store := resource.NewStore(st, registry)
-	if err := builtin.EnsureNamespaces(b.Context(), store); err != nil {
+	if err := bootstrap.EnsureNamespaces(b.Context(), store); err != nil {
 		b.Fatal(err)
 	}
 	var deployments *resource.Definition

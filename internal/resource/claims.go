@@ -10,11 +10,10 @@ import (
 	"github.com/kapok-dev/kapok/internal/state"
 )
 
-// Claims are what a write takes hold of, or lets go, besides its own object: other
-// objects that are created and removed in the same commit. A name can be created
-// once only, and so whatever has a name of its own (an address, a port) is never
-// given twice, however many servers write. Where another write was faster, all of
-// the write is tried again, on a state that shows it.
+// Claims are the objects that a write creates and removes in the same commit, besides its own object.
+// A name can be created only once: so whatever has a name (an address, a port) is never given twice,
+// however many servers write. If another write is faster, the whole write is tried again on a state
+// that shows it.
 type Claims struct {
 	state   *state.State
 	dryRun  bool
@@ -22,18 +21,18 @@ type Claims struct {
 	guards  []journal.Guard
 }
 
-// State shows what is stored now.
+// State returns the state that the claims are checked against.
 func (c *Claims) State() *state.State { return c.state }
 
-// DryRun says that nothing will be written, and so nothing needs to be free.
+// DryRun reports whether the write is a dry run, for which claims need not be free.
 func (c *Claims) DryRun() bool { return c.dryRun }
 
-// Create claims an object that must not exist. The tree is complete but for what
-// all objects have, and is used up.
+// Create adds the creation of an object, which must not exist at the commit. The tree lacks only the
+// fields that the server sets in all objects; it is used up.
 func (c *Claims) Create(d *Definition, obj Tree) error {
 	fillSystemFields(obj, now())
-	if d.Hooks.PrepareCreate != nil {
-		d.Hooks.PrepareCreate(obj)
+	if d.Strategy.PrepareCreate != nil {
+		d.Strategy.PrepareCreate(obj)
 	}
 	obj["apiVersion"], obj["kind"] = d.APIVersion(d.Storage), d.Kind
 	obj, err := d.Storage.Model.Normalise(obj, nil)
@@ -48,9 +47,8 @@ func (c *Claims) Create(d *Definition, obj Tree) error {
 	return nil
 }
 
-// Put writes an object that nobody is served, in place of prev, nil if there is none:
-// one that says for many names which of them are claimed. Writes that change it come
-// one after another.
+// Put writes an object of a resource that is not served, in place of prev, which is nil if there is
+// none: for example a bitmap of the claimed names. Writes that change the same one are serialised.
 func (c *Claims) Put(key object.Key, prev *object.Object, obj Tree) error {
 	o, err := object.New(key, obj, 0, now())
 	if err != nil {
@@ -64,7 +62,7 @@ func (c *Claims) Put(key object.Key, prev *object.Object, obj Tree) error {
 	return nil
 }
 
-// Replace writes an object of a kind, in its storage version, in place of prev. The tree is used up.
+// Replace writes an object in its storage version in place of prev. The tree is used up.
 func (c *Claims) Replace(d *Definition, prev *object.Object, obj Tree) error {
 	delete(metadata(obj), "resourceVersion")
 	o, err := object.New(prev.Key, obj, stamp(d.Storage), now())
@@ -75,13 +73,13 @@ func (c *Claims) Replace(d *Definition, prev *object.Object, obj Tree) error {
 	return nil
 }
 
-// Remove lets go of an object.
+// Remove adds the removal of an object.
 func (c *Claims) Remove(o *object.Object) {
 	c.entries = append(c.entries, journal.Entry{Key: o.Key, Prev: o.Revision})
 }
 
-// Require makes the write depend on an object that must not change meanwhile, or on
-// that there is none at its key, if it is nil.
+// Require adds a precondition: the object o at key must not change before the commit, or, if o is nil,
+// none must be created there.
 func (c *Claims) Require(key object.Key, o *object.Object) {
 	guard := journal.Guard{Key: key}
 	if o != nil {
@@ -90,8 +88,8 @@ func (c *Claims) Require(key object.Key, o *object.Object) {
 	c.guards = append(c.guards, guard)
 }
 
-// Commit writes what f claims, if anything, for the server itself and besides no object of a request. It is tried again
-// where another write was faster.
+// Commit commits the claims that f makes for the server itself, outside of a request. If another write
+// is faster, f is called again. Without claims nothing is written.
 func (s *Store) Commit(ctx context.Context, f func(c *Claims) error) error {
 	for {
 		c := &Claims{state: s.state}
@@ -108,11 +106,11 @@ func (s *Store) Commit(ctx context.Context, f func(c *Claims) error) error {
 	}
 }
 
-// claim asks the kind of a request what else is to be written with obj. old is nil
-// where it is created.
+// claim returns the claims of the kind and of the gate for obj in place of old, which is nil on
+// create.
 func (s *Store) claim(r *Request, obj, old Tree) (*Claims, error) {
 	c := &Claims{state: s.state, dryRun: r.DryRun}
-	if hook := r.Definition.Hooks.Claim; hook != nil {
+	if hook := r.Definition.Strategy.Claim; hook != nil {
 		if err := hook(c, obj, old); err != nil {
 			return nil, err
 		}
@@ -125,9 +123,9 @@ func (s *Store) claim(r *Request, obj, old Tree) (*Claims, error) {
 	return c, nil
 }
 
-// release asks the kind of an object that goes what goes with it.
+// release returns the claims of the kind and of the gate for the removal of an object.
 func (s *Store) release(r *Request, o *object.Object) (*Claims, error) {
-	if r.Definition.Hooks.Claim == nil {
+	if r.Definition.Strategy.Claim == nil {
 		if s.gate.Claim == nil {
 			return nil, nil
 		}

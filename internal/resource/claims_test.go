@@ -63,10 +63,10 @@ func (b *bench) held() (all []string) {
 	return all
 }
 
-// TestClaims: what a write claims is written with it or not at all, and nobody gets what somebody else has.
+// TestClaims checks that claims are committed with their write or not at all, and never twice.
 func TestClaims(t *testing.T) {
 	b := newBench(t, state.Options{})
-	b.widgets.Hooks.Claim = claimPort
+	b.widgets.Strategy.Claim = claimPort
 	const widgets, writers = 100, 8
 	var all sync.WaitGroup
 	for w := range writers {

@@ -13,14 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Objects are stored in one version and served in several. What Convert does is
-// cheap, and never fails: it is done when an object is decoded, and what comes of
-// it is kept with the object. A webhook is asked before that, where there is a
-// context and an error can still be told: a Store returns objects that are in the
-// version of the request already, many of them after one call. Nothing of this is
-// kept, but for what watches share.
+// Objects are stored in one version and served in several. Definition.Convert is cheap and never
+// fails: it runs when an object is decoded, and its result is cached with the object. A webhook is
+// called before that, where there is a context and an error can be returned: a Store returns objects
+// that are in the version of the request already, many of them after one call. Results of webhooks
+// are not cached, except for those that watches share.
 
-// decodeIn decodes an object in a version; a webhook must have converted it.
+// decodeIn decodes an object in version v. Where a webhook converts, it must have converted o before.
 func decodeIn(d *Definition, v *Version, o *object.Object) (Tree, error) {
 	obj, from, err := decodeStored(d, o)
 	if err != nil || from == v {
@@ -39,8 +38,8 @@ func decodeIn(d *Definition, v *Version, o *object.Object) (Tree, error) {
 	return v.Model.Prune(obj)
 }
 
-// decodeStored decodes an object, and brings it up to the schema of now where it
-// was stored under another.
+// decodeStored decodes an object in the version in which it is stored, and normalises it if it was
+// stored under another schema than the current one.
 func decodeStored(d *Definition, o *object.Object) (obj Tree, in *Version, err error) {
 	if obj, err = o.Tree(); err != nil {
 		return nil, nil, err
@@ -48,13 +47,13 @@ func decodeStored(d *Definition, o *object.Object) (obj Tree, in *Version, err e
 	in = d.Storage
 	gv, err := schema.ParseGroupVersion(unstructuredString(obj, "apiVersion"))
 	if err == nil && gv != d.GroupVersion(in) {
-		// Stored when another version was the one to store.
+		// The storage version has changed since the object was written.
 		switch was := d.anyVersion(gv); {
 		case was != nil:
 			in = was
 		case d.Custom && gv.Version != "":
-			// Nobody knows what is in it: to take it for something else would lose that.
-			return nil, nil, &refused{o, fmt.Errorf("request to convert CR from an invalid group/version: %s", gv)}
+			// The version is unknown: to decode the object as another one would lose fields.
+			return nil, nil, &refused{o, o.Key.Under(d.StoredAt), fmt.Errorf("request to convert CR from an invalid group/version: %s", gv)}
 		}
 	}
 	if o.Schema != stamp(in) {
@@ -65,7 +64,7 @@ func decodeStored(d *Definition, o *object.Object) (obj Tree, in *Version, err e
 	return obj, in, nil
 }
 
-// anyVersion returns a version, served or not.
+// anyVersion returns the version of that name, served or not, or nil.
 func (d *Definition) anyVersion(gv schema.GroupVersion) *Version {
 	if d.GroupVersion(d.Storage) == gv {
 		return d.Storage
@@ -78,9 +77,9 @@ func (d *Definition) anyVersion(gv schema.GroupVersion) *Version {
 	return d.Version(gv)
 }
 
-// inVersion returns objects such that they can be decoded in a version: where a
-// webhook converts, those that are stored in another one are objects of their own,
-// the fruit of one call. It leaves the slice as it is.
+// inVersion returns objects that can be decoded in version v. Where a webhook converts, those stored
+// in another version are replaced by converted ones, all of which come from one call. The slice
+// objects is not changed.
 func inVersion(ctx context.Context, d *Definition, v *Version, objects []*object.Object) ([]*object.Object, error) {
 	if d.Webhook == nil {
 		return objects, nil
@@ -108,7 +107,8 @@ func inVersion(ctx context.Context, d *Definition, v *Version, objects []*object
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	default:
-		return nil, &refused{of: objects[at[0]], err: err}
+		first := objects[at[0]]
+		return nil, &refused{of: first, path: first.Key.Under(d.StoredAt), err: err}
 	}
 	objects = slices.Clone(objects)
 	for i, obj := range trees {
@@ -119,7 +119,7 @@ func inVersion(ctx context.Context, d *Definition, v *Version, objects []*object
 	return objects, nil
 }
 
-// converted makes an object of what a webhook has made of one.
+// converted returns the object that a webhook has converted from another to obj.
 func converted(v *Version, obj Tree, from *object.Object) (*object.Object, error) {
 	obj, err := v.Model.Prune(obj)
 	if err != nil {
@@ -133,7 +133,7 @@ func converted(v *Version, obj Tree, from *object.Object) (*object.Object, error
 	return o, nil
 }
 
-// seen returns an object that is stored as the client of a request sees it.
+// seen returns a stored object in the version of the request.
 func (r *Request) seen(ctx context.Context, o *object.Object) (*object.Object, error) {
 	o, err := r.answer(ctx, o)
 	if no := (*refused)(nil); errors.As(err, &no) {
@@ -142,7 +142,7 @@ func (r *Request) seen(ctx context.Context, o *object.Object) (*object.Object, e
 	return o, err
 }
 
-// answer returns an object that is about to be stored as the client will see it.
+// answer returns an object that is about to be stored in the version of the request.
 func (r *Request) answer(ctx context.Context, o *object.Object) (*object.Object, error) {
 	if r.Definition.Webhook == nil {
 		return o, nil
@@ -154,12 +154,14 @@ func (r *Request) answer(ctx context.Context, o *object.Object) (*object.Object,
 	return objects[0], nil
 }
 
-// encode makes the object to be stored of a tree in the version of the request.
-// The tree is used up.
+// encode returns the object to store for a tree in the version of the request. The tree is used up.
 func (r *Request) encode(ctx context.Context, obj Tree) (*object.Object, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	d := r.Definition
 	obj["apiVersion"], obj["kind"] = d.APIVersion(r.Version), d.Kind
-	delete(metadata(obj), "resourceVersion") // which is not stored, and nobody outside shall see
+	delete(metadata(obj), "resourceVersion") // it is not stored, and webhooks must not see it
 	if r.Version != d.Storage {
 		var err error
 		if obj, err = convert(ctx, d, obj, r.Version, d.Storage); err != nil {
@@ -176,7 +178,7 @@ func (r *Request) encode(ctx context.Context, obj Tree) (*object.Object, error) 
 	}
 	o, err := object.New(key, obj, normalised, now())
 	if err != nil {
-		// All that a tree can have that JSON cannot comes from the client.
+		// A value that JSON cannot express can only come from the client.
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	return o, nil
@@ -188,8 +190,9 @@ type completer interface {
 	Completes(obj Tree) bool
 }
 
-// Translate returns an object in another version of the resource, as those see it who are asked about requests in a
-// version of their own. It leaves obj as it is; where the versions are the same, obj is the result.
+// Translate converts an object from one version of the resource to another, for webhooks and policies
+// that match requests in a version of their own. It does not change obj, and returns obj itself if
+// the versions are the same.
 func (d *Definition) Translate(ctx context.Context, obj Tree, from, to *Version) (Tree, error) {
 	if from == to || obj == nil {
 		return obj, nil
@@ -203,8 +206,8 @@ func (d *Definition) Translate(ctx context.Context, obj Tree, from, to *Version)
 	return to.Model.Prune(translated)
 }
 
-// convert brings a tree from one version to another, and uses it up. The caller
-// prunes or normalises the result.
+// convert converts a tree from one version to another, and uses it up. The caller prunes or normalises
+// the result.
 func convert(ctx context.Context, d *Definition, obj Tree, from, to *Version) (Tree, error) {
 	switch {
 	case from == to:

@@ -6,19 +6,17 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 )
 
 // Create stores a new object, or does what a create means for the resource.
 func (s *Store) Create(ctx context.Context, r *Request, body Body) (Result, error) {
-	obj, err := s.decode(r, body)
+	obj, err := s.decode(ctx, r, body)
 	if err != nil {
 		return Result{}, err
 	}
@@ -38,53 +36,36 @@ func (s *Store) Create(ctx context.Context, r *Request, body Body) (Result, erro
 	if obj, err = s.manageUpdate(ctx, r, blank(r.BodyModel()), obj); err != nil {
 		return Result{}, err
 	}
-	if obj, err = s.mutateNew(ctx, r, obj); err != nil {
+	w := &write{store: s, request: r, obj: obj}
+	if err := w.mutate(ctx); err != nil {
 		return Result{}, err
 	}
-	if metaString(obj, "name") != "" || metaString(obj, "generateName") == "" {
-		return s.retry(ctx, r, func() (Result, error) { return s.create(ctx, r, runtime.DeepCopyJSON(obj)) })
+	if metaString(w.obj, "name") != "" || metaString(w.obj, "generateName") == "" {
+		return s.retry(ctx, r, func() (Result, error) { return w.again().finish(ctx) })
 	}
-	return s.createGenerated(ctx, r, obj)
-}
-
-// mutateNew lets admission change an object that is to be created, which it uses up. It is
-// asked once, however often the creation is tried.
-func (s *Store) mutateNew(ctx context.Context, r *Request, obj Tree) (Tree, error) {
-	attempt := s.attempt(r, OperationCreate, nil)
-	if attempt == nil {
-		return obj, nil
-	}
-	if _, err := s.admit(r, obj); err != nil { // before others hear of it
-		return nil, err
-	}
-	obj, err := attempt.mutate(ctx, obj)
-	if err != nil {
-		return nil, err
-	}
-	dedupOwners(r, obj, repeatedOwnersAfter)
-	return obj, ensureNamespace(r, obj)
+	return s.createGenerated(ctx, w)
 }
 
 // generateAttempts is how many generated names are tried, as Kubernetes does.
 const generateAttempts = 8
 
-func (s *Store) createGenerated(ctx context.Context, r *Request, obj Tree) (result Result, err error) {
-	r.generated = true
+func (s *Store) createGenerated(ctx context.Context, w *write) (result Result, err error) {
+	w.generated = true
 	for range generateAttempts {
-		attempt := runtime.DeepCopyJSON(obj)
-		name := generateName(metaString(obj, "generateName"))
-		metadata(attempt)["name"] = name
-		result, err = s.retry(ctx, r, func() (Result, error) { return s.create(ctx, r, runtime.DeepCopyJSON(attempt)) })
+		named := w.again()
+		name := generateName(metaString(named.obj, "generateName"))
+		metadata(named.obj)["name"] = name
+		result, err = s.retry(ctx, w.request, func() (Result, error) { return named.again().finish(ctx) })
 		if !apierrors.IsAlreadyExists(err) {
 			return result, err
 		}
-		err = apierrors.NewGenerateNameConflict(r.GroupResource(), name, 1)
+		err = apierrors.NewGenerateNameConflict(w.request.GroupResource(), name, 1)
 	}
 	return Result{}, err
 }
 
-// generateName appends five random letters to a base that leaves room for them
-// in a label value.
+// generateName appends five random characters to base, which it shortens so that the name fits into a
+// label value.
 func generateName(base string) string {
 	const suffix = 5
 	if most := 63 - suffix; len(base) > most {
@@ -93,76 +74,16 @@ func generateName(base string) string {
 	return base + utilrand.String(suffix)
 }
 
-// create stores obj, which it uses up, under the name in it.
-func (s *Store) create(ctx context.Context, r *Request, obj Tree) (Result, error) {
-	guards, err := s.admit(r, obj)
-	if err != nil {
-		return Result{}, err
-	}
-	if err := s.permit(ctx, r, obj, nil); err != nil {
-		return Result{}, err
-	}
+// prepareCreate sets the fields of a new object that clients may not choose.
+func prepareCreate(r *Request, obj Tree) {
 	fillSystemFields(obj, now())
-	if hook := r.Definition.Hooks.PrepareCreate; hook != nil {
-		hook(obj)
+	strategy := &r.Definition.Strategy
+	if strategy.PrepareCreate != nil {
+		strategy.PrepareCreate(obj)
 	}
-	if hook := r.Definition.Hooks.Requested; hook != nil && r.User != nil {
-		hook(obj, r.User)
+	if strategy.PrepareRequester != nil && r.User != nil {
+		strategy.PrepareRequester(obj, r.User)
 	}
-	if err := validateCreate(r, obj); err != nil {
-		return Result{}, err
-	}
-	warn(r, obj, nil)
-	if err := s.permitCreate(ctx, r); err != nil {
-		return Result{}, err
-	}
-	if err := s.attempt(r, OperationCreate, nil).validate(ctx, obj); err != nil {
-		return Result{}, err
-	}
-	if r.DryRun {
-		delete(metadata(obj), "resourceVersion")
-	}
-	if metaString(obj, "resourceVersion") != "" {
-		return Result{}, fmt.Errorf("resourceVersion should not be set on objects to be created")
-	}
-	claims, err := s.claim(r, obj, nil)
-	if err != nil {
-		return Result{}, err
-	}
-	claims.guards = append(claims.guards, guards...)
-	o, err := r.encode(ctx, obj)
-	if err != nil {
-		return Result{}, err
-	}
-	if existing, _ := s.state.Get(o.Key); existing != nil {
-		return Result{}, alreadyExists(r, existing)
-	}
-	answer, err := r.answer(ctx, o)
-	if err != nil {
-		return Result{}, err
-	}
-	if r.DryRun {
-		return Result{Object: answer, Created: true}, nil
-	}
-	if err := s.append(ctx, r, o.Key, nil, o, claims); err != nil {
-		return Result{}, err
-	}
-	if answer != o { // o is everybody's now
-		answer.Revision = o.Revision
-	}
-	return Result{Object: answer, Created: true, committed: true}, nil
-}
-
-// permitCreate asks whether the user may create what he was only asked about the update or the patch of.
-func (s *Store) permitCreate(ctx context.Context, r *Request) error {
-	if !r.changes {
-		return nil
-	}
-	gv := r.groupVersion()
-	return s.Permit(ctx, r, &auth.Attributes{
-		Verb: "create", ResourceRequest: true, APIGroup: gv.Group, APIVersion: gv.Version, Resource: r.Definition.Plural,
-		Namespace: r.Namespace, Name: r.Name,
-	})
 }
 
 func alreadyExists(r *Request, existing *object.Object) error {
@@ -173,26 +94,27 @@ func alreadyExists(r *Request, existing *object.Object) error {
 	return err
 }
 
-// admit refuses new objects where their namespace or their kind does not take
-// any, and returns the conditions under which that stays so.
-func (s *Store) admit(r *Request, obj Tree) ([]journal.Guard, error) {
-	guards, err := s.admitToKind(r, obj)
+// admitsNew rejects a new object if its kind or its namespace is terminating, and returns the
+// preconditions of its creation.
+func (w *write) admitsNew() ([]journal.Guard, error) {
+	guards, err := w.store.kindAdmits(w.request, w.obj, w.generated)
 	if err != nil {
 		return nil, err
 	}
-	more, err := s.admitToNamespace(r, obj)
+	more, err := w.store.namespaceAdmits(w.request, w.obj, w.generated)
 	return append(guards, more...), err
 }
 
-// admitToKind refuses new custom resources whose CRD is gone or on its way out.
-func (s *Store) admitToKind(r *Request, obj Tree) ([]journal.Guard, error) {
+// kindAdmits rejects new custom resources whose CRD has been deleted or is terminating. generated says
+// that the server chooses the name of the object.
+func (s *Store) kindAdmits(r *Request, obj Tree, generated bool) ([]journal.Guard, error) {
 	if !r.Definition.Custom || r.Definition.DefinedBy.Name == "" {
 		return nil, nil
 	}
 	crd, _ := s.state.Get(r.Definition.DefinedBy)
 	if crd == nil || crd.Meta.UID != r.Definition.DefinedByUID || crd.Meta.Deleting() {
 		name := metaString(obj, "name")
-		if r.generated { // later than this is asked in Kubernetes
+		if generated { // which Kubernetes generates later than this
 			name = ""
 		}
 		return nil, apierrors.NewForbidden(r.GroupResource(), name,
@@ -201,9 +123,9 @@ func (s *Store) admitToKind(r *Request, obj Tree) ([]journal.Guard, error) {
 	return []journal.Guard{{Key: crd.Key, Revision: crd.Revision}}, nil
 }
 
-// admitToNamespace refuses new objects in namespaces that do not exist or are on
-// their way out, and returns the condition under which that stays true.
-func (s *Store) admitToNamespace(r *Request, obj Tree) ([]journal.Guard, error) {
+// namespaceAdmits rejects new objects in namespaces that do not exist or are terminating, and returns
+// the precondition of their creation.
+func (s *Store) namespaceAdmits(r *Request, obj Tree, generated bool) ([]journal.Guard, error) {
 	if !r.Definition.Namespaced {
 		return nil, nil
 	}
@@ -214,7 +136,7 @@ func (s *Store) admitToNamespace(r *Request, obj Tree) ([]journal.Guard, error) 
 	}
 	if ns.Meta.Deleting() {
 		name := cmp.Or(metaString(obj, "name"), r.Name)
-		if r.generated {
+		if generated {
 			name = metaString(obj, "generateName")
 		}
 		err := apierrors.NewForbidden(r.GroupResource(), name,
@@ -227,13 +149,4 @@ func (s *Store) admitToNamespace(r *Request, obj Tree) ([]journal.Guard, error) 
 		return nil, err
 	}
 	return []journal.Guard{{Key: key, Revision: ns.Revision}}, nil
-}
-
-// warn sends the warnings of a kind for an object that is valid.
-func warn(r *Request, obj, old Tree) {
-	if hook := r.Definition.Hooks.Warnings; hook != nil {
-		for _, w := range hook(obj, old) {
-			r.Warn(w)
-		}
-	}
 }

@@ -1,11 +1,14 @@
 package resource
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kapok-dev/kapok/internal/causes"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,16 +18,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A Body is the object that came with a request, as JSON. Strict holds what was
-// found wrong with it on the way to JSON (duplicate keys in YAML). Typed, if set,
-// is the object in place of Data: one of the TypedModel that BodyModel returns.
+// A Body is the object in the body of a request, as JSON. Strict holds the errors that were found
+// when it was converted to JSON, such as duplicate keys in YAML. Typed, if set, is the object in
+// place of Data: one of the Go type that BodyModel().New returns.
 type Body struct {
 	Data   []byte
 	Strict []error
 	Typed  runtime.Object
 }
 
-// kind is what the body says that it is.
+// kind returns the apiVersion and kind of the body.
 func (b Body) kind() (*schema.GroupVersionKind, error) {
 	if b.Typed != nil {
 		gvk := b.Typed.GetObjectKind().GroupVersionKind()
@@ -33,15 +36,14 @@ func (b Body) kind() (*schema.GroupVersionKind, error) {
 	return serializer.DefaultMetaFactory.Interpret(b.Data)
 }
 
-func (b Body) decode(model Model, strict *[]error) (Tree, error) {
+func (b Body) decode(model Decoder, strict *[]error) (Tree, error) {
 	if typed, ok := model.(TypedModel); ok && b.Typed != nil {
 		return typed.TreeOf(b.Typed)
 	}
 	return model.Decode(b.Data, strict)
 }
 
-// strictErrors returns where errors of strict decoding go: nowhere, if the client
-// does not want to know.
+// strictErrors returns where errors of strict decoding go: nil if the client ignores them.
 func (r *Request) strictErrors(into *[]error) *[]error {
 	if r.FieldValidation == metav1.FieldValidationIgnore {
 		return nil
@@ -49,11 +51,11 @@ func (r *Request) strictErrors(into *[]error) *[]error {
 	return into
 }
 
-// decode reads a body that must be of the kind and version of the request.
-func (s *Store) decode(r *Request, b Body) (Tree, error) {
+// decode decodes a body, which must be of the kind and version of the request.
+func (s *Store) decode(ctx context.Context, r *Request, b Body) (Tree, error) {
 	gvk, err := b.kind()
 	if err != nil {
-		return nil, r.undecodable(nil, b.Data, err)
+		return nil, r.Undecodable(nil, b.Data, err)
 	}
 	want := r.BodyKind()
 	if gvk.Kind == "" && gvk.Version == "" && !r.customBody() {
@@ -61,7 +63,7 @@ func (s *Store) decode(r *Request, b Body) (Tree, error) {
 	}
 	if gvk.Kind == "" {
 		if r.customBody() {
-			return nil, r.undecodable(gvk, b.Data, runtime.NewMissingKindErr(string(b.Data)))
+			return nil, r.Undecodable(gvk, b.Data, runtime.NewMissingKindErr(string(b.Data)))
 		}
 		gvk.Kind = want.Kind
 	}
@@ -84,14 +86,14 @@ func (s *Store) decode(r *Request, b Body) (Tree, error) {
 	var strict []error
 	obj, err := b.decode(r.BodyModel(), r.strictErrors(&strict))
 	if err != nil {
-		return nil, r.undecodable(gvk, b.Data, err)
+		return nil, r.Undecodable(gvk, b.Data, err)
 	}
 	if r.FieldValidation != metav1.FieldValidationIgnore {
-		if err := r.judgeStrict(append(b.Strict, strict...), func(err error) error {
+		if err := r.reportStrict(append(b.Strict, strict...), func(err error) error {
 			if r.Definition.Custom && r.Subresource == scaleSubresource {
 				return errUnknownScale()
 			}
-			return r.undecodable(gvk, b.Data, err)
+			return r.Undecodable(gvk, b.Data, err)
 		}); err != nil {
 			return nil, err
 		}
@@ -99,18 +101,19 @@ func (s *Store) decode(r *Request, b Body) (Tree, error) {
 	if r.Decoded != nil {
 		r.Decoded(obj)
 	}
-	return obj, nil
+	return obj, ctx.Err()
 }
 
-// customBody says whether the body must be a custom resource, which has to say what it is.
+// customBody reports whether the body must be a custom resource, whose apiVersion and kind are
+// required.
 func (r *Request) customBody() bool { return r.Definition.Custom && r.Subresource != scaleSubresource }
 
-// errUnknownScale is what Kubernetes says of most bodies that are no Scale.
+// errUnknownScale is the error of Kubernetes for most bodies that are not a Scale.
 func errUnknownScale() error {
 	return apierrors.NewBadRequest(fmt.Sprintf("no kind is registered for the type v1.Scale in scheme %q", schemeName))
 }
 
-// BodyKind is what the bodies of this request are.
+// BodyKind returns the kind of the bodies of this request.
 func (r *Request) BodyKind() schema.GroupVersionKind {
 	if r.Subresource == scaleSubresource {
 		return scaleKind
@@ -121,7 +124,7 @@ func (r *Request) BodyKind() schema.GroupVersionKind {
 	return r.Definition.GroupVersionKind(r.Version)
 }
 
-// BodyModel knows what the bodies of this request may hold.
+// BodyModel returns the model of the bodies of this request.
 func (r *Request) BodyModel() Model {
 	if r.Subresource == scaleSubresource {
 		return scaleModel{}
@@ -132,8 +135,9 @@ func (r *Request) BodyModel() Model {
 	return r.Version.Model
 }
 
-// judgeStrict warns of the errors of strict decoding, or makes one of them.
-func (r *Request) judgeStrict(errs []error, refuse func(error) error) error {
+// reportStrict reports the errors of strict decoding as the request wants them: as warnings, or as one
+// error, which refuse wraps.
+func (r *Request) reportStrict(errs []error, refuse func(error) error) error {
 	if len(errs) == 0 {
 		return nil
 	}
@@ -142,7 +146,7 @@ func (r *Request) judgeStrict(errs []error, refuse func(error) error) error {
 	}
 	for _, err := range errs {
 		text := err.Error()
-		// What the YAML decoder has found stands on lines of its own.
+		// The YAML decoder writes its errors on separate lines.
 		if _, lines, found := strings.Cut(text, "yaml: unmarshal errors:\n"); found {
 			text = lines
 		}
@@ -151,8 +155,9 @@ func (r *Request) judgeStrict(errs []error, refuse func(error) error) error {
 	return nil
 }
 
-// undecodable words the error for a body that cannot be decoded.
-func (r *Request) undecodable(gvk *schema.GroupVersionKind, data []byte, err error) error {
+// Undecodable returns the error, 400, for a body that cannot be decoded. gvk is the kind that the
+// body names; without one, the error shows the start of data.
+func (r *Request) Undecodable(gvk *schema.GroupVersionKind, data []byte, err error) error {
 	want := r.BodyKind()
 	if gvk != nil && gvk.Kind != "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", gvk.Kind, gvk.Version, want.Kind, err))
@@ -160,20 +165,21 @@ func (r *Request) undecodable(gvk *schema.GroupVersionKind, data []byte, err err
 	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want.Kind, err, summary(data)))
 }
 
-// schemeName is what Kubernetes calls its scheme in messages.
+// schemeName is the name of the scheme of Kubernetes in messages.
 const schemeName = "pkg/runtime/scheme.go:111"
 
-// definitions is the group of a server of its own in Kubernetes, which knows no kinds of others, and has words of its own.
+// definitions is the group that a separate server serves in Kubernetes, with its own scheme and its
+// own wording.
 const definitions = "apiextensions.k8s.io"
 
-// wrongKind words the error for a body of another kind.
+// wrongKind returns the error for a body of another kind.
 func (s *Store) wrongKind(r *Request, data []byte, got, want schema.GroupVersionKind) error {
 	if r.Definition.Custom {
 		var body metav1.PartialObjectMetadata
 		if err := json.Unmarshal(data, &body); err != nil {
-			return r.undecodable(&got, data, err)
+			return r.Undecodable(&got, data, err)
 		}
-		return apierrors.NewInvalid(got.GroupKind(), body.Name, field.ErrorList{
+		return causes.Invalid(got.GroupKind(), body.Name, field.ErrorList{
 			field.Invalid(field.NewPath("kind"), got.Kind, "must be "+want.Kind),
 		})
 	}
@@ -182,11 +188,11 @@ func (s *Store) wrongKind(r *Request, data []byte, got, want schema.GroupVersion
 	if s.registry.Load().Kind(known) == nil || (got.Group == definitions) != (want.Group == definitions) {
 		err = runtime.NewNotRegisteredErrForKind(schemeName, got)
 	}
-	return r.undecodable(&got, data, err)
+	return r.Undecodable(&got, data, err)
 }
 
-// internalPackage is the package in which Kubernetes keeps the internal types of
-// a group; its name occurs in messages.
+// internalPackage returns the name of the package of Kubernetes with the internal types of a group,
+// which messages contain.
 func internalPackage(group string) string {
 	if group == "" {
 		return "core"
@@ -195,7 +201,7 @@ func internalPackage(group string) string {
 	return name
 }
 
-// summary is the start of a body, in hex unless it may be JSON.
+// summary returns the start of a body, in hex unless it looks like JSON.
 func summary(data []byte) string {
 	const most = 30
 	text := func(b []byte) string { return hex.EncodeToString(b) }

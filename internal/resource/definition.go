@@ -7,8 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
-	"github.com/kapok-dev/kapok/internal/manage"
+	"github.com/kapok-dev/kapok/internal/fields"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,13 +19,12 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// A Tree is the decoded JSON of an object: map[string]any, []any, string, bool,
-// int64, float64 and nil. Whoever gets a Tree as "obj" may change it; "old" is
-// for reading only.
+// A Tree is the decoded JSON of an object: map[string]any, []any, string, bool, int64, float64 and nil.
+// A function that gets a Tree as obj may change it; one named old must not be changed.
 type Tree = map[string]any
 
-// A Definition is one kind of resource, built-in or custom. It is immutable; a
-// changed CRD makes a new one.
+// A Definition is one kind of resource, built-in or custom. It is immutable: a changed CRD results in
+// a new one.
 type Definition struct {
 	Group      string // under which objects are kept; versions may be served in others
 	Plural     string
@@ -37,40 +35,45 @@ type Definition struct {
 	Categories []string
 	Namespaced bool
 	Custom     bool // defined by a CRD
+	// StoredAt is where kube-apiserver stores the objects in etcd, as in object.Place.Path. Default:
+	// group/plural.
+	StoredAt string
 
-	// DefinedBy is the key of the CRD that defines a custom resource, and
-	// DefinedByUID its uid. Objects are created only as long as it is there and not
-	// on its way out.
+	// DefinedBy is the key of the CRD that defines a custom resource, and DefinedByUID its uid.
+	// Objects are created only while the CRD exists and is not being deleted.
 	DefinedBy    object.Key
 	DefinedByUID types.UID
-	// Terminating says that the CRD is on its way out: nothing new is accepted.
+	// Terminating says that the CRD is being deleted: no new objects are accepted.
 	Terminating bool
 
-	// Versions are the served ones, the preferred first.
+	// Versions are the served versions, the preferred one first.
 	Versions []*Version
-	// Storage is the version in which objects are stored. It need not be served.
+	// Storage is the version in which objects are stored. It may be one that is not served.
 	Storage *Version
-	// Unserved are the versions that are not served. Objects may still be stored in
-	// them, and managed fields name them.
+	// Unserved are the versions that are not served. Objects may still be stored in them, and managed
+	// fields may name them.
 	Unserved []*Version
 
-	// Convert changes an object of one version into another, in place; it need not
-	// set apiVersion. What it makes of an object is always the same, and so is kept.
-	// Nil if versions differ in nothing else.
+	// Convert converts an object from one version to another, in place, except for its apiVersion. Its
+	// result depends on nothing else, and is cached. Nil if versions differ only in the apiVersion.
 	Convert func(obj Tree, from, to *Version) error
-	// Webhook, if there is one, converts instead of Convert: somebody outside, who
-	// takes time, may fail, and may answer otherwise next time. Each object says in
-	// its apiVersion what it is in, none that it is in the wanted version. They are
-	// used up; the results come in the same order, in the wanted version, with the
-	// metadata that they had but for labels and annotations.
+	// Webhook, if not nil, converts instead of Convert. It takes time, may fail, and may return another
+	// result the next time. Each of objs has the apiVersion that it is in, none of them the wanted one.
+	// They are used up. The results are in the same order and in the wanted version, with the same
+	// metadata except for labels and annotations.
 	Webhook func(ctx context.Context, objs []Tree, to *Version) ([]Tree, error)
 
-	// Action is set where nothing is kept: then all that clients can do is create.
+	// Action is set for kinds that store no objects: create is their only verb.
 	Action *Action
-	// Absent are subresources that Kubernetes has and this server has not, with the reason, which clients are told.
+	// Absent are subresources of Kubernetes that this server does not have, with the reason, which is
+	// returned to clients.
 	Absent map[string]string
-	// Hooks are the few places in which kinds differ.
-	Hooks Hooks
+	// Strategy and Deletion are the few places in which kinds differ.
+	Strategy Strategy
+	Deletion Deletion
+	// Given is what the kind needs besides the store, for the functions of its Strategy and its
+	// actions, which are shared by all definitions of the kind. The verbs do not look at it.
+	Given any
 
 	retired chan struct{} // closed when the registry drops the definition
 }
@@ -78,129 +81,146 @@ type Definition struct {
 // A Version is one version of a resource. It is immutable.
 type Version struct {
 	Name string
-	// Group is where the version is served if that is not the group of its
-	// definition, but one from which the kind has moved, or to which.
+	// Group is the group of the version if it is not that of the definition, but one from which the
+	// kind has moved, or to which.
 	Group string
 	Model Model
 
-	// Subresources through which parts of the object are read and written.
-	// "scale" is not among them, see Scale.
+	// Subresources read and write parts of the object. "scale" is not among them, see Scale.
 	Subresources []Subresource
 	Scale        *Scale
 
-	// Published is what OpenAPI documents show of the schema of a custom resource;
-	// nil for built-in kinds, whose schemas the program has.
+	// Published is the schema of a custom resource in OpenAPI documents; nil for built-in kinds, whose
+	// schemas are compiled in.
 	Published *Published
 
-	// Columns are the cells of a table after the name, which is always the first
-	// cell and belongs to the columns. Cells returns one value a column.
+	// Columns are the columns of a table; the first is the name. Cells returns one value for each
+	// column.
 	Columns []metav1.TableColumnDefinition
 	Cells   func(obj Tree, now time.Time) []any
-	// RowConditions say what is the matter with a row as a whole; nil if there is
-	// never anything to say.
+	// RowConditions returns the conditions of a row, such as Completed. May be nil.
 	RowConditions func(obj Tree) []metav1.TableRowCondition
-	// Default names the object of a list that counts where none is named, "" if none
-	// does. Tables of lists mark it.
+	// Default returns the name of the object of a list that is used where none is named, "" for none.
+	// Tables mark it.
 	Default func(list []*object.Object) string
-	// Order returns the objects of a list in the order in which a Table shows them. Nil: in that of their names.
+	// Order returns the objects of a list in the order of rows in a Table. Default: ordered by name.
 	Order func(list []*object.Object) []*object.Object
 
-	// Selectable are the field labels, besides metadata.name and
-	// metadata.namespace, that field selectors may name; Fields returns their
-	// values, "" where absent.
+	// Selectable are the field labels, besides metadata.name and metadata.namespace, that field
+	// selectors may name. Fields returns their values, "" where absent.
 	Selectable []string
 	Fields     func(obj Tree) map[string]string
-	// NotByNamespace says that objects cannot be selected by metadata.namespace. Unselectable is what clients are told of a label
-	// that field selectors may not name, with a verb for the label; by default in Kubernetes' usual words.
+	// NotByNamespace says that objects cannot be selected by metadata.namespace. Unselectable is
+	// the message for labels that field selectors may not name, with a verb for the label. Default:
+	// the usual message of Kubernetes.
 	NotByNamespace bool
 	Unselectable   string
 
-	// Warning is sent with every answer of a deprecated version; "" if it is not.
+	// Warning is sent with every answer of a deprecated version; "" for others.
 	Warning string
 
-	// ResetFields are the fields that the main resource does not let clients
-	// write; nobody comes to own them there. Nil resets nothing.
+	// ResetFields are the fields that clients cannot write through the main resource, and that no field
+	// manager owns there. May be nil.
 	ResetFields *fieldpath.Set
 }
 
 // Published is the schema of one version of a custom resource, as its CRD states it.
 type Published struct {
-	// Fingerprint is another when any of the schema is, descriptions included.
+	// Fingerprint differs for schemas that differ, if only in a description.
 	Fingerprint string
-	// Schema returns the JSON of the schema (a JSONSchemaProps), nothing if there
-	// is none.
+	// Schema returns the JSON of the schema (a JSONSchemaProps), nil if there is none.
 	Schema func() ([]byte, error)
 	// PreserveUnknownFields is the field of that name in the CRD's spec.
 	PreserveUnknownFields bool
 }
 
-// A Model knows what the objects of one version may hold. Implementations are
-// safe for concurrent use, and load what they need on first use.
+// A Model is the schema of one version of a kind. Implementations are safe for concurrent use, and
+// load what they need on first use.
 type Model interface {
-	// Fingerprint identifies the model by content: objects normalised with the
-	// same one need not be normalised again. It is never 0.
+	Decoder
+	Validator
+	Structure
+	// Fingerprint identifies the model by its content: objects that were normalised by a model with the
+	// same fingerprint are not normalised again. It is never 0.
 	Fingerprint() uint64
-	// Decode decodes JSON into a normalised tree. Unless strict is nil, it
-	// receives an error for each unknown or duplicate field. The error is what a
-	// client is told about bytes that cannot be decoded at all.
+}
+
+// A Decoder is the part of a Model that decodes objects into normalised trees.
+type Decoder interface {
+	// Decode decodes JSON into a normalised tree. Unless strict is nil, an error for each unknown or
+	// duplicate field is appended to it. Clients see the error that is returned.
 	Decode(data []byte, strict *[]error) (Tree, error)
-	// Normalise drops what the schema does not know and fills in defaults, and
-	// returns the result, which may be obj itself. Unless strict is nil it
-	// receives an error for each field dropped.
+	// Normalise removes unknown fields, fills in defaults, and returns the result, which may be obj
+	// itself. Unless strict is nil, an error for each removed field is appended to it.
 	Normalise(obj Tree, strict *[]error) (Tree, error)
-	// Prune drops what the schema does not know from an object that comes from
-	// another version, and fills in no defaults.
+	// Prune removes unknown fields from an object that has been converted from another version. It
+	// does not fill in defaults.
 	Prune(obj Tree) (Tree, error)
-	// Validate returns what is wrong with an object, beyond its ObjectMeta. old
-	// is nil on create. subresource is "" for the main resource.
-	Validate(obj, old Tree, subresource string) field.ErrorList
-	// FieldTypes is what field management needs to know of the schemas of the kind, in all its versions.
-	FieldTypes() (func(schema.GroupVersionKind) *manage.Type, error)
-	// PatchMeta has the merge keys of strategic merge patch; nil where that patch
-	// is not supported.
-	PatchMeta() strategicpatch.LookupPatchMeta
-	// New returns an empty object of the Go type of a built-in kind, which has a
-	// protobuf form; nil for custom resources.
+	// New returns an empty object of the Go type of a built-in kind, which has a protobuf form; nil for
+	// custom resources.
 	New() runtime.Object
 }
 
-// A Judge is a Model whose verdict depends on what was found before, and that warns of what is wrong but excused.
-// ValidateAfter is asked instead of Validate; found is what is wrong with the ObjectMeta.
-type Judge interface {
-	ValidateAfter(found field.ErrorList, obj, old Tree, subresource string, warn func(string)) field.ErrorList
+// A Validator is the part of a Model that checks normalised trees.
+type Validator interface {
+	// Validate returns the errors of an object, except for those of its ObjectMeta. old is nil on
+	// create. subresource is "" for the main resource. If ctx has ended, the result is undefined.
+	Validate(ctx context.Context, obj, old Tree, subresource string) field.ErrorList
 }
 
-// A TypedModel is a Model that decodes objects of its Go type, too. TreeOf is Decode for an object that New has made and somebody has filled; obj
-// belongs to it from then on.
+// A Structure is the part of a Model that says how objects are merged: which fields are lists, maps
+// or atoms, and by which keys the items of a list are the same.
+type Structure interface {
+	// FieldTypes returns the types that field management needs, for all versions of the kind.
+	FieldTypes() (func(schema.GroupVersionKind) *fields.Type, error)
+	// PatchMeta returns the merge keys of strategic merge patch; nil if that patch is not supported.
+	PatchMeta() strategicpatch.LookupPatchMeta
+}
+
+// A RatchetingValidator is a Model whose validation depends on the errors of the ObjectMeta, and that
+// sends warnings for errors it tolerates because they are old. ValidateAfter is called instead of
+// Validate; found are the errors of the ObjectMeta.
+type RatchetingValidator interface {
+	ValidateAfter(ctx context.Context, found field.ErrorList, obj, old Tree, subresource string, warn func(string)) field.ErrorList
+}
+
+// A Completer is a Model whose validation sees the nulls of an applied object. Complete is called
+// instead of Normalise then, and keeps forbidden nulls of fields without a default.
+type Completer interface {
+	Complete(obj Tree) (Tree, error)
+}
+
+// A TypedModel is a Model that also decodes objects of its Go type. TreeOf is Decode for an object of
+// the type of New, and takes ownership of it.
 type TypedModel interface {
 	TreeOf(obj runtime.Object) (Tree, error)
 }
 
-// A Subresource is a view on an object through which a part of it is written.
+// A Subresource is a view of an object through which a part of it is written.
 type Subresource struct {
 	Name string
-	// Prepare puts back what may not be written through this subresource. It runs
-	// instead of Hooks.PrepareUpdate.
+	// Prepare restores the fields that may not be written through this subresource. It is called
+	// instead of Strategy.PrepareUpdate.
 	Prepare func(obj, old Tree)
-	// ResetFields are the fields that Prepare puts back.
+	// ResetFields are the fields that Prepare restores.
 	ResetFields *fieldpath.Set
 	// UpdateOnly says that the subresource is only written by update (PUT).
 	UpdateOnly bool
-	// Action is what a create (POST) does; there are no other verbs then.
+	// Action, if not nil, is what a create (POST) does; there are no other verbs then.
 	Action *Action
 }
 
-// An Action is what a create does that stores no object of the kind that the client
-// sends: bind a pod, evict it, review an access. Its body is of a kind of its own.
+// An Action is a create that does not store the object which the client sends: bind a pod, evict it,
+// review access. Its body is of a kind of its own.
 type Action struct {
 	Kind  schema.GroupVersionKind
 	Model Model
-	// Also are other versions that bodies may name; they say the same in all of them.
+	// Also are other versions that bodies may be in, with the same fields.
 	Also []schema.GroupVersion
-	// Managed says that the body is shown in the answer, and so gets managed fields as what is stored does.
+	// Managed says that the answer shows the body, which therefore gets managed fields.
 	Managed bool
-	// Do acts for a request whose body has been decoded and has its namespace; the
-	// name in it is what the client has sent. The error is a Kubernetes API error.
+	// Do executes the action. body has the namespace of the request, and the name that the client
+	// has sent. The error is a Kubernetes API error.
 	Do func(ctx context.Context, s *Store, r *Request, body Tree) (Result, error)
 }
 
@@ -213,77 +233,89 @@ type Scale struct {
 	SelectorOf     func(obj Tree) string // instead of Selector, where it must be computed
 }
 
-// Hooks are what is special about a kind. Every field may be left zero.
-type Hooks struct {
-	// ValidateName judges a name, or with prefix a generateName. Default: a DNS-1123 subdomain.
-	ValidateName func(name string, prefix bool) []string
-	// Permit is asked whether the user of a request may write obj, as it comes from admission, in place of old, which is nil
-	// where it is created. It changes nothing. The error is a Kubernetes API error.
-	Permit func(ctx context.Context, s *Store, r *Request, obj, old Tree) error
-	// PrepareCreate and PrepareUpdate set what clients may not choose: status,
-	// generation, computed fields. obj is normalised.
-	PrepareCreate func(obj Tree)
-	PrepareUpdate func(obj, old Tree)
-	// Requested writes into a new object who has asked for it. It runs after PrepareCreate; u is never nil.
-	Requested func(obj Tree, u *auth.User)
-	// Claim is asked of a write that is valid what else must be written with it. It may
-	// set in obj what it has claimed. old is nil where an object is created, obj where
-	// it goes; a mark of deletion is no reason to ask. The error is a Kubernetes API
-	// error.
-	Claim func(c *Claims, obj, old Tree) error
-	// Warnings are sent with a write that went well; old is nil on create.
-	Warnings func(obj, old Tree) []string
-
-	// ChecksMetadataAgain says that Kubernetes judges the metadata of an update once more for this kind, and so finds every error
-	// twice. It does so for all custom resources.
-	ChecksMetadataAgain bool
-
-	// CreateOnUpdate lets PUT create, UnconditionalUpdate lets it overwrite without
-	// a resourceVersion.
+// A Strategy says how objects of a kind are created and updated. Its fields are in the order in
+// which a write uses them; each of them may be left zero.
+type Strategy struct {
+	// CreateOnUpdate lets an update (PUT) create an object. UnconditionalUpdate lets it overwrite one
+	// without a resourceVersion.
 	CreateOnUpdate      bool
 	UnconditionalUpdate bool
-
-	// Grace is the default grace period of a deletion, by object; nil means that
-	// objects of this kind are deleted at once.
-	Grace func(obj Tree) int64
-	// OrphanByDefault keeps dependents unless the request says otherwise; then
-	// OrphanWarning tells the client so.
-	OrphanByDefault bool
-	OrphanWarning   string
-	// Finalize is asked whether a deletion must wait although metadata.finalizers
-	// is empty (namespaces: spec.finalizers).
-	Finalize func(obj Tree) bool
-	// PrepareDelete marks an object of a kind that has finalization of its own when
-	// it starts to wait (namespaces: phase Terminating; CRDs: condition
-	// Terminating). Of the metadata only the deletionTimestamp has been set.
-	PrepareDelete func(obj Tree)
-	// DeleteReturnsObject: deleting answers with the object, not with a Status.
-	DeleteReturnsObject bool
-	// AllowDelete refuses deletions; the error is a Kubernetes API error.
-	AllowDelete func(o *object.Object) error
-	// TTL is how long objects live after their last write; 0 for ever.
+	// Permit checks whether the user of the request may write obj, as it comes from admission, in
+	// place of old, which is nil on create. It changes nothing, and returns a Kubernetes API error.
+	Permit func(ctx context.Context, s *Store, r *Request, obj, old Tree) error
+	// PrepareCreate and PrepareUpdate set what clients may not choose: status, generation, computed
+	// fields. obj is normalised.
+	PrepareCreate func(obj Tree)
+	PrepareUpdate func(obj, old Tree)
+	// PrepareRequester records in a new object the user who requests it. It runs after PrepareCreate.
+	// u is never nil.
+	PrepareRequester func(obj Tree, u User)
+	// ValidateName returns the errors of a name, or with prefix of a generateName. Default: those of a
+	// DNS-1123 subdomain.
+	ValidateName func(name string, prefix bool) []string
+	// ValidatesMetadataTwice reports each error of the metadata of an update twice. Kubernetes does so
+	// for CustomResourceDefinitions, as for all custom resources.
+	ValidatesMetadataTwice bool
+	// Warnings are sent with the answer to a valid write. old is nil on create.
+	Warnings func(obj, old Tree) []string
+	// Claim adds what must be written in the same commit as a valid object, and may set in obj what it
+	// has claimed. old is nil on create, and obj where the object is removed. An update that only sets
+	// the deletionTimestamp claims nothing. The error is a Kubernetes API error.
+	Claim func(c *Claims, obj, old Tree) error
+	// TTL is how long an object lives after its last write. Default: without limit.
 	TTL time.Duration
 }
 
-// GroupResource names the resource as it is kept.
+// A Deletion says how objects of a kind are deleted. Each of its fields may be left zero: then
+// objects are removed at once, and their dependents by the garbage collector.
+type Deletion struct {
+	// Allow refuses deletions; the error is a Kubernetes API error.
+	Allow func(o *object.Object) error
+	// Grace returns the grace period in seconds of the deletion of obj. asked is that of the request,
+	// which is nil if it names none, and never negative. Default: no grace period.
+	Grace func(obj Tree, asked *int64) int64
+	// OrphanByDefault keeps the dependents of a deleted object unless the request says otherwise.
+	// OrphanWarning is sent where that happens.
+	OrphanByDefault bool
+	OrphanWarning   string
+	// Finalization lets a deletion wait for more than metadata.finalizers.
+	Finalization *Finalization
+	// ReturnsObject answers a deletion with the object instead of a Status.
+	ReturnsObject bool
+}
+
+// A Finalization is how a kind finalizes its objects besides metadata.finalizers, as namespaces and
+// CustomResourceDefinitions do.
+type Finalization struct {
+	// Waits reports whether the deletion of obj has to wait.
+	Waits func(obj Tree) bool
+	// Begin marks an object whose deletion begins to wait: a namespace gets the phase Terminating, a
+	// CustomResourceDefinition a condition. Of the metadata only the deletionTimestamp has been set.
+	Begin func(obj Tree)
+}
+
+// waits reports whether the kind's own finalization lets the deletion of obj wait.
+func (f *Finalization) waits(obj Tree) bool { return f != nil && f.Waits(obj) }
+
+// GroupResource returns the resource in the group under which its objects are stored.
 func (d *Definition) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: d.Group, Resource: d.Plural}
 }
 
-// GroupVersion names a version.
+// GroupVersion returns the group and name of a version.
 func (d *Definition) GroupVersion(v *Version) schema.GroupVersion {
 	return schema.GroupVersion{Group: cmp.Or(v.Group, d.Group), Version: v.Name}
 }
 
-// GroupVersionKind names the kind in a version.
+// GroupVersionKind returns the kind in a version.
 func (d *Definition) GroupVersionKind(v *Version) schema.GroupVersionKind {
 	return d.GroupVersion(v).WithKind(d.Kind)
 }
 
-// APIVersion is the apiVersion of objects in a version.
+// APIVersion returns the apiVersion of objects in a version.
 func (d *Definition) APIVersion(v *Version) string { return d.GroupVersion(v).String() }
 
-// Version returns a served version, nil if it is not served.
+// Version returns the served version of that name, or nil.
 func (d *Definition) Version(gv schema.GroupVersion) *Version {
 	for _, v := range d.Versions {
 		if d.GroupVersion(v) == gv {
@@ -293,7 +325,7 @@ func (d *Definition) Version(gv schema.GroupVersion) *Version {
 	return nil
 }
 
-// In says whether the resource is served in a group.
+// In reports whether the resource is served in a group.
 func (d *Definition) In(group string) bool {
 	return d.Group == group || slices.ContainsFunc(d.Versions, func(v *Version) bool { return v.Group == group && group != "" })
 }
@@ -313,7 +345,7 @@ func (d *Definition) Groups() iter.Seq[string] {
 	}
 }
 
-// Key is the key of an object of this resource.
+// Key returns the key of an object of this resource.
 func (d *Definition) Key(namespace, name string) object.Key {
 	if !d.Namespaced {
 		namespace = ""
@@ -321,16 +353,16 @@ func (d *Definition) Key(namespace, name string) object.Key {
 	return object.Key{Resource: d.GroupResource(), Namespace: namespace, Name: name}
 }
 
-// AsTerminating returns the definition as it is once its CRD is on its way out.
-// It takes the place of d without ending watches.
+// AsTerminating returns a copy of the definition for a CRD that is being deleted. It can replace d
+// without ending watches.
 func (d *Definition) AsTerminating() *Definition {
 	terminating := *d
 	terminating.Terminating = true
 	return &terminating
 }
 
-// Retired is closed when the definition is no longer served: the resource is
-// gone or has a new definition. Watches end then.
+// Retired returns a channel that is closed when the definition is no longer served, because the
+// resource has been removed or has another definition. Watches end then.
 func (d *Definition) Retired() <-chan struct{} { return d.retired }
 
 // Subresource returns a subresource by name, nil if there is none.

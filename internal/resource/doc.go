@@ -1,23 +1,29 @@
 // Package resource is what happens to an object between a request and the
 // journal: the eight verbs, subresources, patches and field management.
 //
-// Built-in and custom kinds run through the same code. A [Definition] says what a
-// kind is; its [Model] knows the schema; its [Hooks] are the few places in which
-// kinds differ. A [Store] carries the verbs out against the state machine.
+// Built-in and custom kinds run through the same code. A [Definition] describes a kind, its [Model] is
+// the schema, and its [Strategy] and [Deletion] are the few places in which kinds differ. A [Store]
+// executes the verbs on the state machine.
 //
-// A write goes, in this order:
+// A write is the same for all verbs that store an object, and write.go has its steps in this order:
 //
-//	read current -> decode or patch -> normalise -> manage fields -> prepare
-//	-> validate -> encode -> journal.Append
+//	read current -> decode or patch -> normalise -> admit (mutate) -> normalise -> prepare
+//	-> validate -> admit (validate) -> journal.Append
 //
-// and starts again from the top when somebody else has written in between, unless
-// the client has said which resourceVersion it means.
+// Create, update, patch and apply, of objects and of subresources, only say how the next object
+// comes from the live one: see the type change. A write that meets another one starts again from
+// read, unless the client has named the resourceVersion that it means. A creation reads nothing,
+// and is mutated by admission once, however often it is tried.
 //
-// Objects travel as trees (decoded JSON) in the version of the request; they are
-// converted when they are read from and written to the state. Where a webhook
-// converts, that happens inside the verbs: what they return can be decoded in the
-// version of the request, and in no other. All errors are those of the Kubernetes
-// API, or plain where Kubernetes answers 500 with nothing but a message, or the
-// context's. The package starts no goroutine and has no state but caches of what is
-// derived from definitions, and the conversions that watches share.
+// A deletion has the same steps, without those about a next object: admission comes first, and what
+// is appended is a removal, or a mark if something has to happen before (see delete.go). An [Action]
+// stores nothing of its kind: its body is decoded and admitted, and the action does the rest. All of
+// them commit through commit.go.
+//
+// Objects are processed as trees (decoded JSON) in the version of the request, and converted when they
+// are read from and written to the state. Where a webhook converts, the verbs call it: the objects that
+// they return can be decoded in the version of the request, and in no other. Errors are Kubernetes API
+// errors, plain errors where Kubernetes answers 500 with only a message, or those of the context. The
+// package starts no goroutine. Its only state are caches of what is derived from definitions, and the
+// conversions that watches share.
 package resource

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/kapok-dev/kapok/internal/manage"
+	"github.com/kapok-dev/kapok/internal/fields"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,9 +19,9 @@ type fieldManagerKey struct {
 	subresource string
 }
 
-// fieldManager returns what keeps managedFields for a resource in the version of
-// the request. It is made on first use.
-func (s *Store) fieldManager(ctx context.Context, r *Request) (*manage.Manager, error) {
+// fieldManager returns the field manager for a resource in the version of the request, which is
+// created on first use.
+func (s *Store) fieldManager(ctx context.Context, r *Request) (*fields.Manager, error) {
 	key := fieldManagerKey{r.Definition, r.Version, r.Subresource}
 	known, ok := s.managers.Load(key)
 	if !ok {
@@ -32,7 +32,7 @@ func (s *Store) fieldManager(ctx context.Context, r *Request) (*manage.Manager, 
 		s.forget() // rare enough: a manager is made once for a definition
 		known, _ = s.managers.LoadOrStore(key, m)
 	}
-	m := known.(*manage.Manager)
+	m := known.(*fields.Manager)
 	if d := r.Definition; d.Webhook != nil && m.Convert != nil {
 		own := *m // webhooks are called for a request
 		own.Convert = func(obj Tree, to schema.GroupVersion) (Tree, error) { return convertFields(ctx, d, obj, to) }
@@ -41,7 +41,7 @@ func (s *Store) fieldManager(ctx context.Context, r *Request) (*manage.Manager, 
 	return m, nil
 }
 
-func newFieldManager(r *Request) (*manage.Manager, error) {
+func newFieldManager(r *Request) (*fields.Manager, error) {
 	if r.Subresource == scaleSubresource {
 		return newScaleManager()
 	}
@@ -54,7 +54,7 @@ func newFieldManager(r *Request) (*manage.Manager, error) {
 		reset = sub.ResetFields
 	}
 	d, v := r.Definition, r.Version
-	o := manage.Options{
+	o := fields.Options{
 		Kind:        d.GroupVersionKind(v),
 		Subresource: r.Subresource,
 		Type:        types,
@@ -63,7 +63,7 @@ func newFieldManager(r *Request) (*manage.Manager, error) {
 		},
 		New: func() Tree { return blank(v.Model) },
 		Default: func(obj Tree) Tree {
-			if done, err := v.Model.Normalise(obj, nil); err == nil {
+			if done, err := complete(v.Model, obj); err == nil {
 				return done
 			}
 			return obj
@@ -72,10 +72,10 @@ func newFieldManager(r *Request) (*manage.Manager, error) {
 	if reset != nil {
 		o.Reset = map[string]*fieldpath.Set{d.APIVersion(v): reset}
 	}
-	return manage.New(o)
+	return fields.New(o)
 }
 
-// forget drops what was made for definitions that are no longer served.
+// forget drops the field managers of definitions that are no longer served.
 func (s *Store) forget() {
 	set := s.registry.Load()
 	s.managers.Range(func(key, _ any) bool {
@@ -87,8 +87,8 @@ func (s *Store) forget() {
 	})
 }
 
-// manageUpdate notes in obj's managedFields what the request has changed against
-// live, which is empty on create.
+// manageUpdate records in obj's managedFields what the request has changed compared with live, which is
+// empty on create.
 func (s *Store) manageUpdate(ctx context.Context, r *Request, live, obj Tree) (Tree, error) {
 	m, err := s.fieldManager(ctx, r)
 	if err != nil {
@@ -97,10 +97,9 @@ func (s *Store) manageUpdate(ctx context.Context, r *Request, live, obj Tree) (T
 	return managed(m, typed(r, live), typed(r, obj), r.Manager), nil
 }
 
-// managed notes in an object's managedFields what it has changed. An object that
-// does not fit its schema keeps the managedFields that live had, and is refused
-// later.
-func managed(m *manage.Manager, live, obj Tree, manager string) Tree {
+// managed records in obj's managedFields what it changes compared with live. An object that does not
+// fit its schema keeps the managedFields of live, and is rejected later.
+func managed(m *fields.Manager, live, obj Tree, manager string) Tree {
 	updated, err := m.Update(live, obj, manager)
 	if err == nil {
 		return updated
@@ -111,9 +110,9 @@ func managed(m *manage.Manager, live, obj Tree, manager string) Tree {
 	return obj
 }
 
-// blank is what a new object is compared with: nothing, but for what the Go type
-// of a built-in kind always shows.
-func blank(m Model) Tree {
+// blank returns the object that a new one is compared with: empty, except for the fields that the Go
+// type of a built-in kind always encodes.
+func blank(m Decoder) Tree {
 	if empty := m.New(); empty != nil {
 		if obj, err := runtime.DefaultUnstructuredConverter.ToUnstructured(empty); err == nil {
 			return obj
@@ -122,7 +121,7 @@ func blank(m Model) Tree {
 	return Tree{}
 }
 
-// typed is a tree as field management wants to see it: with apiVersion and kind.
+// typed adds apiVersion and kind, which field management needs, to a tree.
 func typed(r *Request, obj Tree) Tree {
 	if _, ok := obj["apiVersion"]; !ok {
 		obj["apiVersion"], obj["kind"] = r.BodyKind().ToAPIVersionAndKind()
@@ -130,8 +129,8 @@ func typed(r *Request, obj Tree) Tree {
 	return obj
 }
 
-// keepManagedTimes puts back the old managedFields where an update has changed
-// nothing else than their times, so that it does not count as a change.
+// keepManagedTimes restores the old managedFields if an update has changed only their times, so that
+// it does not count as a change.
 func keepManagedTimes(obj, old Tree) {
 	m, was := metadata(obj), metadata(old)
 	fresh, _ := m["managedFields"].([]any)
@@ -150,7 +149,7 @@ func keepManagedTimes(obj, old Tree) {
 	m["managedFields"] = was["managedFields"]
 }
 
-// equalBut compares two maps but for one key.
+// equalBut compares two maps without one key.
 func equalBut(a, b any, key string) bool {
 	x, ok := a.(map[string]any)
 	y, ok2 := b.(map[string]any)
@@ -176,7 +175,7 @@ func equalBut(a, b any, key string) bool {
 	return n == 0
 }
 
-// convertFields brings an object into a version that managedFields name.
+// convertFields converts an object to a version that managedFields name.
 func convertFields(ctx context.Context, d *Definition, obj Tree, to schema.GroupVersion) (Tree, error) {
 	from, err := schema.ParseGroupVersion(unstructuredString(obj, "apiVersion"))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/object"
+	codec "github.com/kapok-dev/kapok/internal/typed"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,16 +17,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 )
 
-// Form returns the bytes of an object in a served version and media type. They
-// are made once for each schema that the resource has had. Where a webhook
-// converts, the object is one that a Store has returned for that version.
+// Form returns the bytes of an object in a served version and media type. They are encoded once for
+// each schema that the resource has had. Where a webhook converts, the object must be one that a
+// Store has returned for that version.
 func Form(d *Definition, v *Version, o *object.Object, media object.Media) (object.Form, error) {
 	if media == object.JSON && o.Schema == stamp(v) {
 		return o.Stored(), nil
 	}
 	key := object.FormKey{Schema: stamp(v), Version: v.Name, Media: media}
 	if from := storedIn(d, o); from != v {
-		// It is brought up to the schema of the one before it is converted to the other.
+		// It is normalised in the version from before it is converted.
 		key.Schema ^= bits.RotateLeft64(stamp(from), 1)
 	}
 	return o.Form(key, func(o *object.Object) (object.Form, error) {
@@ -50,8 +51,8 @@ func Form(d *Definition, v *Version, o *object.Object, media object.Media) (obje
 	})
 }
 
-// protobufForm encodes a tree as protobuf, complete with its resourceVersion,
-// inside the envelope of Kubernetes.
+// protobufForm encodes a tree, which has its resourceVersion, as protobuf in the envelope of
+// Kubernetes.
 func protobufForm(d *Definition, v *Version, obj Tree, media object.Media) (object.Form, error) {
 	into, gvk := v.Model.New(), d.GroupVersionKind(v)
 	if media == object.PartialProtobuf {
@@ -61,7 +62,7 @@ func protobufForm(d *Definition, v *Version, obj Tree, media object.Media) (obje
 	if into == nil {
 		return object.Form{}, fmt.Errorf("%s has no protobuf form", gvk)
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj, into); err != nil {
+	if err := codec.FromTree(obj, into); err != nil {
 		return object.Form{}, err
 	}
 	into.GetObjectKind().SetGroupVersionKind(gvk)
@@ -72,9 +73,8 @@ func protobufForm(d *Definition, v *Version, obj Tree, media object.Media) (obje
 	return object.Form{Bytes: encoded, Splice: -1}, nil
 }
 
-// TreeOf decodes an object into a tree of its own in a version, with its
-// resourceVersion. Where a webhook converts, the object is one that a Store has
-// returned for that version.
+// TreeOf decodes an object in a version into a new tree, with its resourceVersion. Where a webhook
+// converts, the object must be one that a Store has returned for that version.
 func TreeOf(d *Definition, v *Version, o *object.Object) (Tree, error) {
 	obj, err := decodeIn(d, v, o)
 	if err != nil {
@@ -86,9 +86,8 @@ func TreeOf(d *Definition, v *Version, o *object.Object) (Tree, error) {
 	return obj, nil
 }
 
-// storedIn is the version in which an object is stored, found without decoding it:
-// canonical JSON begins with the apiVersion. Where that does not help it is the
-// version to store.
+// storedIn returns the version in which an object is stored without decoding it: canonical JSON
+// begins with the apiVersion. If that is unknown, it returns the storage version.
 func storedIn(d *Definition, o *object.Object) *Version {
 	rest, ok := bytes.CutPrefix(o.Raw, []byte(`{"apiVersion":"`))
 	if apiVersion, _, ended := bytes.Cut(rest, []byte{'"'}); ok && ended {
@@ -101,14 +100,16 @@ func storedIn(d *Definition, o *object.Object) *Version {
 	return d.Storage
 }
 
-// stamp identifies the schema and the version in which an object is stored.
+// stamp identifies the version, and its schema, in which an object is stored. An object with the
+// current one is served as it is stored.
 func stamp(v *Version) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(v.Group + v.Name)) // never fails
 	return v.Model.Fingerprint() ^ h.Sum64()
 }
 
-// Stored makes an object of JSON that is complete, and normalised in the storage version. The bytes must not change from then on.
+// Stored returns an object of complete JSON that is normalised in the storage version. The object
+// keeps raw, which must not change from then on.
 func (d *Definition) Stored(key object.Key, raw []byte, written time.Time) (*object.Object, error) {
 	return object.Parse(key, raw, stamp(d.Storage), written)
 }

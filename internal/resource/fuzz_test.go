@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// judge wants an answer to be an object, or an error that leaves everything as it was.
-func (b *bench) judge(before fmt.Stringer, result resource.Result, err error) {
+// check wants an answer to be an object, or an error that leaves everything as it was.
+func (b *bench) check(before fmt.Stringer, result resource.Result, err error) {
 	b.Helper()
 	after := b.State().Revision()
 	switch {
@@ -49,10 +49,10 @@ func FuzzBody(f *testing.F) {
 		b.TB = t
 		before := b.State().Revision()
 		result, err := b.Create(t.Context(), b.request(""), resource.Body{Data: data})
-		b.judge(before, result, err)
+		b.check(before, result, err)
 		before = b.State().Revision()
 		result, err = b.Update(t.Context(), b.request("kept"), resource.Body{Data: data})
-		b.judge(before, result, err)
+		b.check(before, result, err)
 	})
 }
 
@@ -81,7 +81,7 @@ func FuzzPatch(f *testing.F) {
 		}
 		before := b.State().Revision()
 		result, err := b.Patch(t.Context(), r, resource.Patch{Type: kinds[int(kind)%len(kinds)], Data: data, Force: kind&32 != 0})
-		b.judge(before, result, err)
+		b.check(before, result, err)
 	})
 }
 

@@ -5,21 +5,20 @@ import (
 	"maps"
 )
 
-// An index finds definitions by a key. It is a value: copies share what an editor
-// does not touch, and so a change costs the size of a shard and not that of the
-// whole.
+// An index finds definitions by a key. It is a value: copies share the shards that an editor does not
+// change, so that a change costs the size of a shard.
 type index[K comparable] [shards]map[K]*Definition
 
 const shards = 64
 
-// seed is the same for all indices, which are copied from each other.
+// seed is the same for all indices, which are copies of each other.
 var seed = maphash.MakeSeed()
 
 func shardOf[K comparable](key K) int { return int(maphash.Comparable(seed, key) % shards) }
 
 func (x *index[K]) get(key K) *Definition { return x[shardOf(key)][key] }
 
-// An editor changes an index that shares its shards with others.
+// An editor changes an index without changing the copies that share its shards.
 type editor[K comparable] struct {
 	*index[K]
 	own [shards]bool // shards that are shared no more

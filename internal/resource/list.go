@@ -13,15 +13,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The words in which Kubernetes refuses what history no longer holds.
+// The messages of Kubernetes for revisions that have been compacted.
 const (
 	expiredList          = "The resourceVersion for the provided list is too old."
 	expiredContinue      = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
 	continueWithRevision = "specifying resource version is not allowed when using continue"
 )
 
-// List returns the objects that are selected, or a page of them, in the order of
-// their keys. All pages of a list show one revision.
+// List returns the selected objects, or a page of them, in the order of their keys. All pages of a
+// list show the same revision.
 func (s *Store) List(ctx context.Context, r *Request, o ListOptions) (List, error) {
 	sel, err := newSelection(r, o.Labels, o.Fields)
 	if err != nil {
@@ -58,11 +58,11 @@ func (s *Store) List(ctx context.Context, r *Request, o ListOptions) (List, erro
 	return list, nil
 }
 
-// callSize bounds, in bytes, what a webhook is asked to convert at once.
+// callSize bounds, in bytes, the objects that a webhook converts in one call.
 const callSize = 8 << 20
 
-// A page gathers what a list shows. Where a webhook converts, objects wait until
-// there are enough for a call; selectors look at what it has made of them.
+// A page collects the objects of a list. Where a webhook converts, objects wait until there are enough
+// for a call, and selectors match the converted objects.
 type page struct {
 	ctx       context.Context
 	r         *Request
@@ -79,7 +79,8 @@ type page struct {
 	size    int              // of these
 }
 
-// add looks at the next object, unless it may not be selected. It returns false if the page needs no more.
+// add adds the next object if it is selected; may says that it can be. It returns false if the page
+// needs no more objects.
 func (p *page) add(o *object.Object, may bool) bool {
 	if p.full() {
 		p.convert() // selectors may leave room
@@ -112,7 +113,7 @@ func (p *page) take(o *object.Object) {
 	}
 }
 
-// convert asks the webhook for the objects that wait.
+// convert converts the waiting objects by the webhook.
 func (p *page) convert() {
 	if len(p.waiting) == 0 || p.err != nil {
 		return
@@ -127,7 +128,7 @@ func (p *page) convert() {
 	}
 }
 
-// snapshotFor returns the objects to list from, and where to start.
+// snapshotFor returns the objects to list, and the token at which the page starts.
 func (s *Store) snapshotFor(ctx context.Context, r *Request, o ListOptions) (state.Snapshot, token, error) {
 	gr := r.Definition.GroupResource()
 	if o.Continue != "" {

@@ -2,8 +2,9 @@ package resource
 
 import "maps"
 
-// merged is a tree with a JSON merge patch (RFC 7386) applied. Neither of them is changed, and the result shares what it takes
-// from them. Nulls in what is new are dropped, but not those that are elements of lists, as github.com/evanphx/json-patch has it.
+// merged returns obj with a JSON merge patch (RFC 7386) applied. It changes neither of them, and the
+// result shares values with both. Nulls in new objects are dropped, but not those that are elements of
+// lists, as in github.com/evanphx/json-patch.
 func merged(obj, patch Tree) Tree {
 	result := maps.Clone(obj)
 	for k, v := range patch {
@@ -31,7 +32,7 @@ func mergedValue(cur, patch any) any {
 	return withoutNulls(patch)
 }
 
-// withoutNulls is a value without the members of objects that are null.
+// withoutNulls returns a value without members of objects that are null.
 func withoutNulls(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"github.com/google/go-cmp/cmp"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -14,8 +14,7 @@ import (
 
 // TestMergeTree compares the merge of trees with the library's of bytes.
 func TestMergeTree(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range 20000 {
 		obj, patch := randomObject(r, 3), randomObject(r, 3)

@@ -2,7 +2,6 @@ package resource
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// metadata returns the metadata of a tree, and makes it where there is none.
+// metadata returns the metadata of a tree, and adds it if it is missing.
 func metadata(obj Tree) Tree {
 	m, ok := obj["metadata"].(map[string]any)
 	if !ok {
@@ -37,14 +36,14 @@ func metaInt(obj Tree, key string) (int64, bool) {
 	return n, ok
 }
 
-// accessor is the metadata of a tree as the libraries want to see it.
+// accessor returns the metadata of a tree as the interface of the libraries.
 func accessor(obj Tree) metav1.Object { return &unstructured.Unstructured{Object: obj} }
 
-// A judged is the metadata of a tree for its validation, which does not look at the times and the fields of managedFields, and
-// need not have them decoded.
-type judged struct{ metav1.Object }
+// validatedMeta is the metadata of a tree for validation, which reads neither the times nor the fields of
+// managedFields. They are not decoded.
+type validatedMeta struct{ metav1.Object }
 
-func (j judged) GetManagedFields() []metav1.ManagedFieldsEntry {
+func (j validatedMeta) GetManagedFields() []metav1.ManagedFieldsEntry {
 	m, _ := j.Object.(*unstructured.Unstructured).Object["metadata"].(map[string]any)
 	list, _ := m["managedFields"].([]any)
 	entries := make([]metav1.ManagedFieldsEntry, len(list))
@@ -62,7 +61,7 @@ func (j judged) GetManagedFields() []metav1.ManagedFieldsEntry {
 	return entries
 }
 
-// wipeSystemFields drops what a client may not say of a new object.
+// wipeSystemFields removes the fields that a client may not set in a new object.
 func wipeSystemFields(obj Tree) {
 	m := metadata(obj)
 	for _, key := range []string{"creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
@@ -70,7 +69,7 @@ func wipeSystemFields(obj Tree) {
 	}
 }
 
-// fillSystemFields makes an object a new one.
+// fillSystemFields sets the creationTimestamp and the uid of a new object.
 func fillSystemFields(obj Tree, at time.Time) {
 	m := metadata(obj)
 	m["creationTimestamp"] = timestamp(at)
@@ -79,8 +78,8 @@ func fillSystemFields(obj Tree, at time.Time) {
 
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// ensureNamespace puts the namespace of the request into the object, or refuses
-// an object that says otherwise.
+// ensureNamespace sets the namespace of the request in the object, or returns an error if the object
+// has another one.
 func ensureNamespace(r *Request, obj Tree) error {
 	namespace := r.Namespace
 	if !r.Definition.Namespaced {
@@ -100,7 +99,7 @@ func ensureNamespace(r *Request, obj Tree) error {
 	return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 }
 
-// ensureName refuses an object whose name is not that of the request.
+// ensureName returns an error if the name of the object is not that of the request.
 func ensureName(r *Request, obj Tree) error {
 	name := metaString(obj, "name")
 	if name == "" {
@@ -115,7 +114,17 @@ func ensureName(r *Request, obj Tree) error {
 	return nil
 }
 
-// keepSystemFields puts back what no update may change, after the hooks.
+// ensureIdentity sets the namespace of the request in the object, and returns an error if the object
+// has another namespace or name.
+func ensureIdentity(r *Request, obj Tree) error {
+	if err := ensureNamespace(r, obj); err != nil {
+		return err
+	}
+	return ensureName(r, obj)
+}
+
+// keepSystemFields restores the fields that no update may change, after the kind has prepared the
+// object.
 func keepSystemFields(obj, old Tree) {
 	m, was := metadata(obj), metadata(old)
 	if uid, _ := m["uid"].(string); uid == "" {
@@ -143,7 +152,7 @@ func setGeneration(obj Tree, n int64) {
 	metadata(obj)["generation"] = n
 }
 
-// requestRevision is the resourceVersion that a client has put into an object.
+// requestRevision returns the resourceVersion that a client has set in an object, 0 for none.
 func requestRevision(obj Tree) (object.Revision, error) {
 	s := metaString(obj, "resourceVersion")
 	if s == "" {
@@ -156,14 +165,13 @@ func requestRevision(obj Tree) (object.Revision, error) {
 	return object.Revision(n), nil
 }
 
-// The words in which Kubernetes warns of repeated owner references, before and
-// after admission.
+// The warnings of Kubernetes about repeated owner references, before and after admission.
 const (
 	repeatedOwners      = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: %v"
 	repeatedOwnersAfter = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: %v"
 )
 
-// dedupOwners drops repeated owner references and warns of them.
+// dedupOwners removes repeated owner references and sends a warning.
 func dedupOwners(r *Request, obj Tree, warning string) {
 	m := metadata(obj)
 	refs, ok := m["ownerReferences"].([]any)
@@ -172,14 +180,17 @@ func dedupOwners(r *Request, obj Tree, warning string) {
 	}
 	var unique []any
 	var repeated []string
+	seen := map[string]bool{} // by canonical JSON: to compare each with all others costs the square of the list
 	for _, ref := range refs {
-		if slices.ContainsFunc(unique, func(has any) bool { return object.Equal(has, ref) }) {
-			owner, _ := ref.(map[string]any)
-			uid, _ := owner["uid"].(string)
-			repeated = append(repeated, uid)
+		text, err := object.AppendJSON(nil, ref)
+		if err != nil || !seen[string(text)] {
+			seen[string(text)] = true
+			unique = append(unique, ref)
 			continue
 		}
-		unique = append(unique, ref)
+		owner, _ := ref.(map[string]any)
+		uid, _ := owner["uid"].(string)
+		repeated = append(repeated, uid)
 	}
 	if len(repeated) > 0 {
 		m["ownerReferences"] = unique

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,8 +18,7 @@ import (
 // TestPages pages through random objects whose labels a webhook changes, and compares with a look at all of them. A page asks
 // for no more objects than it may show, so that what is not asked for costs nothing.
 func TestPages(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 200 {
 		limit, most := random.Int64N(6), 0

@@ -1,16 +1,20 @@
 package resource
 
 import (
+	"bytes"
 	"context"
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"github.com/kapok-dev/kapok/internal/causes"
+	"github.com/kapok-dev/kapok/internal/fields"
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/object/jsonpatch"
+	codec "github.com/kapok-dev/kapok/internal/typed"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,9 +25,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
-
-	"github.com/kapok-dev/kapok/internal/manage"
-	"github.com/kapok-dev/kapok/internal/object"
 )
 
 // A Patch is the body of a patch request.
@@ -31,29 +32,32 @@ type Patch struct {
 	Type  types.PatchType
 	Data  []byte
 	Force bool // apply takes fields over from other managers
+	// Copies is called each time a JSON patch is applied. The function that it returns is called with the JSON of each value that the
+	// patch copies, before it is copied, and an error of it refuses the patch. Default: all copies are allowed.
+	Copies func() func(data []byte) error
 }
 
 // maxJSONPatchOperations is what Kubernetes allows a JSON patch to hold.
 const maxJSONPatchOperations = 10000
 
-// Patch changes an object, or the part of it that a subresource shows. Applying
-// creates an object that is not there.
+// Patch changes an object, or the part of it that a subresource shows. An apply creates an object that
+// does not exist.
 func (s *Store) Patch(ctx context.Context, r *Request, p Patch) (Result, error) {
-	apply, err := s.patcher(ctx, r, p)
+	next, err := s.patcher(ctx, r, p)
 	if err != nil {
 		return Result{}, err
 	}
 	if r.Subresource == scaleSubresource {
-		return s.writeScale(ctx, r, "", apply)
+		return s.writeScale(ctx, r, "", next)
 	}
 	return s.change(ctx, r, change{
 		allowCreate: p.Type == types.ApplyPatchType && r.Subresource == "",
-		apply:       apply,
+		next:        next,
 	})
 }
 
-// patcher returns what makes the patched object of the live one, nil if there is
-// none, and notes in its managedFields who changed what.
+// patcher returns a function that returns the patched object for the live one, which is nil if there
+// is none, and records in its managedFields what the patch has changed.
 func (s *Store) patcher(ctx context.Context, r *Request, p Patch) (func(Tree) (Tree, error), error) {
 	manager, err := s.fieldManager(ctx, r)
 	if err != nil {
@@ -62,7 +66,7 @@ func (s *Store) patcher(ctx context.Context, r *Request, p Patch) (func(Tree) (T
 	var patch func(live Tree) (Tree, error) // leaves live as it is
 	switch p.Type {
 	case types.JSONPatchType:
-		patch, err = r.jsonPatch(p.Data)
+		patch, err = r.jsonPatch(ctx, p)
 	case types.MergePatchType:
 		patch, err = r.mergePatch(p.Data)
 	case types.StrategicMergePatchType:
@@ -87,13 +91,13 @@ func (s *Store) patcher(ctx context.Context, r *Request, p Patch) (func(Tree) (T
 	}, nil
 }
 
-func (r *Request) jsonPatch(data []byte) (func(Tree) (Tree, error), error) {
+func (r *Request) jsonPatch(ctx context.Context, p Patch) (func(Tree) (Tree, error), error) {
 	var strict []error
 	if r.FieldValidation != metav1.FieldValidationIgnore {
 		var operations []jsonPatchOp
-		errs, err := json.UnmarshalStrict(data, &operations)
+		errs, err := json.UnmarshalStrict(p.Data, &operations)
 		if err != nil {
-			// The name of the type is part of what clients see.
+			// The message contains the name of the type.
 			text := strings.Replace(err.Error(), "resource.jsonPatchOp", "handlers.jsonPatchOp", 1)
 			return nil, apierrors.NewBadRequest("error decoding patch: " + text)
 		}
@@ -101,7 +105,7 @@ func (r *Request) jsonPatch(data []byte) (func(Tree) (Tree, error), error) {
 			strict = append(strict, fmt.Errorf("json patch %v", e))
 		}
 	}
-	patch, err := jsonpatch.DecodePatch(data)
+	patch, err := jsonpatch.Decode(p.Data)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
@@ -109,7 +113,17 @@ func (r *Request) jsonPatch(data []byte) (func(Tree) (Tree, error), error) {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxJSONPatchOperations, len(patch)))
 	}
 	return r.patchJSON(strict, func(current []byte) ([]byte, error) {
-		patched, err := ApplyJSONPatch(patch, current)
+		var copied func([]byte) error
+		if p.Copies != nil {
+			copied = p.Copies()
+		}
+		patched, err := ApplyJSONPatch(ctx, patch, current, copied)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if status := apierrors.APIStatus(nil); errors.As(err, &status) { // of copied
+			return nil, err
+		}
 		if err != nil {
 			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 		}
@@ -117,65 +131,18 @@ func (r *Request) jsonPatch(data []byte) (func(Tree) (Tree, error), error) {
 	}), nil
 }
 
-// maxJSONPatchCopy bounds, in bytes, what the copy operations of a JSON patch may
-// add up to: each can double the object. It is what kube-apiserver allows.
-const maxJSONPatchCopy = 3 << 20
-
-// ApplyJSONPatch applies a patch to a JSON document, within bounds on what copies add up to: it applies the operations up
-// to and including one copy at a time.
-func ApplyJSONPatch(patch jsonpatch.Patch, doc []byte) ([]byte, error) {
-	copied, work := 0, 0
-	for len(patch) > 0 {
-		n := 1 + slices.IndexFunc(patch, func(op jsonpatch.Operation) bool { return op.Kind() == "copy" })
-		if n == 0 {
-			n = len(patch)
-		}
-		patched, err := patch[:n].Apply(doc)
-		if err != nil {
-			return nil, err
-		}
-		if op := patch[n-1]; op.Kind() == "copy" {
-			copied += sizeAt(doc, op)
-			if work += len(doc); copied > maxJSONPatchCopy || work > maxJSONPatchWork {
-				return nil, jsonpatch.NewAccumulatedCopySizeError(maxJSONPatchCopy, int64(max(copied, work)))
-			}
-		}
-		doc, patch = patched, patch[n:]
+// ApplyJSONPatch applies a patch to the canonical JSON of an object. As in Kubernetes, a test in the
+// patch compares with JSON in which <, > and & are escaped. copied is that of [jsonpatch.Patch.Apply].
+func ApplyJSONPatch(ctx context.Context, patch jsonpatch.Patch, doc []byte, copied func([]byte) error) ([]byte, error) {
+	if bytes.ContainsAny(doc, "<>&\u2028\u2029") {
+		var escaped bytes.Buffer
+		stdjson.HTMLEscape(&escaped, doc)
+		doc = escaped.Bytes()
 	}
-	return doc, nil
+	return patch.Apply(ctx, doc, copied)
 }
 
-// maxJSONPatchWork bounds, in bytes, how much is parsed for the sake of copies.
-const maxJSONPatchWork = 64 << 20
-
-// sizeAt is the size in doc of what an operation copies; 0 if it is not there, which
-// the operation itself finds out.
-func sizeAt(doc []byte, op jsonpatch.Operation) int {
-	from, err := op.From()
-	if err != nil {
-		return 0
-	}
-	unescape := strings.NewReplacer("~1", "/", "~0", "~")
-	for key := range strings.SplitSeq(strings.TrimPrefix(from, "/"), "/") {
-		if from == "" {
-			break
-		}
-		var members map[string]stdjson.RawMessage
-		var items []stdjson.RawMessage
-		i, err := strconv.Atoi(key)
-		switch {
-		case stdjson.Unmarshal(doc, &members) == nil:
-			doc = members[unescape.Replace(key)]
-		case err == nil && stdjson.Unmarshal(doc, &items) == nil && i >= 0 && i < len(items):
-			doc = items[i]
-		default:
-			return 0
-		}
-	}
-	return len(doc)
-}
-
-// jsonPatchOp is an operation of a JSON patch, to find fields that it does not have.
+// jsonPatchOp is an operation of a JSON patch, to find unknown fields.
 type jsonPatchOp struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -192,14 +159,14 @@ func (r *Request) mergePatch(data []byte) (func(Tree) (Tree, error), error) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 	}
 	encoded := func(current []byte) ([]byte, error) {
-		patched, err := jsonpatch.MergePatch(current, data)
-		if errors.Is(err, jsonpatch.ErrBadJSONPatch) {
+		patched, err := jsonpatch.Merge(current, data)
+		if errors.Is(err, jsonpatch.ErrBadPatch) {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 		return patched, err
 	}
 	switch {
-	case err != nil || patch == nil: // the library has the words for it
+	case err != nil || patch == nil: // jsonpatch has the words for it
 		return r.patchJSON(strict, encoded), nil
 	case r.customBody():
 		return func(live Tree) (Tree, error) { return r.patchTree(merged(live, patch), strict) }, nil
@@ -214,7 +181,7 @@ func (r *Request) mergePatch(data []byte) (func(Tree) (Tree, error), error) {
 	}
 }
 
-// patchTree judges a custom resource that has been patched, which needs no encoding.
+// patchTree checks a patched custom resource, without encoding it.
 func (r *Request) patchTree(patched Tree, strict []error) (Tree, error) {
 	refuse := func(err error) error {
 		data, failed := object.AppendJSON(nil, patched)
@@ -246,13 +213,13 @@ func (r *Request) patchTree(patched Tree, strict []error) (Tree, error) {
 	if r.FieldValidation == metav1.FieldValidationIgnore {
 		return obj, nil
 	}
-	if err := r.judgeStrict(append(strict, unknown...), refuse); err != nil {
+	if err := r.reportStrict(append(strict, unknown...), refuse); err != nil {
 		return nil, err
 	}
 	return obj, nil
 }
 
-// patchJSON makes a patch of one that works on encoded objects.
+// patchJSON returns a patch of trees for one of encoded objects.
 func (r *Request) patchJSON(strict []error, patch func([]byte) ([]byte, error)) func(Tree) (Tree, error) {
 	return func(live Tree) (Tree, error) {
 		current, err := object.AppendJSON(nil, live)
@@ -267,7 +234,7 @@ func (r *Request) patchJSON(strict []error, patch func([]byte) ([]byte, error)) 
 	}
 }
 
-// decodePatched decodes and judges what a patch has made of an object.
+// decodePatched decodes and checks a patched object.
 func (r *Request) decodePatched(live Tree, patched []byte, strict []error, patch func([]byte) ([]byte, error)) (Tree, error) {
 	refuse := func(err error) error {
 		if declared, failed := patch(r.declared(live)); failed == nil {
@@ -294,17 +261,17 @@ func (r *Request) decodePatched(live Tree, patched []byte, strict []error, patch
 	if err != nil {
 		return nil, refuse(err)
 	}
-	if err := r.judgeStrict(append(strict, unknown...), refuse); err != nil {
+	if err := r.reportStrict(append(strict, unknown...), refuse); err != nil {
 		return nil, err
 	}
 	return obj, nil
 }
 
-// declared encodes an object as Kubernetes shows it in messages: with the fields
-// of a built-in kind in the order of its Go type.
+// declared encodes an object as the messages of Kubernetes show it: with the fields of a built-in kind
+// in the order of its Go type.
 func (r *Request) declared(obj Tree) []byte {
 	var v any = obj
-	if into := r.BodyModel().New(); into != nil && runtime.DefaultUnstructuredConverter.FromUnstructured(obj, into) == nil {
+	if into := r.BodyModel().New(); into != nil && codec.FromTree(obj, into) == nil {
 		v = into
 	}
 	data, err := stdjson.Marshal(v)
@@ -314,7 +281,7 @@ func (r *Request) declared(obj Tree) []byte {
 	return data
 }
 
-// sameKind refuses a patch that turns the object into one of another kind.
+// sameKind returns an error if a patch has changed the kind of an object.
 func (r *Request) sameKind(meta metav1.TypeMeta) error {
 	want, got := r.BodyKind(), meta.GroupVersionKind()
 	if got.Kind == "" || meta.APIVersion == "" || got == want {
@@ -326,7 +293,8 @@ func (r *Request) sameKind(meta metav1.TypeMeta) error {
 	return fmt.Errorf("unable to decode %s into %s", got, want)
 }
 
-// StaysKind refuses what admission has made of an object, as JSON, if it is not of the wanted kind any more.
+// StaysKind returns an error if admission has changed the kind of an object. data is its JSON, want
+// its kind before.
 func (r *Request) StaysKind(want schema.GroupVersionKind, name string, data []byte) error {
 	var meta metav1.TypeMeta
 	if err := stdjson.Unmarshal(data, &meta); err != nil {
@@ -344,7 +312,8 @@ func (r *Request) StaysKind(want schema.GroupVersionKind, name string, data []by
 	return fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", got.Version, got.Kind, internalPackage(want.Group), want.Kind)
 }
 
-// staysCustom refuses a patch that turns a custom resource into one of another kind, or does not say which.
+// staysCustom returns an error if a patch has changed or removed the kind or apiVersion of a custom
+// resource.
 func (r *Request) staysCustom(live Tree, meta metav1.TypeMeta) error {
 	return mustBe(r.BodyKind(), metaString(live, "name"), meta)
 }
@@ -361,7 +330,7 @@ func mustBe(want schema.GroupVersionKind, name string, meta metav1.TypeMeta) err
 	if len(errs) == 0 {
 		return nil
 	}
-	return apierrors.NewInvalid(got.GroupKind(), name, errs)
+	return causes.Invalid(got.GroupKind(), name, errs)
 }
 
 func (r *Request) strategicPatch(data []byte) (func(Tree) (Tree, error), error) {
@@ -391,7 +360,7 @@ func (r *Request) strategicPatch(data []byte) (func(Tree) (Tree, error), error) 
 		if err != nil {
 			return nil, refuse(err)
 		}
-		if err := r.judgeStrict(append(strict, unknown...), refuse); err != nil {
+		if err := r.reportStrict(append(strict, unknown...), refuse); err != nil {
 			return nil, err
 		}
 		return obj, nil
@@ -410,13 +379,13 @@ func strategicError(err error) error {
 	return err
 }
 
-// badPatch is the error for a patch whose outcome is not an object of the kind.
+// badPatch returns the error for a patch whose result is not an object of the kind.
 func badPatch(value string, err error) error {
-	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), value, err.Error())})
+	return causes.Invalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), value, err.Error())})
 }
 
-// applyPatch is server-side apply.
-func (r *Request) applyPatch(manager *manage.Manager, p Patch) (func(Tree) (Tree, error), error) {
+// applyPatch returns the function that server-side apply consists of.
+func (r *Request) applyPatch(manager *fields.Manager, p Patch) (func(Tree) (Tree, error), error) {
 	applied, repeated, err := decodeApplied(p.Data)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
@@ -430,20 +399,27 @@ func (r *Request) applyPatch(manager *manage.Manager, p Patch) (func(Tree) (Tree
 			return nil, err
 		}
 		if repeated != nil && r.FieldValidation != metav1.FieldValidationIgnore {
-			err := r.judgeStrict([]error{repeated}, func(error) error {
+			err := r.reportStrict([]error{repeated}, func(error) error {
 				return apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v", repeated))
 			})
 			if err != nil {
 				return nil, err
 			}
 		}
-		return r.BodyModel().Normalise(result, nil)
+		return complete(r.BodyModel(), result)
 	}, nil
 }
 
-// decodeApplied decodes the body of an apply request, YAML or JSON. repeated tells
-// of keys that occur more than once, in the words of the YAML decoder, which
-// Kubernetes uses for both.
+// complete fills in the defaults of an applied object.
+func complete(m Decoder, obj Tree) (Tree, error) {
+	if m, ok := m.(Completer); ok {
+		return m.Complete(obj)
+	}
+	return m.Normalise(obj, nil)
+}
+
+// decodeApplied decodes the body of an apply request, YAML or JSON. repeated is the error for keys that
+// occur more than once, in the words of the YAML decoder, which Kubernetes uses for both.
 func decodeApplied(data []byte) (applied Tree, repeated, err error) {
 	errs, err := json.UnmarshalStrict(data, &applied)
 	switch {

@@ -11,25 +11,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// refused says that a webhook has not converted what is stored. Kubernetes takes
-// the object for a broken one then, and this is what it says.
+// refused is the error for a stored object that a webhook could not convert. Kubernetes reports the
+// object as corrupt then.
 type refused struct {
-	of  *object.Object // the first of those that it was asked for
-	err error
+	of   *object.Object // the first of those that it was asked for
+	path string         // of this object in etcd
+	err  error
 }
 
 func (e *refused) Error() string { return e.err.Error() }
 
 func (e *refused) Unwrap() error { return e.err }
 
-// corrupt is the message that gets and deletions have; root is what keys begin with.
+// corrupt returns the message of gets and deletions. root is the prefix of keys.
 func (e *refused) corrupt(root string) string {
 	return fmt.Sprintf("StorageError: corrupt object, Code: 7, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: "+
-		"object not decodable revision=%d: %v", root+e.of.Key.Path(), e.of.Revision, e.err)
+		"object not decodable revision=%d: %v", root+e.path, e.of.Revision, e.err)
 }
 
-// listError is what a list answers with. Kubernetes, which asks for each object by
-// itself, tells of all of them.
+// listError returns the error of a list. Kubernetes, which converts each object in a call of its own,
+// lists all objects that could not be converted.
 func listError(r *Request, err error) error {
 	var no *refused
 	if !errors.As(err, &no) {
@@ -47,15 +48,15 @@ func listError(r *Request, err error) error {
 			Name:  "list",
 			Causes: []metav1.StatusCause{{
 				Type:    metav1.CauseTypeUnexpectedServerResponse,
-				Field:   "/registry" + no.of.Key.Path(),
+				Field:   "/registry" + no.path,
 				Message: text,
 			}},
 		},
 	}}
 }
 
-// watchError is what a watch answers with that cannot even begin. In Kubernetes it
-// would read from a cache of objects that have been converted, and waits for it.
+// watchError returns the error of a watch that cannot begin. In Kubernetes, a watch reads from a cache
+// of converted objects and waits until that is filled.
 func watchError(r *Request, err error) error {
 	if err = listError(r, err); apierrors.ReasonForError(err) != metav1.StatusReasonStoreReadError {
 		return err

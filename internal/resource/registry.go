@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Registry holds the definitions that are served. Readers take a Set, which
-// never changes.
+// A Registry holds the served definitions. Readers load a Set, which never changes. It is safe for
+// concurrent use.
 type Registry struct {
 	mu      sync.Mutex // serialises changes
 	current atomic.Pointer[Set]
 }
 
-// A Set is all definitions at one time.
+// A Set holds the definitions at one time. It is immutable.
 type Set struct {
 	// Generation grows with each change of the registry.
 	Generation uint64
@@ -34,11 +34,11 @@ func NewRegistry(definitions ...*Definition) *Registry {
 	return r
 }
 
-// Load returns the definitions of now.
+// Load returns the current definitions.
 func (r *Registry) Load() *Set { return r.current.Load() }
 
-// Put adds definitions, or replaces those of the same resources, whose watches end
-// unless the new one was made of the old one.
+// Put adds definitions, or replaces those of the same resources. Watches of a replaced definition end,
+// unless the new definition is a copy of it.
 func (r *Registry) Put(definitions ...*Definition) {
 	r.change(func(c *transition) {
 		for _, d := range definitions {
@@ -60,7 +60,7 @@ func (r *Registry) Put(definitions ...*Definition) {
 	})
 }
 
-// Remove drops the definition of a resource, if there is one.
+// Remove removes the definition of a resource, if there is one.
 func (r *Registry) Remove(gr schema.GroupResource) {
 	r.change(func(c *transition) {
 		if old := c.byResource.get(gr); old != nil {
@@ -71,8 +71,8 @@ func (r *Registry) Remove(gr schema.GroupResource) {
 	})
 }
 
-// A transition makes the next set of the current one. It takes little more than what
-// changes, however much is registered.
+// A transition derives the next set from the current one, at a cost that depends little on the number
+// of definitions.
 type transition struct {
 	next       *Set
 	byResource editor[schema.GroupResource]
@@ -80,8 +80,7 @@ type transition struct {
 	retired    []*Definition
 }
 
-// leave notes that a definition is no longer served, and what is instead, if
-// anything.
+// leave records that a definition is no longer served, and which one replaces it; nil for none.
 func (c *transition) leave(old, now *Definition) {
 	for group := range old.Groups() {
 		if gr := (schema.GroupResource{Group: group, Resource: old.Plural}); c.byResource.get(gr) == old {
@@ -116,16 +115,16 @@ func (r *Registry) change(edit func(*transition)) {
 	close(old.changed)
 }
 
-// All returns the definitions; the caller does not change the slice.
+// All returns the definitions. The caller must not change the slice.
 func (s *Set) All() []*Definition { return s.all }
 
-// Changed is closed when the registry has a newer set.
+// Changed returns a channel that is closed when the registry has a newer set.
 func (s *Set) Changed() <-chan struct{} { return s.changed }
 
 // Resource returns the definition of a resource, nil if it is not served.
 func (s *Set) Resource(gr schema.GroupResource) *Definition { return s.byResource.get(gr) }
 
-// Replaced says whether the resource of a definition has another one by now.
+// Replaced reports whether the resource of d has another definition in this set.
 func (s *Set) Replaced(d *Definition) bool {
 	now := s.Resource(d.GroupResource())
 	return now != nil && now.retired != d.retired

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -47,8 +48,7 @@ func TestRetired(t *testing.T) {
 // TestManyDefinitions compares a registry with a plain map, through many changes of
 // which the older sets must see nothing.
 func TestManyDefinitions(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	random := rand.New(rand.NewPCG(seed, 1))
 	r := resource.NewRegistry()
 	want := map[schema.GroupResource]*resource.Definition{}

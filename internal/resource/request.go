@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"github.com/kapok-dev/kapok/internal/auth"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -9,9 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Request is what all verbs are told: what they act on, and for whom.
+// A User is the user who sends a request. The verbs only check whether there is one: kinds, admission
+// and [Gate].PermitCreate decide what the user is allowed to do.
+type User interface {
+	GetName() string
+	GetUID() string
+	GetGroups() []string
+	GetExtra() map[string][]string
+}
+
+// A Request holds the parameters of all verbs: the resource, the object, and the user.
 type Request struct {
 	Definition  *Definition
 	Version     *Version // the one in which the client speaks
@@ -19,39 +28,44 @@ type Request struct {
 	Name        string   // "" for collections
 	Subresource string
 
-	// User is on whose behalf the request is made; nil for the server itself, which nobody has to admit.
-	User *auth.User
-	// Options are those of the request, as admission shows them: a *metav1.CreateOptions, UpdateOptions, PatchOptions or
-	// DeleteOptions. Nil for none.
+	// User sends the request; nil for the server itself, whose requests are not admitted.
+	User User
+	// Options are those of the request, for admission: a *metav1.CreateOptions, *metav1.UpdateOptions,
+	// *metav1.PatchOptions or *metav1.DeleteOptions. Nil for none.
 	Options runtime.Object
-	// Annotate adds an annotation to the audit of the request; nil if there is none.
+	// Annotate adds an annotation to the audit event of the request; nil if it is not audited.
 	Annotate func(key, value string)
-	// Decoded is shown the object that came with the request, to read; nil if nobody wants to see it.
+	// Decoded is called with the decoded body of the request, which it must not change. May be nil.
 	Decoded func(body Tree)
 
-	// Manager is the name under which fields are managed: the fieldManager
-	// parameter, or what the user agent says.
+	// Manager is the field manager: the fieldManager parameter, or the name from the user agent.
 	Manager string
 	// FieldValidation is Ignore, Warn or Strict.
 	FieldValidation string
 	DryRun          bool
-	// OneOfMany says that the object is one of those that a deletion of many deletes, which admission is not told the name of.
+	// OneOfMany says that the request is part of a deletecollection, where admission sees no name.
 	OneOfMany bool
-	// Exact says that a write ends in ErrReplaced once the resource has another
-	// definition than this one, whose schema may know fewer fields than objects have
-	// by then.
+	// Exact lets a write fail with ErrReplaced if the resource has another definition by then, whose
+	// objects may have fields that this one does not know.
 	Exact bool
+	// While is an object that must exist when the write commits. The zero value is none.
+	While Holding
 	// Warn receives warnings for the client; never nil.
 	Warn func(string)
-
-	generated bool // the name of the object to create is the server's
-	changes   bool // an update or apply creates the object, for which its user needs to be allowed to create, too
 }
 
-// Key is the key of the object that the request names.
+// A Holding is a precondition of a write: the object with this key and uid exists. A program whose
+// right to act is an object, such as a Lease, sends it with its writes, so that none of them commits
+// after the object has been deleted.
+type Holding struct {
+	Key object.Key
+	UID types.UID
+}
+
+// Key returns the key of the object that the request names.
 func (r *Request) Key() object.Key { return r.Definition.Key(r.Namespace, r.Name) }
 
-// GroupResource names the resource in the group in which the client speaks, for errors.
+// GroupResource returns the resource in the group of the request, for errors.
 func (r *Request) GroupResource() schema.GroupResource {
 	return r.groupVersion().WithResource(r.Definition.Plural).GroupResource()
 }
@@ -63,9 +77,9 @@ type Result struct {
 	Object *object.Object
 	Tree   Tree           // an object that is not stored, complete, of the kind of the request's bodies
 	Status *metav1.Status // of a deletion
-	// Created says that the object is new (201 Created).
+	// Created says that the object has been created (201 Created).
 	Created bool
-	// Pending says that a deletion waits, for finalizers or for grace to end.
+	// Pending says that a deletion waits for finalizers or for the end of the grace period.
 	Pending bool
 
 	committed bool // the journal has taken it

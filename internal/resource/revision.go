@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// parseRevision reads a resourceVersion parameter; "" is 0. Its error is what
-// Kubernetes answers with 500 to a get and, as a bad request, to a list.
+// parseRevision parses a resourceVersion parameter; "" is 0. Kubernetes answers its error with 500 to
+// a get and, as a bad request, to a list.
 func parseRevision(s string) (object.Revision, error) {
 	if s == "" || s == "0" {
 		return 0, nil
@@ -31,13 +31,13 @@ func parseRevision(s string) (object.Revision, error) {
 	return object.Revision(n), nil
 }
 
-// freshWait is how long a read waits for a revision that has not been reached:
-// what kube-apiserver's watch cache waits.
+// freshWait is how long a read waits for a revision that has not been reached, as in the watch cache
+// of kube-apiserver.
 const freshWait = 3 * time.Second
 
-// reach returns when the state is new enough for a read at a resourceVersion, which
-// is at if parsed. Without one a read shows everything that has been committed; with
-// "0" whatever is there. What is asked for must be known then.
+// reach waits until the state is new enough for a read at a resourceVersion, which is at when parsed.
+// A read without a resourceVersion shows all committed writes, one at "0" the current state. reach
+// returns an error if what the request reads is damaged.
 func (s *Store) reach(ctx context.Context, r *Request, resourceVersion string, at object.Revision) error {
 	var err error
 	if resourceVersion == "" {
@@ -51,8 +51,8 @@ func (s *Store) reach(ctx context.Context, r *Request, resourceVersion string, a
 	return s.readable(r)
 }
 
-// waitFor returns when the state has reached a revision, or with the error that
-// clients know for one from the future.
+// waitFor waits until the state has reached a revision. After freshWait it returns the error of
+// Kubernetes for a revision from the future.
 func (s *Store) waitFor(ctx context.Context, at object.Revision) error {
 	if at <= s.state.Revision() {
 		return nil

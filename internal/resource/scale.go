@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/kapok-dev/kapok/internal/manage"
+	"github.com/kapok-dev/kapok/internal/causes"
+	"github.com/kapok-dev/kapok/internal/fields"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -26,8 +27,8 @@ const scaleSubresource = "scale"
 
 var scaleKind = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 
-// unsetReplicas stands for replicas that the object does not have, as long as a
-// patch is applied to its Scale.
+// unsetReplicas stands for the replicas of an object that has none while a patch is applied to its
+// Scale.
 const unsetReplicas = math.MinInt32
 
 func (s *Store) getScale(r *Request, o *object.Object) (Result, error) {
@@ -52,8 +53,8 @@ func joinPath(keys []string) (p string) {
 	return p
 }
 
-// scaleOf makes the Scale of an object. found tells whether the object says how
-// many replicas it wants.
+// scaleOf returns the Scale of an object. found reports whether the object has a field with its
+// wanted replicas.
 func scaleOf(s *Scale, obj Tree) (scale Tree, found bool, err error) {
 	replicas, found, err := unstructured.NestedInt64(obj, s.Replicas...)
 	if err != nil {
@@ -95,10 +96,9 @@ func scaleOf(s *Scale, obj Tree) (scale Tree, found bool, err error) {
 	}, found, nil
 }
 
-// writeScale changes an object through its Scale; apply makes the new Scale of
-// the live one.
-func (s *Store) writeScale(ctx context.Context, r *Request, uid string, apply func(Tree) (Tree, error)) (Result, error) {
-	result, err := s.change(ctx, r, change{uid: uid, apply: apply, view: r.scaleToWrite, put: r.putScale})
+// writeScale changes an object through its Scale. next returns the new Scale for the live one.
+func (s *Store) writeScale(ctx context.Context, r *Request, uid string, next func(Tree) (Tree, error)) (Result, error) {
+	result, err := s.change(ctx, r, change{uid: uid, next: next, view: r.scaleToWrite, put: r.putScale})
 	if err != nil {
 		return Result{}, err
 	}
@@ -113,7 +113,7 @@ func (s *Store) writeScale(ctx context.Context, r *Request, uid string, apply fu
 	return Result{Tree: scale}, nil
 }
 
-// scaleToWrite is the Scale of an object with what is managed in it.
+// scaleToWrite returns the Scale of an object with the managedFields of its replicas.
 func (r *Request) scaleToWrite(obj Tree) (Tree, error) {
 	scale, found, err := scaleOf(r.Version.Scale, obj)
 	if err != nil {
@@ -149,7 +149,7 @@ func (r *Request) putScale(obj, scale Tree) (Tree, error) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the spec replicas field %q cannot be empty", joinPath(view.Replicas)))
 	}
 	if replicas < 0 && !r.Definition.Custom {
-		return nil, apierrors.NewInvalid(scaleKind.GroupKind(), r.Name, field.ErrorList{
+		return nil, causes.Invalid(scaleKind.GroupKind(), r.Name, field.ErrorList{
 			field.Invalid(field.NewPath("spec", "replicas"), replicas, "must be greater than or equal to 0").WithOrigin("minimum"),
 		})
 	}
@@ -167,7 +167,7 @@ func (r *Request) putScale(obj, scale Tree) (Tree, error) {
 	return obj, nil
 }
 
-// replicasPaths tells for each version where its replicas are.
+// replicasPaths returns for each version the path of its replicas.
 func (d *Definition) replicasPaths() managedfields.ResourcePathMappings {
 	paths := managedfields.ResourcePathMappings{}
 	for _, v := range d.Versions {
@@ -183,13 +183,13 @@ func (d *Definition) replicasPaths() managedfields.ResourcePathMappings {
 	return paths
 }
 
-func newScaleManager() (*manage.Manager, error) {
-	return manage.New(manage.Options{
+func newScaleManager() (*fields.Manager, error) {
+	return fields.New(fields.Options{
 		Kind:        scaleKind,
 		Subresource: scaleSubresource,
-		Type: func(gvk schema.GroupVersionKind) *manage.Type {
+		Type: func(gvk schema.GroupVersionKind) *fields.Type {
 			if gvk == scaleKind {
-				return manage.Deduced()
+				return fields.Deduced()
 			}
 			return nil
 		},
@@ -200,9 +200,9 @@ func newScaleManager() (*manage.Manager, error) {
 // scaleModel is the model of the Scale itself.
 type scaleModel struct{ Model }
 
-// FieldTypes knows none, as Kubernetes does not for those who ask about a Scale by itself.
-func (scaleModel) FieldTypes() (func(schema.GroupVersionKind) *manage.Type, error) {
-	return func(schema.GroupVersionKind) *manage.Type { return nil }, nil
+// FieldTypes knows no types, as in Kubernetes for a Scale that is validated on its own.
+func (scaleModel) FieldTypes() (func(schema.GroupVersionKind) *fields.Type, error) {
+	return func(schema.GroupVersionKind) *fields.Type { return nil }, nil
 }
 
 func (m scaleModel) Decode(data []byte, strict *[]error) (Tree, error) {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// A selection is the objects that a list or watch is about: those of a namespace
-// or all, which labels and fields select.
+// A selection says which objects a list or watch returns: those of a namespace or of all, which labels
+// and fields select.
 type selection struct {
 	definition *Definition
 	version    *Version
@@ -25,7 +25,7 @@ type selection struct {
 	valuesKey  object.FormKey  // under which objects keep the values of their fields
 }
 
-// newSelection checks the selectors of a request.
+// newSelection returns the selection of a request, or an error if it selects by an unknown field.
 func newSelection(r *Request, label labels.Selector, field fields.Selector) (*selection, error) {
 	s := &selection{definition: r.Definition, version: r.Version, namespace: r.Namespace, name: r.Name}
 	if !r.Definition.Namespaced {
@@ -73,10 +73,11 @@ func (s *selection) selectable(field string) bool {
 	return slices.Contains(s.version.Selectable, field)
 }
 
-// everything says that nothing but the namespace restricts the selection.
+// everything reports whether only the namespace restricts the selection.
 func (s *selection) everything() bool { return s.labels == nil && s.fields == nil && s.name == "" }
 
-// sieve holds back objects that the selection does not hold. A webhook may change labels: nothing is held back from it.
+// sieve returns a sieve that leaves out objects whose labels do not match, before they are decoded. A
+// conversion webhook may change labels: nothing is left out where there is one.
 func (s *selection) sieve() object.Sieve {
 	if s.definition.Webhook != nil {
 		return nil
@@ -84,14 +85,14 @@ func (s *selection) sieve() object.Sieve {
 	return object.SieveOf(s.labels)
 }
 
-// mayMatch says whether an object, which may be nil, has the right name and
-// namespace, which are the same in all versions.
+// mayMatch reports whether an object, which may be nil, has the selected name and namespace, which are
+// the same in all versions.
 func (s *selection) mayMatch(o *object.Object) bool {
 	return o != nil && (s.namespace == "" || o.Key.Namespace == s.namespace) && (s.name == "" || o.Key.Name == s.name)
 }
 
-// matches says whether the selection holds an object; it may be nil. It can be
-// decoded in the version of the request.
+// matches reports whether an object, which may be nil, is selected. It must be decodable in the
+// version of the request.
 func (s *selection) matches(o *object.Object) bool {
 	if !s.mayMatch(o) {
 		return false
@@ -102,8 +103,9 @@ func (s *selection) matches(o *object.Object) bool {
 	return s.fields == nil || s.fields.Matches(&fieldsOf{selection: s, object: o})
 }
 
-// fieldsOf shows the fields of an object to a selector. The object is decoded for the first selector that asks for more than its
-// name, and the values are kept with it: an event may be shown to as many selectors as there are nodes.
+// fieldsOf gives a selector the fields of an object. The object is decoded for the first selector that
+// reads more than its name, and the values are cached with the object: an event may be matched against
+// as many selectors as there are nodes.
 type fieldsOf struct {
 	selection *selection
 	object    *object.Object
@@ -132,7 +134,8 @@ func (f *fieldsOf) Get(field string) string {
 	return string(textAt(form.Bytes, n))
 }
 
-// selectedFields are the values of an object for the Selectable of a version, in their order, each after its length.
+// selectedFields encodes the values of an object for the Selectable of a version, in their order, each
+// after its length.
 func selectedFields(d *Definition, v *Version, o *object.Object) (object.Form, error) {
 	obj, err := TreeOf(d, v, o)
 	if err != nil {
@@ -147,7 +150,7 @@ func selectedFields(d *Definition, v *Version, o *object.Object) (object.Form, e
 	return object.Form{Bytes: slices.Clip(all), Splice: -1}, nil
 }
 
-// textAt is the n-th of texts that each come after their length.
+// textAt returns the n-th of texts that are each preceded by their length.
 func textAt(all []byte, n int) []byte {
 	for {
 		length, size := binary.Uvarint(all)

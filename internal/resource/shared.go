@@ -7,12 +7,12 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
-// shared are the latest conversions that watches have asked webhooks for. An event
-// goes to many watches at about the same time: one asks, the others wait for it,
-// and what comes of it is encoded once for all. Kubernetes, too, converts an event
-// once for all watches, and keeps the result for longer.
+// shared holds the latest conversions by webhooks for watches. An event is sent to many watches at
+// about the same time: one of them calls the webhook, the others wait for the result, which is then
+// encoded once for all. Kubernetes converts an event once for all watches, too, and keeps the result
+// for longer.
 //
-// The zero value is ready. Only the list is under the lock; who asks holds none.
+// The zero value is ready to use. The lock guards the maps only, and is not held during a call.
 type shared struct {
 	mu     sync.Mutex
 	known  map[conversion]*result
@@ -20,8 +20,8 @@ type shared struct {
 	size   int          // in bytes, of all results
 }
 
-// A conversion is named by the write that made the object, and what is wanted. In
-// etcd others may write several objects at one revision.
+// A conversion is identified by the write of the object and the target version. In etcd, other
+// programs may write several objects at one revision.
 type conversion struct {
 	of       object.Key
 	revision object.Revision
@@ -32,13 +32,13 @@ type result struct {
 	done   chan struct{} // closed when the rest is set
 	object *object.Object
 	err    error
-	gaveUp bool // who asked has gone before there was an answer
+	gaveUp bool // the client that called has left before there was a result
 }
 
-// sharedSize bounds, in bytes, the results that are kept.
+// sharedSize bounds the cached results, in bytes.
 const sharedSize = 4 << 20
 
-// convert returns an object, which has been stored, in a version.
+// convert returns a stored object in version v.
 func (s *shared) convert(ctx context.Context, d *Definition, v *Version, o *object.Object) (*object.Object, error) {
 	key := conversion{o.Key, o.Revision, v}
 	for {

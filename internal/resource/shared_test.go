@@ -21,10 +21,10 @@ type anything struct {
 	fingerprint uint64
 }
 
-func (a anything) Fingerprint() uint64                            { return a.fingerprint }
-func (anything) Normalise(obj Tree, _ *[]error) (Tree, error)     { return obj, nil }
-func (anything) Prune(obj Tree) (Tree, error)                     { return obj, nil }
-func (anything) Validate(_, _ Tree, _ string) (_ field.ErrorList) { return nil }
+func (a anything) Fingerprint() uint64                                               { return a.fingerprint }
+func (anything) Normalise(obj Tree, _ *[]error) (Tree, error)                        { return obj, nil }
+func (anything) Prune(obj Tree) (Tree, error)                                        { return obj, nil }
+func (anything) Validate(_ context.Context, _, _ Tree, _ string) (_ field.ErrorList) { return nil }
 
 // hooked is a definition of v1 and v2, of which v2 is stored, with a webhook.
 func hooked(webhook func(context.Context, []Tree, *Version) ([]Tree, error)) *Definition {
@@ -52,7 +52,8 @@ func stored(t testing.TB, d *Definition, revision int, spec string) *object.Obje
 	return o
 }
 
-// TestSharedConversion: many who want the same at once cost one call, and get the same object.
+// TestSharedConversion checks that concurrent conversions of the same object share one call and its
+// result.
 func TestSharedConversion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
@@ -91,7 +92,8 @@ func TestSharedConversion(t *testing.T) {
 	})
 }
 
-// TestSharedFailure: an error is for all who wait for it, but not if it is that who asks has gone; and it is not kept.
+// TestSharedFailure checks that all waiting callers get an error, unless the calling client has
+// left, and that it is not cached.
 func TestSharedFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
@@ -125,12 +127,12 @@ func TestSharedFailure(t *testing.T) {
 			wg.Go(func() { errs[n] = ask(t.Context()) })
 		}
 		if err := <-first; !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("who went away: %v", err)
+			t.Errorf("the client that left: %v", err)
 		}
 		wg.Wait()
 		for _, err := range errs {
 			if !errors.Is(err, broken) {
-				t.Errorf("who waited: %v", err)
+				t.Errorf("a waiting client: %v", err)
 			}
 		}
 		if err := ask(t.Context()); err != nil || calls != 3 {

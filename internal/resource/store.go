@@ -15,12 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Store carries out the verbs of all resources of a registry. It is safe for
-// concurrent use.
+// A Store executes the verbs for all resources of a registry. It is safe for concurrent use.
 type Store struct {
 	state    *state.State
 	registry *Registry
-	managers sync.Map // fieldManagerKey -> *manage.Manager
+	managers sync.Map // fieldManagerKey -> *fields.Manager
 	shared   shared   // conversions of webhooks
 	gate     Gate
 }
@@ -36,8 +35,7 @@ func (s *Store) Registry() *Registry { return s.registry }
 // State returns the state machine below.
 func (s *Store) State() *state.State { return s.state }
 
-// Get returns an object. resourceVersion, if set, is one that the answer must
-// not be older than.
+// Get returns an object that is not older than resourceVersion, if that is set.
 func (s *Store) Get(ctx context.Context, r *Request, resourceVersion string) (Result, error) {
 	if err := checkName(r.Name); err != nil {
 		return Result{}, err
@@ -62,8 +60,8 @@ func (s *Store) Get(ctx context.Context, r *Request, resourceVersion string) (Re
 	return Result{Object: o}, nil
 }
 
-// readable returns an error if it is not known what the object of a request is, or,
-// where it names none, what one of the resource is.
+// readable returns an error if the object of a request, or, if it names none, an object of its
+// resource, is damaged in the journal.
 func (s *Store) readable(r *Request) error {
 	var err error
 	if r.Name != "" {
@@ -77,8 +75,8 @@ func (s *Store) readable(r *Request) error {
 	return nil
 }
 
-// checkName refuses names that can be no part of a path, in which Kubernetes
-// keeps its objects.
+// checkName returns an error for names that cannot be part of a path, in which Kubernetes stores
+// objects.
 func checkName(name string) error {
 	if problems := path.IsValidPathSegmentName(name); len(problems) > 0 {
 		return apierrors.NewBadRequest(fmt.Sprintf("Name parameter invalid: %q: %s", name, strings.Join(problems, ";")))
@@ -86,12 +84,12 @@ func checkName(name string) error {
 	return nil
 }
 
-// namespaces is the resource that holds the namespaces of all others.
+// namespaces is the resource whose objects are the namespaces of all others.
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
 func now() time.Time { return time.Now() }
 
-// current reads the object that a write starts from, nil if there is none.
+// current returns the object that a write starts from, nil if there is none.
 func (s *Store) current(r *Request) *object.Object {
 	o, _ := s.state.Get(r.Key())
 	return o

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/kapok-dev/kapok/internal/fields"
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
-	"github.com/kapok-dev/kapok/internal/manage"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
@@ -39,7 +39,7 @@ func (freeModel) Normalise(obj resource.Tree, _ *[]error) (resource.Tree, error)
 
 func (freeModel) Prune(obj resource.Tree) (resource.Tree, error) { return obj, nil }
 
-func (freeModel) Validate(obj, _ resource.Tree, _ string) field.ErrorList {
+func (freeModel) Validate(_ context.Context, obj, _ resource.Tree, _ string) field.ErrorList {
 	spec, _ := obj["spec"].(map[string]any)
 	if bad, ok := spec["bad"]; ok {
 		return field.ErrorList{field.Invalid(field.NewPath("spec", "bad"), bad, "must not be there")}
@@ -47,8 +47,8 @@ func (freeModel) Validate(obj, _ resource.Tree, _ string) field.ErrorList {
 	return nil
 }
 
-func (freeModel) FieldTypes() (func(schema.GroupVersionKind) *manage.Type, error) {
-	return func(schema.GroupVersionKind) *manage.Type { return manage.Deduced() }, nil
+func (freeModel) FieldTypes() (func(schema.GroupVersionKind) *fields.Type, error) {
+	return func(schema.GroupVersionKind) *fields.Type { return fields.Deduced() }, nil
 }
 func (freeModel) PatchMeta() strategicpatch.LookupPatchMeta { return nil }
 func (freeModel) New() runtime.Object                       { return nil }
@@ -77,7 +77,7 @@ func widgets() *resource.Definition {
 	return &resource.Definition{
 		Group: "example.com", Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList",
 		Namespaced: true, Custom: true, Versions: []*resource.Version{v2, v1}, Storage: v2,
-		Hooks: resource.Hooks{
+		Strategy: resource.Strategy{
 			PrepareCreate: func(obj resource.Tree) { obj["metadata"].(map[string]any)["generation"] = int64(1) },
 			PrepareUpdate: func(obj, old resource.Tree) { obj["status"] = old["status"] },
 		},

@@ -12,9 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A token is what the continue parameter of a list holds: the revision of the
-// snapshot and the key after which to go on, relative to what is listed. Its form
-// is that of Kubernetes. A revision of -1 means the newest one.
+// A token is the content of the continue parameter of a list: the revision of the snapshot and the key
+// after which the next page starts, relative to the listed collection, in the format of Kubernetes. A
+// revision of -1 means the latest one.
 type token struct {
 	APIVersion string          `json:"v"`
 	Revision   object.Revision `json:"rv"`
@@ -23,7 +23,7 @@ type token struct {
 
 const tokenVersion = "meta.k8s.io/v1"
 
-// encodeToken makes the token that continues after an object.
+// encodeToken returns the token of the page after an object.
 func encodeToken(at object.Revision, after *object.Object, namespace string) string {
 	start := after.Key.Name
 	if namespace == "" && after.Key.Namespace != "" {
@@ -40,7 +40,7 @@ func (t token) String() string {
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-// decodeToken reads the continue parameter.
+// decodeToken decodes the continue parameter.
 func decodeToken(s string) (token, error) {
 	bad := func(format string, args ...any) (token, error) {
 		return token{}, apierrors.NewBadRequest("invalid continue token: continue key is not valid" + fmt.Sprintf(format, args...))
@@ -71,7 +71,7 @@ func decodeToken(s string) (token, error) {
 	return t, nil
 }
 
-// from returns the key at which the page of a token starts.
+// from returns the namespace and the name at which the page of a token starts.
 func (t token) from(namespace string, namespaced bool) (string, string) {
 	start := strings.TrimPrefix(t.Start, "/")
 	if !namespaced || namespace != "" {

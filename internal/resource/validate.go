@@ -1,58 +1,69 @@
 package resource
 
 import (
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"context"
+
+	"github.com/kapok-dev/kapok/internal/causes"
+
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 func (d *Definition) validateName() validation.ValidateNameFunc {
-	if d.Hooks.ValidateName != nil {
-		return d.Hooks.ValidateName
+	if d.Strategy.ValidateName != nil {
+		return d.Strategy.ValidateName
 	}
 	return validation.NameIsDNSSubdomain
 }
 
-// validateCreate judges a new object; the error is Invalid.
-func validateCreate(r *Request, obj Tree) error {
+// validateCreate validates a new object. The error is Invalid, or that of the context: validation is
+// most of the work of a write, and stops when the client has left.
+func validateCreate(ctx context.Context, r *Request, obj Tree) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	d := r.Definition
-	errs := validation.ValidateObjectMetaAccessor(judged{accessor(obj)}, d.Namespaced, d.validateName(), field.NewPath("metadata"))
-	errs = append(errs, judge(r, errs, obj, nil, "")...)
-	return invalid(r, obj, errs)
+	errs := validation.ValidateObjectMetaAccessor(validatedMeta{accessor(obj)}, d.Namespaced, d.validateName(), field.NewPath("metadata"))
+	errs = append(errs, validateModel(ctx, r, errs, obj, nil, "")...)
+	return invalid(ctx, r, obj, errs)
 }
 
-// validateUpdate judges a changed object; the error is Invalid.
-func validateUpdate(r *Request, obj, old Tree) error {
+// validateUpdate validates a changed object. Its errors are those of validateCreate.
+func validateUpdate(ctx context.Context, r *Request, obj, old Tree) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	d, path := r.Definition, field.NewPath("metadata")
-	errs := validation.ValidateObjectMetaAccessor(judged{accessor(obj)}, d.Namespaced, d.validateName(), path)
-	changes := validation.ValidateObjectMetaAccessorUpdate(judged{accessor(obj)}, judged{accessor(old)}, path)
+	errs := validation.ValidateObjectMetaAccessor(validatedMeta{accessor(obj)}, d.Namespaced, d.validateName(), path)
+	changes := validation.ValidateObjectMetaAccessorUpdate(validatedMeta{accessor(obj)}, validatedMeta{accessor(old)}, path)
 	errs = append(errs, changes...)
-	if d.Custom || d.Hooks.ChecksMetadataAgain {
+	if d.Custom || d.Strategy.ValidatesMetadataTwice {
 		errs = append(errs, changes...)
 	}
 	subresource := r.Subresource
 	if subresource == scaleSubresource {
 		subresource = ""
 	}
-	errs = append(errs, judge(r, errs, obj, old, subresource)...)
-	return invalid(r, obj, errs)
+	errs = append(errs, validateModel(ctx, r, errs, obj, old, subresource)...)
+	return invalid(ctx, r, obj, errs)
 }
 
-// judge asks the model, and tells it what is wrong with the ObjectMeta if it wants to know.
-func judge(r *Request, found field.ErrorList, obj, old Tree, subresource string) field.ErrorList {
-	if j, ok := r.Version.Model.(Judge); ok {
-		return j.ValidateAfter(found, obj, old, subresource, r.Warn)
+// validateModel validates an object by its model. found are the errors of the ObjectMeta, which some models
+// need.
+func validateModel(ctx context.Context, r *Request, found field.ErrorList, obj, old Tree, subresource string) field.ErrorList {
+	if j, ok := r.Version.Model.(RatchetingValidator); ok {
+		return j.ValidateAfter(ctx, found, obj, old, subresource, r.Warn)
 	}
-	return r.Version.Model.Validate(obj, old, subresource)
+	return r.Version.Model.Validate(ctx, obj, old, subresource)
 }
 
-func invalid(r *Request, obj Tree, errs field.ErrorList) error {
-	if len(errs) == 0 {
-		return nil
+func invalid(ctx context.Context, r *Request, obj Tree, errs field.ErrorList) error {
+	if err := ctx.Err(); err != nil || len(errs) == 0 {
+		return err
 	}
 	gk := r.Definition.GroupVersionKind(r.Version).GroupKind()
 	if r.Version.Warning == "" { // of two groups that are no worse than each other, the kind has the name of its own
 		gk.Group = r.Definition.Group
 	}
-	return apierrors.NewInvalid(gk, metaString(obj, "name"), errs)
+	return causes.Invalid(gk, metaString(obj, "name"), errs)
 }

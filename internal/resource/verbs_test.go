@@ -1,6 +1,8 @@
 package resource_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -335,7 +337,7 @@ func TestPagesOfASelection(t *testing.T) {
 	}
 }
 
-func TestWatchTellsOfTheSelection(t *testing.T) {
+func TestWatchOfSelection(t *testing.T) {
 	b := newBench(t, state.Options{})
 	b.widget("a", "")
 	label, _ := labels.Parse("app=x")
@@ -423,7 +425,33 @@ func TestJSONPatchCopiesAreBounded(t *testing.T) {
 	}
 }
 
-// TestRacingApplies: whoever comes second applies to what the first has made.
+// TestJSONPatchTestsEscapedText has the text of a test in the form that Kubernetes gives objects, which is also what encoding/json makes
+// of it, and in another.
+func TestJSONPatchTestsEscapedText(t *testing.T) {
+	b := newBench(t, state.Options{})
+	b.widget("a", `,"spec":{"a":"<b> & \u2028"}`)
+	if _, err := b.patch(b.request("a"), types.JSONPatchType, `[{"op":"test","path":"/spec/a","value":"\u003cb\u003e \u0026 \u2028"}]`); err != nil {
+		t.Errorf("escaped: %v", err)
+	}
+	if _, err := b.patch(b.request("a"), types.JSONPatchType, `[{"op":"test","path":"/spec/a","value":"<b> & \u2028"}]`); !apierrors.IsInvalid(err) {
+		t.Errorf("not escaped: %v", err)
+	}
+}
+
+// TestJSONPatchEndsWithItsClient ends the context while the operations are applied.
+func TestJSONPatchEndsWithItsClient(t *testing.T) {
+	b := newBench(t, state.Options{})
+	b.widget("a", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	operations := "[" + strings.Repeat(`{"op":"test","path":"/kind","value":"Widget"},`, 100) + `{"op":"unknown"}]`
+	_, err := b.Patch(ctx, b.request("a"), resource.Patch{Type: types.JSONPatchType, Data: []byte(operations)})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestRacingApplies checks that the second of two applies starts from the result of the first.
 func TestRacingApplies(t *testing.T) {
 	b := newBench(t, state.Options{})
 	for round := range 20 {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// A WatchEvent is what a client is told.
+// A WatchEvent is an event that is sent to a client.
 type WatchEvent struct {
 	Type     watch.EventType // Added, Modified, Deleted or Bookmark
 	Object   *object.Object  // nil in a bookmark
@@ -23,8 +23,8 @@ type WatchEvent struct {
 	InitialEventsEnd bool
 }
 
-// A Watch is a stream of events for one client. It holds nothing but a position,
-// and is for one goroutine.
+// A Watch is a stream of events for one client. It holds only a position in the log. It is not safe
+// for concurrent use.
 type Watch struct {
 	store     *Store
 	selection *selection
@@ -37,11 +37,11 @@ type Watch struct {
 	behind    object.Revision // what the client has seen all of when a conversion failed
 }
 
-// Watch returns the events behind a revision: what is there now first, if the
-// client asks for no revision, or for initial events.
+// Watch returns the events after a revision. They begin with the current objects if the client names
+// no revision, or requests initial events.
 //
-// As in Kubernetes, a request that has come this far fails only with an event:
-// errors other than those of parameters are returned by Next.
+// As in Kubernetes, a request whose parameters are valid fails only with an event: other errors are
+// returned by Next.
 func (s *Store) Watch(ctx context.Context, r *Request, o WatchOptions) (*Watch, error) {
 	sel, err := newSelection(r, o.Labels, o.Fields)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Store) Watch(ctx context.Context, r *Request, o WatchOptions) (*Watch, 
 	}
 	w.started = at
 	if w.cursor, err = s.state.Watch(gr, at); err == nil && !initial {
-		// What memory does not hold has to be read, or refused, before the stream begins.
+		// Events that are not in memory are read, or rejected, before the stream begins.
 		w.first, _, err = w.cursor.Next(ctx)
 		if errors.Is(err, journal.ErrUnavailable) {
 			return nil, unavailable(err)
@@ -100,14 +100,13 @@ func (s *Store) Watch(ctx context.Context, r *Request, o WatchOptions) (*Watch, 
 	return w, nil
 }
 
-// ErrEnds is returned by Watch.Next when the journal cannot be read now, or a
-// webhook does not convert. The stream ends, as it does in Kubernetes then, and
-// whoever comes again with the last resourceVersion goes on there.
+// ErrEnds is returned by Watch.Next when the journal cannot be read at the moment, or a webhook does
+// not convert. The stream ends, as it does in Kubernetes then, and a client that watches again from
+// its last resourceVersion continues there.
 var ErrEnds = errors.New("the watch cannot go on now")
 
-// Next returns events to send. Where there are none it returns a channel that is
-// closed when there may be some. An error is to be sent as an event, and ends the
-// watch.
+// Next returns the next events to send. If there are none, it returns a channel that is closed when
+// there may be some. An error must be sent as an event, and ends the watch.
 func (w *Watch) Next(ctx context.Context) ([]WatchEvent, <-chan struct{}, error) {
 	if w.failed != nil {
 		return nil, nil, w.failed
@@ -153,7 +152,7 @@ func (w *Watch) next(ctx context.Context) ([]state.Event, <-chan struct{}, error
 	return w.cursor.Next(ctx)
 }
 
-// Revision is what a bookmark may say now: the client has seen everything up to it.
+// Revision returns the resourceVersion of a bookmark: the client has been sent all events up to it.
 func (w *Watch) Revision() object.Revision {
 	switch {
 	case w.cursor == nil:
@@ -176,8 +175,8 @@ func (w *Watch) initialEvents() []WatchEvent {
 	return events
 }
 
-// convert brings an event into the version of the watch: what is to be told of it,
-// and what selectors have to look at. The slice of events is the cursor's own.
+// convert converts an event to the version of the watch: the objects that are sent, and those that
+// selectors match. The slice of events belongs to the cursor.
 func (w *Watch) convert(ctx context.Context, c *state.Event) (err error) {
 	sel := w.selection
 	if sel.definition.Webhook == nil || !sel.mayMatch(c.Last()) {
@@ -194,9 +193,9 @@ func (w *Watch) convert(ctx context.Context, c *state.Event) (err error) {
 	return err
 }
 
-// translate tells a change from the point of view of a client that sees only the
-// selection: an object that enters it is added, one that leaves it is deleted, with
-// its last selected state and the revision of the change.
+// translate returns the event of a change for a client that sees only the selection: an object that
+// enters it is added, one that leaves it is deleted, with its last selected state and the revision of
+// the change.
 func (w *Watch) translate(c *state.Event) (WatchEvent, bool) {
 	is, was := w.selection.matches(c.Object), w.selection.matches(c.Prev)
 	switch {
@@ -210,7 +209,7 @@ func (w *Watch) translate(c *state.Event) (WatchEvent, bool) {
 	return WatchEvent{}, false
 }
 
-// failure words the errors of the state machine for clients.
+// failure returns the error for clients for one of the state machine.
 func (w *Watch) failure(err error) error {
 	var old *state.CompactedError
 	switch {

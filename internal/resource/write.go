@@ -1,152 +1,350 @@
 package resource
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// errConflict says that somebody else has written in between: the write starts
-// again from what is there now.
-var errConflict = errors.New("object has changed")
-
-// maxStored bounds what the journal is given for one object, in bytes. It is
-// etcd's bound on a request, --max-request-bytes, less what a transaction holds
-// besides the value; the object's key occurs in it three times.
-const maxStored = 1536<<10 - 128
-
-// ErrReplaced is returned by writes that are Exact once their resource has another
-// definition. Nothing has been written.
-var ErrReplaced = errors.New("the resource has another definition by now")
-
-// append commits one write, and what it claims, if anything. o is nil for a deletion.
-// It returns errConflict if the key, or a claim, is no longer what the write started
-// from.
-func (s *Store) append(ctx context.Context, r *Request, key object.Key, prev *object.Object, o *object.Object, claims *Claims) error {
-	// What the write started from has been read. As long as the definition is the one
-	// that is served, nobody can have written it under a newer one.
-	if r.Exact && s.registry.Load().Replaced(r.Definition) {
-		return final{ErrReplaced}
-	}
-	entry := journal.Entry{Key: key, Object: o}
-	if prev != nil {
-		entry.Prev = prev.Revision
-	}
-	names := len(key.Resource.Group) + len(key.Resource.Resource) + len(key.Namespace) + len(key.Name)
-	if o != nil && len(o.Raw)+3*names > maxStored {
-		return writeError(journal.ErrTooLarge)
-	}
-	batch := journal.Batch{Entries: []journal.Entry{entry}}
-	if claims != nil {
-		batch.Entries, batch.Guards = append(batch.Entries, claims.entries...), claims.guards
-	}
-	_, err := s.state.Append(ctx, batch)
-	return writeError(err)
-}
-
-// writeError words the errors of the journal for clients.
-func writeError(err error) error {
-	var conflict *journal.ConflictError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &conflict):
-		return errConflict
-	case errors.Is(err, journal.ErrTooLarge):
-		return final{errors.New("etcdserver: request is too large")} // the words that clients know
-	case errors.Is(err, journal.ErrUnknown):
-		return final{apierrors.NewTimeoutError("whether the write has happened is not known: "+err.Error(), 0)}
-	case errors.Is(err, journal.ErrFull):
-		return final{full(err)}
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return final{err}
-	}
-	return final{unavailable(err)}
-}
-
-// unavailable words what a journal says that takes no writes, or does not know
-// what others have written.
-func unavailable(err error) error {
-	if !errors.Is(err, journal.ErrUnavailable) && !errors.Is(err, journal.ErrClosed) {
-		return apierrors.NewInternalError(err)
-	}
-	status := apierrors.NewServiceUnavailable(err.Error())
-	status.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
-	return status
-}
-
-func full(err error) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status:  metav1.StatusFailure,
-		Code:    http.StatusInsufficientStorage,
-		Reason:  "InsufficientStorage",
-		Message: fmt.Sprintf("nothing was written: %v", err),
-	}}
-}
-
-// final is an error that says how the commit of a write went: to look again at
-// what it started from would be of no use.
-type final struct{ error }
-
-func (f final) Unwrap() error { return f.error }
-
-// retry runs a write until it no longer meets another one.
+// A write is one try to write an object under way. Its methods are the steps, below in the order in
+// which they run; each reads what the steps before it have set.
 //
-// Where others write, too, what a write starts from may be older than what they
-// have been told of. The journal refuses to commit on top of that; but what is
-// refused, or found to be done, without a commit is tried again on a state that
-// is sure to be new enough.
-func (s *Store) retry(ctx context.Context, r *Request, write func() (Result, error)) (Result, error) {
-	synced := false
-	for {
-		before := s.state.Revision()
-		if r.Name != "" {
-			if err := s.readable(r); err != nil {
-				return Result{}, err
-			}
-		}
-		result, err := write()
-		switch {
-		case errors.Is(err, errConflict):
-			if err := ctx.Err(); err != nil {
-				return Result{}, err
-			}
-			continue
-		case synced, err == nil && result.committed, errors.As(err, new(final)):
-			return result, err
-		}
-		shared, syncErr := s.state.Sync(ctx)
-		if syncErr != nil {
-			return Result{}, readError(syncErr)
-		}
-		if r.Name != "" {
-			if err := s.readable(r); err != nil {
-				return Result{}, err
-			}
-		}
-		if !shared || s.state.Revision() == before {
-			return result, err // nothing was newer than what it looked at
-		}
-		synced = true
+// A try that meets another write starts again with read, on a new write (see retry). A creation is
+// the exception: nothing that it starts from can change, so the steps up to mutate run once, and
+// admission mutates once, however often the rest is tried (see again).
+type write struct {
+	store   *Store
+	request *Request
+	change  change // how the next object comes from the live one; not used by Create
+
+	// upsert says that an update or apply creates the object. The request was authorized for that verb,
+	// and must be for create, too.
+	upsert bool
+	// generated says that the name of the new object is the server's choice.
+	generated bool
+
+	current *object.Object // the stored object; nil where the write creates one
+	seen    *object.Object // current as the client sees it
+	old     Tree           // seen, decoded; for reading only; nil where the write creates
+	live    Tree           // a copy of old that belongs to the write
+	obj     Tree           // the next object, in the version of the request; a view of it from derive to mutate
+	asked   *attempt       // nil where admission is not asked
+
+	guards   []journal.Guard // what must not change if an object is to be created
+	claims   *Claims
+	finished bool           // the update ends the deletion of the object
+	next     *object.Object // obj as it is stored
+}
+
+// A step is one of the methods of a write.
+type step = func(*write, context.Context) error
+
+// run is a whole try of an update, patch or apply.
+func (w *write) run(ctx context.Context) (Result, error) {
+	if err := w.take(ctx, (*write).read, (*write).derive, (*write).mutate); err != nil {
+		return Result{}, err
 	}
+	return w.finish(ctx)
 }
 
-// sync waits until the state holds everything that has been committed.
-func (s *Store) sync(ctx context.Context) error {
-	_, err := s.state.Sync(ctx)
-	return readError(err)
+// finish is the part of a try that begins once admission has mutated the object.
+func (w *write) finish(ctx context.Context) (Result, error) {
+	err := w.take(ctx, (*write).permit, (*write).prepare, (*write).validate, (*write).admit, (*write).claim, (*write).encode)
+	if err != nil {
+		return Result{}, err
+	}
+	return w.append(ctx)
 }
 
-func readError(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+func (w *write) take(ctx context.Context, steps ...step) error {
+	for _, step := range steps {
+		if err := step(w, ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// again returns a write for another try to create the object, with a tree of its own.
+func (w *write) again() *write {
+	next := *w
+	next.obj = runtime.DeepCopyJSON(w.obj)
+	return &next
+}
+
+// read reads the current object, and decodes it in the version of the request. Where there is none,
+// the write becomes a creation, if the change allows that.
+func (w *write) read(ctx context.Context) error {
+	s, r, c := w.store, w.request, &w.change
+	w.current = s.current(r)
+	if w.current == nil {
+		switch {
+		case c.uid != "" && c.allowCreate:
+			return uidPrecondition(r, c.uid, "")
+		case !c.allowCreate:
+			return apierrors.NewNotFound(r.GroupResource(), r.Name)
+		}
+		w.upsert = true
+		return nil
+	}
+	if uid := string(w.current.Meta.UID); c.uid != "" && uid != c.uid {
+		return uidPrecondition(r, c.uid, uid)
+	}
+	var err error
+	if w.seen, err = r.seen(ctx, w.current); err != nil {
 		return err
 	}
-	return unavailable(err)
+	w.old, err = TreeOf(r.Definition, r.Version, w.seen)
+	return err
+}
+
+// derive makes the next object of the live one: the change decodes or patches it, normalises the
+// outcome, and notes in managedFields what it changed.
+func (w *write) derive(ctx context.Context) error {
+	if w.current == nil {
+		return w.deriveNew()
+	}
+	s, r, c := w.store, w.request, &w.change
+	w.asked = s.attempt(r, OperationUpdate, w.old)
+	w.live = runtime.DeepCopyJSON(w.old)
+	obj, err := c.shown(w.live)
+	if err != nil {
+		return err
+	}
+	if w.asked != nil {
+		w.asked.admitted.Old = runtime.DeepCopyJSON(obj)
+	}
+	if w.obj, err = c.next(obj); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return ensureIdentity(r, w.obj)
+}
+
+// deriveNew is derive where an update or apply creates the object.
+func (w *write) deriveNew() error {
+	r := w.request
+	obj, err := w.change.next(nil)
+	if err != nil {
+		return err
+	}
+	if uid := metaString(obj, "uid"); uid != "" {
+		return apierrors.NewConflict(r.GroupResource(), r.Name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	}
+	if err := ensureIdentity(r, obj); err != nil {
+		return err
+	}
+	wipeSystemFields(obj)
+	delete(metadata(obj), "resourceVersion")
+	w.obj = obj
+	return nil
+}
+
+// mutate lets admission change the next object, and normalises what it has changed. Each mutator does
+// that for itself, as the next one sees the result.
+func (w *write) mutate(ctx context.Context) error {
+	if w.current == nil {
+		return w.mutateNew(ctx)
+	}
+	var err error
+	if w.obj, err = w.asked.mutate(ctx, w.obj); err != nil {
+		return err
+	}
+	// Again, as admission may have moved the object to another namespace.
+	if err := ensureNamespace(w.request, w.obj); err != nil {
+		return err
+	}
+	if c := &w.change; c.put != nil {
+		if w.obj, err = c.put(w.live, w.obj); err != nil {
+			return err
+		}
+	}
+	dedupOwners(w.request, w.obj, repeatedOwnersAfter)
+	return nil
+}
+
+// mutateNew is mutate for an object that is to be created.
+func (w *write) mutateNew(ctx context.Context) error {
+	s, r := w.store, w.request
+	asked := s.attempt(r, OperationCreate, nil)
+	if asked != nil {
+		// permit checks this again, as it may have changed by then. Here it keeps objects that cannot be
+		// created from webhooks.
+		if _, err := w.admitsNew(); err != nil {
+			return err
+		}
+		var err error
+		if w.obj, err = asked.mutate(ctx, w.obj); err != nil {
+			return err
+		}
+		dedupOwners(r, w.obj, repeatedOwnersAfter)
+		if err := ensureNamespace(r, w.obj); err != nil {
+			return err
+		}
+	}
+	if !w.upsert {
+		return nil
+	}
+	return ensureName(r, w.obj) // again, as admission may have changed it
+}
+
+// permit checks that the kind permits the user to write the object. An object is created only if its
+// namespace and its kind accept new ones, and an update must name the revision that it starts from.
+func (w *write) permit(ctx context.Context) error {
+	s, r := w.store, w.request
+	if w.current == nil {
+		var err error
+		if w.guards, err = w.admitsNew(); err != nil {
+			return err
+		}
+	}
+	if hook := r.Definition.Strategy.Permit; hook != nil && r.User != nil {
+		if err := hook(ctx, s, r, w.obj, w.old); err != nil {
+			return err
+		}
+	}
+	if w.current == nil {
+		return nil
+	}
+	return expectRevision(r, w.obj, w.current)
+}
+
+// prepare sets what clients may not choose.
+func (w *write) prepare(context.Context) error {
+	if w.current == nil {
+		prepareCreate(w.request, w.obj)
+		return nil
+	}
+	prepareUpdate(w.request, w.obj, w.old)
+	keepSystemFields(w.obj, w.old)
+	metadata(w.obj)["resourceVersion"] = w.current.Revision.String()
+	return nil
+}
+
+// validate validates the object, and sends the warnings of the kind about a valid one.
+func (w *write) validate(ctx context.Context) error {
+	r := w.request
+	var err error
+	if w.current == nil {
+		err = validateCreate(ctx, r, w.obj)
+	} else {
+		err = validateUpdate(ctx, r, w.obj, w.old)
+	}
+	if err != nil {
+		return err
+	}
+	if hook := r.Definition.Strategy.Warnings; hook != nil {
+		for _, text := range hook(w.obj, w.old) {
+			r.Warn(text)
+		}
+	}
+	return nil
+}
+
+// admit lets admission validate the object. A creation asks admission anew, since the first attempt
+// has run once for all tries.
+func (w *write) admit(ctx context.Context) error {
+	if w.current != nil {
+		if w.asked == nil {
+			return nil
+		}
+		view, err := w.change.shown(w.obj)
+		if err != nil {
+			return err
+		}
+		return w.asked.validate(ctx, view)
+	}
+	s, r := w.store, w.request
+	if w.upsert && r.User != nil && s.gate.PermitCreate != nil {
+		if err := s.gate.PermitCreate(ctx, r); err != nil {
+			return err
+		}
+	}
+	return s.attempt(r, OperationCreate, nil).validate(ctx, w.obj)
+}
+
+// claim collects what must be written in the same commit as the object.
+func (w *write) claim(context.Context) error {
+	s, r := w.store, w.request
+	if w.current == nil {
+		if r.DryRun {
+			delete(metadata(w.obj), "resourceVersion")
+		}
+		if metaString(w.obj, "resourceVersion") != "" { // Kubernetes finds this as late
+			return errors.New("resourceVersion should not be set on objects to be created")
+		}
+	}
+	w.finished = w.current != nil && finishesDeletion(r.Definition, w.obj, w.old)
+	var err error
+	if w.finished {
+		w.claims, err = s.release(r, w.current)
+	} else {
+		w.claims, err = s.claim(r, w.obj, w.old)
+	}
+	if err != nil {
+		return err
+	}
+	if w.current == nil {
+		w.claims.guards = append(w.claims.guards, w.guards...)
+	} else {
+		keepManagedTimes(w.obj, w.old)
+	}
+	return nil
+}
+
+// encode encodes the tree as the object to store, and uses it up.
+func (w *write) encode(ctx context.Context) (err error) {
+	w.next, err = w.request.encode(ctx, w.obj)
+	return err
+}
+
+// append appends the object to the journal (see commit.go), or its removal, if the update ends its
+// deletion. A dry run, and an update that changes nothing, append nothing.
+func (w *write) append(ctx context.Context) (Result, error) {
+	s, r := w.store, w.request
+	created := w.current == nil
+	if created {
+		if existing, _ := s.state.Get(w.next.Key); existing != nil {
+			if w.upsert {
+				return Result{}, errConflict // another write created it: this one becomes an update
+			}
+			return Result{}, alreadyExists(r, existing)
+		}
+	} else if !w.finished && bytes.Equal(w.next.Raw, w.current.Raw) && !s.state.Stale(w.current) {
+		return Result{Object: w.seen}, nil
+	}
+	// An object that cannot be shown to the client is not written.
+	answer, err := r.answer(ctx, w.next)
+	if err != nil {
+		return Result{}, err
+	}
+	if !created && (r.DryRun || w.finished) {
+		answer.Revision = w.current.Revision
+	}
+	if r.DryRun {
+		return Result{Object: answer, Created: created}, nil
+	}
+	key, next := w.next.Key, w.next
+	if !created {
+		key = w.current.Key
+	}
+	if w.finished {
+		next = nil
+	}
+	if err := s.append(ctx, r, key, w.current, next, w.claims); err != nil {
+		return Result{}, err
+	}
+	if next != nil && answer != next { // next is shared from now on
+		answer.Revision = next.Revision
+	}
+	return Result{Object: answer, Created: created, committed: true}, nil
 }

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// example is a file in testdata: a schema as definitions of real projects have it, and objects.
+// example is a file in testdata: a schema from a real project, and objects.
 type example struct {
 	name    string
 	Schema  *apiextensionsv1.JSONSchemaProps `json:"schema"`

@@ -11,11 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// Compile compiles the OpenAPI v3 schema of one version of a CustomResourceDefinition. With a nil schema, or with
-// preserveUnknownFields (spec.preserveUnknownFields of the definition), the program prunes nothing.
+// Compile compiles the OpenAPI v3 schema of one version of a CustomResourceDefinition. With a nil
+// schema, or with preserveUnknownFields (spec.preserveUnknownFields of the definition), the program
+// prunes nothing.
 //
-// The schema is expected to have passed the validation of CustomResourceDefinitions. Compile refuses what it could not
-// honour, and reports defaults that are no JSON. It keeps no reference to s but to its strings.
+// The schema must have passed the validation of CustomResourceDefinitions. Compile rejects schemas
+// that it does not support, and defaults that are not JSON. It keeps no reference to s except to
+// its strings.
 func Compile(s *apiextensionsv1.JSONSchemaProps, preserveUnknownFields bool) (*Program, error) {
 	p := &Program{preserve: preserveUnknownFields || s == nil}
 	if s == nil {
@@ -44,14 +46,15 @@ func Compile(s *apiextensionsv1.JSONSchemaProps, preserveUnknownFields bool) (*P
 	return p, nil
 }
 
-// compiler builds nodes and the fingerprint of what it has seen.
+// compiler builds nodes, and the fingerprint of the schemas that they come from.
 type compiler struct {
 	plain    map[plainNode]*node
 	digest   *digest
 	defaults bool // some node has a default
 }
 
-// plainNode is all there is to know about the many nodes that have a type and nothing else; they share one node.
+// plainNode identifies the nodes that have a type and nothing else: there are many, and they share
+// one node for each type.
 type plainNode struct {
 	types          typeSet
 	nullable, keep bool
@@ -114,7 +117,7 @@ func (c *compiler) children(n *node, s *apiextensionsv1.JSONSchemaProps) (err er
 	c.digest.count(len(s.Properties))
 	if len(s.Properties) > 0 {
 		n.fields = make([]property, 0, len(s.Properties))
-		var prop apiextensionsv1.JSONSchemaProps // one for all, they are large
+		var prop apiextensionsv1.JSONSchemaProps // reused, because it is large
 		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 			c.digest.text(name)
 			prop = s.Properties[name]
@@ -144,7 +147,7 @@ func (c *compiler) children(n *node, s *apiextensionsv1.JSONSchemaProps) (err er
 	return nil
 }
 
-// share returns the one node for all schemas that say no more than a type.
+// share returns the shared node for a schema that has nothing but a type.
 func (c *compiler) share(n *node) *node {
 	if n.fields != nil || n.extra || n.items != nil || n.list != nil || n.rules != nil || n.fallback != nil || n.embedded {
 		return n
@@ -157,7 +160,7 @@ func (c *compiler) share(n *node) *node {
 	return n
 }
 
-// checkSupported refuses what no valid CustomResourceDefinition contains.
+// checkSupported rejects schemas that no valid CustomResourceDefinition contains.
 func checkSupported(s *apiextensionsv1.JSONSchemaProps) error {
 	for _, unsupported := range []struct {
 		name string
@@ -207,7 +210,7 @@ func sizeRulesFor(s *apiextensionsv1.JSONSchemaProps) *sizeRules {
 	}
 }
 
-// lower returns a lower bound, or one that no count is below.
+// lower returns a lower bound of counts; without one, 0.
 func lower(bound *int64) int64 {
 	if bound == nil {
 		return 0
@@ -215,7 +218,7 @@ func lower(bound *int64) int64 {
 	return *bound
 }
 
-// upper returns an upper bound, or one that no count is above.
+// upper returns an upper bound of counts; without one, the largest integer.
 func upper(bound *int64) int64 {
 	if bound == nil {
 		return math.MaxInt64

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -24,7 +25,7 @@ func TestCompileRefuses(t *testing.T) {
 			t.Errorf("%s\n got %v\nwant %s", schema, err, want)
 		}
 		if _, err := newJudge(t, parseSchema(t, schema), false); err == nil {
-			t.Errorf("%s: the judge does not mind", schema)
+			t.Errorf("%s: the judge accepts it", schema)
 		}
 	}
 	for _, s := range []apiextensionsv1.JSONSchemaProps{
@@ -37,12 +38,13 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// TestFingerprint makes sure that a fingerprint depends on everything that matters, on nothing else, and stays what it is.
+// TestFingerprint checks that a fingerprint depends on everything that matters and nothing else,
+// and that it is stable.
 func TestFingerprint(t *testing.T) {
 	const base = `{type: object, description: %s, properties: {a: {type: string}, b: {type: array, items: {type: integer}}}}`
 	p := mustCompile(t, parseSchema(t, fmt.Sprintf(base, "one")))
 	if q := mustCompile(t, parseSchema(t, fmt.Sprintf(base, "two"))); p.Fingerprint() != q.Fingerprint() {
-		t.Error("descriptions count")
+		t.Error("descriptions change the fingerprint")
 	}
 	seen := map[uint64]string{}
 	add := func(name string, p *Program) {
@@ -79,18 +81,19 @@ func TestFingerprint(t *testing.T) {
 		add(change, mustCompile(t, parseSchema(t, fmt.Sprintf(`{type: object, properties: {spec: {%s}}}`, change))))
 	}
 	if got, want := p.Fingerprint(), uint64(0xa1182fbf25eaeb77); got != want {
-		t.Errorf("the fingerprint is %#x, was %#x: what is stored by fingerprint is lost", got, want)
+		t.Errorf("the fingerprint is %#x, want %#x: data that is stored by fingerprint would be lost", got, want)
 	}
 }
 
-// TestProgramIsSmall keeps the memory of a definition of 150 fields in its bounds.
+// TestProgramIsSmall limits the memory of a definition of 150 fields.
 func TestProgramIsSmall(t *testing.T) {
 	if got := retained(t, wide(), 100); got > 50_000 {
-		t.Errorf("a program keeps %d bytes", got)
+		t.Errorf("a program retains %d bytes", got)
 	}
 }
 
-// TestConcurrentUse lets many goroutines meet at the first use of a pattern; it is for the race detector.
+// TestConcurrentUse uses a pattern for the first time in many goroutines; it is for the race
+// detector.
 func TestConcurrentUse(t *testing.T) {
 	e := loadExample(t, "webservice")
 	p := mustCompile(t, e.Schema)
@@ -102,7 +105,7 @@ func TestConcurrentUse(t *testing.T) {
 				if err := p.Normalise(obj, nil); err != nil {
 					t.Error(err)
 				}
-				p.ValidateUpdate(obj, obj)
+				p.ValidateUpdate(context.Background(), obj, obj)
 			}
 		})
 	}

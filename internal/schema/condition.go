@@ -38,7 +38,7 @@ func conditionsFor(rules apiextensionsv1.ValidationRules) []condition {
 	return list
 }
 
-// name is how errors call the condition.
+// name returns the name of the condition in errors.
 func (c *condition) name() string {
 	if c.message != "" {
 		return strings.TrimSpace(c.message)
@@ -46,7 +46,8 @@ func (c *condition) name() string {
 	return strings.TrimSpace(c.rule)
 }
 
-// detail is what is said about a value that breaks the condition, if it has no explanation.
+// detail returns the message about a value that violates the condition, unless it has a
+// messageExpression.
 func (c *condition) detail() string {
 	if c.message != "" {
 		return strings.TrimSpace(c.message)
@@ -54,7 +55,7 @@ func (c *condition) detail() string {
 	return "failed rule: " + c.name()
 }
 
-// broken is the error about a value that breaks the condition.
+// broken returns the error about a value that violates the condition.
 func (c *condition) broken(at *field.Path, value any, detail string) *field.Error {
 	switch c.reason {
 	case apiextensionsv1.FieldValueForbidden:
@@ -72,7 +73,7 @@ type compiledCondition struct {
 	*condition
 	test    *expression.Expression // nil if the rule is empty, or could not be compiled
 	explain *expression.Expression // nil if there is none, or it could not be compiled
-	at      string                 // the path of the field that is to blame, from the value on
+	at      string                 // the path of the invalid field, relative to the value
 	err     error
 }
 
@@ -85,7 +86,8 @@ func (c *condition) compile(scope *expression.Scope, n *node) compiledCondition 
 		return compiled
 	}
 	if c.explanation != "" {
-		// What does not compile is not used: such explanations are refused with the CustomResourceDefinition.
+		// An explanation that does not compile is ignored: validation of the
+		// CustomResourceDefinition rejects it.
 		explain, err := scope.Message(c.explanation, c.optionalOld)
 		if err != nil {
 			return compiled
@@ -100,13 +102,13 @@ func (c *condition) compile(scope *expression.Scope, n *node) compiledCondition 
 	return compiled
 }
 
-// usesOld tells whether the condition compares a value with the one it replaces.
+// usesOld reports whether the condition compares a value with the one it replaces.
 func (c *compiledCondition) usesOld() bool { return c.test != nil && c.test.UsesOld() }
 
-// errInexplicable says that an explanation did not come to a result that can be used; the message takes its place.
+// errInexplicable reports that a messageExpression has no usable result; then the message is used.
 var errInexplicable = errors.New("messageExpression has no result")
 
-// explanationOf checks the result of a messageExpression.
+// explanationOf validates the result of a messageExpression.
 func explanationOf(v ref.Val) (string, error) {
 	text, ok := v.Value().(string)
 	text = strings.TrimSpace(text)

@@ -8,9 +8,10 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// declare returns the type that expressions see of values of schema n, or nil if they see none: of values that may be
-// anything, and of lists and maps of such. Types say nothing about sizes, which count only when the cost of expressions is
-// estimated, before a CustomResourceDefinition is accepted.
+// declare returns the type of values of schema n in expressions; nil if expressions cannot access
+// them, which is the case for values without a type, and for lists and maps of these. Types have no
+// sizes: these only matter for the estimated cost of expressions, which is checked before a
+// CustomResourceDefinition is accepted.
 func declare(n *node) *apiservercel.DeclType {
 	if n == nil {
 		return nil
@@ -72,7 +73,7 @@ func declareString(n *node) *apiservercel.DeclType {
 	return apiservercel.StringType
 }
 
-// declared tells whether declare would return a type.
+// declared reports whether declare would return a type.
 func declared(n *node) bool {
 	switch {
 	case n == nil:
@@ -96,8 +97,9 @@ func (n *node) formatName() string {
 	return n.rules.format.name
 }
 
-// asResource returns what expressions see of a resource with schema n, for the root or an embedded one: apiVersion, kind,
-// metadata.name and metadata.generateName are always there, and other metadata never is, unless the schema has all these.
+// asResource returns the schema of a resource, the root or an embedded one, in expressions. It
+// always has apiVersion, kind, metadata.name and metadata.generateName, and no other metadata,
+// unless n itself declares all these.
 func asResource(n *node) *node {
 	text := func(n *node) bool { return n != nil && n.types == typeString }
 	meta := n.field("metadata")
@@ -117,7 +119,7 @@ func asResource(n *node) *node {
 	return &whole
 }
 
-// completeResources sets what expressions see of the embedded resources in the subtree of n.
+// completeResources sets the schemas in expressions of the embedded resources in the subtree of n.
 func completeResources(n *node) {
 	if n == nil || !n.embeds {
 		return

@@ -2,15 +2,17 @@ package schema
 
 import "errors"
 
-// step leads from a value to one below it: to a property or, if item is set, to the only item of a list.
+// step is a step from a value to one below it: to a property or, if item is set, to the only item
+// of a list.
 type step struct {
 	key  string
 	item bool
 }
 
-// pruneDefaults removes from all defaults in the subtree of n, which lies at the given place, what the schema does not
-// specify. Kubernetes does this when it begins to serve a schema: each default is set alone into an otherwise empty object,
-// which is coerced and pruned from its root, because what is removed depends on the nodes above. Nulls stay.
+// pruneDefaults removes fields that the schema does not specify from all defaults in the subtree of
+// n, which is at the given place. Kubernetes does so when it starts to serve a schema: it sets each
+// default alone in an otherwise empty object, and coerces and prunes that from its root, because
+// the result depends on the nodes above. It keeps nulls.
 func (p *Program) pruneDefaults(n *node, place []step) error {
 	if n.fallback != nil && !p.plain(n.fallback, place) {
 		root, ok := surround(n.fallback, place).(map[string]any)
@@ -45,12 +47,13 @@ func (p *Program) pruneDefaults(n *node, place []step) error {
 	return nil
 }
 
-// plain tells defaults of which nothing can be removed: scalars that are not part of a resource's metadata.
+// plain reports whether nothing can be removed from a default: a scalar that is not part of a
+// resource's metadata.
 func (p *Program) plain(v any, place []step) bool {
 	return isScalar(v) && !p.root.embeds && len(place) > 0 && !isMeta(place[0].key)
 }
 
-// surround returns a tree that holds v, and v alone, at the given place.
+// surround returns a tree that contains only v, at the given place.
 func surround(v any, place []step) any {
 	for i := len(place) - 1; i >= 0; i-- {
 		if place[i].item {
@@ -62,7 +65,7 @@ func surround(v any, place []step) any {
 	return v
 }
 
-// extract returns what is at the given place, or nil.
+// extract returns the value at the given place, or nil.
 func extract(v any, place []step) any {
 	for _, s := range place {
 		switch parent := v.(type) {
@@ -80,8 +83,8 @@ func extract(v any, place []step) any {
 	return v
 }
 
-// completeDefaults fills the defaults in the subtree of n with the defaults of what they hold, from the leaves up, so that
-// setting a default is no more than copying it.
+// completeDefaults sets the defaults below the defaults in the subtree of n, from the leaves up, so
+// that a default only needs to be copied.
 func completeDefaults(n *node) {
 	if n.fills {
 		for _, f := range n.fields {

@@ -2,22 +2,16 @@ package schema
 
 import (
 	"flag"
-	"math/rand/v2"
 	"testing"
+
+	"github.com/kapok-dev/kapok/test/seeds"
 )
 
-var (
-	seed    = flag.Uint64("seed", 0, "seed of the random schemas; 0 picks one")
-	schemas = flag.Int("schemas", 600, "number of random schemas")
-)
+var schemas = flag.Int("schemas", 600, "number of random schemas")
 
-// TestRandom holds programs against Kubernetes on random schemas and objects.
+// TestRandom compares programs with Kubernetes on random schemas and objects.
 func TestRandom(t *testing.T) {
-	first := *seed
-	if first == 0 {
-		first = rand.Uint64()
-	}
-	t.Logf("seed %d", first)
+	first := seeds.Of(t)
 	refused := 0
 	for i := range *schemas {
 		seed := first + uint64(i)
@@ -25,15 +19,16 @@ func TestRandom(t *testing.T) {
 			refused++
 		}
 		if t.Failed() {
-			t.Fatalf("repeat with: go test -run TestRandom -args -seed %d -schemas 1", seed)
+			t.Fatalf("repeat with: KAPOK_SEED=%d go test -run '^TestRandom$' -schemas 1", seed)
 		}
 	}
 	if refused > *schemas/2 {
-		t.Errorf("%d of %d schemas were refused: nothing is tested", refused, *schemas)
+		t.Errorf("%d of %d schemas were rejected: nothing is tested", refused, *schemas)
 	}
 }
 
-// tryRandom compares program and judge of one schema on a few objects. It returns false if both refuse the schema.
+// tryRandom compares program and judge of one schema on a few objects. It returns false if both
+// reject the schema.
 func tryRandom(t *testing.T, seed uint64, objects int) bool {
 	g := newGenerator(seed)
 	s := g.root()
@@ -63,19 +58,15 @@ func tryRandom(t *testing.T, seed uint64, objects int) bool {
 	return true
 }
 
-// TestRandomRules holds programs against Kubernetes on random schemas whose rules are what objects break, if anything, and
-// on updates of all kinds.
+// TestRandomRules compares programs with Kubernetes on random schemas where only rules can be
+// violated, and on updates of all kinds.
 func TestRandomRules(t *testing.T) {
-	first := *seed
-	if first == 0 {
-		first = rand.Uint64()
-	}
-	t.Logf("seed %d", first)
+	first := seeds.Of(t)
 	for i := range *schemas / 6 {
 		seed := first + uint64(i)
 		tryRandomRules(t, seed, 6)
 		if t.Failed() {
-			t.Fatalf("repeat with: go test -run TestRandomRules -args -seed %d -schemas 6", seed)
+			t.Fatalf("repeat with: KAPOK_SEED=%d go test -run TestRandomRules -schemas 6", seed)
 		}
 	}
 }
@@ -105,13 +96,9 @@ func tryRandomRules(t *testing.T, seed uint64, objects int) {
 	}
 }
 
-// TestExamples holds programs against Kubernetes on the examples, as they are and with random damage.
+// TestExamples compares programs with Kubernetes on the examples, unchanged and with random damage.
 func TestExamples(t *testing.T) {
-	first := *seed
-	if first == 0 {
-		first = rand.Uint64()
-	}
-	t.Logf("seed %d", first)
+	first := seeds.Of(t)
 	for _, e := range loadExamples(t) {
 		t.Run(e.name, func(t *testing.T) {
 			p := mustCompile(t, e.Schema)

@@ -19,14 +19,14 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// coercer brings apiVersion, kind and metadata of embedded resources into shape.
+// coercer converts apiVersion, kind and metadata of embedded resources to their valid form.
 type coercer struct {
 	unknown *[]string // receives the paths of fields that ObjectMeta does not know; may be nil
-	drop    bool      // drop what is malformed instead of refusing it
+	drop    bool      // drop malformed fields instead of rejecting them
 	root    bool      // treat the root as an embedded resource, too
 }
 
-// run coerces the resources in obj. Its error is a *field.Error.
+// run coerces the resources in obj. It returns a *field.Error.
 func (w *coercer) run(obj map[string]any, n *node) error {
 	if !n.embeds && !w.root {
 		return nil
@@ -51,7 +51,7 @@ func (w *coercer) value(v any, n *node, at *path) *field.Error {
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		metadata := v["metadata"] // as given: schemas below it judge what is about to be replaced, too
+		metadata := v["metadata"] // unchanged: schemas below it also apply to the parts that are replaced
 		if n.embedded || root {
 			if err := w.resource(v, at); err != nil {
 				return err
@@ -102,7 +102,7 @@ func (w *coercer) resource(obj map[string]any, at *path) *field.Error {
 	meta, err := w.decode(v, at)
 	if err != nil {
 		if w.drop {
-			return nil // no object at all: left for validation to complain about
+			return nil // not an object: validation reports it
 		}
 		return field.Invalid(at.field().Child("metadata"), v, err.Error())
 	}
@@ -117,7 +117,7 @@ func (w *coercer) resource(obj map[string]any, at *path) *field.Error {
 	return nil
 }
 
-// decode reads metadata. Dropping what is malformed, it reads the fields that can be read.
+// decode decodes metadata. With drop, it keeps the valid fields.
 func (w *coercer) decode(v any, at *path) (*metav1.ObjectMeta, error) {
 	meta := &metav1.ObjectMeta{}
 	b, err := json.Marshal(v)
@@ -139,7 +139,7 @@ func (w *coercer) decode(v any, at *path) (*metav1.ObjectMeta, error) {
 		if err != nil || json.Unmarshal(b, &metav1.ObjectMeta{}) != nil {
 			continue
 		}
-		_ = json.Unmarshal(b, meta) // has just been seen to succeed
+		_ = json.Unmarshal(b, meta) // has succeeded before
 	}
 	return meta, nil
 }
@@ -155,7 +155,8 @@ func (w *coercer) record(strict []error, at *path) {
 	}
 }
 
-// validateEmbedded checks apiVersion, kind and metadata of the embedded resources in v, whose schema is n.
+// validateEmbedded validates apiVersion, kind and metadata of the embedded resources in v, whose
+// schema is n.
 func validateEmbedded(v any, n *node, at *path) (errs field.ErrorList) {
 	if n == nil || !n.embeds {
 		return nil
@@ -235,7 +236,7 @@ func validateMetadata(v any, at *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(at, v, err.Error())}
 	}
 	if meta.Name == "" {
-		meta.Name = "fakename" // an embedded resource needs none, but ObjectMeta does
+		meta.Name = "fakename" // an embedded resource needs no name, but the validation of ObjectMeta requires one
 	}
 	segment := func(name string, prefix bool) []string {
 		if prefix {

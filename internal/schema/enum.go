@@ -3,13 +3,14 @@ package schema
 import (
 	"encoding/json"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"github.com/kapok-dev/kapok/internal/object"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// allowed tells whether v is one of the values of an enum. Kubernetes converts v to the type of the allowed value where Go
-// could, before it compares: numbers are cut down to integers, integers become floats or characters. Null is never allowed.
+// allowed reports whether v is one of the values of an enum. Before the comparison, Kubernetes
+// converts v to the type of the allowed value if Go can convert it: numbers are truncated to
+// integers, and integers become floats or characters. Null is never allowed.
 func allowed(v any, values []any) bool {
 	for _, a := range values {
 		switch a := a.(type) {
@@ -63,7 +64,7 @@ func character(i int64) string {
 	return string(rune(i))
 }
 
-// notAllowed reports a value that an enum does not list.
+// notAllowed reports an error if an enum does not contain the value.
 func (r *report) notAllowed(at *path, v any, values []any) bool {
 	names := make([]string, 0, len(values))
 	for _, a := range values {

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,25 +16,27 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// Evaluate judges an object by the conditions in x-kubernetes-validations. old is the object that is to be replaced, or
-// nil. found is what is wrong with the object otherwise: with some errors conditions are not evaluated, because they could
-// not rely on what the schema promises them.
+// Evaluate validates an object with the conditions in x-kubernetes-validations. old is the object
+// that it replaces, or nil. found are the other errors of the object: after some errors conditions
+// are not evaluated, because they rely on the schema.
 //
-// Errors about values that old holds as well are not returned but handed to warn, which may be nil, unless the condition
-// is about the change (KEP-4008).
-func (p *Program) Evaluate(obj, old map[string]any, found field.ErrorList, warn func(string)) field.ErrorList {
+// Errors about unchanged values are passed to warn, which may be nil, unless the condition uses
+// oldSelf (KEP-4008).
+//
+// If the context ends, Evaluate returns only some of the errors.
+func (p *Program) Evaluate(ctx context.Context, obj, old map[string]any, found field.ErrorList, warn func(string)) field.ErrorList {
 	if p.guard == nil || p.guard() == nil {
 		return nil
 	}
 	if blocked(found) {
 		return field.ErrorList{field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")}
 	}
-	e := evaluation{program: p, obj: obj, old: old, budget: celconfig.RuntimeCELCostBudget, warn: warn}
+	e := evaluation{ctx: ctx, program: p, obj: obj, old: old, budget: celconfig.RuntimeCELCostBudget, warn: warn}
 	e.run()
 	return e.errs
 }
 
-// run visits the object.
+// run evaluates the conditions of the object.
 func (e *evaluation) run() {
 	var before any
 	if e.old != nil {
@@ -45,7 +48,7 @@ func (e *evaluation) run() {
 	}
 }
 
-// blocked tells whether an object breaks rules that expressions rely on.
+// blocked reports whether an object has errors that conditions rely on the absence of.
 func blocked(errs field.ErrorList) bool {
 	return slices.ContainsFunc(errs, func(err *field.Error) bool {
 		switch err.Type {
@@ -58,15 +61,17 @@ func blocked(errs field.ErrorList) bool {
 
 // evaluation is the state of one call of Evaluate.
 type evaluation struct {
+	ctx      context.Context // of this call only
 	program  *Program
 	obj, old map[string]any
 	errs     field.ErrorList
-	budget   int64 // of cost that is left; negative when nothing more is evaluated
+	budget   int64 // remaining cost; negative after the evaluation has been stopped
 	warn     func(string)
 	way      way
 }
 
-// value visits a value and all below it, in the order of Kubernetes. It returns false when the budget is used up.
+// value visits a value and all values below it, in Kubernetes' order. It returns false when the
+// evaluation must stop.
 func (e *evaluation) value(g *guard, v, old any, at *path) bool {
 	if g == nil || v == nil {
 		return true
@@ -75,7 +80,7 @@ func (e *evaluation) value(g *guard, v, old any, at *path) bool {
 		return false
 	}
 	for _, alternative := range g.allOf {
-		back := e.way.apart() // errors of alternatives are excused by the values around only
+		back := e.way.apart() // only the enclosing values excuse errors of alternatives
 		ok := e.value(alternative, v, old, at)
 		if e.way[len(e.way)-1] = back; !ok {
 			return false
@@ -90,7 +95,7 @@ func (e *evaluation) value(g *guard, v, old any, at *path) bool {
 	return true
 }
 
-// below visits a child of the value at the end of the way.
+// below visits a child of the last value on the way.
 func (e *evaluation) below(p place, g *guard, old any, at *path) bool {
 	e.way = append(e.way, p)
 	ok := e.value(g, p.value, old, at)
@@ -140,10 +145,13 @@ func (e *evaluation) properties(g *guard, obj map[string]any, old any, at *path)
 	return true
 }
 
-// conditions evaluates the conditions of one place on the value there.
+// conditions evaluates the conditions of one place.
 func (e *evaluation) conditions(g *guard, v, old any, at *path) bool {
 	fail := func(format string, args ...any) {
 		e.errs = append(e.errs, field.Invalid(at.field(), g.typeName(), fmt.Sprintf(format, args...)))
+	}
+	if e.ctx.Err() != nil {
+		return false
 	}
 	if g.typed == nil {
 		fail("rule compiler initialization error: failed to convert to declType for CEL validation rules")
@@ -176,7 +184,10 @@ func (e *evaluation) conditions(g *guard, v, old any, at *path) bool {
 		if c.optionalOld {
 			variables = optional
 		}
-		result, cost, err := c.test.Eval(variables)
+		result, cost, err := c.test.Eval(e.ctx, variables)
+		if e.ctx.Err() != nil {
+			return false
+		}
 		if errors.Is(err, expression.ErrUncounted) {
 			e.errs = append(e.errs, field.InternalError(at.field(),
 				fmt.Errorf("%w for validation rule: %v, no further validation rules will be run", err, c.name())))
@@ -189,7 +200,8 @@ func (e *evaluation) conditions(g *guard, v, old any, at *path) bool {
 		switch {
 		case err == nil && result == types.True:
 		case err == nil:
-			// Kubernetes shows explanations the old value itself, never an optional one.
+			// Kubernetes passes the old value itself to explanations, even if it is optional in the
+			// rule.
 			if !e.broken(c, in, g, v, at) {
 				return false
 			}
@@ -207,7 +219,7 @@ func (e *evaluation) conditions(g *guard, v, old any, at *path) bool {
 
 const outOfBudget = "validation failed due to running out of cost budget, no further validation rules will be run"
 
-// spend takes a cost off the budget, if there is enough left.
+// spend subtracts a cost from the budget, if enough is left.
 func (e *evaluation) spend(cost uint64) bool {
 	if cost > math.MaxInt64 || int64(cost) > e.budget {
 		return false
@@ -216,7 +228,7 @@ func (e *evaluation) spend(cost uint64) bool {
 	return true
 }
 
-// broken reports a value that breaks a condition. It returns false when the budget is used up.
+// broken reports a value that violates a condition. It returns false when the evaluation must stop.
 func (e *evaluation) broken(c *compiledCondition, in *expression.Variables, g *guard, v any, at *path) bool {
 	place := at.field()
 	if c.at != "" {
@@ -252,10 +264,10 @@ func (e *evaluation) broken(c *compiledCondition, in *expression.Variables, g *g
 	return true
 }
 
-// explain evaluates a messageExpression. Errors but errInexplicable end the evaluation.
+// explain evaluates a messageExpression. Errors except errInexplicable stop the evaluation.
 func (e *evaluation) explain(c *compiledCondition, in *expression.Variables) (string, error) {
 	var v ref.Val
-	v, cost, err := c.explain.Eval(in)
+	v, cost, err := c.explain.Eval(e.ctx, in)
 	switch {
 	case errors.Is(err, expression.ErrUncounted):
 		return "", err
@@ -269,7 +281,7 @@ func (e *evaluation) explain(c *compiledCondition, in *expression.Variables) (st
 	return explanationOf(v)
 }
 
-// typeName is the declared type, as errors show it in the place of a value.
+// typeName returns the declared type, which errors show in place of the value.
 func (g *guard) typeName() string {
 	switch {
 	case g.node.types == 0, g.node.intOrString():

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,11 +9,11 @@ import (
 	"testing"
 )
 
-// ruleCases are schemas of the field spec, the value there before and after a write, and what is said about it. All are
-// held against Kubernetes as well.
+// ruleCases are schemas of the field spec, its values before and after a write, and the errors.
+// Kubernetes must agree.
 var ruleCases = []struct {
 	name, schema string
-	old, new     string // of spec; without old the object is created
+	old, new     string // of spec; without old, the object is created
 	want         []string
 	warnings     []string
 }{
@@ -129,7 +130,7 @@ var ruleCases = []struct {
 		new: `{apiVersion: v1, kind: Pod, metadata: {name: a, labels: {a: b}}, other: 1}`},
 	{name: "embedded resource below", schema: `{type: object, properties: {r: {type: object, x-kubernetes-embedded-resource: true, properties: {x: {type: integer}}}}, x-kubernetes-validations: [{rule: "self.r.metadata.name == 'a' && self.r.x == 1"}]}`,
 		new: `{r: {apiVersion: v1, kind: Pod, metadata: {name: b}, x: 1}}`, want: []string{`spec: Invalid value: failed rule: self.r.metadata.name == 'a' && self.r.x == 1`}},
-	{name: "unknown fields are seen by nobody, but compared", schema: `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: integer}}, x-kubernetes-validations: [{rule: self == oldSelf}]}`,
+	{name: "expressions do not see unknown fields, but compare them", schema: `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: integer}}, x-kubernetes-validations: [{rule: self == oldSelf}]}`,
 		old: `{a: 1, x: 1}`, new: `{a: 1, x: 2}`, want: []string{`spec: Invalid value: failed rule: self == oldSelf`}},
 	{name: "escaped names", schema: `{type: object, properties: {x-y: {type: integer}, a.b: {type: integer}, a/b: {type: integer}, namespace: {type: integer}, __x: {type: integer}}, x-kubernetes-validations: [{rule: self.x__dash__y + self.a__dot__b + self.a__slash__b + self.__namespace__ + self.__underscores__x == 15}, {rule: self.namespace == 4}]}`,
 		new: `{x-y: 1, a.b: 2, a/b: 3, namespace: 4, __x: 5}`},
@@ -174,7 +175,7 @@ var ruleCases = []struct {
 		}},
 	{name: "nothing to see", schema: `{type: object, properties: {a: {x-kubernetes-preserve-unknown-fields: true, x-kubernetes-validations: [{rule: "false"}]}, b: {type: array, items: {x-kubernetes-preserve-unknown-fields: true, x-kubernetes-validations: [{rule: "false"}]}, x-kubernetes-validations: [{rule: "false"}]}}, x-kubernetes-validations: [{rule: "true"}]}`, new: `{a: 1, b: [1]}`},
 
-	// To look for a text in a text costs a hundredth of the product of their lengths.
+	// The cost of a text search is a hundredth of the product of the lengths.
 	{name: "one rule costs too much", schema: `{type: string, x-kubernetes-validations: [{rule: "!self.contains(self + 'b')"}, {rule: "false"}]}`, new: letters(11_000),
 		want: []string{`spec: Invalid value: "string": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: !self.contains(self + 'b')`}},
 	{name: "all rules cost too much", schema: `{type: array, items: {type: string, x-kubernetes-validations: [{rule: "!self.contains(self + 'b')"}]}}`, new: "[" + strings.Repeat(letters(9500)+", ", 20) + "]",
@@ -185,10 +186,10 @@ var ruleCases = []struct {
 		want: append(append([]string{`spec: Invalid value: many`}, explained(11)...), `spec[11]: Invalid value: "string": messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run`)},
 }
 
-// letters is a text of n letters.
+// letters returns a text of n letters.
 func letters(n int) string { return strings.Repeat("a", n) }
 
-// explained are the errors about n items that are long texts.
+// explained returns the errors about n items that are long texts.
 func explained(n int) []string {
 	errs := make([]string, n)
 	for i := range errs {
@@ -226,7 +227,7 @@ func resourceWith(t *testing.T, spec string) map[string]any {
 func check(t *testing.T, p *Program, obj, old map[string]any, want, warnings []string) {
 	t.Helper()
 	var got, heard []string
-	for _, err := range p.Evaluate(obj, old, nil, func(w string) { heard = append(heard, w) }) {
+	for _, err := range p.Evaluate(context.Background(), obj, old, nil, func(w string) { heard = append(heard, w) }) {
 		got = append(got, err.Error())
 	}
 	if !slices.Equal(got, want) {
@@ -236,11 +237,11 @@ func check(t *testing.T, p *Program, obj, old map[string]any, want, warnings []s
 		t.Errorf("warnings\n got %q\nwant %q", heard, warnings)
 	}
 	if len(warnings) > 0 {
-		p.Evaluate(obj, old, nil, nil)
+		p.Evaluate(context.Background(), obj, old, nil, nil)
 	}
 }
 
-// TestEvaluateRoot looks at what only the root has.
+// TestEvaluateRoot checks the special cases of the root.
 func TestEvaluateRoot(t *testing.T) {
 	const schema = `{type: object, properties: {spec: {type: object, properties: {a: {type: integer}}}},
 		x-kubernetes-validations: [{rule: "self.metadata.name == 'thing' && !has(self.metadata.generateName) && self.kind == 'Thing' && self.apiVersion == 'example.com/v1'"},
@@ -249,11 +250,11 @@ func TestEvaluateRoot(t *testing.T) {
 	p := mustCompile(t, s)
 	check(t, p, resourceWith(t, "{a: 1}"), nil, nil, nil)
 	check(t, p, resourceWith(t, "{a: 2}"), nil, []string{"<nil>: Invalid value: one"}, nil)
-	// The root never counts as unchanged, because the schema says nothing of its metadata.
+	// The root never counts as unchanged, because the schema does not specify its metadata.
 	check(t, p, resourceWith(t, "{a: 2}"), resourceWith(t, "{a: 2}"), []string{"<nil>: Invalid value: one"}, nil)
 }
 
-// TestEvaluateBlocked shows which errors keep rules from being evaluated.
+// TestEvaluateBlocked checks which errors prevent the evaluation of rules.
 func TestEvaluateBlocked(t *testing.T) {
 	const schema = `{type: object, properties: {spec: {type: object, required: [r], properties: {r: {type: integer}, t: {type: string, maxLength: 2, minLength: 1},
 		e: {type: string, enum: [a]}, l: {type: array, maxItems: 1, items: {type: integer}}, n: {type: integer, minimum: 1}, f: {type: string, format: date}},
@@ -264,7 +265,7 @@ func TestEvaluateBlocked(t *testing.T) {
 		"{}": true, "{r: a}": true, "{r: 1, t: abc}": true, "{r: 1, e: b}": true, "{r: 1, l: [1, 2]}": true, "{r: 1, f: x}": true,
 	} {
 		obj := resourceWith(t, spec)
-		errs := p.Evaluate(obj, nil, p.Validate(obj), nil)
+		errs := p.Evaluate(context.Background(), obj, nil, p.Validate(context.Background(), obj), nil)
 		want := "spec: Invalid value: seen"
 		if blocked {
 			want = notChecked
@@ -275,7 +276,7 @@ func TestEvaluateBlocked(t *testing.T) {
 	}
 }
 
-// manyItems are n items with two keys, each of which breaks the rule of manySchema.
+// manyItems returns n items with two keys, each of which violates the rule of manySchema.
 func manyItems(n int) []any {
 	list := make([]any, n)
 	for i := range list {
@@ -294,7 +295,7 @@ func manyProgram(tb testing.TB, list string) *Program {
 
 const keyedBySome = "x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k, l],"
 
-// TestEvaluateMany counts what it takes to excuse many items, which must grow with their number and not with its square.
+// TestEvaluateMany checks that the cost of excusing many items is linear in their number.
 func TestEvaluateMany(t *testing.T) {
 	p := manyProgram(t, keyedBySome)
 	work := func(n int) float64 {
@@ -302,7 +303,7 @@ func TestEvaluateMany(t *testing.T) {
 		old := clone(obj).(map[string]any)
 		return testing.AllocsPerRun(1, func() {
 			excused := 0
-			if errs := p.Evaluate(obj, old, nil, func(string) { excused++ }); len(errs) > 0 || excused != n {
+			if errs := p.Evaluate(context.Background(), obj, old, nil, func(string) { excused++ }); len(errs) > 0 || excused != n {
 				t.Fatalf("%d excused, errors %v", excused, errs)
 			}
 		})
@@ -313,14 +314,14 @@ func TestEvaluateMany(t *testing.T) {
 	}
 }
 
-// TestEvaluateComparesOnce changes the old list after the first item of an atomic list was excused: had it to be compared
-// again for the others, they would not be excused.
+// TestEvaluateComparesOnce changes the old list after the first item of an atomic list has been
+// excused: if the list were compared again for the other items, these would not be excused.
 func TestEvaluateComparesOnce(t *testing.T) {
 	p := manyProgram(t, "")
 	obj := map[string]any{"spec": manyItems(10)}
 	old := clone(obj).(map[string]any)
 	excused := 0
-	errs := p.Evaluate(obj, old, nil, func(string) {
+	errs := p.Evaluate(context.Background(), obj, old, nil, func(string) {
 		excused++
 		old["spec"].([]any)[0] = "other"
 	})
@@ -329,7 +330,7 @@ func TestEvaluateComparesOnce(t *testing.T) {
 	}
 }
 
-// TestEvaluateAtOnce lets many goroutines evaluate conditions that nobody has compiled yet.
+// TestEvaluateAtOnce evaluates conditions that are not compiled yet in many goroutines.
 func TestEvaluateAtOnce(t *testing.T) {
 	s, obj := ruled(t)
 	p := mustCompile(t, s)
@@ -337,7 +338,7 @@ func TestEvaluateAtOnce(t *testing.T) {
 	for range 8 {
 		group.Go(func() {
 			for range 20 {
-				if errs := p.Evaluate(obj, obj, nil, nil); len(errs) > 0 {
+				if errs := p.Evaluate(context.Background(), obj, obj, nil, nil); len(errs) > 0 {
 					t.Error(errs)
 				}
 			}

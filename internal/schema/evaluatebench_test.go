@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"runtime"
 	"testing"
 
@@ -9,7 +10,8 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// ruled is a schema of thirty fields with five rules such as operators have, and an object that keeps them.
+// ruled returns a schema of thirty fields with five typical rules of operators, and an object that
+// satisfies them.
 func ruled(tb testing.TB) (*apiextensionsv1.JSONSchemaProps, map[string]any) {
 	tb.Helper()
 	e := loadExample(tb, "webservice")
@@ -35,7 +37,8 @@ func ruled(tb testing.TB) (*apiextensionsv1.JSONSchemaProps, map[string]any) {
 	return e.Schema, obj
 }
 
-// BenchmarkEvaluate measures what rules add to a write: five rules on an object of thirty fields, created and updated.
+// BenchmarkEvaluate measures the additional cost of rules: five rules on an object of thirty
+// fields, created and updated.
 func BenchmarkEvaluate(b *testing.B) {
 	s, obj := ruled(b)
 	p := mustCompile(b, s)
@@ -45,8 +48,8 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 	old := clone(obj).(map[string]any)
 	for name, run := range map[string]func() int{
-		"create":       func() int { return len(p.Evaluate(obj, nil, nil, nil)) },
-		"update":       func() int { return len(p.Evaluate(obj, old, nil, nil)) },
+		"create":       func() int { return len(p.Evaluate(context.Background(), obj, nil, nil, nil)) },
+		"update":       func() int { return len(p.Evaluate(context.Background(), obj, old, nil, nil)) },
 		"create-judge": func() int { errs, _, _ := j.evaluate(obj, nil); return len(errs) },
 		"update-judge": func() int { errs, _, _ := j.evaluate(obj, old); return len(errs) },
 	} {
@@ -61,7 +64,7 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 }
 
-// BenchmarkExcuse measures an update that leaves 8,000 items unchanged that break a rule.
+// BenchmarkExcuse measures an update with 8,000 unchanged items that violate a rule.
 func BenchmarkExcuse(b *testing.B) {
 	for name, list := range map[string]string{"keyed": keyedBySome, "atomic": ""} {
 		p := manyProgram(b, list)
@@ -70,7 +73,7 @@ func BenchmarkExcuse(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if errs := p.Evaluate(obj, old, nil, nil); len(errs) > 0 {
+				if errs := p.Evaluate(context.Background(), obj, old, nil, nil); len(errs) > 0 {
 					b.Fatalf("%d errors", len(errs))
 				}
 			}
@@ -78,17 +81,17 @@ func BenchmarkExcuse(b *testing.B) {
 	}
 }
 
-// BenchmarkGuard measures what it takes to compile five rules, and what they keep.
+// BenchmarkGuard measures the compilation of five rules, and the memory that they retain.
 func BenchmarkGuard(b *testing.B) {
 	s, obj := ruled(b)
-	mustCompile(b, s).Evaluate(obj, nil, nil, nil) // makes what all share
+	mustCompile(b, s).Evaluate(context.Background(), obj, nil, nil, nil) // creates the shared environment
 	b.Run("ours", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			p := mustCompile(b, s)
-			p.Evaluate(obj, nil, nil, nil)
+			p.Evaluate(context.Background(), obj, nil, nil, nil)
 		}
-		b.ReportMetric(kept(func() any { p := mustCompile(b, s); p.Evaluate(obj, nil, nil, nil); return p })-
+		b.ReportMetric(kept(func() any { p := mustCompile(b, s); p.Evaluate(context.Background(), obj, nil, nil, nil); return p })-
 			kept(func() any { return mustCompile(b, s) }), "B/rule")
 	})
 	b.Run("judge", func(b *testing.B) {
@@ -104,7 +107,7 @@ func BenchmarkGuard(b *testing.B) {
 	})
 }
 
-// kept returns the bytes that one thing keeps alive, by rule.
+// kept returns the number of bytes that one result keeps alive, for each rule.
 func kept(make func() any) float64 {
 	const many, rules = 20, 5
 	var things [many]any

@@ -16,8 +16,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// expose returns what expressions see of a value of schema n. It behaves as UnstructuredToVal of
-// k8s.io/apiserver/pkg/cel/common does, whose words the errors have.
+// expose returns a value of schema n as seen by expressions. It behaves like UnstructuredToVal of
+// k8s.io/apiserver/pkg/cel/common, and has the same error messages.
 func expose(v any, n *node) ref.Val {
 	if v == nil {
 		if n.nullable {
@@ -106,8 +106,9 @@ func exposeString(v any, n *node) ref.Val {
 	return types.String(s)
 }
 
-// objectValue is what expressions see of an object: its declared properties under escaped names or, if it has none
-// declared, its additional properties as they are. Declared properties that are null are absent.
+// objectValue is an object as seen by expressions: its declared properties under escaped names or,
+// if it declares none, its additional properties as they are. Declared properties that are null are
+// absent.
 type objectValue struct {
 	value map[string]any
 	node  *node
@@ -115,7 +116,7 @@ type objectValue struct {
 
 var _ traits.Mapper = (*objectValue)(nil)
 
-// child returns the schema of a property, nil for what expressions do not see.
+// child returns the schema of a property; nil if expressions do not see it.
 func (o *objectValue) child(name string) *node {
 	if len(o.node.fields) > 0 {
 		return o.node.field(name)
@@ -163,11 +164,12 @@ func (o *objectValue) Contains(key ref.Val) ref.Val {
 	return types.Bool(found)
 }
 
-// Size implements traits.Sizer. It counts what expressions do not see, too.
+// Size implements traits.Sizer. It includes properties that expressions do not see.
 func (o *objectValue) Size() ref.Val { return types.Int(len(o.value)) }
 
-// Iterator implements traits.Iterable. Keys come in order, so that equal objects give equal results. In the place of those
-// that expressions do not see come nils at the end, which Kubernetes counts in the cost of a traversal.
+// Iterator implements traits.Iterable. Keys are sorted, so that equal objects give equal results.
+// Nils at the end replace the properties that expressions do not see, which Kubernetes counts in
+// the cost of a traversal.
 func (o *objectValue) Iterator() traits.Iterator {
 	keys := make([]ref.Val, 0, len(o.value))
 	for _, k := range slices.Sorted(maps.Keys(o.value)) {
@@ -184,7 +186,7 @@ func (o *objectValue) Iterator() traits.Iterator {
 	return &valueIterator{rest: keys[:len(o.value)]}
 }
 
-// Equal implements ref.Val. Properties that expressions do not see are compared as they are.
+// Equal implements ref.Val. Properties that expressions do not see are compared without conversion.
 func (o *objectValue) Equal(other ref.Val) ref.Val {
 	with, ok := other.(traits.Mapper)
 	if !ok {
@@ -243,7 +245,7 @@ func (o *objectValue) Type() ref.Type { return types.MapType }
 // Value implements ref.Val.
 func (o *objectValue) Value() any { return o.value }
 
-// anyValue is a value of which the schema knows nothing. It can be compared, and that is all.
+// anyValue is a value without a schema. It can only be compared.
 type anyValue struct{ value any }
 
 // Equal implements ref.Val.

@@ -32,7 +32,7 @@ func exposeList(v any, n *node) ref.Val {
 	return &identifiedList{Lister: &l, identity: kind, raw: !kind.set}
 }
 
-// listValue is what expressions see of a list.
+// listValue is a list as seen by expressions.
 type listValue struct {
 	value []any
 	items *node
@@ -113,7 +113,7 @@ func (l *listValue) Equal(other ref.Val) ref.Val {
 	return types.True
 }
 
-// ConvertToNative implements ref.Val. Libraries ask for lists of strings only.
+// ConvertToNative implements ref.Val. Libraries only convert lists of strings.
 func (l *listValue) ConvertToNative(t reflect.Type) (any, error) {
 	if t.Kind() != reflect.Slice {
 		return nil, fmt.Errorf("type conversion error from '%s' to '%s'", l.Type(), t)
@@ -149,9 +149,9 @@ func (l *listValue) Type() ref.Type { return types.ListType }
 // Value implements ref.Val.
 func (l *listValue) Value() any { return l.value }
 
-// valueIterator visits values.
+// valueIterator iterates over values.
 type valueIterator struct {
-	types.Null // an iterator is a value, of which nobody asks
+	types.Null // the CEL type of an iterator is never used
 	rest       []ref.Val
 }
 

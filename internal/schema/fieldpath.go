@@ -8,12 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// errNoField says that a path leads to nothing that the schema knows.
+// errNoField reports that a path refers to no field of the schema.
 var errNoField = errors.New("does not refer to a valid field")
 
 var errEnd = errors.New("unexpected end of JSON path")
 
-// fieldAt reads the fieldPath of a condition, such as .spec['key'].name, which must lead through the properties of n.
+// fieldAt parses the fieldPath of a condition, such as .spec['key'].name, whose fields must be
+// properties of n.
 func fieldAt(text string, n *node) (*field.Path, error) {
 	var at *field.Path
 	for text != "" {
@@ -30,7 +31,7 @@ func fieldAt(text string, n *node) (*field.Path, error) {
 			case name == "" && text == "":
 				return nil, errEnd
 			case name == "":
-				name, text = text[:1], text[1:] // a separator in the place of a name is taken for one
+				name, text = text[:1], text[1:] // a separator in place of a name counts as a name
 			}
 		case '[':
 			if name, text, err = quoted(text[1:]); err != nil {
@@ -56,7 +57,7 @@ func fieldAt(text string, n *node) (*field.Path, error) {
 	return at, nil
 }
 
-// quoted reads a key in single quotes and the bracket behind it, and returns what follows.
+// quoted parses a key in single quotes and the following bracket, and returns the rest.
 func quoted(text string) (key, rest string, err error) {
 	if !strings.HasPrefix(text, "'") {
 		return "", "", fmt.Errorf("expected single quoted string but got %s", text)

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 )
 
-// TestFieldAt reads paths as Kubernetes does.
+// TestFieldAt compares parsed paths with those of Kubernetes.
 func TestFieldAt(t *testing.T) {
 	s := parseSchema(t, `{type: object, properties: {a: {type: object, properties: {b: {type: string}, x-y: {type: string}, "a.b": {type: string}, "it's": {type: string}, "\t": {type: string}}},
 		m: {type: object, additionalProperties: {type: object, properties: {b: {type: string}}}}, l: {type: array, items: {type: string}}}}`)

@@ -9,8 +9,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// digest hashes what a program is made of. Every value is written with its length or a fixed width, and every list with
-// its count, so that different schemas are different sequences of bytes.
+// digest hashes the content of a program. Every value is written with its length or a fixed width,
+// and every list with its length, so that different schemas are different sequences of bytes.
 type digest struct {
 	hash hash.Hash
 	buf  []byte
@@ -73,7 +73,7 @@ func (d *digest) optFloat(f *float64) {
 	}
 }
 
-// node writes what s says about its own value. Schemas below it follow, as the compiler meets them.
+// node writes the content of s itself. The compiler writes the schemas below it, in its order.
 func (d *digest) node(s *apiextensionsv1.JSONSchemaProps) {
 	d.text(s.Type)
 	d.text(s.Format)

@@ -6,13 +6,13 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// format is a declared format that Kubernetes knows for the declared type; others are ignored.
+// format is a declared format that Kubernetes supports for the declared type; others are ignored.
 type format struct {
 	name  string
 	valid func(string) bool // nil for the formats of numbers
 }
 
-// formatFor returns the format of a schema, or nil if it has none that counts.
+// formatFor returns the format of a schema, or nil if it has none, or an ignored one.
 func formatFor(name string, types typeSet) *format {
 	switch {
 	case name == "":
@@ -32,8 +32,8 @@ func formatFor(name string, types typeSet) *format {
 	return nil
 }
 
-// stringFormat returns the check of a format of strings, whose name is given without dashes, or nil. The checks that have no
-// name of their own are asked for by the format's name, which takes the registry's lock.
+// stringFormat returns the check of a string format, whose name is given without dashes, or nil.
+// Formats without a dedicated function are checked by name, which takes the registry's lock.
 func stringFormat(name string) func(string) bool {
 	switch name {
 	case "bsonobjectid":
@@ -68,8 +68,8 @@ func stringFormat(name string) func(string) bool {
 	return nil
 }
 
-// plainDateTime accepts what nearly all times look like, 2006-01-02T15:04:05Z with a day that every month has, without the
-// regular expressions of the full check.
+// plainDateTime accepts the form of nearly all times, 2006-01-02T15:04:05Z with a day that every
+// month has, without the regular expressions of the full check.
 func plainDateTime(s string) bool {
 	const layout = "1000-01-01T00:00:00Z"
 	if len(s) != len(layout) {
@@ -88,7 +88,8 @@ func plainDateTime(s string) bool {
 		s[11:13] <= "23" && s[14:16] <= "59" && s[17:19] <= "59"
 }
 
-// plainHostname accepts what nearly all hostnames look like: one label without dashes, or several that end with letters.
+// plainHostname accepts the form of nearly all hostnames: one label without dashes, or several that
+// end with letters.
 func plainHostname(s string) bool {
 	if len(s) > 255 {
 		return false

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// FuzzRandom holds programs against Kubernetes on what the generator makes of a seed.
+// FuzzRandom compares programs with Kubernetes on generated schemas and objects.
 func FuzzRandom(f *testing.F) {
 	for i := range uint64(20) {
 		f.Add(i)
@@ -23,7 +23,7 @@ func FuzzRandomRules(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) { tryRandomRules(t, seed, 2) })
 }
 
-// FuzzRules holds any rule, explanation and path against Kubernetes.
+// FuzzRules compares any rule, explanation and path with Kubernetes.
 func FuzzRules(f *testing.F) {
 	f.Add("self.a > 1", "'a'", ".a", `{"a":1}`)
 	f.Add("self.b.all(x, x.startsWith('a'))", "string(self.a)", "['b']", `{"b":["a","b"]}`)
@@ -52,7 +52,7 @@ func FuzzRules(f *testing.F) {
 	})
 }
 
-// FuzzProgram holds programs against Kubernetes on any schema and object.
+// FuzzProgram compares programs with Kubernetes on any schema and object.
 func FuzzProgram(f *testing.F) {
 	for _, e := range loadExamples(f) {
 		for _, obj := range e.Objects {

@@ -9,20 +9,21 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// guard evaluates the conditions on a value and on what is below it. There is a guard for each place that has conditions,
-// or leads to one that has: what is not guarded is not visited. Conditions compile when the first value is there.
+// guard evaluates the conditions on a value and on the values below it. There is a guard for each
+// place with conditions, and for the places above these: no other places are visited. A guard
+// compiles its conditions for its first value.
 //
-// Conditions may also stand below allOf, and are then about the values of the schema that allOf belongs to.
+// Conditions below allOf apply to the values of the schema that contains the allOf.
 type guard struct {
 	node       *node // the schema of the value
-	seen       *node // the schema that expressions see of it, as the value of a resource
-	typed      *node // the schema that expressions see of its type, nil if they see none
+	seen       *node // the schema of the value as seen by expressions
+	typed      *node // the schema of its type as seen by expressions; nil if they see none
 	conditions []condition
 	fields     []guardedField // by name
 	additional *guard
 	items      *guard
 	allOf      []*guard
-	usesOld    bool // a condition here or below may ask for the old value
+	usesOld    bool // a condition here or below may use the old value
 
 	compile  sync.Once
 	compiled []compiledCondition
@@ -34,14 +35,14 @@ type guardedField struct {
 	guard *guard
 }
 
-// guardFor makes the guard of objects of a schema.
+// guardFor returns the guard of the objects of a schema.
 func guardFor(root *node) *guard {
 	whole := asResource(root)
 	return newGuard(root, root, whole, whole)
 }
 
-// newGuard makes the guard of values of schema n with the conditions in and below from, which is n or an alternative to it.
-// It returns nil if there are no conditions.
+// newGuard returns the guard of the values of schema n, with the conditions in from and below it;
+// from is n or one of its alternatives. It returns nil if there are no conditions.
 func newGuard(from, n, seen, typed *node) *guard {
 	if !declared(typed) {
 		typed = nil
@@ -94,8 +95,8 @@ func newGuard(from, n, seen, typed *node) *guard {
 	return g
 }
 
-// typeBelow returns the schema of the type that expressions see of a property, or nil if they see none. A property whose
-// name cannot be spelt in an expression has a type for itself.
+// typeBelow returns the schema of the type of a property as seen by expressions; nil if they see
+// none. A property whose name cannot be written in an expression has a type of its own.
 func typeBelow(typed, child *node, name string) *node {
 	if _, ok := apiservercel.Escape(name); ok {
 		if typed == nil || typed.types != typeObject || typed.additional != nil {

@@ -9,22 +9,24 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// identity is what tells the items of a list of type set or map apart: their value, or their keys.
+// identity identifies the items of a list of type set or map: by their value, or by their keys.
 type identity struct {
 	set  bool
-	keys []string // escaped, as expressions spell them
+	keys []string // escaped, as in expressions
 }
 
-// identifiedList is a list of type set or map. For expressions its order does not matter, and the sum of two lists is
-// their union, in which items of the second list replace those of the first that have the same keys.
+// identifiedList is a list of type set or map. In expressions, its order is irrelevant, and the sum
+// of two lists is their union; items of the second list replace those of the first with the same
+// keys.
 type identifiedList struct {
 	traits.Lister
 	identity
 
-	// Lists of type map that come from an object compare by what is held under the escaped names of the keys, which is
-	// nothing if a name has to be escaped; sums of lists compare by the keys that expressions see. So does Kubernetes.
+	// Lists of type map in an object are compared by the values under the escaped names of the
+	// keys, and so by no values if a name needs escaping. Sums of lists are compared by the keys
+	// that expressions see. Kubernetes does the same.
 	raw   bool
-	items map[any]ref.Val // by key, of a raw list, when it was compared
+	items map[any]ref.Val // items of a raw list by key, once it has been compared
 }
 
 // Add implements traits.Adder.
@@ -61,8 +63,9 @@ func (l *identifiedList) Add(other ref.Val) ref.Val {
 	return &identifiedList{Lister: types.NewRefValList(types.DefaultTypeAdapter, all), identity: l.identity}
 }
 
-// Equal implements ref.Val. Keys of raw lists that are lists or objects let it panic, in the words of the Go runtime: this
-// ends the evaluation of an expression with an error that nothing in the expression can absorb, as it does in Kubernetes.
+// Equal implements ref.Val. If keys of raw lists are lists or objects, it panics with a message of
+// the Go runtime: as in Kubernetes, this ends the evaluation with an error that the expression
+// cannot absorb.
 func (l *identifiedList) Equal(other ref.Val) ref.Val {
 	with, ok := other.(traits.Lister)
 	if !ok {
@@ -95,8 +98,9 @@ func (l *identifiedList) Equal(other ref.Val) ref.Val {
 	return types.Bool(len(seen) == len(mine))
 }
 
-// index returns the items by what Equal compares them by. A raw list makes it once, and keeps what it has when a key makes
-// it panic: to compare the list again, in another expression, does not fail for the same reason.
+// index returns the items by the keys that Equal uses. A raw list computes it once, and keeps the
+// partial result if a key causes a panic: another comparison of the list, in another expression,
+// does not panic again.
 func (l *identifiedList) index() (map[any]ref.Val, ref.Val) {
 	if l.items != nil {
 		return l.items, nil
@@ -124,19 +128,19 @@ func (l *identifiedList) ConvertToType(t ref.Type) ref.Val {
 	return l.Lister.ConvertToType(t)
 }
 
-// compared returns what Equal compares an item by.
+// compared returns the key by which Equal compares an item.
 func (l *identifiedList) compared(item ref.Val) (key any, err ref.Val) {
 	if !l.raw {
 		return l.of(item)
 	}
 	obj, ok := item.Value().(map[string]any)
 	if !ok {
-		return new(byte), nil // like nothing else
+		return new(byte), nil // equal to no other key
 	}
 	return l.join(func(name string) any { return obj[name] }), nil
 }
 
-// of returns what identifies an item for expressions, in a form that can be compared.
+// of returns the key of an item for expressions, in a comparable form.
 func (id *identity) of(item ref.Val) (key any, err ref.Val) {
 	if id.set {
 		switch item.(type) {
@@ -158,7 +162,8 @@ func (id *identity) of(item ref.Val) (key any, err ref.Val) {
 	}), nil
 }
 
-// join makes one key of the values of all. Kubernetes compares up to three by what they are, more by how they are spelt.
+// join returns one key for the values of all keys. Kubernetes compares up to three by value, and
+// more by their printed form.
 func (id *identity) join(value func(name string) any) any {
 	switch k := id.keys; len(k) {
 	case 1:
@@ -175,7 +180,7 @@ func (id *identity) join(value func(name string) any) any {
 	return fmt.Sprintf("%#v", values)
 }
 
-// asKey returns a value that is equal to another one if what they stand for is.
+// asKey returns a comparable value; those of equal values are equal.
 func asKey(v any) any {
 	if v == nil || reflect.TypeOf(v).Comparable() {
 		return v

@@ -25,8 +25,8 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// judge is what Kubernetes makes of a schema: the packages of apiextensions-apiserver, called in the order in which its
-// handler and its strategies call them.
+// judge is Kubernetes' implementation of a schema: the packages of apiextensions-apiserver, called
+// in the order of its handler and its strategies.
 type judge struct {
 	structural *structural.Structural
 	validator  validation.SchemaValidator
@@ -38,7 +38,7 @@ type judge struct {
 func newJudge(t testing.TB, s *apiextensionsv1.JSONSchemaProps, preserve bool) (j *judge, err error) {
 	t.Helper()
 	defer func() {
-		if r := recover(); r != nil { // over paths of fields that lead on from additionalProperties without a schema
+		if r := recover(); r != nil { // for field paths below additionalProperties without a schema
 			err = fmt.Errorf("the judge panics: %v", r)
 		}
 	}()
@@ -135,7 +135,8 @@ func (j *judge) validateStatus(obj, old map[string]any) (errs field.ErrorList) {
 	return errs
 }
 
-// evaluate returns the errors of rules, the warnings about those that are excused, and what is left of the budget.
+// evaluate returns the errors of rules, the warnings about excused errors, and the rest of the
+// budget.
 func (j *judge) evaluate(obj, old map[string]any) (errs field.ErrorList, warned []string, left int64) {
 	if j.rules == nil {
 		return nil, nil, celconfig.RuntimeCELCostBudget
@@ -156,12 +157,12 @@ type warnings []string
 
 func (w *warnings) AddWarning(_, text string) { *w = append(*w, text) }
 
-// compareRules compares the verdicts of the rules on an object about which the given errors were found before.
+// compareRules compares the results of rules on an object with the given other errors.
 func compareRules(what string, p *Program, j *judge, obj, old map[string]any, found field.ErrorList) error {
 	var heard warnings
-	got := p.Evaluate(obj, old, found, func(w string) { heard.AddWarning("", w) })
+	got := p.Evaluate(context.Background(), obj, old, found, func(w string) { heard.AddWarning("", w) })
 	slices.Sort(heard)
-	e := evaluation{program: p, obj: obj, old: old, budget: celconfig.RuntimeCELCostBudget}
+	e := evaluation{ctx: context.Background(), program: p, obj: obj, old: old, budget: celconfig.RuntimeCELCostBudget}
 	if p.guard != nil {
 		e.run()
 	}
@@ -172,8 +173,8 @@ func compareRules(what string, p *Program, j *judge, obj, old map[string]any, fo
 		return nil
 	}
 	var err error
-	// Of several errors in one rule the judge reports any, and what a look through a map costs it depends on what it comes upon
-	// first; we look in order.
+	// If one rule has several errors, the judge returns any of them, and the cost of its iteration
+	// over a map depends on the random order; this package sorts the keys.
 	for range 5000 {
 		want, wanted, left := j.evaluate(obj, old)
 		slices.Sort(wanted)
@@ -190,7 +191,8 @@ func compareRules(what string, p *Program, j *judge, obj, old map[string]any, fo
 	return err
 }
 
-// compare runs program and judge on copies of obj, and reports the first difference. old is the object that obj replaces.
+// compare runs program and judge on copies of obj, and returns the first difference. old is the
+// object that obj replaces.
 func compare(p *Program, j *judge, obj, old map[string]any) error {
 	ours, theirs := clone(obj).(map[string]any), clone(obj).(map[string]any)
 	p.Default(ours)
@@ -198,7 +200,7 @@ func compare(p *Program, j *judge, obj, old map[string]any) error {
 	if err := sameObjects("default", ours, theirs); err != nil {
 		return err
 	}
-	if err := compareErrors("validate raw", p.Validate(clone(obj).(map[string]any)), j.validate(clone(obj).(map[string]any))); err != nil {
+	if err := compareErrors("validate raw", p.Validate(context.Background(), clone(obj).(map[string]any)), j.validate(clone(obj).(map[string]any))); err != nil {
 		return err
 	}
 
@@ -223,7 +225,7 @@ func compare(p *Program, j *judge, obj, old map[string]any) error {
 	unknown = nil
 	err := p.Normalise(ours, &unknown)
 	want, wantErr := j.normalise(theirs, true)
-	for range 200 { // of several errors the judge reports any
+	for range 200 { // the judge returns any of several errors
 		if err == nil || wantErr == nil || err.Error() == wantErr.Error() {
 			break
 		}
@@ -248,7 +250,7 @@ func compare(p *Program, j *judge, obj, old map[string]any) error {
 	if err := sameObjects("normalise without unknown fields", silent, ours); err != nil {
 		return err
 	}
-	created, updated := p.Validate(ours), p.ValidateUpdate(ours, old)
+	created, updated := p.Validate(context.Background(), ours), p.ValidateUpdate(context.Background(), ours, old)
 	if err := compareErrors("validate", created, j.validate(theirs)); err != nil {
 		return err
 	}
@@ -264,7 +266,7 @@ func compare(p *Program, j *judge, obj, old map[string]any) error {
 	if j.status == nil {
 		return nil
 	}
-	return compareErrors("status", p.ValidateStatus(ours, old), j.validateStatus(theirs, old))
+	return compareErrors("status", p.ValidateStatus(context.Background(), ours, old), j.validateStatus(theirs, old))
 }
 
 func sameObjects(what string, got, want any) error {
@@ -282,7 +284,7 @@ func toJSON(v any) string {
 	return string(b)
 }
 
-// compareErrors compares errors regardless of their order, which for the judge is random.
+// compareErrors compares errors without their order, which is random for the judge.
 func compareErrors(what string, got, want field.ErrorList) error {
 	g, w := spell(got), spell(want)
 	if !slices.Equal(g, w) {
@@ -301,7 +303,8 @@ func spell(errs field.ErrorList) []string {
 	return list
 }
 
-// selfTypes are the names of types in errors about rules that do not compile; the judge's are random.
+// selfTypes matches the names of types in errors about rules that do not compile; those of the
+// judge are random.
 var selfTypes = regexp.MustCompile(`selfType\d*`)
 
 const notChecked = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; " +

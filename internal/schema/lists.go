@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// listType is the x-kubernetes-list-type of a list whose items must be unique, as a whole or by their keys.
+// listType is the x-kubernetes-list-type of a list whose items must be unique, by value or by their
+// keys.
 type listType struct {
 	kind listKind
 	keys []string
@@ -35,7 +36,7 @@ func listTypeFor(s *apiextensionsv1.JSONSchemaProps) *listType {
 	return nil
 }
 
-// validateLists checks the uniqueness of items in v, whose schema is n, and below.
+// validateLists validates the uniqueness of items in v, whose schema is n, and below.
 func validateLists(v any, n *node, at *path) field.ErrorList {
 	if n == nil || !n.keyed {
 		return nil
@@ -81,8 +82,8 @@ func validateListsIn(obj map[string]any, n *node, at *path) (errs field.ErrorLis
 	return errs
 }
 
-// distinct is a cheap look at a list that answers yes only if validate would find nothing. It compares pairs, which for the
-// few items that lists have is faster than hashing them.
+// distinct is a fast check of a list: it returns true only if validate would find nothing. It
+// compares pairs, which is faster than hashing for short lists.
 func (l *listType) distinct(list []any) bool {
 	const many = 40
 	if l.kind == listMap {
@@ -105,7 +106,7 @@ func (l *listType) distinct(list []any) bool {
 	return true
 }
 
-// differ tells whether two items differ for certain.
+// differ reports whether two items certainly differ.
 func (l *listType) differ(a, b any) bool {
 	if l.kind == listSet {
 		return differ(a, b)
@@ -119,7 +120,8 @@ func (l *listType) differ(a, b any) bool {
 	return false
 }
 
-// differ tells whether two scalars differ whichever way they are compared. It is not certain of anything else.
+// differ reports whether two scalars differ in any comparison. It returns false if it is not
+// certain.
 func differ(a, b any) bool {
 	switch a := a.(type) {
 	case string:
@@ -147,7 +149,7 @@ func differ(a, b any) bool {
 	return false
 }
 
-// validate reports each item that repeats an earlier one, once for every value that is repeated.
+// validate reports each value that occurs again in a list, once.
 func (l *listType) validate(list []any, at *field.Path) field.ErrorList {
 	if l.kind == listSet {
 		return duplicates(list, list, at)
@@ -167,7 +169,7 @@ func (l *listType) validate(list []any, at *field.Path) field.ErrorList {
 			}
 		}
 		keys[i], shown[i] = key, key
-		if len(l.keys) == 1 { // a single key is compared by its value, which tells 1 from 1.0
+		if len(l.keys) == 1 { // a single key is compared by value, which distinguishes 1 and 1.0
 			if v, found := key[l.keys[0]]; found {
 				keys[i] = v
 			} else {
@@ -181,7 +183,8 @@ func (l *listType) validate(list []any, at *field.Path) field.ErrorList {
 // absent is the value of a key that an item lacks.
 type absent struct{}
 
-// duplicates reports the second appearance of each value. Scalars are compared by type and value, others by their JSON.
+// duplicates reports the second occurrence of each value. Scalars are compared by type and value,
+// others by their JSON.
 func duplicates(values, shown []any, at *field.Path) (errs field.ErrorList) {
 	seen := make(map[any]int, len(values))
 	for i, v := range values {
@@ -200,5 +203,5 @@ func duplicates(values, shown []any, at *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-// compound is the JSON of a value with children, told apart from a string of the same bytes.
+// compound is the JSON of an object or a list, distinct from a string of the same bytes.
 type compound string

@@ -43,7 +43,7 @@ func (c *compiler) compileAll(schemas []apiextensionsv1.JSONSchemaProps) ([]*nod
 	return nodes, nil
 }
 
-// verdict tells whether v satisfies the combination.
+// verdict reports whether v satisfies the combination.
 func (l *logic) verdict(v any) bool {
 	valid := func(n *node) bool { return n.validate(v, nil, nil, nil) }
 	if len(l.anyOf) > 0 {
@@ -76,19 +76,19 @@ func (l *logic) verdict(v any) bool {
 	return l.not == nil || !valid(l.not)
 }
 
-// explain reports on v as Kubernetes does: of failed alternatives only the closest miss, judged by the number of matches.
-// Old values do not excuse anything here.
+// explain reports errors as Kubernetes does: of failed alternatives, only those of the one with the
+// most matches. Unchanged values excuse nothing here.
 func (l *logic) explain(v any, at *path, r *report) bool {
 	ok := true
 	if len(l.anyOf) > 0 {
-		found, chosen := choose(l.anyOf, v, at, true)
+		found, chosen := choose(l.anyOf, v, at, r.until, true)
 		if found == 0 {
 			ok = r.unplaced("%q must validate at least one schema (anyOf)", at.name())
 		}
 		r.merge(chosen)
 	}
 	if len(l.oneOf) > 0 {
-		found, chosen := choose(l.oneOf, v, at, false)
+		found, chosen := choose(l.oneOf, v, at, r.until, false)
 		switch {
 		case found == 0:
 			ok = r.unplaced("%q must validate one and only one schema (oneOf). Found none valid", at.name())
@@ -119,11 +119,11 @@ func (l *logic) explain(v any, at *path, r *report) bool {
 	return ok
 }
 
-// choose validates v against alternatives and counts those that accept it. It returns the report of the first of these or,
-// if there is none, of the alternative with the most matches.
-func choose(alternatives []*node, v any, at *path, stopAtFirst bool) (valid int, chosen *report) {
+// choose validates v against alternatives and counts those that accept it. It returns the report of
+// the first accepting one or, if there is none, of the alternative with the most matches.
+func choose(alternatives []*node, v any, at *path, until *deadline, stopAtFirst bool) (valid int, chosen *report) {
 	for _, n := range alternatives {
-		r := &report{}
+		r := &report{until: until}
 		if n.validate(v, at, r, nil) {
 			valid++
 			if valid == 1 {

@@ -2,16 +2,16 @@ package schema
 
 import "strings"
 
-// node is the compiled form of one schema: of a field, an item, an additional property, or of an alternative below allOf,
-// anyOf, oneOf or not. Alternatives are only ever validated; everything else about their nodes is ignored, as in
-// Kubernetes' structural schemas.
+// node is the compiled form of one schema: of a field, an item, an additional property, or of an
+// alternative below allOf, anyOf, oneOf or not. Alternatives are only used for validation; all
+// other properties of their nodes are ignored, as in Kubernetes' structural schemas.
 type node struct {
 	fields     []property // the declared properties, sorted by name
 	additional *node      // the schema of properties that are not declared; may be nil although extra is set
 	items      *node      // the schema of list items
 	list       *listType
-	rules      *rules // nil when nothing but the type restricts the value
-	resource   *node  // of an embedded resource: what expressions see of it
+	rules      *rules // nil if only the type restricts the value
+	resource   *node  // of an embedded resource: its schema as seen by expressions
 	fallback   any    // the default, with its own defaults filled in; nil means none
 
 	types    typeSet
@@ -21,10 +21,10 @@ type node struct {
 	extra    bool // additionalProperties is given, as a schema or as a boolean
 	closed   bool // additionalProperties is false
 
-	// What the subtree below holds, this node's own list type and embedded resource included, its own default not: walks
-	// skip what they cannot change.
+	// Whether the subtree has such nodes, including this one's list type and embedded resource, but
+	// not its own default: walks skip subtrees that they cannot change.
 	fills, embeds, keyed bool
-	guarded              bool // by conditions; alternatives do not count
+	guarded              bool // the subtree has conditions; those of alternatives do not count
 }
 
 // property is a declared property.
@@ -33,9 +33,10 @@ type property struct {
 	node *node
 }
 
-// rules are the validations of a value, grouped by the kind of value they look at; groups without a rule are nil.
+// rules are the validations of a value, grouped by the type of value that they apply to; groups
+// without rules are nil.
 type rules struct {
-	typeName string // the declared type if it is none of JSON's
+	typeName string // the declared type if it is not a JSON type
 	format   *format
 	text     *textRules
 	number   *numberRules
@@ -44,18 +45,18 @@ type rules struct {
 	enum     []any
 	required []string
 
-	conditions []condition // evaluated apart from all others
+	conditions []condition // evaluated separately, by Evaluate
 }
 
-// sizeRules bound the number of items of a list and of properties of an object.
+// sizeRules limit the number of items of a list, or of properties of an object.
 type sizeRules struct {
 	minItems, maxItems           int64
 	minProperties, maxProperties int64
 	unique                       bool
 }
 
-// child returns the schema of a property. A property may be known without having a schema of its own, when
-// additionalProperties is a boolean.
+// child returns the schema of a property. If additionalProperties is a boolean, properties that are
+// not declared are known, but have no schema.
 func (n *node) child(name string) (c *node, known bool) {
 	if c := n.field(name); c != nil {
 		return c, true
@@ -88,7 +89,7 @@ func (n *node) field(name string) *node {
 	return fields[low].node
 }
 
-// summarise sets what the subtree of n holds. Children must have been summarised before.
+// summarise computes the properties of the subtree of n, from those of its children.
 func (n *node) summarise() {
 	n.embeds, n.keyed = n.embedded, n.list != nil
 	n.guarded = n.rules != nil && len(n.rules.conditions) > 0
@@ -119,10 +120,10 @@ const (
 	typeNumber
 	typeBoolean
 	typeNull
-	typeOther // a name that is no JSON type, kept in rules.typeName: no value has it
+	typeOther // a name that is not a JSON type, in rules.typeName: no value has it
 )
 
-// typeNames lists the types in the order in which a set of several is spelt.
+// typeNames lists the types in the order in which a set of several is printed.
 func typeNames() []struct {
 	set  typeSet
 	name string
@@ -158,8 +159,8 @@ func (s typeSet) String() string {
 	return strings.Join(names, ",")
 }
 
-// typeOf returns the type of a value of a JSON tree, none for anything else. A number without a fraction is still a number if
-// it is held as one.
+// typeOf returns the type of a value in a JSON tree; none for anything else. A float64 is a number,
+// even without a fraction.
 func typeOf(v any) typeSet {
 	switch v.(type) {
 	case map[string]any:

@@ -1,13 +1,14 @@
 package schema
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"github.com/kapok-dev/kapok/internal/object"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 func TestNormalise(t *testing.T) {
@@ -79,7 +80,7 @@ func TestNormalise(t *testing.T) {
 			}
 			again := clone(obj).(map[string]any)
 			if err := p.Normalise(again, nil); err != nil || !object.Equal(obj, again) {
-				t.Errorf("normalised twice: %s, %v", toJSON(again), err)
+				t.Errorf("after a second normalisation: %s, %v", toJSON(again), err)
 			}
 			j, err := newJudge(t, s, false)
 			if err != nil {
@@ -87,7 +88,7 @@ func TestNormalise(t *testing.T) {
 			}
 			judged := parse(t, test.obj).(map[string]any)
 			if _, err := j.normalise(judged, true); err != nil || !object.Equal(obj, judged) {
-				t.Errorf("judge says %s, %v", toJSON(judged), err)
+				t.Errorf("the judge returns %s, %v", toJSON(judged), err)
 			}
 		})
 	}
@@ -114,7 +115,8 @@ func TestNormaliseRefuses(t *testing.T) {
 	}
 }
 
-// TestPreserve makes sure that objects without a schema, or of definitions that preserve unknown fields, stay as they are.
+// TestPreserve checks that objects without a schema, or of definitions that preserve unknown
+// fields, do not change.
 func TestPreserve(t *testing.T) {
 	const text = `{"apiVersion": "v1", "spec": {"a": null, "b": [{"c": 1}]}, "extra": null}`
 	obj := parse(t, text).(map[string]any)
@@ -132,13 +134,13 @@ func TestPreserve(t *testing.T) {
 		if err := p.Normalise(obj, &unknown); err != nil || len(unknown) > 0 || !object.Equal(obj, parse(t, text)) {
 			t.Errorf("%s: got %s, unknown %q, %v", name, toJSON(obj), unknown, err)
 		}
-		if errs := p.Validate(obj); len(errs) > 0 {
+		if errs := p.Validate(context.Background(), obj); len(errs) > 0 {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}
 }
 
-// TestDefaultsAreCopies makes sure that objects do not share what a program owns.
+// TestDefaultsAreCopies checks that objects do not share memory with a program.
 func TestDefaultsAreCopies(t *testing.T) {
 	p := mustCompile(t, parseSchema(t, `{type: object, properties: {spec: {type: object, default: {a: {b: [1]}}, x-kubernetes-preserve-unknown-fields: true}}}`))
 	first, second := map[string]any{}, map[string]any{}

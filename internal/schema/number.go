@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// numberRules restrict numbers. Integers are compared as integers, with bounds cut down to integers, as long as the bounds
-// themselves fit the declared type and format; bounds that do not are reported with every value, and compared as floats.
+// numberRules restrict numbers. Integers are compared as integers, with bounds truncated to
+// integers, if the bounds fit the declared type and format; other bounds are reported for every
+// value, and compared as floats.
 type numberRules struct {
 	multipleOf, maximum, minimum       *bound
 	exclusiveMaximum, exclusiveMinimum bool
@@ -19,10 +20,10 @@ type numberRules struct {
 
 type bound struct {
 	value float64
-	fits  bool // the declared type and format
+	fits  bool // value fits the declared type and format
 }
 
-// numberType is the declared type and format of a number, empty where they say nothing about its range.
+// numberType is the declared type and format of a number; empty if they do not restrict its range.
 type numberType struct {
 	name, format string
 }
@@ -49,8 +50,8 @@ func numberRulesFor(s *apiextensionsv1.JSONSchemaProps, types typeSet, f *format
 	return &kept
 }
 
-// fits tells whether f is in the range of the type. Kubernetes decides by the decimal form, and so do we: at the edge of
-// 64 bits the two differ.
+// fits reports whether f is in the range of the type. Like Kubernetes, it uses the decimal form: at
+// the limits of 64 bits, the result differs.
 func (t numberType) fits(f float64) bool {
 	switch {
 	case t.name == "integer":
@@ -71,7 +72,7 @@ func (t numberType) fitsInt(i int64) bool {
 	return t.name != "integer" || t.format != "int32" || i == int64(int32(i))
 }
 
-// misfit reports that a value, or a bound of it, is out of the type's range.
+// misfit reports a value, or its bound, that is out of the type's range.
 func (t numberType) misfit(what string, at *path, r *report) bool {
 	if t.format == "" {
 		return r.unplaced("%s value must be of type %s (default format) in %s", what, t.name, at.name())
@@ -155,7 +156,7 @@ func (n *numberRules) validateMaximum(f float64, at *path, r *report) bool {
 	return ok
 }
 
-// badFactor reports a factor that no value can be a multiple of.
+// badFactor reports a multipleOf that no value can satisfy.
 func (r *report) badFactor(at *path, factor any) bool {
 	message := fmt.Sprintf("factor MultipleOf declared for %s must be positive: %v", at.name(), factor)
 	r.findings = append(r.findings, finding{at.name(), message, field.Invalid(nil, factor, message)})
@@ -176,7 +177,8 @@ func (r *report) tooLarge(at *path, v, max any, exclusive bool) bool {
 	return r.invalid(at, v, "should be less than or equal to %v", max)
 }
 
-// isIntegral tells whether a float counts as an integer: it has no fraction worth mentioning and its integer is exact.
+// isIntegral reports whether a float counts as an integer: it has no significant fraction, and its
+// integer is exact.
 func isIntegral(f float64) bool {
 	const exact, epsilon = 1<<53 - 1, 1e-9
 	if !(f >= -exact && f <= exact) {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// path is the way from the root to the value at hand, as a chain of steps on the callers' stacks; nil is the root. It costs
-// nothing until somebody asks for its name.
+// path is the path from the root to the current value, as a chain of steps on the callers' stacks;
+// nil is the root. It allocates only when it is formatted.
 type path struct {
 	up    *path
 	key   string
@@ -24,13 +24,15 @@ const (
 	stepIndex                 // an item of a list
 )
 
-// dotted spells the path as warnings about unknown fields do: spec.list[0].bar.
+// dotted formats the path as in warnings about unknown fields: spec.list[0].bar.
 func (p *path) dotted() string { return string(p.append(nil, false)) }
 
-// name spells the path as schema validation does: like dotted, but an additional property of the root starts with a dot.
+// name formats the path as in schema validation: like dotted, but an additional property of the
+// root starts with a dot.
 func (p *path) name() string { return string(p.append(nil, true)) }
 
-// childName is the name of a property of the value at p that need not exist, as schema validation spells it.
+// childName returns the name of a property of the value at p, which need not exist, as in schema
+// validation.
 func (p *path) childName(key string) string { return p.name() + "." + key }
 
 func (p *path) append(b []byte, dotKeys bool) []byte {
@@ -49,8 +51,8 @@ func (p *path) append(b []byte, dotKeys bool) []byte {
 	return append(b, p.key...)
 }
 
-// field spells the path as checks of list types and of embedded resources do: spec.map[key].list[0]. It copies the keys, so
-// that steps may stay on the stack.
+// field formats the path as in checks of list types and of embedded resources:
+// spec.map[key].list[0]. It copies the keys, so that steps may stay on the stack.
 func (p *path) field() *field.Path {
 	if p == nil {
 		return nil

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -14,12 +15,14 @@ type Program struct {
 	guard       func() *guard // evaluates the conditions; nil if the schema has none
 }
 
-// Fingerprint identifies the program by content: programs with the same fingerprint normalise and validate alike. It is
-// stable across processes. Descriptions, titles and examples do not count.
+// Fingerprint identifies the program by content: programs with the same fingerprint normalise and
+// validate alike. It is stable across processes. Descriptions, titles and examples do not affect
+// it.
 func (p *Program) Fingerprint() uint64 { return p.fingerprint }
 
-// Normalise does what becomes of every object that enters the server: Prune, Coerce and Default, in this order, in as few
-// passes as the schema allows. The error is that of Coerce; obj is then half done and of no use.
+// Normalise does Prune, Coerce and Default, in this order and in as few passes as the schema
+// allows. It is for every object that enters the server. The error is that of Coerce; obj is then
+// incomplete and must not be used.
 func (p *Program) Normalise(obj map[string]any, unknown *[]string) error {
 	if p.preserve || p.root.embeds {
 		p.Prune(obj, unknown)
@@ -33,9 +36,25 @@ func (p *Program) Normalise(obj map[string]any, unknown *[]string) error {
 	return nil
 }
 
-// Prune removes what the schema does not specify, and nulls where the schema allows none and knows no default. If unknown is
-// not nil it receives the paths of the removed fields in lexical order, spelt as in Kubernetes' strict field validation;
-// removed nulls are not unknown.
+// Complete is Normalise for the result of an apply. Nulls that the schema does not allow are
+// replaced by defaults if there are any; otherwise, they stay if the schema has a type, and
+// Validate rejects them.
+func (p *Program) Complete(obj map[string]any) error {
+	if !p.preserve {
+		w := pruner{typed: true}
+		w.object(obj, p.root, modeOf(p.root), nil)
+	}
+	if err := p.Coerce(obj, nil); err != nil {
+		return err
+	}
+	p.Default(obj)
+	return nil
+}
+
+// Prune removes fields that the schema does not specify, and nulls that the schema neither allows
+// nor replaces by a default. If unknown is not nil, Prune appends the paths of removed fields in
+// lexical order, in the format of Kubernetes' strict field validation; removed nulls are not
+// included.
 func (p *Program) Prune(obj map[string]any, unknown *[]string) {
 	if !p.preserve {
 		p.prune(obj, unknown, false)
@@ -54,24 +73,25 @@ func (p *Program) prune(obj map[string]any, unknown *[]string, fill bool) {
 	}
 }
 
-// Coerce brings the metadata of embedded resources into the form of ObjectMeta. Fields that ObjectMeta does not know are
-// removed and added to unknown, as in Prune. A value of the wrong type is an error, a *field.Error: the object must be
-// refused as undecodable.
+// Coerce converts the metadata of embedded resources to the form of ObjectMeta. Fields that
+// ObjectMeta does not have are removed and added to unknown, as in Prune. A value of the wrong type
+// is a *field.Error: the caller must reject the object as undecodable.
 func (p *Program) Coerce(obj map[string]any, unknown *[]string) error {
 	w := coercer{unknown: unknown}
 	return w.run(obj, p.root)
 }
 
-// CoerceStored is Coerce for objects that are in the store already: what is malformed is dropped, not refused.
+// CoerceStored is Coerce for objects in the store: malformed fields are dropped, and not rejected.
 func (p *Program) CoerceStored(obj map[string]any) {
 	w := coercer{drop: true}
-	_ = w.run(obj, p.root) // dropping leaves nothing to refuse
+	_ = w.run(obj, p.root) // no error: malformed fields are dropped
 }
 
-// Default fills in defaults where a field is absent, or null although the schema allows no null.
+// Default sets defaults for fields that are absent, or that are null although the schema does not
+// allow it.
 func (p *Program) Default(obj map[string]any) { fill(obj, p.root) }
 
-// Completes says whether Default would add a field at the root.
+// Completes reports whether Default would add a field at the root.
 func (p *Program) Completes(obj map[string]any) bool {
 	if !p.root.fills {
 		return false
@@ -82,28 +102,39 @@ func (p *Program) Completes(obj map[string]any) bool {
 	})
 }
 
-// Validate judges an object that is about to be created. The errors come in the order of Kubernetes: the schema's rules, more
-// that the caller has found, embedded resources, keys of lists.
-func (p *Program) Validate(obj map[string]any, more ...*field.Error) field.ErrorList {
-	errs := append(p.root.explain(nil, obj, nil), more...)
+// Validate validates an object that is about to be created. The errors are in Kubernetes' order:
+// those of the schema's rules, more, which the caller has found, those of embedded resources, and
+// those of keys of lists.
+//
+// If the context ends, Validate returns only some of the errors, and so do ValidateUpdate and
+// ValidateStatus.
+func (p *Program) Validate(ctx context.Context, obj map[string]any, more ...*field.Error) field.ErrorList {
+	errs := append(p.root.explain(ctx, nil, obj, nil), more...)
+	if ctx.Err() != nil {
+		return errs
+	}
 	errs = append(errs, validateEmbedded(obj, p.root, nil)...)
 	return append(errs, validateLists(obj, p.root, nil)...)
 }
 
-// ValidateUpdate judges an object that is about to replace old. Errors about values that old holds as well are dropped
-// (KEP-4008), and those about keys of lists when old has any of them.
-func (p *Program) ValidateUpdate(obj, old map[string]any, more ...*field.Error) field.ErrorList {
-	errs := append(p.root.explain(nil, obj, &correlation{node: p.root, old: old, root: true}), more...)
+// ValidateUpdate validates an object that is about to replace old. It drops errors about unchanged
+// values (KEP-4008), and those about keys of lists if old has any of these.
+func (p *Program) ValidateUpdate(ctx context.Context, obj, old map[string]any, more ...*field.Error) field.ErrorList {
+	errs := append(p.root.explain(ctx, nil, obj, &correlation{node: p.root, old: old, root: true}), more...)
+	if ctx.Err() != nil {
+		return errs
+	}
 	errs = append(errs, validateEmbedded(obj, p.root, nil)...)
 	return append(errs, p.validateListsUpdate(obj, old)...)
 }
 
-// ValidateStatus judges an update of the status subresource: of the schema's rules, only those about status apply.
-func (p *Program) ValidateStatus(obj, old map[string]any, more ...*field.Error) field.ErrorList {
+// ValidateStatus validates an update of the status subresource: of the schema's rules, only those
+// for status apply.
+func (p *Program) ValidateStatus(ctx context.Context, obj, old map[string]any, more ...*field.Error) field.ErrorList {
 	var errs field.ErrorList
 	status := p.root.field("status")
 	if v, ok := obj["status"]; ok && status != nil {
-		errs = status.explain(field.NewPath("status"), v, &correlation{node: status, old: old["status"], root: true})
+		errs = status.explain(ctx, field.NewPath("status"), v, &correlation{node: status, old: old["status"], root: true})
 	}
 	errs = append(errs, more...)
 	return append(errs, p.validateListsUpdate(obj, old)...)

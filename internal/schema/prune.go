@@ -1,20 +1,22 @@
 package schema
 
-// pruner removes unspecified fields and forbidden nulls and, if told to, fills in defaults in the same pass. The latter is
-// only allowed when nothing happens in between, which is when the schema has no embedded resources to coerce.
+// pruner removes unspecified fields and forbidden nulls, and optionally sets defaults in the same
+// pass. That is possible only if nothing runs in between: if the schema has no embedded resources
+// to coerce.
 type pruner struct {
 	unknown *[]string // receives the paths of removed fields; may be nil
 	fill    bool
 	nulls   bool // keep nulls that the schema does not allow
+	typed   bool // of these, keep those with a type, which validation rejects
 }
 
-// mode says what becomes of properties that a node does not know.
+// mode is the treatment of properties that a node does not specify.
 type mode uint8
 
 const (
-	strict  mode = iota // they are removed
-	lenient             // they are kept, but declared properties below are strict again
-	settled             // they are kept, here and below: metadata is not for the schema to prune
+	strict  mode = iota // remove them
+	lenient             // keep them, but declared properties below are strict again
+	settled             // keep them, here and below: the schema does not prune metadata
 )
 
 func modeOf(n *node) mode {
@@ -24,7 +26,7 @@ func modeOf(n *node) mode {
 	return strict
 }
 
-// isMeta tells the properties of every resource, which are never pruned.
+// isMeta reports whether a property is one that every resource has: these are never pruned.
 func isMeta(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" }
 
 func (w *pruner) value(v any, n *node, m mode, at *path) {
@@ -40,7 +42,8 @@ func (w *pruner) value(v any, n *node, m mode, at *path) {
 	}
 }
 
-// clear removes all properties of an object whose schema is additionalProperties: true, which specifies none.
+// clear removes all properties of an object whose schema is additionalProperties: true, which
+// specifies none.
 func (w *pruner) clear(obj map[string]any, m mode, at *path) {
 	if m != strict {
 		return
@@ -79,7 +82,7 @@ func (w *pruner) object(obj map[string]any, n *node, m mode, at *path) {
 	}
 }
 
-// property settles one property with schema c, which may be nil.
+// property prunes one property with schema c, which may be nil.
 func (w *pruner) property(obj map[string]any, k string, v any, c *node, m mode, step *path) {
 	if v != nil {
 		if !isScalar(v) {
@@ -88,7 +91,7 @@ func (w *pruner) property(obj map[string]any, k string, v any, c *node, m mode, 
 		}
 		return
 	}
-	if c == nil || c.nullable || w.nulls {
+	if c == nil || c.nullable || w.nulls || w.typed && c.types != 0 {
 		return
 	}
 	if c.fallback == nil {
@@ -128,7 +131,8 @@ func (w *pruner) record(name string, at *path) {
 	}
 }
 
-// fill sets defaults in v, whose schema is n. The defaults themselves are complete: they are not looked into again.
+// fill sets defaults in v, whose schema is n. It does not visit the defaults themselves, which are
+// complete.
 func fill(v any, n *node) {
 	if n == nil || !n.fills {
 		return

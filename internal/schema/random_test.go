@@ -9,11 +9,11 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// generator makes schemas and objects that fit them more or less.
+// generator generates schemas, and objects that more or less fit them.
 type generator struct {
 	*rand.Rand
-	rules int  // chance of rules on a schema, in percent
-	calm  bool // schemas restrict nothing but by rules, and objects fit
+	rules int  // chance of conditions on a schema, in percent
+	calm  bool // schemas restrict values by conditions only, and objects fit
 }
 
 func newGenerator(seed uint64) generator {
@@ -30,7 +30,7 @@ func pick[T any](g generator, list ...T) T { return list[g.IntN(len(list))] }
 
 var names = []string{"a", "b", "c", "d", "e", "name", "kind", "metadata", "apiVersion", "x-y", "ünï"}
 
-// root makes the schema of a resource.
+// root returns the schema of a resource.
 func (g generator) root() *apiextensionsv1.JSONSchemaProps {
 	s := &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{}}
 	for _, k := range []string{"spec", "status", "data", "extra"} {
@@ -59,7 +59,7 @@ func (g generator) root() *apiextensionsv1.JSONSchemaProps {
 	return s
 }
 
-// schema makes a structural schema.
+// schema returns a structural schema.
 func (g generator) schema(depth int) *apiextensionsv1.JSONSchemaProps {
 	s := &apiextensionsv1.JSONSchemaProps{Nullable: g.chance(15)}
 	kinds := 9
@@ -104,7 +104,8 @@ func (g generator) schema(depth int) *apiextensionsv1.JSONSchemaProps {
 func (g generator) object(s *apiextensionsv1.JSONSchemaProps, depth int) {
 	s.Type = "object"
 	kind := g.IntN(6)
-	// No CustomResourceDefinition has properties of both kinds, and rules about such objects are judged otherwise.
+	// A CustomResourceDefinition cannot have properties of both kinds, and rules about such objects
+	// behave differently.
 	valid := g.rules > 0
 	if valid && s.XEmbeddedResource {
 		kind = -1
@@ -125,7 +126,7 @@ func (g generator) object(s *apiextensionsv1.JSONSchemaProps, depth int) {
 	for range 1 + g.IntN(5) {
 		s.Properties[pick(g, names...)] = *g.schema(depth - 1)
 	}
-	if g.chance(5) { // more than are found by looking at each
+	if g.chance(5) { // more than are searched one by one
 		for i := range 12 {
 			s.Properties[fmt.Sprintf("p%d", i)] = *g.schema(0)
 		}
@@ -154,7 +155,7 @@ func (g generator) list(s *apiextensionsv1.JSONSchemaProps, depth int) {
 	}
 }
 
-// restrict adds rules, some of which make no sense for the type.
+// restrict adds rules, some of which do not fit the type.
 func (g generator) restrict(s *apiextensionsv1.JSONSchemaProps, depth int) {
 	type schema = apiextensionsv1.JSONSchemaProps
 	small := func() *int64 { return ptr(int64(g.IntN(4))) }
@@ -219,7 +220,8 @@ func (g generator) restrict(s *apiextensionsv1.JSONSchemaProps, depth int) {
 	}
 }
 
-// alternative makes a schema for one side of a combination: rules only, or with a type where the parent has none.
+// alternative returns a schema for one side of a combination: only with rules, or with a type if
+// the parent has none.
 func (g generator) alternative(parent *apiextensionsv1.JSONSchemaProps, depth int) *apiextensionsv1.JSONSchemaProps {
 	s := &apiextensionsv1.JSONSchemaProps{}
 	if g.chance(30) {
@@ -257,7 +259,7 @@ func (g generator) resource(s *apiextensionsv1.JSONSchemaProps) map[string]any {
 	return obj
 }
 
-// value makes a value that may fit the schema.
+// value returns a value that may fit the schema.
 func (g generator) value(s *apiextensionsv1.JSONSchemaProps, depth int) any {
 	if !g.calm && g.chance(4) {
 		return g.anything(2)
@@ -410,7 +412,7 @@ func (g generator) json(v any) *apiextensionsv1.JSON {
 
 func ptr[T any](v T) *T { return &v }
 
-// damage changes something below v, which has children.
+// damage changes a value below v, which has children.
 func (g generator) damage(v any) {
 	switch v := v.(type) {
 	case map[string]any:

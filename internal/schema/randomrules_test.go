@@ -19,7 +19,7 @@ func (g generator) guard(s *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// guardAlternative adds rules about values of schema s to an alternative.
+// guardAlternative adds rules for values of schema s to an alternative.
 func (g generator) guardAlternative(a, s *apiextensionsv1.JSONSchemaProps) {
 	if g.chance(g.rules) {
 		a.XValidations = append(a.XValidations, g.rule(s))
@@ -60,16 +60,16 @@ func (g generator) rule(s *apiextensionsv1.JSONSchemaProps) apiextensionsv1.Vali
 		r.Reason = ptr(pick(g, apiextensionsv1.FieldValueRequired, apiextensionsv1.FieldValueForbidden, apiextensionsv1.FieldValueInvalid,
 			apiextensionsv1.FieldValueDuplicate))
 	}
-	if a := s.AdditionalProperties; g.chance(30) && (a == nil || a.Schema != nil) { // the judge panics over paths that lead on from there
+	if a := s.AdditionalProperties; g.chance(30) && (a == nil || a.Schema != nil) { // the judge panics for paths below these
 		r.FieldPath = pick(g, ".a", ".b.c", "['x-y']", ".d['e']", ".nothing", ".spec.a", "a", "['ünï']", ".a.", "['a'", ".metadata.name")
 	}
 	return r
 }
 
-// expression makes a rule that mostly compiles for values of a schema.
+// expression returns a rule that usually compiles for values of a schema.
 func (g generator) expression(s *apiextensionsv1.JSONSchemaProps) string {
 	common := []string{"true", "false", "self == oldSelf", "self != oldSelf", "self == self"}
-	// No CustomResourceDefinition has a list with keys of anything but objects.
+	// A CustomResourceDefinition only has lists with keys of objects.
 	odd := len(s.XListMapKeys) > 0 && s.Items.Schema.Type != "object"
 	if odd || g.chance(25) {
 		return pick(g, "true", "false", "", "oops(", "self.nothing == 1")

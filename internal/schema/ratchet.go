@@ -6,20 +6,21 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
-// correlation ties a value that is being validated to the value it replaces, so that an update is not refused for what it
-// leaves unchanged (KEP-4008, CRDValidationRatcheting). Properties correlate by name, items of lists of type map by their
-// keys, other items not at all; properties that the schema does not specify do not correlate either. A nil correlation says
-// that nothing is known about the old value.
+// correlation links a value under validation to the value that it replaces, so that an update is
+// not rejected for unchanged values (KEP-4008, CRDValidationRatcheting). Properties correlate by
+// name, items of lists of type map by their keys, and other items not at all. Properties that the
+// schema does not specify do not correlate either. A nil correlation means that there is no old
+// value.
 type correlation struct {
 	node *node
 	old  any
 	root bool
-	list *oldItems // of the old value if it is a list, made when first asked for
+	list *oldItems // of the old value if it is a list; made on first use
 
-	compared, same bool // what unchanged has found
+	compared, same bool // cached result of unchanged
 }
 
-// validateChild validates v and forgets what it found if v is unchanged.
+// validateChild validates v and discards the errors if v is unchanged.
 func (n *node) validateChild(v any, at *path, r *report, old *correlation) bool {
 	if old == nil {
 		return n.validate(v, at, r, nil)
@@ -35,7 +36,7 @@ func (n *node) validateChild(v any, at *path, r *report, old *correlation) bool 
 	return true
 }
 
-// unchanged compares the new value, which is always the same one, with the old one. It does so once.
+// unchanged compares the new value with the old one, once. The new value is always the same.
 func (c *correlation) unchanged(v any) bool {
 	if !c.compared {
 		c.compared, c.same = true, c.node.unchanged(v, c.old)
@@ -43,11 +44,11 @@ func (c *correlation) unchanged(v any) bool {
 	return c.same
 }
 
-// rootsOwn tells the root's apiVersion and kind. They never correlate: old and new object have both been converted to the
-// version of the request.
+// rootsOwn reports whether a property of the root is its apiVersion or kind. These never correlate:
+// both the old and the new object have been converted to the version of the request.
 func rootsOwn(name string) bool { return name == "apiVersion" || name == "kind" }
 
-// property returns the correlation of a property, or nil.
+// property returns the correlation of a property; nil if there is none.
 func (c *correlation) property(name string) *correlation {
 	if c == nil || c.root && rootsOwn(name) {
 		return nil
@@ -64,7 +65,7 @@ func (c *correlation) property(name string) *correlation {
 	return &correlation{node: child, old: v}
 }
 
-// item returns the correlation of an item, or nil.
+// item returns the correlation of an item; nil if there is none.
 func (c *correlation) item(v any) *correlation {
 	if c == nil {
 		return nil
@@ -83,8 +84,8 @@ func (c *correlation) item(v any) *correlation {
 	return &correlation{node: c.node.items, old: match}
 }
 
-// unchanged compares a value of schema n with the old one. Lists of type map are equal if they hold the same items in any
-// order. What the schema does not specify counts as changed.
+// unchanged compares a value of schema n with the old one. Lists of type map are equal if they have
+// the same items in any order. Values that the schema does not specify count as changed.
 func (n *node) unchanged(v, old any) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -120,13 +121,14 @@ func (n *node) unchanged(v, old any) bool {
 	return object.Equal(v, old)
 }
 
-// oldItems finds the items of a list of type map by their keys.
+// oldItems indexes the items of a list of type map by their keys.
 type oldItems struct {
 	keys  []string
 	items map[any]any
 }
 
-// indexItems indexes the items of a list; of items with equal keys the first is found. It finds nothing in other lists.
+// indexItems indexes the items of a list. Of items with equal keys, it contains the first one. It
+// is empty for other lists.
 func indexItems(n *node, list []any) *oldItems {
 	if n.list == nil || n.list.kind != listMap || len(n.list.keys) == 0 || n.types != typeArray {
 		return &oldItems{}
@@ -150,7 +152,8 @@ func (x *oldItems) get(item any) any {
 	return x.items[key]
 }
 
-// key returns what identifies an item, or nil: its only key, or a spelling of all. As in Kubernetes floats lose digits.
+// key returns the key of an item, or nil: its only key, or the printed form of all. As in
+// Kubernetes, floats lose digits.
 func (x *oldItems) key(item any) any {
 	obj, ok := item.(map[string]any)
 	if !ok || len(x.keys) == 0 {

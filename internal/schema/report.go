@@ -1,34 +1,52 @@
 package schema
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// report collects what is wrong with a value, and how much of it is right: among failed alternatives of anyOf and oneOf
-// Kubernetes explains the one that had the most matches.
+// A report collects the errors of a value, and counts the constraints that it satisfies: of failed
+// alternatives of anyOf and oneOf, Kubernetes explains the one with the most matches.
 //
-// The methods that add to a report return false, the verdict of the rule that was broken.
+// The methods that add errors return false: the verdict on the violated rule.
 type report struct {
 	findings []finding
 	matches  int
+	until    *deadline
+}
+
+// A deadline stops a report, which is most of the work of a validation, when the context of the
+// request ends.
+type deadline struct {
+	ctx    context.Context // of one validation only
+	values int             // number of visited values
+	ended  bool
+}
+
+// over checks the context at every 64th value.
+func (d *deadline) over() bool {
+	if d.values++; !d.ended && d.values%64 == 0 {
+		d.ended = d.ctx.Err() != nil
+	}
+	return d.ended
 }
 
 type finding struct {
-	name    string // of the value, as path.name spells it; empty for the root and for findings without a place
-	message string // the whole message of the validator; findings with equal messages are one
+	name    string // path.name of the value; empty for the root and for findings without a place
+	message string // the complete message of the validator; findings with equal messages are merged
 	err     *field.Error
 }
 
-// add reports err about the named value. The error's field is set later.
+// add reports err for the named value. The error's field is set later.
 func (r *report) add(name, format string, args []any, err *field.Error) bool {
 	r.findings = append(r.findings, finding{name, name + " in body " + fmt.Sprintf(format, args...), err})
 	return false
 }
 
-// invalid reports a value that breaks a rule.
+// invalid reports a value that violates a rule.
 func (r *report) invalid(at *path, value any, format string, args ...any) bool {
 	err := field.Invalid(nil, value, "")
 	r.add(at.name(), format, args, err)
@@ -36,14 +54,15 @@ func (r *report) invalid(at *path, value any, format string, args ...any) bool {
 	return false
 }
 
-// typeInvalid reports a value that is of another type or format than wanted; got is that type, or the value.
+// typeInvalid reports a value whose type or format is not the wanted one; got is its type, or the
+// value.
 func (r *report) typeInvalid(at *path, wanted, got string) bool {
 	r.invalid(at, got, "must be of type %s: %q", wanted, got)
 	r.findings[len(r.findings)-1].err.Type = field.ErrorTypeTypeInvalid
 	return false
 }
 
-// unplaced reports what Kubernetes attributes to the root, wherever it is found.
+// unplaced reports an error that Kubernetes attributes to the root, wherever it occurs.
 func (r *report) unplaced(format string, args ...any) bool {
 	message := fmt.Sprintf(format, args...)
 	r.findings = append(r.findings, finding{message: message, err: field.Invalid(nil, "", message)})

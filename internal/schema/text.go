@@ -26,7 +26,7 @@ func textRulesFor(s *apiextensionsv1.JSONSchemaProps) *textRules {
 	return t
 }
 
-// validate reports the first rule that s breaks, as Kubernetes does.
+// validate reports the first rule that s violates, as Kubernetes does.
 func (t *textRules) validate(s string, at *path, r *report) bool {
 	if int64(len(s)) > t.maxLength && int64(utf8.RuneCountInString(s)) > t.maxLength {
 		return r != nil && r.add(at.name(), "should be at most %d chars long", []any{t.maxLength},
@@ -47,7 +47,7 @@ func (t *textRules) validate(s string, at *path, r *report) bool {
 	return true
 }
 
-// pattern is a regular expression that compiles when it is first needed.
+// pattern is a regular expression that is compiled on first use.
 type pattern struct {
 	source string
 	once   sync.Once

@@ -1,28 +1,33 @@
 package schema
 
 import (
+	"context"
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"github.com/kapok-dev/kapok/internal/object"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// explain validates v, whose place is base, and returns what is wrong with it. old is nil unless v is an update.
-func (n *node) explain(base *field.Path, v any, old *correlation) field.ErrorList {
+// explain validates v, which is at base, and returns its errors. old is nil unless v is an update.
+func (n *node) explain(ctx context.Context, base *field.Path, v any, old *correlation) field.ErrorList {
 	if n.validate(v, nil, nil, nil) {
 		return nil
 	}
-	var r report
+	r := report{until: &deadline{ctx: ctx}}
 	n.validateChild(v, nil, &r, old)
 	return r.errors(base)
 }
 
-// validate tells whether v is valid. Without a report it stops at the first broken rule. With a report it checks all rules,
-// in Kubernetes' order: type, alternatives, the rules of the value's type, enum, properties. old correlates v with the value
-// it replaces; it is nil if there is none, and without a report.
+// validate reports whether v is valid. Without a report, it stops at the first violated rule. With
+// a report, it checks all rules, in Kubernetes' order: type, alternatives, the rules of the value's
+// type, enum, properties. old correlates v with the value that it replaces; it is nil if there is
+// none, or no report.
 func (n *node) validate(v any, at *path, r *report, old *correlation) bool {
+	if r != nil && r.until.over() {
+		return false
+	}
 	if v == nil {
 		return n.validateNull(at, r)
 	}
@@ -66,13 +71,14 @@ func (n *node) validate(v any, at *path, r *report, old *correlation) bool {
 	return ok
 }
 
-// noRules stands for the rules of nodes that have none. It is never changed.
+// noRules are the rules of nodes without rules. It is never modified.
 var noRules rules
 
-// matches counts the validators of Kubernetes that look at a value of the given type: those for numbers and lists count
-// twice. Alternatives, properties and items are counted where they are validated, a matching type likewise.
+// matches counts Kubernetes' validators that apply to a value of the given type: those for numbers
+// and lists count twice. Alternatives, properties, items and a matching type are counted where they
+// are validated.
 func (n *node) matches(got typeSet, r *rules) int {
-	m := 3 // alternatives, enum, the whole
+	m := 3 // alternatives, enum, the schema itself
 	if n.types != 0 || r.format != nil {
 		m++
 	}
@@ -110,8 +116,9 @@ func (n *node) typeNames() string {
 	return n.types.String()
 }
 
-// validateType checks the type. A format takes part in a peculiar way: it excuses any string or list unless numbers are
-// wanted, and is what is said to be missing in other values.
+// validateType validates the type. As in Kubernetes, a format has side effects: any string or list
+// is accepted unless numbers are wanted, and for other values the error names the format as the
+// wanted type.
 func (n *node) validateType(v any, got typeSet, at *path, r *report) bool {
 	const numbers = typeInteger | typeNumber
 	var f *format
@@ -141,7 +148,7 @@ func (n *node) validateType(v any, got typeSet, at *path, r *report) bool {
 	return true
 }
 
-// numberFormat names the format that a value has by itself.
+// numberFormat returns the implied format of a number.
 func numberFormat(got typeSet) string {
 	switch got {
 	case typeInteger:
@@ -258,7 +265,7 @@ func (n *node) validateObject(obj map[string]any, rules *rules, at *path, r *rep
 	return ok
 }
 
-// verdict is validateObject without a report: it visits properties in the order of the map.
+// verdict is validateObject without a report: it visits properties in the random order of the map.
 func (n *node) verdict(obj map[string]any, required []string) bool {
 	for _, k := range required {
 		if _, found := obj[k]; !found {
@@ -283,7 +290,7 @@ func (n *node) verdict(obj map[string]any, required []string) bool {
 	return true
 }
 
-// forbidden reports a property that must not be there.
+// forbidden reports a property that must not exist.
 func (r *report) forbidden(at *path, key string) bool {
 	message := at.childName(key) + " in body is a forbidden property"
 	r.findings = append(r.findings, finding{at.name(), message, field.Invalid(nil, key, message)})

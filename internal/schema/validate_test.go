@@ -1,16 +1,18 @@
 package schema
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
 )
 
-// TestMessages spells out what users read, in Kubernetes' words. Where several errors are found this is their order.
+// TestMessages checks the messages for users, in Kubernetes' words, and the order of several
+// errors.
 func TestMessages(t *testing.T) {
 	tests := []struct {
 		name   string
-		schema string // of spec
+		schema string // schema of spec
 		spec   string
 		want   []string
 	}{
@@ -120,7 +122,7 @@ func TestMessages(t *testing.T) {
 			s := parseSchema(t, fmt.Sprintf(`{type: object, properties: {spec: %s}}`, test.schema))
 			obj := map[string]any{"spec": parse(t, test.spec)}
 			var got []string
-			for _, err := range mustCompile(t, s).Validate(obj) {
+			for _, err := range mustCompile(t, s).Validate(t.Context(), obj) {
 				got = append(got, err.Error())
 			}
 			if !slices.Equal(got, test.want) {
@@ -130,14 +132,14 @@ func TestMessages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := compareErrors("judge", mustCompile(t, s).Validate(obj), j.validate(obj)); err != nil {
+			if err := compareErrors("judge", mustCompile(t, s).Validate(t.Context(), obj), j.validate(obj)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// TestUpdate tells which errors an update may keep.
+// TestUpdate checks which errors an update may keep.
 func TestUpdate(t *testing.T) {
 	s := parseSchema(t, `{type: object, required: [must], properties: {
 		spec: {type: object, properties: {
@@ -192,25 +194,25 @@ func TestUpdate(t *testing.T) {
 				}
 			}
 			var update, status []string
-			for _, err := range p.ValidateUpdate(obj, old) {
+			for _, err := range p.ValidateUpdate(context.Background(), obj, old) {
 				update = append(update, err.Error())
 			}
-			for _, err := range p.ValidateStatus(obj, old) {
+			for _, err := range p.ValidateStatus(context.Background(), obj, old) {
 				status = append(status, err.Error())
 			}
 			check("update", update, test.want)
 			check("status", status, test.status)
-			if err := compareErrors("judge of updates", p.ValidateUpdate(obj, old), j.validateUpdate(obj, old)); err != nil {
+			if err := compareErrors("judge of updates", p.ValidateUpdate(context.Background(), obj, old), j.validateUpdate(obj, old)); err != nil {
 				t.Error(err)
 			}
-			if err := compareErrors("judge of status", p.ValidateStatus(obj, old), j.validateStatus(obj, old)); err != nil {
+			if err := compareErrors("judge of status", p.ValidateStatus(context.Background(), obj, old), j.validateStatus(obj, old)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// TestLongLists looks for duplicates in lists that are too long to compare every pair of items.
+// TestLongLists checks for duplicates in lists that are too long for comparing all pairs of items.
 func TestLongLists(t *testing.T) {
 	for _, text := range []string{
 		`{type: array, items: {type: integer}, x-kubernetes-list-type: set}`,
@@ -234,7 +236,7 @@ func TestLongLists(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		errs := mustCompile(t, s).Validate(obj)
+		errs := mustCompile(t, s).Validate(t.Context(), obj)
 		if len(errs) != 1 || errs[0].Field != "spec[70]" {
 			t.Errorf("%s: %v", text, errs)
 		}
@@ -244,7 +246,7 @@ func TestLongLists(t *testing.T) {
 	}
 }
 
-// TestVerdictIsFree makes sure that valid objects cost no memory.
+// TestVerdictIsFree checks that the validation of valid objects does not allocate.
 func TestVerdictIsFree(t *testing.T) {
 	p := mustCompile(t, loadExample(t, "at").Schema)
 	obj := loadExample(t, "at").Objects[0]
@@ -252,7 +254,7 @@ func TestVerdictIsFree(t *testing.T) {
 		if err := p.Normalise(obj, nil); err != nil {
 			t.Fatal(err)
 		}
-		if errs := p.Validate(obj); len(errs) > 0 {
+		if errs := p.Validate(context.Background(), obj); len(errs) > 0 {
 			t.Fatal(errs)
 		}
 	}); n > 0 {

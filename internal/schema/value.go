@@ -1,6 +1,6 @@
 package schema
 
-// isScalar tells values without children from maps and lists.
+// isScalar reports whether a value is neither a map nor a list.
 func isScalar(v any) bool {
 	switch v.(type) {
 	case map[string]any, []any:

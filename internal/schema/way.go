@@ -1,22 +1,24 @@
 package schema
 
-// way holds the places from the root of the object to the value that is being evaluated.
+// way contains the places from the root of the object to the current value.
 type way []place
 
-// place is a value on the way, and what led there from the place before: a key or, in a list, nothing but the value.
+// place is a value on the way, and the step to it from the previous place: a key, or an item of a
+// list.
 type place struct {
 	value any
 	key   string
 	item  bool
 
-	// The correlation with the old value, found out when first asked for: most values have nothing to be excused.
+	// The correlation with the old value is computed on first use: for most values it is not
+	// needed.
 	old   *correlation
 	known bool
 }
 
-// unchanged tells whether an error about the value at the end is excused because the value is the same in the old object or,
-// if it does not correlate, the nearest one around that does. The answer is remembered with the correlation, for all values
-// that depend on it.
+// unchanged reports whether an error about the last value is excused because the value is
+// unchanged; if it does not correlate, the nearest enclosing value that does decides. The result is
+// cached in the correlation, for all values that depend on it.
 func (w way) unchanged() bool {
 	for i := len(w) - 1; i >= 0; i-- {
 		if old := w.correlation(i); old != nil {
@@ -29,7 +31,7 @@ func (w way) unchanged() bool {
 	return false
 }
 
-// correlation returns the correlation of a place, or nil.
+// correlation returns the correlation of a place; nil if there is none.
 func (w way) correlation(i int) *correlation {
 	p := &w[i]
 	if !p.known {
@@ -43,7 +45,7 @@ func (w way) correlation(i int) *correlation {
 	return p.old
 }
 
-// start puts the root on the way. old is nil if there is no old object.
+// start adds the root. old is nil if there is no old object.
 func (w *way) start(root *node, obj, old map[string]any) {
 	first := place{value: obj, known: true}
 	if old != nil {
@@ -52,7 +54,8 @@ func (w *way) start(root *node, obj, old map[string]any) {
 	*w = append(make(way, 0, 8), first)
 }
 
-// apart says that the value at the end does not correlate, nor anything below, until the place that it returns is put back.
+// apart marks that the last value, and all below it, do not correlate, until the caller restores
+// the returned place.
 func (w way) apart() (back place) {
 	last := &w[len(w)-1]
 	back = *last

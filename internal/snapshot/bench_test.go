@@ -11,8 +11,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
-// thousands makes objects of 1 KB that compress as configuration does: keys repeat,
-// a part of the values does not.
+// thousands returns n objects of 1 KB that compress like configuration: keys repeat, and a part of
+// the values does not.
 func thousands(b *testing.B, n int) []*object.Object {
 	r := rand.New(rand.NewPCG(1, 2))
 	all := make([]*object.Object, n)

@@ -9,10 +9,9 @@ import (
 	"runtime"
 )
 
-// WriteFile makes a file of a snapshot that write writes. The file is there whole
-// or not at all, also after a crash: it gets its name, and takes the place of what
-// had it, once it has been read back and is on the disk. Its owner alone can read
-// it.
+// WriteFile creates the file of a snapshot with the content that write writes. The file is complete
+// or does not exist, also after a crash: it gets its name, and replaces an older file, after it has
+// been read back and synced. Only its owner can read it.
 func WriteFile(path string, write func(io.Writer) error) (_ Summary, err error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return Summary{}, &fs.PathError{Op: "write", Path: path, Err: fmt.Errorf("is no regular file")}
@@ -50,7 +49,7 @@ func WriteFile(path string, write func(io.Writer) error) (_ Summary, err error) 
 	return summary, syncDir(filepath.Dir(path))
 }
 
-// syncDir makes names in a directory durable.
+// syncDir makes the names in a directory durable.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil // directories cannot be synced there

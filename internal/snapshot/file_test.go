@@ -13,7 +13,7 @@ import (
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "backup")
-	for _, objects := range [][]string{{"old"}, {"new"}} { // the second takes the first one's place
+	for _, objects := range [][]string{{"old"}, {"new"}} { // the second one replaces the first
 		s, err := WriteFile(path, func(w io.Writer) error {
 			return Write(w, Header{Revision: 9, Kubernetes: objects[0]}, slices.Values(some(t)))
 		})
@@ -43,7 +43,7 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
-// What goes wrong leaves the old file, and nothing else.
+// TestWriteFileFails checks that an error leaves only the old file.
 func TestWriteFileFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "backup")
@@ -79,6 +79,6 @@ func TestWriteFileFails(t *testing.T) {
 		t.Error("a directory was replaced")
 	}
 	if _, err := WriteFile(filepath.Join(dir, "no", "backup"), func(io.Writer) error { return nil }); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("in a directory that is not there: %v", err)
+		t.Errorf("in a missing directory: %v", err)
 	}
 }

@@ -10,26 +10,26 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
-// order is what holds of the objects of a snapshot. Writer and reader both see to
-// it: what no journal could hold is not written, and not believed.
+// order checks the objects of a snapshot. Both writer and reader use it: neither accepts objects
+// that a journal cannot hold.
 type order struct {
 	revision object.Revision // of the snapshot
 	last     object.Key
-	seen     []object.Revision // of the objects of the resource that last is of
+	seen     []object.Revision // of the objects of last's resource
 	objects  int
 	bytes    int64
 }
 
 var errOrder = errors.New("out of order")
 
-// next takes in the next object.
+// next checks the next object.
 func (v *order) next(o *object.Object) error {
 	k := o.Key
 	switch {
 	case k.Name == "" || k.Resource.Resource == "":
-		return fmt.Errorf("%q is no object's key", k)
+		return fmt.Errorf("%q is not the key of an object", k)
 	case !text(k.Resource.Group) || !text(k.Resource.Resource) || !text(k.Namespace) || !text(k.Name):
-		return fmt.Errorf("%q is no object's key", k)
+		return fmt.Errorf("%q is not the key of an object", k)
 	case v.objects > 0 && compare(k, v.last) <= 0:
 		return fmt.Errorf("%s comes after %s: %w", k, v.last, errOrder)
 	case o.Revision < 1 || o.Revision > v.revision:
@@ -49,7 +49,7 @@ func (v *order) next(o *object.Object) error {
 	return nil
 }
 
-// end ends a resource.
+// end checks the revisions of a resource after its last object.
 func (v *order) end() error {
 	slices.Sort(v.seen)
 	for i, r := range v.seen {
@@ -71,5 +71,5 @@ func compare(a, b object.Key) int {
 	)
 }
 
-// text says whether a part of a key can be one in every journal.
+// text reports whether a part of a key is valid in all journals.
 func text(s string) bool { return len(s) <= maxText && !strings.ContainsAny(s, "/\x00") }

@@ -19,16 +19,16 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Reader reads a snapshot. It is for one goroutine.
+// Reader reads a snapshot. It must not be used concurrently.
 type Reader struct {
 	header Header
 	file   io.ReadSeeker
-	body   int64 // where the records begin
-	end    int64 // where they end, and the line with the sum begins
+	body   int64 // offset of the records
+	end    int64 // offset of the line with the checksum, after the records
 }
 
-// Open reads all of a file and checks its sum. The file is the caller's to close,
-// when the reader is no longer used.
+// Open reads a whole file and verifies its checksum. The caller must close the file after the last
+// use of the Reader.
 func Open(file io.ReadSeeker) (*Reader, error) {
 	size, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -45,7 +45,7 @@ func Open(file io.ReadSeeker) (*Reader, error) {
 	if err := r.checkSum(); err != nil {
 		return nil, err
 	}
-	// What follows is as it was written: if it is nonsense, it was so from the start.
+	// The checksum is valid, so invalid content was written that way.
 	_, head, _ := bytes.Cut(lines, []byte("\n"))
 	if err := json.Unmarshal(head, &r.header); err != nil {
 		return nil, fmt.Errorf("%w: header: %v", ErrDamaged, err)
@@ -56,11 +56,11 @@ func Open(file io.ReadSeeker) (*Reader, error) {
 	return r, nil
 }
 
-// Header returns what the snapshot is of.
+// Header returns the header of the snapshot.
 func (r *Reader) Header() Header { return r.header }
 
-// Objects walks the objects of the snapshot, from the first on in every walk. An
-// error ends it. A walk without one has seen all that the snapshot says it holds.
+// Objects iterates over the objects of the snapshot, each time from the first one. It ends at the
+// first error. An iteration without an error has read all records.
 func (r *Reader) Objects() iter.Seq2[*object.Object, error] {
 	return func(yield func(*object.Object, error) bool) {
 		d, err := r.decode()
@@ -81,7 +81,7 @@ func (r *Reader) Objects() iter.Seq2[*object.Object, error] {
 	}
 }
 
-// begin returns the two lines that a snapshot begins with.
+// begin returns the first two lines of a snapshot.
 func (r *Reader) begin() ([]byte, error) {
 	if _, err := r.file.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func number(s string) bool {
 	return s != "" && len(s) < 8 && strings.Trim(s, "0123456789") == ""
 }
 
-// checkSum compares the sum in the last line with that of all before.
+// checkSum compares the checksum in the last line with that of all preceding bytes.
 func (r *Reader) checkSum() error {
 	if _, err := r.file.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (r *Reader) checkSum() error {
 	return fmt.Errorf("%w: its checksum does not match", ErrDamaged)
 }
 
-// decode begins to read the records.
+// decode starts to read the records.
 func (r *Reader) decode() (*decoder, error) {
 	if _, err := r.file.Seek(r.body, io.SeekStart); err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ type decoder struct {
 	buf   []byte
 }
 
-var errEnd = errors.New("its last record does not say what came before")
+var errEnd = errors.New("its last record does not match the records before it")
 
 // next returns the next object, or nil at the end.
 func (d *decoder) next() (*object.Object, error) {
@@ -195,7 +195,7 @@ func (d *decoder) object() (*object.Object, error) {
 		if err != nil {
 			return nil, err
 		}
-		if *field.to = field.last; field.last != string(b) { // no copies of what is the same
+		if *field.to = field.last; field.last != string(b) { // avoids copies of equal strings
 			*field.to = string(b)
 		}
 	}
@@ -231,7 +231,7 @@ func (d *decoder) object() (*object.Object, error) {
 	return o, nil
 }
 
-// end reads the rest of the last record, and sees that nothing follows.
+// end reads the rest of the last record, and checks that it ends the file.
 func (d *decoder) end() error {
 	if err := d.order.end(); err != nil {
 		return err
@@ -253,8 +253,8 @@ func (d *decoder) end() error {
 	return nil
 }
 
-// bytes reads a length and so many bytes into a buffer. Memory grows with what is
-// there, not with what the length says.
+// bytes reads a length and that many bytes into a buffer. The buffer grows with the data that is
+// available, not with the length that the file claims.
 func (d *decoder) bytes(most uint64, buf *[]byte) ([]byte, error) {
 	size, err := binary.ReadUvarint(d.in)
 	if err != nil {
@@ -280,7 +280,7 @@ func (d *decoder) bytes(most uint64, buf *[]byte) ([]byte, error) {
 	return b, nil
 }
 
-// cut turns the end of the records, where there should be more, into an error.
+// cut replaces the end of the file, where more records are expected, by an error.
 func cut(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

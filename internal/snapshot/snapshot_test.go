@@ -43,7 +43,7 @@ func newObject(t testing.TB, key object.Key, revision object.Revision, data stri
 	return o
 }
 
-// some are objects as they come: of all shapes of keys, without time, large.
+// some returns objects with all shapes of keys, without a time, and large ones.
 func some(t testing.TB) []*object.Object {
 	timeless := newObject(t, object.Key{Resource: nodes, Name: "b"}, 3, "")
 	timeless.Written = time.Time{}
@@ -92,7 +92,7 @@ func TestRoundTrip(t *testing.T) {
 		h := Header{Revision: 9, Time: taken, Kubernetes: "v1.37.2+kapok", Salvaged: len(objects) == 1}
 		file := write(t, h, objects...)
 		if !bytes.Equal(file, write(t, h, objects...)) {
-			t.Error("the same objects make another file")
+			t.Error("the same objects result in another file")
 		}
 		gotHeader, got, err := read(file)
 		if err != nil || gotHeader != h || !slices.EqualFunc(got, objects, sameObject) {
@@ -101,7 +101,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// A reader can walk the objects more than once, and stop on the way.
+// TestWalkAgain checks that a reader can iterate more than once, and stop early.
 func TestWalkAgain(t *testing.T) {
 	r, err := Open(bytes.NewReader(write(t, Header{Revision: 9}, some(t)...)))
 	if err != nil {
@@ -109,7 +109,7 @@ func TestWalkAgain(t *testing.T) {
 	}
 	for o := range r.Objects() {
 		if o.Key.Name != "a" || o.Key.Resource != nodes {
-			t.Errorf("the first is %s", o.Key)
+			t.Errorf("the first object is %s", o.Key)
 		}
 		break
 	}
@@ -142,10 +142,10 @@ func TestWriteRefuses(t *testing.T) {
 		{"one revision, another resource last", []*object.Object{a, newObject(t, key(pods, "ns", "b"), 1, ""), newObject(t, key(widgets, "", "b"), 2, "")}, "two objects of pods are of revision 1"},
 		{"no revision", []*object.Object{newObject(t, key(pods, "ns", "a"), 0, "")}, "is of revision 0, the store of 5"},
 		{"too new", []*object.Object{newObject(t, key(pods, "ns", "a"), 6, "")}, "is of revision 6, the store of 5"},
-		{"no name", []*object.Object{newObject(t, key(pods, "ns", ""), 1, "")}, "is no object's key"},
-		{"no resource", []*object.Object{newObject(t, key(schema.GroupResource{}, "ns", "a"), 1, "")}, "is no object's key"},
-		{"slash", []*object.Object{newObject(t, key(pods, "ns", "a/b"), 1, "")}, "is no object's key"},
-		{"zero byte", []*object.Object{newObject(t, key(pods, "n\x00s", "a"), 1, "")}, "is no object's key"},
+		{"no name", []*object.Object{newObject(t, key(pods, "ns", ""), 1, "")}, "is not the key of an object"},
+		{"no resource", []*object.Object{newObject(t, key(schema.GroupResource{}, "ns", "a"), 1, "")}, "is not the key of an object"},
+		{"slash", []*object.Object{newObject(t, key(pods, "ns", "a/b"), 1, "")}, "is not the key of an object"},
+		{"zero byte", []*object.Object{newObject(t, key(pods, "n\x00s", "a"), 1, "")}, "is not the key of an object"},
 		{"too large", []*object.Object{newObject(t, key(pods, "ns", "a"), 1, strings.Repeat("x", maxObject))}, "the most are"},
 	}
 	for _, test := range tests {
@@ -155,12 +155,12 @@ func TestWriteRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %s", test.name, err, test.want)
 		}
 		if _, _, err := read(b.Bytes()); err == nil {
-			t.Errorf("%s: what was written before the error can be read", test.name)
+			t.Errorf("%s: the bytes that were written before the error can be read", test.name)
 		}
 	}
 }
 
-// full takes so many bytes, and then no more.
+// full is a writer for a limited number of bytes.
 type full int
 
 func (f *full) Write(p []byte) (int, error) {
@@ -177,19 +177,19 @@ func TestWriteFails(t *testing.T) {
 	for room := range size {
 		f := full(room)
 		if err := Write(&f, Header{Revision: 9}, slices.Values(objects)); err == nil {
-			t.Fatalf("with room for %d of %d bytes it was written", room, size)
+			t.Fatalf("Write succeeded with room for %d of %d bytes", room, size)
 		}
 	}
 }
 
-// No file that is cut off or altered is read, wherever that was.
+// TestDamage checks that no file is accepted that is truncated or altered, wherever that is.
 func TestDamage(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	file := write(t, Header{Revision: 9, Time: taken}, some(t)...)
 	for n := range file {
 		_, got, err := read(file[:n])
 		switch {
-		case n < len(magic) && errors.Is(err, ErrForeign): // too little to tell
+		case n < len(magic) && errors.Is(err, ErrForeign): // not enough to identify a snapshot
 		case !errors.Is(err, ErrTruncated) && !errors.Is(err, ErrDamaged) || len(got) > 0:
 			t.Fatalf("the first %d of %d bytes: %v", n, len(file), err)
 		}
@@ -208,11 +208,11 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	if _, _, err := read(append(bytes.Clone(file), '\n')); err == nil {
-		t.Error("a byte too much is not seen")
+		t.Error("an additional byte is not detected")
 	}
 }
 
-// forge makes a file with a valid sum.
+// forge returns a file with a valid checksum.
 func forge(start string, records []byte) []byte {
 	z, _ := zstd.NewWriter(nil, zstd.WithWindowSize(windowSize))
 	return seal(append([]byte(start), z.EncodeAll(records, nil)...))
@@ -231,7 +231,7 @@ func TestRefusals(t *testing.T) {
 	object = append(object, raw...)
 	end := binary.AppendUvarint([]byte{recordEnd, 1}, uint64(len(raw)))
 	if _, got, err := read(forge(start, slices.Concat(object, end))); err != nil || len(got) != 1 {
-		t.Fatalf("the forged file that is right: %v", err)
+		t.Fatalf("the valid forged file: %v", err)
 	}
 	huge := binary.AppendUvarint(bytes.Clone(object[:len(object)-len(raw)-len(binary.AppendUvarint(nil, uint64(len(raw))))]), maxObject+1)
 	tests := []struct {
@@ -270,7 +270,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// brittle is a file that cannot be read from somewhere on.
+// brittle is a file that cannot be read from some offset on.
 type brittle struct {
 	*bytes.Reader
 	until int64
@@ -286,19 +286,19 @@ func (b *brittle) Read(p []byte) (int, error) {
 	return b.Reader.Read(p[:min(len(p), int(b.until-at))])
 }
 
-// An error of the disk is not taken for damage.
+// TestReadFails checks that a read error of the file is not reported as damage.
 func TestReadFails(t *testing.T) {
 	file := write(t, Header{Revision: 9}, some(t)...)
 	for until := range int64(len(file)) {
 		_, err := Open(&brittle{bytes.NewReader(file), until})
 		if !errors.Is(err, errBrittle) {
-			t.Fatalf("unreadable from byte %d on: %v", until, err)
+			t.Fatalf("unreadable from byte %d: %v", until, err)
 		}
 	}
 }
 
-// FuzzOpen reads files whose sum is right, whatever else they are. What can be read
-// can be written, and read again.
+// FuzzOpen reads files with a valid checksum and any other content. Objects that can be read can be
+// written, and read again.
 func FuzzOpen(f *testing.F) {
 	small := slices.DeleteFunc(some(f), func(o *object.Object) bool { return len(o.Raw) > 1000 })
 	for _, file := range [][]byte{write(f, Header{Revision: 9}, small...), write(f, Header{}), forge("kapok snapshot v2\n", nil), seal(nil)} {
@@ -310,12 +310,12 @@ func FuzzOpen(f *testing.F) {
 			return
 		}
 		if h2, again, err := read(write(t, h, got...)); err != nil || h2.Revision != h.Revision || !slices.EqualFunc(got, again, sameObject) {
-			t.Fatalf("%+v and %d objects come back as %+v and %d: %v", h, len(got), h2, len(again), err)
+			t.Fatalf("%+v and %d objects are read back as %+v and %d: %v", h, len(got), h2, len(again), err)
 		}
 	})
 }
 
-// FuzzRecords reads records that are not compressed.
+// FuzzRecords reads uncompressed records.
 func FuzzRecords(f *testing.F) {
 	small := slices.DeleteFunc(some(f), func(o *object.Object) bool { return len(o.Raw) > 1000 })
 	for n := range small {
@@ -334,10 +334,10 @@ func FuzzRecords(f *testing.F) {
 			}
 			all = append(all, o)
 		}
-		// What can be read can be written, and read again.
+		// Objects that can be read can be written, and read again.
 		_, again, err := read(forge(start, records(t, all)))
 		if err != nil || !slices.EqualFunc(all, again, sameObject) {
-			t.Fatalf("%d objects come back as %d: %v", len(all), len(again), err)
+			t.Fatalf("%d objects are read back as %d: %v", len(all), len(again), err)
 		}
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/state"
 )
 
-// Of returns the newest objects of a state in the order of the format, and the
-// revision at which they are that. What is written later does not show in them.
+// Of returns the current objects of a state in the order of the format, and their revision. Later
+// writes do not affect them.
 func Of(st *state.State) (object.Revision, iter.Seq[*object.Object]) {
 	revision, tables := st.All()
 	first := func(s state.Snapshot) object.Key {
@@ -30,7 +30,7 @@ func Of(st *state.State) (object.Revision, iter.Seq[*object.Object]) {
 	}
 }
 
-// Sorted returns objects in the order of the format, of whatever order they were.
+// Sorted sorts objects in the order of the format. It changes the slice.
 func Sorted(objects []*object.Object) iter.Seq[*object.Object] {
 	slices.SortFunc(objects, func(a, b *object.Object) int { return compare(a.Key, b.Key) })
 	return slices.Values(objects)

@@ -39,7 +39,7 @@ func openPebble(t testing.TB, fs vfs.FS) journal.Journal {
 	return j
 }
 
-// random writes objects of its own at random until done is closed.
+// random writes random objects until done is closed.
 func random(t *testing.T, st *state.State, seed uint64, done <-chan struct{}) {
 	r := rand.New(rand.NewPCG(1, seed))
 	resources := []schema.GroupResource{pods, nodes, widgets}
@@ -67,7 +67,7 @@ func random(t *testing.T, st *state.State, seed uint64, done <-chan struct{}) {
 	}
 }
 
-// A snapshot that is taken while others write is the state at its revision.
+// TestConsistent checks that a snapshot during writes has the state at its revision.
 func TestConsistent(t *testing.T) {
 	for name, j := range map[string]journal.Journal{"memory": memory.New(), "pebble": openPebble(t, vfs.NewMem())} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestConsistent(t *testing.T) {
 	}
 }
 
-// compareAt compares a file with what a list at its revision says.
+// compareAt compares a file with lists at its revision.
 func compareAt(t *testing.T, st *state.State, revision object.Revision, file []byte, what string) {
 	t.Helper()
 	_, got, err := read(file)
@@ -118,11 +118,12 @@ func compareAt(t *testing.T, st *state.State, revision object.Revision, file []b
 		}
 	}
 	if len(got) > 0 {
-		t.Fatalf("%s: the snapshot of revision %d has %s, which was not there", what, revision, got[0].Key)
+		t.Fatalf("%s: the snapshot of revision %d has %s, which did not exist", what, revision, got[0].Key)
 	}
 }
 
-// What is restored is what was saved, and goes on above the given revision.
+// TestImport checks that a restored store has the objects of the snapshot, and continues above the
+// given revision.
 func TestImport(t *testing.T) {
 	st := openState(t, memory.New())
 	done := make(chan struct{})
@@ -159,19 +160,19 @@ func TestImport(t *testing.T) {
 	}
 	compareAt(t, back, back.Revision(), file.Bytes(), "restored")
 	if _, err := back.Watch(pods, revision+bump-1); err == nil {
-		t.Error("a watch from before is served")
+		t.Error("a watch from a revision before the import is served")
 	}
 	key := object.Key{Resource: nodes, Name: "new"}
 	at, err := back.Append(t.Context(), journal.Batch{Entries: []journal.Entry{{Key: key, Object: newObject(t, key, 0, "")}}})
 	if err != nil || at != revision+bump+1 {
-		t.Errorf("the next write is of revision %d: %v", at, err)
+		t.Errorf("the next write has revision %d: %v", at, err)
 	}
 	if report, err := back.Check(t.Context()); err != nil || len(report.Problems) > 0 {
 		t.Errorf("%v: %v", report.Problems, err)
 	}
 }
 
-// A file that turns out to be bad on the way leaves nothing.
+// TestImportFails checks that an invalid file imports nothing.
 func TestImportFails(t *testing.T) {
 	object := appendObject(nil, newObject(t, object.Key{Resource: pods, Namespace: "ns", Name: "a"}, 3, ""))
 	object = append(object, newObject(t, some(t)[2].Key, 3, "").Raw...)
@@ -181,9 +182,9 @@ func TestImportFails(t *testing.T) {
 	}
 	fs := vfs.NewMem()
 	if err := pebble.Import(t.Context(), pebble.Options{Dir: "journal", FS: fs}, 9, r.Objects()); err == nil {
-		t.Fatal("half a snapshot was restored")
+		t.Fatal("an incomplete snapshot was restored")
 	}
 	if st := openState(t, openPebble(t, fs)); len(st.Resources()) > 0 || st.Revision() != 0 {
-		t.Errorf("something was: %v at %d", st.Resources(), st.Revision())
+		t.Errorf("the store has %v at revision %d", st.Resources(), st.Revision())
 	}
 }

@@ -2,15 +2,15 @@ package snapshot
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// Summary is what a snapshot holds.
+// Summary is the content of a snapshot in numbers.
 type Summary struct {
 	Header
 	Objects   int               `json:"objects"`
-	Bytes     int64             `json:"bytes"` // of the JSON of all objects
+	Bytes     int64             `json:"bytes"` // size of the JSON of all objects
 	Resources []ResourceSummary `json:"resources"`
 }
 
-// ResourceSummary is what a snapshot holds of one resource.
+// ResourceSummary is the content of a snapshot for one resource.
 type ResourceSummary struct {
 	Resource string `json:"resource"` // in the form resource.group
 	Objects  int    `json:"objects"`

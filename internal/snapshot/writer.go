@@ -15,9 +15,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Write writes a snapshot. The objects must come in the order of the format, none
-// newer than the header's revision. What has been written before an error is no
-// snapshot, and no reader takes it for one.
+// Write writes a snapshot. The objects must be in the order of the format, and none newer than the
+// header's revision. After an error, the written bytes are not a valid snapshot.
 func Write(w io.Writer, h Header, objects iter.Seq[*object.Object]) error {
 	sum := &summing{w: w, hash: sha256.New()}
 	head, err := json.Marshal(h)
@@ -42,7 +41,7 @@ func Write(w io.Writer, h Header, objects iter.Seq[*object.Object]) error {
 	return err
 }
 
-// writer writes records. Its buffer is used again for each of them.
+// writer writes records. It reuses its buffer.
 type writer struct {
 	z     io.Writer
 	order order
@@ -72,7 +71,7 @@ func (w *writer) all(objects iter.Seq[*object.Object]) error {
 	return err
 }
 
-// appendObject appends all of a record but for its last field.
+// appendObject appends a record except for its last field, the JSON.
 func appendObject(b []byte, o *object.Object) []byte {
 	b = append(b, recordObject)
 	for _, s := range [...]string{o.Key.Resource.Group, o.Key.Resource.Resource, o.Key.Namespace, o.Key.Name} {
@@ -89,7 +88,7 @@ func appendObject(b []byte, o *object.Object) []byte {
 	return binary.AppendUvarint(b, uint64(len(o.Raw)))
 }
 
-// summing is a writer that remembers the sum of what went through it.
+// summing is a writer that computes the checksum of the written bytes.
 type summing struct {
 	w    io.Writer
 	hash hash.Hash

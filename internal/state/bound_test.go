@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestHistoryBound: memory holds no more history than it may, and the noisy
-// resource pays.
+// TestHistoryBound: history in memory stays within its limit, and events of the busy resource are
+// evicted.
 func TestHistoryBound(t *testing.T) {
 	const bound = 100_000
 	j := memory.New()

@@ -17,9 +17,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestConcurrent: writers, readers and watchers at once. Every watcher sees the
-// same events, unbroken; every snapshot is the fold of the events up to its
-// revision.
+// TestConcurrent runs writers, readers and watchers at once. Every watcher sees the same events
+// without a gap; every snapshot is the fold of the events up to its revision.
 func TestConcurrent(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -2,17 +2,18 @@ package state
 
 import "slices"
 
-// A Feed collects the events of all resources that pass its filter, in the order of revisions, until somebody takes them.
-// Unlike a [Cursor] it misses nothing, however long that takes: the filter is what bounds it.
+// A Feed collects the events of all resources that pass its filter, in the order of revisions,
+// until they are taken. Unlike a [Cursor] it never loses events, however long that takes: only the
+// filter limits its memory.
 type Feed struct {
 	state   *State
 	keep    func(*Event) bool
 	events  []Event       // guarded by the State's lock, as changed is
-	changed chan struct{} // closed at the next event; nil if nobody waits
+	changed chan struct{} // closed at the next event; nil if no reader waits
 }
 
-// Feed returns a feed of the events after the revision that is visible now. keep is called under the State's lock: it must
-// be quick, and call nothing of the State.
+// Feed returns a feed of the events after the newest visible revision. keep is called under the
+// State's lock: it must be fast and must not call methods of the State.
 func (s *State) Feed(keep func(*Event) bool) *Feed {
 	f := &Feed{state: s, keep: keep}
 	s.mu.Lock()
@@ -21,8 +22,8 @@ func (s *State) Feed(keep func(*Event) bool) *Feed {
 	return f
 }
 
-// Take returns what has come in since the last call. Where that is nothing, it returns a channel that is closed when there
-// is something.
+// Take returns the events since the last call. If there are none, it returns a channel that is
+// closed at the next event.
 func (f *Feed) Take() ([]Event, <-chan struct{}) {
 	f.state.mu.Lock()
 	defer f.state.mu.Unlock()

@@ -6,16 +6,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Mark changes with every change of a resource's objects. Whoever makes something of
-// these objects keeps the mark of before it has looked at them, and what it has made is
-// good as long as the mark is the same.
+// A Mark changes with every change of a resource's objects. To cache a value that is computed from
+// these objects, load the mark before reading them: the value is valid as long as the mark has not
+// changed.
 type Mark struct{ n atomic.Uint64 }
 
-// Load returns the mark as a number, that of an empty resource which has never had
-// objects is 0. It waits for nobody.
+// Load returns the mark as a number, 0 for a resource that has never had objects. It does not
+// block.
 func (m *Mark) Load() uint64 { return m.n.Load() }
 
-// Mark returns the mark of a resource. It is always the same one.
+// Mark returns the mark of a resource, the same pointer for every call.
 func (s *State) Mark(resource schema.GroupResource) *Mark {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
-// TestMark: whatever happens to the objects of a resource, its mark is another, and that of others is not.
+// TestMark: every change of a resource's objects changes its mark, and not the marks of others.
 func TestMark(t *testing.T) {
 	j := memory.New()
 	s, err := Open(t.Context(), j, Options{})

@@ -11,6 +11,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal/memory"
 	"github.com/kapok-dev/kapok/internal/journal/pebble"
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
@@ -23,7 +24,7 @@ var (
 	pods    = schema.GroupResource{Resource: "pods"}
 	deploys = schema.GroupResource{Group: "apps", Resource: "deployments"}
 	nodes   = schema.GroupResource{Resource: "nodes"}
-	never   = schema.GroupResource{Resource: "never"} // written by nobody
+	never   = schema.GroupResource{Resource: "never"} // never written
 
 	resources = []schema.GroupResource{pods, deploys, nodes, never}
 )
@@ -117,8 +118,7 @@ func TestModel(t *testing.T) {
 		{"pebble, no history", onPebble, 1, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := seeds.Of(t)
 			g := &rig{t: t, r: rand.New(rand.NewPCG(seed, 0)), open: test.journal(), bytes: test.bytes}
 			g.start()
 			defer func() { g.j.Close() }()

@@ -8,11 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// owners is the index of dependents: for the uid of an owner, the keys of the
-// live objects that name it in their ownerReferences.
+// owners is the index of dependents: it maps the uid of an owner to the keys of the live objects
+// that name it in their ownerReferences.
 type owners map[types.UID]map[object.Key]struct{}
 
-// move brings the index from one state of a key to the next; nil is absent.
+// move updates the index when a key changes from one object to another; nil means absent.
 func (w owners) move(key object.Key, from, to *object.Object) {
 	if from != nil {
 		for _, o := range from.Meta.Owners {
@@ -27,7 +27,7 @@ func (w owners) move(key object.Key, from, to *object.Object) {
 			keys := w[o.UID]
 			if keys == nil {
 				keys = map[object.Key]struct{}{}
-				w[types.UID(strings.Clone(string(o.UID)))] = keys // it is a part of the object, which may go
+				w[types.UID(strings.Clone(string(o.UID)))] = keys // cloned because the string shares memory with the object, which may be deleted
 			}
 			keys[key] = struct{}{}
 		}

@@ -15,10 +15,9 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
-// BenchmarkPacedFanOut writes at a fixed rate for some seconds, while many cursors
-// follow, each in a goroutine of its own. What it reports is the time from the
-// return of Append until a cursor had handed out the event; it is negative, and
-// counts as none, where that was earlier. Run it with -benchtime 1x.
+// BenchmarkPacedFanOut writes at a fixed rate for some seconds, while many cursors follow, each in
+// its own goroutine. It reports the time from the return of Append until a cursor returns the
+// event, and 0 where the cursor was faster. Run it with -benchtime 1x.
 func BenchmarkPacedFanOut(b *testing.B) {
 	const (
 		cursors = 1000

@@ -8,17 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// An UnreadableError says that what a key holds is not known. It is no reason to
-// take it for absent.
+// An UnreadableError reports that the content of a key is unknown. The key must not be treated as
+// absent.
 type UnreadableError struct {
 	Key object.Key
 	Err error
 }
 
+// Error implements error.
 func (e *UnreadableError) Error() string { return fmt.Sprintf("%s cannot be read: %v", e.Key, e.Err) }
+
+// Unwrap returns the cause, for [errors.Is] and [errors.As].
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// Readable returns an UnreadableError if what a key holds is not known.
+// Readable returns an UnreadableError if the content of a key is unknown.
 func (s *State) Readable(key object.Key) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -28,15 +31,15 @@ func (s *State) Readable(key object.Key) error {
 	return nil
 }
 
-// AllReadable returns an UnreadableError if there is an object of a resource, or of
-// any with the zero value, of which it is not known what it is.
+// AllReadable returns an UnreadableError if the content of any object of a resource is unknown; the
+// zero value means all resources.
 func (s *State) AllReadable(resource schema.GroupResource) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.allReadableLocked(resource)
 }
 
-// setUnreadable returns the channels to close: of who follows the resource.
+// setUnreadable returns the channels to close, those of the resource's followers.
 func (s *State) setUnreadable(key object.Key, why error) []chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

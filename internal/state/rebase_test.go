@@ -9,8 +9,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
-// TestRebase: what a journal has lost sight of is there at once, and nobody who
-// follows takes what he has seen for all there was.
+// TestRebase: changes without history are visible at once, and no follower takes the events it has
+// seen for all changes.
 func TestRebase(t *testing.T) {
 	j := memory.New()
 	s, err := Open(t.Context(), j, Options{})
@@ -57,7 +57,7 @@ func TestRebase(t *testing.T) {
 
 func (s *State) revision(k object.Key) object.Revision { return (*sink)(s).Revision(k) }
 
-// TestUnreadable: what is not known is not taken for what is not there.
+// TestUnreadable: unknown content is not treated as absent.
 func TestUnreadable(t *testing.T) {
 	j := memory.New()
 	s, err := Open(t.Context(), j, Options{})

@@ -24,7 +24,7 @@ type rig struct {
 	bytes int
 	j     journal.Journal
 	model model
-	// Cursors of watchers that take their time.
+	// Cursors of slow watchers.
 	cursors []*watcher
 }
 
@@ -46,7 +46,7 @@ func (g *rig) start() {
 	if g.Revision() != g.model.head() {
 		g.t.Fatalf("opened at revision %d, want %d", g.Revision(), g.model.head())
 	}
-	// Watchers come back where they were.
+	// Watchers resume where they were.
 	for _, w := range g.cursors {
 		at := w.Revision()
 		if w.Cursor, err = g.Watch(w.resource, at); err != nil {
@@ -64,7 +64,7 @@ func (g *rig) watch(resource schema.GroupResource, after object.Revision) *Curso
 	return c
 }
 
-// mayBeCompacted checks that history after a revision is gone for a reason.
+// mayBeCompacted checks that there is a reason for missing history after a revision.
 func (g *rig) mayBeCompacted(resource schema.GroupResource, after object.Revision, err error) {
 	g.t.Helper()
 	if !errors.Is(err, journal.ErrCompacted) {
@@ -190,7 +190,7 @@ func (g *rig) drain(resource schema.GroupResource, after object.Revision) {
 	for {
 		got, _, err := c.Next(g.t.Context())
 		if err != nil {
-			g.t.Fatalf("%s after %d: %v", resource, after, err) // Watch said that it is there
+			g.t.Fatalf("%s after %d: %v", resource, after, err) // Watch returned without an error
 		}
 		if len(got) == 0 {
 			break
@@ -206,7 +206,7 @@ func (g *rig) drain(resource schema.GroupResource, after object.Revision) {
 	}
 }
 
-// step lets a slow watcher read what there is.
+// step lets a slow watcher read the available events.
 func (w *watcher) step(g *rig) {
 	got, wait, err := w.Next(g.t.Context())
 	if err != nil {
@@ -236,6 +236,13 @@ func (g *rig) checkIndex() {
 		objects := g.model.at(resource, g.model.head())
 		if n := g.Count(resource); n != len(objects) {
 			g.t.Fatalf("%d %s, want %d", n, resource, len(objects))
+		}
+		bytes := int64(0)
+		for _, o := range objects {
+			bytes += int64(len(o.Raw))
+		}
+		if n, size := g.Size(resource); n != len(objects) || size != bytes {
+			g.t.Fatalf("%d bytes in %d %s, want %d in %d", size, n, resource, bytes, len(objects))
 		}
 		if slices.Contains(g.Resources(), resource) != (len(objects) > 0) {
 			g.t.Fatalf("resources with objects: %v", g.Resources())

@@ -10,6 +10,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -26,8 +27,7 @@ func labelled(t testing.TB, key object.Key, value string) *object.Object {
 
 // TestSift compares walks through an index that changes, and through older ones, with walks over all that was written.
 func TestSift(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	s, err := Open(t.Context(), memory.New(), Options{})
 	if err != nil {

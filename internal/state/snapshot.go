@@ -27,45 +27,34 @@ func (s *State) Snapshot(resource schema.GroupResource) Snapshot {
 	return snap
 }
 
-// SnapshotAt returns the objects of a resource as they were at a revision: the
-// newest ones with the events since then undone. It returns
-// [journal.ErrCompacted] if the history does not reach back that far.
+// SnapshotAt returns the objects of a resource at an older revision: the newest objects with all
+// later events reverted. It returns [journal.ErrCompacted] if the history does not reach back that
+// far, and the context's error if the context ends while history is read.
 func (s *State) SnapshotAt(ctx context.Context, resource schema.GroupResource, at object.Revision) (Snapshot, error) {
+	if oldest := s.oldest(resource); at < oldest {
+		return Snapshot{}, &CompactedError{Wanted: at, Oldest: oldest}
+	}
 	s.mu.Lock()
 	t := s.mu.tables[resource]
-	if t == nil { // nothing in memory; the journal may know of objects that were
-		t = newTable(s.mu.since)
+	at = min(at, s.mu.head)
+	if t == nil && at < s.mu.since || t != nil && at < t.evicted {
+		s.mu.Unlock()
+		return s.rebuild(ctx, resource, at)
 	}
-	if at > s.mu.head {
-		at = s.mu.head
+	if t == nil {
+		s.mu.Unlock()
+		return Snapshot{Revision: at}, nil
 	}
 	snap := Snapshot{Revision: at, objects: t.objects.Copy()}
-	from := at
-	if t.evicted > from {
-		from = t.evicted
-	}
-	newer := append([]Event(nil), t.history[t.after(from):]...)
+	newer := append([]Event(nil), t.history[t.after(at):]...)
 	s.mu.Unlock()
 
-	// What a key held at the revision is what its first event since then replaced.
-	undone := map[object.Key]struct{}{}
-	for at < from {
-		older, err := s.readBack(ctx, resource, at, from, maxBatch)
-		if err != nil {
-			return Snapshot{}, err
-		}
-		snap.undo(older, undone)
-		if len(older) < maxBatch {
-			break
-		}
-		at = older[len(older)-1].Revision
-	}
-	snap.undo(newer, undone)
+	snap.undo(newer, map[object.Key]struct{}{})
 	return snap, nil
 }
 
-// undo puts back what events, oldest first, have replaced; keys that are undone
-// already stay as they are.
+// undo reverts events, given oldest first: each key gets the object that its first event replaced.
+// Keys in undone are left alone.
 func (s Snapshot) undo(events []Event, undone map[object.Key]struct{}) {
 	for i := range events {
 		e := &events[i]
@@ -74,11 +63,16 @@ func (s Snapshot) undo(events []Event, undone map[object.Key]struct{}) {
 			continue
 		}
 		undone[key] = struct{}{}
-		if e.Prev != nil {
-			s.objects.Set(item{e.Prev, e.Prev.Meta.Labels.Sketch()})
-		} else {
-			s.objects.Delete(item{Object: e.Object})
-		}
+		s.put(key, e.Prev)
+	}
+}
+
+// put sets the object of a key; nil removes it.
+func (s Snapshot) put(key object.Key, o *object.Object) {
+	if o != nil {
+		s.objects.Set(item{o, o.Meta.Labels.Sketch()})
+	} else {
+		s.objects.Delete(at(key.Namespace, key.Name))
 	}
 }
 
@@ -90,7 +84,7 @@ func (s Snapshot) Len() int {
 	return s.objects.Len()
 }
 
-// Get returns the object of a namespace and name, nil if there is none.
+// Get returns the object with a namespace and name, or nil if there is none.
 func (s Snapshot) Get(namespace, name string) *object.Object {
 	if s.objects == nil {
 		return nil
@@ -99,8 +93,8 @@ func (s Snapshot) Get(namespace, name string) *object.Object {
 	return found.Object
 }
 
-// From walks the objects of a namespace, or of all with namespace "", in the
-// order of their keys, starting with the first whose key is not below (fromNamespace, fromName).
+// From iterates over the objects of a namespace, or of all namespaces with "", in key order,
+// starting with the first key that is not below (fromNamespace, fromName).
 func (s Snapshot) From(namespace, fromNamespace, fromName string) iter.Seq[*object.Object] {
 	return func(yield func(*object.Object) bool) {
 		for o := range s.Sift(nil, namespace, fromNamespace, fromName) {
@@ -111,13 +105,14 @@ func (s Snapshot) From(namespace, fromNamespace, fromName string) iter.Seq[*obje
 	}
 }
 
-// Sift is From that also says whether the sieve lets an object pass. Those that it holds back are not looked at.
+// Sift is From with a sieve: it also yields whether the sieve passes each object, without access to
+// the objects that it excludes.
 func (s Snapshot) Sift(sieve object.Sieve, namespace, fromNamespace, fromName string) iter.Seq2[*object.Object, bool] {
 	return func(yield func(*object.Object, bool) bool) {
 		if s.objects == nil {
 			return
 		}
-		var end *object.Object // the first that is of another namespace
+		var end *object.Object // the first object of the next namespace
 		if namespace != "" {
 			switch {
 			case fromNamespace < namespace:
@@ -136,7 +131,7 @@ func (s Snapshot) Sift(sieve object.Sieve, namespace, fromNamespace, fromName st
 	}
 }
 
-// All walks the objects of a namespace, or of all with namespace "".
+// All iterates over the objects of a namespace, or of all namespaces with "".
 func (s Snapshot) All(namespace string) iter.Seq[*object.Object] {
 	return s.From(namespace, namespace, "")
 }

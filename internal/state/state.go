@@ -1,26 +1,27 @@
 // Package state is the state machine: the fold of a journal, in memory.
 //
-// A [State] holds every object of a store. Reads never block writes for long and
-// see committed revisions only. For each resource it keeps
+// A [State] holds every object of a store. Reads never block writes for long and return committed
+// revisions only. For each resource it keeps
 //
 //   - an index of the live objects, a copy-on-write B-tree ordered by namespace
-//     and name, so that a [Snapshot] costs nothing; it knows enough of labels to
-//     pass over most objects that a selector does not want without a look at them;
-//   - a history: the events of that resource, oldest first, as far as the bound on
-//     memory allows. What falls out of memory is read back from the journal.
+//     and name, so that taking a [Snapshot] is cheap; label sketches in the index
+//     exclude most objects that a selector does not match without access to them;
+//   - a history: the events of that resource, oldest first, within the limit on
+//     memory. Evicted events are read back from the journal.
 //
-// A watcher is a [Cursor] into the history, not a buffer of its own. A snapshot
-// at an older revision is the newest one with the history since then undone.
-// Across resources it keeps an index of dependents by the uid of their owner.
+// A watcher is a [Cursor] into the history, not a buffer of its own. A snapshot at an older
+// revision is the newest one with all later events reverted. Across resources the State keeps an
+// index of dependents by the uid of their owner.
 //
-// One lock guards all of it: write-held while entries are applied, read-held
-// while a reader finds its object, tree or events; nothing is decoded or encoded
-// under it. The package starts no goroutine.
+// One lock guards all of it: write-locked while entries are applied, read-locked while a reader
+// looks up its object, tree or events; nothing is decoded or encoded under it. The package starts
+// no goroutine.
 package state
 
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
@@ -29,42 +30,53 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// DefaultHistoryBytes bounds the memory that history takes, in bytes, unless
-// told otherwise.
+// DefaultHistoryBytes is the default of Options.HistoryBytes: 32 MiB.
 const DefaultHistoryBytes = 32 << 20
 
-// State is the fold of a journal. Make one with [Open].
+// State is the fold of a journal. Create one with [Open].
 type State struct {
 	journal      journal.Journal
 	historyBytes int
 	stale        func(*object.Object) bool
+	rebuilding   chan struct{} // a semaphore of one, held while a snapshot is rebuilt
+	historyAge   time.Duration // 0 means no limit
 
 	mu struct {
 		sync.RWMutex
-		head       object.Revision // the newest revision that is visible
-		since      object.Revision // what was recovered is the whole history after it
+		head       object.Revision // the newest visible revision
+		since      object.Revision // recovery returned the complete history after this revision
+		forgotten  object.Revision // history up to here is compacted in memory; the journal may have compacted more
+		ages       ages            // of the history, if historyAge is set
 		tables     map[schema.GroupResource]*table
 		owners     owners
 		bytes      int           // of all histories
-		changed    chan struct{} // closed at the next revision; nil if nobody waits
+		changed    chan struct{} // closed at the next revision; nil if no reader waits
 		feeds      []*Feed
-		rebases    int                  // so far
-		unreadable map[object.Key]error // nil if all can be read
+		rebases    int                  // number of rebases so far
+		unreadable map[object.Key]error // nil if all objects can be read
+		rebuilt    []*rebuilt           // most recently used first
 	}
 }
 
-// Options are the settings of a State; zero values mean the defaults.
+// Options are the settings of a State. Zero values mean the defaults.
 type Options struct {
-	// HistoryBytes bounds the events in memory. Default DefaultHistoryBytes.
+	// HistoryBytes limits the bytes of events in memory. Default DefaultHistoryBytes.
 	HistoryBytes int
-	// Stale says whether an object is stored in a way that is no longer wanted, besides
-	// those that say so themselves. Default: none is.
+	// HistoryAge is how long an event stays readable at least; it is dropped soon after. Set it for
+	// journals without a Compactor. Default 0: as long as HistoryBytes and the journal allow.
+	HistoryAge time.Duration
+	// Stale reports whether the stored form of an object is outdated, in addition to objects whose
+	// Stale field is set. Default nil: none.
 	Stale func(*object.Object) bool
 }
 
-// Open recovers the state from a journal. The journal is the caller's to close.
+// Open recovers the state from a journal. The caller owns the journal and closes it after the State
+// is no longer used.
 func Open(ctx context.Context, j journal.Journal, opts Options) (*State, error) {
-	s := &State{journal: j, historyBytes: opts.HistoryBytes, stale: opts.Stale}
+	s := &State{
+		journal: j, historyBytes: opts.HistoryBytes, historyAge: opts.HistoryAge, stale: opts.Stale,
+		rebuilding: make(chan struct{}, 1),
+	}
 	if s.historyBytes <= 0 {
 		s.historyBytes = DefaultHistoryBytes
 	}
@@ -81,18 +93,18 @@ func (s *State) Append(ctx context.Context, b journal.Batch) (object.Revision, e
 	return s.journal.Append(ctx, b)
 }
 
-// Sync returns when the state holds everything that anybody had committed before
-// the call, and whether there may be others who commit; see [journal.Journal].
+// Sync returns when the state includes everything that was committed before the call by any
+// process, and whether other processes may commit to the journal; see [journal.Journal].
 func (s *State) Sync(ctx context.Context) (shared bool, err error) { return s.journal.Sync(ctx) }
 
-// Stale says whether an object is stored in a way that is no longer wanted: a write
-// that changes nothing is worth while then.
+// Stale reports whether the stored form of an object is outdated: a write that changes nothing is
+// still worth storing.
 func (s *State) Stale(o *object.Object) bool { return o.Stale || s.stale != nil && s.stale(o) }
 
-// Check reads all that the journal stores; see [journal.Journal].
+// Check reads everything that the journal stores; see [journal.Journal].
 func (s *State) Check(ctx context.Context) (journal.Report, error) { return s.journal.Check(ctx) }
 
-// Health says whether writes are taken; see [journal.Journal].
+// Health returns nil if the journal accepts writes; see [journal.Journal].
 func (s *State) Health() error { return s.journal.Health() }
 
 // Revision returns the newest visible revision.
@@ -102,8 +114,8 @@ func (s *State) Revision() object.Revision {
 	return s.mu.head
 }
 
-// Get returns the object under a key, nil if there is none, and the revision of
-// the state in which that is so.
+// Get returns the object under a key, or nil if there is none, and the revision of the state at
+// that moment.
 func (s *State) Get(key object.Key) (*object.Object, object.Revision) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -125,7 +137,18 @@ func (s *State) Count(resource schema.GroupResource) int {
 	return 0
 }
 
-// Resources returns the resources that have live objects, in no order.
+// Size returns the number of live objects of a resource, and the size of their stored form in
+// bytes.
+func (s *State) Size(resource schema.GroupResource) (objects int, bytes int64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if t := s.mu.tables[resource]; t != nil {
+		return t.objects.Len(), t.size
+	}
+	return 0, 0
+}
+
+// Resources returns the resources that have live objects, in no particular order.
 func (s *State) Resources() []schema.GroupResource {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -167,7 +190,7 @@ func (s *State) tableLocked(resource schema.GroupResource) *table {
 	return t
 }
 
-// sink is the side of a State that its journal sees.
+// sink is the interface of a State to its journal.
 type sink State
 
 func (k *sink) Revision(key object.Key) object.Revision {
@@ -198,7 +221,9 @@ func (s *State) apply(entries []journal.Entry) (changed []chan struct{}) {
 		changed = t.renew(changed)
 		s.mu.head = e.Revision
 	}
+	s.mu.ages.record(s.mu.head, s.historyAge)
 	s.boundLocked()
+	s.expireLocked()
 	return s.renewLocked(changed)
 }
 
@@ -213,8 +238,8 @@ func (k *sink) Restore(e journal.Entry) {
 	s.boundLocked()
 }
 
-// Rebase changes what is there, with no history of how it came: cursors that stand
-// before head find that it has been compacted. Feeds hear of every change.
+// Rebase replaces objects without the history in between: cursors behind head get ErrCompacted.
+// Feeds get an event for every change.
 func (k *sink) Rebase(entries []journal.Entry, head object.Revision) {
 	wake((*State)(k).rebase(entries, head))
 }
@@ -233,6 +258,7 @@ func (s *State) rebase(entries []journal.Entry, head object.Revision) (changed [
 	}
 	s.mu.head, s.mu.since = head, head
 	s.mu.rebases++
+	s.mu.rebuilt = nil
 	for _, t := range s.mu.tables {
 		s.mu.bytes -= t.evict(head)
 		changed = t.renew(changed)
@@ -254,8 +280,8 @@ func (k *sink) Restored(head, since object.Revision) {
 	}
 }
 
-// boundLocked keeps histories within the bound on memory. The resource with the
-// most history pays: a noisy kind evicts itself.
+// boundLocked keeps the history within the limit on memory. It evicts from the resource with the
+// most history, so that a busy kind evicts its own events only.
 func (s *State) boundLocked() {
 	for s.mu.bytes > s.historyBytes {
 		var most *table
@@ -272,18 +298,46 @@ func (s *State) boundLocked() {
 	}
 }
 
-// Compact forgets all history up to now, in memory and in the journal: from then
-// on a watch, or a list, of an older revision is a [journal.ErrCompacted].
-func (s *State) Compact(ctx context.Context) error {
-	head := s.Revision()
-	if err := s.journal.Compact(ctx, head); err != nil {
+// Head returns the newest committed revision, and the bytes written up to it; see
+// [journal.Journal].
+func (s *State) Head() (object.Revision, int64) { return s.journal.Head() }
+
+// Compacted returns the revision up to which the history of all resources is compacted, even if
+// memory or the journal still hold some of it: a list or a watch of an older revision returns
+// [journal.ErrCompacted]. A running watch continues unless it has missed events.
+func (s *State) Compacted() object.Revision {
+	compacted := s.compactedByJournal()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.compactedLocked(compacted)
+}
+
+// compactedByJournal must be called without the lock: a journal may wait for it.
+func (s *State) compactedByJournal() object.Revision {
+	if !s.journal.KeepsHistory() {
+		return 0
+	}
+	return s.journal.Compacted()
+}
+
+func (s *State) compactedLocked(byJournal object.Revision) object.Revision {
+	compacted := max(byJournal, s.mu.forgotten, s.mu.ages.expired(s.historyAge))
+	return min(compacted, s.mu.head) // a shared journal may be ahead of this state
+}
+
+// Compact drops the history up to a revision, in memory and in the journal; all of it if upTo is
+// above the newest revision.
+func (s *State) Compact(ctx context.Context, upTo object.Revision) error {
+	upTo = min(upTo, s.Revision())
+	if err := s.journal.Compact(ctx, upTo); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.since = max(s.mu.since, head)
+	s.mu.forgotten = max(s.mu.forgotten, upTo)
+	s.mu.rebuilt = nil
 	for _, t := range s.mu.tables {
-		s.mu.bytes -= t.evict(head)
+		s.mu.bytes -= t.forget(upTo)
 	}
 	return nil
 }

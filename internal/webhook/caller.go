@@ -14,36 +14,37 @@ import (
 )
 
 const (
-	// defaultTimeout is how long kube-apiserver waits for a conversion.
+	// defaultTimeout is kube-apiserver's timeout of a conversion.
 	defaultTimeout = 30 * time.Second
-	// maxTransports is how many different webhooks are remembered, as in kube-apiserver.
+	// maxTransports is the number of webhooks whose transports are kept, as in kube-apiserver.
 	maxTransports = 200
-	// maxAnswer bounds an answer, in bytes.
+	// maxAnswer is the maximum size of a response, in bytes.
 	maxAnswer = 64 << 20
-	// userAgent is that of kube-apiserver for all webhooks.
+	// userAgent is kube-apiserver's for all webhooks.
 	userAgent = "kube-apiserver-admission"
 )
 
-// Options say how webhooks are called.
+// Options configure a Caller. The zero value is valid.
 type Options struct {
-	// Services finds the services that webhooks are at. Nil finds none.
+	// Services resolves the services that webhooks name. Default: no service exists.
 	Services Services
-	// Timeout is how long a call may take; 0 for 30 seconds.
+	// Timeout bounds a call, connecting included. Default: 30 seconds.
 	Timeout time.Duration
-	// Dial opens connections; nil for those of the operating system.
+	// Dial opens connections. Default: the operating system's.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Inside returns how to reach a service that this process is itself: by connections that are secure as they are, without
-	// TLS, and so whatever the CA bundle is. Nil for one that is elsewhere. It is asked once for each webhook. Nil: all are elsewhere.
+	// Inside returns a function that connects to a service of this process, or nil if the service
+	// is elsewhere. Such connections use no TLS, so that the CA bundle does not matter. Inside is
+	// called once for each webhook. Default: all services are elsewhere.
 	Inside func(namespace, name string) func(ctx context.Context) (net.Conn, error)
 }
 
 // A Caller calls webhooks. It is safe for concurrent use.
 type Caller struct {
 	options    Options
-	transports *lru.Cache // key of a Hook -> *transport
+	transports *lru.Cache // by the key of a Hook
 	conns      conns
 
-	ctx   context.Context // of all calls
+	ctx   context.Context // cancelled by Close
 	stop  context.CancelFunc
 	calls struct {
 		sync.Mutex
@@ -52,7 +53,7 @@ type Caller struct {
 	}
 }
 
-// New returns a Caller, to be closed.
+// New returns a Caller. The caller of New closes it.
 func New(o Options) *Caller {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
@@ -72,7 +73,7 @@ func New(o Options) *Caller {
 	return c
 }
 
-// Close breaks off all calls, waits for them and closes the connections.
+// Close cancels all calls, waits for them and closes the connections.
 func (c *Caller) Close() {
 	c.calls.Lock()
 	c.calls.closed = true
@@ -82,8 +83,9 @@ func (c *Caller) Close() {
 	c.conns.close()
 }
 
-// Client returns a client of a webhook, whose requests go where the hook says. Its codecs encode and decode bodies. It is
-// cheap: what is expensive is known by the content of the hook. The error says what is wrong with the hook.
+// Client returns a REST client of a webhook, which encodes and decodes bodies with codecs.
+// Transports are cached by the content of the hook, so that a call of Client is cheap. The error
+// describes what is invalid in the hook.
 func (c *Caller) Client(h *Hook, codecs runtime.NegotiatedSerializer) (*rest.RESTClient, error) {
 	t, err := c.transport(h)
 	if err != nil {
@@ -108,14 +110,15 @@ func (c *Caller) transport(h *Hook) (*transport, error) {
 	}
 	t, err := newTransport(c, h)
 	if err == nil {
-		c.transports.Add(h.key, t) // somebody else may have made another: both work
+		c.transports.Add(h.key, t) // a concurrent call may have added another: both work
 	}
 	return t, err
 }
 
 var errClosed = errors.New("the server is shutting down")
 
-// begin starts a call, which ends with ctx or with the Caller. The caller of begin calls end.
+// begin starts a call, whose context ends with ctx or with the Caller. The caller of begin must
+// call end.
 func (c *Caller) begin(ctx context.Context) (_ context.Context, end func(), err error) {
 	c.calls.Lock()
 	defer c.calls.Unlock()
@@ -132,13 +135,14 @@ func (c *Caller) begin(ctx context.Context) (_ context.Context, end func(), err 
 	}, nil
 }
 
-// conns are the connections that are open.
+// conns are the open connections.
 type conns struct {
 	sync.Mutex
 	open map[net.Conn]struct{} // nil once closed
 }
 
-// add takes a connection in, and returns it with a Close that takes it out. After close it closes the connection.
+// add registers a connection, and returns one whose Close removes it. After close it closes the
+// connection and returns an error.
 func (c *conns) add(conn net.Conn) (net.Conn, error) {
 	c.Lock()
 	defer c.Unlock()

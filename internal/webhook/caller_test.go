@@ -42,7 +42,7 @@ func say(text string) func(*hooktest.Review) any {
 	return func(*hooktest.Review) any { return []byte(text) }
 }
 
-// at is a cluster in which every service is at one address.
+// at is a cluster in which every service has the same address.
 type at string
 
 func (a at) Resolve(namespace, name string, port int32) (string, error) {
@@ -55,13 +55,13 @@ func (a at) Resolve(namespace, name string, port int32) (string, error) {
 func TestCall(t *testing.T) {
 	hook := hooktest.Start(t, say("hello"))
 	other := hooktest.Start(t, say("hello"))
-	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // is not asked
+	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // must have no effect
 	service := &webhook.Service{Namespace: "default", Name: "hook", Path: "/convert"}
 	for _, row := range []struct {
 		name   string
 		config webhook.Config
 		at     at
-		want   string // a part of the error; "" for none
+		want   string // part of the error; "" for none
 	}{
 		{name: "url", config: webhook.Config{URL: hook.URL, CABundle: hook.CA}},
 		{name: "url of localhost", config: webhook.Config{URL: strings.Replace(hook.URL, "127.0.0.1", "localhost", 1), CABundle: hook.CA}},
@@ -78,7 +78,7 @@ func TestCall(t *testing.T) {
 		{name: "service on a port", config: webhook.Config{Service: &webhook.Service{Namespace: "default", Name: "hook", Port: 8443}}, want: `Post "https://hook.default.svc:8443/?timeout=30s": no service default/hook:8443`},
 		{name: "neither", config: webhook.Config{Name: "h"}, want: `failed calling webhook "h": webhook configuration must have either service or URL`},
 		{name: "no URL", config: webhook.Config{Name: "h", URL: "https://a b"}, want: `failed calling webhook "h": Unparsable URL: parse "https://a b": invalid character " " in host name`},
-		{name: "nobody there", config: webhook.Config{URL: "https://127.0.0.1:1/x"}, want: `Post "https://127.0.0.1:1/x?timeout=30s": dial tcp 127.0.0.1:1: connect: connection refused`},
+		{name: "no server", config: webhook.Config{URL: "https://127.0.0.1:1/x"}, want: `Post "https://127.0.0.1:1/x?timeout=30s": dial tcp 127.0.0.1:1: connect: connection refused`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := webhook.New(webhook.Options{Services: row.at})
@@ -94,7 +94,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// A service that the process is itself needs no certificate, and nothing that is right for it.
+// TestInside checks that a service of this process needs no certificate and no valid CA bundle.
 func TestInside(t *testing.T) {
 	var serving sync.WaitGroup
 	c := webhook.New(webhook.Options{Inside: func(namespace, _ string) func(context.Context) (net.Conn, error) {
@@ -159,7 +159,7 @@ func TestTimeout(t *testing.T) {
 	c := webhook.New(webhook.Options{Timeout: 50 * time.Millisecond})
 	defer c.Close()
 	_, err := call(context.Background(), c, webhook.Config{URL: hook.URL, CABundle: hook.CA})
-	// Two timers run out at the same time, in Kubernetes too, which one is told of is a matter of luck.
+	// Two timers end at the same time, as in Kubernetes; either error may win.
 	prefix := fmt.Sprintf(`Post "%s?timeout=50ms": `, hook.URL)
 	if err == nil || !strings.HasPrefix(err.Error(), prefix) || !strings.Contains(err.Error(), "exceeded") {
 		t.Errorf("got  %v\nwant %s...", err, prefix)
@@ -172,12 +172,12 @@ func TestLargeAnswer(t *testing.T) {
 	c := webhook.New(webhook.Options{})
 	defer c.Close()
 	_, err := call(context.Background(), c, webhook.Config{URL: server.URL, CABundle: server.CA})
-	if err == nil || !strings.Contains(err.Error(), "the answer is larger than 67108864 bytes") {
+	if err == nil || !strings.Contains(err.Error(), "the response is larger than 67108864 bytes") {
 		t.Error(err)
 	}
 }
 
-// TestClose breaks off a call that nobody answers, and takes no other.
+// TestClose cancels a call without a response, and rejects later calls.
 func TestClose(t *testing.T) {
 	called, release := make(chan struct{}), make(chan struct{})
 	hook := hooktest.Start(t, func(*hooktest.Review) any { close(called); <-release; return "" })
@@ -194,7 +194,7 @@ func TestClose(t *testing.T) {
 	if _, err := call(context.Background(), c, config); err == nil || !strings.Contains(err.Error(), "the server is shutting down") {
 		t.Error(err)
 	}
-	c.Close() // once more
+	c.Close() // the second call must not block
 }
 
 func TestCancel(t *testing.T) {
@@ -209,14 +209,15 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestBubble calls over a connection in memory, where a webhook that says nothing costs no time.
+// TestBubble calls over a connection in memory in a synctest bubble, in which a webhook that does
+// not respond takes no real time.
 func TestBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		here, there := net.Pipe()
 		defer there.Close()
 		c := webhook.New(webhook.Options{Dial: func(context.Context, string, string) (net.Conn, error) { return here, nil }})
 		defer c.Close()
-		go func() { // takes what comes and never answers
+		go func() { // accepts connections and never responds
 			buf := make([]byte, 1<<10)
 			for {
 				if _, err := there.Read(buf); err != nil {
@@ -227,14 +228,14 @@ func TestBubble(t *testing.T) {
 		started := time.Now()
 		_, err := call(context.Background(), c, webhook.Config{URL: "https://localhost/"})
 		var timeout net.Error
-		if took := time.Since(started); !errors.As(err, &timeout) || !timeout.Timeout() || took != 10*time.Second { // for the handshake
+		if took := time.Since(started); !errors.As(err, &timeout) || !timeout.Timeout() || took != 10*time.Second { // the timeout of the handshake
 			t.Errorf("%v after %v", err, took)
 		}
 	})
 }
 
-// TestRestart: a webhook that comes back on the same address is found by the next call, which may have tried a connection that
-// is dead.
+// TestRestart checks that the first call after a restart of the webhook on the same address
+// succeeds, although it may use a kept connection that is dead.
 func TestRestart(t *testing.T) {
 	service := &webhook.Service{Namespace: "default", Name: "hook"} // HTTP/1.1
 	first := hooktest.Start(t, say("first"))

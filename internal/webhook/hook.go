@@ -10,31 +10,31 @@ import (
 	"strings"
 )
 
-// A Config says where a webhook is: at a URL or at a service.
+// A Config has the address of a webhook, a URL or a service, and how to verify it.
 type Config struct {
 	Name     string // for messages
-	URL      string // "" if it is at a service
+	URL      string // "" for a service
 	Service  *Service
-	CABundle []byte // PEM; what the system trusts if it is empty
-	// Repeatable says that a call may come twice. It does where a connection that was kept turns out to be dead: the
-	// webhook was restarted, most likely.
+	CABundle []byte // PEM; the system's roots if it is empty
+	// Repeatable allows a call to be sent twice. That happens if a kept connection turns out to be
+	// dead, for example because the webhook was restarted.
 	Repeatable bool
 }
 
-// A Service is a service in the cluster, and where on it the webhook is.
+// A Service is a service in the cluster, and the port and path of the webhook on it.
 type Service struct {
 	Namespace, Name string
 	Port            int32  // 0 for 443
 	Path            string // "" for the root
 }
 
-// A Hook is a Config to be called many times. It is immutable.
+// A Hook is a Config prepared for many calls. It is immutable.
 type Hook struct {
 	config Config
-	key    string // all of the config but the name
+	key    string // all of the config except the name
 }
 
-// NewHook prepares a Config, which must not change any more.
+// NewHook returns a Hook for a Config, whose fields must not change afterwards.
 func NewHook(c Config) *Hook {
 	if len(bytes.TrimSpace(c.CABundle)) == 0 {
 		c.CABundle = nil
@@ -52,10 +52,10 @@ func NewHook(c Config) *Hook {
 	return h
 }
 
-// serverName is what the certificate of a service is for.
+// serverName returns the name in the certificate of a service.
 func (s *Service) serverName() string { return s.Name + "." + s.Namespace + ".svc" }
 
-// location is where requests go, as messages show it: scheme and host, and the path.
+// location returns the URL of the webhook as messages show it: scheme and host, and the path.
 func (h *Hook) location() (host *url.URL, path string, err error) {
 	fail := func(reason error) (*url.URL, string, error) {
 		return nil, "", fmt.Errorf("failed calling webhook %q: %w", h.config.Name, reason)
@@ -74,7 +74,7 @@ func (h *Hook) location() (host *url.URL, path string, err error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, u.Path, nil
 }
 
-// isHere says whether a URL is on this machine.
+// isHere reports whether a URL is on this machine.
 func isHere(u *url.URL) bool {
 	host := u.Hostname()
 	ip := net.ParseIP(host)

@@ -17,24 +17,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Services finds services.
+// Services resolves services to addresses. Implementations are safe for concurrent use.
 type Services interface {
-	// Resolve returns where a port of a service is, HOST:PORT.
+	// Resolve returns the address of a port of a service, HOST:PORT.
 	Resolve(namespace, name string, port int32) (string, error)
 }
 
-// InState returns the services whose objects a state holds.
-func InState(s *state.State) Services { return stored{s} }
+// InState returns the services in a state.
+func InState(s *state.State) Services { return stored{s, state.Derive(s, fold, endpointSlices)} }
 
-type stored struct{ state *state.State }
+type stored struct {
+	state  *state.State
+	slices *state.Derived[*index]
+}
 
 var (
-	services  = schema.GroupResource{Resource: "services"}
-	endpoints = schema.GroupResource{Resource: "endpoints"}
-	slices    = schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}
+	services       = schema.GroupResource{Resource: "services"}
+	endpoints      = schema.GroupResource{Resource: "endpoints"}
+	endpointSlices = schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}
 )
 
-// Resolve implements Services. Errors are worded as in kube-apiserver.
+// Resolve implements Services. Error messages are those of kube-apiserver.
 func (s stored) Resolve(namespace, name string, port int32) (string, error) {
 	o, _ := s.state.Get(object.Key{Resource: services, Namespace: namespace, Name: name})
 	if o == nil {
@@ -76,13 +79,12 @@ func portOf(s *corev1.Service, port int32) *corev1.ServicePort {
 	return nil
 }
 
-// endpoint returns one of the ready endpoints of a service's port, "" if there is none.
+// endpoint returns the address of one of the ready endpoints of a service's port, "" if there is
+// none.
 func (s stored) endpoint(namespace, name, port string) string {
 	var ready []string
-	for o := range s.state.Snapshot(slices).All(namespace) {
-		if o.Meta.Labels.Get(discoveryv1.LabelServiceName) == name {
-			ready = appendSlice(ready, o.Raw, port)
-		}
+	for _, o := range s.slices.Load().of(namespace, name) {
+		ready = appendSlice(ready, o.Raw, port)
 	}
 	if o, _ := s.state.Get(object.Key{Resource: endpoints, Namespace: namespace, Name: name}); o != nil && len(ready) == 0 {
 		ready = appendEndpoints(ready, o.Raw, port)
@@ -112,7 +114,7 @@ func appendSlice(to []string, raw []byte, port string) []string {
 }
 
 func appendEndpoints(to []string, raw []byte, port string) []string {
-	var e corev1.Endpoints // still served, and written by hand
+	var e corev1.Endpoints // deprecated, but still served, and written by users
 	if json.Unmarshal(raw, &e) != nil {
 		return to
 	}
@@ -138,7 +140,7 @@ func deref(s *string) string {
 
 func join(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
 
-// noServices is a cluster without services.
+// noServices is a Services without services.
 type noServices struct{}
 
 func (noServices) Resolve(_, name string, _ int32) (string, error) {

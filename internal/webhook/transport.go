@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A transport carries the requests to one webhook.
+// A transport sends requests to one webhook.
 type transport struct {
 	caller *Caller
 	host   string // scheme and host
@@ -47,7 +47,7 @@ func newTransport(c *Caller, h *Hook) (*transport, error) {
 		TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout:     90 * time.Second,
 		MaxIdleConnsPerHost: 25,
-		// Over HTTP/2 all requests would go to one of many backends.
+		// HTTP/2 would send all requests of a connection to one of several backends.
 		ForceAttemptHTTP2: h.config.Service == nil && isHere(host),
 	}
 	if s := h.config.Service; s != nil {
@@ -67,7 +67,7 @@ func (c *Caller) dial(ctx context.Context, network, address string) (net.Conn, e
 	return c.own(c.options.Dial(ctx, network, address))
 }
 
-// own takes in a connection that has been opened, or has not.
+// own registers a connection that a dial returned, unless it failed.
 func (c *Caller) own(conn net.Conn, err error) (net.Conn, error) {
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (c *Caller) own(conn net.Conn, err error) (net.Conn, error) {
 	return c.conns.add(conn)
 }
 
-// RoundTrip implements http.RoundTripper. The call lasts until the answer's body is closed.
+// RoundTrip implements http.RoundTripper. A call ends when the response's body is closed.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, end, err := t.caller.begin(r.Context())
 	if err != nil {
@@ -84,7 +84,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(ctx)
 	r.Header.Set("User-Agent", userAgent)
 	if t.again {
-		r.Header["Idempotency-Key"] = []string{} // is not sent, but lets net/http repeat a POST
+		r.Header["Idempotency-Key"] = []string{} // an empty list is not sent, but lets net/http repeat a POST
 	}
 	answer, err := t.http.RoundTrip(r)
 	if err != nil {
@@ -95,7 +95,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// body is that of an answer, up to a bound.
+// A body is that of a response, up to a bound.
 type body struct {
 	io.ReadCloser
 	left int64
@@ -105,7 +105,7 @@ type body struct {
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return 0, fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
+		return 0, fmt.Errorf("the response is larger than %d bytes", maxAnswer)
 	}
 	return n, err
 }

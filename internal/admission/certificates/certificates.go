@@ -1,10 +1,13 @@
-// Package certificates is the admission of what vouches for somebody: Kubernetes' plugins CertificateApproval,
-// CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction, of which at most one has something to
-// say about a request. Each is a [Plugin] of its own, so that each can be turned off.
+// Package certificates has Kubernetes' admission plugins for certificates: CertificateApproval,
+// CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction. At most one of
+// them handles a request. Each is a [Plugin] of its own, so that each can be turned off.
 //
-// Who approves or signs a request for a certificate, or says whom to trust in a signer's name, must be allowed the verb
-// approve, sign or attest on the resource signers, by the name of that signer or by DOMAIN/* for all of its domain. And
-// nobody asks the signer of clients for a certificate of system:masters.
+// A user who approves or signs a CertificateSigningRequest, or attests a ClusterTrustBundle of a
+// signer, needs the verb approve, sign or attest on the resource signers, with the signer's name,
+// or with DOMAIN/* for all signers of a domain. A request to the signer of client certificates must
+// not ask for the group system:masters.
+//
+// The package starts no goroutine and has no locks.
 package certificates
 
 import (
@@ -19,7 +22,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -27,8 +31,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// A Permit says whether the user of a request may do something else, too: resource.Store.Permit.
-type Permit func(ctx context.Context, r *resource.Request, a *auth.Attributes) error
+// A Permit authorizes another action of the request's user, see [authz.Permit].
+type Permit func(ctx context.Context, r *resource.Request, a *authz.Attributes) error
 
 // The names of the plugins in Kubernetes.
 const (
@@ -38,13 +42,14 @@ const (
 	SubjectRestriction = "CertificateSubjectRestriction"
 )
 
-// Plugin is one of the plugins. It implements admission.Validator.
+// A Plugin is one of the plugins. It implements admission.Validator, and is safe for concurrent
+// use.
 type Plugin struct {
 	name   string
 	permit Permit
 }
 
-// New returns the Plugin of a name, which asks permit.
+// New returns the Plugin with a name, which authorizes with permit.
 func New(name string, permit Permit) Plugin { return Plugin{name, permit} }
 
 // Handles implements admission.Plugin.
@@ -63,7 +68,7 @@ func (p Plugin) Validate(ctx context.Context, a *resource.Admitted) error {
 	return apierrors.NewForbidden(a.Request.GroupResource(), a.Name, err)
 }
 
-// judge returns the plugin that judges a request, and how it does; "" if none does.
+// judge returns the name of the plugin that handles a request, and its function; "" if none does.
 func judge(r *resource.Request, op resource.Operation) (name string, verdict func(Plugin, context.Context, *resource.Admitted) error) {
 	if r.Definition.Group != certificatesv1.GroupName {
 		return "", nil
@@ -86,7 +91,7 @@ func judge(r *resource.Request, op resource.Operation) (name string, verdict fun
 	return "", nil
 }
 
-// approve looks at the signer of before: what an update would make of it is refused elsewhere.
+// approve checks the signer of the stored object: validation rejects updates that change it.
 func (p Plugin) approve(ctx context.Context, a *resource.Admitted) error {
 	signer := signerOf(a.Old)
 	if p.allowed(ctx, a, "approve", signer) {
@@ -106,7 +111,8 @@ func (p Plugin) sign(ctx context.Context, a *resource.Admitted) error {
 	return fmt.Errorf("user not permitted to sign requests with signerName %q", signer)
 }
 
-// attest lets pass what changes nobody's trust, as the work of garbage collectors does not.
+// attest allows updates that do not change the trust in a signer, such as those of the garbage
+// collector.
 func (p Plugin) attest(ctx context.Context, a *resource.Admitted) error {
 	signer := signerOf(a.Object)
 	if signer == "" || a.Old != nil && reflect.DeepEqual(lasting(a.Object), lasting(a.Old)) {
@@ -127,18 +133,18 @@ func (p Plugin) restrictSubject(_ context.Context, a *resource.Admitted) error {
 	if err != nil {
 		return fmt.Errorf("failed to parse CSR: %w", err)
 	}
-	if slices.Contains(request.Subject.Organization, auth.Masters) {
+	if slices.Contains(request.Subject.Organization, authn.Masters) {
 		return fmt.Errorf("use of %s signer with system:masters group is not allowed", certificatesv1.KubeAPIServerClientSignerName)
 	}
 	return nil
 }
 
-// allowed says whether a user is allowed a verb on a signer, or on all signers of its domain. An authorizer that does not
-// know has not allowed it.
+// allowed reports whether the user has a verb on a signer, or on all signers of its domain. An
+// error of the authorizer counts as a denial.
 func (p Plugin) allowed(ctx context.Context, a *resource.Admitted, verb, signer string) bool {
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, name := range []string{signer, domain + "/*"} {
-		err := p.permit(ctx, a.Request, &auth.Attributes{
+		err := p.permit(ctx, a.Request, &authz.Attributes{
 			Verb: verb, ResourceRequest: true, APIGroup: certificatesv1.GroupName, APIVersion: "*", Resource: "signers", Name: name,
 		})
 		if err == nil {
@@ -153,7 +159,7 @@ func signerOf(obj resource.Tree) string {
 	return name
 }
 
-// same says whether two objects have the same field in their status; an empty list is none.
+// same reports whether two objects have equal values of a status field; an empty list equals none.
 func same(obj, old resource.Tree, field string) bool {
 	read := func(obj resource.Tree) any {
 		value, _, _ := unstructured.NestedFieldNoCopy(obj, "status", field)
@@ -165,7 +171,7 @@ func same(obj, old resource.Tree, field string) bool {
 	return reflect.DeepEqual(read(obj), read(old))
 }
 
-// lasting is an object without the metadata that is written for others' sake.
+// lasting returns an object without the metadata that other components write.
 func lasting(obj resource.Tree) resource.Tree {
 	obj = maps.Clone(obj)
 	metadata, _ := obj["metadata"].(resource.Tree)
@@ -177,7 +183,7 @@ func lasting(obj resource.Tree) resource.Tree {
 	return obj
 }
 
-// parse reads a request as an object holds it.
+// parse decodes the request in an object.
 func parse(encoded string) (*x509.CertificateRequest, error) {
 	data, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/admission/certificates"
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authz"
 	"github.com/kapok-dev/kapok/internal/resource"
 )
 
@@ -29,8 +29,8 @@ func tree(t *testing.T, text string) resource.Tree {
 	return obj
 }
 
-// TestSigners: who may approve, sign and attest. Requests for certificates of system:masters are among the recorded cases of
-// test/corpus.
+// TestSigners checks the permissions to approve, sign and attest. Requests for certificates of
+// system:masters are among the recorded cases of test/corpus.
 func TestSigners(t *testing.T) {
 	const (
 		old      = `{"metadata": {"name": "a"}, "spec": {"signerName": "example.com/x"}, "status": {}}`
@@ -72,16 +72,16 @@ func TestSigners(t *testing.T) {
 		{name: "attest by name", plural: bundles, op: "CREATE", object: old, handled: true, allowed: "attest example.com/x"},
 		{name: "attest a change", plural: bundles, op: "UPDATE", object: labelled, old: old, handled: true, refused: true},
 		{name: "collect garbage", plural: bundles, op: "UPDATE", object: owned, old: old, handled: true, asked: "-"},
-		{name: "a bundle of nobody", plural: bundles, op: "CREATE", object: free, handled: true, asked: "-"},
+		{name: "a bundle without a signer", plural: bundles, op: "CREATE", object: free, handled: true, asked: "-"},
 		{name: "certificates of pods", plural: "podcertificaterequests", sub: "status", op: "UPDATE", object: answered, old: old},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var asked []string
-			permit := func(_ context.Context, _ *resource.Request, a *auth.Attributes) error {
+			permit := func(_ context.Context, _ *resource.Request, a *authz.Attributes) error {
 				text := a.Verb + " " + a.Name
 				asked = append(asked, text)
 				if a.Resource != "signers" || a.APIGroup != "certificates.k8s.io" || !a.ResourceRequest {
-					t.Errorf("asked about %+v", a)
+					t.Errorf("authorizes %+v", a)
 				}
 				if text == tc.allowed {
 					return nil
@@ -99,7 +99,7 @@ func TestSigners(t *testing.T) {
 				}
 			}
 			if len(handle) > 1 || (len(handle) == 1) != tc.handled {
-				t.Fatalf("handled by %d", len(handle))
+				t.Fatalf("handled by %d plugins", len(handle))
 			}
 			if !tc.handled {
 				return
@@ -111,7 +111,7 @@ func TestSigners(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tc.text)
 			}
 			if got := strings.Join(asked, ", "); tc.asked != "" && got != strings.TrimPrefix(tc.asked, "-") {
-				t.Errorf("asked %s, want %s", got, tc.asked)
+				t.Errorf("authorized %s, want %s", got, tc.asked)
 			}
 			if !slices.Equal(slices.Sorted(maps.Keys(kept)), slices.Sorted(maps.Keys(object["metadata"].(resource.Tree)))) {
 				t.Error("the object was changed")

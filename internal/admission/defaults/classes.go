@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// IngressClass is Kubernetes' plugin DefaultIngressClass: ingresses that name no class get the default one.
+// IngressClass is Kubernetes' plugin DefaultIngressClass: it sets the default class of ingresses
+// without a class.
 type IngressClass struct{ State *state.State }
 
 // Handles implements admission.Plugin.
@@ -40,7 +41,8 @@ func (p IngressClass) Mutate(_ context.Context, a *resource.Admitted) error {
 	return nil
 }
 
-// StorageClass is Kubernetes' plugin DefaultStorageClass: claims of volumes that name no class get the default one.
+// StorageClass is Kubernetes' plugin DefaultStorageClass: it sets the default class of
+// PersistentVolumeClaims without a class.
 type StorageClass struct{ State *state.State }
 
 var storageClasses = schema.GroupResource{Group: "storage.k8s.io", Resource: "storageclasses"}

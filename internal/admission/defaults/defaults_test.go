@@ -34,7 +34,8 @@ func marked(name string, annotations ...string) metav1.ObjectMeta {
 	return m
 }
 
-// TestDefaultClasses: who names no class gets the default one: of several the newest, and of one second the first by name.
+// TestDefaultClasses checks that objects without a class get the default one: of several the
+// newest, and of those of the same second the first by name.
 func TestDefaultClasses(t *testing.T) {
 	client := start(t, kapok.AdmissionOptions{})
 	ctx := t.Context()
@@ -104,7 +105,8 @@ func TestDefaultClasses(t *testing.T) {
 	check("an ingress that names one as of old", ingress("annotated", nil, map[string]string{"kubernetes.io/ingress.class": "z"}), "none")
 }
 
-// TestTurnedOff: a plugin that is turned off does nothing, and seconds are as the options say.
+// TestTurnedOff checks that a disabled plugin does nothing, and that the tolerations have the
+// seconds of the options.
 func TestTurnedOff(t *testing.T) {
 	zero, ten := int64(0), int64(10)
 	client := start(t, kapok.AdmissionOptions{Disable: []string{"Priority", "TaintNodesByCondition"}, NotReadySeconds: &zero, UnreachableSeconds: &ten})

@@ -1,7 +1,8 @@
-// Package defaults has Kubernetes' small plugins that complete objects: each is a type of this package, under
-// Kubernetes' name, in a file of its own. Where a class is marked as the default one, those who name none get it.
+// Package defaults has Kubernetes' small plugins that complete objects: each is a type with
+// Kubernetes' name, in a file of its own. Plugins for classes set the class that is marked as the
+// default one.
 //
-// The plugins look at the state as it is when they are asked, and keep nothing.
+// The plugins read the state at each request. They start no goroutine and have no locks.
 package defaults
 
 import (
@@ -15,13 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// is says whether a request is for the objects of a resource themselves, not for a subresource.
+// is reports whether a request is for the objects of a resource, and not for a subresource.
 func is(r *resource.Request, group, plural string) bool {
 	return r.Subresource == "" && r.Definition.Plural == plural && r.Definition.Group == group
 }
 
-// newest returns the newest object of a resource that bears an annotation with the value "true", the first by name of
-// those of one second; nil if there is none.
+// newest returns the newest object of a resource that has an annotation with the value "true", and
+// the first by name of those created in the same second; nil if there is none.
 func newest(st *state.State, gr schema.GroupResource, annotations ...string) (*object.Object, error) {
 	var best *object.Object
 	for o := range st.Snapshot(gr).All("") {
@@ -52,7 +53,7 @@ func bears(o *object.Object, annotations []string) (bool, error) {
 	return false, nil
 }
 
-// child is an object in an object, which is made if it is missing.
+// child returns an object within an object, and creates it if it is missing.
 func child(obj resource.Tree, key string) resource.Tree {
 	c, ok := obj[key].(map[string]any)
 	if !ok {
@@ -62,7 +63,7 @@ func child(obj resource.Tree, key string) resource.Tree {
 	return c
 }
 
-// addFinalizer adds a finalizer to an object that does not have it.
+// addFinalizer adds a finalizer to an object unless it is present.
 func addFinalizer(obj resource.Tree, name string) {
 	metadata := child(obj, "metadata")
 	finalizers, _ := metadata["finalizers"].([]any)

@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Priority is Kubernetes' plugin of that name: pods get their priority, and whether they drive others away, from their class.
+// Priority is Kubernetes' plugin of that name: it sets a pod's priority and preemption policy from
+// its class.
 type Priority struct{ State *state.State }
 
 var priorityClasses = schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"}
@@ -59,7 +60,8 @@ func (p Priority) Mutate(_ context.Context, a *resource.Admitted) error {
 	return nil
 }
 
-// class returns what a class says, and its name: the default class, if there is one, where none is asked for.
+// class returns the name, the value and the policy of a class; without a name, those of the default
+// class, if there is one.
 func (p Priority) class(asked string) (name string, value int64, policy string, err error) {
 	var o *object.Object
 	if asked == "" {
@@ -82,7 +84,7 @@ func (p Priority) class(asked string) (name string, value int64, policy string, 
 	return o.Key.Name, value, policy, nil
 }
 
-// byDefault returns the default class, nil if there is none. There is one at most.
+// byDefault returns the default class, nil if there is none. There is at most one.
 func (p Priority) byDefault() (*object.Object, error) {
 	for o := range p.State.Snapshot(priorityClasses).All("") {
 		if !bytes.Contains(o.Raw, []byte(`"globalDefault":true`)) {

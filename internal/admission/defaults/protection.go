@@ -9,11 +9,12 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// StorageInUse is Kubernetes' plugin StorageObjectInUseProtection: claims, volumes and classes of attributes stay until
-// a controller has seen that nobody uses them, and has taken away their finalizer.
+// StorageInUse is Kubernetes' plugin StorageObjectInUseProtection: it adds a finalizer to
+// PersistentVolumes, their claims and VolumeAttributesClasses. A controller removes it once they
+// are unused.
 type StorageInUse struct{}
 
-// protectors are the finalizers by resource.
+// protectors has the finalizers by resource.
 var protectors = map[struct{ group, plural string }]string{
 	{"", "persistentvolumeclaims"}:                   "kubernetes.io/pvc-protection",
 	{"", "persistentvolumes"}:                        "kubernetes.io/pv-protection",
@@ -35,7 +36,8 @@ func (StorageInUse) Mutate(_ context.Context, a *resource.Admitted) error {
 	return nil
 }
 
-// NewNodes is Kubernetes' plugin TaintNodesByCondition: nodes are not ready until a controller has seen that they are.
+// NewNodes is Kubernetes' plugin TaintNodesByCondition: it taints new nodes as not ready until a
+// controller removes the taint.
 type NewNodes struct{}
 
 // Handles implements admission.Plugin.

@@ -10,15 +10,16 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
+	"github.com/kapok-dev/kapok/internal/typed"
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// RuntimeClass is Kubernetes' plugin of that name: pods get the overhead of their class, and go to the nodes that have it.
+// RuntimeClass is Kubernetes' plugin of that name: it sets a pod's overhead, node selector and
+// tolerations from its class.
 type RuntimeClass struct{ State *state.State }
 
 var errOverhead = errors.New("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
@@ -103,7 +104,7 @@ func (p RuntimeClass) class(a *resource.Admitted) (*nodev1.RuntimeClass, error) 
 	return admission.Decode[nodev1.RuntimeClass](tree)
 }
 
-// overhead is what a pod says of its overhead, nil if nothing.
+// overhead returns a pod's overhead, nil if it has none.
 func overhead(pod resource.Tree) (corev1.ResourceList, error) {
 	spec, _ := pod["spec"].(map[string]any)
 	decoded, err := admission.Decode[corev1.PodSpec](resource.Tree{"overhead": spec["overhead"]})
@@ -113,7 +114,7 @@ func overhead(pod resource.Tree) (corev1.ResourceList, error) {
 	return decoded.Overhead, nil
 }
 
-// tolerate adds tolerations to those of a pod, and leaves out those that say nothing which others do not.
+// tolerate adds tolerations to those of a pod, and removes those that others cover.
 func tolerate(spec resource.Tree, more []corev1.Toleration) error {
 	decoded, err := admission.Decode[corev1.PodSpec](resource.Tree{"tolerations": spec["tolerations"]})
 	if err != nil {
@@ -121,7 +122,7 @@ func tolerate(spec resource.Tree, more []corev1.Toleration) error {
 	}
 	var merged []any
 	for _, t := range merge(append(decoded.Tolerations, more...)) {
-		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&t)
+		tree, err := typed.ToTree(&t)
 		if err != nil {
 			return err
 		}
@@ -151,7 +152,7 @@ next:
 	return merged
 }
 
-// covers says whether who has one toleration has the other, too.
+// covers reports whether every taint that t tolerates is tolerated by wide.
 func covers(wide, t corev1.Toleration) bool {
 	all := wide.Key == "" && wide.Operator == corev1.TolerationOpExists
 	switch {

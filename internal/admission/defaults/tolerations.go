@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TolerationSeconds is Kubernetes' plugin DefaultTolerationSeconds: pods tolerate for so many seconds that their node is not ready,
-// or cannot be reached, unless they say otherwise.
+// TolerationSeconds is Kubernetes' plugin DefaultTolerationSeconds: pods tolerate a node that is
+// not ready or unreachable for the given seconds, unless they have tolerations for these taints.
 type TolerationSeconds struct{ NotReady, Unreachable int64 }
 
 // Handles implements admission.Plugin.
@@ -39,7 +39,7 @@ func (p TolerationSeconds) Mutate(_ context.Context, a *resource.Admitted) error
 	return nil
 }
 
-// tolerates says whether a pod speaks of a taint that drives pods away.
+// tolerates reports whether a pod has a toleration for a taint with the effect NoExecute.
 func tolerates(tolerations []any, taint string) bool {
 	for _, item := range tolerations {
 		t, _ := item.(map[string]any)

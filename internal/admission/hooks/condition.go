@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/admission/match"
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -22,13 +23,13 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// conditions are the matchConditions of a webhook. They are compiled when they are first asked.
+// conditions are the matchConditions of a webhook. They are compiled on first use.
 type conditions struct {
 	expressions []plugincel.ExpressionAccessor
 	compile     func() plugincel.ConditionEvaluator
 }
 
-// newConditions returns nil for no conditions.
+// newConditions returns nil if all is empty.
 func newConditions(all []admissionv1.MatchCondition) *conditions {
 	if len(all) == 0 {
 		return nil
@@ -43,19 +44,20 @@ func newConditions(all []admissionv1.MatchCondition) *conditions {
 	return c
 }
 
-// compiler is the same for all. Making one takes longer than using it.
+// compiler is shared by all conditions, because creating one costs more than a compilation.
 var compiler = sync.OnceValue(func() plugincel.ConditionCompiler {
 	return plugincel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 })
 
-// condition is what the compiler wants to know of one.
+// condition implements the compiler's view of a condition.
 type condition admissionv1.MatchCondition
 
 func (c condition) GetExpression() string    { return c.Expression }
 func (c condition) ReturnTypes() []*cel.Type { return []*cel.Type{cel.BoolType} }
 
-// meets says whether a request that a webhook's rules match meets its conditions, too. One that does not settles it; if
-// one cannot be evaluated, and no other settles it, a webhook that is to be ignored is, and for others that is an error.
+// meets reports whether a request that matches a webhook's rules also meets its conditions. One
+// condition that is false decides. If one cannot be evaluated, and none is false, the webhook is
+// skipped if its failurePolicy is Ignore, and otherwise this is an error.
 func (q *question) meets(ctx context.Context, h *hook, s *shown) (bool, error) {
 	started := time.Now()
 	results, err := q.evaluate(ctx, h, s)
@@ -93,14 +95,15 @@ func (q *question) evaluate(ctx context.Context, h *hook, s *shown) ([]plugincel
 	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: s.Kind}
 	versioned.VersionedObject.Set(wrap(s.object))
 	versioned.VersionedOldObject.Set(wrap(s.old))
-	// In Kubernetes a condition is told the resource of the request, also where the webhook is asked about another version.
+	// As in Kubernetes, conditions see the resource of the request, even if the webhook gets
+	// another version.
 	request := plugincel.CreateAdmissionRequest(attributes, metav1.GroupVersionResource(own.Resource), metav1.GroupVersionKind(s.Kind))
 	results, _, err := h.conditions.compile().ForInput(ctx, versioned, request,
 		plugincel.OptionalVariableBindings{Authorizer: asked{q.hooks.Authorizer}}, nil, celconfig.RuntimeCELCostBudgetMatchConditions)
 	return results, err
 }
 
-// wrap makes an object of a tree, and nothing of nil.
+// wrap returns a tree as an object; nil for nil.
 func wrap(obj map[string]any) runtime.Object {
 	if obj == nil {
 		return nil
@@ -108,26 +111,26 @@ func wrap(obj map[string]any) runtime.Object {
 	return &unstructured.Unstructured{Object: obj}
 }
 
-// asked is an authorizer as Kubernetes' CEL library wants it.
-type asked struct{ auth.Authorizer }
+// asked adapts an authorizer to Kubernetes' CEL library.
+type asked struct{ authz.Authorizer }
 
 func (a asked) Authorize(ctx context.Context, about authorizer.Attributes) (authorizer.Decision, string, error) {
 	if a.Authorizer == nil {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
-	attributes := &auth.Attributes{
+	attributes := &authz.Attributes{
 		Verb: about.GetVerb(), Path: about.GetPath(), ResourceRequest: about.IsResourceRequest(),
 		APIGroup: about.GetAPIGroup(), APIVersion: about.GetAPIVersion(), Resource: about.GetResource(), Subresource: about.GetSubresource(),
 		Namespace: about.GetNamespace(), Name: about.GetName(),
 	}
 	if u := about.GetUser(); u != nil {
-		attributes.User = &auth.User{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: u.GetExtra()}
+		attributes.User = &authn.User{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: u.GetExtra()}
 	}
 	d, reason, err := a.Authorizer.Authorize(ctx, attributes)
 	switch d {
-	case auth.Allow:
+	case authz.Allow:
 		return authorizer.DecisionAllow, reason, err
-	case auth.Deny:
+	case authz.Deny:
 		return authorizer.DecisionDeny, reason, err
 	}
 	return authorizer.DecisionNoOpinion, reason, err

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"iter"
+	"reflect"
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/admission/match"
@@ -13,28 +13,29 @@ import (
 	"github.com/kapok-dev/kapok/internal/state"
 	"github.com/kapok-dev/kapok/internal/webhook"
 
+	"github.com/tidwall/btree"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A hook is one webhook of a configuration, ready to be asked. It is immutable.
+// A hook is one compiled webhook of a configuration. It is immutable.
 type hook struct {
 	configuration string
-	uid           string // tells it from all others, also from those of the same name
+	uid           string // unique, even among webhooks of the same name
 	criteria      *match.Criteria
-	conditions    *conditions // nil for none
+	conditions    *conditions // nil without conditions
 	target        *webhook.Hook
-	timeout       time.Duration // 0 for none of its own
+	timeout       time.Duration // 0 for the default
 	*admissionv1.MutatingWebhook
 }
 
-// ignored says that the webhook is to be ignored when it cannot be asked.
+// ignored reports whether the webhook's failurePolicy is Ignore.
 func (h *hook) ignored() bool {
 	return h.FailurePolicy != nil && *h.FailurePolicy == admissionv1.Ignore
 }
 
-// runsDry says that to ask the webhook about a dry run has no effect elsewhere; the error is what Kubernetes says if it
-// is not known.
+// runsDry reports whether the webhook may be called for a dry run. The error is Kubernetes' for an
+// absent value.
 func (h *hook) runsDry() (bool, error) {
 	if h.SideEffects == nil {
 		//lint:ignore ST1005 Kubernetes' words
@@ -43,99 +44,115 @@ func (h *hook) runsDry() (bool, error) {
 	return *h.SideEffects == admissionv1.SideEffectClassNone || *h.SideEffects == admissionv1.SideEffectClassNoneOnDryRun, nil
 }
 
-// A source is the webhooks of all configurations of a kind.
-type source struct {
-	state     *state.State
-	resource  schema.GroupResource
-	mark      *state.Mark
-	current   atomic.Pointer[set]
-	compiling sync.Mutex
+// A source has the webhooks of all configurations of a kind.
+type source = state.Derived[*set]
+
+func newSource(st *state.State, plural string) *source {
+	return state.Derive(st, fold, schema.GroupResource{Group: group, Resource: plural})
 }
 
-func newSource(st *state.State, plural string) source {
-	resource := schema.GroupResource{Group: group, Resource: plural}
-	return source{state: st, resource: resource, mark: st.Mark(resource)}
-}
-
-// A set is the webhooks at one time, in the order in which they are asked.
+// A set has the webhooks at one revision. It is immutable once fold has returned it; its trees
+// share unchanged parts with the set before.
 type set struct {
-	mark  uint64
-	hooks []*hook
-	err   error // why it is not known who is to be asked
-	by    map[object.Revision][]*hook
+	configurations btree.Map[string, []*hook] // by name, without configurations that have no webhooks
+	unreadable     btree.Map[string, error]   // by the name of the configuration
+	err            error                      // why the webhooks are not known
+
+	read, compiled int // number of configurations and webhooks that fold read and compiled for this set
 }
 
-func (s *set) empty() bool { return len(s.hooks) == 0 && s.err == nil }
+func (s *set) empty() bool { return s.configurations.Len() == 0 && s.err == nil }
 
-// load returns the webhooks of now.
-func (s *source) load() *set {
-	if known := s.current.Load(); known != nil && known.mark == s.mark.Load() {
-		return known
-	}
-	s.compiling.Lock()
-	defer s.compiling.Unlock()
-	known, mark := s.current.Load(), s.mark.Load()
-	if known != nil && known.mark == mark {
-		return known
-	}
-	now := s.compile(known, mark)
-	s.current.Store(now)
-	return now
-}
-
-// compile reads the configurations; those that it has read before, it knows by their revision.
-func (s *source) compile(before *set, mark uint64) *set {
-	now := &set{mark: mark, by: map[object.Revision][]*hook{}, err: s.state.AllReadable(s.resource)}
-	for o := range s.state.Snapshot(s.resource).All("") { // which is in the order of names
-		var hooks []*hook
-		known := false
-		if before != nil {
-			hooks, known = before.by[o.Revision]
-		}
-		if !known {
-			var err error
-			if hooks, err = read(o); err != nil {
-				now.err = errors.Join(now.err, err)
-				continue // and it is read again next time
+// all yields the webhooks in the order in which they are called.
+func (s *set) all() iter.Seq2[int, *hook] {
+	return func(yield func(int, *hook) bool) {
+		i := 0
+		s.configurations.Scan(func(_ string, hooks []*hook) bool {
+			for _, h := range hooks {
+				if !yield(i, h) {
+					return false
+				}
+				i++
 			}
-		}
-		now.by[o.Revision] = hooks
-		now.hooks = append(now.hooks, hooks...)
+			return true
+		})
 	}
-	return now
 }
 
-// read compiles a configuration. Webhooks that validate have all the fields of those that mutate, but for one.
-func read(o *object.Object) ([]*hook, error) {
+// fold reads the configurations that changed, and compiles their webhooks that changed.
+func fold(last *set, c *state.Changes) *set {
+	next := &set{}
+	if last != nil {
+		next.configurations, next.unreadable = *last.configurations.Copy(), *last.unreadable.Copy()
+	}
+	for key, o := range c.Objects() {
+		known, _ := next.configurations.Get(key.Name)
+		next.configurations.Delete(key.Name)
+		next.unreadable.Delete(key.Name)
+		if o == nil {
+			continue
+		}
+		hooks, compiled, err := read(o, known)
+		if err != nil {
+			next.unreadable.Set(key.Name, err)
+		} else if len(hooks) > 0 {
+			next.configurations.Set(key.Name, hooks)
+		}
+		next.read++
+		next.compiled += compiled
+	}
+	next.err = errors.Join(append([]error{c.Err}, next.unreadable.Values()...)...)
+	return next
+}
+
+// read returns the webhooks of a configuration, reusing unchanged ones of known, and the number
+// that it compiled. It decodes all configurations as mutating ones, which have all fields of the
+// validating ones and one more.
+func read(o *object.Object, known []*hook) (hooks []*hook, compiled int, err error) {
 	var config admissionv1.MutatingWebhookConfiguration
 	if err := json.Unmarshal(o.Raw, &config); err != nil {
-		return nil, fmt.Errorf("read %s: %w", o.Key, err)
+		return nil, 0, fmt.Errorf("read %s: %w", o.Key, err)
 	}
-	hooks := make([]*hook, len(config.Webhooks))
+	byUID := make(map[string]*hook, len(known))
+	for _, h := range known {
+		byUID[h.uid] = h
+	}
+	hooks = make([]*hook, len(config.Webhooks))
 	seen := map[string]int{}
 	for i := range config.Webhooks {
 		w := &config.Webhooks[i]
-		hooks[i] = &hook{
-			configuration:   config.Name,
-			uid:             fmt.Sprintf("%s/%s/%d", config.Name, w.Name, seen[w.Name]),
-			criteria:        match.OfWebhook(w.Rules, w.MatchPolicy, w.NamespaceSelector, w.ObjectSelector),
-			conditions:      newConditions(w.MatchConditions),
-			target:          webhook.NewHook(targetOf(w)),
-			MutatingWebhook: w,
-		}
-		if w.TimeoutSeconds != nil {
-			hooks[i].timeout = time.Duration(*w.TimeoutSeconds) * time.Second
-		}
+		uid := fmt.Sprintf("%s/%s/%d", config.Name, w.Name, seen[w.Name])
 		seen[w.Name]++
+		if h := byUID[uid]; h != nil && reflect.DeepEqual(h.MutatingWebhook, w) {
+			hooks[i] = h
+		} else {
+			hooks[i] = compile(config.Name, uid, w)
+			compiled++
+		}
 	}
-	return hooks, nil
+	return hooks, compiled, nil
+}
+
+func compile(configuration, uid string, w *admissionv1.MutatingWebhook) *hook {
+	h := &hook{
+		configuration:   configuration,
+		uid:             uid,
+		criteria:        match.OfWebhook(w.Rules, w.MatchPolicy, w.NamespaceSelector, w.ObjectSelector),
+		conditions:      newConditions(w.MatchConditions),
+		target:          webhook.NewHook(targetOf(w)),
+		MutatingWebhook: w,
+	}
+	if w.TimeoutSeconds != nil {
+		h.timeout = time.Duration(*w.TimeoutSeconds) * time.Second
+	}
+	return h
 }
 
 func targetOf(w *admissionv1.MutatingWebhook) webhook.Config {
 	c := webhook.Config{
 		Name:     w.Name,
 		CABundle: w.ClientConfig.CABundle,
-		// To ask twice is nothing to who has no side effects.
+		// A call without side effects may be repeated.
 		Repeatable: w.SideEffects != nil && *w.SideEffects == admissionv1.SideEffectClassNone,
 	}
 	if url := w.ClientConfig.URL; url != nil {

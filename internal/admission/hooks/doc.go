@@ -1,26 +1,30 @@
-// Package hooks asks the admission webhooks that MutatingWebhookConfigurations and ValidatingWebhookConfigurations name.
+// Package hooks calls the admission webhooks of MutatingWebhookConfigurations and
+// ValidatingWebhookConfigurations.
 //
 //	h := hooks.New(hooks.Options{State: st, Caller: caller, Authorizer: authorizer})
 //	chain := admission.Chain{h.Mutating(), h.Validating()}
 //
-// # What it promises
+// # Promises
 //
-// A configuration counts from the next request on after its write, and is compiled once a revision. Where there are none, a
-// request is told so by one atomic load. Webhooks that mutate are asked one after another, in the order of the names of their
-// configurations; each sees what those before it have done, and is asked once more if it wants that and somebody after it has
-// changed the object. Webhooks that validate are asked all at once. Whoever is asked gets the object in the version that its
-// rules name. Nobody is asked about the configurations of webhooks and policies, and about the reviews of who one is and what
-// one may: a webhook that is down must not lock out who could repair it.
+// A configuration takes effect with the first request after its write. Its webhooks are compiled
+// when they change. Without webhooks a request costs one atomic load. Mutating webhooks are called
+// one after another, in the order of the names of their configurations; each sees the changes of
+// those before it, and is called again if it requests that and a later one changed the object.
+// Validating webhooks are called concurrently. Each gets the object in the version that its rules
+// name. No webhook is called for configurations of webhooks and policies, or for reviews of
+// authentication and authorization: a webhook that is down must not keep administrators from
+// removing it.
 //
-// An answer is believed in nothing that can be checked: that it answers this request, and is what a webhook of its kind may
-// answer. A patch is applied and what comes of it read as the body of a request would be: the schema of the kind decides.
-// What goes wrong with a call refuses the request, unless the webhook is one to be ignored then. Configurations that cannot be
-// read refuse everything. Words, codes, audit annotations and metrics are those of kube-apiserver 1.37; what differs: warnings,
-// annotations and refusals of webhooks that are asked at once come in the order of these, and not of their answers; patches are
-// not among the audit annotations.
+// Everything in a response that can be checked is checked: that it answers this request, and has
+// only fields that webhooks of its kind may set. A patched object is decoded like the body of a
+// request, against the schema of the kind. A failed call rejects the request, unless the
+// failurePolicy is Ignore. Configurations that cannot be read reject all requests. Messages, codes,
+// audit annotations and metrics are those of kube-apiserver 1.37, with two differences: warnings,
+// annotations and rejections of concurrent webhooks are in the order of the webhooks instead of
+// their responses, and audit annotations do not contain patches.
 //
 // # Goroutines and locks
 //
-// The package owns no goroutine but, for the time of a request, one for each but one of the webhooks that validate it. A lock
-// makes sure that configurations are compiled once; no call is made under it.
+// A request with several validating webhooks starts a goroutine for each but one, and waits for
+// them. Configurations are compiled under the lock of [state.Derived]; no call is made under it.
 package hooks

@@ -4,7 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/kapok-dev/kapok/internal/admission"
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authz"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
 	"github.com/kapok-dev/kapok/internal/webhook"
@@ -12,25 +12,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Options are what Hooks are built on.
+// Options configure Hooks. State and Caller are required.
 type Options struct {
-	State  *state.State    // of configurations and namespaces
-	Caller *webhook.Caller // who calls; it is the caller's to close
-	// Authorizer answers what conditions ask of it. Nil has no opinion.
-	Authorizer auth.Authorizer
-	// Logger is told of webhooks that were ignored. Nil for none.
+	State  *state.State    // has the configurations and namespaces
+	Caller *webhook.Caller // sends requests; its owner closes it
+	// Authorizer answers the authorization checks of conditions. Default: no opinion.
+	Authorizer authz.Authorizer
+	// Logger receives the errors of ignored webhooks. Default: none.
 	Logger *slog.Logger
 }
 
-// Hooks are the webhooks of a server.
+// Hooks are the webhooks of a server. They are safe for concurrent use.
 type Hooks struct {
 	Options
 	metrics    *Metrics
-	mutating   source
-	validating source
+	mutating   *source
+	validating *source
 }
 
-// New returns the webhooks that are configured, at any time.
+// New returns the webhooks that the configurations in the state name at any time.
 func New(o Options) *Hooks {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -43,19 +43,19 @@ func New(o Options) *Hooks {
 	}
 }
 
-// Metrics tell of calls.
+// Metrics returns the metrics of calls.
 func (h *Hooks) Metrics() *Metrics { return h.metrics }
 
-// Mutating is the plugin that Kubernetes calls MutatingAdmissionWebhook.
+// Mutating returns Kubernetes' plugin MutatingAdmissionWebhook.
 func (h *Hooks) Mutating() admission.Mutator { return mutating{h} }
 
-// Validating is the plugin that Kubernetes calls ValidatingAdmissionWebhook.
+// Validating returns Kubernetes' plugin ValidatingAdmissionWebhook.
 func (h *Hooks) Validating() admission.Validator { return validating{h} }
 
-// group is that of the configurations.
+// group is the API group of the configurations.
 const group = "admissionregistration.k8s.io"
 
-// unasked are the resources that nobody is asked about.
+// unasked are the resources for which no webhook is called.
 var unasked = map[schema.GroupResource]bool{
 	{Group: group, Resource: "mutatingwebhookconfigurations"}:              true,
 	{Group: group, Resource: "validatingwebhookconfigurations"}:            true,
@@ -71,7 +71,7 @@ var unasked = map[schema.GroupResource]bool{
 	{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}:      true,
 }
 
-// handles says whether any webhook of a source may want to see a request.
+// handles reports whether any webhook of a source may match a request.
 func handles(s *source, r *resource.Request) bool {
-	return !s.load().empty() && !unasked[r.Definition.GroupResource()]
+	return !s.Load().empty() && !unasked[r.Definition.GroupResource()]
 }

@@ -5,37 +5,40 @@ import (
 	"encoding/pem"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
-	"github.com/kapok-dev/kapok/internal/builtin"
+	"github.com/kapok-dev/kapok/internal/authn"
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
+	"github.com/kapok-dev/kapok/internal/kinds"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
 	"github.com/kapok-dev/kapok/internal/webhook"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A world is webhooks with nothing around them but a state, and a server that answers.
+// A world is Hooks on a state, and a server with the webhooks.
 type world struct {
 	*Hooks
-	*testing.T
+	testing.TB
 	state  *state.State
 	server *httptest.Server
 	audit  map[string]string
 }
 
-func newWorld(t *testing.T, answer func(path string, r *admissionv1.AdmissionReview)) *world {
+func newWorld(t testing.TB, answer func(path string, r *admissionv1.AdmissionReview)) *world {
 	t.Helper()
 	j := memory.New()
 	st, err := state.Open(t.Context(), j, state.Options{})
@@ -60,10 +63,10 @@ func newWorld(t *testing.T, answer func(path string, r *admissionv1.AdmissionRev
 			t.Error(err)
 		}
 	})
-	return &world{T: t, Hooks: New(Options{State: st, Caller: caller}), state: st, server: server, audit: map[string]string{}}
+	return &world{TB: t, Hooks: New(Options{State: st, Caller: caller}), state: st, server: server, audit: map[string]string{}}
 }
 
-// put stores a configuration with one webhook, at /NAME of the server, that is asked about config maps.
+// put stores a configuration with one webhook, at /NAME of the server, for config maps.
 func (w *world) put(plural, name string, fields map[string]any) {
 	w.Helper()
 	hook := map[string]any{
@@ -96,14 +99,14 @@ func (w *world) put(plural, name string, fields map[string]any) {
 	}
 }
 
-// admitted is the creation of a config map.
+// admitted returns the creation of a config map.
 func (w *world) admitted() *resource.Admitted {
-	for _, d := range builtin.Definitions() {
+	for _, d := range kinds.Definitions() {
 		if d.Plural != "configmaps" {
 			continue
 		}
 		r := &resource.Request{
-			Definition: d, Version: d.Storage, Namespace: "default", User: auth.Admin(), Warn: func(string) {},
+			Definition: d, Version: d.Storage, Namespace: "default", User: authn.Admin(), Warn: func(string) {},
 			Annotate: func(key, value string) { w.audit[key] = value },
 		}
 		return &resource.Admitted{
@@ -111,11 +114,11 @@ func (w *world) admitted() *resource.Admitted {
 			Object: resource.Tree{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}, "data": map[string]any{"a": "b"}},
 		}
 	}
-	w.Fatal("there are no config maps")
+	w.Fatal("config maps are not served")
 	return nil
 }
 
-// counts are the counters of the metrics.
+// counts returns the counters of the metrics.
 func (w *world) counts() (lines []string) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(w.Metrics())
@@ -138,7 +141,7 @@ func (w *world) counts() (lines []string) {
 	return lines
 }
 
-// TestRecords: what webhooks do is told to the audit, and counted.
+// TestRecords checks the audit annotations and the metrics of calls.
 func TestRecords(t *testing.T) {
 	w := newWorld(t, func(path string, r *admissionv1.AdmissionReview) {
 		switch path {
@@ -192,33 +195,137 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestSource: configurations are compiled when they change, and only those that have.
+// TestSource checks that configurations are compiled when they change, and only those.
 func TestSource(t *testing.T) {
 	w := newWorld(t, func(string, *admissionv1.AdmissionReview) {})
 	r := w.admitted().Request
 	if w.Mutating().Handles(r, resource.OperationCreate) {
-		t.Error("nobody is configured, and somebody asked")
+		t.Error("a webhook is called although none is configured")
 	}
 	w.put("mutatingwebhookconfigurations", "b", nil)
-	before := w.mutating.load()
-	if w.mutating.load() != before {
-		t.Error("compiled again though nothing has changed")
+	before := w.mutating.Load()
+	if w.mutating.Load() != before {
+		t.Error("compiled again without a change")
 	}
 	w.put("mutatingwebhookconfigurations", "a", nil)
-	after := w.mutating.load()
-	if len(after.hooks) != 2 || after.hooks[0].configuration != "a" || after.hooks[1] != before.hooks[0] {
-		t.Errorf("got %v", after.hooks)
+	after := hooksOf(w.mutating.Load())
+	if len(after) != 2 || after[0].configuration != "a" || after[1] != hooksOf(before)[0] {
+		t.Errorf("got %v", after)
 	}
 	if !w.Mutating().Handles(r, resource.OperationCreate) || w.Validating().Handles(r, resource.OperationCreate) {
-		t.Error("the wrong ones are asked")
+		t.Error("the wrong webhooks are called")
 	}
-	// What cannot be read may be a webhook that would refuse.
+	// An unreadable configuration might have a webhook that rejects the request.
 	w.put("mutatingwebhookconfigurations", "c", map[string]any{"rules": "none"})
 	for range 2 {
 		err := w.Mutating().Mutate(t.Context(), w.admitted())
 		if want := `configmaps "c" is forbidden: not yet ready to handle request`; err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
-		w.put("mutatingwebhookconfigurations", "d", nil) // does not make it a good one
+		w.put("mutatingwebhookconfigurations", "d", nil) // the unreadable one still counts
+	}
+}
+
+func hooksOf(s *set) (all []*hook) {
+	for _, h := range s.all() {
+		all = append(all, h)
+	}
+	return all
+}
+
+// remove deletes a configuration.
+func (w *world) remove(plural, name string) {
+	w.Helper()
+	key := object.Key{Resource: schema.GroupResource{Group: group, Resource: plural}, Name: name}
+	if o, _ := w.state.Get(key); o != nil {
+		if _, err := w.state.Append(w.Context(), journal.Batch{Entries: []journal.Entry{{Key: key, Prev: o.Revision}}}); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// TestChangeCostsWhatItChanges checks that only changed configurations are read, and only their
+// changed webhooks compiled, however many there are.
+func TestChangeCostsWhatItChanges(t *testing.T) {
+	const plural = "mutatingwebhookconfigurations"
+	for _, n := range []int{10, 100, 1000} {
+		w := newWorld(t, func(string, *admissionv1.AdmissionReview) {})
+		for i := range n {
+			w.put(plural, fmt.Sprint("c", i), nil)
+		}
+		check := func(what string, read, compiled int) {
+			t.Helper()
+			if s := w.mutating.Load(); s.read != read || s.compiled != compiled {
+				t.Errorf("of %d: %s: %d configurations read, %d webhooks compiled, want %d and %d", n, what, s.read, s.compiled, read, compiled)
+			}
+		}
+		check("at first", n, n)
+		w.put(plural, "c1", nil)
+		check("written as it was", 1, 0)
+		for range 5 {
+			w.put(plural, "c1", map[string]any{"failurePolicy": "Ignore"})
+		}
+		check("a burst of changes of one", 1, 1)
+		w.remove(plural, "c1")
+		check("deleted", 0, 0)
+	}
+}
+
+// TestRandomConfigurations compares the webhooks after random changes with those of a set built
+// from scratch.
+func TestRandomConfigurations(t *testing.T) {
+	const plural = "validatingwebhookconfigurations"
+	seed := seeds.Of(t)
+	r := rand.New(rand.NewPCG(seed, 1))
+	w := newWorld(t, func(string, *admissionv1.AdmissionReview) {})
+	for range 500 {
+		for range r.IntN(4) {
+			name := fmt.Sprint("c", r.IntN(6))
+			switch r.IntN(5) {
+			case 0:
+				w.remove(plural, name)
+			case 1:
+				w.put(plural, name, map[string]any{"rules": "none"}) // cannot be read
+			default:
+				w.put(plural, name, map[string]any{"timeoutSeconds": 1 + r.IntN(3)})
+			}
+		}
+		got, want := w.validating.Load(), newSource(w.state, plural).Load()
+		if (got.err == nil) != (want.err == nil) || got.err != nil && got.err.Error() != want.err.Error() {
+			t.Fatalf("error %v, from scratch %v", got.err, want.err)
+		}
+		if !slices.EqualFunc(hooksOf(got), hooksOf(want), func(a, b *hook) bool {
+			return a.uid == b.uid && a.timeout == b.timeout && reflect.DeepEqual(a.MutatingWebhook, b.MutatingWebhook)
+		}) {
+			t.Fatalf("%d webhooks, and from scratch %d", len(hooksOf(got)), len(hooksOf(want)))
+		}
+	}
+}
+
+// BenchmarkAfterChange changes one configuration, and looks up the webhooks to call. All
+// configurations but one are for other groups.
+func BenchmarkAfterChange(b *testing.B) {
+	const plural = "mutatingwebhookconfigurations"
+	for _, n := range []int{10, 100, 1000, 10000} {
+		b.Run(fmt.Sprint("configurations=", n), func(b *testing.B) {
+			w := newWorld(b, func(string, *admissionv1.AdmissionReview) {})
+			for i := range n {
+				w.put(plural, fmt.Sprint("c", i), map[string]any{"rules": []any{map[string]any{
+					"operations": []any{"*"}, "apiGroups": []any{fmt.Sprint("g", i)}, "apiVersions": []any{"*"}, "resources": []any{"*"},
+				}}})
+			}
+			a := w.admitted()
+			i := 0
+			w.mutating.Load()
+			for b.Loop() {
+				b.StopTimer()
+				w.put(plural, "c0", map[string]any{"timeoutSeconds": 1 + i%2, "rules": []any{}})
+				i++
+				b.StartTimer()
+				if err := w.Mutating().Mutate(b.Context(), a); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

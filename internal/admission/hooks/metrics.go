@@ -4,12 +4,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/histogram"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics tell of calls, under the names that kube-apiserver has for them.
+// Metrics count and time calls, under kube-apiserver's names.
 type Metrics struct {
 	requests   *prometheus.CounterVec
 	durations  *prometheus.HistogramVec
@@ -26,22 +27,22 @@ func newMetrics() *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_admission_" + name, Help: help}, labels)
 	}
-	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_admission_" + name, Help: help, Buckets: buckets}, labels)
+	timings := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(histogram.Options("apiserver_admission_"+name, help, buckets), labels)
 	}
 	return &Metrics{
-		requests: counter("webhook_request_total", "Calls of admission webhooks, by how they went.",
+		requests: counter("webhook_request_total", "Calls of admission webhooks, by outcome.",
 			"name", "type", "operation", "code", "rejected"),
-		durations: histogram("webhook_admission_duration_seconds", "How long calls of admission webhooks took, in seconds.",
+		durations: timings("webhook_admission_duration_seconds", "Duration of calls of admission webhooks, in seconds.",
 			[]float64{0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 25}, "name", "type", "operation", "rejected"),
-		rejections: counter("webhook_rejection_count", "Requests that admission webhooks have refused, or that were refused because these could not be asked.",
+		rejections: counter("webhook_rejection_count", "Requests that admission webhooks rejected, or that were rejected because a call failed.",
 			"name", "type", "operation", "error_type", "rejection_code"),
 		ignored: counter("webhook_fail_open_count", "Calls of admission webhooks that failed and were ignored.", "name", "type"),
 		errors: counter("match_condition_evaluation_errors_total", "Errors of match conditions.",
 			"name", "kind", "type", "operation"),
 		exclusions: counter("match_condition_exclusions_total", "Requests that match conditions have excluded.",
 			"name", "kind", "type", "operation"),
-		conditions: histogram("match_condition_evaluation_seconds", "How long the evaluation of match conditions took, in seconds.",
+		conditions: timings("match_condition_evaluation_seconds", "Duration of the evaluation of match conditions, in seconds.",
 			[]float64{0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25}, "name", "kind", "type", "operation"),
 	}
 }
@@ -64,7 +65,8 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// A kind of webhook has two names in metrics. The second counts where a condition has excluded a request.
+// A kind of webhook has two names in metrics. The second one is for requests that a condition
+// excluded.
 type kind struct{ calls, exclusions string }
 
 var (
@@ -72,14 +74,14 @@ var (
 	validates = kind{"validating", "validate"}
 )
 
-// Types of errors, as metrics name them.
+// Types of errors in metrics.
 const (
 	noError      = "no_error"
 	callFailed   = "calling_webhook_error"
 	serverFailed = "apiserver_internal_error"
 )
 
-// observe notes a call and how it went.
+// observe records a call and its outcome.
 func (m *Metrics) observe(h *hook, k kind, op resource.Operation, took time.Duration, f *failure) {
 	code, rejected := 200, f != nil && !f.isIgnored(h)
 	if f != nil {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/admission/match"
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/object/jsonpatch"
 	"github.com/kapok-dev/kapok/internal/resource"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	registrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,19 +21,19 @@ type mutating struct{ *Hooks }
 
 // Handles implements admission.Plugin.
 func (p mutating) Handles(r *resource.Request, _ resource.Operation) bool {
-	return handles(&p.mutating, r)
+	return handles(p.mutating, r)
 }
 
-// Mutate implements admission.Mutator. In a second pass only those are asked who want to be once more, and have seen
-// another object before.
+// Mutate implements admission.Mutator. A second pass calls only webhooks with the
+// reinvocationPolicy IfNeeded, for which the object has changed since their call.
 func (p mutating) Mutate(ctx context.Context, a *resource.Admitted) error {
 	m := &mutation{question: question{Admitted: a, hooks: p.Hooks, kind: admits}, base: a.Object}
-	set := p.mutating.load()
+	set := p.mutating.Load()
 	if set.err != nil {
 		return m.notReady()
 	}
 	m.recall()
-	for i, h := range set.hooks {
+	for i, h := range set.all() {
 		as, ok, err := m.concerns(ctx, h, func(as match.As) (*shown, error) { return m.show(ctx, as) })
 		if err != nil {
 			return err
@@ -56,26 +56,27 @@ func (p mutating) Mutate(ctx context.Context, a *resource.Admitted) error {
 	return nil
 }
 
-// A mutation is an object on its way through the webhooks. Each sees it in a version of its own: it is converted when the
-// next one wants another, and when all have seen it.
+// A mutation is an object on its way through the webhooks. It is converted before the call of a
+// webhook that needs another version, and after the last call.
 type mutation struct {
 	question
-	base   resource.Tree // the object in the version of the request, without what has been changed in shown
-	shown  *shown        // as the last webhook saw it, with what it has changed; nil before the first
-	dirty  bool          // something has
+	base   resource.Tree // the object in the version of the request, without the changes in shown
+	shown  *shown        // as the last webhook saw it, with its changes; nil before the first call
+	dirty  bool          // shown has changes
 	passed *passed
 }
 
-// passed is what the second pass wants to know of the first.
+// passed is the state that the second pass needs of the first.
 type passed struct {
-	object resource.Tree   // as it left the webhooks
-	asked  map[string]bool // who wants to be asked once more if the object changes, and has been asked
-	again  map[string]bool // those of them since whom the object has changed
+	object resource.Tree   // at the end of the pass
+	asked  map[string]bool // called webhooks with the reinvocationPolicy IfNeeded
+	again  map[string]bool // those of asked to call again, because the object changed after their call
 }
 
 type passedKey struct{}
 
-// recall begins a pass: in the second one, others than webhooks may have changed the object since the first.
+// recall starts a pass. In the second one, other plugins may have changed the object since the
+// first.
 func (m *mutation) recall() {
 	if p, _ := m.Passes.Note(passedKey{}).(*passed); p != nil {
 		m.passed = p
@@ -87,7 +88,7 @@ func (m *mutation) recall() {
 	m.passed = &passed{asked: map[string]bool{}, again: map[string]bool{}}
 }
 
-// changed has those asked again who have been asked so far.
+// changed marks the webhooks called so far to be called again.
 func (m *mutation) changed() {
 	for uid := range m.passed.asked {
 		m.passed.again[uid] = true
@@ -116,7 +117,7 @@ func (m *mutation) show(ctx context.Context, as match.As) (*shown, error) {
 	return s, err
 }
 
-// settle takes what webhooks have changed over into the version of the request.
+// settle converts the changes of webhooks to the version of the request.
 func (m *mutation) settle(ctx context.Context) error {
 	if m.dirty {
 		m.base = m.shown.object
@@ -136,7 +137,8 @@ func (m *mutation) settle(ctx context.Context) error {
 	return nil
 }
 
-// ask asks one webhook, and changes the object as it says. index is its place among all.
+// ask calls one webhook, and applies its patch to the object. index is its position among all
+// webhooks.
 func (m *mutation) ask(ctx context.Context, h *hook, s *shown, index int) error {
 	round := 0
 	if m.Passes.Second {
@@ -148,7 +150,7 @@ func (m *mutation) ask(ctx context.Context, h *hook, s *shown, index int) error 
 	m.note(h, a)
 	changed := false
 	if failed == nil {
-		changed, failed = m.apply(h, s, a)
+		changed, failed = m.apply(ctx, h, s, a)
 	}
 	m.hooks.metrics.observe(h, m.kind, m.Operation, time.Since(started), failed)
 	m.annotateMutation(annotation, h, changed)
@@ -186,12 +188,12 @@ func (m *mutation) annotateMutation(annotation string, h *hook, changed bool) {
 	}
 }
 
-// apply changes the object as an answer says, and says whether that makes it another.
-func (m *mutation) apply(h *hook, s *shown, a *answer) (changed bool, _ *failure) {
+// apply applies the patch of a response to the object, and reports whether that changed it.
+func (m *mutation) apply(ctx context.Context, h *hook, s *shown, a *answer) (changed bool, _ *failure) {
 	if len(a.Patch) == 0 {
 		return false, nil
 	}
-	patch, err := jsonpatch.DecodePatch(a.Patch)
+	patch, err := jsonpatch.Decode(a.Patch)
 	switch {
 	case err != nil:
 		return false, cannotCall(h, 503, fmt.Errorf("received undecodable patch in webhook response: %w", err))
@@ -202,7 +204,7 @@ func (m *mutation) apply(h *hook, s *shown, a *answer) (changed bool, _ *failure
 	case a.PatchType != admissionv1.PatchTypeJSONPatch:
 		return false, cannotCall(h, int(refusal(h.Name, a.Result).ErrStatus.Code), fmt.Errorf("unsupported patch type %q", a.PatchType))
 	}
-	patched, err := m.patched(s, patch)
+	patched, err := m.patched(ctx, s, patch)
 	if err != nil {
 		return false, broken(err)
 	}
@@ -212,9 +214,9 @@ func (m *mutation) apply(h *hook, s *shown, a *answer) (changed bool, _ *failure
 	return changed, nil
 }
 
-// patched is what a patch makes of an object, read as the body of a request would be.
-func (m *mutation) patched(s *shown, patch jsonpatch.Patch) (resource.Tree, error) {
-	data, err := resource.ApplyJSONPatch(patch, s.objectJSON)
+// patched returns the patched object, decoded like the body of a request.
+func (m *mutation) patched(ctx context.Context, s *shown, patch jsonpatch.Patch) (resource.Tree, error) {
+	data, err := resource.ApplyJSONPatch(ctx, patch, s.objectJSON, nil)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}

@@ -14,14 +14,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A question is a request that the webhooks of one kind are asked about.
+// A question is a request to the webhooks of one kind.
 type question struct {
 	*resource.Admitted
 	hooks *Hooks
 	kind  kind
 }
 
-// notReady refuses a request because it is not known who is to be asked about it.
+// notReady returns an error if the webhooks to call are not known.
 func (q *question) notReady() error {
 	name := q.Name
 	if metadata, _ := q.Object["metadata"].(map[string]any); name == "" {
@@ -37,7 +37,8 @@ func (q *question) notReady() error {
 	return apierrors.NewForbidden(q.Request.GroupResource(), name, errors.New("not yet ready to handle request"))
 }
 
-// concerns says whether a webhook is to be asked, and as what the request is shown to it. show shows it to conditions.
+// concerns reports whether a webhook matches the request, and the form in which it gets it. show
+// returns that form for conditions.
 func (q *question) concerns(ctx context.Context, h *hook, show func(match.As) (*shown, error)) (match.As, bool, error) {
 	as, ok, err := h.criteria.Match(q.hooks.State, q.Admitted)
 	if err != nil || !ok || h.conditions == nil {
@@ -57,14 +58,15 @@ func (q *question) concerns(ctx context.Context, h *hook, show func(match.As) (*
 	return as, meets, nil
 }
 
-// shown is a request as it is shown to some webhooks.
+// shown is a request in the form that some webhooks get.
 type shown struct {
 	match.As
 	object, old         resource.Tree
-	objectJSON, oldJSON []byte // once somebody has asked for it
+	objectJSON, oldJSON []byte // nil before encode
 }
 
-// show shows a request whose object is in the version of the request. The object may be used up.
+// show returns a request whose object is in the version of the request in another form. The object
+// must not be used afterwards.
 func (q *question) show(ctx context.Context, as match.As, obj resource.Tree) (*shown, error) {
 	s := &shown{As: as, object: obj, old: q.Old}
 	if as.Kind != q.Kind {
@@ -86,7 +88,7 @@ func (q *question) show(ctx context.Context, as match.As, obj resource.Tree) (*s
 	return s, nil
 }
 
-// encode makes the JSON of what is shown.
+// encode encodes the objects.
 func (s *shown) encode() (err error) {
 	if s.object != nil && s.objectJSON == nil {
 		if s.objectJSON, err = object.AppendJSON(nil, s.object); err != nil {
@@ -99,32 +101,33 @@ func (s *shown) encode() (err error) {
 	return err
 }
 
-// A failure is why a webhook has not let a request pass.
+// A failure is the reason why a webhook rejected a request.
 type failure struct {
-	kind  string // as metrics name it
-	code  int    // likewise
-	err   error  // what the client is told
-	cause error  // of a call that failed
+	kind  string // in metrics
+	code  int    // in metrics
+	err   error  // for the client
+	cause error  // of a failed call
 }
 
-// isIgnored says whether the request passes all the same.
+// isIgnored reports whether the request is admitted nevertheless.
 func (f *failure) isIgnored(h *hook) bool { return f.kind == callFailed && h.ignored() }
 
-// canceled says that the call was given up because nobody waits for the request any more.
+// canceled reports whether the call ended because the request was cancelled.
 func (f *failure) canceled() bool {
 	return f.kind == callFailed && errors.Is(f.cause, context.Canceled)
 }
 
-// cannotCall says that a webhook could not be asked, or has not answered as it must. status is how metrics count it.
+// cannotCall returns the failure of a call without a valid response. status is its code in metrics.
 func cannotCall(h *hook, status int, cause error) *failure {
 	err := apierrors.NewInternalError(fmt.Errorf("failed calling webhook %q: %w", h.Name, cause))
 	return &failure{kind: callFailed, code: status, err: err, cause: cause}
 }
 
-// broken says that something else went wrong.
+// broken returns the failure for another error.
 func broken(err error) *failure { return &failure{kind: serverFailed, err: err} }
 
-// ask asks a webhook. An answer that refuses the request is a failure, too; what else is in it counts all the same.
+// ask calls a webhook. A response that rejects the request is a failure too; its annotations and
+// warnings count nevertheless.
 func (q *question) ask(ctx context.Context, h *hook, s *shown) (*answer, *failure) {
 	if q.Request.DryRun {
 		dry, err := h.runsDry()
@@ -150,7 +153,7 @@ func (q *question) ask(ctx context.Context, h *hook, s *shown) (*answer, *failur
 	}
 	call := client.Post().SetHeader("Content-Type", "application/json").Body(r.request)
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) > 0 {
-		call.Timeout((time.Until(deadline) + time.Second - 1).Truncate(time.Second)) // which the webhook is told
+		call.Timeout((time.Until(deadline) + time.Second - 1).Truncate(time.Second)) // the timeout in the URL
 	}
 	if err := call.Do(ctx).Into(r.response); err != nil {
 		code := 503
@@ -170,7 +173,7 @@ func (q *question) ask(ctx context.Context, h *hook, s *shown) (*answer, *failur
 	return a, nil
 }
 
-// note tells the client, and the audit, what a webhook has to say besides its verdict.
+// note adds the warnings and audit annotations of a response to the request.
 func (q *question) note(h *hook, a *answer) {
 	if a == nil {
 		return
@@ -189,16 +192,16 @@ func (q *question) annotate(key, value string) {
 	}
 }
 
-// ignore notes that a webhook which could not be asked was ignored.
+// ignore records that a call failed and the failurePolicy is Ignore.
 func (q *question) ignore(h *hook, f *failure, annotation string) {
 	if f.canceled() {
 		return
 	}
-	q.hooks.Logger.Warn("an admission webhook could not be asked and was ignored", "webhook", h.Name, "configuration", h.configuration, "error", f.cause)
+	q.hooks.Logger.Warn("the call of an admission webhook failed and was ignored", "webhook", h.Name, "configuration", h.configuration, "error", f.cause)
 	q.annotate("failed-open."+annotation, h.Name)
 }
 
-// errTooLate is the answer to a request whose time is up.
+// errTooLate returns the error for a request whose deadline has passed.
 func errTooLate() error {
 	return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
 }

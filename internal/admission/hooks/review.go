@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/kapok-dev/kapok/internal/admission/match"
+	"github.com/kapok-dev/kapok/internal/authn"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
@@ -21,14 +22,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// A review is an AdmissionReview on its way: the request as it is sent, and the response, of the same version.
+// A review is an AdmissionReview: the request, and the response, of the same version.
 type review struct {
 	uid      types.UID
 	request  []byte
 	response runtime.Object
 }
 
-// review asks a webhook in the first version of AdmissionReview that both sides know.
+// review returns the request to a webhook in the first version of AdmissionReview that both sides
+// support.
 func (q *question) review(h *hook, s *shown) (*review, error) {
 	r := &review{uid: uuid.NewUUID()}
 	for _, version := range h.AdmissionReviewVersions {
@@ -52,12 +54,12 @@ func (q *question) review(h *hook, s *shown) (*review, error) {
 	return nil, errors.New("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
 }
 
-// request is the same in both versions.
+// request returns the request, which is the same in both versions.
 func (q *question) request(uid types.UID, s *shown) (*admissionv1.AdmissionRequest, error) {
 	if err := s.encode(); err != nil {
 		return nil, err
 	}
-	r, u := q.Request, q.Request.User
+	r, u := q.Request, authn.Of(q.Request.User)
 	kind, own := metav1.GroupVersionKind(q.Kind), metav1.GroupVersionResource(r.Definition.GroupVersion(r.Version).WithResource(r.Definition.Plural))
 	extra := map[string]authenticationv1.ExtraValue{}
 	for key, values := range u.Extra {
@@ -82,7 +84,7 @@ func (q *question) request(uid types.UID, s *shown) (*admissionv1.AdmissionReque
 	}, nil
 }
 
-// codecs read AdmissionReviews. They do not change.
+// codecs decode AdmissionReviews. They are immutable.
 var codecs = sync.OnceValue(func() runtime.NegotiatedSerializer {
 	scheme := runtime.NewScheme()
 	for _, gv := range []schema.GroupVersion{admissionv1beta1.SchemeGroupVersion, admissionv1.SchemeGroupVersion} {
@@ -94,7 +96,7 @@ var codecs = sync.OnceValue(func() runtime.NegotiatedSerializer {
 	return serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{Serializer: codec})
 })
 
-// An answer is what a webhook has said, whatever the version in which it has.
+// An answer is the content of a response of either version.
 type answer struct {
 	Allowed          bool
 	Result           *metav1.Status
@@ -106,8 +108,8 @@ type answer struct {
 
 var errNoResponse = errors.New("webhook response was absent")
 
-// answer reads the response, if it is one to this request, and such as a webhook of its kind may give. Reviews of v1beta1
-// need not say what they are, nor to what they are an answer.
+// answer returns the response if it answers this request, and has only fields that webhooks of its
+// kind may set. Reviews of v1beta1 may omit their kind and uid.
 func (r *review) answer(mutates bool) (*answer, error) {
 	switch response := r.response.(type) {
 	case *admissionv1beta1.AdmissionReview:
@@ -149,7 +151,8 @@ func (r *review) answer(mutates bool) (*answer, error) {
 	return nil, fmt.Errorf("unexpected response type %T", r.response)
 }
 
-// refusal is what a client is told of a refusal. The webhook chooses the code, from 400 on, and the words.
+// refusal returns the error of a rejected request. The webhook chooses the code, from 400 on, and
+// the message.
 func refusal(name string, result *metav1.Status) *apierrors.StatusError {
 	if result == nil {
 		result = &metav1.Status{}

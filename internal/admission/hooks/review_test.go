@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/kapok-dev/kapok/test/seeds"
+
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -15,7 +17,7 @@ import (
 	webhookrequest "k8s.io/apiserver/pkg/admission/plugin/webhook/request"
 )
 
-// theirs is what Kubernetes makes of a response.
+// theirs returns what Kubernetes reads in a response.
 func theirs(r *review, mutates bool) (*answer, error) {
 	a, err := webhookrequest.VerifyAdmissionResponse(r.uid, mutates, r.response)
 	if err != nil {
@@ -26,7 +28,7 @@ func theirs(r *review, mutates bool) (*answer, error) {
 	}, nil
 }
 
-// same compares what is made of a response with what Kubernetes makes of it.
+// same compares the result for a response with that of Kubernetes.
 func same(t *testing.T, r *review, mutates bool) {
 	t.Helper()
 	got, err := r.answer(mutates)
@@ -43,10 +45,9 @@ func same(t *testing.T, r *review, mutates bool) {
 	}
 }
 
-// TestAnswers compares random responses with what k8s.io/apiserver makes of them.
+// TestAnswers compares the results for random responses with those of k8s.io/apiserver.
 func TestAnswers(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range 20000 {
 		same(t, randomReview(r), r.IntN(2) == 0)
@@ -91,7 +92,7 @@ func randomReview(r *rand.Rand) *review {
 	return &review{uid: "u", response: old}
 }
 
-// FuzzAnswer reads any bytes as an answer: what can be read means what it means to Kubernetes.
+// FuzzAnswer decodes any bytes as a response, and compares the result with that of Kubernetes.
 func FuzzAnswer(f *testing.F) {
 	for _, review := range []any{
 		admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{Kind: "AdmissionReview", APIVersion: "admission.k8s.io/v1"}, Response: &admissionv1.AdmissionResponse{UID: "u", Allowed: true}},

@@ -16,10 +16,10 @@ type validating struct{ *Hooks }
 
 // Handles implements admission.Plugin.
 func (p validating) Handles(r *resource.Request, _ resource.Operation) bool {
-	return handles(&p.validating, r)
+	return handles(p.validating, r)
 }
 
-// A verdict is what came of asking one webhook.
+// A verdict is the outcome of one call.
 type verdict struct {
 	hook    *hook
 	shown   *shown
@@ -27,7 +27,8 @@ type verdict struct {
 	failure *failure
 }
 
-// Validate implements admission.Validator. The first refusal counts, in the order of the webhooks.
+// Validate implements admission.Validator. If several webhooks reject the request, the error is
+// that of the first one in their order.
 func (p validating) Validate(ctx context.Context, a *resource.Admitted) error {
 	q := &question{Admitted: a, hooks: p.Hooks, kind: validates}
 	verdicts, err := q.validators(ctx)
@@ -58,9 +59,9 @@ func (p validating) Validate(ctx context.Context, a *resource.Admitted) error {
 	return first
 }
 
-// validators are those who are to be asked.
+// validators returns the webhooks to call.
 func (q *question) validators(ctx context.Context) ([]verdict, error) {
-	set := q.hooks.validating.load()
+	set := q.hooks.validating.Load()
 	if set.err != nil {
 		return nil, q.notReady()
 	}
@@ -76,7 +77,7 @@ func (q *question) validators(ctx context.Context) ([]verdict, error) {
 		return s, err
 	}
 	var all []verdict
-	for _, h := range set.hooks {
+	for _, h := range set.all() {
 		as, ok, err := q.concerns(ctx, h, show)
 		if err != nil {
 			return nil, err
@@ -88,7 +89,7 @@ func (q *question) validators(ctx context.Context) ([]verdict, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.encode(); err != nil { // before several look at it
+		if err := s.encode(); err != nil { // before they share it
 			return nil, apierrors.NewInternalError(err)
 		}
 		all = append(all, verdict{hook: h, shown: s})
@@ -96,7 +97,7 @@ func (q *question) validators(ctx context.Context) ([]verdict, error) {
 	return all, nil
 }
 
-// judge asks one webhook. It runs beside others.
+// judge calls one webhook. It runs concurrently with others.
 func (q *question) judge(ctx context.Context, v *verdict) {
 	started := time.Now()
 	defer func() {

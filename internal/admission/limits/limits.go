@@ -1,8 +1,11 @@
-// Package limits is Kubernetes' plugin LimitRanger: the LimitRanges of a namespace fill in what containers
-// leave open, and bound what containers, pods and claims of volumes ask for.
+// Package limits is Kubernetes' plugin LimitRanger: the LimitRanges of a namespace set default
+// requests and limits of containers, and bound those of containers, pods and
+// PersistentVolumeClaims.
 //
-// What is filled in is said in the annotation kubernetes.io/limit-ranger of the pod. Where there are several LimitRanges
-// they act in the order of their names; each must be kept.
+// The pod's annotation kubernetes.io/limit-ranger lists the defaults that were set. Several
+// LimitRanges apply in the order of their names, and all of them must be satisfied.
+//
+// The package starts no goroutine and has no locks.
 package limits
 
 import (
@@ -13,28 +16,30 @@ import (
 	"strings"
 
 	"github.com/kapok-dev/kapok/internal/admission"
+	"github.com/kapok-dev/kapok/internal/causes"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// Name is that of the plugin.
+// Name is the name of the plugin.
 const Name = "LimitRanger"
 
 const annotation = "kubernetes.io/limit-ranger"
 
 var ranges = schema.GroupResource{Resource: "limitranges"}
 
-// A Plugin implements admission.Mutator and admission.Validator over the LimitRanges of a state.
-type Plugin struct{ state *state.State }
+// A Plugin implements admission.Mutator and admission.Validator over the LimitRanges of a state,
+// which it decodes once. It is safe for concurrent use.
+type Plugin struct{ ranges *state.Derived[*index] }
 
 // New returns a Plugin.
-func New(st *state.State) *Plugin { return &Plugin{st} }
+func New(st *state.State) *Plugin { return &Plugin{state.Derive(st, fold, ranges)} }
 
-// Handles implements admission.Plugin. The resources of a pod change by being resized only.
+// Handles implements admission.Plugin. After creation, only a resize changes the resources of a
+// pod.
 func (p *Plugin) Handles(r *resource.Request, op resource.Operation) bool {
 	if r.Definition.Group != "" || op != resource.OperationCreate && op != resource.OperationUpdate {
 		return false
@@ -51,7 +56,7 @@ func (p *Plugin) Handles(r *resource.Request, op resource.Operation) bool {
 	default:
 		return false
 	}
-	return p.state.Count(ranges) > 0
+	return p.ranges.Load().namespaces.Len() > 0
 }
 
 // Mutate implements admission.Mutator.
@@ -81,28 +86,23 @@ func (p *Plugin) Validate(_ context.Context, a *resource.Admitted) error {
 	return p.each(a, func(limits *corev1.LimitRange) error { return judgeClaim(limits, claim) })
 }
 
-// each does something with each LimitRange of the namespace, until one refuses.
+// each calls do with each LimitRange of the namespace, until one returns an error.
 func (p *Plugin) each(a *resource.Admitted, do func(*corev1.LimitRange) error) error {
 	if metadata, _ := a.Old["metadata"].(map[string]any); metadata["deletionTimestamp"] != nil {
 		return nil
 	}
-	for o := range p.state.Snapshot(ranges).All(a.Request.Namespace) {
-		tree, err := o.Tree()
-		if err != nil {
-			return err
+	for _, l := range p.ranges.Load().of(a.Request.Namespace) {
+		if l.err != nil {
+			return l.err
 		}
-		limits, err := admission.Decode[corev1.LimitRange](tree)
-		if err != nil {
-			return fmt.Errorf("%s: %w", o.Key, err)
-		}
-		if err := do(limits); err != nil {
+		if err := do(l.limits); err != nil {
 			return admission.Forbidden(a, err)
 		}
 	}
 	return nil
 }
 
-// fill gives the containers of a pod what they leave open.
+// fill sets the defaults of a pod's containers.
 func fill(pod resource.Tree, limits *corev1.LimitRange) {
 	requests, most := corev1.ResourceList{}, corev1.ResourceList{}
 	for _, limit := range limits.Spec.Limits {
@@ -135,7 +135,8 @@ func fill(pod resource.Tree, limits *corev1.LimitRange) {
 	}
 }
 
-// fillIn sets the requests or limits that a container leaves open, and returns their names in order.
+// fillIn sets the absent requests or limits of a container, and returns the sorted names of those
+// it set.
 func fillIn(container resource.Tree, key string, values corev1.ResourceList) (set []string) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		resources, _ := container["resources"].(map[string]any)
@@ -149,7 +150,7 @@ func fillIn(container resource.Tree, key string, values corev1.ResourceList) (se
 	return set
 }
 
-// child is an object in an object, which is made if it is missing.
+// child returns an object within an object, and creates it if it is missing.
 func child(obj resource.Tree, key string) resource.Tree {
 	c, ok := obj[key].(map[string]any)
 	if !ok {
@@ -168,7 +169,7 @@ func judgeClaim(limits *corev1.LimitRange, claim *corev1.PersistentVolumeClaim) 
 			errs = append(errs, u.asks(limit.Max)...)
 		}
 	}
-	return utilerrors.NewAggregate(errs)
+	return causes.Errors(errs)
 }
 
 func judgePod(limits *corev1.LimitRange, pod *corev1.Pod) error {
@@ -183,5 +184,5 @@ func judgePod(limits *corev1.LimitRange, pod *corev1.Pod) error {
 			errs = append(errs, ofPod(pod).judge(&limit)...)
 		}
 	}
-	return utilerrors.NewAggregate(errs)
+	return causes.Errors(errs)
 }

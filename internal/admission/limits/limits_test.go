@@ -19,7 +19,8 @@ func parse[T any](t *testing.T, text string) *T {
 	return into
 }
 
-// TestFill: what is said stays, and what is not is filled in and noted; later limit ranges find what earlier ones have filled in.
+// TestFill checks that present values stay, that absent ones are set and annotated, and that later
+// LimitRanges see what earlier ones have set.
 func TestFill(t *testing.T) {
 	pod := *parse[resource.Tree](t, `{spec: {containers: [{name: a}, {name: b, resources: {limits: {cpu: "1"}, requests: {cpu: "1"}}}], initContainers: [{name: i, resources: {requests: {memory: 1Gi}}}]}}`)
 	for _, limits := range []string{
@@ -48,7 +49,7 @@ func TestJudge(t *testing.T) {
 		{`{max: {cpu: 1}}`, `{limits: {cpu: 1}, requests: {cpu: 1}}`, ""},
 		{`{max: {cpu: 1}}`, `{limits: {cpu: 1001m}}`, "maximum cpu usage per Container is 1, but limit is 1001m"},
 		{`{min: {memory: 1Gi}}`, `{requests: {memory: 1Gi}, limits: {memory: 1Mi}}`, "minimum memory usage per Container is 1Gi, but limit is 1Mi"},
-		// Beyond what fits into thousandths, whole numbers are compared.
+		// Values that do not fit into thousandths are compared as whole numbers.
 		{`{max: {example.com/x: 9E}}`, `{limits: {example.com/x: 8E}}`, ""},
 		{`{max: {example.com/x: 8E}}`, `{limits: {example.com/x: 9E}}`, "maximum example.com/x usage per Container is 8E, but limit is 9E"},
 		{`{maxLimitRequestRatio: {cpu: 2}}`, `{limits: {cpu: 2}}`, "cpu max limit to request ratio per Container is 2, but no request is specified or request is 0"},

@@ -10,13 +10,13 @@ import (
 	resources "k8s.io/component-helpers/resource"
 )
 
-// use is what somebody asks for, who is of a type that LimitRanges know.
+// A use has the requests and limits of an item of a type in LimitRanges.
 type use struct {
 	kind             corev1.LimitType
 	requests, limits corev1.ResourceList
 }
 
-// ofPod is what a pod asks for as a whole, as its spec says.
+// ofPod returns the use of a pod as a whole.
 func ofPod(pod *corev1.Pod) use {
 	options := resources.PodResourcesOptions{ExcludeOverhead: true}
 	return use{corev1.LimitTypePod, resources.PodRequests(pod, options), resources.PodLimits(pod, options)}
@@ -26,7 +26,7 @@ func (u use) judge(limit *corev1.LimitRangeItem) []error {
 	return slices.Concat(u.atLeast(limit.Min), u.atMost(limit.Max), u.inProportion(limit.MaxLimitRequestRatio))
 }
 
-// each calls judge for each resource that is bounded, in the order of their names.
+// each calls judge for each bounded resource, in the order of their names.
 func (u use) each(bounds corev1.ResourceList, judge func(b bounded) error) (errs []error) {
 	for _, name := range slices.Sorted(maps.Keys(bounds)) {
 		b := bounded{name: name, kind: u.kind, bound: bounds[name]}
@@ -39,7 +39,7 @@ func (u use) each(bounds corev1.ResourceList, judge func(b bounded) error) (errs
 	return errs
 }
 
-// bounded is the use of one resource and the bound on it.
+// A bounded value is the use of one resource, and its bound.
 type bounded struct {
 	name                  corev1.ResourceName
 	kind                  corev1.LimitType
@@ -47,7 +47,7 @@ type bounded struct {
 	requested, limited    bool
 }
 
-// values are request, limit and bound as integers of one scale, the finest that holds them all.
+// values returns request, limit and bound as integers of one scale, the finest of the three.
 func (b *bounded) values() (request, limit, bound int64) {
 	request, limit, bound = b.request.Value(), b.limit.Value(), b.bound.Value()
 	if request <= quantity.MaxMilliValue && limit <= quantity.MaxMilliValue && bound <= quantity.MaxMilliValue {
@@ -90,7 +90,7 @@ func (u use) atMost(bounds corev1.ResourceList) []error {
 	})
 }
 
-// asks is atMost for what knows requests only.
+// asks checks the maximum of a use that has requests only.
 func (u use) asks(bounds corev1.ResourceList) []error {
 	return u.each(bounds, func(b bounded) error {
 		request, _, bound := b.values()

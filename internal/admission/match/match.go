@@ -1,15 +1,17 @@
-// Package match tells which requests an admission webhook, a policy or a binding is for.
+// Package match selects the requests that an admission webhook, a policy or a binding applies to.
 //
-// [Criteria] are compiled from what a configuration says, once a revision of it: rules about operations and resources,
-// and selectors of namespaces and objects. They are asked about one request at a time, and answer in which version of
-// its resource the request is meant: with matchPolicy Equivalent a rule for apps/v1 is also about what is written
-// through another version of apps, and the object must be shown in v1 then.
+// [Criteria] are compiled once for each revision of a configuration, from its rules about
+// operations and resources and its selectors of namespaces and objects. A match returns the version
+// of the resource in which the request matches: with matchPolicy Equivalent, a rule for apps/v1
+// also matches writes of other versions of apps, and the object is then converted to v1 for the
+// webhook or policy.
 //
-// What matches what is Kubernetes' (k8s.io/apiserver/pkg/admission/plugin/webhook/predicates and policy/matching), the
-// oddities about namespaces included: the namespace of a namespace is itself, its labels are those that are about to be
-// written, and yet it is cluster-scoped.
+// Matching is Kubernetes' (k8s.io/apiserver/pkg/admission/plugin/webhook/predicates and
+// policy/matching), including special cases of namespaces: the namespace of a Namespace is itself,
+// its labels are those about to be written, and yet it is cluster-scoped.
 //
-// Criteria never change and are safe for concurrent use.
+// Criteria are immutable and safe for concurrent use. The package starts no goroutine and has no
+// locks.
 package match
 
 import (
@@ -27,17 +29,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Criteria say which requests something is for. Make them with [OfWebhook] or [OfResources].
+// Criteria select requests. [OfWebhook] and [OfResources] create them.
 type Criteria struct {
 	rules, excluded []rule
-	all             bool // no rules stand for every request
+	all             bool // no rules match every request
 	equivalent      bool
 	namespaces      labels.Selector
 	objects         labels.Selector
-	err             error // of a selector that cannot be read
+	err             error // of an invalid selector
 }
 
-// OfWebhook are the criteria of a webhook. Without rules they match nothing.
+// OfWebhook returns the criteria of a webhook. Without rules they match nothing.
 func OfWebhook(rules []admissionv1.RuleWithOperations, policy *admissionv1.MatchPolicyType, namespaces, objects *metav1.LabelSelector) *Criteria {
 	named := make([]admissionv1.NamedRuleWithOperations, len(rules))
 	for i := range rules {
@@ -46,7 +48,8 @@ func OfWebhook(rules []admissionv1.RuleWithOperations, policy *admissionv1.Match
 	return criteria(named, policy, namespaces, objects)
 }
 
-// OfResources are the criteria of a policy or a binding. Without rules they match everything that is not excluded.
+// OfResources returns the criteria of a policy or a binding. Without rules they match everything
+// that is not excluded.
 func OfResources(m *admissionv1.MatchResources) *Criteria {
 	c := criteria(m.ResourceRules, m.MatchPolicy, m.NamespaceSelector, m.ObjectSelector)
 	c.excluded = compile(m.ExcludeResourceRules)
@@ -61,8 +64,8 @@ func criteria(rules []admissionv1.NamedRuleWithOperations, policy *admissionv1.M
 	return c
 }
 
-// selector reads a selector; none selects everything, as the defaults of the API have it. One that cannot be read
-// selects everything, too, and then the match is an error.
+// selector compiles a selector; nil selects everything, which is the API's default. An invalid one
+// selects everything too, and makes the match an error.
 func (c *Criteria) selector(s *metav1.LabelSelector) labels.Selector {
 	if s == nil {
 		return labels.Everything()
@@ -75,16 +78,17 @@ func (c *Criteria) selector(s *metav1.LabelSelector) labels.Selector {
 	return selector
 }
 
-// As is how a request that matches is to be shown: in the version of the rule that it matches. Where that is the version of
-// the request, or the request has a body of its own like a Scale, Kind is that of [resource.Admitted].
+// As is the form of a matching request: the version of the rule that it matches. Kind is that of
+// [resource.Admitted] if this is the version of the request, or the request has a body of its own,
+// such as a Scale.
 type As struct {
 	Version  *resource.Version
 	Resource schema.GroupVersionResource
 	Kind     schema.GroupVersionKind
 }
 
-// Match says whether a request is meant, and as what. The error is a Kubernetes API error; it says that the request
-// would be meant, but for something that is not there or cannot be read.
+// Match reports whether a request matches, and as what. The error is a Kubernetes API error; it
+// means that the request would match, but an object is missing or invalid.
 func (c *Criteria) Match(st *state.State, a *resource.Admitted) (as As, ok bool, err error) {
 	err = c.err
 	if selected, nsErr := c.selectsNamespace(st, a); nsErr != nil {
@@ -109,8 +113,8 @@ func (c *Criteria) Match(st *state.State, a *resource.Admitted) (as As, ok bool,
 	return as, err == nil, err
 }
 
-// selectsNamespace judges the namespace of a request; nothing that lives outside of all namespaces is kept out by its
-// selector.
+// selectsNamespace matches the namespace of a request. The selector never excludes cluster-scoped
+// objects.
 func (c *Criteria) selectsNamespace(st *state.State, a *resource.Admitted) (bool, error) {
 	if c.namespaces.Empty() {
 		return true, nil
@@ -132,7 +136,8 @@ func (c *Criteria) selectsNamespace(st *state.State, a *resource.Admitted) (bool
 
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
-// Namespace is the namespace of a request as admission knows it: that of a namespace is its own name.
+// Namespace returns the namespace of a request in admission, where that of a Namespace is its own
+// name.
 func Namespace(a *resource.Admitted) string {
 	if a.Request.Definition.GroupResource() == namespaces {
 		return a.Name
@@ -140,7 +145,7 @@ func Namespace(a *resource.Admitted) string {
 	return a.Request.Namespace
 }
 
-// own is a request as it is.
+// own returns a request in its own version.
 func own(a *resource.Admitted) As {
 	return As{Version: a.Request.Version, Resource: resourceIn(a, a.Request.Version), Kind: a.Kind}
 }
@@ -149,7 +154,8 @@ func resourceIn(a *resource.Admitted, v *resource.Version) schema.GroupVersionRe
 	return a.Request.Definition.GroupVersion(v).WithResource(a.Request.Definition.Plural)
 }
 
-// find returns the first rule that matches: as the request is, or else as another version of its resource.
+// find returns the form of the first rule that matches, with the request's version or with another
+// version of its resource.
 func (c *Criteria) find(rules []rule, a *resource.Admitted) (As, bool) {
 	if len(rules) == 0 {
 		return As{}, false
@@ -176,7 +182,7 @@ func (c *Criteria) find(rules []rule, a *resource.Admitted) (As, bool) {
 	return As{}, false
 }
 
-// serves says whether a version has a subresource.
+// serves reports whether a version has a subresource.
 func serves(v *resource.Version, subresource string) bool {
 	switch subresource {
 	case "":
@@ -187,23 +193,23 @@ func serves(v *resource.Version, subresource string) bool {
 	return v.Subresource(subresource) != nil
 }
 
-// kindIn is the kind of a request's objects in another version.
+// kindIn returns the kind of a request's objects in another version.
 func kindIn(a *resource.Admitted, v *resource.Version) schema.GroupVersionKind {
 	if d := a.Request.Definition; a.Kind == d.GroupVersionKind(a.Request.Version) {
 		return d.GroupVersionKind(v)
 	}
-	return a.Kind // of a body of its own, which is the same in all versions
+	return a.Kind // the kind of a body of its own, which is the same in all versions
 }
 
-// A rule is one of the API's, ready to be asked.
+// A rule is a compiled rule of the API.
 type rule struct {
 	operations, groups, versions []string
 	resources                    []path
 	scope                        admissionv1.ScopeType
-	names                        []string // of objects; none means all
+	names                        []string // of objects; empty means all
 }
 
-// A path is a resource and a subresource; each may be "*".
+// A path is a resource and a subresource; each can be "*".
 type path struct{ resource, subresource string }
 
 func compile(rules []admissionv1.NamedRuleWithOperations) []rule {
@@ -226,7 +232,7 @@ func compile(rules []admissionv1.NamedRuleWithOperations) []rule {
 	return compiled
 }
 
-// matches says whether the rule is about a request, if it were one for the given resource.
+// matches reports whether the rule matches a request as if it were for the given resource.
 func (r *rule) matches(a *resource.Admitted, in schema.GroupVersionResource) bool {
 	return r.inScope(a, in) &&
 		anyOrOne(r.operations, string(a.Operation)) &&
@@ -251,7 +257,7 @@ func anyOrOne(items []string, wanted string) bool {
 	return slices.ContainsFunc(items, func(item string) bool { return item == "*" || item == wanted })
 }
 
-// selects says whether a selector takes an object, which may be missing.
+// selects reports whether a selector matches an object, which can be nil.
 func selects(s labels.Selector, obj resource.Tree) bool {
 	if obj == nil {
 		return false
@@ -261,7 +267,7 @@ func selects(s labels.Selector, obj resource.Tree) bool {
 	return s.Matches(tree(set))
 }
 
-// tree is the labels of an object that is decoded. It implements labels.Labels.
+// A tree has the labels of a decoded object. It implements labels.Labels.
 type tree map[string]any
 
 func (t tree) Lookup(name string) (string, bool) {

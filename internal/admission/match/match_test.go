@@ -13,6 +13,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -27,8 +28,8 @@ import (
 	listersv1 "k8s.io/client-go/listers/core/v1"
 )
 
-// The resources of these tests: one in two versions and two groups, of which only one has a scale; namespaces, and a
-// kind outside of them.
+// definitions returns the resources of these tests: one in two versions and two groups, of which
+// only one has a scale subresource; namespaces; and a cluster-scoped kind.
 func definitions() (widgets, namespaces, nodes *resource.Definition) {
 	v1 := &resource.Version{Name: "v1", Scale: &resource.Scale{}, Subresources: []resource.Subresource{{Name: "status"}}}
 	v2 := &resource.Version{Name: "v2", Subresources: []resource.Subresource{{Name: "status"}}}
@@ -43,7 +44,8 @@ func definitions() (widgets, namespaces, nodes *resource.Definition) {
 	return widgets, namespaces, nodes
 }
 
-// lister has the labels of the namespaces that there are. It is a NamespaceLister for Kubernetes' matcher, too.
+// lister has the labels of namespaces. It also implements a NamespaceLister for Kubernetes'
+// matcher.
 type lister map[string]map[string]string
 
 func (l lister) List(labels.Selector) ([]*corev1.Namespace, error) { panic("not asked") }
@@ -85,7 +87,7 @@ func labelled(name string, set map[string]string) resource.Tree {
 	return resource.Tree{"apiVersion": "v1", "kind": "Any", "metadata": map[string]any{"name": name, "uid": name, "labels": tree}}
 }
 
-// interfaces know which versions of a resource there are besides the one of a request.
+// interfaces has the versions of a resource besides that of a request.
 type interfaces struct {
 	admission.ObjectInterfaces
 	mapper runtime.EquivalentResourceMapper
@@ -112,7 +114,7 @@ func equivalents(all ...*resource.Definition) interfaces {
 
 var scaleKind = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 
-// criteria are what Kubernetes' matcher is asked for.
+// criteria are the criteria for Kubernetes' matcher.
 type criteria struct{ *admissionv1.MatchResources }
 
 func (c criteria) GetParsedNamespaceSelector() (labels.Selector, error) {
@@ -123,10 +125,9 @@ func (c criteria) GetParsedObjectSelector() (labels.Selector, error) {
 }
 func (c criteria) GetMatchResources() admissionv1.MatchResources { return *c.MatchResources }
 
-// TestAgainstKubernetes asks Kubernetes' matcher the same about random requests.
+// TestAgainstKubernetes compares the results for random requests with those of Kubernetes' matcher.
 func TestAgainstKubernetes(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	g := gen{rand.New(rand.NewPCG(seed, 1))}
 	spaces := lister{"a": {"color": "red"}, "b": {"color": "blue", "size": "big"}, "c": nil}
 	st := spaces.state(t)
@@ -172,7 +173,7 @@ func describe(a *resource.Admitted) string {
 	return fmt.Sprintf("%s/%s %s/%s (%v, was %v)", a.Kind, a.Request.Subresource, a.Request.Namespace, a.Name, a.Object, a.Old)
 }
 
-// gen makes up requests and criteria, of few words, so that they meet.
+// gen generates requests and criteria from few words, so that they often match.
 type gen struct{ *rand.Rand }
 
 func (g gen) one(items ...string) string { return items[g.IntN(len(items))] }
@@ -281,7 +282,7 @@ func TestNamespaceThatIsNotThere(t *testing.T) {
 	if _, ok, err := match.OfWebhook(rules("widgets"), nil, red, nil).Match(st, a); ok || !apierrors.IsNotFound(err) {
 		t.Errorf("got %t, %v; want 404", ok, err)
 	}
-	// Who is not meant anyway has no reason to fail.
+	// A request that does not match anyway needs no namespace.
 	if _, ok, err := match.OfWebhook(rules("nodes"), nil, red, nil).Match(st, a); ok || err != nil {
 		t.Errorf("got %t, %v; want no match", ok, err)
 	}

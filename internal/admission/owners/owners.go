@@ -1,6 +1,8 @@
-// Package owners is Kubernetes' plugin OwnerReferencesPermissionEnforcement, which is off unless it is asked for: who changes the
-// owners of an object must be allowed to delete the object, and who lets it block the deletion of an owner must be
-// allowed to set finalizers on that owner.
+// Package owners is Kubernetes' plugin OwnerReferencesPermissionEnforcement, which is off by
+// default: a user who changes the owners of an object must be allowed to delete the object, and a
+// user who sets blockOwnerDeletion must be allowed to set finalizers on that owner.
+//
+// The package starts no goroutine and has no locks.
 package owners
 
 import (
@@ -11,7 +13,8 @@ import (
 	"slices"
 
 	"github.com/kapok-dev/kapok/internal/admission"
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,21 +23,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Name is that of the plugin.
+// Name is the name of the plugin.
 const Name = "OwnerReferencesPermissionEnforcement"
 
-// A Plugin implements admission.Validator.
+// A Plugin implements admission.Validator. It is safe for concurrent use.
 type Plugin struct {
-	authorizer auth.Authorizer
+	authorizer authz.Authorizer
 	registry   *resource.Registry
 }
 
-// New returns a Plugin that asks an authorizer, and knows the kinds of a registry.
-func New(authorizer auth.Authorizer, registry *resource.Registry) *Plugin {
+// New returns a Plugin that uses an authorizer, and the kinds of a registry.
+func New(authorizer authz.Authorizer, registry *resource.Registry) *Plugin {
 	return &Plugin{authorizer, registry}
 }
 
-// Handles implements admission.Plugin. The status of a pod cannot change its owners.
+// Handles implements admission.Plugin. Writes of a pod's status cannot change its owners.
 func (p *Plugin) Handles(r *resource.Request, op resource.Operation) bool {
 	if r.Definition.Group == "" && r.Definition.Plural == "pods" && r.Subresource == "status" {
 		return false
@@ -50,8 +53,8 @@ func (p *Plugin) Validate(ctx context.Context, a *resource.Admitted) error {
 	}
 	r := a.Request
 	if a.Operation != resource.OperationCreate {
-		allowed, reason, err := p.may(ctx, &auth.Attributes{
-			User: r.User, Verb: "delete", Namespace: r.Namespace, APIGroup: r.GroupResource().Group, APIVersion: r.Version.Name,
+		allowed, reason, err := p.may(ctx, &authz.Attributes{
+			User: authn.Of(r.User), Verb: "delete", Namespace: r.Namespace, APIGroup: r.GroupResource().Group, APIVersion: r.Version.Name,
 			Resource: r.Definition.Plural, Subresource: r.Subresource, Name: a.Name, ResourceRequest: true,
 		})
 		if !allowed {
@@ -62,8 +65,8 @@ func (p *Plugin) Validate(ctx context.Context, a *resource.Admitted) error {
 	if len(blocking) == 0 {
 		return nil
 	}
-	if all, _, _ := p.may(ctx, &auth.Attributes{
-		User: r.User, Verb: "update", APIGroup: "*", APIVersion: "*", Resource: "*", Subresource: "finalizers", Name: "*", ResourceRequest: true,
+	if all, _, _ := p.may(ctx, &authz.Attributes{
+		User: authn.Of(r.User), Verb: "update", APIGroup: "*", APIVersion: "*", Resource: "*", Subresource: "finalizers", Name: "*", ResourceRequest: true,
 	}); all {
 		return nil
 	}
@@ -75,7 +78,7 @@ func (p *Plugin) Validate(ctx context.Context, a *resource.Admitted) error {
 	return nil
 }
 
-// mayBlock says whether the user may set finalizers on an owner.
+// mayBlock returns an error unless the user may set finalizers on an owner.
 func (p *Plugin) mayBlock(ctx context.Context, a *resource.Admitted, owner metav1.OwnerReference) error {
 	gv, err := schema.ParseGroupVersion(owner.APIVersion)
 	var d *resource.Definition
@@ -91,8 +94,8 @@ func (p *Plugin) mayBlock(ctx context.Context, a *resource.Admitted, owner metav
 	if err != nil {
 		return fmt.Errorf("cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion %s Kind %s: %v", owner.APIVersion, owner.Kind, err)
 	}
-	attributes := &auth.Attributes{
-		User: a.Request.User, Verb: "update", APIGroup: gv.Group, APIVersion: gv.Version, Resource: d.Plural,
+	attributes := &authz.Attributes{
+		User: authn.Of(a.Request.User), Verb: "update", APIGroup: gv.Group, APIVersion: gv.Version, Resource: d.Plural,
 		Subresource: "finalizers", Name: owner.Name, ResourceRequest: true,
 	}
 	if d.Namespaced {
@@ -104,9 +107,9 @@ func (p *Plugin) mayBlock(ctx context.Context, a *resource.Admitted, owner metav
 	return nil
 }
 
-func (p *Plugin) may(ctx context.Context, a *auth.Attributes) (allowed bool, reason string, err error) {
+func (p *Plugin) may(ctx context.Context, a *authz.Attributes) (allowed bool, reason string, err error) {
 	d, reason, err := p.authorizer.Authorize(ctx, a)
-	return d == auth.Allow, reason, err
+	return d == authz.Allow, reason, err
 }
 
 func ownersOf(obj resource.Tree) []metav1.OwnerReference {
@@ -116,7 +119,7 @@ func ownersOf(obj resource.Tree) []metav1.OwnerReference {
 	return (&unstructured.Unstructured{Object: obj}).GetOwnerReferences()
 }
 
-// newlyBlocking are the owners whose deletion is blocked now, and was not before.
+// newlyBlocking returns the owners whose deletion is blocked now, and was not before.
 func newlyBlocking(now, before []metav1.OwnerReference) []metav1.OwnerReference {
 	blocks := func(r metav1.OwnerReference) bool { return r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion }
 	blocked := map[types.UID]bool{}

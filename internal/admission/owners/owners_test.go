@@ -5,26 +5,27 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/kapok-dev/kapok/internal/auth"
-	"github.com/kapok-dev/kapok/internal/builtin"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
+	"github.com/kapok-dev/kapok/internal/kinds"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// allowed are the requests that a user may send, as text.
+// allowed has the requests that a user may send, as text.
 type allowed map[string]bool
 
-func (all allowed) Authorize(_ context.Context, a *auth.Attributes) (auth.Decision, string, error) {
+func (all allowed) Authorize(_ context.Context, a *authz.Attributes) (authz.Decision, string, error) {
 	text := fmt.Sprintf("%s %s/%s/%s %s/%s", a.Verb, a.APIGroup, a.Resource, a.Subresource, a.Namespace, a.Name)
 	if all[text] {
-		return auth.Allow, "", nil
+		return authz.Allow, "", nil
 	}
-	return auth.NoOpinion, "not " + text, nil
+	return authz.NoOpinion, "not " + text, nil
 }
 
 func TestOwners(t *testing.T) {
-	registry := resource.NewRegistry(builtin.Definitions()...)
+	registry := resource.NewRegistry(kinds.Definitions()...)
 	d := registry.Load().Resource(schema.GroupResource{Resource: "pods"})
 	owner := func(apiVersion, kind, name string, blocks any) any {
 		ref := resource.Tree{"apiVersion": apiVersion, "kind": kind, "name": name, "uid": name}
@@ -60,7 +61,7 @@ func TestOwners(t *testing.T) {
 		{name: "no longer blocks", obj: of(owner("v1", "Node", "r", nil)), old: of(owner("v1", "Node", "r", true)), may: allowed{"delete /pods/ n/p": true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := &resource.Request{Definition: d, Version: d.Storage, Namespace: "n", Name: "p", User: &auth.User{Name: "u"}}
+			r := &resource.Request{Definition: d, Version: d.Storage, Namespace: "n", Name: "p", User: &authn.User{Name: "u"}}
 			a := &resource.Admitted{Request: r, Operation: resource.OperationCreate, Name: "p", Object: tc.obj, Old: tc.old}
 			if tc.old != nil {
 				a.Operation = resource.OperationUpdate

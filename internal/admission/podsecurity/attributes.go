@@ -13,18 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// attributes show the library a request. Its objects are decoded when it asks for them, which it does not in most namespaces.
+// attributes implements the library's view of a request. It decodes objects on demand, as most
+// namespaces need none.
 type attributes struct{ a *resource.Admitted }
 
 func (x attributes) GetName() string                     { return x.a.Name }
 func (x attributes) GetKind() schema.GroupVersionKind    { return x.a.Kind }
 func (x attributes) GetSubresource() string              { return x.a.Request.Subresource }
 func (x attributes) GetOperation() admissionv1.Operation { return admissionv1.Operation(x.a.Operation) }
-func (x attributes) GetUserName() string                 { return x.a.Request.User.Name }
+func (x attributes) GetUserName() string                 { return x.a.Request.User.GetName() }
 
 func (x attributes) GetNamespace() string {
 	if x.a.Request.Definition.GroupResource() == namespaces {
-		return x.a.Name // as Kubernetes has it
+		return x.a.Name // as in Kubernetes
 	}
 	return x.a.Request.Namespace
 }
@@ -51,7 +52,7 @@ func (x attributes) decode(obj resource.Tree) (runtime.Object, error) {
 	return decode(obj)
 }
 
-// types decode the kinds that are pods or make some.
+// types decode pods and the kinds that contain pod templates.
 var types = map[schema.GroupResource]func(resource.Tree) (runtime.Object, error){
 	pods:                                 as[corev1.Pod],
 	{Resource: "replicationcontrollers"}: as[corev1.ReplicationController],

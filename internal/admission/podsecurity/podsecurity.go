@@ -1,9 +1,9 @@
-// Package podsecurity is Kubernetes' plugin PodSecurity: the labels of a namespace say which of the Pod Security Standards its pods
-// must keep (enforce), which are to be written into the audit where they do not (audit), and of which
-// whoever makes such a pod, or what makes such pods, is warned (warn).
+// Package podsecurity is Kubernetes' plugin PodSecurity. The labels of a namespace name the Pod
+// Security Standard whose violation rejects a pod (enforce), annotates the audit event (audit), or
+// returns a warning to the client that creates the pod or a workload with a pod template (warn).
 //
-// The standards and what is made of them are k8s.io/pod-security-admission. A namespace without such labels is
-// asked for nothing, unless the configuration says otherwise.
+// The standards and their evaluation are those of k8s.io/pod-security-admission. A namespace
+// without such labels has no restrictions, unless the configuration sets defaults.
 package podsecurity
 
 import (
@@ -30,7 +30,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// Name is that of the plugin.
+// Name is the name of the plugin.
 const Name = "PodSecurity"
 
 var (
@@ -38,8 +38,8 @@ var (
 	namespaces = schema.GroupResource{Resource: "namespaces"}
 )
 
-// A Plugin implements admission.Validator over a state. It is made ready when it is first asked: few servers ever
-// have a pod.
+// A Plugin implements admission.Validator over a state. It is initialized on first use, as few
+// servers ever have a pod. It is safe for concurrent use.
 type Plugin struct {
 	state  *state.State
 	config []byte
@@ -48,7 +48,8 @@ type Plugin struct {
 	ready *security.Admission
 }
 
-// New returns a Plugin with a PodSecurityConfiguration in JSON or YAML, Kubernetes' defaults if there is none.
+// New returns a Plugin with a PodSecurityConfiguration in JSON or YAML, or with Kubernetes'
+// defaults if config is empty.
 func New(st *state.State, config []byte) (*Plugin, error) {
 	p := &Plugin{state: st, config: config}
 	if len(config) == 0 {
@@ -116,7 +117,7 @@ func (p *Plugin) Validate(ctx context.Context, a *resource.Admitted) error {
 	return refusal(a, answer.Result)
 }
 
-// refusal is what the library says, in the frame of an answer.
+// refusal returns the library's message as an API error.
 func refusal(a *resource.Admitted, said *metav1.Status) error {
 	//lint:ignore ST1005 Kubernetes' words
 	err := admission.Forbidden(a, errors.New("Not allowed by PodSecurity"))
@@ -139,7 +140,7 @@ func refusal(a *resource.Admitted, said *metav1.Status) error {
 	return status
 }
 
-// stored shows the library what is stored.
+// A stored gives the library access to the objects of a state.
 type stored struct{ state *state.State }
 
 // GetNamespace implements admission.NamespaceGetter of the library.
@@ -172,7 +173,7 @@ func (s stored) ListPods(_ context.Context, namespace string) ([]*corev1.Pod, er
 	return all, nil
 }
 
-// unrecorded keeps no metrics.
+// unrecorded discards metrics.
 type unrecorded struct{}
 
 func (unrecorded) RecordEvaluation(metrics.Decision, api.LevelVersion, metrics.Mode, api.Attributes) {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation"
 )
 
-// expressions are those of one policy, compiled.
+// expressions are the compiled expressions of one policy.
 type expressions struct {
 	variables   *variables
 	conditions  []condition
@@ -49,7 +49,7 @@ type mutationProgram struct {
 	program
 }
 
-// A program is a compiled expression, or what is wrong with it.
+// A program is a compiled expression, or its error.
 type program struct {
 	text    string
 	program cel.Program
@@ -92,9 +92,9 @@ func compileMutating(spec *admissionv1.MutatingAdmissionPolicySpec) *expressions
 	return x
 }
 
-// compiler compiles the expressions of one policy, which may use its variables.
+// A compiler compiles the expressions of one policy, which can use its variables.
 type compiler struct {
-	all       plugincel.OptionalVariableDeclarations // what most expressions may use
+	all       plugincel.OptionalVariableDeclarations // what most expressions can use
 	variables *variables                             // nil if there are none
 	envs      map[plugincel.OptionalVariableDeclarations]*cel.Env
 }
@@ -110,12 +110,12 @@ func newCompiler(params bool, declared []admissionv1.Variable) *compiler {
 		all:  plugincel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true},
 		envs: map[plugincel.OptionalVariableDeclarations]*cel.Env{},
 	}
-	// Also where there are none an expression may name the variables, and then finds none.
+	// The object of variables exists even if the policy declares none.
 	c.variables = &variables{
 		object:   apiservercel.NewObjectType("kubernetes.variables", map[string]*apiservercel.DeclField{}),
 		programs: map[string]program{},
 	}
-	for _, v := range declared { // each may use those before it
+	for _, v := range declared { // each can use those before it
 		p := c.compile(v.Expression, c.all, cel.AnyType)
 		c.variables.object.Fields[v.Name] = apiservercel.NewDeclField(v.Name, declTypeOf(p.returns), true, nil, nil)
 		c.variables.programs[v.Name] = p
@@ -131,7 +131,7 @@ func (c *compiler) conditions(all []admissionv1.MatchCondition) []condition {
 	return compiled
 }
 
-// compile compiles an expression whose value is of one of some types; AnyType stands for all.
+// compile compiles an expression that must have one of the given types; AnyType allows all.
 func (c *compiler) compile(text string, may plugincel.OptionalVariableDeclarations, returns ...*cel.Type) program {
 	failed := func(t apiservercel.ErrorType, format string, args ...any) program {
 		return program{text: text, err: &apiservercel.Error{Type: t, Detail: fmt.Sprintf(format, args...)}}
@@ -166,7 +166,7 @@ func fits(t *cel.Type, wanted []*cel.Type) bool {
 	return false
 }
 
-// env is what an expression sees, besides the variables of the policy.
+// env returns the environment of an expression, without the variables of the policy.
 func (c *compiler) env(may plugincel.OptionalVariableDeclarations) (*cel.Env, error) {
 	if env := c.envs[may]; env != nil {
 		return env, nil
@@ -188,10 +188,10 @@ func (c *compiler) env(may plugincel.OptionalVariableDeclarations) (*cel.Env, er
 	return env, nil
 }
 
-// always is the version of what every version of Kubernetes has.
+// always is the version of features that every version of Kubernetes has.
 var always = version.MajorMinor(1, 0)
 
-// environments are those that all policies share, each made when it is first needed.
+// environments are shared by all policies, and each is created on first use.
 var environments = sync.OnceValue(func() map[plugincel.OptionalVariableDeclarations]func() (*environment.EnvSet, error) {
 	all := map[plugincel.OptionalVariableDeclarations]func() (*environment.EnvSet, error){}
 	for _, may := range []plugincel.OptionalVariableDeclarations{
@@ -236,7 +236,7 @@ func extend(base *environment.EnvSet, may plugincel.OptionalVariableDeclarations
 	})
 }
 
-// declTypeOf is a type as those of variables are declared.
+// declTypeOf returns a type for the declaration of a variable.
 func declTypeOf(t *cel.Type) *apiservercel.DeclType {
 	switch t {
 	case nil:

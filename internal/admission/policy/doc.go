@@ -1,52 +1,57 @@
-// Package policy enforces admission policies: ValidatingAdmissionPolicy and MutatingAdmissionPolicy, which say in CEL what may
-// be written, and what is changed before it is.
+// Package policy enforces ValidatingAdmissionPolicies and MutatingAdmissionPolicies, which validate
+// and change objects with CEL expressions.
 //
 //	p := policy.New(store, authorizer)
 //	admission.Chain{..., p.Mutating(), ..., p.Readers(), p.Validating(), ...}
 //
-// # The way of a request
+// # The path of a request
 //
-// A policy does something only where a binding names it. The policies and bindings that are stored become a set of compiled
-// ones when a request comes in after one of them has changed (source.go), so that a write takes effect with the next
-// request. The expressions of a policy are compiled when a request first matches it, once for each generation (compile.go).
+// A policy has an effect only if a binding names it. The stored policies and bindings are kept as a
+// set of compiled ones; a request that follows a write replaces the changed ones in it (source.go),
+// so that a write takes effect with the next request. The expressions of a policy are compiled when
+// a request first matches it, once for each generation (compile.go).
 //
-//	match     is the request meant: rules, selectors (package match), of the policy and then of the binding
+//	match     the rules and selectors (package match) of the policy, and then of the binding
 //	collect   the parameters of the binding, of any kind that is served            params.go
-//	show      the object and the request, as CEL has them, in the version of the rule   subject.go
+//	show      the object and the request as CEL values, in the version of the rule   subject.go
 //	evaluate  match conditions, validations or mutations, within Kubernetes' budgets    evaluate.go
-//	act       refuse, warn, annotate; or patch                                   validating.go, mutating.go, patch.go
+//	act       reject, warn, annotate; or patch                                   validating.go, mutating.go, patch.go
 //
-// What cannot be configured or evaluated is refused or passed over as the policy's failurePolicy says. Order, messages, reasons and
-// codes are those of kube-apiserver 1.37 (k8s.io/apiserver/pkg/admission/plugin/policy), but for two things: policies come in the
-// order of their names, where Kubernetes has none, and one that mutates another version of the object than the one before it
-// sees what that one did.
+// An error of configuration or evaluation rejects the request or is ignored, as the policy's
+// failurePolicy says. Order, messages, reasons and codes are those of kube-apiserver 1.37
+// (k8s.io/apiserver/pkg/admission/plugin/policy), with two differences: policies are evaluated in
+// the order of their names, where Kubernetes has no order; and a policy that mutates another
+// version of the object than the policy before it sees that one's changes.
 //
-// Policies and their bindings are not subject to policies, nor are the reviews of authentication and authorization.
+// Policies and their bindings are not subject to policies, nor are reviews of authentication and
+// authorization.
 //
-// # Concurrency
+// # Goroutines and locks
 //
-// All is safe for concurrent use. Requests share a set until there is a newer one; a mutex is held while one is made. Without
-// policies a request costs a look at two marks and a pointer. The package starts no goroutine but those of [Policies.CheckTypes].
+// All types are safe for concurrent use. Requests share a set until there is a newer one; a mutex
+// is held while that is built. Without policies a request costs a few atomic loads. The package
+// starts no goroutine except that of [Policies.CheckTypes].
 package policy
 
 import (
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authz"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Policies are the policies of a store. Make them with [New].
+// Policies are the policies of a store. [New] creates them.
 type Policies struct {
 	store      *resource.Store
-	authorizer auth.Authorizer
+	authorizer authz.Authorizer
 	validating *source
 	mutating   *source
 }
 
-// New returns the policies that are in a store. The authorizer answers those that ask in their expressions what a user may do.
-func New(store *resource.Store, by auth.Authorizer) *Policies {
+// New returns the policies of a store. The authorizer answers the authorization checks of
+// expressions.
+func New(store *resource.Store, by authz.Authorizer) *Policies {
 	return &Policies{
 		store:      store,
 		authorizer: by,
@@ -55,7 +60,8 @@ func New(store *resource.Store, by auth.Authorizer) *Policies {
 	}
 }
 
-// exempt says whether policies are not asked about a resource: there are some without which nobody could undo a policy.
+// exempt reports whether a resource is exempt from policies: without some resources an
+// administrator could not undo a policy.
 func exempt(d *resource.Definition) bool {
 	switch d.Group {
 	case admissionv1.GroupName:
@@ -71,7 +77,7 @@ func exempt(d *resource.Definition) bool {
 	return false
 }
 
-// ofPolicies says whether a resource is one of policies or bindings.
+// ofPolicies reports whether a resource is that of policies or bindings.
 func ofPolicies(gr schema.GroupResource) bool {
 	if gr.Group != admissionv1.GroupName {
 		return false

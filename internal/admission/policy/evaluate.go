@@ -16,14 +16,14 @@ import (
 	"k8s.io/apiserver/pkg/cel/lazy"
 )
 
-// An evaluation is expressions of one policy that share a budget, and the variables of the policy, which are evaluated when
-// they are first asked for. It implements interpreter.Activation.
+// An evaluation evaluates expressions of one policy, which share a budget and the policy's
+// variables. Variables are evaluated on first use. It implements interpreter.Activation.
 type evaluation struct {
 	ctx       context.Context
 	about     *shown
 	params    any // nil for none
 	variables ref.Val
-	spent     int64 // by variables, and not yet taken from the budget
+	spent     int64 // cost of variables that has not been deducted from the budget
 	budget    int64
 }
 
@@ -63,14 +63,15 @@ func (e *evaluation) ResolveName(name string) (any, bool) {
 // Parent implements interpreter.Activation.
 func (e *evaluation) Parent() interpreter.Activation { return nil }
 
-// errSpent ends an evaluation whose budget is used up.
+// errSpent ends an evaluation whose budget is exhausted.
 var errSpent = &apiservercel.Error{
 	Type:   apiservercel.ErrorTypeInvalid,
 	Detail: "validation failed due to running out of cost budget, no further validation rules will be run",
 	Cause:  apiservercel.ErrOutOfBudget,
 }
 
-// run evaluates an expression. err says why it has no value; end that none of those after it is evaluated either.
+// run evaluates an expression. err is the reason why it has no value; end, if not nil, also ends
+// the evaluation of all later expressions.
 func (e *evaluation) run(p *program) (v ref.Val, err, end error) {
 	if p.err != nil {
 		return nil, &apiservercel.Error{Type: apiservercel.ErrorTypeInvalid, Detail: fmt.Sprintf("compilation error: %v", p.err), Cause: p.err}, nil
@@ -128,8 +129,9 @@ func (e *evaluation) variable(name string, p program) ref.Val {
 	return v
 }
 
-// conditionsHold says whether the policy wants to be asked. Where that is not known, and the policy does not ignore it, it is an
-// error. One condition that does not hold is enough.
+// conditionsHold reports whether the policy's match conditions are true. One false condition
+// decides. If one cannot be evaluated, and none is false, the result is an error unless the
+// failurePolicy is Ignore.
 func (x *expressions) conditionsHold(ctx context.Context, p *policy, about *shown, params any) (bool, error) {
 	if len(x.conditions) == 0 {
 		return true, nil
@@ -139,7 +141,7 @@ func (x *expressions) conditionsHold(ctx context.Context, p *policy, about *show
 	for i := range x.conditions {
 		var err error
 		if values[i], err, end = e.run(&x.conditions[i].program); end != nil {
-			errs, values = []error{end}, nil // what has been found out does not count
+			errs, values = []error{end}, nil // earlier results do not count
 			break
 		}
 		if err != nil {
@@ -163,7 +165,7 @@ func (x *expressions) conditionsHold(ctx context.Context, p *policy, about *show
 	return false, utilerrors.NewAggregate(errs)
 }
 
-// fatal says whether an error is one after which messages are not looked at.
+// fatal reports whether messages are not evaluated after an error.
 func fatal(err error) bool {
 	return errors.Is(err, apiservercel.ErrInternal) || errors.Is(err, apiservercel.ErrOutOfBudget)
 }

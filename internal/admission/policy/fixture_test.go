@@ -9,9 +9,11 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/admission/policy"
-	"github.com/kapok-dev/kapok/internal/auth"
-	"github.com/kapok-dev/kapok/internal/builtin"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
+	"github.com/kapok-dev/kapok/internal/kinds"
+	"github.com/kapok-dev/kapok/internal/kinds/users"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
 
@@ -24,17 +26,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A server is a store with the built-in kinds, the namespace default, and policies in front of it.
+// A server is a store with the built-in kinds, the namespace default, and policies as its
+// admission.
 type server struct {
 	testing.TB
 	store       *resource.Store
 	policies    *policy.Policies
-	user        *auth.User
+	user        *authn.User
 	warnings    []string
 	annotations map[string]string
 }
 
-func newServer(t testing.TB, by auth.Authorizer, before ...admission.Plugin) *server {
+func newServer(t testing.TB, by authz.Authorizer, before ...admission.Plugin) *server {
 	t.Helper()
 	j := memory.New()
 	st, err := state.Open(context.Background(), j, state.Options{})
@@ -42,15 +45,16 @@ func newServer(t testing.TB, by auth.Authorizer, before ...admission.Plugin) *se
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { j.Close() })
-	s := &server{TB: t, store: resource.NewStore(st, resource.NewRegistry(builtin.Definitions()...)), user: auth.Admin()}
+	known := &users.Users{Authorizer: by}
+	s := &server{TB: t, store: resource.NewStore(st, resource.NewRegistry(kinds.Give(kinds.Definitions(), known)...)), user: authn.Admin()}
 	s.policies = policy.New(s.store, by)
 	chain := append(admission.Chain(before), s.policies.Mutating(), s.policies.Readers(), s.policies.Validating())
-	s.store.Guard(resource.Gate{Authorizer: by, Admission: chain})
+	s.store.SetGate(resource.Gate{PermitCreate: known.PermitCreate, Admission: chain})
 	s.mustCreate("{apiVersion: v1, kind: Namespace, metadata: {name: default}}")
 	return s
 }
 
-// request is one of the server's user, about the kind of a manifest.
+// request returns a request of the server's user for the kind of a manifest.
 func (s *server) request(apiVersion, kind string) *resource.Request {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
@@ -72,7 +76,7 @@ func (s *server) request(apiVersion, kind string) *resource.Request {
 	return r
 }
 
-// create creates an object, given in YAML.
+// create creates an object, given as YAML.
 func (s *server) create(manifest string) (resource.Tree, error) {
 	s.Helper()
 	data, err := yaml.YAMLToJSON([]byte(manifest))
@@ -138,7 +142,7 @@ func (s *server) delete(apiVersion, kind, name string) error {
 	return err
 }
 
-// A spec is a policy and its binding, for config maps unless it says otherwise.
+// A spec is a policy and its binding, for config maps by default.
 type spec struct {
 	name    string // of both; default "p"
 	rules   string // of matchConstraints

@@ -15,13 +15,13 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// Mutating applies MutatingAdmissionPolicies. It is an admission.Mutator.
+// Mutating applies MutatingAdmissionPolicies. It implements admission.Mutator.
 type Mutating struct{ *Policies }
 
-// Mutating returns the plugin that changes what policies change.
+// Mutating returns the plugin for MutatingAdmissionPolicies.
 func (p *Policies) Mutating() Mutating { return Mutating{p} }
 
-// Handles implements admission.Plugin. Of what is deleted there is nothing to change.
+// Handles implements admission.Plugin. A delete has no object to change.
 func (p Mutating) Handles(r *resource.Request, op resource.Operation) bool {
 	return op != resource.OperationDelete && !p.mutating.none() && !exempt(r.Definition)
 }
@@ -33,7 +33,7 @@ func (p Mutating) Mutate(ctx context.Context, a *resource.Admitted) error {
 		return apierrors.NewInternalError(set.err)
 	}
 	m := &mutator{subject: p.subject(a)}
-	for _, one := range set.policies {
+	for one := range set.all() {
 		m.match(ctx, one)
 	}
 	if len(m.uses) > 0 {
@@ -44,15 +44,15 @@ func (p Mutating) Mutate(ctx context.Context, a *resource.Admitted) error {
 	return m.end()
 }
 
-// A mutator is what mutating policies do about a request.
+// A mutator applies the mutating policies to a request.
 type mutator struct {
 	*subject
 	uses    []use
-	touched bool // an object has been put in the place of the one that was sent
+	touched bool // an object has replaced the one in the request
 	errors  []policyError
 }
 
-// A use is one parameter of one binding with which a policy is evaluated.
+// A use is the evaluation of a policy with one parameter of one binding.
 type use struct {
 	policy  *policy
 	binding *binding
@@ -60,19 +60,19 @@ type use struct {
 	param   param
 }
 
-// key names a use from one pass to the next.
+// key identifies a use in both passes.
 func (u *use) key() useKey {
 	return useKey{u.policy.name, u.binding.name, u.param.namespace, u.param.name}
 }
 
 type useKey struct{ policy, binding, namespace, name string }
 
-// policyError is a reason to refuse a request.
+// A policyError is a reason to reject a request.
 type policyError struct {
 	policy  *policy
-	binding *binding // nil where the policy itself is wrong
+	binding *binding // nil for an error of the policy itself
 	err     error
-	reason  metav1.StatusReason // "" where it has none of its own
+	reason  metav1.StatusReason // "" for the default
 }
 
 func (e policyError) Error() string {
@@ -90,7 +90,8 @@ func (m *mutator) misconfigured(p *policy, b *binding, err error) {
 	m.errors = append(m.errors, policyError{p, b, fmt.Errorf("failed to configure %s: %w", what, err), ""})
 }
 
-// match finds out how a policy is to be used. That is asked about the object as it is before any policy has changed it.
+// match determines the uses of a policy. It matches the object as it is before any policy changes
+// it.
 func (m *mutator) match(ctx context.Context, p *policy) {
 	as, matches, err := p.criteria.Match(m.store.State(), m.Admitted)
 	if err != nil {
@@ -105,7 +106,7 @@ func (m *mutator) match(ctx context.Context, p *policy) {
 		m.misconfigured(p, nil, err)
 		return
 	}
-	for _, b := range p.bindings {
+	for b := range p.all() {
 		if matches, err := b.matches(m.subject); err != nil {
 			m.misconfigured(p, b, err)
 			continue
@@ -127,11 +128,12 @@ func (m *mutator) match(ctx context.Context, p *policy) {
 	}
 }
 
-// mutate uses the policies, one after another. The error ends the request, whatever the policies ignore.
+// mutate applies the policies one after another. An error rejects the request, whatever the
+// failurePolicies.
 func (m *mutator) mutate(ctx context.Context) error {
 	passes := m.passes()
 	if m.Passes.Second && !object.Equal(passes.left, m.Object) {
-		passes.changed() // by those who are asked again anyway
+		passes.changed() // marks those that are applied again in any case
 	}
 	defer func() { passes.leave(m.Object) }()
 	if err := m.findNamespace(); err != nil {
@@ -163,14 +165,14 @@ func (m *mutator) mutate(ctx context.Context) error {
 			passes.used[u.key()] = true
 		}
 	}
-	if m.touched { // whether or not that has made a difference
+	if m.touched { // even if the object is equal
 		passes.changed()
 		m.Passes.Again = true
 	}
 	return nil
 }
 
-// use makes the mutations of a policy.
+// use applies the mutations of a policy.
 func (m *mutator) use(ctx context.Context, u *use, x *expressions) error {
 	for i := range x.mutations {
 		err := m.change(ctx, u, x, &x.mutations[i])
@@ -184,7 +186,7 @@ func (m *mutator) use(ctx context.Context, u *use, x *expressions) error {
 	return nil
 }
 
-// change makes one mutation.
+// change applies one mutation.
 func (m *mutator) change(ctx context.Context, u *use, x *expressions, p *mutationProgram) error {
 	if m.Object == nil {
 		return nil
@@ -203,7 +205,7 @@ func (m *mutator) change(ctx context.Context, u *use, x *expressions, p *mutatio
 	if err != nil {
 		return err
 	}
-	obj, err := about.patched(p.kind, v)
+	obj, err := about.patched(ctx, p.kind, v)
 	if err != nil {
 		return err
 	}
@@ -221,7 +223,7 @@ func (m *mutator) change(ctx context.Context, u *use, x *expressions, p *mutatio
 	return nil
 }
 
-// end returns the refusal of the request, nil if there is no reason for one.
+// end returns the rejection of the request, nil if there is no reason for one.
 func (m *mutator) end() error {
 	var refusal *apierrors.StatusError
 	for _, e := range m.errors {
@@ -244,11 +246,11 @@ func (m *mutator) end() error {
 	return refusal
 }
 
-// passes is what mutating policies know from one pass over an object to the next.
+// passes is the state of mutating policies between the passes over an object.
 type passes struct {
-	left  resource.Tree   // the object as the policies have left it
-	used  map[useKey]bool // and are to be used again if the object changes
-	again map[useKey]bool // are to be used in the second pass
+	left  resource.Tree   // the object at the end of the pass
+	used  map[useKey]bool // uses to repeat if the object changes
+	again map[useKey]bool // uses to repeat in the second pass
 }
 
 type passesKey struct{}
@@ -262,14 +264,14 @@ func (m *mutator) passes() *passes {
 	return p
 }
 
-// leave keeps the object as it is, for a pass after this one.
+// leave stores the object for the next pass.
 func (p *passes) leave(obj resource.Tree) {
 	if len(p.used)+len(p.again) > 0 {
 		p.left = runtime.DeepCopyJSON(obj)
 	}
 }
 
-// changed notes that the object is not any more what the policies have seen that were used.
+// changed marks the uses so far to be repeated, because the object changed after them.
 func (p *passes) changed() {
 	for key := range p.used {
 		p.again[key] = true

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authz"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestMutations: what is sent, what a policy makes of it, in both kinds of mutations.
+// TestMutations checks what policies make of objects, with both kinds of mutations.
 func TestMutations(t *testing.T) {
 	for _, tc := range []struct {
 		name, mutation string
@@ -51,7 +51,7 @@ func TestMutations(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := newServer(t, auth.Basic{}).mutating(spec{spec: "mutations: [" + tc.mutation + "]"})
+			s := newServer(t, authz.Basic{}).mutating(spec{spec: "mutations: [" + tc.mutation + "]"})
 			got, err := s.create(configMap("x", "a: '1'"))
 			if tc.refusal != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.refusal) {
@@ -69,13 +69,14 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// TestPatchBomb: a patch that copies what it has copied comes to an end, as those of clients do.
+// TestPatchBomb checks that a patch that copies its own copies is bounded, as patches of clients
+// are.
 func TestPatchBomb(t *testing.T) {
 	var steps []string
-	for i := range 14 { // each doubles the data
+	for i := range 14 { // each operation doubles the data
 		steps = append(steps, fmt.Sprintf("JSONPatch{op: 'copy', from: '/metadata/annotations', path: '/metadata/annotations/a%d'}", i))
 	}
-	s := newServer(t, auth.Basic{}).mutating(spec{
+	s := newServer(t, authz.Basic{}).mutating(spec{
 		spec: `mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[` + strings.Join(steps, ", ") + `]"}}]`,
 	})
 	_, err := s.create(`{apiVersion: v1, kind: ConfigMap, metadata: {name: x, annotations: {a: "` + strings.Repeat("x", 1000) + `"}}}`)
@@ -84,17 +85,18 @@ func TestPatchBomb(t *testing.T) {
 	}
 }
 
-// TestRenames: an object that an update creates cannot get another name than that of the path, whether or not it is taken.
+// TestRenames checks that an object that an update creates cannot get another name than that in the
+// path, whether or not that name is in use.
 func TestRenames(t *testing.T) {
 	for _, taken := range []bool{false, true} {
-		s := newServer(t, auth.Basic{})
+		s := newServer(t, authz.Basic{})
 		if taken {
 			s.mustCreate(configMap("other", "a: '1'"))
 		}
 		s.mutating(spec{spec: `mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'replace', path: '/metadata/name', value: 'other'}]"}}]`})
 		r := s.request("v1", "ConfigMap")
 		r.Name, r.Options = "x", &metav1.PatchOptions{}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		_, err := s.store.Patch(ctx, r, resource.Patch{Type: types.ApplyYAMLPatchType, Data: []byte(configMap("x", "a: '1'"))})
 		cancel()
 		if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "the name of the object (other) does not match the name on the URL (x)") {
@@ -103,9 +105,9 @@ func TestRenames(t *testing.T) {
 	}
 }
 
-// TestMutatesScale: a subresource with a body of its own is changed as that body.
+// TestMutatesScale checks that a subresource with a body of its own is mutated in that form.
 func TestMutatesScale(t *testing.T) {
-	s := newServer(t, auth.Basic{}).mutating(spec{
+	s := newServer(t, authz.Basic{}).mutating(spec{
 		rules: `[{apiGroups: [apps], apiVersions: [v1], resources: [deployments/scale], operations: [UPDATE]}]`,
 		spec: `mutations: [{patchType: JSONPatch, jsonPatch: {
 			expression: "[JSONPatch{op: 'replace', path: '/spec/replicas', value: object.spec.replicas > 5 ? 5 : 1}]"}}]`,
@@ -123,12 +125,13 @@ func TestMutatesScale(t *testing.T) {
 	}
 }
 
-// TestAgain: in a second pass only the policies that want it are used again, and they see what others have done.
+// TestAgain checks that only policies that request it run in the second pass, and that they see the
+// changes of the others.
 func TestAgain(t *testing.T) {
 	count := func(key string) string {
 		return `mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/data/` + key + `', value: object.data.?` + key + `.orValue('') + 'i'}]"}}]`
 	}
-	s := newServer(t, auth.Basic{})
+	s := newServer(t, authz.Basic{})
 	s.mutating(spec{name: "a", spec: count("once") + "\nreinvocationPolicy: Never"})
 	s.mutating(spec{name: "b", spec: count("again") + "\nreinvocationPolicy: IfNeeded"})
 	got := s.mustCreate(configMap("x", "a: '1'"))
@@ -137,15 +140,27 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestInterrupted: an expression ends with its request.
+// endsWhenWatched is a context that ends as soon as its Done channel is requested, as evaluations
+// do.
+type endsWhenWatched struct {
+	context.Context
+	end context.CancelFunc
+}
+
+func (c endsWhenWatched) Done() <-chan struct{} {
+	c.end()
+	return c.Context.Done()
+}
+
+// TestInterrupted checks that an evaluation ends with its request.
 func TestInterrupted(t *testing.T) {
-	s := newServer(t, auth.Basic{}).validating(spec{spec: `
+	s := newServer(t, authz.Basic{}).validating(spec{spec: `
 variables: [{name: many, expression: "[1,2,3,4,5,6,7,8,9,10]"}]
 validations: [{expression: "variables.many.all(a, variables.many.all(b, variables.many.all(c, variables.many.all(d, a + b + c + d > 0))))"}]`})
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	defer cancel()
 	r := s.request("v1", "ConfigMap")
-	_, err := s.store.Create(ctx, r, bodyOf([]byte(`{"metadata":{"name":"x"}}`)))
+	_, err := s.store.Create(endsWhenWatched{ctx, cancel}, r, bodyOf([]byte(`{"metadata":{"name":"x"}}`)))
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "operation interrupted") {
 		t.Errorf("got %v", err)
 	}

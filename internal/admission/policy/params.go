@@ -20,7 +20,7 @@ type paramKind struct {
 	version    *resource.Version
 }
 
-// paramKind finds the resource of a policy's parameters; nil if it has none.
+// paramKind returns the resource of a policy's parameters; nil if it has none.
 func (p *Policies) paramKind(ref *admissionv1.ParamKind) (*paramKind, error) {
 	if ref == nil {
 		return nil, nil
@@ -38,13 +38,14 @@ func (p *Policies) paramKind(ref *admissionv1.ParamKind) (*paramKind, error) {
 	return nil, fmt.Errorf("failed to find resource referenced by paramKind: '%v'", gvk)
 }
 
-// A param is one object that a policy is evaluated with. The zero value stands for none.
+// A param is one parameter object. The zero value stands for no parameter.
 type param struct {
 	namespace, name string
-	value           any // CEL's
+	value           any // for CEL
 }
 
-// collect returns the parameters with which a policy is evaluated under a binding, one after another. namespace is that of the request.
+// collect returns the parameters of a binding, with each of which the policy is evaluated.
+// namespace is that of the request.
 func (p *Policies) collect(ctx context.Context, kind *paramKind, b *binding, namespace string) ([]param, error) {
 	if kind == nil || b.params == nil {
 		return []param{{}}, nil
@@ -72,7 +73,7 @@ func (p *Policies) collect(ctx context.Context, kind *paramKind, b *binding, nam
 	return params, nil
 }
 
-// read reads the parameters that a binding names or selects.
+// read returns the parameters that a binding names or selects.
 func (p *Policies) read(ctx context.Context, r *resource.Request, b *binding) ([]param, error) {
 	switch {
 	case r.Name != "" && b.params.Selector != nil:

@@ -1,19 +1,20 @@
 package policy
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
 
+	"github.com/kapok-dev/kapok/internal/object/jsonpatch"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"google.golang.org/protobuf/types/known/structpb"
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,12 +22,13 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 )
 
-// patched returns what a mutation makes of an object, which it leaves as it is. v is the value of the mutation's expression.
-func (v *shown) patched(kind admissionv1.PatchType, value ref.Val) (resource.Tree, error) {
+// patched returns a copy of the object with a mutation. value is the result of the mutation's
+// expression.
+func (v *shown) patched(ctx context.Context, kind admissionv1.PatchType, value ref.Val) (resource.Tree, error) {
 	var obj resource.Tree
 	var err error
 	if kind == admissionv1.PatchTypeJSONPatch {
-		obj, err = v.jsonPatched(value)
+		obj, err = v.jsonPatched(ctx, value)
 	} else {
 		obj, err = v.configured(value)
 	}
@@ -36,7 +38,7 @@ func (v *shown) patched(kind admissionv1.PatchType, value ref.Val) (resource.Tre
 	return v.model().Normalise(obj, nil)
 }
 
-// model knows what the object may hold.
+// model returns the model of the object.
 func (v *shown) model() resource.Model {
 	if v.ownBody() {
 		return v.Request.BodyModel()
@@ -44,10 +46,10 @@ func (v *shown) model() resource.Model {
 	return v.as.Version.Model
 }
 
-// configured lays an apply configuration over the object.
+// configured merges an apply configuration into the object.
 func (v *shown) configured(value ref.Val) (resource.Tree, error) {
 	configuration, ok := value.(*dynamic.ObjectVal)
-	if !ok { // the compiler has seen to it
+	if !ok { // the compiler has checked the type
 		return nil, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", value.Type())
 	}
 	if err := configuration.CheckTypeNamesMatchFieldPathNames(); err != nil {
@@ -57,7 +59,7 @@ func (v *shown) configured(value ref.Val) (resource.Tree, error) {
 	if !ok {
 		return nil, fmt.Errorf("invalid return type: %T", value)
 	}
-	fields = runtime.DeepCopyJSON(fields) // which may hold parts of the object
+	fields = runtime.DeepCopyJSON(fields) // it can share parts with the object
 	fields["apiVersion"], fields["kind"] = v.as.Kind.ToAPIVersionAndKind()
 	typeOf, err := v.model().FieldTypes()
 	if err != nil {
@@ -74,8 +76,9 @@ func (v *shown) configured(value ref.Val) (resource.Tree, error) {
 	return obj, nil
 }
 
-// jsonPatched applies a JSON patch to the object. A test in it that fails leaves the object as it is.
-func (v *shown) jsonPatched(value ref.Val) (resource.Tree, error) {
+// jsonPatched applies a JSON patch to the object. A failed test in the patch leaves the object
+// unchanged.
+func (v *shown) jsonPatched(ctx context.Context, value ref.Val) (resource.Tree, error) {
 	patch, err := patchOf(value)
 	if err != nil {
 		return nil, err
@@ -84,7 +87,7 @@ func (v *shown) jsonPatched(value ref.Val) (resource.Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to create JSON patch: %w", err)
 	}
-	after, err := resource.ApplyJSONPatch(patch, before)
+	after, err := resource.ApplyJSONPatch(ctx, patch, before, nil)
 	switch {
 	case errors.Is(err, jsonpatch.ErrTestFailed):
 		after = before
@@ -102,10 +105,10 @@ func (v *shown) jsonPatched(value ref.Val) (resource.Tree, error) {
 	return obj, nil
 }
 
-// patchOf makes a JSON patch of the list that an expression has returned.
+// patchOf converts the list that an expression returned to a JSON patch.
 func patchOf(value ref.Val) (jsonpatch.Patch, error) {
 	list, ok := value.(traits.Lister)
-	if !ok { // the compiler has seen to it
+	if !ok { // the compiler has checked the type
 		return nil, errors.New("type mismatch: JSONPatchType.expression should evaluate to array")
 	}
 	patch := jsonpatch.Patch{}
@@ -137,7 +140,7 @@ func patchOf(value ref.Val) (jsonpatch.Patch, error) {
 	return patch, nil
 }
 
-// jsonOf encodes any value that an expression may have.
+// jsonOf encodes the value of an expression.
 func jsonOf(v ref.Val) ([]byte, error) {
 	if obj, ok := v.(*dynamic.ObjectVal); ok {
 		if err := obj.CheckTypeNamesMatchFieldPathNames(); err != nil {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
+	"github.com/kapok-dev/kapok/internal/causes"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 
@@ -16,11 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Readers refuses policies and bindings of users who may not read the parameters themselves: a policy would tell them, in its
-// messages, what is in them. It is an admission.Validator, and the first, as this belongs to the validation of the object.
+// Readers rejects policies and bindings of users who may not read the parameters: a policy can
+// reveal them in its messages. It implements admission.Validator. It must be the first validator,
+// because in Kubernetes it belongs to the validation of the object.
 type Readers struct{ *Policies }
 
-// Readers returns the plugin that asks who may read the parameters of policies.
+// Readers returns the plugin that authorizes access to the parameters of policies.
 func (p *Policies) Readers() Readers { return Readers{p} }
 
 // Handles implements admission.Plugin.
@@ -31,7 +34,7 @@ func (p Readers) Handles(r *resource.Request, op resource.Operation) bool {
 
 // Validate implements admission.Validator.
 func (p Readers) Validate(ctx context.Context, a *resource.Admitted) error {
-	if a.Request.User.In(auth.Masters) {
+	if authn.Of(a.Request.User).In(authn.Masters) {
 		return nil
 	}
 	var at *field.Path
@@ -45,10 +48,10 @@ func (p Readers) Validate(ctx context.Context, a *resource.Admitted) error {
 	if err == nil {
 		return nil
 	}
-	return apierrors.NewInvalid(a.Kind.GroupKind(), a.Name, field.ErrorList{field.Forbidden(at, err.Error())})
+	return causes.Invalid(a.Kind.GroupKind(), a.Name, field.ErrorList{field.Forbidden(at, err.Error())})
 }
 
-// reader is what both kinds of policies, and of bindings, say of parameters.
+// A reader has the fields about parameters that both kinds of policies, and of bindings, have.
 type reader struct {
 	Spec struct {
 		PolicyName string                 `json:"policyName"`
@@ -64,7 +67,7 @@ func readerOf(obj resource.Tree) (*reader, error) {
 	return typed[reader](resource.Tree{"spec": obj["spec"]})
 }
 
-// readers returns what an object says of parameters, and what it said before.
+// readers returns those fields of an object, and of the old one.
 func readers(a *resource.Admitted) (now, before *reader, err error) {
 	if now, err = readerOf(a.Object); err != nil {
 		return nil, nil, err
@@ -84,7 +87,7 @@ func (p Readers) mayReadKind(ctx context.Context, a *resource.Admitted) error {
 	}
 	asked, _, _ := p.asked(kind)
 	asked.Verb, asked.Name, asked.Namespace = "get", "*", "*"
-	return p.may(ctx, a, asked, func(u *auth.User) error {
+	return p.may(ctx, a, asked, func(u *authn.User) error {
 		return fmt.Errorf(`user %v must have "get" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)`, shownUser(u), kind.Kind, kind.APIVersion)
 	})
 }
@@ -104,7 +107,7 @@ func (p Readers) mayReadObjects(ctx context.Context, a *resource.Admitted) error
 	if ref.Name == "" {
 		asked.Verb = "list"
 	}
-	return p.may(ctx, a, asked, func(u *auth.User) error {
+	return p.may(ctx, a, asked, func(u *authn.User) error {
 		const least = `to determine minimum required permissions and user %v does not have "%v" permission for all groups, versions and resources`
 		switch {
 		case !found:
@@ -113,14 +116,15 @@ func (p Readers) mayReadObjects(ctx context.Context, a *resource.Admitted) error
 			return fmt.Errorf("unable to parse paramKind %v "+least, kind, shownUser(u), asked.Verb)
 		case unresolved:
 			return fmt.Errorf("unable to resolve paramKind %v "+least, kind, shownUser(u), asked.Verb)
-		case a.Request.Definition.Plural == "mutatingadmissionpolicybindings": // Kubernetes mixes up the two
+		case a.Request.Definition.Plural == "mutatingadmissionpolicybindings": // Kubernetes confuses the two resources
 			return fmt.Errorf(`user %v does not have "%v" permission on the object referenced by paramRef`, asked.Verb, shownUser(u))
 		}
 		return fmt.Errorf(`user %v does not have "%v" permission on the object referenced by paramRef`, shownUser(u), asked.Verb)
 	})
 }
 
-// kindOf returns the kind of the parameters of the policy that a binding names, and whether there is such a policy.
+// kindOf returns the kind of the parameters of the policy that a binding names, and whether that
+// policy exists.
 func (p Readers) kindOf(a *resource.Admitted, name string) (*admissionv1.ParamKind, bool) {
 	gr := p.validating.policies
 	if a.Request.Definition.Plural == "mutatingadmissionpolicybindings" {
@@ -142,9 +146,10 @@ func (p Readers) kindOf(a *resource.Admitted, name string) (*admissionv1.ParamKi
 	return policy.Spec.ParamKind, true
 }
 
-// asked is about the resource of a kind; as long as it is not known, about all.
-func (p Readers) asked(kind *admissionv1.ParamKind) (a *auth.Attributes, unparsed, unresolved bool) {
-	a = &auth.Attributes{ResourceRequest: true, APIGroup: "*", APIVersion: "*", Resource: "*"}
+// asked returns the attributes to authorize for a kind: its resource, or all resources if the kind
+// is unknown.
+func (p Readers) asked(kind *admissionv1.ParamKind) (a *authz.Attributes, unparsed, unresolved bool) {
+	a = &authz.Attributes{ResourceRequest: true, APIGroup: "*", APIVersion: "*", Resource: "*"}
 	if kind == nil {
 		return a, false, false
 	}
@@ -161,17 +166,17 @@ func (p Readers) asked(kind *admissionv1.ParamKind) (a *auth.Attributes, unparse
 	return a, false, false
 }
 
-// may asks the authorizer; refusal words what it refuses.
-func (p Readers) may(ctx context.Context, a *resource.Admitted, asked *auth.Attributes, refusal func(*auth.User) error) error {
-	err := p.store.Permit(ctx, a.Request, asked)
+// may authorizes an access, and returns refusal's error if it is denied.
+func (p Readers) may(ctx context.Context, a *resource.Admitted, asked *authz.Attributes, refusal func(*authn.User) error) error {
+	err := authz.Permit(ctx, p.authorizer, a.Request.User, asked)
 	if status := (*apierrors.StatusError)(nil); err != nil && errors.As(err, &status) && apierrors.IsForbidden(status) {
-		return refusal(a.Request.User)
+		return refusal(authn.Of(a.Request.User))
 	}
 	return err
 }
 
-// shownUser is a user as Kubernetes prints one in messages.
-func shownUser(u *auth.User) any {
+// shownUser returns a user as Kubernetes prints one in messages.
+func shownUser(u *authn.User) any {
 	return &struct {
 		Name, UID string
 		Groups    []string

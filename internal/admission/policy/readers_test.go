@@ -5,27 +5,28 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authz"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// asking lets everybody do what is on its list, and writes down what it was asked.
+// asking allows the requests in its list, and records all.
 type asking struct {
 	allowed map[string]bool
 	log     *[]string
 }
 
-func (z asking) Authorize(_ context.Context, a *auth.Attributes) (auth.Decision, string, error) {
+func (z asking) Authorize(_ context.Context, a *authz.Attributes) (authz.Decision, string, error) {
 	question := strings.Join([]string{a.Verb, a.APIGroup, a.APIVersion, a.Resource, a.Namespace, a.Name}, "|")
 	*z.log = append(*z.log, question)
 	if z.allowed[question] {
-		return auth.Allow, "", nil
+		return authz.Allow, "", nil
 	}
-	return auth.NoOpinion, "", nil
+	return authz.NoOpinion, "", nil
 }
 
-// TestReaders: who writes a policy must be allowed to read its parameters.
+// TestReaders checks that the author of a policy must be allowed to read its parameters.
 func TestReaders(t *testing.T) {
 	policy := spec{
 		spec:    "paramKind: {apiVersion: v1, kind: ConfigMap}\nvalidations: [{expression: 'true'}]",
@@ -56,15 +57,15 @@ func TestReaders(t *testing.T) {
 				s.mustCreate(tc.first) // as the admin
 			}
 			if len(log) != 0 {
-				t.Errorf("asked for the admin: %q", log)
+				t.Errorf("authorized for the admin: %q", log)
 			}
-			s.user = &auth.User{Name: "ann", Groups: []string{"a", "b"}}
+			s.user = &authn.User{Name: "ann", Groups: []string{"a", "b"}}
 			_, err := s.create(tc.manifest)
 			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.refusal) {
 				t.Errorf("got %v\nwant %s", err, tc.refusal)
 			}
 			if got := strings.Join(log, " "); got != tc.question {
-				t.Errorf("asked %s, want %s", got, tc.question)
+				t.Errorf("authorized %s, want %s", got, tc.question)
 			}
 			z.allowed[tc.question] = true
 			s.mustCreate(tc.manifest)

@@ -2,67 +2,80 @@ package policy
 
 import (
 	"fmt"
+	"iter"
 	"sync"
-	"sync/atomic"
 
 	"github.com/kapok-dev/kapok/internal/admission/match"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
+	codec "github.com/kapok-dev/kapok/internal/typed"
 
+	"github.com/tidwall/btree"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A policy is one that is bound, ready to be asked.
+// A policy is a compiled policy with bindings.
 type policy struct {
 	name     string
 	params   *admissionv1.ParamKind // nil for none
 	criteria *match.Criteria
 	ignores  bool // failurePolicy is Ignore
 	again    bool // reinvocationPolicy is IfNeeded
-	// expressions compiles when first needed.
+	// expressions compiles on first use.
 	expressions func() *expressions
-	bindings    []*binding
+	bindings    *btree.Map[string, *binding] // by name; never empty
 }
 
-// A binding is what makes a policy act.
+// A binding makes a policy effective.
 type binding struct {
 	name     string
 	policy   string
-	criteria *match.Criteria // nil for all that the policy matches
+	criteria *match.Criteria // nil matches everything that the policy matches
 	params   *admissionv1.ParamRef
-	selector labels.Selector // of params, if they are not named
+	selector labels.Selector // of params, unless they are named
 	err      error           // of the selector
 	actions  []admissionv1.ValidationAction
 }
 
-// source makes policies of what is stored.
+// A source compiles the policies and bindings of one kind in the store.
 type source struct {
 	store              *resource.Store
 	policies, bindings schema.GroupResource
-	marks              [2]*state.Mark
 	readPolicy         func(resource.Tree) (*policy, error)
 	readBinding        func(resource.Tree) (*binding, error)
-
-	current atomic.Pointer[set]
-	mu      sync.Mutex // held while a set is made
+	current            *state.Derived[*set]
 }
 
-// A set is the policies as they were stored when the marks were such. It does not change.
+// A set has the policies and bindings at one revision. It is immutable once fold has returned it;
+// its trees share unchanged parts with the set before.
 type set struct {
-	marks    [2]uint64
-	policies []*policy // in the order of names
-	// known are those of policies by what they were read from, for the next set.
-	known map[revision]*policy
-	err   error // they cannot be read
+	active btree.Map[string, *policy] // policies with bindings, by name
+	err    error                      // why the policies are not known
+
+	stored     btree.Map[string, storedPolicy]
+	bindings   btree.Map[string, *binding]
+	bound      btree.Map[string, *btree.Map[string, *binding]] // by policy and binding
+	unreadable btree.Map[string, error]                        // bindings, and policies with bindings
+
+	work work // the work of the fold that returned this set
 }
 
-// revision names the spec of a policy: each has a generation of its own.
+// work counts the objects that a fold read, and the policies that it compiled.
+type work struct{ read, compiled int }
+
+// A storedPolicy is a policy without its bindings.
+type storedPolicy struct {
+	revision revision
+	policy   *policy
+	err      error
+}
+
+// A revision identifies the spec of a policy by uid and generation.
 type revision struct {
 	uid        types.UID
 	generation int64
@@ -72,96 +85,149 @@ func newSource(store *resource.Store, policies, bindings string, readPolicy func
 	s := &source{store: store, readPolicy: readPolicy, readBinding: readBinding}
 	s.policies = schema.GroupResource{Group: admissionv1.GroupName, Resource: policies}
 	s.bindings = schema.GroupResource{Group: admissionv1.GroupName, Resource: bindings}
-	s.marks = [2]*state.Mark{store.State().Mark(s.policies), store.State().Mark(s.bindings)}
+	s.current = state.Derive(store.State(), s.fold, s.bindings, s.policies)
 	return s
 }
 
-// none says that there is no policy that acts. It is cheap as long as policies do not change.
+// none reports whether no policy is in effect. It is cheap as long as policies do not change.
 func (s *source) none() bool {
 	set := s.load()
-	return len(set.policies) == 0 && set.err == nil
+	return set.active.Len() == 0 && set.err == nil
 }
 
-// load returns the policies of now.
-func (s *source) load() *set {
-	marks := [2]uint64{s.marks[0].Load(), s.marks[1].Load()}
-	if set := s.current.Load(); set != nil && set.marks == marks {
-		return set
+// load returns the present set.
+func (s *source) load() *set { return s.current.Load() }
+
+// all yields the policies in effect, sorted by name.
+func (s *set) all() iter.Seq[*policy] {
+	return func(yield func(*policy) bool) {
+		s.active.Scan(func(_ string, p *policy) bool { return yield(p) })
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	marks = [2]uint64{s.marks[0].Load(), s.marks[1].Load()}
-	old := s.current.Load()
-	if old != nil && old.marks == marks {
-		return old
-	}
-	if old == nil {
-		old = &set{}
-	}
-	set := s.read(old.known)
-	set.marks = marks
-	s.current.Store(set)
-	return set
 }
 
-// read makes a set. Policies that are the same as before are not compiled again.
-func (s *source) read(known map[revision]*policy) *set {
-	made := &set{known: map[revision]*policy{}}
-	bound := map[string][]*binding{}
-	for obj, err := range s.trees(s.bindings) {
-		if err != nil {
-			return &set{err: err}
-		}
-		b, err := s.readBinding(obj)
-		if err != nil {
-			return &set{err: err}
-		}
-		bound[b.policy] = append(bound[b.policy], b)
+// all yields the bindings of a policy, sorted by name.
+func (p *policy) all() iter.Seq[*binding] {
+	return func(yield func(*binding) bool) {
+		p.bindings.Scan(func(_ string, b *binding) bool { return yield(b) })
 	}
-	if len(bound) == 0 {
-		return made
+}
+
+// fold reads the objects that changed. A policy with an unchanged spec is not compiled again.
+func (s *source) fold(last *set, c *state.Changes) *set {
+	next := &set{}
+	if last != nil {
+		next.active, next.stored, next.bindings = *last.active.Copy(), *last.stored.Copy(), *last.bindings.Copy()
+		next.bound, next.unreadable = *last.bound.Copy(), *last.unreadable.Copy()
 	}
-	for obj, err := range s.trees(s.policies) {
-		if err != nil {
-			return &set{err: err}
+	own := map[string]*btree.Map[string, *binding]{} // the maps of next.bound that no other set shares
+	changed := map[string]bool{}                     // policies, by name
+	for key, o := range c.Objects() {
+		if o != nil {
+			next.work.read++
 		}
-		var meta metav1.PartialObjectMetadata
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(resource.Tree{"metadata": obj["metadata"]}, &meta); err != nil {
-			return &set{err: err}
-		}
-		bindings := bound[meta.Name]
-		if len(bindings) == 0 {
+		if key.Resource == s.policies {
+			s.setPolicy(next, key, o)
+			changed[key.Name] = true
 			continue
 		}
-		at := revision{meta.UID, meta.Generation}
-		p := known[at]
-		if p == nil {
-			if p, err = s.readPolicy(obj); err != nil {
-				return &set{err: err}
-			}
+		if b, _ := next.bindings.Delete(key.Name); b != nil {
+			next.boundTo(b.policy, own).Delete(b.name)
+			changed[b.policy] = true
 		}
-		made.known[at] = p
-		withBindings := *p
-		withBindings.bindings = bindings
-		made.policies = append(made.policies, &withBindings)
+		next.unreadable.Delete(key.String())
+		if o == nil {
+			continue
+		}
+		b, err := read(s, o, s.readBinding)
+		if err != nil {
+			next.unreadable.Set(key.String(), err)
+			continue
+		}
+		next.bindings.Set(b.name, b)
+		next.boundTo(b.policy, own).Set(b.name, b)
+		changed[b.policy] = true
 	}
-	return made
+	for name := range changed {
+		next.activate(s.policies, name)
+	}
+	next.err = c.Err
+	next.unreadable.Scan(func(_ string, err error) bool {
+		next.err = err
+		return false
+	})
+	return next
 }
 
-// trees yields what is stored of a resource, in the order of names.
-func (s *source) trees(gr schema.GroupResource) func(yield func(resource.Tree, error) bool) {
-	return func(yield func(resource.Tree, error) bool) {
-		d := s.store.Registry().Load().Resource(gr)
-		if d == nil {
-			return
-		}
-		for o := range s.store.State().Snapshot(gr).All("") {
-			obj, err := tree(d, o)
-			if !yield(obj, err) {
-				return
-			}
-		}
+// setPolicy adds or replaces a policy; nil removes it.
+func (s *source) setPolicy(next *set, key object.Key, o *object.Object) {
+	if o == nil {
+		next.stored.Delete(key.Name)
+		return
 	}
+	last, _ := next.stored.Get(key.Name)
+	p, err := read(s, o, func(obj resource.Tree) (storedPolicy, error) {
+		var meta metav1.PartialObjectMetadata
+		if err := codec.FromTree(resource.Tree{"metadata": obj["metadata"]}, &meta); err != nil {
+			return storedPolicy{}, err
+		}
+		at := revision{meta.UID, meta.Generation}
+		if last.policy != nil && last.revision == at {
+			return last, nil
+		}
+		next.work.compiled++
+		p, err := s.readPolicy(obj)
+		return storedPolicy{revision: at, policy: p}, err
+	})
+	p.err = err
+	next.stored.Set(key.Name, p)
+}
+
+// boundTo returns the bindings of a policy for modification while the set is built.
+func (s *set) boundTo(policy string, own map[string]*btree.Map[string, *binding]) *btree.Map[string, *binding] {
+	if bindings := own[policy]; bindings != nil {
+		return bindings
+	}
+	bindings := &btree.Map[string, *binding]{}
+	if last, _ := s.bound.Get(policy); last != nil {
+		bindings = last.Copy()
+	}
+	s.bound.Set(policy, bindings)
+	own[policy] = bindings
+	return bindings
+}
+
+// activate adds a policy to the active ones if it is stored and bound, and removes it otherwise.
+func (s *set) activate(resource schema.GroupResource, name string) {
+	key := object.Key{Resource: resource, Name: name}.String()
+	s.active.Delete(name)
+	s.unreadable.Delete(key)
+	bindings, _ := s.bound.Get(name)
+	if bindings == nil || bindings.Len() == 0 {
+		s.bound.Delete(name)
+		return
+	}
+	switch p, ok := s.stored.Get(name); {
+	case !ok:
+	case p.err != nil:
+		s.unreadable.Set(key, p.err)
+	default:
+		bound := *p.policy
+		bound.bindings = bindings
+		s.active.Set(name, &bound)
+	}
+}
+
+// read decodes a stored object, and converts it with of.
+func read[T any](s *source, o *object.Object, of func(resource.Tree) (T, error)) (none T, err error) {
+	d := s.store.Registry().Load().Resource(o.Key.Resource)
+	if d == nil {
+		return none, fmt.Errorf("read %s: its kind is not served", o.Key)
+	}
+	obj, err := tree(d, o)
+	if err != nil {
+		return none, err
+	}
+	return of(obj)
 }
 
 func tree(d *resource.Definition, o *object.Object) (resource.Tree, error) {
@@ -172,10 +238,10 @@ func tree(d *resource.Definition, o *object.Object) (resource.Tree, error) {
 	return obj, nil
 }
 
-// typed decodes what is stored into its Go type.
+// typed decodes a tree into its Go type.
 func typed[T any](obj resource.Tree) (*T, error) {
 	into := new(T)
-	return into, runtime.DefaultUnstructuredConverter.FromUnstructured(obj, into)
+	return into, codec.FromTree(obj, into)
 }
 
 func readValidating(obj resource.Tree) (*policy, error) {
@@ -202,7 +268,7 @@ func readMutating(obj resource.Tree) (*policy, error) {
 }
 
 func newPolicy(name string, params *admissionv1.ParamKind, constraints *admissionv1.MatchResources, failure *admissionv1.FailurePolicyType) *policy {
-	if constraints == nil { // which is refused when it is written
+	if constraints == nil { // validation rejects this
 		constraints = &admissionv1.MatchResources{}
 	}
 	return &policy{

@@ -17,14 +17,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// checker writes into the status of validating policies what is wrong with their types, as a controller of
-// kube-controller-manager does. It looks at a generation of a policy once.
+// A checker checks the types in validating policies' expressions and writes the warnings to their
+// status, as a controller of kube-controller-manager does. It checks each generation of a policy
+// once.
 type checker struct {
 	*Policies
 	log *slog.Logger
 }
 
-// CheckTypes begins to check the types of policies, of those that are there, too. It returns what ends that, and waits for its end.
+// CheckTypes starts a goroutine that checks the types of policies, including existing ones. The
+// returned function ends it and waits for it.
 func (p *Policies) CheckTypes(log *slog.Logger) (end func()) {
 	c := &checker{p, log}
 	ctx, stop := context.WithCancel(context.Background())
@@ -42,7 +44,7 @@ func (p *Policies) CheckTypes(log *slog.Logger) (end func()) {
 	}
 }
 
-// follow checks policies as they come in. One whose status cannot be written has its turn again after a while.
+// follow checks policies as they change. It retries a failed write of the status after a pause.
 func (c *checker) follow(ctx context.Context, feed *state.Feed) {
 	due := map[string]bool{}
 	for o := range c.store.State().Snapshot(c.validating.policies).All("") {
@@ -78,7 +80,7 @@ func (c *checker) follow(ctx context.Context, feed *state.Feed) {
 
 const pauseAfterFailure = time.Second
 
-// check writes the status of a policy whose generation is newer than the one that was looked at.
+// check writes the status of a policy whose generation has not been checked.
 func (c *checker) check(ctx context.Context, name string) error {
 	set := c.store.Registry().Load()
 	d := set.Resource(c.validating.policies)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kapok-dev/kapok/internal/admission/match"
+	"github.com/kapok-dev/kapok/internal/authn"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 
@@ -21,11 +22,11 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// A subject is a request that policies are asked about.
+// A subject is a request that policies are evaluated for.
 type subject struct {
 	*Policies
 	*resource.Admitted
-	space *object.Object // the namespace; nil if there is none, or the request is about one
+	space *object.Object // the namespace; nil if there is none, or the request is for a namespace
 	shows map[match.As]*shown
 }
 
@@ -35,10 +36,10 @@ func (p *Policies) subject(a *resource.Admitted) *subject {
 
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
-// Namespace is that of the request, as admission knows it.
+// Namespace returns the request's namespace as admission defines it.
 func (s *subject) Namespace() string { return match.Namespace(s.Admitted) }
 
-// findNamespace looks up the namespace of the request. Kubernetes refuses to go on without.
+// findNamespace looks up the namespace of the request. As in Kubernetes, a missing one is an error.
 func (s *subject) findNamespace() error {
 	name := s.Namespace()
 	if name == "" || s.Request.Definition.GroupResource() == namespaces || s.space != nil {
@@ -50,12 +51,14 @@ func (s *subject) findNamespace() error {
 	return nil
 }
 
-// ownBody says whether the bodies of the request are of a kind of their own, like Scale, and so the same in all versions.
+// ownBody reports whether the bodies of the request have a kind of their own, like Scale, which is
+// the same in all versions.
 func (s *subject) ownBody() bool {
 	return s.Kind != s.Request.Definition.GroupVersionKind(s.Request.Version)
 }
 
-// show returns the request in the version of a rule. It is the same until the object changes.
+// show returns the request in the version of a rule. It returns the same value until the object
+// changes.
 func (s *subject) show(ctx context.Context, as match.As) (*shown, error) {
 	if known := s.shows[as]; known != nil {
 		return known, nil
@@ -76,16 +79,17 @@ func (s *subject) show(ctx context.Context, as match.As) (*shown, error) {
 	return v, nil
 }
 
-// forget drops what was shown of the object before it changed.
+// forget discards the forms of the object after a change.
 func (s *subject) forget() { clear(s.shows) }
 
-// shown is a request as expressions see it. What not every expression asks for is made when one does.
+// shown is a request in the form that expressions see. Parts that few expressions use are made on
+// demand.
 type shown struct {
 	*subject
 	as          match.As
 	tree        resource.Tree // of the object
-	object, old any           // CEL's values; nil for none
-	// original says that the request shows its own resource, whatever version the object is in.
+	object, old any           // CEL values; nil for none
+	// original means that the request's own resource is shown, whatever the version of the object.
 	original bool
 	*values
 }
@@ -102,7 +106,8 @@ func value(obj resource.Tree) any {
 	return types.DefaultTypeAdapter.NativeToValue(obj)
 }
 
-// toConditions is the request as match conditions see it: without its namespace, and with the resource that it was sent to.
+// toConditions returns the request as match conditions see it: without its namespace, and with its
+// original resource.
 func (v *shown) toConditions() *shown {
 	c := *v
 	c.original = true
@@ -140,7 +145,7 @@ func (v *shown) admissionRequest() *admissionv1.AdmissionRequest {
 	if v.original {
 		request.Resource = sentTo
 	}
-	if u := r.User; u != nil {
+	if u := authn.Of(r.User); u != nil {
 		request.UserInfo = authenticationv1.UserInfo{Username: u.Name, UID: u.UID, Groups: u.Groups, Extra: map[string]authenticationv1.ExtraValue{}}
 		for key, values := range u.Extra {
 			request.UserInfo.Extra[key] = values
@@ -149,7 +154,7 @@ func (v *shown) admissionRequest() *admissionv1.AdmissionRequest {
 	return request
 }
 
-// namespace is the namespace of the request, but for what Kubernetes leaves out of its metadata.
+// namespace returns the namespace of the request, without the metadata that Kubernetes leaves out.
 func (v *shown) namespace() ref.Val {
 	if v.space == nil || v.original {
 		return types.NullValue
@@ -183,7 +188,7 @@ func (v *shown) resourceAuthorizer() ref.Val {
 	return v.permittedHere
 }
 
-// requested is what the request is about, for authorizer.requestResource.
+// requested has the attributes of the request, for authorizer.requestResource.
 type requested struct{ *subject }
 
 func (r requested) GetName() string        { return r.Name }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kapok-dev/kapok/internal/builtin/openapi"
+	"github.com/kapok-dev/kapok/internal/kinds/openapi"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/schema/expression"
 
@@ -23,11 +23,11 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// mostTypes is how many kinds a policy is checked against.
+// mostTypes is the maximum number of kinds for which a policy is checked.
 const mostTypes = 10
 
-// typeWarnings are what is wrong with the expressions of a policy for objects of the kinds that its rules name. That does not keep the
-// policy from acting: expressions are evaluated without types.
+// typeWarnings returns the type errors of a policy's expressions for the kinds that its rules name.
+// They do not disable the policy: expressions are evaluated without static types.
 func typeWarnings(set *resource.Set, spec *admissionv1.ValidatingAdmissionPolicySpec) (warnings []admissionv1.ExpressionWarning) {
 	c := newTypeChecker(set, spec)
 	check := func(text string, at *field.Path) {
@@ -52,16 +52,16 @@ func typeWarnings(set *resource.Set, spec *admissionv1.ValidatingAdmissionPolicy
 	return warnings
 }
 
-// typeChecker compiles the expressions of a policy for objects that have types.
+// A typeChecker compiles the expressions of a policy for objects with types.
 type typeChecker struct {
 	spec   *admissionv1.ValidatingAdmissionPolicySpec
 	kinds  []typedKind
-	params *apiservercel.DeclType // nil if they are not known
+	params *apiservercel.DeclType // nil if unknown
 }
 
 type typedKind struct {
 	gvk    schema.GroupVersionKind
-	object *apiservercel.DeclType // nil if nothing is known of it
+	object *apiservercel.DeclType // nil if unknown
 }
 
 func newTypeChecker(set *resource.Set, spec *admissionv1.ValidatingAdmissionPolicySpec) *typeChecker {
@@ -73,14 +73,15 @@ func newTypeChecker(set *resource.Set, spec *admissionv1.ValidatingAdmissionPoli
 	}
 	if spec.ParamKind != nil {
 		if gv, err := schema.ParseGroupVersion(spec.ParamKind.APIVersion); err == nil {
-			// The name is another than that of the objects, which may be of another version of the kind.
+			// The name must differ from that of the objects, which can be of another version of the
+			// same kind.
 			c.params, _ = typeOf(set, gv.WithKind(spec.ParamKind.Kind), spec.ParamKind.Kind+"Params")
 		}
 	}
 	return c
 }
 
-// kindsToCheck are the kinds that rules name without a wildcard, in order.
+// kindsToCheck returns the kinds that rules name without a wildcard, in order.
 func kindsToCheck(set *resource.Set, m *admissionv1.MatchResources) (kinds []schema.GroupVersionKind) {
 	if m == nil {
 		return nil
@@ -121,7 +122,7 @@ func sorted(kinds []schema.GroupVersionKind) []schema.GroupVersionKind {
 	return kinds
 }
 
-// issues is what is wrong with an expression about objects of a kind; "" if nothing is.
+// issues returns the type errors of an expression for objects of a kind; "" if there are none.
 func (c *typeChecker) issues(k typedKind, text string) string {
 	variables := apiservercel.NewObjectType("kubernetes.variables", map[string]*apiservercel.DeclField{})
 	env, err := c.env(k, variables)
@@ -141,7 +142,7 @@ func (c *typeChecker) issues(k typedKind, text string) string {
 	return ""
 }
 
-// env is what expressions about objects of a kind see.
+// env returns the environment of expressions for objects of a kind.
 func (c *typeChecker) env(k typedKind, variables *apiservercel.DeclType) (*cel.Env, error) {
 	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
 	types := []*apiservercel.DeclType{namespace, request}
@@ -173,8 +174,8 @@ func (c *typeChecker) env(k typedKind, variables *apiservercel.DeclType) (*cel.E
 	return env.StoredExpressionsEnv(), nil
 }
 
-// typeOf is the type of the objects of a kind, under a name for messages; nil if its schema says nothing. The error says
-// that there is no schema.
+// typeOf returns the type of the objects of a kind, with a name for messages; nil if its schema
+// specifies nothing. It returns an error if the kind has no schema.
 func typeOf(set *resource.Set, gvk schema.GroupVersionKind, name string) (*apiservercel.DeclType, error) {
 	d := set.Kind(gvk.GroupKind())
 	if d == nil {
@@ -195,7 +196,7 @@ func typeOf(set *resource.Set, gvk schema.GroupVersionKind, name string) (*apise
 	return t.MaybeAssignTypeName(name), nil
 }
 
-// schemaOf is the schema of a kind, with everything that it refers to in its place.
+// schemaOf returns the schema of a kind with all references expanded.
 func schemaOf(v *resource.Version, gvk schema.GroupVersionKind) (*spec.Schema, error) {
 	if v.Published == nil {
 		name := openapi.Builtin().NameOf(gvk)
@@ -227,8 +228,8 @@ func schemaOf(v *resource.Version, gvk schema.GroupVersionKind) (*spec.Schema, e
 
 const objectMeta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
-// inPlace puts what a schema refers to in the place of the references. above are the definitions in which it stands: one that
-// comes again is an object of which nothing is known.
+// inPlace expands the references of a schema. above has the names of the definitions that contain
+// it: a recursive one becomes an object without specified fields.
 func inPlace(s *spec.Schema, above []string) *spec.Schema {
 	if name := reference(s); name != "" {
 		to, ok := openapi.Builtin().Lean(name)
@@ -253,7 +254,7 @@ func inPlace(s *spec.Schema, above []string) *spec.Schema {
 	return &whole
 }
 
-// reference is the name of the definition that a schema stands for; "" if it stands for itself.
+// reference returns the name of the definition that a schema refers to; "" if it is none.
 func reference(s *spec.Schema) string {
 	ref := s.Ref.String()
 	for i := range s.AllOf {

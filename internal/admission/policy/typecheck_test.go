@@ -5,7 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authz"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 
@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// statusOf is the status of the policy p.
+// statusOf returns the status of a policy.
 func (s *server) statusOf(name string) admissionv1.ValidatingAdmissionPolicyStatus {
 	s.Helper()
 	gr := schema.GroupResource{Group: admissionv1.GroupName, Resource: "validatingadmissionpolicies"}
@@ -32,11 +32,12 @@ func (s *server) statusOf(name string) admissionv1.ValidatingAdmissionPolicyStat
 	return p.Status
 }
 
-// TestTypes: what is wrong with the types of expressions stands in the status, of policies from before and of those that come.
+// TestTypes checks that type errors of expressions are in the status, for existing policies and for
+// new ones.
 func TestTypes(t *testing.T) {
 	const deployments = `[{apiGroups: [apps], apiVersions: [v1], resources: [deployments, replicasets, deployments/scale], operations: ["*"]}]`
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, auth.Basic{})
+		s := newServer(t, authz.Basic{})
 		s.validating(spec{name: "before", rules: deployments, spec: `
 variables: [{name: count, expression: object.spec.replicas}]
 validations:

@@ -18,10 +18,10 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// Validating enforces ValidatingAdmissionPolicies. It is an admission.Validator.
+// Validating enforces ValidatingAdmissionPolicies. It implements admission.Validator.
 type Validating struct{ *Policies }
 
-// Validating returns the plugin that refuses what policies refuse.
+// Validating returns the plugin for ValidatingAdmissionPolicies.
 func (p *Policies) Validating() Validating { return Validating{p} }
 
 // Handles implements admission.Plugin.
@@ -36,7 +36,7 @@ func (p Validating) Validate(ctx context.Context, a *resource.Admitted) error {
 		return apierrors.NewInternalError(set.err)
 	}
 	v := &verdict{subject: p.subject(a)}
-	for _, one := range set.policies {
+	for one := range set.all() {
 		if err := v.ask(ctx, one); err != nil {
 			return err
 		}
@@ -44,27 +44,27 @@ func (p Validating) Validate(ctx context.Context, a *resource.Admitted) error {
 	return v.end()
 }
 
-// A verdict is what validating policies have found so far.
+// A verdict collects the results of validating policies.
 type verdict struct {
 	*subject
 	refusals []refusal
-	failures []failure // to be audited
+	failures []failure // for the audit event
 }
 
-// refusal is one reason to refuse a request.
+// A refusal is one reason to reject a request.
 type refusal struct {
 	by      *policy
-	binding *binding // nil where the policy itself is wrong
+	binding *binding // nil for an error of the policy itself
 	decision
 }
 
-// decision is what an expression has to say against a request.
+// A decision is the failure of one expression.
 type decision struct {
 	message string
 	reason  metav1.StatusReason // "" for Invalid
 }
 
-// failure is a validation that has failed, as the audit shows it.
+// A failure is a failed validation in the form of the audit annotation.
 type failure struct {
 	Message           string                         `json:"message"`
 	Policy            string                         `json:"policy"`
@@ -73,7 +73,7 @@ type failure struct {
 	ValidationActions []admissionv1.ValidationAction `json:"validationActions"`
 }
 
-// misconfigured notes that a policy cannot be asked, unless that is to be ignored.
+// misconfigured adds an error of configuration, unless the failurePolicy is Ignore.
 func (v *verdict) misconfigured(p *policy, b *binding, err error) {
 	if p.ignores {
 		return
@@ -85,7 +85,7 @@ func (v *verdict) misconfigured(p *policy, b *binding, err error) {
 	v.refusals = append(v.refusals, refusal{p, b, decision{message: fmt.Sprintf("failed to configure %s: %v", what, err)}})
 }
 
-// ask asks a policy. The error ends the request.
+// ask evaluates a policy. An error rejects the request at once.
 func (v *verdict) ask(ctx context.Context, p *policy) error {
 	as, matches, err := p.criteria.Match(v.store.State(), v.Admitted)
 	if err != nil {
@@ -101,7 +101,7 @@ func (v *verdict) ask(ctx context.Context, p *policy) error {
 		return nil
 	}
 	var notes notes
-	for _, b := range p.bindings {
+	for b := range p.all() {
 		if matches, err := b.matches(v.subject); err != nil {
 			v.misconfigured(p, b, err)
 			continue
@@ -132,7 +132,7 @@ func (v *verdict) ask(ctx context.Context, p *policy) error {
 	return nil
 }
 
-// matches says whether a binding is for a request that its policy matches.
+// matches reports whether a binding matches a request that its policy matches.
 func (b *binding) matches(s *subject) (bool, error) {
 	if b.criteria == nil {
 		return true, nil
@@ -141,7 +141,7 @@ func (b *binding) matches(s *subject) (bool, error) {
 	return ok, err
 }
 
-// evaluate evaluates a policy for one parameter.
+// evaluate evaluates a policy with one parameter.
 func (v *verdict) evaluate(ctx context.Context, p *policy, b *binding, about *shown, params any, notes *notes) {
 	x := p.expressions()
 	wanted, err := x.conditionsHold(ctx, p, about, params)
@@ -176,7 +176,7 @@ func (v *verdict) evaluate(ctx context.Context, p *policy, b *binding, about *sh
 	}
 }
 
-// decide does what a binding says is to be done about a failure.
+// decide applies the validationActions of a binding to a failure.
 func (v *verdict) decide(p *policy, b *binding, expression int, d decision) {
 	for _, action := range b.actions {
 		switch action {
@@ -192,8 +192,9 @@ func (v *verdict) decide(p *policy, b *binding, expression int, d decision) {
 	}
 }
 
-// validate evaluates the validations of a policy: a decision for each, nil where it holds. The error says that there was no way
-// to go through with them. With ignores, what cannot be evaluated holds.
+// validate evaluates the validations of a policy and returns a decision for each, nil if it holds.
+// It returns an error if the evaluation could not be completed. With ignores, a validation that
+// cannot be evaluated holds.
 func (x *expressions) validate(e *evaluation, ignores bool) ([]*decision, error) {
 	decisions := make([]*decision, len(x.validations))
 	failed := false
@@ -217,7 +218,7 @@ func (x *expressions) validate(e *evaluation, ignores bool) ([]*decision, error)
 	return decisions, nil
 }
 
-// explain gives the decisions that have none their messages.
+// explain sets the messages of decisions that have none.
 func (x *expressions) explain(e *evaluation, decisions []*decision, ignores bool) {
 	messages := make([]string, len(decisions))
 	var end error
@@ -236,7 +237,7 @@ func (x *expressions) explain(e *evaluation, decisions []*decision, ignores bool
 	for i, d := range decisions {
 		switch v := &x.validations[i]; {
 		case end != nil && fatal(end) && (d == nil || d.message == ""):
-			if decisions[i] = nil; !ignores { // not even that a validation holds counts
+			if decisions[i] = nil; !ignores { // as in Kubernetes, even if the validation holds
 				decisions[i] = &decision{message: fmt.Sprintf("failed messageExpression: %s", end)}
 			}
 		case d == nil || d.message != "":
@@ -250,7 +251,7 @@ func (x *expressions) explain(e *evaluation, decisions []*decision, ignores bool
 	}
 }
 
-// presentable returns a message that an expression has made; "" if it is not fit to be shown.
+// presentable returns the message of an expression; "" if it is not suitable for display.
 func presentable(text string) string {
 	text = strings.TrimSpace(text)
 	if len(text) > celconfig.MaxEvaluatedMessageExpressionSizeBytes || strings.Contains(text, "\n") {
@@ -259,10 +260,10 @@ func presentable(text string) string {
 	return text
 }
 
-// annotated is what has come of an audit annotation.
+// annotated is the result of one audit annotation.
 type annotated struct {
 	key, value string
-	err        error // instead
+	err        error // instead of a value
 }
 
 // annotate evaluates the audit annotations of a policy.
@@ -293,7 +294,7 @@ func (x *expressions) annotate(e *evaluation, ignores bool) (all []annotated, en
 	return all, nil
 }
 
-// end returns the refusal of the request, nil if there is no reason for one.
+// end returns the rejection of the request, nil if there is no reason for one.
 func (v *verdict) end() error {
 	v.audit()
 	if len(v.refusals) == 0 {
@@ -325,7 +326,7 @@ func codeOf(reason metav1.StatusReason) int32 {
 	return http.StatusUnprocessableEntity
 }
 
-// forbidden is a refusal in the words of Kubernetes' admission.
+// forbidden returns a rejection in the words of Kubernetes' admission.
 func (s *subject) forbidden(message string) *apierrors.StatusError {
 	name := s.Name
 	if name == "" {
@@ -337,19 +338,19 @@ func (s *subject) forbidden(message string) *apierrors.StatusError {
 	return apierrors.NewForbidden(s.Request.GroupResource(), name, errors.New(message))
 }
 
-// audit publishes the failures that are to be audited.
+// audit adds the failures to the audit event.
 func (v *verdict) audit() {
 	const most = 50
 	if len(v.failures) == 0 || v.Request.Annotate == nil {
 		return
 	}
 	text, err := json.Marshal(v.failures[:min(len(v.failures), most)])
-	if err == nil { // strings and numbers always are
+	if err == nil { // cannot fail: it has strings and numbers only
 		v.Request.Annotate("validation.policy.admission.k8s.io/validation_failure", string(text))
 	}
 }
 
-// notes are the audit annotations of a policy: what its bindings make of them.
+// notes collects the audit annotations of a policy from the evaluations for its bindings.
 type notes struct {
 	keys   []string
 	values map[string][]string
@@ -369,7 +370,7 @@ func (n *notes) add(key, value string) {
 	}
 }
 
-// publish adds the annotations to the audit of a request, if there is one.
+// publish adds the annotations to the audit event of the request, if there is one.
 func (n *notes) publish(policy string, annotate func(key, value string)) {
 	if annotate == nil {
 		return

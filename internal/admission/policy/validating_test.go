@@ -4,14 +4,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kapok-dev/kapok/internal/auth"
+	"github.com/kapok-dev/kapok/internal/authz"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// TestTakesEffectAtOnce: a policy acts from the request on that comes after its write, and no longer than it is bound.
+// TestTakesEffectAtOnce checks that a policy is in effect from the first request after its write,
+// as long as it is bound.
 func TestTakesEffectAtOnce(t *testing.T) {
-	s := newServer(t, auth.Basic{})
+	s := newServer(t, authz.Basic{})
 	big := configMap("big", "size: big")
 	s.mustCreate(configMap("before", "size: big"))
 	s.validating(spec{spec: `
@@ -28,7 +29,7 @@ validations:
 	}
 	s.mustCreate(big)
 	if _, err := s.create(configMap("small", "size: small")); !apierrors.IsInvalid(err) {
-		t.Fatalf("got %v, want what the policy says now", err)
+		t.Fatalf("got %v, want the message of the changed policy", err)
 	}
 	if _, err := s.patch(group, "ValidatingAdmissionPolicyBinding", "p", "{spec: {validationActions: [Warn]}}"); err != nil {
 		t.Fatal(err)
@@ -60,7 +61,7 @@ matchConditions: [{name: a, expression: "request.operation == 'CREATE'"}]
 validations: [{expression: "variables.size == 'small' && namespaceObject.metadata.name == 'default'", messageExpression: "'a' + variables.size"}]`}},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
-			s := newServer(b, auth.Basic{})
+			s := newServer(b, authz.Basic{})
 			if bc.policy != nil {
 				s.validating(*bc.policy)
 			}

@@ -19,14 +19,15 @@ import (
 // An account is one quota in a book.
 type account struct {
 	namespace, name, uid string
-	used                 corev1.ResourceList // nil if it has not been counted
+	used                 corev1.ResourceList // nil until the first count
 	changed              bool
 
-	stored *object.Object // the quota; nil until load, and if it is not there
+	stored *object.Object // the quota; nil before load, and if it does not exist
 	spec   corev1.ResourceQuotaSpec
 }
 
-// load reads the quota. If its spec has changed since the epoch was read, the epoch has, too.
+// load reads the quota. If its spec has changed since the epoch was read, the epoch has changed
+// too.
 func (a *account) load(st *state.State) error {
 	o, _ := st.Get(object.Key{Resource: quotas, Namespace: a.namespace, Name: a.name})
 	if o == nil || string(o.Meta.UID) != a.uid {
@@ -44,7 +45,7 @@ func (a *account) load(st *state.State) error {
 	return nil
 }
 
-// measured are the names of what the quota bounds that objects of a resource use.
+// measured returns the bounded resources of the quota that objects of a resource use.
 func (a *account) measured(gr schema.GroupResource) (names []corev1.ResourceName) {
 	for name := range a.spec.Hard {
 		if measures(gr, name) {
@@ -55,7 +56,8 @@ func (a *account) measured(gr schema.GroupResource) (names []corev1.ResourceName
 	return names
 }
 
-// takes says whether an object counts for the quota.
+// takes reports whether an object counts for the quota: it uses a bounded resource, and is in all
+// scopes.
 func (a *account) takes(t thing, gr schema.GroupResource) bool {
 	if t == nil || len(a.measured(gr)) == 0 {
 		return false
@@ -75,7 +77,8 @@ func (a *account) takes(t thing, gr schema.GroupResource) bool {
 	return true
 }
 
-// usage is what an object uses of what the quota bounds; nothing if it does not count.
+// usage returns the use of an object, restricted to the bounded resources; empty if the object does
+// not count.
 func (a *account) usage(t thing, gr schema.GroupResource) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	if !a.takes(t, gr) {
@@ -90,7 +93,7 @@ func (a *account) usage(t thing, gr schema.GroupResource) corev1.ResourceList {
 	return used
 }
 
-// count counts what is stored.
+// count sets the use from the objects in the state.
 func (a *account) count(st *state.State) error {
 	a.used, a.changed = corev1.ResourceList{}, true
 	var resources []schema.GroupResource
@@ -124,7 +127,7 @@ func (a *account) count(st *state.State) error {
 	return nil
 }
 
-// show claims that the status of the quota says what is used, and says whether it did not yet.
+// show claims a write of the quota's status, and reports whether the status differed from the use.
 func (a *account) show(c *resource.Claims, d *resource.Definition) (bool, error) {
 	tree, err := resource.TreeOf(d, d.Storage, a.stored)
 	if err != nil {
@@ -144,8 +147,7 @@ func (a *account) show(c *resource.Claims, d *resource.Definition) (bool, error)
 	return true, c.Replace(d, a.stored, tree)
 }
 
-// sum and difference are of lists: what is not in one counts as nothing. A difference names only what the first list does, or both
-// would have to.
+// sum and difference treat an absent quantity as zero. Their results have the names of both lists.
 func sum(a, b corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, q := range a {
@@ -182,7 +184,7 @@ func same(a, b corev1.ResourceList) bool {
 	return true
 }
 
-// positive is what of a list is above zero.
+// positive returns the quantities of a list above zero.
 func positive(list corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, q := range list {
@@ -193,7 +195,7 @@ func positive(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// printed is a part of a list as messages have it.
+// printed formats a part of a list as in Kubernetes' messages.
 func printed(list corev1.ResourceList, names []corev1.ResourceName) string {
 	var parts []string
 	for _, name := range names {

@@ -12,7 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// BenchmarkCreatePod is a pod through the API, in memory, with and without quotas that count it.
+// BenchmarkCreatePod creates pods through the API, in memory, with and without quotas that count
+// them.
 func BenchmarkCreatePod(b *testing.B) {
 	for _, quotas := range []int{0, 1, 3} {
 		b.Run(fmt.Sprintf("quotas=%d", quotas), func(b *testing.B) {

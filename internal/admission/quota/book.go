@@ -16,15 +16,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// A book is the epoch and the ledger of a namespace, as one write sees and changes them.
+// A book has the epoch and the ledger of a namespace, as one write reads and changes them.
 type book struct {
 	namespace     string
-	epoch, ledger *object.Object // as they are stored; nil if there are none
+	epoch, ledger *object.Object // as stored; nil if they do not exist
 	accounts      map[string]*account
-	turned        bool // there is to be a new epoch
+	turned        bool // needs a new epoch
 }
 
-// open reads the book of a namespace. The ledger is read before all that is counted.
+// open reads the book of a namespace. The ledger is read before any object that is counted.
 func open(st *state.State, namespace string) (*book, error) {
 	b := &book{namespace: namespace, accounts: map[string]*account{}}
 	if b.epoch, _ = st.Get(epochKey(namespace)); b.epoch == nil {
@@ -55,7 +55,7 @@ func (b *book) sorted() []*account {
 	return slices.SortedFunc(maps.Values(b.accounts), func(x, y *account) int { return strings.Compare(x.name, y.name) })
 }
 
-// follow brings the book to what a write of a quota makes of it.
+// follow applies a write of a quota to the book.
 func (b *book) follow(obj, old resource.Tree) {
 	name := nameOf(obj, old)
 	switch {
@@ -67,13 +67,13 @@ func (b *book) follow(obj, old resource.Tree) {
 	}
 }
 
-// enter takes a quota into the book that is not counted yet.
+// enter adds a quota to the book that has not been counted yet.
 func (b *book) enter(name, uid string) {
 	b.accounts[name] = &account{namespace: b.namespace, name: name, uid: uid}
 	b.turned = true
 }
 
-// close claims what has become of the book.
+// close claims the writes of a changed book.
 func (b *book) close(c *resource.Claims) error {
 	if b.turned {
 		if err := b.turn(c); err != nil {
@@ -93,12 +93,12 @@ func (b *book) close(c *resource.Claims) error {
 	return nil
 }
 
-// dirty says whether the ledger is to be written for what is used.
+// dirty reports whether the ledger must be written because the use changed.
 func (b *book) dirty() bool {
 	return slices.ContainsFunc(b.sorted(), func(a *account) bool { return a.changed })
 }
 
-// turn begins a new epoch.
+// turn claims the write of a new epoch.
 func (b *book) turn(c *resource.Claims) error {
 	if len(b.accounts) > 0 {
 		return c.Put(epochKey(b.namespace), b.epoch, unserved("QuotaEpoch", b.namespace))
@@ -130,7 +130,7 @@ func unserved(kind, name string) resource.Tree {
 	}
 }
 
-// text is a string in a tree, "" if it is not there.
+// text returns a string in a tree, "" if it does not exist.
 func text(obj resource.Tree, path ...string) string {
 	for _, key := range path[:len(path)-1] {
 		obj, _ = obj[key].(map[string]any)

@@ -2,17 +2,17 @@ package quota_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/internal/admission/quota/quotatest"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestExact: what is used is what there is, whatever happens at the same time.
+// TestExact checks that the used amounts are exact under concurrent writes.
 func TestExact(t *testing.T) {
 	for name, options := range map[string]kapok.Options{
 		"memory": {},
@@ -25,7 +25,7 @@ func TestExact(t *testing.T) {
 			}
 			defer server.Stop()
 			config := server.Config()
-			quotatest.Exact(t, uint64(time.Now().UnixNano()), 3, 60, config, config)
+			quotatest.Exact(t, seeds.Of(t), 3, 60, config, config)
 		})
 	}
 }

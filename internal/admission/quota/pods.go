@@ -13,12 +13,12 @@ import (
 	resources "k8s.io/component-helpers/resource"
 )
 
-// A pod uses what its containers ask for, until it has ended.
+// A pod uses the requests and limits of its containers until it has ended.
 type pod corev1.Pod
 
 const requestsPrefix = corev1.DefaultResourceRequestsPrefix
 
-// podNames are the names of what pods use, besides extended resources and huge pages.
+// podNames are the resources that pods use, except for extended resources and huge pages.
 var podNames = map[corev1.ResourceName]bool{
 	corev1.ResourcePods: true,
 	corev1.ResourceCPU:  true, corev1.ResourceMemory: true, corev1.ResourceEphemeralStorage: true,
@@ -26,7 +26,7 @@ var podNames = map[corev1.ResourceName]bool{
 	corev1.ResourceLimitsCPU: true, corev1.ResourceLimitsMemory: true, corev1.ResourceLimitsEphemeralStorage: true,
 }
 
-// required are the names about which every container must say something where a quota bounds them.
+// required are the resources that every container must specify if a quota bounds them.
 var required = map[corev1.ResourceName]bool{
 	corev1.ResourceCPU: true, corev1.ResourceMemory: true,
 	corev1.ResourceRequestsCPU: true, corev1.ResourceRequestsMemory: true,
@@ -52,7 +52,7 @@ func (p *pod) usage() corev1.ResourceList {
 	return used
 }
 
-// computed is what requests and limits amount to, by the names of quotas.
+// computed returns the use with the given requests and limits, by the names in quotas.
 func computed(requests, limits corev1.ResourceList) corev1.ResourceList {
 	used := corev1.ResourceList{corev1.ResourcePods: many(1)}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
@@ -74,7 +74,7 @@ func computed(requests, limits corev1.ResourceList) corev1.ResourceList {
 	return used
 }
 
-// isExtended says whether a resource is not one of Kubernetes' own.
+// isExtended reports whether a resource is not one of Kubernetes' own.
 func isExtended(name corev1.ResourceName) bool {
 	text := string(name)
 	switch {
@@ -107,12 +107,12 @@ func (p *pod) in(scope corev1.ScopedResourceSelectorRequirement) bool {
 	return false
 }
 
-// terminating says whether a pod ends by itself.
+// terminating reports whether a pod has an active deadline.
 func (p *pod) terminating() bool {
 	return p.Spec.ActiveDeadlineSeconds != nil && *p.Spec.ActiveDeadlineSeconds >= 0
 }
 
-// crossesNamespaces says whether a pod cares for pods of other namespaces.
+// crossesNamespaces reports whether a pod's affinity refers to pods of other namespaces.
 func (p *pod) crossesNamespaces() bool {
 	if p.Spec.Affinity == nil {
 		return false

@@ -1,33 +1,41 @@
-// Package quota is Kubernetes' plugin ResourceQuota, and keeps what the ResourceQuotas of a namespace say is used: the sum over
-// the objects that are stored, at every moment, however many servers write.
+// Package quota is Kubernetes' plugin ResourceQuota. It enforces ResourceQuotas, and keeps their
+// used amounts exact: they are at every revision the sum over the stored objects, however many
+// servers write.
 //
-// # Exact
+// # Exactness
 //
-// What is used is part of the commit that changes it: a pod, and the sums that it counts for, become
-// visible together. [Quotas.Claim] is asked of every write, also the server's own, and adds to it. Per namespace that has quotas
-// there are two objects that nobody is served:
+// The commit that changes the use also writes it: a pod, and the sums that it counts for, become
+// visible together. [Quotas.Claim] is called for every write, including the server's own, and adds
+// to its commit. Each namespace with quotas has two objects that are not served:
 //
-//   - the epoch, which is written when a quota comes, goes or gets another spec, and only then. It is absent as long as the namespace
-//     has no quota;
-//   - the ledger, which says for each quota what is used, or that this has not been counted yet. Every commit that
-//     changes what a quota counts writes it, and so these come one after another.
+//   - the epoch, which is written only when a quota is created, deleted or gets another spec. It is
+//     absent as long as the namespace has no quota;
+//   - the ledger, which has the use of each quota, or that the quota has not been counted yet.
+//     Every commit that changes the use of a quota writes it, so that these commits are serialized.
 //
-// Every write that could count requires that the epoch is still the one that it has seen. So the writes that are committed after a
-// quota has come have all seen it; those that have not seen it are committed before, and whoever counts finds them in the state.
-// The ledger says at first that the quota has not been counted. The first write that counts for it, or
-// the chore ([Quotas.Start]), whoever is first, counts what is stored, on a state that holds the ledger as it then replaces it: had another write counted
-// meanwhile, it would have written the ledger, and the commit would fail and be tried again. What holds for a new quota
-// holds for another spec.
+// Every write that can count has a precondition on the epoch that it read. A write that is
+// committed after a quota was created has therefore seen the quota; a write that has not seen it is
+// committed before, and the count finds its object in the state. A new quota is uncounted in the
+// ledger. The first write that counts for it, or the background task ([Quotas.Settle]), counts the
+// objects in a state that includes the ledger which it replaces: if another write had counted
+// meanwhile, it would have replaced the ledger, and the commit would fail and be retried. A new
+// spec of a quota is handled in the same way.
 //
-// The status of a quota shows what the ledger says. It is written by the same commit, with one exception: a commit on etcd writes one
-// object of a resource at most. Where a write counts for several quotas there, the chore follows up for all but the first. Judged is
-// by the ledger always. Who writes a status by hand finds it put right again by the chore.
+// The status of a quota shows the ledger. The same commit writes it, with one exception: a commit
+// on etcd writes at most one object of a resource. There, a write that counts for several quotas
+// updates the status of the first one, and the background task those of the others. Decisions
+// always use the ledger. The background task also reverts a status that a user has written.
 //
-// # What is not here
+// # Limitations
 //
-// A pod counts until it is gone or has ended; Kubernetes' controllers stop to count one, at some time, whose grace has
-// passed without its end. Extended resources that classes of devices provide count for pods only. There is no
-// configuration of resources that are limited by default.
+// A pod counts until it is deleted or has ended; Kubernetes' controllers stop counting a pod some
+// time after its grace period has passed. Extended resources that DeviceClasses provide count for
+// pods only. There is no configuration of resources that are limited by default.
+//
+// # Goroutines and locks
+//
+// The package starts no goroutine: internal/housekeeping/quotas calls [Quotas.Settle]. There are no
+// locks.
 package quota
 
 import (
@@ -37,23 +45,23 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Name is that of the plugin.
+// Name is the name of the plugin.
 const Name = "ResourceQuota"
 
 var quotas = schema.GroupResource{Resource: "resourcequotas"}
 
-// Quotas keep and enforce the quotas of a store. They have no state of their own.
+// Quotas keeps and enforces the quotas of a store. It has no state, and is safe for concurrent use.
 type Quotas struct {
 	registry *resource.Registry
 	single   bool
 	enforce  bool
 }
 
-// Options say how quotas are kept.
+// Options configure Quotas. The zero value keeps the use and rejects nothing.
 type Options struct {
-	// Single says that a commit can write one object of a resource only.
+	// Single means that a commit can write only one object of a resource, as on etcd.
 	Single bool
-	// Enforce refuses users what a quota does not allow. What is used is kept in any case.
+	// Enforce rejects writes of users that exceed a quota. The use is kept in any case.
 	Enforce bool
 }
 
@@ -62,12 +70,12 @@ func New(registry *resource.Registry, opts Options) *Quotas {
 	return &Quotas{registry: registry, single: opts.Single, enforce: opts.Enforce}
 }
 
-// counted says whether objects of a kind can count for a quota.
+// counted reports whether objects of a kind can count for a quota.
 func counted(d *resource.Definition) bool {
 	return d.Namespaced && d.Action == nil && (d.Custom || d.Plural != "events")
 }
 
-// Spares is resource.Gate.Spares: what goes need not be looked at where there is no quota.
+// Spares is resource.Gate.Spares: without a quota in the namespace, a delete needs no claim.
 func (q *Quotas) Spares(c *resource.Claims, r *resource.Request) bool {
 	if !counted(r.Definition) {
 		return true
@@ -109,7 +117,8 @@ func (q *Quotas) Claim(c *resource.Claims, r *resource.Request, obj, old resourc
 	return book.close(c)
 }
 
-// chargeAll counts a write for all quotas. Those that miss something in the object are the first to say so.
+// chargeAll charges a write to all quotas. Errors about missing requests or limits come before
+// those about exceeded quotas.
 func (q *Quotas) chargeAll(c *resource.Claims, book *book, w *write) error {
 	var all []*account
 	for _, a := range book.sorted() {
@@ -117,7 +126,7 @@ func (q *Quotas) chargeAll(c *resource.Claims, book *book, w *write) error {
 			return err
 		}
 		if a.stored == nil || w.gr == quotas && a.name == w.name {
-			continue // it goes, or comes: then it counts itself when it is there
+			continue // a quota that is being created or deleted is counted when it exists
 		}
 		all = append(all, a)
 	}
@@ -136,7 +145,7 @@ func (q *Quotas) chargeAll(c *resource.Claims, book *book, w *write) error {
 	return nil
 }
 
-// charge counts a write for a quota.
+// charge charges a write to a quota.
 func (q *Quotas) charge(c *resource.Claims, a *account, w *write) error {
 	before, after := a.usage(w.before, w.gr), a.usage(w.now, w.gr)
 	if same(before, after) {
@@ -157,7 +166,7 @@ func (q *Quotas) charge(c *resource.Claims, a *account, w *write) error {
 	return nil
 }
 
-// show writes what is used into the status of the quotas for which that has changed.
+// show claims writes of the status of the quotas whose use changed.
 func (q *Quotas) show(c *resource.Claims, book *book, ofQuota bool) error {
 	d := q.registry.Load().Resource(quotas)
 	for _, a := range book.sorted() {
@@ -184,8 +193,9 @@ func nameOf(obj, old resource.Tree) string {
 	return text(obj, "metadata", "name")
 }
 
-// The objects that nobody is served. Their resources have capital letters, which no definition of custom resources can have: who may define
-// some would otherwise be served them, and could write them.
+// The keys of the objects that are not served. Their resources have capital letters, which names of
+// custom resources cannot have: otherwise a user who may create definitions could read and write
+// them.
 func epochKey(namespace string) object.Key {
 	return object.Key{Resource: schema.GroupResource{Group: "kapok.dev", Resource: "quotaEpochs"}, Name: namespace}
 }

@@ -15,7 +15,8 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// inBubble runs a test with a server in virtual time, where synctest.Wait means that the server has nothing left to do.
+// inBubble runs a test with a server in virtual time, where synctest.Wait waits until the server is
+// idle.
 func inBubble(t *testing.T, options kapok.Options, test func(core corev1client.CoreV1Interface)) {
 	synctest.Test(t, func(t *testing.T) {
 		server, err := kapok.Start(t.Context(), options)
@@ -35,7 +36,8 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 }
 
-// TestSettled: the status of a quota shows what is used before anybody writes what counts, and whatever somebody else writes into it.
+// TestSettled checks that the status of a quota shows the use before the first write that counts,
+// and after a user has changed it.
 func TestSettled(t *testing.T) {
 	inBubble(t, kapok.Options{}, func(core corev1client.CoreV1Interface) {
 		ctx := context.Background()
@@ -79,7 +81,8 @@ func TestSettled(t *testing.T) {
 	})
 }
 
-// TestNotEnforced: without the plugin nobody is refused, and what is used is shown all the same.
+// TestNotEnforced checks that without the plugin no request is rejected, and that the status shows
+// the use nevertheless.
 func TestNotEnforced(t *testing.T) {
 	inBubble(t, kapok.Options{Admission: kapok.AdmissionOptions{Disable: []string{"ResourceQuota"}}}, func(core corev1client.CoreV1Interface) {
 		ctx := context.Background()

@@ -15,13 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// A thing is an object as quotas see it.
+// A thing is an object that can count for quotas.
 type thing interface {
-	// usage is all that the object uses, by the names that quotas have for it.
+	// usage returns everything that the object uses, by the names in quotas.
 	usage() corev1.ResourceList
-	// in says whether the object is in a scope.
+	// in reports whether the object is in a scope.
 	in(scope corev1.ScopedResourceSelectorRequirement) bool
-	// lacks returns what the object must say about what a quota bounds, and does not.
+	// lacks returns an error that lists the bounded resources that the object must specify and does
+	// not.
 	lacks(bounded []corev1.ResourceName) error
 }
 
@@ -32,10 +33,11 @@ var (
 	devices  = schema.GroupResource{Group: resourcev1.GroupName, Resource: "resourceclaims"}
 )
 
-// changes are the resources whose objects may use more or less after an update. Of all others only the number counts.
+// changes are the resources whose objects may use more or less after an update. Of all others only
+// the number counts.
 var changes = map[schema.GroupResource]bool{pods: true, services: true, volumes: true, devices: true}
 
-// aliases are names for the number of objects from before there was one for all.
+// aliases are the older names for the number of objects of a resource.
 var aliases = map[schema.GroupResource]corev1.ResourceName{
 	{Resource: "configmaps"}:             corev1.ResourceConfigMaps,
 	{Resource: "resourcequotas"}:         corev1.ResourceQuotas,
@@ -45,12 +47,12 @@ var aliases = map[schema.GroupResource]corev1.ResourceName{
 
 const countPrefix = "count/"
 
-// countOf is the name for the number of objects of a resource.
+// countOf returns the name for the number of objects of a resource.
 func countOf(gr schema.GroupResource) corev1.ResourceName {
 	return corev1.ResourceName(countPrefix + gr.String())
 }
 
-// measures says whether objects of a resource use what goes by a name.
+// measures reports whether objects of a resource use the resource with a name.
 func measures(gr schema.GroupResource, name corev1.ResourceName) bool {
 	if name == countOf(gr) {
 		return true
@@ -72,7 +74,8 @@ func measures(gr schema.GroupResource, name corev1.ResourceName) bool {
 	return name == aliases[gr]
 }
 
-// usersOf are the resources whose objects use what goes by a name; none if nobody knows the name.
+// usersOf returns the resources whose objects use the resource with a name; none for an unknown
+// name.
 func usersOf(name corev1.ResourceName) []schema.GroupResource {
 	var all []schema.GroupResource
 	if text, ok := strings.CutPrefix(string(name), countPrefix); ok {
@@ -91,7 +94,7 @@ func usersOf(name corev1.ResourceName) []schema.GroupResource {
 	return all
 }
 
-// measure shows an object as quotas see it.
+// measure returns an object as a thing.
 func measure(gr schema.GroupResource, obj resource.Tree) (thing, error) {
 	switch gr {
 	case pods:
@@ -110,7 +113,7 @@ func measure(gr schema.GroupResource, obj resource.Tree) (thing, error) {
 	return number(gr), nil
 }
 
-// A number is an object of which there is no more to know than that it is there.
+// A number is an object that counts only by its number.
 type number schema.GroupResource
 
 func (n number) usage() corev1.ResourceList {
@@ -124,7 +127,7 @@ func (n number) usage() corev1.ResourceList {
 func (number) in(corev1.ScopedResourceSelectorRequirement) bool { return false }
 func (number) lacks([]corev1.ResourceName) error                { return nil }
 
-// A service uses ports of nodes and load balancers, as it asks for them.
+// A service uses node ports and load balancers, as its spec requests.
 type service corev1.Service
 
 func (s *service) usage() corev1.ResourceList {
@@ -142,7 +145,8 @@ func (s *service) usage() corev1.ResourceList {
 	return used
 }
 
-// balancedPorts is how many ports of nodes a service has that is balanced: those that it names, where it is given no others.
+// balancedPorts returns the number of node ports of a load-balanced service: one for each port or,
+// if allocation is turned off, those that its spec names.
 func (s *service) balancedPorts() (n int) {
 	if given := s.Spec.AllocateLoadBalancerNodePorts; given == nil || *given {
 		return len(s.Spec.Ports)
@@ -158,7 +162,8 @@ func (s *service) balancedPorts() (n int) {
 func (*service) in(corev1.ScopedResourceSelectorRequirement) bool { return false }
 func (*service) lacks([]corev1.ResourceName) error                { return nil }
 
-// A device is a claim of devices, which counts by their classes: for the most that it may be given.
+// A device is a ResourceClaim, which counts for its device classes with the most that it can be
+// allocated.
 type device resourcev1.ResourceClaim
 
 func (d *device) usage() corev1.ResourceList {
@@ -196,7 +201,8 @@ func (*device) lacks([]corev1.ResourceName) error                { return nil }
 
 func many(n int) quantity.Quantity { return *quantity.NewQuantity(int64(n), quantity.DecimalSI) }
 
-// selects says whether a scope takes one of the values that an object has for it, or that it has none.
+// selects reports whether a scope's expression matches one of the object's values, or their
+// absence.
 func selects(scope corev1.ScopedResourceSelectorRequirement, values ...string) bool {
 	operators := map[corev1.ScopeSelectorOperator]selection.Operator{
 		corev1.ScopeSelectorOpIn: selection.In, corev1.ScopeSelectorOpNotIn: selection.NotIn,

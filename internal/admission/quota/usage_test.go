@@ -23,7 +23,8 @@ func parse(t *testing.T, text string) resource.Tree {
 	return tree
 }
 
-// TestUsage: what objects use by the names of quotas, as k8s.io/kubernetes/pkg/quota/v1/evaluator/core counts it.
+// TestUsage checks the use of objects by the names in quotas, which is that of
+// k8s.io/kubernetes/pkg/quota/v1/evaluator/core.
 func TestUsage(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -65,7 +66,7 @@ func TestUsage(t *testing.T) {
 				q := used[name]
 				parts = append(parts, fmt.Sprintf("%s=%s", name, q.String()))
 				if !measures(tc.gr, name) || !slices.Contains(usersOf(name), tc.gr) {
-					t.Errorf("%s is used, and not known as what these objects use", name)
+					t.Errorf("%s is used, but unknown as a use of these objects", name)
 				}
 			}
 			slices.SortFunc(parts, strings.Compare)

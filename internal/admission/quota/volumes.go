@@ -5,10 +5,10 @@ import (
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A volume is a claim of one. It counts for its class, too.
+// A volume is a PersistentVolumeClaim. It also counts for its storage class.
 type volume corev1.PersistentVolumeClaim
 
-// storageClassInfix stands between a class and what is counted of its claims.
+// storageClassInfix separates a storage class from the resource that its claims use.
 const storageClassInfix = ".storageclass.storage.k8s.io/"
 
 func (v *volume) usage() corev1.ResourceList {
@@ -36,7 +36,8 @@ func (v *volume) class() string {
 	return ""
 }
 
-// size is what is asked for, or what has been given where that is more, in whole bytes; nil if nothing is asked for.
+// size returns the larger of the requested and the allocated size, in whole bytes; nil if none is
+// requested.
 func (v *volume) size() *quantity.Quantity {
 	size, ok := v.Spec.Resources.Requests[corev1.ResourceStorage]
 	if !ok {

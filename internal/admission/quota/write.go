@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A write is what one request does to an object that can count.
+// A write is the effect of a request on one object that can count.
 type write struct {
 	request     *resource.Request
 	gr          schema.GroupResource
 	name        string
 	obj         resource.Tree
-	now, before thing // nil if there is none
-	judged      bool  // a quota may refuse it
+	now, before thing // nil if the object does not exist
+	judged      bool  // a quota may reject it
 }
 
 func newWrite(r *resource.Request, obj, old resource.Tree) (*write, error) {
@@ -37,7 +37,8 @@ func newWrite(r *resource.Request, obj, old resource.Tree) (*write, error) {
 	return w, nil
 }
 
-// mayRefuse says whether a quota may refuse the write: those of users, which create something or ask for more.
+// mayRefuse reports whether a quota may reject the write: one of a user that creates an object or
+// increases its use.
 func (w *write) mayRefuse() bool {
 	switch {
 	case w.request.User == nil || w.now == nil:
@@ -51,7 +52,7 @@ func (w *write) mayRefuse() bool {
 	return w.request.Subresource == ""
 }
 
-// fits refuses a write that asks for more than a quota leaves.
+// fits returns an error if a write needs more than a quota leaves.
 func (w *write) fits(a *account, more corev1.ResourceList) error {
 	var exceeded []corev1.ResourceName
 	used := sum(a.used, more)

@@ -6,7 +6,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/resource"
 )
 
-// judgeSecrets says which secret a pod uses that its account does not name; "" if there is none.
+// judgeSecrets returns an error message about a secret that a pod uses and its account does not
+// name; "" if there is none.
 func judgeSecrets(spec, account resource.Tree) string {
 	allowed := names(account, "secrets")
 	for _, volume := range maps(spec, "volumes") {
@@ -54,7 +55,7 @@ func judgeContainers(spec, account resource.Tree, field, what string) string {
 
 func nameOf(obj resource.Tree) string { return text(within(obj, "metadata"), "name") }
 
-// names are those in a list of references.
+// names returns the names in a list of references.
 func names(obj resource.Tree, field string) map[string]bool {
 	all := map[string]bool{}
 	for _, ref := range maps(obj, field) {
@@ -63,7 +64,7 @@ func names(obj resource.Tree, field string) map[string]bool {
 	return all
 }
 
-// usesSecret says whether a pod uses a secret, wherever it names it.
+// usesSecret reports whether a pod refers to a secret.
 func usesSecret(spec resource.Tree) bool {
 	if len(list(spec, "imagePullSecrets")) > 0 {
 		return true

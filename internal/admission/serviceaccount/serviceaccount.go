@@ -1,10 +1,10 @@
-// Package serviceaccount is the admission plugin ServiceAccount of Kubernetes: a pod
-// runs as a service account, default if it names none, which must be there. It gets
-// the secrets with which the account pulls images, unless it names some, and a volume
-// with a token, unless it or the account wants none.
+// Package serviceaccount is Kubernetes' admission plugin ServiceAccount. A pod runs as a service
+// account, default if it names none, and is rejected if the account does not exist. The plugin adds
+// the account's image pull secrets, unless the pod names some, and a volume with a token, unless
+// the pod or the account opts out.
 //
-// The account default of a namespace is made a moment after the namespace. Who makes
-// a pod in between waits for it, up to two seconds, as in Kubernetes.
+// The account default of a namespace is created shortly after the namespace. The creation of a pod
+// in between waits for it, up to two seconds, as in Kubernetes.
 package serviceaccount
 
 import (
@@ -23,7 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Plugin judges pods. It implements admission.Mutator and admission.Validator, and starts no goroutine.
+// A Plugin admits pods. It implements admission.Mutator and admission.Validator, is safe for
+// concurrent use, and starts no goroutine.
 type Plugin struct {
 	// State has the accounts.
 	State *state.State
@@ -103,12 +104,12 @@ func (p *Plugin) Validate(ctx context.Context, a *resource.Admitted) error {
 	return nil
 }
 
-// account returns the account of a pod. For the account default, which is about to be made, it waits a while.
+// account returns the account of a pod. If the account default does not exist yet, it waits for it.
 func (p *Plugin) account(ctx context.Context, a *resource.Admitted, name string) (resource.Tree, error) {
 	namespace := a.Request.Namespace
 	key := object.Key{Resource: schema.GroupResource{Resource: "serviceaccounts"}, Namespace: namespace, Name: name}
 	o, _ := p.State.Get(key)
-	if o == nil { // another server may just have made it
+	if o == nil { // another server may have created it
 		if shared, _ := p.State.Sync(ctx); shared {
 			o, _ = p.State.Get(key)
 		}
@@ -126,7 +127,7 @@ func (p *Plugin) account(ctx context.Context, a *resource.Admitted, name string)
 	return nil, forbid(a, fmt.Sprintf("error looking up service account %s/%s: %v", namespace, name, err))
 }
 
-// await returns an object as soon as it is there; nil if that takes too long.
+// await returns an object as soon as it exists; nil if that takes too long.
 func (p *Plugin) await(ctx context.Context, key object.Key) *object.Object {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -143,7 +144,8 @@ func (p *Plugin) await(ctx context.Context, key object.Key) *object.Object {
 	}
 }
 
-// mirrors says whether a pod shows one that a node runs by itself. Those are left as they are, and may not have what is given to pods.
+// mirrors reports whether a pod mirrors a static pod of a node. Those are not changed, and must not
+// use accounts and secrets.
 func mirrors(pod resource.Tree) bool {
 	_, ok := within(within(pod, "metadata"), "annotations")[mirrorOfStaticPods]
 	return ok
@@ -167,7 +169,7 @@ func judgeMirror(a *resource.Admitted) error {
 	return nil
 }
 
-// forbid is a refusal in the words that all of Kubernetes' plugins have.
+// forbid returns a rejection in the words of Kubernetes' plugins.
 func forbid(a *resource.Admitted, why string) error {
 	metadata := within(a.Object, "metadata")
 	name := a.Name

@@ -34,7 +34,7 @@ func tree(t *testing.T, text string) resource.Tree {
 	return obj
 }
 
-// newPlugin is a plugin that knows the accounts of the namespace lab.
+// newPlugin returns a plugin with accounts in the namespace lab.
 func newPlugin(t *testing.T, accounts ...string) *Plugin {
 	t.Helper()
 	j := memory.New()
@@ -114,7 +114,7 @@ func TestMutate(t *testing.T) {
 			for _, v := range maps(within(pod, "spec"), "volumes") {
 				if name := text(v, "name"); strings.HasPrefix(name, tokenVolume) && name != "kube-api-access-mine" {
 					if len(name) != len(tokenVolume)+5 {
-						t.Errorf("volume is called %s", name)
+						t.Errorf("the volume's name is %s", name)
 					}
 					shown = strings.ReplaceAll(shown, `"`+name+`"`, `"V"`)
 				}
@@ -167,7 +167,8 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// Who is faster than the account default waits for it, but not for ever.
+// TestWaitsForDefault checks that a pod that is created before the account default waits for it,
+// for a limited time.
 func TestWaitsForDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlugin(t)

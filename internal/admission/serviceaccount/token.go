@@ -8,13 +8,13 @@ import (
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 )
 
-// Where a pod finds its token, and what the volume's name begins with.
+// The mount path of the token, and the prefix of the volume's name.
 const (
 	tokenPath   = "/var/run/secrets/kubernetes.io/serviceaccount"
 	tokenVolume = "kube-api-access-"
 )
 
-// wantsToken says whether a pod gets a token. It counts more than its account.
+// wantsToken reports whether a pod gets a token. The pod's setting overrides that of its account.
 func wantsToken(spec, account resource.Tree) bool {
 	for _, obj := range []resource.Tree{spec, account} {
 		if wants, ok := obj["automountServiceAccountToken"].(bool); ok {
@@ -24,7 +24,8 @@ func wantsToken(spec, account resource.Tree) bool {
 	return true
 }
 
-// mountToken gives a pod a volume with a token, and its containers a mount of it, but for those that mount something else there.
+// mountToken adds a volume with a token to a pod, and mounts it in its containers, except for those
+// that mount another volume at that path.
 func mountToken(spec resource.Tree) {
 	name, has := "", false
 	for _, volume := range maps(spec, "volumes") {
@@ -60,7 +61,8 @@ func mounts(container resource.Tree, path string) bool {
 	return false
 }
 
-// tokenSource is the volume with the token of a pod, the authority of the server and the name of the namespace.
+// tokenSource returns the volume with the token, the authority of the server and the name of the
+// namespace.
 func tokenSource(name string) resource.Tree {
 	return resource.Tree{
 		"name": name,

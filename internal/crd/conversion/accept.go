@@ -14,8 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// accept completes one object of an answer, if it may have come from the original, which is used up. Errors continue a
-// sentence, in other words where the object is one of many.
+// accept checks one object of a response against the original, and restores the metadata that a
+// webhook must not change. The original must not be used afterwards. Its errors complete the
+// sentence of a caller; many selects the words for an object of a list, at the given index.
 func accept(original, obj Tree, to string, index int, many bool) error {
 	invalid, metadata := "invalid object", "invalid metadata"
 	at := fmt.Sprintf("invalid object at index %d", index)
@@ -44,7 +45,7 @@ func decode(raw []byte) (Tree, error) {
 	if err == nil && kindOf(obj).Kind != "" && obj["items"] == nil {
 		return obj, nil
 	}
-	// Something is wrong, or odd: let the library say what.
+	// The fast checks failed: the library finds the error, and its words.
 	var u unstructured.Unstructured
 	if err := u.UnmarshalJSON(raw); err != nil {
 		return nil, err
@@ -52,7 +53,8 @@ func decode(raw []byte) (Tree, error) {
 	return u.Object, nil
 }
 
-// sameObject says in what the metadata of two objects differs that must not.
+// sameObject returns an error if the metadata of two objects differs in a field that must not
+// change.
 func sameObject(original, obj Tree) error {
 	for _, f := range []struct{ key, name string }{{"name", "name"}, {"namespace", "namespace"}, {"uid", "UID"}} {
 		if was, is := metaString(original, f.key), metaString(obj, f.key); was != is {
@@ -62,7 +64,8 @@ func sameObject(original, obj Tree) error {
 	return nil
 }
 
-// restoreMetadata gives obj the metadata of the original, but for labels and annotations.
+// restoreMetadata replaces the metadata of obj by the original's, except for labels and
+// annotations.
 func restoreMetadata(original, obj Tree) error {
 	value, found := obj["metadata"]
 	if !found {
@@ -72,7 +75,7 @@ func restoreMetadata(original, obj Tree) error {
 	if !ok {
 		return fmt.Errorf("invalid metadata of type %T in converted object", value)
 	}
-	restored := Tree{} // the original always has metadata, but who knows
+	restored := Tree{} // the original always has metadata; do not rely on it
 	if value, ok := original["metadata"]; ok {
 		if restored, ok = value.(map[string]any); !ok {
 			return fmt.Errorf("invalid metadata of type %T in input object", value)
@@ -101,7 +104,7 @@ func restoreMetadata(original, obj Tree) error {
 	return nil
 }
 
-// checkStrings judges labels or annotations, unless they are what they were.
+// checkStrings validates labels or annotations, unless they are unchanged.
 func checkStrings(key string, before, now map[string]any) error {
 	texts := make(map[string]string, len(now))
 	for k, v := range now {

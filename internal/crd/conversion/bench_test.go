@@ -3,14 +3,13 @@ package conversion
 import (
 	"bytes"
 	"context"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"encoding/pem"
 
 	"github.com/kapok-dev/kapok/internal/webhook"
 
@@ -19,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// replacing is a webhook that only replaces versions, and does so without looking at what it replaces them in: what is
-// measured is the server.
+// replacing is a webhook that replaces versions in the bytes of the request, without decoding them,
+// so that the benchmark measures the server.
 func replacing(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	between := func(from, to string) []byte {
@@ -33,7 +32,8 @@ func replacing(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "]}}")
 }
 
-// BenchmarkConvert converts objects of 1.5 KB in one call, here and with Kubernetes' library.
+// BenchmarkConvert converts objects of 1.5 KB in one call, with this package and with Kubernetes'
+// library.
 func BenchmarkConvert(b *testing.B) {
 	server := httptest.NewTLSServer(http.HandlerFunc(replacing))
 	defer server.Close()

@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// FuzzAnswer: whatever a webhook answers, what is accepted is still the same object, and can be stored.
+// FuzzAnswer checks that, whatever a webhook responds, an accepted object is still the same object
+// and can be stored.
 func FuzzAnswer(f *testing.F) {
 	for _, row := range answers {
 		var review hooktest.Review

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/kapok-dev/kapok/internal/crd/conversion/hooktest"
 	"github.com/kapok-dev/kapok/internal/webhook"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
-		// Connections of the judge, which keeps them for ever.
+		// The library never closes its connections.
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 		goleak.IgnoreAnyFunction("net/http.(*http2ClientConn).readLoop"), goleak.IgnoreAnyFunction("net/http/internal/http2.(*ClientConn).readLoop"))
 }
@@ -32,10 +32,10 @@ func TestMain(m *testing.M) {
 const foo = `{"apiVersion":"example.com/v2","kind":"Foo","metadata":{"name":"a","namespace":"n","uid":"u1","generation":3,"labels":{"l":"1"},` +
 	`"annotations":{"x":"y"},"finalizers":["f/g"],"creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"host":"h<&>","port":8080,"ratio":0.5,"big":9007199254740993,"nothing":null}}`
 
-// honest converts as it should.
+// honest returns a valid response.
 func honest(r *hooktest.Review) any { return changed(nil)(r) }
 
-// changed converts, and then changes what has become of each object.
+// changed returns a valid response after changing each converted object.
 func changed(change func(obj, meta Tree)) func(*hooktest.Review) any {
 	return func(r *hooktest.Review) any {
 		objects := []map[string]any{}
@@ -51,7 +51,7 @@ func changed(change func(obj, meta Tree)) func(*hooktest.Review) any {
 	}
 }
 
-// response converts, and then changes the response.
+// response returns a valid response after changing its fields.
 func response(change func(review, response Tree)) func(*hooktest.Review) any {
 	return func(r *hooktest.Review) any {
 		review := honest(r).(map[string]any)
@@ -64,7 +64,7 @@ func bytesOf(s string) func(*hooktest.Review) any {
 	return func(*hooktest.Review) any { return []byte(s) }
 }
 
-// answers are what webhooks may say; each is judged for a single object and for a list.
+// answers are responses of webhooks; each is tested with a single object and with a list.
 var answers = []struct {
 	name   string
 	answer func(*hooktest.Review) any
@@ -174,11 +174,11 @@ func newJudge(t testing.TB, c *apiextensionsv1.WebhookConversion) runtime.Object
 
 var uids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
 
-// verdict is an outcome that can be compared.
+// verdict formats an outcome for comparison.
 func verdict(objs []Tree, err error) string {
 	if err != nil {
 		text := uids.ReplaceAllString(err.Error(), "UID")
-		// The judge names a list as a whole.
+		// The library names a list as a whole.
 		return "error: " + strings.ReplaceAll(text, "example.com/v1, Kind=FooList", "example.com/v2, Kind=Foo")
 	}
 	data, err := json.MarshalIndent(objs, "", " ")
@@ -188,14 +188,15 @@ func verdict(objs []Tree, err error) string {
 	return string(data)
 }
 
-// TestJudge converts by the same webhook here and in Kubernetes' library, and compares.
+// TestJudge converts with the same webhook here and in Kubernetes' library, and compares requests
+// and results.
 func TestJudge(t *testing.T) {
 	hooks := NewWebhooks(webhook.Options{})
 	defer hooks.Close()
 	hook := hooktest.Start(t, honest)
 	target := schema.GroupVersion{Group: "example.com", Version: "v1"}
 	second := strings.ReplaceAll(foo, `"name":"a"`, `"name":"b"`)
-	// compare compares what both have asked for and got; the judge's calls come second.
+	// compare compares the requests and the results; the library runs second.
 	compare := func(t *testing.T, want, got string) {
 		t.Helper()
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -209,7 +210,7 @@ func TestJudge(t *testing.T) {
 			calls[i].Request.UID, calls[i].GaveUp = "", nil
 		}
 		if diff := cmp.Diff(calls[1], calls[0]); diff != "" {
-			t.Errorf("asked (-want +got):\n%s", diff)
+			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 	}
 	for _, reviews := range [][]string{{"v1"}, {"v1beta1"}, {"v7", "v1beta1", "v1"}} {
@@ -244,7 +245,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestRequestBytes compares what is sent, byte by byte; only that encoding/json escapes what could be HTML.
+// TestRequestBytes compares requests byte by byte, except that encoding/json escapes characters of
+// HTML.
 func TestRequestBytes(t *testing.T) {
 	foo := strings.ReplaceAll(foo, "<&>", "")
 	for _, version := range []string{"v1", "v1beta1"} {

@@ -4,10 +4,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/histogram"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics tell of calls, under the names that kube-apiserver has for them.
+// Metrics count and time calls, under kube-apiserver's names.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	latency  *prometheus.HistogramVec
@@ -16,23 +18,23 @@ type Metrics struct {
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// NewMetrics returns the metrics of one server.
+// NewMetrics returns the metrics of one server. The caller registers them.
 func NewMetrics() *Metrics {
 	return &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_conversion_webhook_request_total",
-			Help: "Calls of conversion webhooks, by how they went.",
+			Help: "Calls of conversion webhooks, by outcome.",
 		}, []string{"result", "failure_type"}),
-		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "apiserver_conversion_webhook_duration_seconds",
-			Help:    "How long calls of conversion webhooks took, in seconds.",
-			Buckets: []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 45, 60},
-		}, []string{"result", "failure_type"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "apiserver_crd_conversion_webhook_duration_seconds",
-			Help:    "The same by definition and versions. Of many objects the version of the first one counts.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
-		}, []string{"crd_name", "from_version", "to_version", "succeeded"}),
+		latency: prometheus.NewHistogramVec(histogram.Options(
+			"apiserver_conversion_webhook_duration_seconds",
+			"Duration of calls of conversion webhooks, in seconds.",
+			[]float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 45, 60},
+		), []string{"result", "failure_type"}),
+		duration: prometheus.NewHistogramVec(histogram.Options(
+			"apiserver_crd_conversion_webhook_duration_seconds",
+			"Duration of calls of conversion webhooks in seconds, by definition and versions. A call for several objects counts under the version of the first one.",
+			prometheus.ExponentialBuckets(0.001, 2, 15),
+		), []string{"crd_name", "from_version", "to_version", "succeeded"}),
 	}
 }
 
@@ -50,7 +52,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.duration.Collect(to)
 }
 
-// A failure is a kind of error, as metrics name it.
+// A failure is the kind of an error, as metrics label it.
 type failure string
 
 const (
@@ -60,7 +62,7 @@ const (
 	invalidConverted failure = "conversion_webhook_invalid_converted_object_failure"
 )
 
-// observe notes a call; p is nil if all went well.
+// observe records a call; p is nil if it succeeded.
 func (m *Metrics) observe(name, from, to string, took time.Duration, p *problem) {
 	result, f := "success", failure("")
 	if p != nil {

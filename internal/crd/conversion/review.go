@@ -16,14 +16,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A review is one conversation with a webhook.
+// A review is one request to a webhook, and its response.
 type review struct {
 	uid     types.UID
 	request []byte
 	answer  runtime.Object // a ConversionReview of the version of the request
 }
 
-// newReview asks for objects in the first version of ConversionReview that both sides know.
+// newReview returns the request for objects in the first of the given versions of ConversionReview
+// that the server supports.
 func newReview(versions []string, objs []Tree, to string) (*review, error) {
 	for _, version := range versions {
 		r := &review{uid: uuid.NewUUID()}
@@ -40,13 +41,13 @@ func newReview(versions []string, objs []Tree, to string) (*review, error) {
 	return nil, errors.New("no supported conversion review versions")
 }
 
-// A problem is why objects were not converted.
+// A problem is the reason why objects were not converted.
 type problem struct {
 	kind failure
 	text string
 }
 
-// ask sends the request and takes in the answer.
+// ask sends the request and checks the response.
 func (r *review) ask(ctx context.Context, client *rest.RESTClient, objs []Tree, to string) ([]Tree, *problem) {
 	fail := func(kind failure, format string, args ...any) ([]Tree, *problem) {
 		return nil, &problem{kind, fmt.Sprintf("conversion webhook for %v ", kindOf(objs[0])) + fmt.Sprintf(format, args...)}
@@ -66,7 +67,7 @@ func (r *review) ask(ctx context.Context, client *rest.RESTClient, objs []Tree, 
 		results[i], err = decode(raw[i].Raw)
 		switch {
 		case err != nil && len(objs) == 1:
-			return nil, &problem{invalidConverted, err.Error()} // as it is, in Kubernetes too
+			return nil, &problem{invalidConverted, err.Error()} // without a prefix, as in Kubernetes
 		case err != nil:
 			return fail(invalidConverted, "returned invalid converted object at index %d: %v", i, err)
 		}
@@ -77,8 +78,8 @@ func (r *review) ask(ctx context.Context, client *rest.RESTClient, objs []Tree, 
 	return results, nil
 }
 
-// encode writes what kube-apiserver writes, the empty response included. Objects are many, and so they do not go
-// through the Go type.
+// encode writes the bytes that kube-apiserver writes, including the empty response. Objects can be
+// many, and so they are spliced in instead of passing through the Go type.
 func (r *review) encode(version string, objs []Tree, to string) (err error) {
 	b := make([]byte, 0, 512+2048*len(objs))
 	b = append(b, `{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/`+version+`"`...)
@@ -97,8 +98,8 @@ func (r *review) encode(version string, objs []Tree, to string) (err error) {
 	return nil
 }
 
-// converted returns what the answer holds, if it is one to this request and tells of success. Reviews of v1beta1 need not
-// say what they are, nor to what they are an answer.
+// converted returns the objects of the response if it answers this request and reports success.
+// Responses of v1beta1 may omit their kind and uid.
 func (r *review) converted() ([]runtime.RawExtension, error) {
 	switch answer := r.answer.(type) {
 	case *apiextensionsv1.ConversionReview:

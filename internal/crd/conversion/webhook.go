@@ -17,27 +17,30 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
-// A Tree is the decoded JSON of an object: map[string]any, []any, string, bool, int64, float64 and nil.
+// A Tree is the decoded JSON of an object: map[string]any, []any, string, bool, int64, float64 and
+// nil.
 type Tree = map[string]any
 
-// Webhooks are those of all custom resources of a server, and what these share. Close ends their calls.
+// Webhooks has what the conversion webhooks of a server share: connections and metrics. Close ends
+// their calls.
 type Webhooks struct {
 	*webhook.Caller
 	Metrics *Metrics
 }
 
-// NewWebhooks returns no webhooks yet. They are reached as the options say.
+// NewWebhooks returns Webhooks that are reached as the options say.
 func NewWebhooks(o webhook.Options) *Webhooks { return &Webhooks{webhook.New(o), NewMetrics()} }
 
-// A Webhook converts the objects of one custom resource. It is immutable.
+// A Webhook converts the objects of one custom resource. It is immutable and safe for concurrent
+// use.
 type Webhook struct {
 	shared  *Webhooks
 	name    string // of the CustomResourceDefinition
 	hook    *webhook.Hook
-	reviews []string // versions of ConversionReview that it understands, in the order of its preference
+	reviews []string // supported versions of ConversionReview, preferred ones first
 }
 
-// New returns the webhook that a CustomResourceDefinition names. It need not be there yet.
+// New returns the webhook that the given CustomResourceDefinition names. It connects to nothing.
 func (shared *Webhooks) New(name string, c *apiextensionsv1.WebhookConversion) *Webhook {
 	config := webhook.Config{Name: "conversion_webhook_for_" + name, Repeatable: true}
 	if c != nil && c.ClientConfig != nil {
@@ -62,13 +65,14 @@ func (shared *Webhooks) New(name string, c *apiextensionsv1.WebhookConversion) *
 	return w
 }
 
-// Convert brings objects into a version, "group/version", in one call. None of them is in it already. They are used up, also
-// where there is an error; the results come in the same order. Errors are plain, so that nobody takes what went wrong between
-// the server and the webhook for something that a client did; but once ctx is done, its error is returned.
+// Convert converts objects to a version, "group/version", in one call. None of them may have that
+// version already. The objects must not be used afterwards, even if there is an error; results come
+// in the same order. Errors are not Statuses, because a failure between server and webhook is not
+// the client's; once ctx is done, its error is returned.
 func (w *Webhook) Convert(ctx context.Context, objs []Tree, to string) ([]Tree, error) {
 	results := make([]Tree, len(objs))
-	var full []Tree // those that there is something to convert of
-	var at []int    // where their results go
+	var full []Tree // objects with content to convert
+	var at []int    // the indices of their results
 	for i, obj := range objs {
 		if isEmpty(obj) {
 			obj["apiVersion"] = to
@@ -90,7 +94,7 @@ func (w *Webhook) Convert(ctx context.Context, objs []Tree, to string) ([]Tree, 
 	return results, nil
 }
 
-// isEmpty says whether an object holds nothing that could be converted.
+// isEmpty reports whether an object has nothing to convert.
 func isEmpty(obj Tree) bool {
 	_, hasKind := obj["kind"]
 	_, hasVersion := obj["apiVersion"]
@@ -119,7 +123,7 @@ func (w *Webhook) ask(ctx context.Context, objs []Tree, to string) ([]Tree, erro
 	return nil, errors.New(problem.text)
 }
 
-// codecs read and write ConversionReviews. They do not change.
+// codecs encode and decode ConversionReviews. They are immutable.
 var codecs = sync.OnceValue(func() runtime.NegotiatedSerializer {
 	scheme := runtime.NewScheme()
 	for _, gv := range []schema.GroupVersion{apiextensionsv1.SchemeGroupVersion, apiextensionsv1beta1.SchemeGroupVersion} {

@@ -11,7 +11,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/webhook"
 )
 
-// TestTimeout: that a webhook is slow is not the deadline of the request, unless that has passed.
+// TestTimeout checks that a slow webhook does not look like an exceeded deadline of the request,
+// unless that deadline has passed.
 func TestTimeout(t *testing.T) {
 	hook := hooktest.Start(t, func(r *hooktest.Review) any { <-r.GaveUp; return 500 })
 	hooks := &Webhooks{webhook.New(webhook.Options{Timeout: 30 * time.Millisecond}), NewMetrics()}
@@ -28,8 +29,9 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestNobodyAsked: where there is nothing to convert the webhook, which is not there, is not called.
-func TestNobodyAsked(t *testing.T) {
+// TestNoConversionNoCall checks that objects with nothing to convert need no webhook: this one does not
+// exist.
+func TestNoConversionNoCall(t *testing.T) {
 	hooks := NewWebhooks(webhook.Options{})
 	defer hooks.Close()
 	w := hooks.New("foos.example.com", nil)

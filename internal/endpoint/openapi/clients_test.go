@@ -68,7 +68,7 @@ func TestClientV3(t *testing.T) {
 	}
 }
 
-// TestClientV3Protobuf reads a document in the other form.
+// TestClientV3Protobuf reads a document in protobuf.
 func TestClientV3Protobuf(t *testing.T) {
 	c := client(t, snapshotOf(at("1", nil)))
 	paths, err := c.OpenAPIV3().Paths()
@@ -85,7 +85,8 @@ func TestClientV3Protobuf(t *testing.T) {
 	}
 }
 
-// TestClientV2 judges objects with the document of version 2, as clients did before servers judged fields.
+// TestClientV2 validates objects with the document of version 2, as clients did before servers
+// validated fields.
 func TestClientV2(t *testing.T) {
 	untyped := at("1", nil)
 	untyped.Plural, untyped.Kind, untyped.ListKind = "anythings", "Anything", "AnythingList"

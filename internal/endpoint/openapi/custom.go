@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	builtin "github.com/kapok-dev/kapok/internal/builtin/openapi"
+	kindsopenapi "github.com/kapok-dev/kapok/internal/kinds/openapi"
 )
 
 const (
@@ -14,10 +14,10 @@ const (
 	keySelectableFields = "x-kubernetes-selectable-fields"
 )
 
-// metaTexts are the descriptions that every custom kind takes over from the built-in ones.
+// metaTexts are the descriptions that every custom kind shares with built-in kinds.
 var metaTexts = sync.OnceValue(func() (texts struct{ apiVersion, kind, metadata, listMetadata string }) {
 	describe := func(definition, property string) string {
-		s, ok := builtin.Builtin().Get(metaV1 + definition)
+		s, ok := kindsopenapi.Builtin().Get(metaV1 + definition)
 		if !ok {
 			return ""
 		}
@@ -30,7 +30,7 @@ var metaTexts = sync.OnceValue(func() (texts struct{ apiVersion, kind, metadata,
 	return texts
 })
 
-// customDefinitions are the definitions of a custom kind and of its list.
+// customDefinitions returns the definitions of a custom kind and of its list.
 func (r *Resource) customDefinitions(d dialect) (map[string][]byte, error) {
 	definitions := map[string][]byte{}
 	for kind, s := range map[string]object{r.Kind: r.customObject(d), r.ListKind: r.customList(d)} {
@@ -51,8 +51,8 @@ func (r *Resource) customDefinitions(d dialect) (map[string][]byte, error) {
 	return definitions, nil
 }
 
-// decodeSchema reads the custom schema. One that cannot be read is as good as none: whoever accepted it has checked it, and no
-// kind may take the documents from all others.
+// decodeSchema decodes the schema of a custom kind. It treats an invalid schema as absent: the CRD
+// was validated when it was accepted, and one kind must not make the documents of all others fail.
 func (r *Resource) decodeSchema() object {
 	if r.Custom.Schema == nil {
 		return nil
@@ -71,7 +71,7 @@ func (r *Resource) decodeSchema() object {
 func (r *Resource) customObject(d dialect) object {
 	s := r.decodeSchema()
 	if s == nil || d.two && (isTrue(s, "x-kubernetes-preserve-unknown-fields") || r.Custom.PreserveUnknownFields) {
-		// With properties, be it metadata alone, kubectl would refuse all others.
+		// With any properties, even metadata alone, kubectl would reject all others.
 		return object{"type": "object"}
 	}
 	if d.two {
@@ -96,7 +96,7 @@ func propertiesOf(s object) object {
 	return properties
 }
 
-// embed adds what every object has to a value that is one itself.
+// embed adds the fields of all objects to the schema of an embedded object.
 func embed(s object, d dialect) {
 	if !isTrue(s, "x-kubernetes-embedded-resource") || d.two && isTrue(s, "x-kubernetes-preserve-unknown-fields") {
 		return

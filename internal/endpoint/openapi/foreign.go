@@ -12,11 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Foreign is what another server describes of a group version.
+// Foreign is the description of a group version by another server.
 type Foreign struct {
 	Name string // path of the document below /openapi/v3: apis/GROUP/VERSION
 	URL  string // where the v3 document is; "" if there is none
-	// V2 is the v2 document of all that the other server has; nil if there is none. V2Tag says which it is.
+	// V2 is the v2 document of everything that the other server serves; nil if there is none. V2Tag
+	// identifies it.
 	V2    []byte
 	V2Tag string
 }
@@ -26,8 +27,9 @@ const (
 	refParameters  = "#/parameters/"
 )
 
-// foreignV2 is what others contribute to the OpenAPI v2 document, given the definitions that are in it already. What
-// another server calls like something else here gets another name. One whose document is none contributes nothing.
+// foreignV2 is the contribution of other servers to the OpenAPI v2 document, given the definitions
+// that it has already. A definition whose name has another meaning here is renamed. An invalid
+// document contributes nothing.
 func foreignV2(others []Foreign, definitions map[string]json.RawMessage) *fragment {
 	whole := newFragment()
 	taken := maps.Clone(definitions)
@@ -49,12 +51,13 @@ func foreignV2(others []Foreign, definitions map[string]json.RawMessage) *fragme
 	return whole
 }
 
-// protoV2 is the fragment's own message.
+// protoV2 is the protobuf message of the fragment alone.
 func (f *fragment) protoV2(version string) ([]byte, error) {
 	return encodeProtoV2(version, map[string]json.RawMessage{"paths": encodeRaw(f.paths), "definitions": encodeRaw(f.schemas)})
 }
 
-// fragmentV2 is what one other server contributes to a document that has some definitions already.
+// fragmentV2 is the contribution of one other server to a document that has some definitions
+// already.
 func (o *Foreign) fragmentV2(taken map[string]json.RawMessage) (*fragment, error) {
 	var document struct{ Paths, Definitions, Parameters map[string]any }
 	if err := json.Unmarshal(o.V2, &document); err != nil {
@@ -91,7 +94,8 @@ func (o *Foreign) fragmentV2(taken map[string]json.RawMessage) (*fragment, error
 	return f, nil
 }
 
-// inline replaces references to parameters by what they are. Parameters do not refer to others, and so not deeper.
+// inline replaces references to parameters by the parameters. Parameters contain no references to
+// others.
 func inline(v any, parameters map[string]any, depth int) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -111,7 +115,7 @@ func inline(v any, parameters map[string]any, depth int) any {
 	return v
 }
 
-// references adds the definitions to which a value refers, and those to which these do.
+// references adds the definitions to which a value refers, directly or indirectly.
 func references(v any, definitions map[string]any, found sets.Set[string]) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -131,12 +135,13 @@ func references(v any, definitions map[string]any, found sets.Set[string]) {
 	}
 }
 
-// maxPasses bounds how often definitions are compared that refer to each other. What is not settled by then has names of
-// its own.
+// maxPasses limits the number of comparisons of definitions that refer to each other. Definitions
+// that are undecided by then are renamed.
 const maxPasses = 10
 
-// rename returns under which names definitions go into a document that has others already: their own, if these are free or
-// mean the same. A definition that refers to a renamed one does not mean the same.
+// rename returns the names of definitions in a document that has others already: their own if they
+// are unused or have the same meaning. A definition that refers to a renamed one does not have the
+// same meaning.
 func rename(definitions map[string]any, needs sets.Set[string], taken map[string]json.RawMessage) (map[string]string, error) {
 	names := map[string]string{}
 	for name := range needs {
@@ -174,7 +179,7 @@ func rename(definitions map[string]any, needs sets.Set[string], taken map[string
 	return names, nil
 }
 
-// meaning is a definition without the kinds for which it stands, which differ from server to server.
+// meaning is a definition without the list of its kinds, which differs between servers.
 func meaning(v any) any {
 	if schema, ok := v.(map[string]any); ok {
 		schema = maps.Clone(schema)
@@ -184,7 +189,7 @@ func meaning(v any) any {
 	return v
 }
 
-// renamed returns a copy of a value that refers to definitions by other names.
+// renamed returns a copy of a value with renamed references to definitions.
 func renamed(v any, names map[string]string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -209,7 +214,7 @@ func renamed(v any, names map[string]string) any {
 	return v
 }
 
-// withForeign adds what others contribute to a v2 document.
+// withForeign adds the contributions of other servers to a v2 document.
 func withForeign(document []byte, others []Foreign) (*fragment, []byte, error) {
 	var whole map[string]json.RawMessage
 	if err := json.Unmarshal(document, &whole); err != nil {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// What another server describes goes into the document as far as it is about its group version, and takes nobody's name.
+// The description of another server is included as far as it is about its group version, and no
+// definition loses its name to it.
 func TestForeignV2(t *testing.T) {
 	ours := map[string]json.RawMessage{
 		"Same":    json.RawMessage(`{"type":"object","x-kubernetes-group-version-kind":[{"kind":"A"}],"properties":{"a":{"$ref":"#/definitions/Deeper"}}}`),
@@ -55,7 +56,7 @@ func TestForeignV2(t *testing.T) {
 	}
 }
 
-// Definitions that each refer to the next one end in time, whatever a server makes up.
+// A chain of definitions is compared in bounded time, whatever a server sends.
 func TestForeignChain(t *testing.T) {
 	const length = 500
 	ours, theirs := map[string]json.RawMessage{}, map[string]json.RawMessage{}
@@ -80,7 +81,7 @@ func TestForeignChain(t *testing.T) {
 	}
 }
 
-// A server that describes nothing sensible spoils nobody's description.
+// An invalid description of one server does not affect the others.
 func TestForeignGarbage(t *testing.T) {
 	for _, document := range []string{`[]`, `{"paths":1}`, `{"definitions":[]}`, `{`, `{"paths":{"/apis/a.io/v1/x":{"get":{"parameters":{}}}}}`} {
 		good := Foreign{Name: "apis/b.io/v1", V2: []byte(`{"paths":{"/apis/b.io/v1/x":{}}}`)}

@@ -1,14 +1,18 @@
-// Package openapi serves the OpenAPI documents of all kinds, built-in and custom: version 2 in one document at /openapi/v2,
-// version 3 in one document a group version below /openapi/v3, both as JSON and as protobuf.
+// Package openapi serves the OpenAPI documents of all kinds, built-in and custom: version 2 in one
+// document at /openapi/v2, version 3 in one document for each group version below /openapi/v3, both
+// as JSON and as protobuf.
 //
-// The documents are described by a Snapshot, made when somebody asks for them, and kept for a while as far as they fit
-// into a bounded cache. Their hashes are made of what they are made of, so that /openapi/v3 and every answer that nothing has changed
-// come without making a document. When a kind changes, only the documents of its group version are made anew.
+// A [Snapshot] describes the documents. They are made on first use and kept in a bounded cache.
+// Their hashes are computed from the input, so that /openapi/v3 and responses to clients with a
+// current document need no document. When a kind changes, only the documents of its group version
+// are made again.
 //
-// The documents say what Kubernetes' own say, with two differences: DeleteOptions in the documents of custom kinds do not
-// list the groups of all built-in kinds, and types that CBOR would have are not there.
+// The documents are equal to those of Kubernetes, with two differences: DeleteOptions in the
+// documents of custom kinds do not list the groups of all built-in kinds, and there are no types
+// for CBOR.
 //
-// The package starts no goroutines. A lock guards the cache, another sees to it that one document is made at a time.
+// The package starts no goroutines. One lock guards the cache; another ensures that one document is
+// made at a time.
 package openapi
 
 import (
@@ -29,7 +33,7 @@ const (
 	pathV3 = "/openapi/v3"
 )
 
-// encoding is a form in which a document is served.
+// encoding is the encoding of a document.
 type encoding struct {
 	accept []string // subtypes of application
 	typ    string
@@ -53,7 +57,8 @@ type handler struct {
 	library
 }
 
-// New serves the documents of what source returns. As long as nothing changes, source should return the same snapshot.
+// New returns the handler of the documents that source describes. source should return the same
+// snapshot as long as nothing has changed.
 func New(source func() *Snapshot) http.Handler {
 	return &handler{source: source, now: time.Now, library: newLibrary()}
 }
@@ -86,7 +91,8 @@ func (h *handler) serveV2(w http.ResponseWriter, r *http.Request) {
 	serve(w, r, form.typ, hash, func() ([]byte, error) { return h.v2(snapshot, form.typ == asProtoV2.typ) })
 }
 
-// serveRoot lists the documents of version 3. The hash in an address lets clients keep the document for ever.
+// serveRoot lists the documents of version 3. The hash in an address allows clients to cache the
+// document without a time limit.
 func (h *handler) serveRoot(w http.ResponseWriter, r *http.Request) {
 	type document struct {
 		URL string `json:"serverRelativeURL"`
@@ -135,7 +141,8 @@ func (h *handler) servePart(w http.ResponseWriter, r *http.Request, name string)
 	serve(w, r, form.typ, p.hash, func() ([]byte, error) { return h.v3(p, form.typ == asProtoV3.typ) })
 }
 
-// negotiate picks the form that the client likes best, or answers that there is none.
+// negotiate selects the encoding that the client prefers, or responds with an error if it supports
+// none.
 func negotiate(w http.ResponseWriter, r *http.Request, forms ...encoding) (encoding, bool) {
 	w.Header().Add("Vary", "Accept")
 	accept := r.Header.Get("Accept")
@@ -158,7 +165,7 @@ func negotiate(w http.ResponseWriter, r *http.Request, forms ...encoding) (encod
 	return encoding{}, false
 }
 
-// serve answers with a document, which is made only if the client does not have it yet.
+// serve responds with a document, which is made only if the client does not have it.
 func serve(w http.ResponseWriter, r *http.Request, typ, hash string, document func() ([]byte, error)) {
 	etag := strconv.Quote(hash)
 	w.Header().Set("Etag", etag)
@@ -179,7 +186,7 @@ func serve(w http.ResponseWriter, r *http.Request, typ, hash string, document fu
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }
 
-// knows says whether the client has the document with the tag already.
+// knows reports whether the client has the document with the tag.
 func knows(r *http.Request, etag string) bool {
 	for _, tag := range strings.Split(r.Header.Get("If-None-Match"), ",") {
 		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")

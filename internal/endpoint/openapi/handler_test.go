@@ -23,7 +23,7 @@ func request(h http.Handler, method, path string, header ...string) *httptest.Re
 	return w
 }
 
-// listing is the answer of /openapi/v3: addresses by name.
+// listing is the response of /openapi/v3: addresses by name.
 func listing(t *testing.T, h http.Handler) map[string]string {
 	t.Helper()
 	w := request(h, http.MethodGet, pathV3)
@@ -97,7 +97,7 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// TestSameContentSameHash keeps what clients have stored valid over a restart.
+// TestSameContentSameHash keeps the caches of clients valid over a restart.
 func TestSameContentSameHash(t *testing.T) {
 	a, b := snapshotOf(at("1", nil)), snapshotOf(at("1", nil))
 	b.Resources[0], b.Resources[1] = b.Resources[1], b.Resources[0]
@@ -183,7 +183,7 @@ func TestNegotiation(t *testing.T) {
 	}
 }
 
-// TestKept shows that a document is made once, and one whose parts have not changed is not made again.
+// TestKept checks that a document is made once, and not again while its parts are unchanged.
 func TestKept(t *testing.T) {
 	var made, other atomic.Int32
 	one := at("1", &made)
@@ -210,7 +210,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-func TestBrokenSchemaHurtsNobodyElse(t *testing.T) {
+// TestBrokenSchemaIsIsolated checks that a schema that cannot be read affects only its own kind.
+func TestBrokenSchemaIsIsolated(t *testing.T) {
 	broken := at("1", nil)
 	broken.Custom.Schema = func() ([]byte, error) { return []byte(`{"type":`), nil }
 	snapshot := snapshotOf(broken)
@@ -223,7 +224,8 @@ func TestBrokenSchemaHurtsNobodyElse(t *testing.T) {
 	}
 }
 
-// TestUnknownBuiltin describes a kind that is neither custom nor among the definitions as an object of which nothing is known.
+// TestUnknownBuiltin describes a kind that is neither custom nor among the definitions as an object
+// without known fields.
 func TestUnknownBuiltin(t *testing.T) {
 	snapshot := snapshotOf(Resource{Group: "apps", Version: "v9", Plural: "nothings", Kind: "Nothing", ListKind: "NothingList", Verbs: everything})
 	h := New(func() *Snapshot { return snapshot })
@@ -241,7 +243,7 @@ func TestUnknownBuiltin(t *testing.T) {
 	}
 }
 
-// TestTogether asks for everything at the same time while resources come and go.
+// TestTogether requests all documents concurrently while resources change.
 func TestTogether(t *testing.T) {
 	var current atomic.Pointer[Snapshot]
 	current.Store(snapshotOf(at("0", nil)))

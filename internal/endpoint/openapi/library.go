@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// library makes documents and keeps those that were asked for last.
+// library makes documents and caches the most recently used ones.
 type library struct {
-	making *sync.Mutex // making takes much memory for a moment; one at a time does
+	making *sync.Mutex // one document at a time: making it takes much memory
 	shelf  *shelf
 }
 
@@ -63,7 +63,7 @@ func (l *library) v2(s *Snapshot, protobuf bool) ([]byte, error) {
 	})
 }
 
-// jsonV2 is the OpenAPI v2 document, and what others contribute to it; nil if there are none.
+// jsonV2 is the OpenAPI v2 document with the contributions of other servers; nil without any.
 func (s *Snapshot) jsonV2(parts map[string]*part) (*fragment, []byte, error) {
 	var fragments []*fragment
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
@@ -80,8 +80,8 @@ func (s *Snapshot) jsonV2(parts map[string]*part) (*fragment, []byte, error) {
 	return withForeign(document, s.Foreign)
 }
 
-// protoV2 concatenates protobuf messages, which merges them: the paths and schemas of every part, and at last what they share.
-// Only what has changed is made anew.
+// protoV2 concatenates protobuf messages, which merges them: first the paths and schemas of every
+// part, then what they share. Only messages that have changed are made again.
 func (l *library) protoV2(version string, parts map[string]*part) ([]byte, error) {
 	var message []byte
 	shared := newFragment()
@@ -106,7 +106,7 @@ func (l *library) protoV2(version string, parts map[string]*part) ([]byte, error
 	return append(message, rest...), err
 }
 
-// protoPartV2 is the part's own message, and what the part shares with others.
+// protoPartV2 returns the message of the part, and what the part shares with others.
 func (l *library) protoPartV2(version string, p *part) ([]byte, *fragment, error) {
 	if own, ok := l.shelf.find("v2 part "+p.name, p.hash); ok {
 		f, err := p.sharedV2()
@@ -122,10 +122,11 @@ func (l *library) protoPartV2(version string, p *part) ([]byte, *fragment, error
 	return own, f, err
 }
 
-// encodeProtoV2 is the message of a document with the given members, whose frame is around it in every case.
+// encodeProtoV2 encodes a document with the given members and the common frame.
 func encodeProtoV2(version string, members map[string]json.RawMessage) ([]byte, error) {
 	for key, value := range frame(version) {
-		// Only what is replaced, not what is added up, may be in every message.
+		// Every message may repeat fields that are replaced in a merge, but none that are
+		// concatenated.
 		if key == "swagger" || key == "info" || members["parameters"] != nil {
 			raw, err := encode(value)
 			if err != nil {

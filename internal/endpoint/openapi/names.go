@@ -5,7 +5,8 @@ import (
 	"unicode"
 )
 
-// identifier leaves letters, digits and underscores; what follows something else begins with a capital.
+// identifier removes all characters except letters, digits and underscores, and capitalizes the
+// character after each gap.
 func identifier(s string, capital bool) string {
 	var out strings.Builder
 	for i, r := range s {
@@ -22,7 +23,7 @@ func identifier(s string, capital bool) string {
 	return out.String()
 }
 
-// shortGroup is the group as it stands in identifiers and tags.
+// shortGroup is the group in identifiers and tags.
 func shortGroup(group string) string {
 	if group == "" {
 		return "core"
@@ -30,7 +31,7 @@ func shortGroup(group string) string {
 	return strings.TrimSuffix(group, ".k8s.io")
 }
 
-// operationID puts group and version behind the verb, which makes the identifier unique.
+// operationID inserts group and version after the verb, which makes the identifier unique.
 func operationID(verb, group, version, rest string) string {
 	return verb + identifier(shortGroup(group), true) + identifier(version, true) + rest
 }
@@ -39,7 +40,7 @@ func tag(group, version string) string {
 	return identifier(shortGroup(group), false) + "_" + identifier(version, false)
 }
 
-// withArticle puts an indefinite article before a kind, and none before a plural.
+// withArticle adds an indefinite article to a kind, unless it is a plural.
 func withArticle(kind string) string {
 	switch {
 	case kind == "" || strings.HasSuffix(kind, "s") && !strings.HasSuffix(kind, "ss"):

@@ -5,24 +5,24 @@ import (
 	"slices"
 	"strings"
 
+	kindsopenapi "github.com/kapok-dev/kapok/internal/kinds/openapi"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	builtin "github.com/kapok-dev/kapok/internal/builtin/openapi"
 )
 
-// operation is a method of a path, in no version of OpenAPI yet.
+// operation is a method of a path, independent of the version of OpenAPI.
 type operation struct {
 	path, method   string
 	id, tag, about string
-	action         string                   // what Kubernetes calls it: get, list, post, put, ...
-	kind           *metav1.GroupVersionKind // what is acted on
+	action         string                   // in Kubernetes' terms: get, list, post, put, ...
+	kind           *metav1.GroupVersionKind // of the object
 	parameters     []parameter
 	body           *body
 	consumes       []string
 	produces       []string
 	answers        []int  // status codes
-	answer         string // definition of what is answered
+	answer         string // definition of the response
 }
 
 type body struct {
@@ -30,7 +30,8 @@ type body struct {
 	required   bool
 }
 
-// plainText stands for a definition where the answer is no JSON. No definition has a name with a space.
+// plainText takes the place of a definition if the response is not JSON. Names of definitions have
+// no spaces.
 const plainText = "plain text"
 
 const (
@@ -39,7 +40,7 @@ const (
 	typeProtobuf = "application/vnd.kubernetes.protobuf"
 )
 
-// mediaTypes differ: custom objects have no protobuf.
+// mediaTypes of custom resources lack protobuf.
 type mediaTypes struct {
 	object, list, patch, body []string
 }
@@ -64,7 +65,7 @@ func mediaTypesOf(r *Resource) mediaTypes {
 	}
 }
 
-// describer makes the operations of one resource.
+// describer returns the operations of one resource.
 type describer struct {
 	*Resource
 	*options
@@ -72,7 +73,7 @@ type describer struct {
 	operations []operation
 }
 
-// operations describes all that can be done with the resource.
+// operations returns all operations of the resource.
 func (r *Resource) operations() []operation {
 	d := &describer{Resource: r, options: commonOptions(), types: mediaTypesOf(r)}
 	collection, item := d.paths()
@@ -99,7 +100,7 @@ func (d *describer) paths() (collection, item string) {
 
 func (d *describer) can(verb string) bool { return slices.Contains(d.Verbs, verb) }
 
-// scope is the part of an identifier that says where the object lives.
+// scope is the part of an identifier for the scope of the object.
 func (d *describer) scope() string {
 	if d.Namespaced {
 		return "Namespaced"
@@ -107,7 +108,7 @@ func (d *describer) scope() string {
 	return ""
 }
 
-// place are the parameters of the path.
+// place returns the parameters of the path.
 func (d *describer) place(name ...parameter) []parameter {
 	if d.Namespaced {
 		return append(name, namespaceParameter)
@@ -115,7 +116,7 @@ func (d *describer) place(name ...parameter) []parameter {
 	return name
 }
 
-// add completes the operation with what all have in common.
+// add completes the operation with the attributes that all operations share.
 func (d *describer) add(verb, rest string, kind schema.GroupVersionKind, o operation, parameters ...[]parameter) {
 	o.id = operationID(verb, d.Group, d.Version, rest)
 	o.tag = tag(d.Group, d.Version)
@@ -131,7 +132,7 @@ func (d *describer) add(verb, rest string, kind schema.GroupVersionKind, o opera
 		o.produces = d.types.object
 	}
 	slices.SortFunc(o.parameters, compareParameters)
-	// Options of a list and of a deletion have some in common.
+	// Options of a list and of a deletion overlap.
 	o.parameters = slices.CompactFunc(o.parameters, func(a, b parameter) bool { return a.name == b.name && a.in == b.in })
 	d.operations = append(d.operations, o)
 }
@@ -218,7 +219,7 @@ func (d *describer) item(path string) {
 	}
 }
 
-// readAndWrite describes get, update and patch of an object or, where sub says so, of a part of it.
+// readAndWrite describes get, update and patch of an object, or of a subresource of it.
 func (d *describer) readAndWrite(path, sub string, kind schema.GroupVersionKind, verbs []string, object string, place []parameter) {
 	of := ""
 	if sub != "" {
@@ -263,14 +264,14 @@ func (d *describer) subresource(path string, sub Subresource) {
 	var object string
 	kind := sub.Kind
 	if d.Custom != nil {
-		// A custom kind's operations carry its own kind, and say only in the schema that a scale is one.
+		// Operations of a custom kind have its kind, even if the schema is that of a scale.
 		object = d.definition(d.Kind)
 		if sub.Kind.Kind != d.Kind {
-			object = builtin.Builtin().NameOf(sub.Kind)
+			object = kindsopenapi.Builtin().NameOf(sub.Kind)
 		}
 		kind = d.kind()
 	} else {
-		object = builtin.Builtin().NameOf(sub.Kind)
+		object = kindsopenapi.Builtin().NameOf(sub.Kind)
 	}
 	place := d.place(nameParameter(kind.Kind))
 	d.readAndWrite(path, sub.Name, kind, sub.Verbs, object, place)
@@ -282,14 +283,14 @@ func (d *describer) subresource(path string, sub Subresource) {
 	}
 }
 
-// connection describes a subresource that hands the connection over, as exec and proxy do.
+// connection describes a subresource that connects to the object, as exec and proxy do.
 func (d *describer) connection(path string, sub Subresource) {
 	methods := []string{http.MethodGet, http.MethodPost}
 	if sub.Name == "proxy" {
 		methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions}
 	}
 	place := d.place(nameParameter(sub.Kind.Kind))
-	parameters := optionParameters(builtin.Builtin().NameOf(sub.Kind))
+	parameters := optionParameters(kindsopenapi.Builtin().NameOf(sub.Kind))
 	connect := func(path, suffix string, place []parameter) {
 		for _, method := range methods {
 			d.add("connect", title(method)+d.scope()+d.Kind+title(sub.Name)+suffix, sub.Kind, operation{

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"sync"
 
-	builtin "github.com/kapok-dev/kapok/internal/builtin/openapi"
+	kindsopenapi "github.com/kapok-dev/kapok/internal/kinds/openapi"
 )
 
 const metaV1 = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
-// parameter is one of an operation, in the path or in the query.
+// parameter is a parameter of an operation, in the path or in the query.
 type parameter struct {
 	name, in, typ, description string
 }
@@ -32,7 +32,7 @@ func nameParameter(kind string) parameter {
 	return parameter{"name", "path", "string", "name of the " + kind}
 }
 
-// options are the query parameters that the fields of GetOptions, ListOptions and so on stand for.
+// options are the query parameters for the fields of GetOptions, ListOptions and so on.
 type options struct {
 	get, list, create, update, patch, delete []parameter
 }
@@ -48,10 +48,10 @@ var commonOptions = sync.OnceValue(func() *options {
 	}
 })
 
-// optionParameters makes a query parameter of every field of a definition that has a simple type. A list is given by
-// repeating the parameter.
+// optionParameters returns a query parameter for every field of a definition with a simple type. A
+// parameter that is a list is repeated.
 func optionParameters(definition string) []parameter {
-	s, ok := builtin.Builtin().Get(definition)
+	s, ok := kindsopenapi.Builtin().Get(definition)
 	if !ok {
 		return nil
 	}

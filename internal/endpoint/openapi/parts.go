@@ -11,10 +11,10 @@ import (
 	"strings"
 	"sync"
 
-	builtin "github.com/kapok-dev/kapok/internal/builtin/openapi"
+	kindsopenapi "github.com/kapok-dev/kapok/internal/kinds/openapi"
 )
 
-// part is what one document of OpenAPI v3 describes, and the unit of which the one of v2 is put together.
+// part is the content of one document of OpenAPI v3, and a unit of the document of v2.
 type part struct {
 	name      string // path of the document below /openapi/v3
 	version   string // the server's
@@ -22,12 +22,12 @@ type part struct {
 	hash      string // of all of the above
 }
 
-// custom says that the part has custom kinds only.
+// custom reports whether the part has custom kinds only.
 func (p *part) custom() bool {
 	return len(p.resources) > 0 && !slices.ContainsFunc(p.resources, func(r *Resource) bool { return r.Custom == nil })
 }
 
-// index sorts the resources into parts, once.
+// index groups the resources into parts, once.
 func (s *Snapshot) index() (map[string]*part, string) {
 	s.once.Do(func() {
 		s.parts = map[string]*part{}
@@ -66,10 +66,11 @@ func (s *Snapshot) index() (map[string]*part, string) {
 	return s.parts, s.hash
 }
 
-// format is counted up when the same input makes another document, because clients keep documents by their hash for ever.
+// format is incremented when the same input results in another document, because clients cache
+// documents by their hash.
 const format = 1
 
-// fingerprint hashes the input of a document, which is much less work than to make it.
+// fingerprint hashes the input of a document, which is much less work than making it.
 func (p *part) fingerprint() string {
 	hash := sha256.New()
 	fmt.Fprintln(hash, format, p.name, p.version, definitionsHash())
@@ -88,16 +89,16 @@ func (p *part) fingerprint() string {
 	return fmt.Sprintf("%X", hash.Sum(nil))
 }
 
-// definitionsHash stands for the schemas of all built-in kinds.
+// definitionsHash is the hash of the schemas of all built-in kinds.
 var definitionsHash = sync.OnceValue(func() string {
 	hash := sha256.New()
-	for name, raw := range builtin.Builtin().All() {
+	for name, raw := range kindsopenapi.Builtin().All() {
 		fmt.Fprintln(hash, name, raw)
 	}
 	return fmt.Sprintf("%X", hash.Sum(nil))
 })
 
-// discovery describes the paths that list what else there is.
+// discovery describes the paths of discovery.
 func (p *part) discovery() []operation {
 	o := operation{
 		path: "/" + p.name + "/", method: http.MethodGet, answers: []int{200},

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// pathItem is all that can be done at a path. What all operations have in common is kept with the path, and not with them.
+// pathItem has all operations of a path. Attributes that all of them share belong to the path.
 type pathItem struct {
 	path       string
 	parameters []parameter
 	operations []operation
 }
 
-// pathItems sorts operations by path.
+// pathItems groups operations by path.
 func pathItems(operations []operation) []pathItem {
 	byPath := map[string][]operation{}
 	for _, o := range operations {
@@ -28,7 +28,7 @@ func pathItems(operations []operation) []pathItem {
 	return items
 }
 
-// shareParameters takes the parameters that all operations have out of them.
+// shareParameters moves the parameters that all operations share to the path.
 func shareParameters(operations []operation) []parameter {
 	type key struct{ name, in string }
 	count := map[key]int{}
@@ -49,7 +49,7 @@ func shareParameters(operations []operation) []parameter {
 	return slices.SortedFunc(maps.Values(last), compareParameters)
 }
 
-// definitions are the names of the definitions that the operations refer to.
+// definitions returns the names of the definitions that the operations refer to.
 func definitions(operations []operation) []string {
 	names := map[string]bool{}
 	for _, o := range operations {
@@ -63,7 +63,7 @@ func definitions(operations []operation) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// common renders what an operation has in all versions of OpenAPI.
+// common renders the attributes of an operation that all versions of OpenAPI have.
 func (o *operation) common() object {
 	rendered := object{"operationId": o.id, "tags": []string{o.tag}, "description": o.about}
 	if o.action != "" {
@@ -75,7 +75,7 @@ func (o *operation) common() object {
 	return rendered
 }
 
-// common renders what a parameter has in all versions of OpenAPI.
+// common renders the attributes of a parameter that all versions of OpenAPI have.
 func (p parameter) common() object {
 	rendered := object{"name": p.name, "in": p.in}
 	if p.description != "" {
@@ -87,7 +87,7 @@ func (p parameter) common() object {
 	return rendered
 }
 
-// statusText describes an answer.
+// statusText describes a response.
 func statusText(code int) string {
 	switch code {
 	case 200:

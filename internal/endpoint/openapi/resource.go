@@ -5,17 +5,17 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	kindsopenapi "github.com/kapok-dev/kapok/internal/kinds/openapi"
 
-	builtin "github.com/kapok-dev/kapok/internal/builtin/openapi"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Snapshot is all that the documents describe. It is not changed after it has been handed over.
+// Snapshot is the content of all documents. It must not change after it was passed to the handler.
 type Snapshot struct {
-	// Version is the server's, as v1.37.2+kapok.
+	// Version is that of the server, such as v1.37.2+kapok.
 	Version   string
 	Resources []Resource
-	// Foreign is what other servers describe. It counts where both do.
+	// Foreign are the descriptions by other servers. They take precedence.
 	Foreign []Foreign
 
 	once  sync.Once
@@ -31,30 +31,31 @@ type Resource struct {
 	Verbs        []string // as in discovery: list, watch, create, ...
 	Subresources []Subresource
 
-	// DeleteAnswersObject says that a deletion is answered with the object and not with a Status.
+	// DeleteAnswersObject reports whether the response to a deletion is the object, not a Status.
 	DeleteAnswersObject bool
 
-	// Custom is nil for a built-in kind, whose schema the program has.
+	// Custom is nil for a built-in kind, whose schema is compiled in.
 	Custom *Custom
 }
 
-// Subresource is below an object. A kind whose name ends with Options makes it a connection, as exec or proxy are.
+// Subresource is a subresource. If the name of its kind ends in Options, it is a connection, as
+// exec and proxy are.
 type Subresource struct {
 	Name  string // status, scale, ...
 	Kind  schema.GroupVersionKind
 	Verbs []string
 }
 
-// Custom is what only a custom kind has.
+// Custom has the attributes of custom kinds.
 type Custom struct {
-	// Fingerprint stands for all of the fields below: it is another when one of them is.
+	// Fingerprint changes when one of the fields below changes.
 	Fingerprint string
-	// Schema returns the JSON of the version's structural schema (JSONSchemaProps), and nothing if there is none or it is
-	// not structural.
+	// Schema returns the JSON of the structural schema of the version (JSONSchemaProps), or nothing
+	// if there is none or it is not structural.
 	Schema func() ([]byte, error)
 	// PreserveUnknownFields is the field of that name in the definition's spec.
 	PreserveUnknownFields bool
-	// SelectableFields are the JSON paths, as .spec.color.
+	// SelectableFields are JSON paths, such as .spec.color.
 	SelectableFields []string
 }
 
@@ -62,7 +63,8 @@ func (r *Resource) kind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 }
 
-// root is the path of the group version, without slashes around it: api/v1, apis/apps/v1. It is the document's name too.
+// root is the path of the group version, without slashes around it: api/v1, apis/apps/v1. It is
+// also the name of the document.
 func (r *Resource) root() string {
 	if r.Group == "" {
 		return "api/" + r.Version
@@ -70,12 +72,12 @@ func (r *Resource) root() string {
 	return "apis/" + r.Group + "/" + r.Version
 }
 
-// definition is the name of the definition of one of the resource's own kinds.
+// definition returns the name of the definition of a kind of the resource.
 func (r *Resource) definition(kind string) string {
 	if r.Custom != nil {
 		labels := strings.Split(r.Group, ".")
 		slices.Reverse(labels)
 		return strings.Join(labels, ".") + "." + r.Version + "." + kind
 	}
-	return builtin.Builtin().NameOf(schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: kind})
+	return kindsopenapi.Builtin().NameOf(schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: kind})
 }

@@ -6,11 +6,11 @@ import (
 	"reflect"
 	"slices"
 
-	builtin "github.com/kapok-dev/kapok/internal/builtin/openapi"
+	kindsopenapi "github.com/kapok-dev/kapok/internal/kinds/openapi"
 )
 
-// object is a JSON object. Schemas are handled as plain JSON here: little has to be understood of them, and all of the
-// rest has to stay as it is.
+// object is a JSON object. Schemas are kept as plain JSON: few fields are interpreted, and all
+// others remain unchanged.
 type object = map[string]any
 
 func decodeObject(raw []byte) (object, error) {
@@ -21,7 +21,7 @@ func decodeObject(raw []byte) (object, error) {
 	return o, err
 }
 
-// encode is JSON with sorted keys, and without the escapes that only web pages need.
+// encode returns JSON with sorted keys and without escapes for HTML.
 func encode(v any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -32,7 +32,8 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// visit calls f for the schema and then for the schemas of the values in it: properties, items, additional properties.
+// visit calls f for the schema and for the schemas of its values: properties, items, additional
+// properties.
 func visit(s object, f func(object)) {
 	f(s)
 	if properties, ok := s["properties"].(object); ok {
@@ -50,7 +51,7 @@ func visitAny(v any, f func(object)) {
 	}
 }
 
-// visitDeep calls f also for the schemas that are combined into one: allOf, anyOf, oneOf, not.
+// visitDeep calls f also for schemas in allOf, anyOf, oneOf and not.
 func visitDeep(s object, f func(object)) {
 	visit(s, func(s object) {
 		f(s)
@@ -73,7 +74,7 @@ func isTrue(s object, key string) bool {
 	return b
 }
 
-// dialect is what differs in schemas between the versions of OpenAPI.
+// dialect has the differences between schemas of the versions of OpenAPI.
 type dialect struct {
 	prefix string // of references
 	two    bool
@@ -81,10 +82,11 @@ type dialect struct {
 
 var (
 	dialectTwo   = dialect{prefix: "#/definitions/", two: true}
-	dialectThree = dialect{prefix: builtin.RefPrefix}
+	dialectThree = dialect{prefix: kindsopenapi.RefPrefix}
 )
 
-// reference refers to a definition and, as each version allows it, describes what is there.
+// reference returns a reference to a definition, with a description in the form that the version
+// allows.
 func (d dialect) reference(name, description string) object {
 	ref := object{"$ref": d.prefix + name}
 	switch {
@@ -97,7 +99,7 @@ func (d dialect) reference(name, description string) object {
 	return object{"allOf": []any{ref}, "description": description}
 }
 
-// of is the schema of what a definition describes, or of plain text.
+// of returns the schema for a definition, or for plain text.
 func (d dialect) of(definition string) object {
 	switch definition {
 	case "":
@@ -108,13 +110,13 @@ func (d dialect) of(definition string) object {
 	return d.reference(definition, "")
 }
 
-// builtin is the JSON of the definition of a built-in kind.
+// builtin returns the JSON of the definition of a built-in kind.
 func (d dialect) builtin(name string) ([]byte, error) {
-	raw, _ := builtin.Builtin().Raw(name)
+	raw, _ := kindsopenapi.Builtin().Raw(name)
 	if !d.two {
 		return []byte(raw), nil
 	}
-	if raw, ok := builtin.Builtin().RawV2(name); ok {
+	if raw, ok := kindsopenapi.Builtin().RawV2(name); ok {
 		return []byte(raw), nil
 	}
 	s, err := decodeObject([]byte(raw))
@@ -130,18 +132,18 @@ func (d dialect) builtin(name string) ([]byte, error) {
 			}
 		}
 		if ref, ok := s["$ref"].(string); ok {
-			s["$ref"] = d.prefix + ref[len(builtin.RefPrefix):]
+			s["$ref"] = d.prefix + ref[len(kindsopenapi.RefPrefix):]
 		}
 	})
 	return encode(s)
 }
 
-// intOrString is what the extension of that name stands for.
+// intOrString is the schema for the extension of that name.
 func intOrString() []any {
 	return []any{object{"type": "integer"}, object{"type": "string"}}
 }
 
-// unfold says in plain schema what x-kubernetes-int-or-string says.
+// unfold adds the plain schema for x-kubernetes-int-or-string.
 func unfold(s object) {
 	visit(s, func(s object) {
 		if !isTrue(s, "x-kubernetes-int-or-string") || reflect.DeepEqual(s["anyOf"], intOrString()) {
@@ -161,8 +163,8 @@ func unfold(s object) {
 	})
 }
 
-// simplify takes out what OpenAPI v2 does not have, and what makes kubectl refuse a value that it should not judge:
-// it takes a list of properties for complete.
+// simplify removes keywords that OpenAPI v2 does not have, and those with which kubectl would
+// reject valid values: it treats a list of properties as complete.
 func simplify(s object) {
 	visit(s, func(s object) {
 		for _, key := range []string{"allOf", "anyOf", "oneOf", "not", "default"} {
@@ -178,7 +180,7 @@ func simplify(s object) {
 			delete(s, "type")
 		}
 		delete(s, "nullable")
-		// A null is as good as nothing, so that such a field cannot be required.
+		// A null counts as absent, so that such a field cannot be required.
 		if properties, ok := s["properties"].(object); ok {
 			required, _ := s["required"].([]any)
 			required = slices.DeleteFunc(required, func(name any) bool {

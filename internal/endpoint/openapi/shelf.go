@@ -5,13 +5,14 @@ import (
 	"sync"
 )
 
-// shelf holds documents by name, as many as there is room for; those go first that nobody has asked for longest.
+// shelf is a cache of documents by name with a limit on their size. The least recently used are
+// dropped first.
 type shelf struct {
 	size   int
 	mu     sync.Mutex
 	room   int
 	byName map[string]*list.Element
-	order  *list.List // the last used in front
+	order  *list.List // most recently used first
 }
 
 type book struct {
@@ -34,7 +35,7 @@ func (s *shelf) find(name, hash string) ([]byte, bool) {
 	return element.Value.(*book).content, true
 }
 
-// get returns the document, made now if it is not on the shelf in this edition.
+// get returns the document. It is made if the shelf does not have it in this edition.
 func (s *shelf) get(name, hash string, make func() ([]byte, error)) ([]byte, error) {
 	if content, ok := s.find(name, hash); ok {
 		return content, nil

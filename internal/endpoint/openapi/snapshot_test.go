@@ -26,7 +26,7 @@ const atSchema = `{
 	}
 }`
 
-// at is a custom resource; made counts how often its schema was asked for.
+// at is a custom resource; made counts the calls of its Schema.
 func at(fingerprint string, made *atomic.Int32) Resource {
 	kind := schema.GroupVersionKind{Group: "cnat.example.com", Version: "v1alpha1", Kind: "At"}
 	verbs := []string{"get", "patch", "update"}

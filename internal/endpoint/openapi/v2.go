@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// fragment is what a part contributes to the OpenAPI v2 document.
+// fragment is the contribution of a part to the OpenAPI v2 document.
 type fragment struct {
 	paths, parameters, schemas map[string]json.RawMessage
-	definitions                []string // of built-in kinds, that the fragment needs
+	definitions                []string // of built-in kinds that the fragment refers to
 }
 
 func newFragment() *fragment {
@@ -24,7 +24,7 @@ func newFragment() *fragment {
 	}
 }
 
-// fragmentV2 describes the part.
+// fragmentV2 returns the fragment of the part.
 func (p *part) fragmentV2() (*fragment, error) {
 	operations := p.operations()
 	f := p.needsV2(operations)
@@ -50,7 +50,8 @@ func (p *part) fragmentV2() (*fragment, error) {
 	return f, nil
 }
 
-// needsV2 is a fragment that says only what definitions of built-in kinds it needs; those that are none of them do not matter.
+// needsV2 is a fragment that has only references to definitions of built-in kinds; other names are
+// ignored.
 func (p *part) needsV2(operations []operation) *fragment {
 	f := newFragment()
 	f.definitions = definitions(operations)
@@ -60,7 +61,7 @@ func (p *part) needsV2(operations []operation) *fragment {
 	return f
 }
 
-// sharedV2 is a fragment with only what it shares with others: needs and parameters.
+// sharedV2 is a fragment with only what it shares with others: references and parameters.
 func (p *part) sharedV2() (*fragment, error) {
 	operations := p.operations()
 	f := p.needsV2(operations)
@@ -77,7 +78,7 @@ func (p *part) sharedV2() (*fragment, error) {
 	return f, nil
 }
 
-// frame is the document without what the parts contribute.
+// frame is the document without the contributions of the parts.
 func frame(version string) map[string]any {
 	return map[string]any{
 		"swagger":             "2.0",
@@ -87,8 +88,8 @@ func frame(version string) map[string]any {
 	}
 }
 
-// documentV2 puts fragments together. The parts' own schemas are in them; the ones of built-in kinds, which many share, are
-// added here.
+// documentV2 combines fragments. They contain the schemas of their own kinds; the schemas of
+// built-in kinds, which many share, are added here.
 func documentV2(version string, fragments []*fragment) ([]byte, error) {
 	whole := merge(fragments)
 	shared := &part{}
@@ -159,8 +160,9 @@ func (o *operation) v2(f *fragment) (object, error) {
 	return rendered, nil
 }
 
-// parametersV2 renders parameters, of which the body is one here, sorted by name. What many operations share is described once
-// for the whole document and referred to, as far as kubectl does not look for it in the operation itself.
+// parametersV2 renders parameters, sorted by name; the body is one of them. Parameters of many
+// operations are described once for the whole document and referred to, except those that kubectl
+// looks for in the operation itself.
 func (f *fragment) parametersV2(parameters []parameter, b *body) ([]object, error) {
 	parameters = slices.Clone(parameters)
 	if b != nil {

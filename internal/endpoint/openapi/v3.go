@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	builtin "github.com/kapok-dev/kapok/internal/builtin/openapi"
+	kindsopenapi "github.com/kapok-dev/kapok/internal/kinds/openapi"
 )
 
 // documentV3 is the OpenAPI v3 document of a part, as JSON.
@@ -44,7 +44,7 @@ func bearerToken() object {
 	return object{"BearerToken": object{"type": "apiKey", "in": "header", "name": "authorization", "description": "Bearer Token authentication"}}
 }
 
-// schemas are the definitions with the given names and all that they refer to.
+// schemas returns the definitions with the given names and all that they refer to.
 func (p *part) schemas(d dialect, names []string) (map[string]json.RawMessage, error) {
 	schemas := map[string]json.RawMessage{}
 	for _, r := range p.resources {
@@ -60,7 +60,7 @@ func (p *part) schemas(d dialect, names []string) (map[string]json.RawMessage, e
 		}
 		names = append(names, metaV1+"ObjectMeta", metaV1+"ListMeta")
 	}
-	for _, name := range builtin.Builtin().Reachable(names...) {
+	for _, name := range kindsopenapi.Builtin().Reachable(names...) {
 		raw, err := d.builtin(name)
 		if err != nil {
 			return nil, fmt.Errorf("definition %s: %w", name, err)
@@ -75,7 +75,8 @@ func (p *part) schemas(d dialect, names []string) (map[string]json.RawMessage, e
 	return schemas, nil
 }
 
-// ownKinds leaves of the kinds that a definition shared by all groups describes only those of the part and of the core group.
+// ownKinds reduces the kinds of a definition that all groups share to those of the part and of the
+// core group.
 func (p *part) ownKinds(raw []byte) ([]byte, error) {
 	s, err := decodeObject(raw)
 	if err != nil {
@@ -92,7 +93,8 @@ func (p *part) ownKinds(raw []byte) ([]byte, error) {
 	return encode(s)
 }
 
-// encodeRaw is a JSON object of what is JSON already; encoding/json would read all of it again.
+// encodeRaw encodes an object whose values are encoded already; encoding/json would parse them
+// again.
 func encodeRaw(values map[string]json.RawMessage) json.RawMessage {
 	var out bytes.Buffer
 	out.WriteByte('{')

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Append implements [journal.Journal]. The objects of the batch are the journal's
-// from then on, whatever it returns.
+// Append implements [journal.Journal]. The journal owns the objects of the batch from the call on,
+// even if it returns an error.
 func (j *Journal) Append(ctx context.Context, b journal.Batch) (object.Revision, error) {
 	release, err := j.use()
 	if err != nil {
@@ -42,11 +42,11 @@ func (j *Journal) Append(ctx context.Context, b journal.Batch) (object.Revision,
 	return revision, err
 }
 
-// transaction is a batch as etcd is told of it.
+// transaction is a batch in the form of etcd's requests.
 type transaction struct {
 	request *pb.TxnRequest
 	puts    []*put
-	expect  []journal.Guard // in the order of the comparisons: of entries, then guards
+	expect  []journal.Guard // in the order of the comparisons: those of entries, then guards
 	entries int
 }
 
@@ -80,7 +80,7 @@ func (j *Journal) transaction(b *journal.Batch) (*transaction, error) {
 	return t, nil
 }
 
-// expectAt adds a comparison, and a look at the key for when it fails.
+// expectAt adds a comparison, and a read of the key for the case that the comparison fails.
 func (t *transaction) expectAt(path []byte, g journal.Guard) {
 	t.request.Compare = append(t.request.Compare, &pb.Compare{
 		Key: path, Result: pb.Compare_EQUAL, Target: pb.Compare_MOD,
@@ -91,11 +91,11 @@ func (t *transaction) expectAt(path []byte, g journal.Guard) {
 	t.expect = append(t.expect, g)
 }
 
-// commit sends a transaction and waits until the sink holds what it wrote.
+// commit sends a transaction and waits until the sink includes its writes.
 func (j *Journal) commit(ctx context.Context, b *journal.Batch, t *transaction) (object.Revision, error) {
 	rebases, deadline := j.rebases.Load(), time.Now().Add(j.opts.RequestTimeout)
 	response, err := j.send(ctx, deadline, t.request)
-	// From here on a cancelled context changes nothing.
+	// From here on the caller's context no longer cancels the write.
 	waiting, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	if errors.Is(err, journal.ErrFull) {
@@ -120,10 +120,12 @@ func (j *Journal) commit(ctx context.Context, b *journal.Batch, t *transaction) 
 	return revision, nil
 }
 
-// send sends a transaction once, or again where etcd has certainly not taken it. A
-// cancelled context stops it as long as nothing has been sent.
+// send sends a transaction once, and again only if etcd has certainly not accepted it. The caller's
+// context cancels it until something has been sent. send looks for a member for at most j.patience.
+// It waits for the response until the deadline or until the link is dropped: without a quorum etcd
+// does not respond at all, and a slow member still answers probes.
 func (j *Journal) send(caller context.Context, deadline time.Time, request *pb.TxnRequest) (*pb.TxnResponse, error) {
-	ctx, cancel := context.WithDeadline(caller, deadline)
+	ctx, cancel := context.WithTimeout(caller, j.patience())
 	defer cancel()
 	var pause pause
 	for {
@@ -132,11 +134,13 @@ func (j *Journal) send(caller context.Context, deadline time.Time, request *pb.T
 			return nil, err
 		}
 		if err != nil {
-			return nil, unavailable(err)
+			return nil, unavailable(noAnswer(err))
 		}
 		var sent atomic.Bool
 		sending, cancel := context.WithDeadline(context.WithValue(context.WithoutCancel(ctx), sentKey{}, &sent), deadline)
+		slow := time.AfterFunc(j.suspectAfter(), l.suspect)
 		response, err := l.kv.Txn(clientv3.WithRequireLeader(sending), request)
+		slow.Stop()
 		cancel()
 		if err == nil {
 			return response, nil
@@ -155,20 +159,19 @@ func (j *Journal) send(caller context.Context, deadline time.Time, request *pb.T
 	}
 }
 
-// outcome says what an error of a transaction means: an error of package journal,
-// and whether trying again may help. sent says that etcd may have got any of it.
+// outcome translates the error of a transaction into an error of package journal, and reports
+// whether a retry may help. sent means that etcd may have received any of it.
 func outcome(cause error, sent bool) (again bool, err error) {
-	// Of errors that etcd returns these come before the transaction has gone to the
-	// leader, or instead of its effects when it is applied. ErrNoSpace may come with
-	// its effects: see full.
+	// etcd returns these errors before the transaction reaches the leader, or instead of applying
+	// it. ErrNoSpace may be returned for a transaction that was applied: see full.
 	switch named := rpctypes.Error(cause); {
 	case errors.Is(named, rpctypes.ErrNoSpace):
 		return false, fmt.Errorf("%w: %v", journal.ErrFull, brief(cause))
 	case errors.Is(named, rpctypes.ErrRequestTooLarge):
 		return false, fmt.Errorf("%w: %v", journal.ErrTooLarge, cause)
-	case errors.Is(named, rpctypes.ErrNoLeader), // to who requires one
+	case errors.Is(named, rpctypes.ErrNoLeader), // to clients that require one
 		errors.Is(named, rpctypes.ErrTooManyRequests),
-		errors.Is(named, rpctypes.ErrInvalidAuthToken), // another one is there now
+		errors.Is(named, rpctypes.ErrInvalidAuthToken), // reconnecting gets a new token
 		errors.Is(named, rpctypes.ErrUserEmpty),
 		errors.Is(named, rpctypes.ErrAuthOldRevision):
 		return true, unavailable(cause)
@@ -186,9 +189,9 @@ func outcome(cause error, sent bool) (again bool, err error) {
 	return false, fmt.Errorf("%w: %v", journal.ErrUnknown, brief(cause))
 }
 
-// full finds out what became of a transaction to which etcd said that it has no
-// space: it may have found that out while it applied it, and then it is there. It
-// is not if nothing like it has come with the watch by now.
+// full determines the outcome of a transaction that etcd rejected with ErrNoSpace: etcd may detect
+// the lack of space while applying it, and then the writes exist. They do not exist if the watch
+// has delivered none of them by now.
 func (j *Journal) full(ctx context.Context, t *transaction, rebases int64, err error) error {
 	j.setFull(true)
 	now, unseen := j.headOfEtcd(ctx)
@@ -201,13 +204,14 @@ func (j *Journal) full(ctx context.Context, t *transaction, rebases int64, err e
 	return fmt.Errorf("%w: %v", journal.ErrUnknown, err)
 }
 
-// tooLarge says whether one of the two ends of the connection did not take a
-// request for its size, of which gRPC tells by these words alone.
+// tooLarge reports whether either end of the connection rejected a request because of its size.
+// gRPC indicates that only by these words.
 func tooLarge(err error) bool {
 	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "larger than max")
 }
 
-// conflict finds what did not hold, and waits until the sink knows it, too.
+// conflict finds the comparison that failed, and waits until the sink includes the write that it
+// conflicts with.
 func (j *Journal) conflict(ctx context.Context, t *transaction, response *pb.TxnResponse) error {
 	for i, g := range t.expect {
 		var at object.Revision
@@ -219,20 +223,20 @@ func (j *Journal) conflict(ctx context.Context, t *transaction, response *pb.Txn
 		}
 		seen := at
 		if at == 0 && j.follower.sink.Revision(g.Key) != 0 {
-			seen = object.Revision(response.Header.Revision) // it is gone, at some revision before
+			seen = object.Revision(response.Header.Revision) // deleted at an earlier revision
 		}
 		if err := j.await(ctx, seen, at == 0); err != nil {
-			return fmt.Errorf("%w: %s has changed, and this replica has not seen how: %v", journal.ErrUnavailable, g.Key, err)
+			return fmt.Errorf("%w: %s changed in etcd, and this replica has not received the change yet: %v", journal.ErrUnavailable, g.Key, err)
 		}
 		if err := j.damagedAt(g.Key); err != nil {
 			return err
 		}
 		return &journal.ConflictError{Key: g.Key, Want: g.Revision, Current: at, Guard: i >= t.entries}
 	}
-	return unavailable(errors.New("etcd refused a transaction for no reason"))
+	return unavailable(errors.New("etcd rejected a transaction although all its comparisons hold"))
 }
 
-// damagedAt returns an error if a key holds what cannot be read.
+// damagedAt returns an error if the value of a key cannot be read.
 func (j *Journal) damagedAt(key object.Key) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

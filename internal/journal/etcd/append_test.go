@@ -93,7 +93,7 @@ func TestPosition(t *testing.T) {
 	select {
 	case <-p.asked:
 	default:
-		t.Error("nobody asks")
+		t.Error("the progress was not requested")
 	}
 	p.advance(6)
 	p.advance(3)
@@ -109,7 +109,7 @@ func TestPosition(t *testing.T) {
 	}
 	p.leave(asks)
 	if p.wanted() {
-		t.Error("wanted by nobody")
+		t.Error("progress is wanted without a waiter")
 	}
 	asks = p.wait(9, true)
 	p.advance(object.Revision(20))

@@ -45,7 +45,7 @@ func (j *Journal) Check(ctx context.Context) (journal.Report, error) {
 	return report, nil
 }
 
-// lookForSpace finds out whether etcd, which had none, has space again.
+// lookForSpace checks whether an etcd that was out of space accepts writes again.
 func (j *Journal) lookForSpace(ctx context.Context, l *link) {
 	j.mu.Lock()
 	full := j.mu.full
@@ -57,7 +57,7 @@ func (j *Journal) lookForSpace(ctx context.Context, l *link) {
 	defer cancel()
 	alarms, err := l.client.AlarmList(ctx)
 	if err != nil {
-		return // it is asked again
+		return // checked again later
 	}
 	for _, alarm := range alarms.Alarms {
 		if alarm.Alarm == pb.AlarmType_NOSPACE {

@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// Compact implements [journal.Journal]. It writes the mark, unless another replica
-// has moved it, and then lets etcd forget.
+// Compact implements [journal.Journal]. It writes the mark, unless another replica has moved it,
+// and then compacts etcd.
 func (j *Journal) Compact(ctx context.Context, upTo object.Revision) error {
 	release, err := j.use()
 	if err != nil {
@@ -62,19 +62,19 @@ func (j *Journal) compact(ctx context.Context, upTo object.Revision, mark int64)
 	}
 	_, err = l.kv.Compact(ctx, &pb.CompactionRequest{Revision: int64(upTo)})
 	if errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) {
-		return nil // somebody else has
+		return nil // another replica has moved it
 	}
 	return err
 }
 
-// setMark notes up to where the replicas have agreed that history is gone. The
-// value is empty where somebody has deleted the mark.
+// setMark records the revision up to which the replicas have agreed to compact. The value is empty
+// if the mark was deleted from etcd.
 func (j *Journal) setMark(revision int64, value []byte) {
 	compacted, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil {
 		compacted = 0
 		if len(value) > 0 {
-			j.log.Error("the mark of compaction in etcd cannot be read, and will be overwritten", "error", err)
+			j.log.Error("cannot read the compaction mark in etcd; it will be overwritten", "error", err)
 		}
 	}
 	j.mu.Lock()
@@ -89,8 +89,8 @@ func (j *Journal) setCompacted(upTo object.Revision) {
 	j.mu.compacted = max(j.mu.compacted, upTo)
 }
 
-// findCompacted finds out whether etcd has been compacted by somebody who does not
-// write the mark, and up to where.
+// findCompacted determines whether, and up to which revision, etcd was compacted by a client that
+// does not write the mark.
 func (j *Journal) findCompacted(ctx context.Context) error {
 	readable := func(at object.Revision) (bool, error) {
 		_, err := j.read(ctx, &pb.RangeRequest{Key: j.values.markKey(), Revision: int64(max(at, 1)), KeysOnly: true})
@@ -107,7 +107,7 @@ func (j *Journal) findCompacted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for high := head; low+1 < high; { // low is not readable, high is
+	for high := head; low+1 < high; { // invariant: low is not readable, high is
 		middle := low + (high-low)/2
 		switch ok, err := readable(middle); {
 		case err != nil:

@@ -1,22 +1,21 @@
-// Package etcd is the journal of many replicas: each is a process of its own, and
-// what they share is an etcd, version 3.5.13 or newer.
+// Package etcd is the journal for several replicas: each is a process of its own, and they share an
+// etcd of version 3.5.13 or newer.
 //
 // # Layout
 //
-// A key of etcd is an object's, its value the object's canonical JSON, through the
-// [journal.Sealer] if there is one: what kube-apiserver keeps, and reads.
+// Each key in etcd belongs to one object, and its value is the object's canonical JSON, encrypted
+// by the [journal.Sealer] if there is one. kube-apiserver uses and can read the same layout.
 //
 //	<prefix>/pods/default/web           an object; see object.Key.Path
 //	<prefix>/kapok/compacted            the mark: history up to this revision is not
 //	                                    read any more
 //	<prefix>/kapok/<name>               a secret that the replicas share
 //
-// What else there is under the prefix is left alone, and not looked at. Values
-// that kube-apiserver wrote are brought to the canonical form when they are read:
-// JSON as it may be, and the protobuf of its built-in kinds (see DecodeProtobuf).
-// The fingerprint of the schema is not stored, nor when an object was written: an
-// object has its own on the replica that wrote it, and elsewhere no fingerprint
-// and the time at which the replica learned of it.
+// Other keys under the prefix are ignored. Values written by kube-apiserver are converted to the
+// canonical form when they are read: JSON in any format, and the protobuf of its built-in kinds
+// (see [Options].Decode). Neither the fingerprint of the schema nor the time of a write is stored:
+// on the replica that wrote an object both are known; on the others the object has no fingerprint,
+// and its time is when the replica received it.
 //
 // # How the contract maps
 //
@@ -25,45 +24,43 @@
 //	precondition, guard    a comparison of a key's ModRevision
 //	Apply                  the watch: every replica applies what etcd has committed, in
 //	                       its order, its own writes like all others
-//	Append returns         when the watch has brought the revision of its transaction, or
-//	                       when it has applied it itself: if that is the next revision
-//	Sync                   a linearizable read, for its revision alone; who comes while
-//	                       one is under way shares the next. The watch is asked for its
-//	                       progress where no event brings that revision
-//	Recover                a list in pages at one revision; the watch goes on from there
+//	Append returns         when the watch has delivered the revision of its transaction,
+//	                       or when it has applied it itself because it is the next revision
+//	Sync                   a linearizable read, for its revision alone; calls that arrive
+//	                       during a read share the next one. If no event delivers that
+//	                       revision, the watch is asked for its progress
+//	Recover                a list in pages at one revision; the watch starts behind it
 //	History                a watch from an older revision, with the previous values
 //	Compact                writes the mark, so that all replicas agree, then compacts etcd
 //
 // # Losing etcd
 //
-// The journal is linked to one member at a time: to the one that first answers a
-// linearizable read. A link is probed with such reads and given up when one fails;
-// all members are then asked at once, again and again. For a while Append and Sync
-// wait for an answer, as there may be an election; then the journal is down, and
-// they fail at once, until a member answers. The watch resumes behind the last
-// revision that was applied; where etcd has compacted that, everything is listed
-// anew, and the sink is rebased on the differences.
+// The journal is linked to one member at a time: the first that answers a linearizable read. It
+// probes the link with such reads and drops it when one fails; then it asks all members
+// concurrently until one answers. For a while Append and Sync wait for a link, since the members
+// may be electing a leader; after that the journal is down, and they fail at once until a member
+// answers. The watch resumes behind the last applied revision; if etcd has compacted that revision,
+// the journal lists everything again and rebases the sink on the differences.
 //
-// A transaction is sent once. It is sent again only where it is certain that etcd
-// has not taken it: nothing was sent, or etcd says that it refused. Everything else
-// is [journal.ErrUnknown].
+// A transaction is sent once. It is sent again only if etcd has certainly not applied it: nothing
+// was sent, or etcd returned that it rejected it. Every other failure is [journal.ErrUnknown].
 //
-// A cluster whose revisions go back, or that has another identity, is not the one
-// that the sink is the fold of: the journal is down until the server is restarted.
+// A cluster whose revisions go back, or that has another cluster ID, does not hold the data that
+// the sink is the fold of: the journal is down until the server is restarted.
 //
 // # Values that cannot be read
 //
-// An error is logged that names the key, the sink is told, and Append to the key
-// fails with a DamagedError, until a readable value or a deletion comes. The sink
-// keeps what the key held before, if it knows that (a deletion would be acted upon).
-// Only what no key opens keeps Recover from going on.
+// The journal logs an error that names the key and notifies the sink, and Append to the key fails
+// with a DamagedError until a readable value or a deletion arrives. The sink keeps the previous
+// value of the key if it has one (it would act on a deletion). Only a value for which the
+// encryption key is missing makes Recover fail.
 //
 // # Goroutines and locks
 //
-// The Journal owns one goroutine that keeps the link (keep), one that follows the
-// watch and feeds the sink (follow) with one more while a stream is open, and one
-// while there are callers of Sync. Close ends them all. One lock is held by whoever
-// feeds the sink; others are taken under it, and under no other.
+// The Journal owns one goroutine that maintains the link (keep), one that follows the watch and
+// feeds the sink (follow) with one more while a stream is open, and one while calls of Sync wait.
+// Close stops them all. The goroutine that feeds the sink holds one lock; other locks are taken
+// under it, and under no other.
 package etcd
 
 import (
@@ -90,44 +87,45 @@ type Journal struct {
 	log    *slog.Logger
 
 	links    links
-	position position     // how far the sink has come
-	pending  pending      // what Append has sent
+	position position     // how far the sink has advanced
+	pending  pending      // what Append has sent and the watch has not delivered
 	reads    reads        // of Sync
-	rebases  atomic.Int64 // how often the sink was rebased
+	rebases  atomic.Int64 // number of rebases of the sink
 
 	follower *follower          // set by Recover
-	stop     context.CancelFunc // ends the goroutines
+	stop     context.CancelFunc // stops the goroutines
 	ctx      context.Context    // of the goroutines
-	hurry    context.CancelFunc // ends calls that only read
+	hurry    context.CancelFunc // cancels calls that only read
 	closing  context.Context    // of these
 	running  sync.WaitGroup
 	calls    sync.RWMutex // read-held by calls under way
 
-	compacting sync.Mutex // one Compact at a time
+	compacting sync.Mutex // held by Compact
 
 	mu struct {
 		sync.Mutex
 		head      object.Revision // of the newest entry, or of recovery
 		bytes     int64
 		compacted object.Revision
-		mark      int64                          // ModRevision of the key that says so
-		damaged   map[object.Key]object.Revision // what could not be read
-		deaf      error                          // why there is no watch, if it could not be had
-		full      bool                           // etcd said that there is no space
+		mark      int64                          // ModRevision of the mark
+		damaged   map[object.Key]object.Revision // keys whose value cannot be read
+		deaf      error                          // why no watch can be opened; nil otherwise
+		full      bool                           // etcd reported that it has no space
 		closed    bool
 	}
 }
 
 var _ journal.Journal = (*Journal)(nil)
 
-// Open opens the journal on an etcd, once a member of it answers.
+// Open opens the journal. It returns when a member of etcd answers, or an error after
+// Options.DialTimeout.
 func Open(ctx context.Context, opts Options) (*Journal, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("open journal on etcd: %w", err)
 	}
 	j := &Journal{opts: opts, log: opts.Logger}
-	j.values = values{prefix: opts.Prefix, sealer: opts.Sealer, decode: opts.Decode}
+	j.values = values{prefix: opts.Prefix, paths: opts.Paths, sealer: opts.Sealer, decode: opts.Decode}
 	j.mu.damaged = map[object.Key]object.Revision{}
 	j.pending.init()
 	j.links.init()
@@ -167,7 +165,7 @@ func (j *Journal) Recover(ctx context.Context, sink journal.Sink) error {
 	}
 	for _, d := range list.damaged {
 		if errors.Is(d.err, journal.ErrUnopened) {
-			return d.err // the keys are wrong, most likely: all is well once they are right
+			return d.err // most likely the encryption keys are wrong; the data is readable with the right ones
 		}
 		f.unreadable(d.key, d.revision, d.err)
 	}
@@ -187,6 +185,9 @@ func (j *Journal) Head() (object.Revision, int64) {
 	defer j.mu.Unlock()
 	return j.mu.head, j.mu.bytes
 }
+
+// KeepsHistory implements [journal.Journal].
+func (j *Journal) KeepsHistory() bool { return true }
 
 // Compacted implements [journal.Journal].
 func (j *Journal) Compacted() object.Revision {
@@ -213,16 +214,24 @@ func (j *Journal) Health() error {
 	return nil
 }
 
-// unavailable is ErrUnavailable with its cause. The cause is told and not wrapped:
-// a deadline of a request to etcd is not the caller's.
+// unavailable returns an ErrUnavailable with the text of its cause. The cause is not wrapped: a
+// deadline of a request to etcd is not the caller's deadline.
 func unavailable(cause error) error {
 	return fmt.Errorf("%w: %v", journal.ErrUnavailable, brief(cause))
 }
 
-// errUnreachable is what clients are told. Which member said what is in the log.
+// errUnreachable is the error for clients. The log has the errors of the members.
 var errUnreachable = errors.New("etcd cannot be reached, or has no leader")
 
-// brief is an error as clients may see it: without addresses, and on one line.
+// noAnswer returns the error, as clients may see it, of a call that found no link in time.
+func noAnswer(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errUnreachable
+	}
+	return err
+}
+
+// brief returns an error as clients may see it: without addresses, and on one line.
 func brief(cause error) error {
 	var known rpctypes.EtcdError
 	if errors.As(rpctypes.Error(cause), &known) {
@@ -234,7 +243,7 @@ func brief(cause error) error {
 	return cause
 }
 
-// failed is the error of a call that only reads, and has been given up.
+// failed returns the error of a read-only call that was given up.
 func (j *Journal) failed(cause error) error {
 	if j.closing.Err() != nil {
 		return journal.ErrClosed
@@ -242,15 +251,15 @@ func (j *Journal) failed(cause error) error {
 	return unavailable(cause)
 }
 
-// bounded returns a context for a call that only reads: it ends when its time has
-// passed, and when the journal is being closed.
+// bounded returns a context for a read-only call: it ends after limit, and when the journal is
+// being closed.
 func (j *Journal) bounded(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	leave := context.AfterFunc(j.closing, cancel)
 	return ctx, func() { leave(); cancel() }
 }
 
-// use holds Close up until release is called.
+// use delays Close until release is called.
 func (j *Journal) use() (release func(), err error) {
 	j.calls.RLock()
 	j.mu.Lock()
@@ -273,7 +282,7 @@ func (j *Journal) Close() error {
 		return nil
 	}
 	j.hurry()
-	j.calls.Lock() // waits for the calls under way
+	j.calls.Lock() // waits for running calls
 	defer j.calls.Unlock()
 	j.stop()
 	j.running.Wait()

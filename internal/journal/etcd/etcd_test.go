@@ -19,9 +19,9 @@ func TestOptions(t *testing.T) {
 		opts Options
 		want string
 	}{
-		{Options{}, "no endpoints"},
-		{Options{Endpoints: []string{"h:1"}, Prefix: "registry"}, `prefix "registry"`},
-		{Options{Endpoints: []string{"h:1"}, Prefix: "/registry/"}, `prefix "/registry/"`},
+		{Options{}, "Endpoints is empty"},
+		{Options{Endpoints: []string{"h:1"}, Connection: Connection{Prefix: "registry"}}, `prefix "registry"`},
+		{Options{Endpoints: []string{"h:1"}, Connection: Connection{Prefix: "/registry/"}}, `prefix "/registry/"`},
 	} {
 		if _, err := Open(t.Context(), test.opts); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: %v, want %q", test.opts, err, test.want)
@@ -33,8 +33,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestNobodyThere: Open says so, and leaves nothing behind.
-func TestNobodyThere(t *testing.T) {
+// TestOpenUnreachable checks that Open returns ErrUnavailable with the endpoints, and leaks no goroutine.
+func TestOpenUnreachable(t *testing.T) {
 	_, err := Open(t.Context(), Options{
 		Endpoints: []string{"127.0.0.1:1", "127.0.0.1:2"}, DialTimeout: 100 * time.Millisecond,
 		RequestTimeout: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),

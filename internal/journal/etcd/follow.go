@@ -21,14 +21,14 @@ type follower struct {
 	*Journal
 	sink journal.Sink
 
-	// feeding is held by whoever feeds the sink, and guards what follows.
+	// feeding is held while the sink is fed, and guards the fields below.
 	feeding sync.Mutex
-	at      object.Revision                // the sink holds everything up to it
-	live    map[object.Key]object.Revision // what the sink holds
-	cleared []object.Key                   // can be read, or are gone; of one call
+	at      object.Revision                // the sink includes everything up to it
+	live    map[object.Key]object.Revision // contents of the sink
+	cleared []object.Key                   // keys that became readable or were deleted in the current call
 }
 
-// follow opens the watch, again and again, until the journal is closed.
+// follow opens the watch again and again until the journal is closed.
 func (f *follower) follow(ctx context.Context) {
 	var pause pause
 	for {
@@ -46,7 +46,7 @@ func (f *follower) follow(ctx context.Context) {
 				f.setCompacted(compacted.revision)
 				if f.position.now() < compacted.revision {
 					err = f.rebase(ctx)
-				} else { // own writes have brought the sink beyond that
+				} else { // own writes have advanced the sink beyond that revision
 					err = nil
 				}
 				if err == nil {
@@ -57,7 +57,7 @@ func (f *follower) follow(ctx context.Context) {
 			at := f.position.now()
 			if at > before || time.Since(opened) > retryMax {
 				pause.reset()
-			} else if pause.next > 0 { // for the second time
+			} else if pause.next > 0 { // second failure in a row
 				f.setDeaf(err)
 			}
 			f.log.Warn("watch of etcd lost", "endpoint", l.endpoint, "revision", at, "error", err)
@@ -72,8 +72,8 @@ func (j *Journal) setDeaf(err error) {
 	j.mu.deaf = err
 }
 
-// apply hands events to the sink: whole revisions, in their order. What it has
-// already is passed over.
+// apply applies events to the sink: whole revisions, in order. It skips events that the sink
+// already includes.
 func (f *follower) apply(events []*mvccpb.Event) error {
 	f.feeding.Lock()
 	defer f.feeding.Unlock()
@@ -87,7 +87,7 @@ func (f *follower) apply(events []*mvccpb.Event) error {
 			continue
 		}
 		if revision < f.at {
-			disorder = fmt.Errorf("etcd's watch brings revision %d after %d", revision, f.at)
+			disorder = fmt.Errorf("etcd's watch delivered revision %d after %d", revision, f.at)
 			break
 		}
 		f.at = revision
@@ -117,7 +117,7 @@ func (f *follower) apply(events []*mvccpb.Event) error {
 	return disorder
 }
 
-// reach says that there is nothing up to a revision that the sink does not hold.
+// reach records that the sink includes everything up to a revision.
 func (f *follower) reach(revision object.Revision) {
 	f.feeding.Lock()
 	defer f.feeding.Unlock()
@@ -125,9 +125,9 @@ func (f *follower) reach(revision object.Revision) {
 	f.position.advance(f.at)
 }
 
-// own hands a batch of this replica to the sink, without waiting for the watch, if
-// it is what comes next: etcd numbers its transactions one by one, so there is
-// nothing between two revisions that follow each other.
+// own applies a batch of this replica to the sink without waiting for the watch, provided that its
+// revision is the next one: etcd numbers transactions consecutively, so no other commit lies
+// between two consecutive revisions.
 func (f *follower) own(revision object.Revision, entries []journal.Entry, puts []*put) bool {
 	f.feeding.Lock()
 	defer f.feeding.Unlock()
@@ -159,7 +159,7 @@ func (f *follower) own(revision object.Revision, entries []journal.Entry, puts [
 	return true
 }
 
-// entry returns what an event does to the sink; false if that is nothing.
+// entry returns the change that an event makes to the sink, or false if there is none.
 func (f *follower) entry(key object.Key, event *mvccpb.Event) (journal.Entry, bool) {
 	e := journal.Entry{Key: key, Prev: f.live[key], Revision: object.Revision(event.Kv.ModRevision)}
 	if event.Type == mvccpb.Event_DELETE {
@@ -180,16 +180,16 @@ func (f *follower) entry(key object.Key, event *mvccpb.Event) (journal.Entry, bo
 	return e, true
 }
 
-// unreadable is told of a value that cannot be read. What the key held before stays.
+// unreadable records that a value cannot be read. The sink keeps the previous value.
 func (f *follower) unreadable(key object.Key, revision object.Revision, err error) {
-	f.log.Error("an object in etcd cannot be read", "key", key, "error", err)
+	f.log.Error("cannot read an object in etcd", "key", key, "error", err)
 	f.cleared = slices.DeleteFunc(f.cleared, func(other object.Key) bool { return other == key })
 	f.setDamaged(key, revision)
 	f.sink.Unreadable(key, err)
 }
 
-// clear says of the keys that can be read, or are gone, that this is so: when the
-// sink holds what they are.
+// clear notifies the sink of keys that are readable again or deleted. It is called once the sink
+// holds their new content.
 func (f *follower) clear() {
 	for _, key := range f.cleared {
 		if f.setDamaged(key, 0) {
@@ -199,8 +199,8 @@ func (f *follower) clear() {
 	f.cleared = f.cleared[:0]
 }
 
-// setDamaged says at which revision a key cannot be read; zero if it can. It returns
-// whether it could not be read before.
+// setDamaged sets the revision at which a key cannot be read; zero if it can. It reports whether
+// the key was unreadable before.
 func (j *Journal) setDamaged(key object.Key, revision object.Revision) (was bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -213,7 +213,7 @@ func (j *Journal) setDamaged(key object.Key, revision object.Revision) (was bool
 	return was
 }
 
-// readAgainOften is readAgain, now and then.
+// readAgainOften calls readAgain at intervals.
 func (f *follower) readAgainOften(ctx context.Context) {
 	ticker := time.NewTicker(2 * f.opts.RequestTimeout)
 	defer ticker.Stop()
@@ -233,8 +233,8 @@ func (j *Journal) damagedKeys() []object.Key {
 	return slices.Collect(maps.Keys(j.mu.damaged))
 }
 
-// readAgain looks whether values can be read by now that could not be, for want of
-// a key most likely.
+// readAgain retries values that could not be read, most likely because an encryption key was
+// missing.
 func (f *follower) readAgain(ctx context.Context) {
 	f.mu.Lock()
 	damaged := maps.Clone(f.mu.damaged)
@@ -245,7 +245,7 @@ func (f *follower) readAgain(ctx context.Context) {
 			return
 		}
 		if len(there.Kvs) == 0 || object.Revision(there.Kvs[0].ModRevision) != revision {
-			continue // the watch brings what it is now
+			continue // the watch will deliver the current value
 		}
 		if o, err := f.values.object(key, there.Kvs[0]); err == nil {
 			f.takeIn(o)
@@ -253,7 +253,7 @@ func (f *follower) readAgain(ctx context.Context) {
 	}
 }
 
-// takeIn gives the sink an object that could not be read when it came.
+// takeIn applies an object to the sink that was unreadable when the watch delivered it.
 func (f *follower) takeIn(o *object.Object) {
 	f.feeding.Lock()
 	defer f.feeding.Unlock()
@@ -263,14 +263,14 @@ func (f *follower) takeIn(o *object.Object) {
 	if !still {
 		return
 	}
-	f.log.Info("an object in etcd can be read again", "key", o.Key)
+	f.log.Info("an object in etcd is readable again", "key", o.Key)
 	f.sink.Rebase([]journal.Entry{{Key: o.Key, Prev: f.live[o.Key], Revision: o.Revision, Object: o}}, max(f.sinkHead(), o.Revision))
 	f.live[o.Key] = o.Revision
 	f.cleared = append(f.cleared, o.Key)
 	f.clear()
 }
 
-// sinkHead is the newest revision of the sink.
+// sinkHead returns the newest revision of the sink.
 func (j *Journal) sinkHead() object.Revision {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -284,15 +284,15 @@ func (j *Journal) applied(head object.Revision, size int64) {
 	j.mu.bytes += size
 }
 
-// compactedError says that the watch cannot be had any more from where it is
-// needed.
+// compactedError reports that the watch cannot resume because etcd has compacted the revisions it
+// needs.
 type compactedError struct{ revision object.Revision }
 
 func (e *compactedError) Error() string {
 	return fmt.Sprintf("etcd has been compacted up to revision %d", e.revision)
 }
 
-// rebase brings the sink to what there is now, by what differs.
+// rebase lists etcd and applies the differences to the sink.
 func (f *follower) rebase(ctx context.Context) error {
 	list, err := f.list(ctx)
 	if err != nil {
@@ -301,10 +301,10 @@ func (f *follower) rebase(ctx context.Context) error {
 	f.feeding.Lock()
 	defer f.feeding.Unlock()
 	if list.head <= f.at {
-		return nil // own writes have brought the sink there in the meantime
+		return nil // own writes have advanced the sink in the meantime
 	}
 	changes, size := f.differences(&list)
-	f.log.Warn("etcd was compacted before it was followed; listed it anew",
+	f.log.Warn("etcd compacted revisions that this replica had not received: listed all keys again",
 		"compacted", f.Compacted(), "from", f.at, "to", list.head, "changes", len(changes))
 	f.rebases.Add(1)
 	f.sink.Rebase(changes, list.head)
@@ -315,9 +315,9 @@ func (f *follower) rebase(ctx context.Context) error {
 	return nil
 }
 
-// differences are what brings the sink to a listing.
+// differences returns the changes from the contents of the sink to a listing.
 func (f *follower) differences(list *listing) (changes []journal.Entry, size int64) {
-	f.cleared = append(f.cleared, f.damagedKeys()...) // but for those that are found so again
+	f.cleared = append(f.cleared, f.damagedKeys()...) // except those that the listing cannot read either
 	there := make(map[object.Key]bool, len(list.entries))
 	for _, d := range list.damaged {
 		there[d.key] = true

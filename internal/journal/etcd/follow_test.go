@@ -12,6 +12,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/journaltest"
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -104,8 +105,8 @@ func TestApplyDamaged(t *testing.T) {
 	}
 }
 
-// TestGoneUnread: what could never be read, and is gone when etcd is listed anew,
-// keeps nobody waiting.
+// TestGoneUnread checks that a value that could never be read, and is absent when etcd is listed
+// again, does not block waiters.
 func TestGoneUnread(t *testing.T) {
 	f, twin := newFollower(t)
 	if err := f.apply([]*mvccpb.Event{putEvent(t, "pods/default/a", "bad", 2), putEvent(t, "pods/default/b", "bad", 3)}); err != nil {
@@ -160,8 +161,7 @@ func TestOwn(t *testing.T) {
 
 // TestDifferences: whatever a sink missed, a listing brings it there.
 func TestDifferences(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range 200 {
 		f, twin := newFollower(t)
@@ -223,8 +223,7 @@ func (r *responses) Recv() (*pb.WatchResponse, error) {
 // TestFragments: however a response is cut into fragments, no revision is split, and
 // progress is not reported in their midst.
 func TestFragments(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range 300 {
 		var other responses
@@ -245,7 +244,7 @@ func TestFragments(t *testing.T) {
 			}
 			other.left = append(other.left, &pb.WatchResponse{Header: &pb.ResponseHeader{Revision: at}})
 		}
-		s := &stream{grpc: &other}
+		s := &stream{grpc: &other, opened: time.Now()}
 		last, got := int64(10), 0
 		for {
 			events, reached, err := s.next()

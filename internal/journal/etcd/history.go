@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// History implements [journal.Journal]: by a watch from an older revision.
+// History implements [journal.Journal] with a watch from an older revision.
 func (j *Journal) History(ctx context.Context, resource schema.GroupResource, after, upTo object.Revision, limit int) ([]journal.Record, error) {
 	release, err := j.use()
 	if err != nil {
@@ -58,14 +58,14 @@ func (j *Journal) readHistory(ctx context.Context, resource schema.GroupResource
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// It begins with a revision that is not wanted: so etcd says if it has been
-	// compacted behind that, and if not all that comes after is there.
+	// The watch starts one revision early: etcd then reports whether it has been compacted behind
+	// that revision; otherwise all later events are available.
 	from, to := j.values.of(resource)
 	s, err := open(ctx, l, &pb.WatchCreateRequest{Key: from, RangeEnd: to, StartRevision: int64(after), PrevKv: true})
 	if err != nil {
 		return nil, err
 	}
-	// A watch of the past is asked for its progress until it has come to the present.
+	// The watch of past revisions is asked for its progress until it has caught up.
 	asking := make(chan struct{})
 	defer func() { cancel(); <-asking }()
 	go func() {
@@ -84,7 +84,7 @@ func (j *Journal) readHistory(ctx context.Context, resource schema.GroupResource
 				continue
 			}
 			if revision > upTo || limit > 0 && len(records) >= limit && revision > records[len(records)-1].Revision {
-				return records, nil // of whole revisions: others may write several objects in one
+				return records, nil // of whole revisions: other clients may write several objects in one
 			}
 			key, ok := j.values.key(event.Kv.Key)
 			if !ok || key.Resource != resource {
@@ -125,11 +125,11 @@ func (j *Journal) record(key object.Key, event *mvccpb.Event) (r journal.Record,
 		}
 	}
 	if event.PrevKv == nil {
-		// Nothing but a compaction in the meantime takes that away.
+		// Only a compaction in the meantime removes the previous value.
 		return r, &compactedError{r.Revision - 1}
 	}
 	if r.Replaced, err = j.values.object(key, event.PrevKv); err != nil {
-		return r, fmt.Errorf("what was replaced at revision %d: %w", r.Revision, err)
+		return r, fmt.Errorf("read the value replaced at revision %d: %w", r.Revision, err)
 	}
 	r.Prev = r.Replaced.Revision
 	return r, nil

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// keep sees to it that there is a link, as long as a member answers. The journal is
-// not down before it has looked for one for a while: members may be about to elect
-// a leader.
+// keep maintains a link while any member answers. It marks the journal as down only after it has
+// looked for a member for a while: the members may be electing a leader.
 func (j *Journal) keep(ctx context.Context) {
 	var pause pause
 	var lost time.Time
@@ -17,7 +16,7 @@ func (j *Journal) keep(ctx context.Context) {
 		l, cluster, err := j.connect(ctx)
 		if err != nil {
 			if ctx.Err() == nil && time.Since(lost) >= j.probeTimeout() && j.links.fail(err) {
-				j.log.Error("no member of etcd answers", "error", err)
+				j.log.Error("no etcd member responds", "error", err)
 			}
 			pause.wait(ctx)
 			continue
@@ -35,7 +34,7 @@ func (j *Journal) keep(ctx context.Context) {
 	}
 }
 
-// watchOver returns why a link has to be given up.
+// watchOver probes a link and returns the reason why it must be dropped.
 func (j *Journal) watchOver(ctx context.Context, l *link) error {
 	ticker := time.NewTicker(j.probeEvery())
 	defer ticker.Stop()
@@ -53,8 +52,8 @@ func (j *Journal) watchOver(ctx context.Context, l *link) error {
 	}
 }
 
-// examine returns an error unless the member answers, and is of the cluster that
-// the sink is the fold of.
+// examine returns an error unless the member answers and belongs to the cluster that the sink is
+// the fold of.
 func (j *Journal) examine(ctx context.Context, l *link) (cluster uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, j.probeTimeout())
 	defer cancel()
@@ -64,15 +63,15 @@ func (j *Journal) examine(ctx context.Context, l *link) (cluster uint64, err err
 		return 0, err
 	}
 	if known := j.links.identity(); known != 0 && known != cluster {
-		return 0, &unusableError{fmt.Sprintf("etcd has become another: its cluster is %x, was %x; restart the server", cluster, known)}
+		return 0, &unusableError{fmt.Sprintf("the cluster ID of etcd changed to %x from %x: restart the server to load the data of the new cluster", cluster, known)}
 	}
 	if at < before {
-		return 0, &unusableError{fmt.Sprintf("etcd has gone back to revision %d from %d: its data has been replaced; restart the server", at, before)}
+		return 0, &unusableError{fmt.Sprintf("the revision of etcd went back to %d from %d, its data has been replaced: restart the server", at, before)}
 	}
 	return cluster, nil
 }
 
-// connect asks all members at once and takes the one that answers first.
+// connect asks all members concurrently and takes the first that answers.
 func (j *Journal) connect(ctx context.Context) (*link, uint64, error) {
 	type answer struct {
 		*link
@@ -126,10 +125,17 @@ const (
 	retryMax = time.Second
 )
 
-func (j *Journal) probeTimeout() time.Duration { return j.opts.RequestTimeout * 2 / 5 }
+// patience returns how long a call continues while no member answers: long enough for an election,
+// and for a disk that takes a second to sync.
+func (j *Journal) patience() time.Duration { return j.opts.RequestTimeout * 2 / 5 }
+
+// If a transaction takes longer than suspectAfter, the link is probed, and the member has
+// probeTimeout to answer. The sum of both is less than patience.
+func (j *Journal) suspectAfter() time.Duration { return j.opts.RequestTimeout / 20 }
+func (j *Journal) probeTimeout() time.Duration { return j.opts.RequestTimeout * 3 / 10 }
 func (j *Journal) probeEvery() time.Duration   { return j.opts.RequestTimeout / 5 }
 
-// pause is the time between attempts: it grows.
+// pause is the backoff between attempts.
 type pause struct{ next time.Duration }
 
 func (p *pause) reset() { p.next = 0 }

@@ -18,19 +18,19 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// link is the connection to one member, of one stretch: when it breaks the link is
-// of no use any more. So all that goes over a link goes to the etcd that was
-// examined. Its calls are made once: nothing in it tries again by itself.
+// link is one connection to one member. When the connection breaks, the link cannot be used any
+// more, so all requests over a link go to the etcd that was examined. Calls are made once, without
+// automatic retries.
 type link struct {
 	endpoint    string
 	client      *clientv3.Client
 	kv          pb.KVClient
 	watch       pb.WatchClient
 	maintenance pb.MaintenanceClient
-	suspected   chan struct{} // has a signal when it should be probed at once
+	suspected   chan struct{} // receives a signal when the link must be probed at once
 }
 
-// dial connects to a member. It asks etcd for a token if there is a user.
+// dial connects to a member. It gets a token from etcd if a user is set.
 func (j *Journal) dial(ctx context.Context, endpoint string) (*link, error) {
 	timeout := j.probeTimeout()
 	client, err := clientv3.New(clientv3.Config{
@@ -40,12 +40,12 @@ func (j *Journal) dial(ctx context.Context, endpoint string) (*link, error) {
 		Username:        j.opts.Username,
 		Password:        j.opts.Password,
 		DialTimeout:     timeout,
-		MaxUnaryRetries: 1, // the default is to try 100 times, also where etcd may have taken a request
+		MaxUnaryRetries: 1, // the default is 100 attempts, also when etcd may have received a request
 		Logger:          zap.NewNop(),
 		DialOptions: []grpc.DialOption{
 			grpc.WithStatsHandler(sentHandler{}),
 			grpc.WithContextDialer(connectOnce()),
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)), // a page of large objects
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)), // a page of large objects must fit
 			grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff:           backoff.Config{BaseDelay: retryMin, Multiplier: 2, Jitter: 0.2, MaxDelay: timeout},
 				MinConnectTimeout: timeout,
@@ -80,7 +80,7 @@ func connectOnce() func(context.Context, string) (net.Conn, error) {
 	}
 }
 
-// suspect says that something went wrong that may be the member's fault.
+// suspect requests a probe after an error that the member may have caused.
 func (l *link) suspect() {
 	select {
 	case l.suspected <- struct{}{}:
@@ -88,7 +88,7 @@ func (l *link) suspect() {
 	}
 }
 
-// probe is a linearizable read. It returns etcd's revision, and its identity.
+// probe does a linearizable read. It returns etcd's revision and cluster ID.
 func (l *link) probe(ctx context.Context, key []byte) (object.Revision, uint64, error) {
 	response, err := l.kv.Range(ctx, &pb.RangeRequest{Key: key, KeysOnly: true})
 	if err != nil {
@@ -97,11 +97,10 @@ func (l *link) probe(ctx context.Context, key []byte) (object.Revision, uint64, 
 	return object.Revision(response.Header.Revision), response.Header.ClusterId, nil
 }
 
-// sentKey is the context's key for an *atomic.Bool, which becomes true when a
-// request begins to be sent.
+// sentKey is the context key of an *atomic.Bool that becomes true when a request starts to be sent.
 type sentKey struct{}
 
-// sentHandler sets what is under sentKey.
+// sentHandler sets the value under sentKey.
 type sentHandler struct{}
 
 func (sentHandler) HandleRPC(ctx context.Context, s stats.RPCStats) {

@@ -9,15 +9,15 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal"
 )
 
-// links is the link of the moment.
+// links holds the current link.
 type links struct {
 	mu struct {
 		sync.Mutex
 		now     *link
-		cluster uint64        // identity of the etcd of all links
+		cluster uint64        // cluster ID of all links
 		down    chan struct{} // closed while no member answers
-		cause   error         // of that
-		changed chan struct{} // closed at each change of the above
+		cause   error         // why none answers
+		changed chan struct{} // closed at each change of the fields above
 	}
 }
 
@@ -40,14 +40,14 @@ func (s *links) set(l *link, cluster uint64) {
 	s.changedLocked()
 }
 
-// clear says that there is no link; one may come soon.
+// clear records that there is no link; a new one may be found soon.
 func (s *links) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.now = nil
 }
 
-// fail says that no member answers. It returns false if that is known.
+// fail records that no member answers. It returns false if that was already known.
 func (s *links) fail(cause error) (news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,19 +60,19 @@ func (s *links) fail(cause error) (news bool) {
 	return news
 }
 
-// err returns why no member answers; nil unless the journal is down.
+// err returns why no member answers, or nil unless the journal is down.
 func (s *links) err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return publicCause(s.mu.cause)
 }
 
-// unusableError is about an etcd that answers, and cannot be used.
+// unusableError reports an etcd that answers but cannot be used.
 type unusableError struct{ text string }
 
 func (e *unusableError) Error() string { return e.text }
 
-// publicCause is why there is no link, as clients may see it: without addresses.
+// publicCause returns why there is no link, as clients may see it: without addresses.
 func publicCause(cause error) error {
 	var unusable *unusableError
 	switch {
@@ -97,8 +97,8 @@ func (s *links) identity() uint64 {
 	return s.mu.cluster
 }
 
-// get returns the link, and waits for it if it may come soon. The error is ctx's,
-// or why the journal is down.
+// get returns the link, and waits if one may be found soon. The error is the context's, or the
+// reason why the journal is down.
 func (s *links) get(ctx context.Context) (*link, error) {
 	for {
 		s.mu.Lock()
@@ -118,7 +118,7 @@ func (s *links) get(ctx context.Context) (*link, error) {
 	}
 }
 
-// first waits for a link also where none can be had at once.
+// first waits for the first link, also while no member answers.
 func (s *links) first(ctx context.Context) error {
 	for {
 		s.mu.Lock()

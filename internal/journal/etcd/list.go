@@ -14,10 +14,10 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// listing is everything at one revision.
+// listing is the content of etcd at one revision.
 type listing struct {
 	head    object.Revision
-	entries []journal.Entry // by resource, and in it by revision
+	entries []journal.Entry // grouped by resource, in each group ascending by revision
 	damaged []damage
 }
 
@@ -27,7 +27,7 @@ type damage struct {
 	err      error
 }
 
-// list reads everything. It begins again if etcd is compacted on the way.
+// list reads everything. It starts again if etcd is compacted meanwhile.
 func (j *Journal) list(ctx context.Context) (listing, error) {
 	for {
 		var l listing
@@ -60,8 +60,7 @@ func (j *Journal) list(ctx context.Context) (listing, error) {
 	}
 }
 
-// sort puts the entries of each resource, which are side by side, into the order
-// of revisions.
+// sort sorts the entries of each resource, which are adjacent, by revision.
 func (l *listing) sort() {
 	for rest := l.entries; len(rest) > 0; {
 		n := slices.IndexFunc(rest, func(e journal.Entry) bool { return e.Key.Resource != rest[0].Key.Resource })
@@ -73,10 +72,10 @@ func (l *listing) sort() {
 	}
 }
 
-// pageKeys is how many keys are read at once.
+// pageKeys is the number of keys per request.
 const pageKeys = 500
 
-// scan reads all keys at one revision, in pages, and returns that revision.
+// scan reads all keys at one revision in pages and returns that revision.
 func (j *Journal) scan(ctx context.Context, visit func(*mvccpb.KeyValue) error) (object.Revision, error) {
 	from, to := j.values.all()
 	request := &pb.RangeRequest{Key: from, RangeEnd: to, Limit: pageKeys}
@@ -100,8 +99,8 @@ func (j *Journal) scan(ctx context.Context, visit func(*mvccpb.KeyValue) error) 
 	}
 }
 
-// read reads from whatever member there is, until DialTimeout has passed. The error
-// may be one of rpctypes.
+// read reads from any available member until DialTimeout has passed. The error may be one of
+// rpctypes.
 func (j *Journal) read(ctx context.Context, request *pb.RangeRequest) (*pb.RangeResponse, error) {
 	ctx, cancel := j.bounded(ctx, j.opts.DialTimeout)
 	defer cancel()

@@ -9,45 +9,48 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/object"
 )
 
-// Options are the settings of a Journal; zero values mean the defaults.
+// Options are the settings of a Journal. Zero values mean the defaults.
 type Options struct {
-	// Endpoints are the members of etcd: host:port, or URLs. Required.
+	// Endpoints are the addresses of etcd's members: host:port, or URLs. Required.
 	Endpoints []string
-	// Prefix is what all keys begin with, without a slash at its end. Default
-	// /registry.
-	Prefix string
-	// TLS is for the connections to etcd. Default is none, but for endpoints that
-	// are https URLs.
+	// Connection has the Prefix, which starts with a slash and does not end with one, Username and
+	// Password. Its files are read by Connection.Options, which sets TLS.
+	Connection
+	// TLS configures the connections to etcd. Default: no TLS, except for endpoints with an https
+	// URL.
 	TLS *tls.Config
-	// Username and Password are those of a user of etcd, if it asks for one.
-	Username, Password string
-	// Logger gets what happens to the connection. Default slog.Default().
+	// Logger receives changes of the connection. Default slog.Default().
 	Logger *slog.Logger
-	// Sealer encrypts values. Default is to store them as they are.
+	// Sealer encrypts values. Default: values are stored unencrypted.
 	Sealer journal.Sealer
-	// DialTimeout is how long Open and Recover look for a member that answers.
-	// Default 10 seconds.
+	// DialTimeout is how long Open and Recover look for a member that answers. Default 10 seconds.
 	DialTimeout time.Duration
-	// RequestTimeout is how long Append and Sync wait for etcd. A member that does
-	// not answer within two fifths of it is given up, and the journal is down after
-	// as long without one. Default 5 seconds.
+	// RequestTimeout is how long Append waits for an etcd that is slow but answers reads. If no
+	// member answers, Append and Sync return an error after at most two fifths of it. A member that
+	// does not answer a read within three tenths of it is given up. Default 5 seconds.
 	RequestTimeout time.Duration
-	// Decode returns the JSON of an object in kube-apiserver's protobuf encoding.
-	// Default DecodeProtobuf.
+	// Paths has the keys in etcd of built-in kinds. Default: only custom resources are recognized.
+	Paths *object.Paths
+	// Decode returns the JSON of an object in kube-apiserver's protobuf encoding. Default: such
+	// objects are unreadable and reported as damaged.
 	Decode func(value []byte) ([]byte, error)
 }
 
+// defaultPrefix is that of kube-apiserver.
+const defaultPrefix = "/registry"
+
 func (o Options) withDefaults() (Options, error) {
 	if len(o.Endpoints) == 0 {
-		return o, errors.New("no endpoints given")
+		return o, errors.New("Options.Endpoints is empty: set at least one address of etcd")
 	}
 	if o.Prefix == "" {
-		o.Prefix = "/registry"
+		o.Prefix = defaultPrefix
 	}
 	if !strings.HasPrefix(o.Prefix, "/") || strings.HasSuffix(o.Prefix, "/") {
-		return o, fmt.Errorf("prefix %q must begin with a slash, and not end with one", o.Prefix)
+		return o, fmt.Errorf("prefix %q is invalid: it must start with a slash and must not end with one", o.Prefix)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -59,7 +62,9 @@ func (o Options) withDefaults() (Options, error) {
 		o.RequestTimeout = 5 * time.Second
 	}
 	if o.Decode == nil {
-		o.Decode = DecodeProtobuf
+		o.Decode = func([]byte) ([]byte, error) {
+			return nil, errors.New("protobuf is not supported: Options.Decode is not set")
+		}
 	}
 	return o, nil
 }

@@ -10,12 +10,11 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// pending is what Append has sent and the watch has not brought: it gives the
-// sink the very objects that were appended.
+// pending holds the objects that Append has sent and the watch has not delivered yet, so that the
+// sink gets the very objects that were appended.
 //
-// The watch may be faster than the answer to the transaction. So an event is known
-// by what it holds: who wrote these bytes under this key, in whatever transaction,
-// wrote this object.
+// The watch may be faster than the response to the transaction. An event is therefore matched by
+// content: the same bytes under the same key are the same object, whichever transaction wrote them.
 type pending struct {
 	mu   sync.Mutex
 	puts map[object.Key][]*put
@@ -24,12 +23,12 @@ type pending struct {
 type put struct {
 	object *object.Object
 	stored []byte
-	taken  bool // the sink has the object, and it is not to be written to any more
+	taken  bool // the sink has the object, so it must not be modified any more
 }
 
 func (p *pending) init() { p.puts = map[object.Key][]*put{} }
 
-// add notes the puts of a batch.
+// add records the puts of a batch.
 func (p *pending) add(puts []*put) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -38,8 +37,8 @@ func (p *pending) add(puts []*put) {
 	}
 }
 
-// remove takes the puts of a batch back, and gives those objects their revision
-// that the sink has not; there is none if that is zero.
+// remove removes the puts of a batch, and sets the revision of the objects that the sink does not
+// have; zero sets none.
 func (p *pending) remove(puts []*put, revision object.Revision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,14 +54,15 @@ func (p *pending) remove(puts []*put, revision object.Revision) {
 	}
 }
 
-// taken says whether the sink has one of the objects.
+// taken reports whether the sink has one of the objects.
 func (p *pending) taken(puts []*put) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(puts, func(w *put) bool { return w.taken })
 }
 
-// take gives all the objects to the sink, with their revision; false if it has one.
+// take marks all the objects as taken by the sink and sets their revision. It returns false if the
+// sink already has one of them.
 func (p *pending) take(puts []*put, revision object.Revision) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *pending) take(puts []*put, revision object.Revision) bool {
 	return true
 }
 
-// claim returns the object that was appended with a value.
+// claim returns the object that was appended with this value, if any.
 func (p *pending) claim(key object.Key, kv *mvccpb.KeyValue) (*object.Object, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

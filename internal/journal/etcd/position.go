@@ -10,9 +10,9 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
-// position is how far the sink has come, and who waits for that.
+// position is the revision that the sink has reached, and the waiters for later ones.
 type position struct {
-	asked chan struct{} // has a signal when somebody has come who asks
+	asked chan struct{} // receives a signal when a waiter arrives that asks
 
 	mu struct {
 		sync.Mutex
@@ -23,20 +23,20 @@ type position struct {
 
 type waiter struct {
 	revision object.Revision
-	asks     bool // no event may bring the revision: the watch is to be asked for it
+	asks     bool // no event may deliver the revision: the watch must be asked for its progress
 	done     chan struct{}
 }
 
 func (p *position) init() { p.asked = make(chan struct{}, 1) }
 
-// now returns the revision up to which the sink holds everything.
+// now returns the revision up to which the sink includes everything.
 func (p *position) now() object.Revision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mu.at
 }
 
-// advance says that the sink holds everything up to a revision.
+// advance records that the sink includes everything up to a revision.
 func (p *position) advance(to object.Revision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,7 +53,7 @@ func (p *position) advance(to object.Revision) {
 	})
 }
 
-// wait returns a waiter for a revision; nil if the sink is there.
+// wait returns a waiter for a revision, or nil if the sink has reached it.
 func (p *position) wait(revision object.Revision, asks bool) *waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,21 +71,21 @@ func (p *position) wait(revision object.Revision, asks bool) *waiter {
 	return w
 }
 
-// leave says that nobody waits with w any more.
+// leave removes a waiter.
 func (p *position) leave(w *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.waiting = slices.DeleteFunc(p.mu.waiting, func(other *waiter) bool { return other == w })
 }
 
-// wanted says whether somebody waits who asks.
+// wanted reports whether a waiter that asks is waiting.
 func (p *position) wanted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(p.mu.waiting, func(w *waiter) bool { return w.asks })
 }
 
-// await returns nil once the sink holds everything up to a revision.
+// await returns nil once the sink includes everything up to a revision.
 func (j *Journal) await(ctx context.Context, revision object.Revision, asks bool) error {
 	w := j.position.wait(revision, asks)
 	if w == nil {
@@ -107,8 +107,8 @@ func (j *Journal) await(ctx context.Context, revision object.Revision, asks bool
 	return fmt.Errorf("etcd is at revision %d, its watch at %d", revision, j.position.now())
 }
 
-// settled is position.now once whoever is feeding the sink has said how far it has
-// come: what can be seen in the sink is below it.
+// settled returns position.now after any running call that feeds the sink has recorded its
+// progress: everything visible in the sink is at or below it.
 func (j *Journal) settled() object.Revision {
 	j.follower.feeding.Lock()
 	defer j.follower.feeding.Unlock()

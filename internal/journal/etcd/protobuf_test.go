@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kapok-dev/kapok/internal/builtin/versions"
+	"github.com/kapok-dev/kapok/internal/kinds/versions"
 
 	"k8s.io/client-go/kubernetes/scheme"
 )

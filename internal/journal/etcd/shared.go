@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Shared returns the secret that all replicas have under a name. Who comes first
-// makes it. It is sealed as the Secret of that name in the namespace kapok would
-// be. It can be called as soon as the journal is open.
+// Shared returns the secret that all replicas share under a name. The first replica creates it with
+// make. It is encrypted like a Secret of that name in the namespace kapok. It can be called after
+// Open and before Recover.
 func (j *Journal) Shared(ctx context.Context, name string, make func() ([]byte, error)) ([]byte, error) {
 	release, err := j.use()
 	if err != nil {
@@ -25,7 +25,7 @@ func (j *Journal) Shared(ctx context.Context, name string, make func() ([]byte, 
 	}
 	defer release()
 	if string(j.values.sharedKey(name)) == string(j.values.markKey()) {
-		return nil, fmt.Errorf("secret %s in etcd: the name is taken", name)
+		return nil, fmt.Errorf("secret %s in etcd: the name is reserved", name)
 	}
 	secret, err := j.shared(ctx, name, make)
 	if err != nil {
@@ -69,14 +69,13 @@ func (j *Journal) shared(ctx context.Context, name string, make func() ([]byte, 
 			}},
 			Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: path, Value: made}}}},
 		})
-		if err != nil && !errors.Is(err, journal.ErrUnknown) { // what is unknown is found out
+		if err != nil && !errors.Is(err, journal.ErrUnknown) { // an unknown outcome is resolved by reading
 			return nil, err
 		}
 	}
 }
 
-// wrap makes a Secret that holds some bytes: a Sealer may want to see the object
-// that belongs to the key.
+// wrap returns a Secret that holds data: a Sealer may require the object that belongs to the key.
 func wrap(key object.Key, data []byte) ([]byte, error) {
 	return object.AppendJSON(nil, map[string]any{
 		"apiVersion": "v1", "kind": "Secret",
@@ -85,7 +84,7 @@ func wrap(key object.Key, data []byte) ([]byte, error) {
 	})
 }
 
-// sharedData is the key in the data of such a Secret.
+// sharedData is the key of the value in the data of that Secret.
 const sharedData = "value"
 
 func unwrap(raw []byte) ([]byte, error) {
@@ -94,7 +93,7 @@ func unwrap(raw []byte) ([]byte, error) {
 		return nil, err
 	}
 	if len(secret.Data[sharedData]) == 0 {
-		return nil, errors.New("it holds nothing")
+		return nil, errors.New("its data is empty")
 	}
 	return secret.Data[sharedData], nil
 }

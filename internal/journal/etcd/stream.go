@@ -16,21 +16,21 @@ import (
 	"google.golang.org/grpc"
 )
 
-// stream is an open watch of one range of keys. Its responses come with next, to
-// one goroutine; ask may be called by another one.
+// stream is an open watch of one range of keys. One goroutine calls next; another one may call ask.
 type stream struct {
 	grpc grpc.BidiStreamingClient[pb.WatchRequest, pb.WatchResponse]
-	// idle is since when next has been waiting, in nanoseconds; zero while it is
-	// not.
-	idle atomic.Int64
-	// part are the events of the newest revision, where a response comes in
-	// fragments: there may be more of them.
+	// idle is when next started to wait, in nanoseconds since opened so that jumps of the wall
+	// clock do not affect it; zero while next is not waiting.
+	idle   atomic.Int64
+	opened time.Time
+	// part holds the events of the newest revision if a response arrives in fragments: more of them
+	// may follow.
 	part []*mvccpb.Event
 }
 
-// open opens a watch. It ends with the context, and when the member has no leader.
-// request.StartRevision must be one that the caller has already: the watch of a
-// revision that etcd has just been compacted up to may lack its deletions.
+// open opens a watch. It ends with the context, and when the member has no leader. The caller must
+// already have request.StartRevision: a watch from the revision that etcd has just been compacted
+// to may lack its deletions.
 func open(ctx context.Context, l *link, request *pb.WatchCreateRequest) (*stream, error) {
 	watch, err := l.watch.Watch(clientv3.WithRequireLeader(ctx))
 	if err != nil {
@@ -42,7 +42,7 @@ func open(ctx context.Context, l *link, request *pb.WatchCreateRequest) (*stream
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{grpc: watch}
+	s := &stream{grpc: watch, opened: time.Now()}
 	created, err := s.receive()
 	if err == nil && !created.Created {
 		err = errors.New("etcd did not create the watch")
@@ -53,15 +53,14 @@ func open(ctx context.Context, l *link, request *pb.WatchCreateRequest) (*stream
 	return s, nil
 }
 
-// ask asks etcd to say how far the stream has come. It does not answer when the
-// stream is behind.
+// ask requests a progress notification. etcd does not send one while the stream is behind.
 func (s *stream) ask() error {
 	return s.grpc.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
 }
 
-// receive returns the next response that is none of an error.
+// receive returns the next response that is not an error.
 func (s *stream) receive() (*pb.WatchResponse, error) {
-	s.idle.Store(time.Now().UnixNano())
+	s.idle.Store(int64(max(time.Since(s.opened), 1)))
 	response, err := s.grpc.Recv()
 	s.idle.Store(0)
 	switch {
@@ -75,8 +74,8 @@ func (s *stream) receive() (*pb.WatchResponse, error) {
 	return response, nil
 }
 
-// next returns the next events: all of each of their revisions. With no events
-// comes the revision that the stream has reached.
+// next returns the next events, complete for each of their revisions. Without events it returns the
+// revision that the stream has reached.
 func (s *stream) next() (events []*mvccpb.Event, reached object.Revision, err error) {
 	for {
 		response, err := s.receive()
@@ -101,11 +100,11 @@ func (s *stream) next() (events []*mvccpb.Event, reached object.Revision, err er
 	}
 }
 
-// stream follows one watch to its end, and returns why it ended.
+// stream follows one watch until it ends, and returns why it ended.
 func (f *follower) stream(ctx context.Context, l *link) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	opening := time.AfterFunc(f.probeTimeout(), func() { cancel(errors.New("etcd does not open a watch")) })
+	opening := time.AfterFunc(f.probeTimeout(), func() { cancel(errors.New("etcd did not open a watch in time")) })
 	from, to := f.values.all()
 	s, err := open(ctx, l, &pb.WatchCreateRequest{Key: from, RangeEnd: to, StartRevision: int64(f.position.now()), ProgressNotify: true})
 	if !opening.Stop() || err != nil {
@@ -140,9 +139,9 @@ func (f *follower) stream(ctx context.Context, l *link) error {
 	}
 }
 
-// askOften asks a stream for its progress: at once, and then more and more seldom,
-// where somebody waits for that, and now and then anyway. It returns an error if
-// the stream brings nothing at all.
+// askOften asks a stream for its progress: at once and then with growing intervals while a waiter
+// needs it, and at long intervals otherwise. It returns an error if the stream delivers nothing at
+// all.
 func (f *follower) askOften(ctx context.Context, s *stream) error {
 	const soon, later = 5 * time.Millisecond, 100 * time.Millisecond
 	every := f.probeEvery()
@@ -157,11 +156,11 @@ func (f *follower) askOften(ctx context.Context, s *stream) error {
 			again = soon
 		case <-timer.C:
 		}
-		if idle := s.idle.Load(); idle > 0 && time.Since(time.Unix(0, idle)) > f.probeTimeout()+every {
-			return errors.New("the watch of etcd is silent")
+		if idle := s.idle.Load(); idle > 0 && time.Since(s.opened)-time.Duration(idle) > f.probeTimeout()+every {
+			return errors.New("the watch of etcd does not respond")
 		}
 		if err := s.ask(); err != nil {
-			return nil // the other side of the stream says why
+			return nil // the receiving side returns the error
 		}
 		if f.position.wanted() {
 			timer.Reset(min(again, every))

@@ -7,13 +7,13 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
-// reads are the linearizable reads of Sync: one at a time, each for everybody who
-// came before it began.
+// reads batches the linearizable reads of Sync: one runs at a time, for all callers that arrived
+// before it started.
 type reads struct {
 	mu struct {
 		sync.Mutex
-		next *read // takes callers; nil if there are none
-		busy bool  // there is a goroutine that reads
+		next *read // accepts callers; nil if there are none
+		busy bool  // a goroutine is reading
 	}
 }
 
@@ -53,7 +53,7 @@ func (j *Journal) Sync(ctx context.Context) (shared bool, err error) {
 	return true, nil
 }
 
-// join returns a read that has not begun.
+// join returns a read that has not started.
 func (j *Journal) join() *read {
 	j.reads.mu.Lock()
 	defer j.reads.mu.Unlock()
@@ -67,7 +67,7 @@ func (j *Journal) join() *read {
 	return j.reads.mu.next
 }
 
-// readAll reads as long as there is somebody who waits for it.
+// readAll reads as long as callers wait.
 func (j *Journal) readAll() {
 	for {
 		j.reads.mu.Lock()
@@ -80,18 +80,33 @@ func (j *Journal) readAll() {
 		}
 		r.revision, r.err = j.headOfEtcd(j.ctx)
 		close(r.done)
+		if r.err != nil {
+			j.failNext(r.err)
+		}
 	}
 }
 
-// headOfEtcd returns etcd's revision, by a linearizable read.
+// failNext fails the callers that arrived while a read failed: another read would only make them
+// wait as long again.
+func (j *Journal) failNext(err error) {
+	j.reads.mu.Lock()
+	defer j.reads.mu.Unlock()
+	if next := j.reads.mu.next; next != nil {
+		next.err = err
+		close(next.done)
+		j.reads.mu.next = nil
+	}
+}
+
+// headOfEtcd returns etcd's revision by a linearizable read. It retries for j.patience.
 func (j *Journal) headOfEtcd(ctx context.Context) (object.Revision, error) {
-	ctx, cancel := context.WithTimeout(ctx, j.opts.RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, j.patience())
 	defer cancel()
 	var pause pause
 	for {
 		l, err := j.links.get(ctx)
 		if err != nil {
-			return 0, err
+			return 0, noAnswer(err)
 		}
 		once, cancel := context.WithTimeout(ctx, j.probeTimeout())
 		revision, _, err := l.probe(once, j.values.markKey())

@@ -13,41 +13,42 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// values are the keys and values of etcd, and what they stand for.
+// values translates between keys and values of etcd and objects.
 type values struct {
 	prefix string
+	paths  *object.Paths
 	sealer journal.Sealer // may be nil
 	decode func([]byte) ([]byte, error)
 }
 
-func (v *values) path(k object.Key) []byte { return []byte(v.prefix + k.Path()) }
+func (v *values) path(k object.Key) []byte { return []byte(v.prefix + v.paths.Of(k)) }
 
-// key returns the object that a path of etcd is of; false if it is no object's.
+// key returns the object key of a path in etcd, or false if the path does not belong to an object.
 func (v *values) key(path []byte) (object.Key, bool) {
-	k, err := object.ParsePath(string(path[len(v.prefix):]))
+	k, err := v.paths.Parse(string(path[len(v.prefix):]))
 	return k, err == nil
 }
 
-// markKey is no object's path: no kind is kept under kapok.
+// markKey is not the path of an object: no kind is stored under kapok.
 func (v *values) markKey() []byte              { return v.sharedKey("compacted") }
 func (v *values) sharedKey(name string) []byte { return []byte(v.prefix + "/kapok/" + name) }
 
-// all is the range of all keys.
+// all returns the range of all keys.
 func (v *values) all() (from, to []byte) { return span(v.prefix + "/") }
 
-// of is the range of the keys of a resource.
+// of returns the range of the keys of a resource.
 func (v *values) of(r schema.GroupResource) (from, to []byte) {
-	return span(v.prefix + object.ResourcePath(r))
+	return span(v.prefix + v.paths.Resource(r))
 }
 
-// span is the range of keys that begin with a prefix; it ends with a slash.
+// span returns the range of keys with a prefix, which ends with a slash.
 func span(prefix string) (from, to []byte) {
 	from, to = []byte(prefix), []byte(prefix)
 	to[len(to)-1]++
 	return from, to
 }
 
-// seal returns what is stored for some bytes under a key.
+// seal returns the stored form of a value.
 func (v *values) seal(key object.Key, raw []byte) ([]byte, error) {
 	if v.sealer == nil {
 		return raw, nil
@@ -62,7 +63,7 @@ func (v *values) seal(key object.Key, raw []byte) ([]byte, error) {
 // open is the inverse of seal.
 func (v *values) open(key object.Key, stored []byte) (raw []byte, stale bool, err error) {
 	if v.sealer == nil && bytes.HasPrefix(stored, sealedMark) {
-		return nil, false, fmt.Errorf("is encrypted: the EncryptionConfiguration that it was written with is needed to read it (%w)", journal.ErrUnopened)
+		return nil, false, fmt.Errorf("is encrypted: start the server with the EncryptionConfiguration that it was written with (%w)", journal.ErrUnopened)
 	}
 	if v.sealer == nil {
 		return stored, false, nil
@@ -72,13 +73,13 @@ func (v *values) open(key object.Key, stored []byte) (raw []byte, stale bool, er
 
 const damagedAdvice = "write the key again or delete it with etcdctl, or restore a backup"
 
-// sealedMark is what everything begins with that kube-apiserver has encrypted.
+// sealedMark is the prefix of every value that kube-apiserver has encrypted.
 var sealedMark = []byte("k8s:enc:")
 
-// protobufMark is what kube-apiserver's protobuf begins with.
+// protobufMark is the prefix of kube-apiserver's protobuf values.
 var protobufMark = []byte("k8s\x00")
 
-// object returns the object of a pair, as somebody else has written it.
+// object returns the object of a pair that another process wrote.
 func (v *values) object(key object.Key, kv *mvccpb.KeyValue) (*object.Object, error) {
 	raw, stale, err := v.open(key, kv.Value)
 	if err == nil && bytes.HasPrefix(raw, protobufMark) {

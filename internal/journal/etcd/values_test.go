@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/kinds"
+	"github.com/kapok-dev/kapok/internal/kinds/versions"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -21,7 +23,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-func testValues() *values { return &values{prefix: "/registry", decode: DecodeProtobuf} }
+func testValues() *values {
+	return &values{prefix: "/registry", paths: kinds.Paths(), decode: versions.DecodeProtobuf}
+}
 
 func TestKeys(t *testing.T) {
 	v := testValues()

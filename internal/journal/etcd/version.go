@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// oldest is the oldest etcd whose watches can be relied on. Those before lose events
-// after a compaction (etcd-io/etcd#17529), and do not answer how far a new watch
-// has come (#17507); before 3.5.8 that answer may run ahead of events (#15220).
+// oldest is the oldest supported version of etcd. Earlier versions lose watch events after a
+// compaction (etcd-io/etcd#17529) and do not report the progress of a new watch (#17507); before
+// 3.5.8 the reported progress may be ahead of the events (#15220).
 const oldest = "3.5.13"
 
-// checkVersion returns an error if a member is older than that. One that does not say
-// what it is is taken.
+// checkVersion returns an error if a member is older than that. A member that does not report its
+// version is accepted.
 func (l *link) checkVersion(ctx context.Context) error {
 	status, err := l.maintenance.Status(ctx, &pb.StatusRequest{})
 	if err != nil {
@@ -22,7 +22,7 @@ func (l *link) checkVersion(ctx context.Context) error {
 	}
 	v, err := version.ParseSemantic(status.Version)
 	if err == nil && v.LessThan(version.MustParseSemantic(oldest)) {
-		return &unusableError{fmt.Sprintf("etcd is of version %s, and has to be %s or newer", status.Version, oldest)}
+		return &unusableError{fmt.Sprintf("etcd has version %s: must be %s or newer", status.Version, oldest)}
 	}
 	return nil
 }

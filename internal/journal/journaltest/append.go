@@ -81,7 +81,7 @@ func testBatches(t *testing.T, b *bench) {
 		t.Fatalf("entries %v, returned %d", entries, first)
 	}
 	at := entries[0].Revision
-	// One precondition that fails, or one guard, refuses all of it.
+	// One failed precondition or guard rejects the whole batch.
 	b.conflicts(t, batch(put(n, 0, ""), put(p, at, ""), put(d, 0, "")), journal.ConflictError{Key: d, Current: first})
 	if b.twin.Revision(n) != 0 || b.twin.Revision(p) != at {
 		t.Error("a part of a batch was committed")
@@ -120,7 +120,7 @@ func testCancelled(t *testing.T, b *bench) {
 	}
 }
 
-// testOneWins: of many writers who expect the same revision, one wins.
+// testOneWins: of several writers that expect the same revision, exactly one succeeds.
 func testOneWins(t *testing.T, b *bench) {
 	const writers, rounds = 8, 20
 	a := key(pods, "a")
@@ -153,9 +153,8 @@ func testOneWins(t *testing.T, b *bench) {
 	}
 }
 
-// testGuardsRace: what a guard demands holds at the moment of the commit. A pod
-// is made under the guard that its node is there while the node is removed: if
-// both succeed, the pod came first.
+// testGuardsRace: a guard holds at the moment of the commit. A pod is created under the guard that
+// its node exists while the node is removed: if both succeed, the pod came first.
 func testGuardsRace(t *testing.T, b *bench) {
 	for i := range 30 {
 		node, pod := key(nodes, fmt.Sprint(i)), key(pods, fmt.Sprint(i))
@@ -179,8 +178,7 @@ func testGuardsRace(t *testing.T, b *bench) {
 	}
 }
 
-// testManyWriters: every write that is acknowledged, and no other, is applied
-// once; Twin sees to the order.
+// testManyWriters: every acknowledged write, and no other, is applied once; Twin checks the order.
 func testManyWriters(t *testing.T, b *bench) {
 	const writers, writes, keys = 16, 40, 5
 	var acknowledged sync.Map // of revisions
@@ -226,7 +224,7 @@ func testManyWriters(t *testing.T, b *bench) {
 }
 
 func testClose(t *testing.T, b *bench) {
-	// Writers run while the journal closes: each is committed or refused.
+	// Writers run while the journal closes: each write is committed or rejected.
 	var all sync.WaitGroup
 	var count atomic.Int64
 	started := make(chan struct{}, 8)

@@ -1,9 +1,8 @@
-// Package journaltest is what a journal must pass: the promises of package
-// journal, one by one, as a test suite.
+// Package journaltest is the test suite for journals: it checks the guarantees of package journal
+// one by one.
 //
-// [Run] takes an [Engine] and runs every part of the suite that applies to it.
-// [Twin] is the obvious fold that the suite compares a journal with; it is of use
-// in other tests of journals, too.
+// [Run] takes an [Engine] and runs every part of the suite that applies to it. [Twin] is a simple
+// fold that the suite compares a journal with; other tests of journals use it, too.
 package journaltest
 
 import (
@@ -19,21 +18,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// An Engine is a kind of journal.
+// An Engine describes an implementation of journal.Journal.
 type Engine struct {
-	// New returns a store, empty at first. Each call of open opens it anew, after
-	// the journal opened before has been closed.
+	// New returns a store, empty at first. Each call of open opens it again, after the journal that
+	// was opened before has been closed.
 	New func(t *testing.T) (open func() (journal.Journal, error))
-	// Forgets says that a journal holds nothing when it is opened, and keeps no
-	// history.
+	// Forgets means that a journal is empty when it is opened, and keeps no history.
 	Forgets bool
-	// OnePerResource says that a batch may write one object of a resource only.
+	// OnePerResource means that a batch may write only one object of a resource.
 	OnePerResource bool
-	// Sparse says that recovery restores the live objects only; the history is
-	// read with History, which takes its time.
+	// Sparse means that recovery restores the live objects only; the history is read with History.
 	Sparse bool
-	// Plain says that the bytes of objects are all that is stored: not their Schema,
-	// and not when they were Written.
+	// Plain means that only the bytes of objects are stored: neither Schema nor Written.
 	Plain bool
 }
 
@@ -98,7 +94,7 @@ func (b *bench) start(t *testing.T) {
 	}
 }
 
-// restart closes and opens the journal, and checks that it holds what it held.
+// restart closes and opens the journal, and checks that its contents are unchanged.
 func (b *bench) restart(t *testing.T) {
 	t.Helper()
 	before, compacted := b.twin, b.Compacted()
@@ -145,7 +141,7 @@ func put(k object.Key, prev object.Revision, text string) journal.Entry {
 		"spec":     map[string]any{"text": text},
 	}, 42, written)
 	if err != nil {
-		panic(err) // a tree like this one can be encoded
+		panic(err) // such a tree can always be encoded
 	}
 	return journal.Entry{Key: k, Prev: prev, Object: o}
 }
@@ -156,7 +152,7 @@ func remove(k object.Key, prev object.Revision) journal.Entry {
 
 func batch(entries ...journal.Entry) journal.Batch { return journal.Batch{Entries: entries} }
 
-// append commits entries, and checks that the twin has them at once.
+// append commits entries, and checks that the twin has them when Append returns.
 func (b *bench) append(t *testing.T, entries ...journal.Entry) object.Revision {
 	t.Helper()
 	return b.commit(t, batch(entries...))
@@ -187,7 +183,7 @@ func (b *bench) commit(t *testing.T, batch journal.Batch) object.Revision {
 	return rev
 }
 
-// conflicts checks that a batch is refused, and leaves no trace.
+// conflicts checks that a batch is rejected and changes nothing.
 func (b *bench) conflicts(t *testing.T, batch journal.Batch, want journal.ConflictError) {
 	t.Helper()
 	before := len(b.twin.Entries())
@@ -200,7 +196,7 @@ func (b *bench) conflicts(t *testing.T, batch journal.Batch, want journal.Confli
 		t.Errorf("append: %+v, want %+v", *conflict, want)
 	}
 	if n := len(b.twin.Entries()); n != before {
-		t.Errorf("a refused batch left %d entries", n-before)
+		t.Errorf("a rejected batch left %d entries", n-before)
 	}
 }
 
@@ -231,6 +227,37 @@ func (b *bench) history(ctx context.Context, resource schema.GroupResource, afte
 	}
 	if len(want) > 0 {
 		return fmt.Errorf("history of %s up to %d lacks %d records, first %d", resource, upTo, len(want), want[0].Revision)
+	}
+	return b.undo(ctx, resource, after, upTo)
+}
+
+// undo compares the results of a journal that is an Undoer with the twin.
+func (b *bench) undo(ctx context.Context, resource schema.GroupResource, after, upTo object.Revision) error {
+	u, ok := b.Journal.(journal.Undoer)
+	if !ok {
+		return nil
+	}
+	var want, got []journal.Record
+	known := map[object.Key]bool{}
+	for _, r := range b.twin.records(resource, after, upTo) {
+		if !known[r.Key] {
+			known[r.Key] = true
+			want = append(want, journal.Record{Entry: journal.Entry{Key: r.Key}, Replaced: r.Replaced})
+		}
+	}
+	err := u.Undo(ctx, resource, after, upTo, func(key object.Key, was *object.Object) {
+		got = append(got, journal.Record{Entry: journal.Entry{Key: key}, Replaced: was})
+	})
+	if err != nil {
+		return err
+	}
+	if len(got) != len(want) {
+		return fmt.Errorf("undo of %s in (%d, %d] puts %d keys, want %d", resource, after, upTo, len(got), len(want))
+	}
+	for i := range got {
+		if err := sameRecord(&got[i], &want[i], b.engine.Plain); err != nil {
+			return fmt.Errorf("undo of %s in (%d, %d]: %w", resource, after, upTo, err)
+		}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -20,7 +21,7 @@ func testRecovery(t *testing.T, b *bench) {
 	b.append(t, put(n, 0, ""))
 	b.append(t, put(key(pods, "b"), 0, "binary \x00 and \u00fc"))
 	b.restart(t)
-	// Writers go on where they were, and preconditions hold across restarts.
+	// Writers continue at their revisions, and preconditions hold across restarts.
 	b.conflicts(t, batch(put(d, 0, "2")), journal.ConflictError{Key: d, Current: b.twin.Revision(d)})
 	second := b.append(t, put(p, b.twin.Revision(p), "2"))
 	if second <= first {
@@ -32,7 +33,7 @@ func testRecovery(t *testing.T, b *bench) {
 	if b.twin.Revision(n) != 0 {
 		t.Error("a deleted object came back")
 	}
-	// The history of before the restarts is there.
+	// The history from before the restarts is available.
 	for _, resource := range []schema.GroupResource{pods, deploys, scales, nodes} {
 		if err := b.history(t.Context(), resource, b.Compacted(), b.twin.Head(), 0); err != nil {
 			t.Error(err)
@@ -40,8 +41,8 @@ func testRecovery(t *testing.T, b *bench) {
 	}
 }
 
-// testRevisionsAreUsedOnce: nothing is left to tell of the revisions that were
-// used, and still they are not used again.
+// testRevisionsAreUsedOnce: revisions are not reused, even if no stored record mentions them any
+// more.
 func testRevisionsAreUsedOnce(t *testing.T, b *bench) {
 	a := key(pods, "a")
 	rev := b.append(t, put(a, 0, ""))
@@ -154,13 +155,15 @@ func testCompact(t *testing.T, b *bench) {
 	b.restart(t)
 }
 
-// testCompactUnderWrites: a history that is compacted while it is read is whole,
-// or it is said that it is not.
+// testCompactUnderWrites: a history that is compacted while it is read is complete, or the read
+// returns an error.
 func testCompactUnderWrites(t *testing.T, b *bench) {
-	done := make(chan struct{})
-	var all sync.WaitGroup
+	// Compactions and reads follow the writes: a loop that does not wait would take thousands of
+	// snapshots while the disk syncs, and a journal may refuse these.
+	wrote := [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}
+	var writers sync.WaitGroup
 	for w := range 4 {
-		all.Go(func() {
+		writers.Go(func() {
 			for i := range 100 {
 				k := key(pods, fmt.Sprint(w, i%3))
 				e := put(k, b.twin.Revision(k), fmt.Sprint(i))
@@ -173,28 +176,26 @@ func testCompactUnderWrites(t *testing.T, b *bench) {
 				if _, err := b.Append(t.Context(), batch(e)); err != nil {
 					t.Errorf("append: %v", err)
 				}
+				for _, c := range wrote {
+					select {
+					case c <- struct{}{}:
+					default: // one is waiting already
+					}
+				}
 			}
 		})
 	}
-	var helpers sync.WaitGroup
-	running := func() bool {
-		select {
-		case <-done:
-			return false
-		default:
-			return true
-		}
-	}
-	helpers.Go(func() {
-		for running() {
+	var followers sync.WaitGroup
+	followers.Go(func() {
+		for range wrote[0] {
 			head, _ := b.Head()
 			if err := b.Compact(t.Context(), head-20); err != nil {
 				t.Errorf("compact: %v", err)
 			}
 		}
 	})
-	helpers.Go(func() {
-		for running() {
+	followers.Go(func() {
+		for range wrote[1] {
 			head, _ := b.Head()
 			after := b.Compacted()
 			err := b.history(t.Context(), pods, after, head, 20)
@@ -206,16 +207,17 @@ func testCompactUnderWrites(t *testing.T, b *bench) {
 			}
 		}
 	})
-	all.Wait()
-	close(done)
-	helpers.Wait()
+	writers.Wait()
+	for _, c := range wrote {
+		close(c)
+	}
+	followers.Wait()
 	b.restart(t)
 }
 
 // testRandom: random writes, compactions and restarts, and the twin.
 func testRandom(t *testing.T, b *bench) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	resources := []schema.GroupResource{pods, deploys, scales, nodes}
 	for range 400 {
@@ -263,7 +265,7 @@ func (b *bench) randomBatch(r *rand.Rand, resources []schema.GroupResource) jour
 	return batch
 }
 
-// testForgotten: a journal that keeps nothing says so.
+// testForgotten: a journal without history reports that.
 func testForgotten(t *testing.T, b *bench) {
 	a := key(pods, "a")
 	rev := b.append(t, put(a, 0, ""))

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Twin is the plainest sink there is: a list of all entries, and a map of what is
-// live. It panics where a journal breaks the order.
+// Twin is the simplest possible sink: a list of all entries, and a map of the live objects. It
+// panics if a journal violates the order.
 type Twin struct {
-	plain bool // Schema and Written are not compared; does not change
+	plain bool // Schema and Written are not compared; never changes
 
 	mu         sync.Mutex
 	entries    []journal.Entry
@@ -31,8 +31,8 @@ func NewTwin() *Twin {
 	return &Twin{live: map[object.Key]*object.Object{}, unreadable: map[object.Key]error{}}
 }
 
-// NewPlainTwin returns an empty Twin that does not compare what is not stored by
-// journals that are [Engine.Plain].
+// NewPlainTwin returns an empty Twin that does not compare the fields that journals with
+// [Engine.Plain] do not store.
 func NewPlainTwin() *Twin {
 	w := NewTwin()
 	w.plain = true
@@ -110,14 +110,14 @@ func (w *Twin) Unreadable(key object.Key, why error) {
 	}
 }
 
-// Readable returns why a key cannot be read; nil if it can.
+// Readable returns why a key cannot be read, or nil if it can.
 func (w *Twin) Readable(key object.Key) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.unreadable[key]
 }
 
-// Rebase implements [journal.Sink]. What went before is forgotten.
+// Rebase implements [journal.Sink]. It drops earlier entries.
 func (w *Twin) Rebase(entries []journal.Entry, head object.Revision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,14 +149,14 @@ func (w *Twin) Restored(head, since object.Revision) {
 	slices.SortStableFunc(w.entries, func(a, b journal.Entry) int { return int(a.Revision - b.Revision) })
 }
 
-// Head is the newest revision that the twin knows of.
+// Head returns the newest revision that the twin has received.
 func (w *Twin) Head() object.Revision {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.head
 }
 
-// Since is the revision after which the twin has all entries.
+// Since returns the revision after which the twin has all entries.
 func (w *Twin) Since() object.Revision {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -216,7 +216,7 @@ func (w *Twin) SameEntries(o *Twin, after object.Revision) error {
 	return nil
 }
 
-// after returns the twin with the history of the one that came before it.
+// after returns the twin with the history of its predecessor.
 func (w *Twin) after(before *Twin) *Twin {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -224,7 +224,7 @@ func (w *Twin) after(before *Twin) *Twin {
 	return w
 }
 
-// records is what History must return: the obvious way, from the first entry on.
+// records returns the expected result of History, computed from the first entry on.
 func (w *Twin) records(resource schema.GroupResource, after, upTo object.Revision) []journal.Record {
 	var records []journal.Record
 	at := map[object.Key]*object.Object{}
@@ -260,7 +260,7 @@ func sameEntry(got, want *journal.Entry, plain bool) error {
 	return nil
 }
 
-// sameObject compares two objects; plain as [NewPlainTwin] says.
+// sameObject compares two objects; plain has the meaning of [NewPlainTwin].
 func sameObject(got, want *object.Object, plain bool) error {
 	switch {
 	case got == nil && want == nil:

@@ -1,9 +1,9 @@
-// Package memory has the journals without a disk: a write is committed when it is
-// applied. They are for tests and for control planes that may forget.
+// Package memory has journals without a disk: a write is committed when it is applied. They are for
+// tests and for control planes whose state need not outlive the process.
 //
-// A [Journal] keeps nothing, and has no history beyond what the state machine holds
-// in memory. A [Kept] keeps what is written in a [Store], which lasts as long as somebody
-// has it. Neither starts a goroutine.
+// A [Journal] stores nothing, and has no history beyond the events that the state machine holds in
+// memory. A [Kept] writes to a [Store], which lives as long as it is referenced. Neither starts a
+// goroutine.
 package memory
 
 import (
@@ -30,8 +30,8 @@ func (j *Journal) Recover(_ context.Context, sink journal.Sink) error {
 	return nil
 }
 
-// History implements [journal.Journal]: there is none, so only what lies behind
-// the newest revision is complete.
+// History implements [journal.Journal]. There is no history, so only the empty range behind the
+// newest revision is complete.
 func (j *Journal) History(_ context.Context, _ schema.GroupResource, after, upTo object.Revision, _ int) ([]journal.Record, error) {
 	if err := j.Err(); err != nil {
 		return nil, err
@@ -42,13 +42,16 @@ func (j *Journal) History(_ context.Context, _ schema.GroupResource, after, upTo
 	return nil, nil
 }
 
-// Compacted implements [journal.Journal]: every commit is forgotten at once.
+// KeepsHistory implements [journal.Journal].
+func (j *Journal) KeepsHistory() bool { return false }
+
+// Compacted implements [journal.Journal]: every commit counts as compacted at once.
 func (j *Journal) Compacted() object.Revision {
 	head, _ := j.Head()
 	return head
 }
 
-// Compact implements [journal.Journal]; there is nothing to forget.
+// Compact implements [journal.Journal]; there is nothing to compact.
 func (j *Journal) Compact(context.Context, object.Revision) error { return j.Err() }
 
 // Check implements [journal.Journal]; nothing is stored.

@@ -15,24 +15,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// DefaultKeep is how much history a [Store] keeps unless told otherwise, in bytes: as much as a state does.
+// DefaultKeep is the default size of a [Store]'s history: 32 MiB, as much as a state keeps.
 const DefaultKeep = 32 << 20
 
-// A Store is what outlives journals in memory, as a disk outlives those of files: one that is opened on it finds what the one
-// before has committed. So a test can end a server and start another over the same state. It is safe for concurrent use.
+// A Store outlives the journals that are opened on it, as a disk does: a journal contains what
+// earlier ones have committed. A test can stop a server and start another one on the same state. A
+// Store is safe for concurrent use.
 type Store struct {
 	mu        sync.Mutex
-	open      bool // a journal has it
-	keep      int  // bounds bytes
+	open      bool // a journal is open on it
+	keep      int  // limit on bytes
 	live      map[object.Key]*object.Object
-	log       []commit // revisions ascending, all above compacted
+	log       []commit // ascending by revision, all above compacted
 	bytes     int      // of log
 	head      object.Revision
 	compacted object.Revision
 	secrets   map[string][]byte
 }
 
-// A commit is an entry, what it has replaced, and when.
+// A commit is an entry, the object it replaced, and its time.
 type commit struct {
 	journal.Record
 	at time.Time
@@ -43,21 +44,9 @@ func NewStore() *Store {
 	return &Store{live: map[object.Key]*object.Object{}, secrets: map[string][]byte{}}
 }
 
-type storeKey struct{}
-
-// WithStore returns a context with which a server keeps its objects in a Store, if its options name no other place.
-func WithStore(ctx context.Context, s *Store) context.Context {
-	return context.WithValue(ctx, storeKey{}, s)
-}
-
-// StoreFrom returns the Store of a context, nil if it has none.
-func StoreFrom(ctx context.Context) *Store {
-	s, _ := ctx.Value(storeKey{}).(*Store)
-	return s
-}
-
-// Open opens a journal on the store, which keeps so many bytes of history, DefaultKeep if that is 0. There is one at a time: until it is
-// closed, others get [journal.ErrLocked].
+// Open opens a journal on the store, which keeps the given number of bytes of history; 0 means
+// DefaultKeep. Only one journal can be open: Open returns [journal.ErrLocked] until the other is
+// closed.
 func (s *Store) Open(keep int) (*Kept, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +57,8 @@ func (s *Store) Open(keep int) (*Kept, error) {
 	return &Kept{store: s}, nil
 }
 
-// Shared returns the secret that all servers on the store have under a name. Who comes first makes it.
+// Shared returns the secret that all servers on the store share under a name. The first call
+// creates it with make.
 func (s *Store) Shared(name string, make func() ([]byte, error)) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +79,7 @@ func (s *Store) Head() object.Revision {
 	return s.head
 }
 
-// Compact forgets the history up to and including a revision.
+// Compact drops the history up to and including a revision.
 func (s *Store) Compact(upTo object.Revision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +100,9 @@ func (s *Store) afterLocked(r object.Revision) int {
 	return sort.Search(len(s.log), func(i int) bool { return s.log[i].Revision > r })
 }
 
-// Changes returns the revisions, newest first, of what was committed to objects of one resource after a revision, and
-// not before since; of those in a namespace and with a name, unless these are "".
+// Changes returns the revisions, newest first, of the commits to objects of one resource that are
+// after a revision and not older than since. A namespace or name other than "" restricts the
+// result.
 func (s *Store) Changes(of object.Key, after object.Revision, since time.Time) (revisions []object.Revision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,13 +132,13 @@ func (s *Store) write(entries []journal.Entry) error {
 			delete(s.live, e.Key)
 		}
 	}
-	if s.bytes > s.keep { // a quarter at once, as the log is copied
+	if s.bytes > s.keep { // a quarter at once, because the log is copied
 		s.compactLocked(s.log[len(s.log)/4].Revision)
 	}
 	return nil
 }
 
-// restored are the entries to recover: what was there before the history, and the history.
+// restored returns the entries to recover: the objects from before the history, then the history.
 func (s *Store) restored() (entries []journal.Entry, head, compacted object.Revision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +148,7 @@ func (s *Store) restored() (entries []journal.Entry, head, compacted object.Revi
 			entries = append(entries, journal.Entry{Key: o.Key, Revision: o.Revision, Object: o})
 		}
 	}
-	for _, c := range s.log { // what its first change has replaced
+	for _, c := range s.log { // the object that its first change has replaced
 		add(c.Replaced)
 		seen[c.Key] = true
 	}
@@ -171,7 +162,7 @@ func (s *Store) restored() (entries []journal.Entry, head, compacted object.Revi
 	return entries, s.head, s.compacted
 }
 
-// historyLocked walks the commits of one resource in (after, upTo].
+// historyLocked iterates over the commits of one resource in (after, upTo].
 func (s *Store) historyLocked(resource schema.GroupResource, after, upTo object.Revision) iter.Seq[journal.Record] {
 	return func(yield func(journal.Record) bool) {
 		for _, c := range s.log[s.afterLocked(after):] {
@@ -182,7 +173,7 @@ func (s *Store) historyLocked(resource schema.GroupResource, after, upTo object.
 	}
 }
 
-// Kept is a journal on a [Store]: what it has committed is there for the next.
+// Kept is a journal on a [Store]: the next journal on the same Store finds its commits.
 type Kept struct {
 	*journal.Sequencer
 	store *Store
@@ -225,6 +216,9 @@ func (j *Kept) History(_ context.Context, resource schema.GroupResource, after, 
 	return records, nil
 }
 
+// KeepsHistory implements [journal.Journal].
+func (j *Kept) KeepsHistory() bool { return true }
+
 // Compacted implements [journal.Journal].
 func (j *Kept) Compacted() object.Revision {
 	j.store.mu.Lock()
@@ -241,7 +235,7 @@ func (j *Kept) Compact(_ context.Context, upTo object.Revision) error {
 	return nil
 }
 
-// Check implements [journal.Journal]. What is in memory is as it was written.
+// Check implements [journal.Journal]. Memory is not checked for damage.
 func (j *Kept) Check(context.Context) (journal.Report, error) {
 	if err := j.Err(); err != nil {
 		return journal.Report{}, err

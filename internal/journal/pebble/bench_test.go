@@ -184,3 +184,43 @@ func BenchmarkOpen(b *testing.B) {
 	}
 	b.ReportMetric(float64(syncs)/float64(b.N), "syncs/op")
 }
+
+// BenchmarkOldSnapshot looks at revision 1000 of 1000 objects of 5 KB, after 100 MB of history: the first time, and for
+// the pages that follow.
+func BenchmarkOldSnapshot(b *testing.B) {
+	j, err := Open(Options{Dir: b.TempDir(), Logger: quiet})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer j.Close()
+	s, err := state.Open(b.Context(), j, state.Options{HistoryBytes: 8 << 20})
+	if err != nil {
+		b.Fatal(err)
+	}
+	const objects, rounds = 1000, 20
+	for round := range rounds {
+		var batch journal.Batch
+		for i := range objects {
+			e := put(pods, fmt.Sprint(i), 0, strings.Repeat("x", 5000))
+			if round > 0 {
+				e.Prev = object.Revision((round-1)*objects + i + 1)
+			}
+			batch.Entries = append(batch.Entries, e)
+		}
+		if _, err := s.Append(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, pages := range []int{1, 10} {
+		b.Run(fmt.Sprintf("pages=%d", pages), func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				for range pages {
+					if _, err := s.SnapshotAt(b.Context(), pods, object.Revision(objects-i%500)); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}

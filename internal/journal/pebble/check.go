@@ -10,19 +10,18 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Check implements [journal.Journal]: one scan of all records, which also checks
-// every block's checksum on the way. It reads the store as it is when it is called,
-// whatever is written meanwhile.
+// Check implements [journal.Journal]: one scan of all records, which also verifies the checksum of
+// every block. It reads the store as of the call; later writes do not affect it.
 func (j *Journal) Check(ctx context.Context) (journal.Report, error) {
-	s, release, err := j.use()
+	s, snapshot, release, err := j.snapshot()
 	if err != nil {
 		return journal.Report{}, err
 	}
 	defer release()
 	var c check
-	err = c.run(ctx, s, decoder{sealer: j.opts.Sealer})
+	err = c.run(ctx, snapshot, decoder{sealer: j.opts.Sealer})
 	if failed := s.disk.err(); failed != nil {
-		return journal.Report{}, j.refusal(failed) // as with history
+		return journal.Report{}, j.refusal(failed) // as in History
 	}
 	if err != nil {
 		return c.report, fmt.Errorf("check journal in %s: %w", j.dir, judge(j.dir, "the store in "+j.dir, err))
@@ -30,7 +29,7 @@ func (j *Journal) Check(ctx context.Context) (journal.Report, error) {
 	return c.report, nil
 }
 
-// check is one walk over all records, which goes on where something does not fit.
+// check is one scan of all records, which continues behind inconsistent records.
 type check struct {
 	report journal.Report
 	decode decoder
@@ -38,10 +37,8 @@ type check struct {
 	keys   keyReader
 }
 
-func (c *check) run(ctx context.Context, s *store, decode decoder) (err error) {
-	defer guard(&err)
-	snapshot := s.db.NewSnapshot()
-	defer snapshot.Close()
+func (c *check) run(ctx context.Context, snapshot *pebble.Snapshot, decode decoder) (err error) {
+	defer recoverDamage(&err)
 	marks, err := readMarks(snapshot)
 	if err != nil {
 		return err

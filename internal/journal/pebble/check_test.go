@@ -38,7 +38,7 @@ func TestReadOnly(t *testing.T) {
 				t.Errorf("check: %+v, error %v", report, err)
 			}
 			_, err = j.Append(t.Context(), journal.Batch{Entries: []journal.Entry{put(pods, "x", 0, "")}})
-			if !errors.Is(err, journal.ErrUnavailable) || !strings.Contains(err.Error(), "read only") {
+			if !errors.Is(err, journal.ErrUnavailable) || !strings.Contains(err.Error(), "ReadOnly") {
 				t.Errorf("append: %v", err)
 			}
 			if err := j.Compact(t.Context(), twin.Head()); !errors.Is(err, journal.ErrUnavailable) {
@@ -79,7 +79,7 @@ func TestCheck(t *testing.T) {
 		{"a live object is gone", func(t *testing.T, db *pebble.DB, live object.Revision) error {
 			return db.Delete(key(live), pebble.Sync)
 		}, "writes since revision"},
-		{"history that nobody refers to is gone", func(t *testing.T, db *pebble.DB, live object.Revision) error {
+		{"unreferenced history is gone", func(t *testing.T, db *pebble.DB, live object.Revision) error {
 			return db.Delete(key(live-1), pebble.Sync)
 		}, "writes since revision"},
 		{"an object is there twice", func(t *testing.T, db *pebble.DB, live object.Revision) error {
@@ -89,7 +89,7 @@ func TestCheck(t *testing.T) {
 			}
 			defer closer.Close()
 			return db.Set(appendRecordKey(nil, nodes, live-1000), value, pebble.Sync)
-		}, "other"},
+		}, "and they differ"},
 		{"a record is newer than the last write", func(t *testing.T, db *pebble.DB, live object.Revision) error {
 			value, closer, err := db.Get(key(live))
 			if err != nil {
@@ -97,10 +97,10 @@ func TestCheck(t *testing.T) {
 			}
 			defer closer.Close()
 			return db.Set(key(live+10), value, pebble.Sync)
-		}, "but the newest write was"},
+		}, "but the newest recorded write is"},
 		{"the totals are gone", func(t *testing.T, db *pebble.DB, live object.Revision) error {
 			return db.Delete([]byte(markTotals), pebble.Sync)
-		}, "but the newest write was 0"},
+		}, "but the newest recorded write is 0"},
 		{"a record replaces what is not older", func(t *testing.T, db *pebble.DB, live object.Revision) error {
 			_, value := encoded(t, db, put(pods, "z", live, ""))
 			return db.Set(key(live), value, pebble.Sync)

@@ -9,14 +9,17 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// commit makes a group of entries durable. One group is committed at a time. It
-// returns an ErrUnavailable where nothing of the group has been written.
+// commit makes a group of entries durable. One group is committed at a time. It returns an
+// ErrUnavailable if nothing of the group has been written.
 func (j *Journal) commit(entries []journal.Entry) error {
 	j.life.RLock()
 	s := j.life.store // stays open: Close and comeBack wait for commits
 	j.life.RUnlock()
+	// A failure in the background may not have been reported to [Journal.down] yet.
 	if err := s.disk.err(); err != nil {
-		return j.refusal(err)
+		refusal := j.refusal(err)
+		j.sequencer.Fail(refusal)
+		return refusal
 	}
 	batch := s.db.NewBatchWithSize(batchSize(entries))
 	defer batch.Close()
@@ -28,9 +31,10 @@ func (j *Journal) commit(entries []journal.Entry) error {
 	if err := s.db.Apply(batch, pebble.Sync); err != nil {
 		s.disk.fail(err)
 	}
-	// Frozen files take any write, and keep none: what counts is that they were
+	// Writes to frozen files succeed and are discarded. The group is durable only if the files were
 	// not frozen when the sync returned.
 	if err := s.disk.err(); err != nil {
+		j.sequencer.Fail(j.refusal(err))
 		return err
 	}
 	if err := s.note(marks.totals.head, (*headFile).write); err != nil {
@@ -42,8 +46,8 @@ func (j *Journal) commit(entries []journal.Entry) error {
 	return nil
 }
 
-// fill puts a group into a batch, and the totals with it. It returns what the marks
-// are once the group has been written.
+// fill puts a group and its totals into a batch. It returns the marks as they are once the group
+// has been written.
 func (s *store) fill(batch *pebble.Batch, entries []journal.Entry, compacted object.Revision, w writer) (m marks, err error) {
 	m = s.marks
 	if from, to := m.totals.head+1, entries[0].Revision-1; from <= to {

@@ -12,10 +12,9 @@ import (
 
 // Compact implements [journal.Journal].
 //
-// It moves the mark first, durably, and then sweeps: it walks over the records
-// between the last sweep and the mark, which is a range of each resource, and
-// removes what they replaced, and those that say that their key was deleted.
-// What a crash leaves of a sweep is swept by the next Compact.
+// It first moves the mark, durably, and then sweeps: it scans the records between the last sweep
+// and the mark, a range of each resource, and removes the records that they replaced, and those
+// that are deletions. If a crash interrupts a sweep, the next Compact completes it.
 func (j *Journal) Compact(ctx context.Context, upTo object.Revision) error {
 	s, release, err := j.use()
 	if err != nil {
@@ -24,7 +23,7 @@ func (j *Journal) Compact(ctx context.Context, upTo object.Revision) error {
 	defer release()
 	j.compacting.Lock()
 	defer j.compacting.Unlock()
-	if err := j.Health(); err != nil {
+	if err := j.sequencer.Health(); err != nil {
 		return err
 	}
 	head, _ := j.Head()
@@ -36,6 +35,9 @@ func (j *Journal) Compact(ctx context.Context, upTo object.Revision) error {
 	if err == nil && upTo > swept {
 		err = s.sweep(ctx, swept, upTo)
 	}
+	if err == nil && j.scarce.Load() {
+		err = s.db.Flush() // space is freed when the removals reach the tables, not before
+	}
 	switch failed := s.disk.err(); {
 	case failed != nil:
 		return j.refusal(failed)
@@ -45,7 +47,7 @@ func (j *Journal) Compact(ctx context.Context, upTo object.Revision) error {
 	return nil
 }
 
-// moveMark forgets history.
+// moveMark moves the mark, which drops history.
 func (j *Journal) moveMark(s *store, upTo object.Revision) error {
 	if err := s.db.Set([]byte(markCompacted), encodeMark(upTo), pebble.Sync); err != nil {
 		return err
@@ -57,9 +59,8 @@ func (j *Journal) moveMark(s *store, upTo object.Revision) error {
 	return nil
 }
 
-// sweep removes what the records with revisions in (after, upTo] make needless.
-// Its writes need no sync: they reach the log in order, and any part of them may
-// be done again.
+// sweep removes the records that those with revisions in (after, upTo] supersede. Its writes need
+// no sync: they reach the log in order, and any part of them can be repeated.
 func (s *store) sweep(ctx context.Context, after, upTo object.Revision) error {
 	iter, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{'r'}, UpperBound: []byte{'r' + 1}})
 	if err != nil {
@@ -107,12 +108,12 @@ type sweep struct {
 	buf   []byte
 }
 
-// sweepBatch is how many bytes of removals go into one write: few enough not to
-// keep writers waiting.
+// sweepBatch is the size of one write of removals in bytes, small enough not to delay other
+// writers.
 const sweepBatch = 64 << 10
 
-// record removes what one record makes needless, all in one write: a deletion
-// may not go while the object that it deletes is there.
+// record removes all that one record supersedes in one write: a deletion must not be removed while
+// the object that it deletes is still stored.
 func (s *sweep) record(prefix []byte, rev object.Revision, value []byte) error {
 	r, err := parseRecord(value)
 	if err != nil {
@@ -142,7 +143,7 @@ func (s *sweep) flush() error {
 	return s.store.disk.err()
 }
 
-// key puts a revision behind a prefix; -1 stands for one above all others.
+// key appends a revision to a prefix; -1 stands for one above all others.
 func (s *sweep) key(prefix []byte, rev object.Revision) []byte {
 	s.buf = append(append(s.buf[:0], prefix...), bytes.Repeat([]byte{0xff}, 8)...)
 	if rev >= 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/journal/journaltest"
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -24,8 +25,7 @@ func (c crashable) ReuseForWrite(oldname, newname string, category vfs.DiskWrite
 // TestCrash takes the disk away at every step of the script: after each
 // acknowledgement, with nothing of what was not synced, or half of it.
 func TestCrash(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	fs := vfs.NewCrashableMem()
 	j, err := Open(Options{Dir: "journal", FS: crashable{fs}, Logger: quiet, MemTableBytes: 8 << 10})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// damaged makes a DamagedError of what is wrong with the store in a directory.
+// damaged returns a DamagedError about the store in a directory.
 func damaged(dir, what string, err error) error {
 	return &journal.DamagedError{
 		What: what,
@@ -24,9 +24,8 @@ func damaged(dir, what string, err error) error {
 	}
 }
 
-// judge tells damage from all else that can go wrong when files are read: a file
-// that is not there or holds what was not written is damaged, one that cannot be
-// read just now is not.
+// judge distinguishes damage from other read errors: a file that is missing or has unexpected
+// content is damaged, one that cannot be read at the moment is not.
 func judge(dir, what string, err error) error {
 	var (
 		already *journal.DamagedError
@@ -46,14 +45,14 @@ func judge(dir, what string, err error) error {
 	return damaged(dir, what, err)
 }
 
-// guard turns a panic over bytes that pebble did not expect into an error.
-func guard(err *error) {
+// recoverDamage turns a panic of pebble over unexpected bytes into an error.
+func recoverDamage(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%v", p)
 	}
 }
 
-// noRoom says that an error is about a full disk.
+// noRoom reports whether an error is about a full disk.
 func noRoom(err error) bool {
 	return vfs.IsNoSpaceError(err) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.ENOSPC)
 }

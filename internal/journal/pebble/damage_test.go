@@ -14,6 +14,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/journaltest"
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -198,8 +199,7 @@ func writeFile(t *testing.T, fs vfs.FS, name string, content []byte) {
 // acknowledged, or the store is refused, and then it is still refused the next time,
 // no file has been removed, and Salvage reads nothing that was never written.
 func TestDamage(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	samples := 4
 	if *thorough {
 		samples = 200

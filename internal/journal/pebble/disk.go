@@ -12,49 +12,47 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// disk is the file system that pebble sees. It freezes with the first write that
-// fails.
+// disk is the file system that pebble uses. It freezes at the first write that fails.
 //
-// Pebble ends the process, panics or waits for ever when it cannot write; a
-// server that embeds it may not. So no write fails in its eyes. The first error
-// is kept, and from then on nothing changes on the real files: they stay as a
-// crash at that moment would have left them, which is what recovery is made for.
-// Whatever is written later goes to files in memory, where pebble finds it again,
-// so that it goes on, and can be closed, as if nothing had happened. Who must know
-// is the journal: it asks err after each sync, and acknowledges nothing that
-// happened after the first error.
+// When pebble cannot write, it ends the process, panics or waits forever, which is unacceptable for
+// a server that embeds it. Therefore pebble never sees a failed write. The disk keeps the first
+// error, and from then on the real files do not change: they stay as a crash at that moment would
+// have left them, a state that recovery handles. Later writes go to files in memory, where pebble
+// can read them, so that it continues and can be closed normally. The journal calls err after each
+// sync, and acknowledges nothing that happened after the first error.
 //
-// Errors of reading are passed on as they are.
+// Read errors are returned unchanged, except for those of listing a directory: pebble lists last
+// when it opens a store, and if that fails, it closes objects that its own goroutines are using,
+// which then panic.
 //
-// At first a disk removes no files: what pebble takes for needless after opening
-// damaged files may be all that is left of them. Once what is there has been read
-// back, release removes what has been put off.
+// At first a disk removes no files: files that pebble considers obsolete after opening damaged ones
+// may be the only copy of some data. Once the store has been read back, release removes them.
 type disk struct {
 	vfs.FS // the real files
 	log    *slog.Logger
 	syncs  *atomic.Int64
-	after  *vfs.MemFS // what was written after the failure
+	after  *vfs.MemFS // files written after the failure
 	failed atomic.Pointer[error]
-	ops    sync.RWMutex // read-held while the real files change
+	ops    sync.RWMutex // read-held while the real files are changed
 
 	mu struct {
 		sync.Mutex
 		onFail func(error)         // called once; see watch
-		keep   bool                // files are not removed
-		kept   map[string]struct{} // those that pebble thinks are gone
-		made   []string            // files made, in order
+		keep   bool                // files are kept instead of removed
+		kept   map[string]struct{} // files that pebble has removed
+		made   []string            // created files, in order
 		list   listState
 	}
 }
 
-// listState is how far pebble has come with a new list of its files, which it begins
-// once after opening. A list is in use when a marker file names it.
+// listState is the progress of pebble with a new list of its files, which it starts once after
+// opening. A list is in use when a marker file names it.
 type listState int
 
 const (
 	listOld     listState = iota
-	listNew               // the marker is there
-	listDurable           // and will be after a crash
+	listNew               // the marker exists
+	listDurable           // the marker survives a crash
 )
 
 func newDisk(files vfs.FS, log *slog.Logger, syncs *atomic.Int64) *disk {
@@ -63,7 +61,7 @@ func newDisk(files vfs.FS, log *slog.Logger, syncs *atomic.Int64) *disk {
 	return d
 }
 
-// err returns the error that has frozen the files, nil if they are not.
+// err returns the error that froze the files, or nil if they are not frozen.
 func (d *disk) err() error {
 	if p := d.failed.Load(); p != nil {
 		return *p
@@ -85,8 +83,8 @@ func (d *disk) fail(err error) {
 	}
 }
 
-// watch has a function called when the files freeze, or now if they are frozen. It
-// is called by whoever writes, and must not block.
+// watch sets a function that is called when the files freeze, or at once if they are frozen. The
+// goroutine that writes calls it, so it must not block.
 func (d *disk) watch(onFail func(error)) {
 	d.mu.Lock()
 	if d.err() == nil {
@@ -98,8 +96,7 @@ func (d *disk) watch(onFail func(error)) {
 	}
 }
 
-// real runs what changes the real files, unless they are frozen; done says that it
-// has succeeded.
+// real runs a change of the real files, unless they are frozen; done reports that it succeeded.
 func (d *disk) real(change func() error) (done bool) {
 	d.ops.RLock()
 	defer d.ops.RUnlock()
@@ -113,8 +110,7 @@ func (d *disk) real(change func() error) (done bool) {
 	return true
 }
 
-// quiet says whether the files are frozen, and whatever was changing them then has
-// come to its end.
+// quiet reports whether the files are frozen and no change of them is still running.
 func (d *disk) quiet() bool {
 	if d.err() == nil || !d.ops.TryLock() {
 		return false
@@ -123,11 +119,11 @@ func (d *disk) quiet() bool {
 	return true
 }
 
-// change runs what changes the real files, or freezes them; then it runs the
-// same on those in memory, if there is anything to do.
+// change runs a change of the real files; if that fails, it freezes them. Then it repeats the
+// change on the files in memory, if there are any.
 func (d *disk) change(real, memory func() error) error {
 	if !d.real(real) {
-		_ = memory() // a file that was not changed since the failure is not there
+		_ = memory() // a file that has not changed since the failure is not in memory
 	}
 	return nil
 }
@@ -135,14 +131,14 @@ func (d *disk) change(real, memory func() error) error {
 func (d *disk) create(name string, real func() (vfs.File, error)) (f vfs.File, err error) {
 	done := d.real(func() (err error) {
 		if d.isMarker(name) {
-			// The list that it names must not be lost where the marker is not, and
-			// pebble syncs the directory only once, after both.
+			// The list that the marker names must be durable before the marker is, and pebble syncs
+			// the directory only once, after both.
 			if err := syncDir(d.FS, d.PathDir(name)); err != nil {
 				return err
 			}
 		}
 		f, err = real()
-		d.made(name) // whatever the error: it may be there
+		d.made(name) // even after an error: the file may exist
 		return err
 	})
 	if !done {
@@ -151,12 +147,12 @@ func (d *disk) create(name string, real func() (vfs.File, error)) (f vfs.File, e
 	return &file{File: f, disk: d, name: name}, nil
 }
 
-// isMarker says whether a file names the list of pebble's files that is in use.
+// isMarker reports whether a file names pebble's current list of files.
 func (d *disk) isMarker(name string) bool {
 	return strings.HasPrefix(d.PathBase(name), "marker.manifest.")
 }
 
-// made notes that a file is there, or may be.
+// made records that a file exists, or may exist.
 func (d *disk) made(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -167,7 +163,7 @@ func (d *disk) made(name string) {
 	}
 }
 
-// synced notes that the directory has been synced.
+// synced records that the directory has been synced.
 func (d *disk) synced() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,29 +172,28 @@ func (d *disk) synced() {
 	}
 }
 
-// rebased says whether pebble has begun a new list of its files, durably: then
-// nothing that it found when it was opened matters any more.
+// rebased reports whether pebble has durably started a new list of its files: from then on no file
+// from before the opening is needed.
 func (d *disk) rebased() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.mu.list == listDurable
 }
 
-// release removes the files whose removal was put off.
+// release removes the files whose removal was deferred.
 func (d *disk) release() {
 	d.mu.Lock()
 	kept := d.mu.kept
 	d.mu.keep, d.mu.kept = false, nil
 	d.mu.Unlock()
 	for name := range kept {
-		_ = d.Remove(name) // a file that stays is removed when the store is opened next
+		_ = d.Remove(name) // a file that remains is removed when the store is opened next
 	}
 }
 
-// undo removes the files made, if they are of no use: a store that could not be
-// opened must not fill the disk. If they may be of use, it adds them to leftovers,
-// and removes those of earlier stores among them that they have taken the place of.
-// The disk must be frozen, and pebble be done.
+// undo removes the created files if they are not needed: a store that could not be opened must not
+// fill the disk. If they may be needed, it adds them to leftovers, and removes the leftovers of
+// earlier stores that they replace. The disk must be frozen, and pebble must be closed.
 func (d *disk) undo(leftovers map[string]struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -265,6 +260,14 @@ func (d *disk) Stat(name string) (vfs.FileInfo, error) {
 	return d.FS.Stat(name)
 }
 
+func (d *disk) List(dir string) ([]string, error) {
+	names, err := d.FS.List(dir)
+	if err != nil {
+		d.fail(err)
+	}
+	return names, nil
+}
+
 func (d *disk) Link(oldname, newname string) error {
 	return d.change(func() error { return d.FS.Link(oldname, newname) },
 		func() error { return d.after.Link(oldname, newname) })
@@ -273,7 +276,7 @@ func (d *disk) Link(oldname, newname string) error {
 func (d *disk) Rename(oldname, newname string) error {
 	return d.change(func() error {
 		err := d.FS.Rename(oldname, newname)
-		d.made(newname) // whatever the error, as above
+		d.made(newname) // even after an error, as above
 		return err
 	},
 		func() error { return d.after.Rename(oldname, newname) })
@@ -290,14 +293,14 @@ func (d *disk) Remove(name string) error {
 	d.ops.RLock()
 	defer d.ops.RUnlock()
 	if d.err() == nil {
-		// A file that stays does no harm: pebble removes it when it is opened.
+		// A file that remains is harmless: pebble removes it when it opens the store.
 		return d.FS.Remove(name)
 	}
 	_ = d.after.Remove(name)
 	return nil
 }
 
-// Lock does nothing: the Journal holds the lock, whichever store is open.
+// Lock does nothing: the Journal holds the lock across its stores.
 func (d *disk) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 func (d *disk) MkdirAll(name string, perm os.FileMode) error {
@@ -305,7 +308,7 @@ func (d *disk) MkdirAll(name string, perm os.FileMode) error {
 		func() error { return d.after.MkdirAll(name, perm) })
 }
 
-// GetDiskUsage paces the removal of files; it is no reason to fail.
+// GetDiskUsage paces the removal of files; an error does not freeze the disk.
 func (d *disk) GetDiskUsage(path string) (vfs.DiskUsage, error) {
 	usage, err := d.FS.GetDiskUsage(path)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// logger passes on what pebble has to say. Its chatter is for debugging.
+// logger passes pebble's messages on. Informational ones have the level Debug.
 type logger struct {
 	log  *slog.Logger
 	disk *disk
@@ -24,14 +24,14 @@ func (l logger) Errorf(format string, args ...any) {
 	l.log.Error("journal store", "error", fmt.Sprintf(format, args...))
 }
 
-// Fatalf returns, which pebble does not expect but survives: from here on
-// nothing it does can reach the files.
+// Fatalf returns. Pebble does not expect that but tolerates it: from here on nothing it does can
+// reach the files.
 func (l logger) Fatalf(format string, args ...any) {
 	l.disk.fail(fmt.Errorf(format, args...))
 }
 
-// listener hears of what happens in the background. A store that cannot flush,
-// compact or read its own files takes no more writes.
+// listener receives background events. A store that cannot flush, compact or read its own files
+// accepts no more writes.
 func listener(log *slog.Logger, disk *disk) *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) { disk.fail(err) },
@@ -45,10 +45,9 @@ func listener(log *slog.Logger, disk *disk) *pebble.EventListener {
 	}
 }
 
-// scheduler runs one compaction at a time. Pebble's own scheduler also looks ten
-// times a second whether more may run; here the answer never changes, and an idle
-// store is to stay idle. No compaction begins on frozen files: it would only take
-// memory.
+// scheduler runs one compaction at a time. Pebble's own scheduler polls ten times a second whether
+// more may run; here the answer never changes, and an idle store must not use CPU. No compaction
+// starts on frozen files: its result could not be stored.
 type scheduler struct {
 	*pebble.ConcurrencyLimitScheduler
 	disk *disk

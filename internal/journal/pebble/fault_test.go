@@ -14,6 +14,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/journaltest"
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -67,7 +68,7 @@ func script(t *testing.T, j *Journal, twin *journaltest.Twin, acknowledged func(
 	return nil
 }
 
-// flush is one of a user of the store, whom a revival waits for: nobody ends the flush of a store that is closed.
+// flush flushes the store. A revival waits for it, as the flush of a closed store never ends.
 func flush(j *Journal) error {
 	s, release, err := j.use()
 	if err != nil {
@@ -179,7 +180,7 @@ func TestFailingDisk(t *testing.T) {
 			if *thorough {
 				step = 1
 			}
-			first := rand.Int64N(step)
+			first := int64(seeds.Of(t) % uint64(step))
 			for i := first; ; i += step {
 				f := fault{which: test.which, err: test.err, always: test.always, at: i}
 				f.run(t)
@@ -355,8 +356,8 @@ func (f *fault) down(t *testing.T, j *Journal, acknowledged object.Revision, err
 	}
 }
 
-// comeBack heals the disk, waits for the journal, and runs the script again. What is
-// seen then is durable, also what was written while nobody knew.
+// comeBack heals the disk, waits for the journal, and runs the script again. What is seen then is
+// durable, including writes with an unknown outcome.
 func (f *fault) comeBack(t *testing.T, j *Journal, mem *vfs.MemFS, twin *journaltest.Twin) {
 	t.Helper()
 	f.healed.Store(true)

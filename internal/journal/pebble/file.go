@@ -9,11 +9,11 @@ import (
 
 // file is an open file. It is written by one goroutine at a time.
 type file struct {
-	vfs.File // the real one
+	vfs.File // the real file
 	disk     *disk
 	name     string
-	size     int64    // how much has been written to the real one
-	after    vfs.File // what it is since the failure; nil until it is written then
+	size     int64    // bytes written to the real file
+	after    vfs.File // its content since the failure; nil until it is written
 }
 
 func (f *file) Write(p []byte) (n int, err error) {
@@ -27,13 +27,13 @@ func (f *file) Write(p []byte) (n int, err error) {
 	}
 	if f.after == nil {
 		if err := f.moveToMemory(); err != nil {
-			return len(p), nil // it cannot be read again, which pebble will notice
+			return len(p), nil // the bytes cannot be read back, which pebble will notice
 		}
 	}
 	return f.after.Write(p)
 }
 
-// Stat is asked for while a log is made, when pebble takes no error.
+// Stat is called while pebble creates a log, where it does not handle errors.
 func (f *file) Stat() (vfs.FileInfo, error) {
 	if f.after == nil {
 		info, err := f.File.Stat()
@@ -48,7 +48,7 @@ func (f *file) Stat() (vfs.FileInfo, error) {
 	return f.after.Stat()
 }
 
-// moveToMemory begins a copy of the file in memory, to write on there.
+// moveToMemory starts a copy of the file in memory, to which later writes go.
 func (f *file) moveToMemory() error {
 	after, err := f.disk.createAfter(f.name)
 	if err != nil {
@@ -73,7 +73,7 @@ func (f *file) sync(sync func() error) error {
 	return nil
 }
 
-// directory is an open directory, whose syncs make files durable as such.
+// directory is an open directory, whose sync makes the names of files durable.
 type directory struct{ file }
 
 func (d *directory) Sync() error {

@@ -83,8 +83,8 @@ func (f smallFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// TestFullDisk: while there is no room, writers are told so, everything else goes
-// on, the journal's own attempts to come back take no room, and with room it does.
+// TestFullDisk checks that without space writers get an error and everything else continues, that
+// the journal's attempts to recover need no space, and that it recovers once there is space.
 func TestFullDisk(t *testing.T) {
 	for _, disk := range []*small{
 		{err: syscall.ENOSPC},

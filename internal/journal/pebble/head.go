@@ -12,17 +12,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// headName is a file beside those of pebble that says up to which revision writes
-// have been acknowledged.
+// headName is a file beside those of pebble that holds the revision up to which writes have been
+// acknowledged.
 //
-// The end of a log cannot tell whether more was written behind it: it looks the
-// same whether a crash has cut off a write that nobody was told of, or damage one
-// that somebody was. So the journal notes every group here before it acknowledges
-// it. The note is not synced: it survives the end of the process at once, and may
-// be older than what is durable after that of the machine, but never newer.
+// The end of a log does not show whether more was written behind it: it looks the same whether a
+// crash cut off a write that was never acknowledged, or damage removed one that was. The journal
+// therefore records every group here before it acknowledges it. The record is not synced: it
+// survives the end of the process at once, and after a crash of the machine it may be older than
+// the durable writes, but never newer.
 //
-// The file has two slots, each in a page of its own, which are written in turn. So
-// a slot that is torn leaves the other.
+// The file has two slots in separate pages, which are written alternately, so that a torn write
+// leaves the other slot intact.
 const headName = "HEAD"
 
 const (
@@ -30,19 +30,19 @@ const (
 	headSlot = 8 + 1 + 8 + 4 // magic, state, revision, checksum of these
 	magic    = "kapokhd1"
 
-	unfinished = ".new"       // ends the name of the file while it is made
-	restoring  = ".restoring" // the same, of a store that is to be restored
+	unfinished = ".new"       // suffix of the file while it is created
+	restoring  = ".restoring" // the same for a store that is being restored
 )
 
-// The states of a store that a head tells of.
+// The states of a store that its head records.
 const (
 	stateReady     = 'r'
-	stateImporting = 'i' // it is not whole yet
+	stateImporting = 'i' // an import has not completed
 )
 
 var errHead = errors.New("checksum mismatch")
 
-// head is what the file says.
+// head is the content of the file.
 type head struct {
 	state    byte
 	revision object.Revision
@@ -72,7 +72,7 @@ func decodeHead(b []byte) (h head, ok bool) {
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// createHead makes the file, durably and whole from the moment on when it is there.
+// createHead creates the file: when the file exists, it is complete and durable.
 func createHead(files vfs.FS, dir string, h head) error {
 	name, suffix := files.PathJoin(dir, headName), unfinished
 	if h.state == stateImporting {
@@ -105,8 +105,8 @@ func syncDir(files vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// readHead reads the file. It returns fs.ErrNotExist where there is none, and
-// errHead where neither slot is whole.
+// readHead reads the file. It returns fs.ErrNotExist if there is none, and errHead if neither slot
+// is intact.
 func readHead(files vfs.FS, dir string) (h head, err error) {
 	f, err := files.Open(files.PathJoin(dir, headName))
 	if err != nil {
@@ -134,7 +134,7 @@ func readHead(files vfs.FS, dir string) (h head, err error) {
 func openHead(files vfs.FS, dir string) (*headFile, error) {
 	name := files.PathJoin(dir, headName)
 	if _, err := files.Stat(name); err != nil {
-		return nil, err // do not make it
+		return nil, err // do not create it
 	}
 	f, err := files.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -143,19 +143,19 @@ func openHead(files vfs.FS, dir string) (*headFile, error) {
 	return &headFile{file: f}, nil
 }
 
-// write notes a head over the older of the two. It is not durable.
+// write writes a head over the older slot. It does not sync.
 func (f *headFile) write(h head) error {
 	_, err := f.file.WriteAt(encodeHead(h), f.next*headPage)
 	f.next = 1 - f.next
 	return err
 }
 
-// settle notes a head in both slots, one after the other, durably.
+// settle writes a head to both slots, one after the other, and syncs each.
 func (f *headFile) settle(h head) error {
 	return errors.Join(f.write(h), f.file.Sync(), f.write(h))
 }
 
 func (f *headFile) close() error { return f.file.Close() }
 
-// noHead says that an error of readHead is that there is no file.
+// noHead reports whether an error of readHead means that there is no file.
 func noHead(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -15,15 +15,15 @@ import (
 // importBatch is how many bytes of objects go into one write.
 const importBatch = 1 << 20
 
-// Import makes a journal of objects, each at its own revision, in a directory that
-// is empty or missing; others it refuses. Revisions go on after head, up to which
-// there is no history.
+// Import creates a journal from objects, each at its own revision, in a directory that is empty or
+// missing; it rejects any other. New revisions start behind head, and there is no history up to
+// head.
 //
-// It imports all or nothing: after an error, the first of objects or its own, there
-// is nothing in the directory, and what a crash leaves behind cannot be opened.
+// It imports all or nothing: after an error, of objects or its own, the directory is empty, and the
+// remains of a crash cannot be opened.
 func Import(ctx context.Context, opts Options, head object.Revision, objects iter.Seq2[*object.Object, error]) (err error) {
 	if opts.ReadOnly {
-		return errors.New("import journal: opened to be read only")
+		return errors.New("import journal: Options.ReadOnly is set")
 	}
 	j, err := lockDirectory(opts)
 	if err != nil {
@@ -46,7 +46,7 @@ func (j *Journal) checkEmpty() error {
 	}
 	for _, name := range names {
 		if name = j.files.PathBase(name); !nothing(name) {
-			return fmt.Errorf("the directory is not empty, it holds %s: choose another, or move away what is there", name)
+			return fmt.Errorf("the directory must be empty, but contains %s: choose another directory or move its files away", name)
 		}
 	}
 	return nil
@@ -63,10 +63,10 @@ func (j *Journal) clear() error {
 	return err
 }
 
-// load fills an empty directory. Until all is there, its head says that it is not.
+// load fills an empty directory. Until it has finished, the head marks the store as incomplete.
 func (j *Journal) load(ctx context.Context, last object.Revision, objects iter.Seq2[*object.Object, error]) error {
 	if last < 0 {
-		return fmt.Errorf("revision %d is not possible", last)
+		return fmt.Errorf("revision %d is invalid: must be positive", last)
 	}
 	if err := createHead(j.files, j.dir, head{state: stateImporting}); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (j *Journal) load(ctx context.Context, last object.Revision, objects iter.S
 	s := &store{dir: j.dir, files: j.files, disk: newDisk(j.files, j.opts.Logger, &j.stats.syncs)}
 	s.marks = marks{format: format, compacted: last, swept: last, totals: totals{head: last}}
 	settings := j.settings(s)
-	settings.DisableWAL = true // it is all flushed in the end, or of no use
+	settings.DisableWAL = true // it is flushed at the end, or discarded
 	err := s.openDB(settings)
 	if err == nil {
 		err = s.load(ctx, objects, writer{sealer: j.opts.Sealer})
@@ -89,8 +89,7 @@ func (j *Journal) load(ctx context.Context, last object.Revision, objects iter.S
 	if err != nil {
 		return err
 	}
-	// What pebble has put off to remove needs no removal: it is found at the next
-	// opening.
+	// Removals that pebble has deferred need not be done now: the next opening does them.
 	f, err := openHead(j.files, j.dir)
 	if err != nil {
 		return err
@@ -112,7 +111,7 @@ func (s *store) load(ctx context.Context, objects iter.Seq2[*object.Object, erro
 			return err
 		}
 		if o.Revision <= 0 || o.Revision > s.marks.totals.head {
-			return fmt.Errorf("%s is at revision %d, which is not in 1 to %d", o.Key, o.Revision, s.marks.totals.head)
+			return fmt.Errorf("%s has revision %d: must be from 1 to %d", o.Key, o.Revision, s.marks.totals.head)
 		}
 		if _, twice := keys[o.Key]; twice {
 			return fmt.Errorf("%s occurs twice", o.Key)

@@ -49,7 +49,7 @@ func TestImport(t *testing.T) {
 			if err := Import(t.Context(), opts, 100, want); err != nil {
 				t.Fatal(err)
 			}
-			if err := Import(t.Context(), opts, 100, want); err == nil || !strings.Contains(err.Error(), "not empty") {
+			if err := Import(t.Context(), opts, 100, want); err == nil || !strings.Contains(err.Error(), "must be empty") {
 				t.Errorf("imported over a journal: %v", err)
 			}
 			live := map[object.Key]*object.Object{}
@@ -126,10 +126,10 @@ func TestImportFails(t *testing.T) {
 		want    string
 	}{
 		{"a broken source", t.Context(), 9, then(revisions(1, 2, 3), broken), broken.Error()},
-		{"above the head", t.Context(), 9, revisions(1, 10), "not in 1 to 9"},
-		{"no revision", t.Context(), 9, revisions(0), "not in 1 to 9"},
+		{"above the head", t.Context(), 9, revisions(1, 10), "must be from 1 to 9"},
+		{"no revision", t.Context(), 9, revisions(0), "must be from 1 to 9"},
 		{"twice", t.Context(), 9, twice, "occurs twice"},
-		{"head", t.Context(), -1, revisions(), "not possible"},
+		{"head", t.Context(), -1, revisions(), "must be positive"},
 		{"cancelled", cancelled, 9, revisions(1), "canceled"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -12,17 +12,17 @@ import (
 
 // Marks are numbers about the whole journal, under keys that start with m.
 const (
-	markFormat    = "mformat"    // the layout of everything else
-	markCompacted = "mcompacted" // history is gone up to this revision
-	markSwept     = "mswept"     // and the records that went with it, up to this one
-	markTotals    = "mtotals"    // what there must be; see totals
+	markFormat    = "mformat"    // the version of the layout
+	markCompacted = "mcompacted" // history is dropped up to this revision
+	markSwept     = "mswept"     // and the superseded records are removed up to this one
+	markTotals    = "mtotals"    // what the store must contain; see totals
 	markLost      = "mlost"      // revisions that were never committed; see lost
 )
 
 // format is the layout that this program reads and writes.
 const format = 2
 
-var errFormat = errors.New("written by a newer program, or by one that was never released")
+var errFormat = errors.New("written by a newer version of kapok or by an unreleased one")
 
 // marks are all marks of a store.
 type marks struct {
@@ -42,7 +42,7 @@ func readMarks(r pebble.Reader) (m marks, err error) {
 		}
 	}
 	if m.format != 0 && m.format != format {
-		return m, fmt.Errorf("format %d is not known, only %d: %w", m.format, format, errFormat)
+		return m, fmt.Errorf("format %d is not supported: must be %d: %w", m.format, format, errFormat)
 	}
 	err = getMark(r, markTotals, func(value []byte) (ok bool) {
 		m.totals, ok = decodeTotals(value)
@@ -58,7 +58,7 @@ func readMarks(r pebble.Reader) (m marks, err error) {
 	return m, err
 }
 
-// readMark returns a mark, zero if it has not been set.
+// readMark returns a mark, or zero if it is not set.
 func readMark(r pebble.Reader, name string) (rev object.Revision, err error) {
 	err = getMark(r, name, func(value []byte) bool {
 		if len(value) != 8 {

@@ -1,43 +1,42 @@
-// Package pebble is the journal of one machine: a log-structured store on
+// Package pebble is the journal for a single machine: a log-structured store on
 // [github.com/cockroachdb/pebble/v2].
 //
 // # Layout
 //
-// One write is one record, and the record is all there is: objects and their
-// history are the same store.
+// One write is one record, and records are all that is stored: objects and their history are in the
+// same store.
 //
 //	r<group>/<resource> 00 <revision>   what a key of the resource holds from that
 //	                                    revision on; see record.go
 //	m<name>                             marks about the whole: format, compacted,
 //	                                    swept, totals, lost; see marks.go
 //
-// Revisions are big-endian, so the history of a resource is contiguous, and one
-// scan in key order folds each resource. A record leaves when the record that
-// supersedes it is itself behind the compacted revision: until then some event
-// that may still be read tells of it.
+// Revisions are big-endian, so the history of a resource is contiguous, and one scan in key order
+// folds each resource. A record is removed when the record that supersedes it is itself behind the
+// compacted revision: until then some readable event refers to it.
 //
 // # Durability
 //
-// Append commits in groups (see [journal.Sequencer]), a synced write a group. The
-// first error that the disk returns for a write freezes the files as they are
-// then, as a crash would; see disk.go. From then on the journal takes no writes, and
-// its history cannot be read, until it has opened the files anew, made durable what
-// it found there, and applied what nobody knew to be there; see revive.go.
+// Append commits in groups (see [journal.Sequencer]), with one synced write for each group. The
+// first write error of the disk freezes the files, in the state that a crash would leave; see
+// disk.go. From then on the journal rejects writes, and its history cannot be read, until it has
+// reopened the files, made their contents durable, and applied the entries whose outcome was
+// unknown; see revive.go.
 //
 // # Damage
 //
-// Blocks and logs have checksums. What checksums cannot tell, that something is
-// missing as a whole, three things do: each group says what the store holds in all
-// (totals.go), the file HEAD what has been acknowledged (head.go), and history has
-// no gaps but those that are known. All of it is compared whenever the store is
-// opened, before a file is removed. What does not fit is a [journal.DamagedError];
-// [Salvage] reads what is left.
+// Blocks and logs have checksums. Three mechanisms detect what checksums cannot, that something is
+// missing as a whole: each group records the totals of the store (totals.go), the file HEAD records
+// what has been acknowledged (head.go), and history has no gaps except known ones. All of these are
+// compared whenever the store is opened, before a file is removed. A mismatch is a
+// [journal.DamagedError]; [Salvage] reads what remains.
 //
-// The directory and its files are for their owner only, whatever the umask. A
-// directory is open once at a time.
+// Only their owner can access the directory and its files, whatever the umask. A directory can be
+// open only once.
 //
-// The package starts a goroutine when the files fail, which ends when the journal
-// has come back; it, and pebble's own (flushes, compactions), end with Close.
+// The package starts a goroutine when the files fail, which ends when the journal has recovered,
+// and one that closes the snapshots of readers. Both, and pebble's own (flushes, compactions), end
+// with Close.
 package pebble
 
 import (
@@ -66,19 +65,22 @@ type Journal struct {
 	opts  Options
 	dir   string
 	files vfs.FS
-	lock  io.Closer // nil where a read-only directory cannot be locked
+	lock  io.Closer // nil if a read-only directory cannot be locked
 
 	sequencer *journal.Sequencer // set by Recover
-	compacted atomic.Int64       // the mark; moves before any record leaves
+	compacted atomic.Int64       // the mark; moved before any record is removed
 	stats     counters
 
-	compacting sync.Mutex // one Compact at a time
+	compacting sync.Mutex // held by Compact
 
-	ctx     context.Context // of the goroutine that comes back; ended by Close
+	scarce    atomic.Bool // the reserve has been released; see room.go
+	restoring sync.Mutex  // held while the reserve is recreated
+
+	ctx     context.Context // of the goroutine that reopens the files; canceled by Close
 	cancel  context.CancelFunc
 	revival sync.WaitGroup
 
-	// Files made in vain by openStore; of whoever opens the store.
+	// Obsolete files of failed attempts of openStore. Owned by the goroutine that opens the store.
 	leftovers map[string]struct{}
 
 	life struct {
@@ -88,27 +90,32 @@ type Journal struct {
 	}
 }
 
-// Options are the settings of a Journal; zero values mean the defaults.
+// Options are the settings of a Journal. Zero values mean the defaults.
 type Options struct {
-	// Dir is the directory of the journal, made if it is missing. Required.
+	// Dir is the directory of the journal. It is created if it is missing. Required.
 	Dir string
-	// ReadOnly opens a journal that is there, to look at it: no file is changed.
-	// Append and Compact return ErrUnavailable.
+	// ReadOnly opens an existing journal without changing any file. Append and Compact return
+	// ErrUnavailable.
 	ReadOnly bool
-	// Sealer encrypts objects on their way to the disk. Default none.
+	// Sealer encrypts objects at rest. Default nil: no encryption.
 	Sealer journal.Sealer
-	// FS holds the directory. Default is the file system of the machine.
+	// FS contains the directory. Default: the file system of the machine.
 	FS vfs.FS
-	// Unsynced leaves to the operating system when what has been written goes to the disk: what has been
-	// acknowledged outlives the process, and may be lost with the machine.
+	// Unsynced leaves it to the operating system when written data reaches the disk: acknowledged
+	// writes survive the end of the process, and may be lost if the machine fails.
 	Unsynced bool
-	// Logger gets what the store has to tell. Default slog.Default().
+	// Logger receives the messages of the store. Default slog.Default().
 	Logger *slog.Logger
-	// CacheBytes bounds the blocks of history kept in memory. Default 4 MiB.
+	// CacheBytes limits the cached blocks of history. Default 4 MiB.
 	CacheBytes int64
-	// MemTableBytes is how much is written to the log before it goes to a table.
-	// Recovery reads back twice as much of the log at most. Default 4 MiB.
+	// MemTableBytes is the amount of data that is written to the log before it is moved to a table.
+	// Recovery reads at most twice as much of the log. Default 4 MiB.
 	MemTableBytes uint64
+
+	// ReserveBytes is the size of a file that is removed when the disk is full, so that deletions
+	// and compaction can continue. It is reduced to a fourth of the disk if it would be larger.
+	// Default 48 MiB on the file system of the machine, and none on FS.
+	ReserveBytes int64
 
 	firstRetry time.Duration // after a failure; see revive.go
 }
@@ -123,28 +130,35 @@ func (o Options) withDefaults() Options {
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = 4 << 20
 	}
+	if o.ReserveBytes == 0 && o.FS == nil {
+		o.ReserveBytes = defaultReserve
+	}
 	if o.firstRetry == 0 {
 		o.firstRetry = 100 * time.Millisecond
 	}
 	return o
 }
 
-// Open opens the journal of a directory. It returns [journal.ErrLocked] where
-// the directory is open already, and a [journal.DamagedError] where what is there
-// cannot be what was written.
+// Open opens the journal of a directory. It returns [journal.ErrLocked] if the directory is already
+// open, and a [journal.DamagedError] if the files are damaged.
 func Open(opts Options) (*Journal, error) {
 	j, err := lockDirectory(opts)
 	if err == nil {
+		j.ensureReserve()
 		if j.life.store, err = j.openStore(); err == nil {
 			j.compacted.Store(int64(j.life.store.marks.compacted))
 			return j, nil
+		}
+		if noRoom(err) {
+			need, free, _ := j.room()
+			err = fmt.Errorf("%w: %d bytes are free on its disk, at least %d are required: %w", journal.ErrFull, free, need, err)
 		}
 		j.unlock()
 	}
 	return nil, fmt.Errorf("open journal in %s: %w", opts.Dir, err)
 }
 
-// lockDirectory makes a Journal that has its directory, and has not opened it.
+// lockDirectory creates a Journal that has locked its directory and has not opened it.
 func lockDirectory(opts Options) (*Journal, error) {
 	dir, files, err := prepare(opts)
 	if err != nil {
@@ -158,12 +172,12 @@ func lockDirectory(opts Options) (*Journal, error) {
 	j.lock, err = files.Lock(files.PathJoin(dir, "LOCK"))
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		if opts.ReadOnly {
-			return j, nil // nobody can write where no lock file can be made
+			return j, nil // a directory without write access needs no lock
 		}
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: stop whoever has the directory open, or take another (%v)", journal.ErrLocked, err)
+		return nil, fmt.Errorf("%w: stop the process that has the directory open, or use another directory (%v)", journal.ErrLocked, err)
 	}
 	return j, nil
 }
@@ -176,10 +190,10 @@ func (j *Journal) unlock() error {
 	return j.lock.Close()
 }
 
-// prepare makes the directory and returns its one name and the files in it.
+// prepare creates the directory and returns its canonical name and its file system.
 func prepare(opts Options) (string, vfs.FS, error) {
 	if opts.Dir == "" {
-		return "", nil, errors.New("no directory given")
+		return "", nil, errors.New("Options.Dir is empty: set the directory of the journal")
 	}
 	files, dir := opts.FS, opts.Dir
 	if files == nil {
@@ -191,12 +205,12 @@ func prepare(opts Options) (string, vfs.FS, error) {
 			if err := os.Chmod(dir, 0o700); err != nil {
 				return "", nil, err
 			}
-			// Names of directories that have just been made must outlive a power cut, too.
+			// The names of new directories must survive a power failure, too.
 			for parent := range 2 {
-				_ = syncDir(files, filepath.Join(dir, strings.Repeat("../", parent+1))) // it may not be ours to open
+				_ = syncDir(files, filepath.Join(dir, strings.Repeat("../", parent+1))) // the process may lack permission to open it
 			}
 		}
-		// A lock is held by name: two names of one directory must not look like two.
+		// Locks are held by name: two names of one directory must map to one.
 		name, err := filepath.Abs(dir)
 		if err == nil {
 			dir, err = filepath.EvalSymlinks(name)
@@ -210,8 +224,8 @@ func prepare(opts Options) (string, vfs.FS, error) {
 	return dir, files, files.MkdirAll(dir, 0o700)
 }
 
-// settings are for a store that is written more than it is read, next to a
-// server whose memory it must not show in.
+// settings are for a store that is written more than read, in a server whose memory it must not
+// dominate.
 func (j *Journal) settings(s *store) *pebble.Options {
 	set := &pebble.Options{
 		FS:                 s.disk,
@@ -221,7 +235,7 @@ func (j *Journal) settings(s *store) *pebble.Options {
 		FormatMajorVersion: pebble.FormatTableFormatV6,
 		CacheSize:          j.opts.CacheBytes,
 		MemTableSize:       j.opts.MemTableBytes,
-		// A burst may fill some tables before it has to wait for the first.
+		// A burst may fill some tables before it must wait for the first.
 		MemTableStopWritesThreshold: 4,
 		L0StopWritesThreshold:       1000,
 		MaxOpenFiles:                128,
@@ -233,6 +247,11 @@ func (j *Journal) settings(s *store) *pebble.Options {
 
 // Append implements [journal.Journal].
 func (j *Journal) Append(ctx context.Context, b journal.Batch) (object.Revision, error) {
+	if j.scarce.Load() && !frees(&b) {
+		if err := j.shortage(); err != nil {
+			return 0, err
+		}
+	}
 	return j.sequencer.Append(ctx, b)
 }
 
@@ -242,11 +261,18 @@ func (j *Journal) Sync(ctx context.Context) (shared bool, err error) { return j.
 // Head implements [journal.Journal].
 func (j *Journal) Head() (object.Revision, int64) { return j.sequencer.Head() }
 
-// Health implements [journal.Journal].
-func (j *Journal) Health() error { return j.sequencer.Health() }
+// KeepsHistory implements [journal.Journal].
+func (j *Journal) KeepsHistory() bool { return true }
 
-// Close implements [journal.Journal]. Where the files have failed, it returns that
-// error.
+// Health implements [journal.Journal].
+func (j *Journal) Health() error {
+	if err := j.sequencer.Health(); err != nil {
+		return err
+	}
+	return j.shortage()
+}
+
+// Close implements [journal.Journal]. If the files have failed, it returns that error.
 func (j *Journal) Close() error {
 	j.cancel()
 	if j.sequencer != nil {
@@ -259,7 +285,7 @@ func (j *Journal) Close() error {
 	if closed {
 		return nil
 	}
-	j.revival.Wait() // it ends with ctx, and begins only where closed is not set
+	j.revival.Wait() // it ends with ctx, and starts only while closed is not set
 	s := j.life.store
 	err := s.close()
 	if failed := s.disk.err(); failed != nil {
@@ -271,7 +297,7 @@ func (j *Journal) Close() error {
 	return nil
 }
 
-// use returns the store that is open, and keeps it open until release is called.
+// use returns the open store, and keeps it open until release is called.
 func (j *Journal) use() (s *store, release func(), err error) {
 	j.life.RLock()
 	defer j.life.RUnlock()
@@ -283,4 +309,7 @@ func (j *Journal) use() (s *store, release func(), err error) {
 	return s, s.users.Done, nil
 }
 
-var _ journal.Journal = (*Journal)(nil)
+var (
+	_ journal.Journal = (*Journal)(nil)
+	_ journal.Undoer  = (*Journal)(nil)
+)

@@ -9,9 +9,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal"
 )
 
-// pipeline decodes records on all processors and hands the entries over in the
-// order in which the records came. It owns its goroutines; they have ended when
-// each returns.
+// pipeline decodes records on all processors and passes the entries on in the order of the records.
+// It owns its goroutines; they have ended when each returns.
 type pipeline struct {
 	order   chan *chunk   // as they came; closed when there are no more
 	work    chan *chunk   // the same, for the decoders
@@ -20,8 +19,7 @@ type pipeline struct {
 	running sync.WaitGroup
 }
 
-// chunk is some records, one after the other. Whoever has received it from a
-// channel owns it.
+// chunk is a sequence of records. The goroutine that has received it from a channel owns it.
 type chunk struct {
 	names   []byte // that the records point to; their objects have bytes of their own
 	records []record
@@ -36,7 +34,7 @@ const (
 	chunkRecords = 512
 )
 
-var errStopped = errors.New("nobody wants more records")
+var errStopped = errors.New("the reader of records has stopped")
 
 // startPipeline starts to decode what source puts.
 func startPipeline(sealer journal.Sealer, source func(put func(*record) error) error) *pipeline {
@@ -83,8 +81,7 @@ func (p *pipeline) send(c *chunk) error {
 	}
 }
 
-// each calls take with every entry, and returns the first error of source or of
-// decoding.
+// each calls take with every entry, and returns the first error of source or of decoding.
 func (p *pipeline) each(take func(journal.Entry)) (err error) {
 	for c := range p.order {
 		if err != nil {

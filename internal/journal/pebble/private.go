@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ownerOnly makes the files of the machine's file system readable and writable by
-// their owner only, whatever the umask is, from the moment on when they are there.
+// ownerOnly makes the files of the machine's file system readable and writable by their owner only,
+// whatever the umask, from the moment they exist.
 type ownerOnly struct{ vfs.FS }
 
 func (o ownerOnly) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
@@ -33,8 +33,8 @@ func (o ownerOnly) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...v
 	return o.FS.OpenReadWrite(name, c, opts...)
 }
 
-// Lock must not open a lock file that is there: closing it would give up the lock
-// of a journal that this process has open.
+// Lock must not open an existing lock file: closing it would release the lock of a journal that
+// this process has open.
 func (o ownerOnly) Lock(name string) (io.Closer, error) {
 	if err := touch(name); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -46,7 +46,7 @@ func (o ownerOnly) MkdirAll(name string, _ os.FileMode) error { return o.FS.Mkdi
 
 func (o ownerOnly) Unwrap() vfs.FS { return o.FS }
 
-// touch makes an empty file that was not there.
+// touch creates an empty file if it does not exist.
 func touch(name string) error {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

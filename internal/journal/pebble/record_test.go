@@ -142,9 +142,9 @@ func TestForeignStores(t *testing.T) {
 		key, value []byte
 		want       string
 	}{
-		{"format", []byte(markFormat), encodeMark(9), "newer program"},
+		{"format", []byte(markFormat), encodeMark(9), "newer version"},
 		{"mark", []byte(markCompacted), []byte("x"), "malformed mcompacted"},
-		{"record version", appendRecordKey(nil, pods, 1), append([]byte{9}, make([]byte, 20)...), "newer program"},
+		{"record version", appendRecordKey(nil, pods, 1), append([]byte{9}, make([]byte, 20)...), "newer version"},
 		{"record", appendRecordKey(nil, pods, 1), []byte{1, 2, 3}, "malformed record"},
 		{"record fields", appendRecordKey(nil, pods, 1), binary.AppendUvarint(make([]byte, 10), 1<<63), "record"},
 		{"key", []byte("r/pods"), nil, "malformed key"},

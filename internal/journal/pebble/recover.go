@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Recover implements [journal.Journal]: one scan of all records, in order. Before it
-// returns, what it has read is compared with what there must be, and made durable.
+// Recover implements [journal.Journal]: one scan of all records, in order. Before it returns, it
+// compares the records with the recorded totals and makes them durable.
 func (j *Journal) Recover(ctx context.Context, sink journal.Sink) error {
 	s, release, err := j.use()
 	if err != nil {
@@ -28,7 +28,7 @@ func (j *Journal) Recover(ctx context.Context, sink journal.Sink) error {
 	j.sequencer = journal.NewSequencer(sink, m.totals.head, bytes, j.commit)
 	sink.Restored(m.totals.head, m.compacted)
 	if j.opts.ReadOnly {
-		j.sequencer.Fail(fmt.Errorf("%w: %s has been opened to be read only", journal.ErrUnavailable, j.dir))
+		j.sequencer.Fail(fmt.Errorf("%w: %s is open with Options.ReadOnly", journal.ErrUnavailable, j.dir))
 		return nil
 	}
 	s.disk.release()
@@ -66,7 +66,7 @@ func (j *Journal) scan(ctx context.Context, s *store, take func(*record) error) 
 }
 
 func (s *store) each(ctx context.Context, t *tally, take func(*record) error) (err error) {
-	defer guard(&err)
+	defer recoverDamage(&err)
 	iter, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{'r'}, UpperBound: []byte{'r' + 1}})
 	if err != nil {
 		return err

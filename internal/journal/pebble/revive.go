@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/journal"
@@ -12,26 +11,25 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// The journal comes back from a failure of its files by itself. It opens them anew,
-// again and again, less and less often, until that succeeds, while the store that
-// has failed stays open for those who have begun to read it. What they get is not
-// to be trusted once it has failed, and is an ErrUnavailable: state has what is live,
-// and the newest history.
+// The journal recovers from a failure of its files by itself. It tries to reopen them, with growing
+// intervals, until that succeeds. The failed store stays open for its current readers; what they
+// read after the failure is not reliable, so they get an ErrUnavailable. State still has the live
+// objects and the newest history.
 //
-// The first attempt is made after 100 ms, further ones up to 50 times later.
+// The first attempt is made after 100 ms, further ones after up to 50 times as long.
 const (
 	retrySpread = 50
-	// reserve is how much room there must be before an attempt is made after a full
-	// disk, beside what the logs need to become tables.
+	// reserve is the free space in bytes that an attempt requires after a full disk, in addition to
+	// what the logs need to become tables.
 	reserve = 4 << 20
 )
 
-// down is told, once for each store, that its files have failed. It may be called
-// from anywhere within pebble.
+// down is called, once for each store, when its files have failed. It may be called from anywhere
+// within pebble, so it must not block.
 func (j *Journal) down(failed *store, err error) {
 	j.stats.failures.Add(1)
 	j.sequencer.Fail(j.refusal(err))
-	j.opts.Logger.Error("journal cannot write to its files, and takes no writes until it can", "dir", j.dir, "error", err)
+	j.opts.Logger.Error("journal cannot write to its files: rejecting writes until it can", "dir", j.dir, "error", err)
 	j.life.RLock()
 	defer j.life.RUnlock()
 	if !j.life.closed {
@@ -39,12 +37,12 @@ func (j *Journal) down(failed *store, err error) {
 	}
 }
 
-// refusal is what writers get while the files have failed.
+// refusal returns the error for writers while the files have failed.
 func (j *Journal) refusal(err error) error {
 	if noRoom(err) {
-		return fmt.Errorf("%w: make room where %s is, and it goes on by itself: %w", journal.ErrFull, j.dir, err)
+		return fmt.Errorf("%w: free space on the disk of %s, and writes resume without a restart: %w", journal.ErrFull, j.dir, err)
 	}
-	return fmt.Errorf("%w: it tries again to use %s: %w", journal.ErrUnavailable, j.dir, err)
+	return fmt.Errorf("%w: retrying to open %s: %w", journal.ErrUnavailable, j.dir, err)
 }
 
 func (j *Journal) comeBack(failed *store) {
@@ -60,28 +58,31 @@ func (j *Journal) comeBack(failed *store) {
 		err := j.reopen(failed)
 		j.stats.attempts.Add(1)
 		if err == nil {
-			j.opts.Logger.Info("journal takes writes again", "dir", j.dir, "after", time.Since(since))
+			j.opts.Logger.Info("journal accepts writes again", "dir", j.dir, "after", time.Since(since))
 			return
 		}
 		if j.ctx.Err() != nil {
 			return
 		}
 		j.sequencer.Fail(j.refusal(err))
-		j.opts.Logger.Debug("journal cannot come back yet", "dir", j.dir, "error", err)
+		j.opts.Logger.Debug("journal cannot reopen its files yet", "dir", j.dir, "error", err)
 	}
 }
 
-// reopen opens the files anew in place of a store that has failed.
+// reopen opens the files again and replaces a store that has failed.
 //
-// What was written without its outcome being known is in the files now, or never
-// will be: once the new store has settled, nothing is read from the old files any
-// more. So it is applied if it is there, and its revisions are given up if not.
+// Writes with an unknown outcome are in the files now, or never will be: once the new store has
+// settled, nothing is read from the old files. Those that are there are applied, and the revisions
+// of the others are given up.
 func (j *Journal) reopen(failed *store) error {
 	if err := j.sequencer.Settle(j.ctx); err != nil {
 		return err
 	}
 	if !failed.disk.quiet() {
-		return fmt.Errorf("the disk has not answered yet: %w", failed.disk.err())
+		return fmt.Errorf("an operation on the disk has not returned yet: %w", failed.disk.err())
+	}
+	if noRoom(failed.disk.err()) {
+		j.releaseReserve()
 	}
 	if err := j.hasRoom(failed.disk.err()); err != nil {
 		return err
@@ -111,8 +112,8 @@ func (j *Journal) reopen(failed *store) error {
 	return nil
 }
 
-// readBack checks a store as recovery does, and returns the entries in it that have
-// not been applied, in the order of their revisions.
+// readBack checks a store as recovery does, and returns the entries in it that have not been
+// applied, in the order of their revisions.
 func (j *Journal) readBack(s *store) ([]journal.Entry, error) {
 	applied, _ := j.sequencer.Head()
 	var entries []journal.Entry
@@ -135,30 +136,21 @@ func (j *Journal) readBack(s *store) ([]journal.Entry, error) {
 	return entries, nil
 }
 
-// hasRoom returns an error while a disk that was full has no room for what opening
-// the store needs: an attempt that must fail would only make more of a mess.
+// hasRoom returns an error while a disk that was full lacks the space to open the store: an attempt
+// that must fail would only leave more files behind.
 func (j *Journal) hasRoom(cause error) error {
 	if !noRoom(cause) {
 		return nil
 	}
-	need := int64(reserve)
-	names, err := j.files.List(j.dir)
-	if err != nil {
-		return err
+	need, free, known := j.room()
+	if known && free < need {
+		return fmt.Errorf("%d bytes are free, at least %d are required: %w", free, need, cause)
 	}
-	for _, name := range names {
-		if info, err := j.files.Stat(j.files.PathJoin(j.dir, name)); err == nil && strings.HasSuffix(name, ".log") {
-			need += info.Size()
-		}
-	}
-	if usage, err := j.files.GetDiskUsage(j.dir); err == nil && usage.AvailBytes < uint64(need) {
-		return fmt.Errorf("%d bytes are free, %d are needed: %w", usage.AvailBytes, need, cause)
-	}
-	// What the disk says does not tell of quotas.
+	// The free space that the disk reports does not include quotas.
 	return j.probe(need)
 }
 
-// probeName is a file that is written to see whether there is room, and removed.
+// probeName is a file that is written to check for space, and then removed.
 const probeName = "PROBE"
 
 func (j *Journal) probe(size int64) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/journaltest"
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -51,8 +52,7 @@ func TestJournalThatCameBack(t *testing.T) {
 // compactions, and the machine may lose power at any moment. Nothing that was
 // acknowledged is lost, and what was not is there as a whole or never.
 func TestComesBack(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	mem := vfs.NewCrashableMem()
 	var failing atomic.Int64 // how many of the next calls fail
 	faults := errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -80,7 +80,7 @@ func TestComesBack(t *testing.T) {
 	text := fmt.Sprintf("%0300d", 0)
 	for w := range 4 {
 		writers.Go(func() {
-			for i := range 150 {
+			for i := 0; i < 150 || i < 10_000 && j.Stats().Failures < 3; i++ {
 				e := put(pods, fmt.Sprint(w, i%5), 0, text)
 				e.Prev = twin.Revision(e.Key)
 				if e.Prev > 0 && i%4 == 0 {
@@ -183,8 +183,8 @@ func (f gatedFile) wait() {
 func (f gatedFile) Sync() error     { f.wait(); return f.File.Sync() }
 func (f gatedFile) SyncData() error { f.wait(); return f.File.SyncData() }
 
-// TestSlowDisk: while the disk does not answer, writers wait, and everybody else
-// goes on.
+// TestSlowDisk checks that writers wait while the disk does not respond, and that everything else
+// continues.
 func TestSlowDisk(t *testing.T) {
 	disk := &gate{FS: vfs.NewMem()}
 	j, err := Open(Options{Dir: "journal", FS: crashable{disk}, Logger: quiet})
@@ -265,7 +265,7 @@ func TestCloseWhileDown(t *testing.T) {
 	got, compacted := readBack(t, mem)
 	wrote := twin.Entries()
 	for _, e := range got.Entries() {
-		if e.Key.Name == "a" { // nobody knew
+		if e.Key.Name == "a" { // its outcome was unknown
 			wrote = append(wrote, e)
 		}
 	}

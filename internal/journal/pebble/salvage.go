@@ -11,24 +11,23 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Salvaged is what Salvage has found beside the objects.
+// Salvaged is the result of Salvage apart from the objects.
 type Salvaged struct {
-	// Head is the newest revision that anything tells of.
+	// Head is the newest revision found.
 	Head object.Revision
-	// Objects is how many were handed over.
+	// Objects is the number of objects passed to yield.
 	Objects int
-	// Problems are what could not be read, and what is missing.
+	// Problems lists what could not be read, and what is missing.
 	Problems []journal.Problem
 }
 
-// Salvage calls yield with every live object of a store that can still be read, in
-// the newest version that can, in no order, until yield returns an error. It changes
-// no file. Of a store that is whole it reads what Recover does; of a damaged one an
-// object may be missing, older than it was, or back from its deletion, and Problems
-// is not empty then.
+// Salvage calls yield with every live object of a store that can still be read, in its newest
+// readable version, in no particular order, until yield returns an error. It changes no file. For
+// an intact store it reads the same objects as Recover; for a damaged one an object may be missing,
+// outdated, or present although it was deleted, and then Problems is not empty.
 //
-// Tables and logs are read one by one, block by block, without the store that they
-// belong to: three times, so that memory holds no more than the keys.
+// Tables and logs are read one by one, block by block, without the store that they belong to, and
+// three times, so that only the keys are in memory.
 func Salvage(ctx context.Context, opts Options, yield func(*object.Object) error) (found Salvaged, err error) {
 	opts.ReadOnly = true
 	j, err := lockDirectory(opts)
@@ -54,7 +53,7 @@ type salvage struct {
 	found  Salvaged
 
 	gone   map[string]struct{} // keys of records that have been removed
-	swept  object.Revision     // what logs tell of records up to it is not to be trusted
+	swept  object.Revision     // records from logs up to this revision are not reliable
 	newest map[object.Key]version
 	totals totals // the newest that anything tells of
 }
@@ -79,7 +78,7 @@ func (s *salvage) run(j *Journal) error {
 	if !s.whole() && len(all) > len(s.files.tables) {
 		s.files.tables = all
 		if s.files.unlisted == nil {
-			s.files.unlisted = errors.New("the list of tables is not whole, so what was deleted may be back")
+			s.files.unlisted = errors.New("the list of tables is incomplete: deleted objects may reappear")
 		}
 	}
 	if s.files.unlisted != nil {
@@ -88,7 +87,7 @@ func (s *salvage) run(j *Journal) error {
 		}
 	}
 	if !s.whole() {
-		s.problem(object.Key{}, 0, fmt.Errorf("%d objects are there, but other %d were written", s.live().live, s.totals.live))
+		s.problem(object.Key{}, 0, fmt.Errorf("found %d objects, but the store recorded %d, and they differ", s.live().live, s.totals.live))
 	}
 	for _, err := range s.files.problems {
 		s.problem(object.Key{}, 0, err)
@@ -105,14 +104,14 @@ func (s *salvage) run(j *Journal) error {
 	case err != nil:
 		s.problem(object.Key{}, 0, fmt.Errorf("%s: %w", headName, err))
 	case h.revision > s.found.Head:
-		s.problem(object.Key{}, 0, fmt.Errorf("the writes after revision %d are missing, %d was the last", s.found.Head, h.revision))
+		s.problem(object.Key{}, 0, fmt.Errorf("the writes after revision %d are missing, the last one was %d", s.found.Head, h.revision))
 		s.found.Head = h.revision
 	}
 	return nil
 }
 
-// survey finds out which versions there are: what has been removed is known once all
-// has been read.
+// survey collects the existing versions: which records have been removed is known only after
+// everything has been read.
 func (s *salvage) survey() error {
 	s.gone, s.newest = map[string]struct{}{}, map[object.Key]version{}
 	s.found, s.totals, s.swept = Salvaged{}, totals{}, 0
@@ -132,7 +131,7 @@ func (s *salvage) live() (t totals) {
 	return t
 }
 
-// whole says whether that is what there must be.
+// whole reports whether the objects found match the recorded totals.
 func (s *salvage) whole() bool {
 	t := s.live()
 	return t.live == s.totals.live && t.sum == s.totals.sum
@@ -169,11 +168,11 @@ func (s *salvage) noteRemovals(p *piece) error {
 	return nil
 }
 
-// record returns the record that a write made, if it made one that still counts.
+// record returns the record that a write made, if it is still valid.
 //
-// Of a log it is not known whether all of it has gone to tables long ago, from which
-// records may have been swept since without a trace. But the tables tell up to where
-// they have been swept, and what is behind has not been.
+// A log may have been moved to tables long ago, and its records may have been swept from these
+// without a trace. But the tables record how far they have been swept, and later records have not
+// been.
 func (s *salvage) record(p *piece) (r record, ok bool, err error) {
 	if p.kind != pebble.InternalKeyKindSet || len(p.key) == 0 || p.key[0] != 'r' {
 		return r, false, nil

@@ -14,26 +14,26 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// store is the files of a journal, opened once. A journal that comes back from a
-// failure opens them anew.
+// store is the files of a journal, opened once. A journal that recovers from a failure opens them
+// again.
 //
-// It is opened in three steps, so that nothing on the disk is given up before it is
-// known to be needless: open, with which pebble reads its logs and lists; a scan of
-// all records, which is compared with what there must be (see tally and headName);
-// settle.
+// It is opened in three steps, so that no data on the disk is dropped before it is known to be
+// obsolete: open, in which pebble reads its logs and lists; a scan of all records, which is
+// compared with the recorded totals (see tally and headName); settle.
 type store struct {
 	dir      string
 	files    vfs.FS // below disk
 	disk     *disk
 	db       *pebble.DB
 	head     *headFile // nil if the store is read only
-	known    head      // what it said when the store was opened
+	known    head      // its content when the store was opened
 	marks    marks     // totals and lost are those of the last commit
 	readOnly bool
 	users    sync.WaitGroup
+	unclosed closeQueue // snapshots
 }
 
-// openStore opens what is in the directory, or makes it where that is empty.
+// openStore opens the files in the directory, or creates them if it is empty.
 func (j *Journal) openStore() (s *store, err error) {
 	s = &store{dir: j.dir, files: j.files, readOnly: j.opts.ReadOnly, disk: newDisk(j.files, j.opts.Logger, &j.stats.syncs)}
 	if err := s.prepare(); err != nil {
@@ -43,7 +43,7 @@ func (j *Journal) openStore() (s *store, err error) {
 		err = s.readMarks()
 	}
 	if failed := s.disk.err(); failed != nil && !pebble.IsCorruptionError(failed) {
-		err = failed // a write that pebble does not know to have failed
+		err = failed // a failed write that pebble has not noticed
 	} else if err = errors.Join(err, failed); err != nil {
 		err = judge(s.dir, "the store in "+s.dir, err)
 	}
@@ -54,17 +54,17 @@ func (j *Journal) openStore() (s *store, err error) {
 	return s, nil
 }
 
-// prepare looks at the directory before pebble does, which takes any that has no
-// list of files for a new one. It makes the head of a new store, and reads it.
+// prepare checks the directory before pebble does, which treats any directory without a list of
+// files as a new store. It creates the head of a new store, and reads it.
 func (s *store) prepare() error {
 	if !s.readOnly {
-		_ = s.files.Remove(s.files.PathJoin(s.dir, probeName)) // of one that was killed
+		_ = s.files.Remove(s.files.PathJoin(s.dir, probeName)) // left by a killed process
 	}
 	names, err := s.files.List(s.dir)
 	if err != nil {
 		return err
 	}
-	var stored []string // the files that hold what has been written
+	var stored []string // the files with data
 	empty := true
 	for _, name := range names {
 		name = s.files.PathBase(name)
@@ -87,14 +87,14 @@ func (s *store) prepare() error {
 	}
 	switch {
 	case noHead(err):
-		return damaged(s.dir, fmt.Sprintf("%s is missing in %s, which holds %d tables and logs", headName, s.dir, len(stored)), nil)
+		return damaged(s.dir, fmt.Sprintf("%s is missing in %s, which contains %d tables and logs", headName, s.dir, len(stored)), nil)
 	case errors.Is(err, errHead):
 		return damaged(s.dir, s.files.PathJoin(s.dir, headName), err)
 	case err != nil:
 		return err
 	case s.known.state != stateReady:
 		return &journal.DamagedError{
-			What:   s.dir + " holds a part of what was to be restored to it",
+			What:   s.dir + " contains an incomplete restore",
 			Advice: "remove the directory, and restore the snapshot again",
 		}
 	}
@@ -106,7 +106,7 @@ func (s *store) prepare() error {
 		return err
 	}
 	if !list.Exists && (s.known.revision > 0 || len(stored) > 0) {
-		return damaged(s.dir, fmt.Sprintf("the list of the store's files is missing in %s, which holds %d tables and logs", s.dir, len(stored)), nil)
+		return damaged(s.dir, fmt.Sprintf("the list of the store's files is missing in %s, which contains %d tables and logs", s.dir, len(stored)), nil)
 	}
 	if !s.readOnly {
 		s.head, err = openHead(s.files, s.dir)
@@ -114,18 +114,20 @@ func (s *store) prepare() error {
 	return err
 }
 
-// nothing says that a file holds nothing, whatever becomes of it.
-func nothing(name string) bool { return name == "LOCK" || name == headName+unfinished }
+// nothing reports whether a file contains no data.
+func nothing(name string) bool {
+	return name == "LOCK" || name == reserveName || name == headName+unfinished
+}
 
 func (s *store) openDB(settings *pebble.Options) (err error) {
-	defer guard(&err)
+	defer recoverDamage(&err)
 	s.db, err = pebble.Open(s.dir, settings)
 	return err
 }
 
 // readMarks reads the marks, and sets the format of a new store.
 func (s *store) readMarks() (err error) {
-	defer guard(&err)
+	defer recoverDamage(&err)
 	if s.marks, err = readMarks(s.db); err != nil || s.marks.format == format {
 		return err
 	}
@@ -138,7 +140,7 @@ func (s *store) readMarks() (err error) {
 		return err
 	}
 	if !empty || s.known.revision > 0 {
-		return errors.New("the mark of its format is missing")
+		return errors.New("the format mark is missing")
 	}
 	if s.readOnly {
 		return fmt.Errorf("there is no journal in %s", s.dir)
@@ -147,22 +149,22 @@ func (s *store) readMarks() (err error) {
 	return s.db.Set([]byte(markFormat), encodeMark(format), pebble.Sync)
 }
 
-// check compares what has been read back with what there must be.
+// check compares the records that were read with the recorded totals.
 func (s *store) check(t *tally) error {
 	if err := t.compare(&s.marks); err != nil {
-		return damaged(s.dir, "the store in "+s.dir+" is not whole", err)
+		return damaged(s.dir, "the store in "+s.dir+" is incomplete", err)
 	}
 	if at := s.marks.totals.head; at < s.known.revision {
-		return damaged(s.dir, fmt.Sprintf("the newest writes are missing in %s: those after revision %d, of which %d has been acknowledged",
+		return damaged(s.dir, fmt.Sprintf("the newest writes are missing in %s: those after revision %d, of which %d was acknowledged",
 			s.dir, at, s.known.revision), nil)
 	}
 	return nil
 }
 
-// settle makes what has been read back durable, wherever it was read from: after a
-// failed sync that may be only the memory of the operating system, and still look
-// like a file. Pebble writes what it reads from logs to new tables; a flush makes
-// it begin a new list of all tables, synced, if it has not done so.
+// settle makes the data that was read durable, wherever it was read from: after a failed sync it
+// may exist only in the memory of the operating system and still look like a file. Pebble writes
+// data from logs to new tables; a flush makes it start a new, synced list of all tables, unless it
+// has already done so.
 func (s *store) settle() error {
 	if s.readOnly {
 		return nil
@@ -181,7 +183,7 @@ func (s *store) settle() error {
 	return s.note(s.marks.totals.head, (*headFile).settle)
 }
 
-// note writes the revision that is acknowledged next to the head.
+// note writes the acknowledged revision to the head.
 func (s *store) note(rev object.Revision, write func(*headFile, head) error) error {
 	if err := write(s.head, head{state: stateReady, revision: rev}); err != nil {
 		s.disk.fail(err)
@@ -190,7 +192,7 @@ func (s *store) note(rev object.Revision, write func(*headFile, head) error) err
 	return nil
 }
 
-// close closes the store once nobody uses it.
+// close closes the store after its last user has released it.
 func (s *store) close() error {
 	s.users.Wait()
 	var err error
@@ -206,8 +208,8 @@ func (s *store) close() error {
 	return err
 }
 
-// abandon closes a store that could not be opened, and leaves behind as little as
-// it can that was not there.
+// abandon closes a store that could not be opened, and removes as many of the files it created as
+// possible.
 func (s *store) abandon(err error, leftovers map[string]struct{}) {
 	s.disk.fail(err)
 	_ = s.close()

@@ -8,9 +8,9 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
-// totals say what a store must hold. Every group writes them anew, in one write
-// with its records: so whatever is missing when the store is read back (a log, a
-// table, a part of a list of tables), the totals that are there tell.
+// totals are the expected contents of a store. Every group writes them in one batch with its
+// records: whatever is missing when the store is read back (a log, a table, a part of a list of
+// tables), the remaining totals reveal it.
 type totals struct {
 	head object.Revision // of the newest record
 	live int64           // objects that have not been replaced or deleted
@@ -45,8 +45,8 @@ func decodeTotals(b []byte) (t totals, ok bool) {
 	return t, t.head >= 0 && t.live >= 0
 }
 
-// lost are the revisions of writes that failed, in order: ranges of revisions that
-// were given out and never committed. Without them history has no gaps.
+// lost are the revisions of failed writes, in order: ranges that were assigned and never committed.
+// Apart from these, history has no gaps.
 type lost []span
 
 // span is a range of revisions, both ends included.
@@ -61,7 +61,7 @@ func (l lost) within(after, upTo object.Revision) int64 {
 	return int64(n)
 }
 
-// add returns the list with another span, without those that nobody asks for.
+// add returns the list with another span, and without the spans that are compacted.
 func (l lost) add(s span, compacted object.Revision) lost {
 	l = slices.DeleteFunc(slices.Clone(l), func(s span) bool { return s.to <= compacted })
 	return append(l, s)
@@ -89,8 +89,8 @@ func decodeLost(b []byte) (l lost, ok bool) {
 	return l, true
 }
 
-// tally adds up the records of a store as they are read, in the order of their
-// keys, and compares them with the totals in the end.
+// tally sums up the records of a store as they are read, in key order, and compares them with the
+// totals at the end.
 type tally struct {
 	compacted object.Revision
 	found     totals
@@ -102,7 +102,7 @@ type tally struct {
 // resource begins another resource.
 func (t *tally) resource() { t.objects = t.objects[:0] }
 
-// add takes the next record of a resource, and says what does not fit.
+// add adds the next record of a resource, and returns an error if it is inconsistent.
 func (t *tally) add(r *record) error {
 	if r.previous >= r.revision {
 		return fmt.Errorf("replaces revision %d, which is not older", r.previous)
@@ -121,23 +121,23 @@ func (t *tally) add(r *record) error {
 	if r.revision > t.compacted {
 		t.history++
 		if r.previous > 0 && !there {
-			return fmt.Errorf("replaces revision %d, which is not there", r.previous)
+			return fmt.Errorf("replaces revision %d, which is missing", r.previous)
 		}
 	}
 	return nil
 }
 
-// compare says what of a store is missing, once all records have been added.
+// compare returns an error if records are missing, once all have been added.
 func (t *tally) compare(m *marks) error {
 	want := m.totals
 	if t.found.head > want.head {
-		return fmt.Errorf("revision %d is there, but the newest write was %d", t.found.head, want.head)
+		return fmt.Errorf("found revision %d, but the newest recorded write is %d", t.found.head, want.head)
 	}
 	if n := int64(want.head-m.compacted) - m.lost.within(m.compacted, want.head); t.history != n {
-		return fmt.Errorf("%d writes since revision %d are there, but there were %d", t.history, m.compacted, n)
+		return fmt.Errorf("found %d writes since revision %d, but the store recorded %d", t.history, m.compacted, n)
 	}
 	if t.found.live != want.live || t.found.sum != want.sum {
-		return fmt.Errorf("%d objects are there, but other %d were written", t.found.live, want.live)
+		return fmt.Errorf("found %d objects, but the store recorded %d, and they differ", t.found.live, want.live)
 	}
 	return nil
 }

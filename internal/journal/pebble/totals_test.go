@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -40,8 +41,7 @@ func TestLost(t *testing.T) {
 
 // TestSums: sums of different revisions differ, however they are added up.
 func TestSums(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for range 1000 {
 		var a, b totals

@@ -2,7 +2,8 @@ package pebble
 
 import "github.com/cockroachdb/pebble/v2/vfs"
 
-// unsynced are files that are written and never synced: what they hold outlives the process, and not the machine.
+// unsynced is a file system without syncs: written data survives the process, but not a failure of
+// the machine.
 type unsynced struct{ vfs.FS }
 
 func (u unsynced) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {

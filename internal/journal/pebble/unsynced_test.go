@@ -11,7 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// TestUnsynced writes to a disk that cannot sync: nobody asks it to, and what was written is there for the next who opens it.
+// TestUnsynced writes to a disk that cannot sync: the journal does not call sync, and the writes
+// are there after it is opened again.
 func TestUnsynced(t *testing.T) {
 	noSync := errorfs.InjectorFunc(func(op errorfs.Op) error {
 		switch op.Kind {

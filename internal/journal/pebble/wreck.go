@@ -14,18 +14,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// wreck is the files of a store that may no longer be one.
+// wreck is the files of a store that may be damaged.
 type wreck struct {
 	files    vfs.FS // nothing is written to it
 	dir      string
 	tables   []string
 	logs     []string
-	problems []error // what could not be read
-	unlisted error   // why it is not known which tables belong to the store
+	problems []error // errors of files that could not be read
+	unlisted error   // why the tables of the store are unknown; nil if they are known
 }
 
-// piece is one write that a file tells of. It lives until the function that gets it
-// returns.
+// piece is one write found in a file. It is valid until the function that receives it returns.
 type piece struct {
 	file       string
 	log        bool
@@ -33,8 +32,8 @@ type piece struct {
 	key, value []byte
 }
 
-// list finds the files: of the tables those that the store's own list has, if that
-// can be read, as others may hold what was removed long ago. It returns all tables.
+// list finds the files. Of the tables it takes those in the store's own list, if that can be read,
+// because others may contain records that were removed long ago. It returns all tables.
 func (w *wreck) list(j *Journal) (all []string, err error) {
 	names, err := w.files.List(w.dir)
 	if err != nil {
@@ -53,17 +52,17 @@ func (w *wreck) list(j *Journal) (all []string, err error) {
 	w.tables = all
 	listed, err := w.listed(j)
 	if err != nil {
-		w.unlisted = fmt.Errorf("the list of tables cannot be read, so what was deleted may be back: %w", err)
+		w.unlisted = fmt.Errorf("the list of tables cannot be read, deleted objects may reappear: %w", err)
 		return all, nil
 	}
 	w.tables = listed
 	return all, nil
 }
 
-// listed returns the tables that the store's own list has. Its logs are hidden from
-// pebble, which would not open the store for what is wrong with them.
+// listed returns the tables in the store's own list. Its logs are hidden from pebble, which rejects
+// a store with damaged ones.
 func (w *wreck) listed(j *Journal) (names []string, err error) {
-	defer guard(&err)
+	defer recoverDamage(&err)
 	s := &store{disk: newDisk(noLogs{w.files}, j.opts.Logger, &j.stats.syncs), readOnly: true}
 	settings := j.settings(s)
 	settings.DisableConsistencyCheck = true // of a table that is missing the others are of use
@@ -114,7 +113,7 @@ func (w *wreck) each(take func(*piece) error) error {
 // file reads a file, and tells the errors of take from all others.
 func (w *wreck) file(name string, read func(string, func(*piece) error) error, take func(*piece) error) (stop error) {
 	err := func() (err error) {
-		defer guard(&err)
+		defer recoverDamage(&err)
 		return read(name, func(p *piece) error {
 			if stop == nil {
 				stop = take(p)

@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -8,33 +9,37 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// ErrUncounted is returned by Eval when nobody knows what the evaluation has cost.
+// ErrUncounted is returned by Eval if the cost of the evaluation is unknown.
 var ErrUncounted = errors.New("runtime cost could not be calculated")
 
-// An Expression is compiled and can be evaluated.
+// An Expression is a compiled expression.
 type Expression struct {
 	runner  runner
 	usesOld bool
 }
 
-// UsesOld tells whether the expression asks for oldSelf.
+// UsesOld reports whether the expression refers to oldSelf.
 func (e *Expression) UsesOld() bool { return e.usesOld }
 
-// Eval evaluates the expression. The cost counts also if there is an error, which may be one of those that [Mismatched] and
-// [TooExpensive] tell apart, or ErrUncounted.
-func (e *Expression) Eval(in *Variables) (v ref.Val, cost uint64, err error) { return e.runner.run(in) }
+// Eval evaluates the expression until the context ends; an expression without loops is always
+// evaluated to its end. The cost is also valid with an error. The error may be one that
+// [Mismatched] or [TooExpensive] reports, or ErrUncounted.
+func (e *Expression) Eval(ctx context.Context, in *Variables) (v ref.Val, cost uint64, err error) {
+	return e.runner.run(ctx, in)
+}
 
-// Mismatched tells errors about operands that an operator does not take, which only values of dynamic types can cause.
+// Mismatched reports whether an error is about operands that an operator does not accept, which
+// only occurs for values of dynamic types.
 func Mismatched(err error) bool { return strings.HasPrefix(err.Error(), "no such overload") }
 
-// TooExpensive tells errors about an evaluation that was broken off at the limit of its cost.
+// TooExpensive reports whether an error is about an evaluation that exceeded its cost limit.
 func TooExpensive(err error) bool {
 	return strings.HasPrefix(err.Error(), "operation cancelled: actual cost limit exceeded")
 }
 
-// Variables are what an expression is about.
+// Variables are the variables of an expression.
 type Variables struct {
-	Self, Old ref.Val // without Old, oldSelf is not known
+	Self, Old ref.Val // oldSelf is undefined if Old is nil
 }
 
 var _ interpreter.Activation = (*Variables)(nil)

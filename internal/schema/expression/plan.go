@@ -1,11 +1,13 @@
 package expression
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/stdlib"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -14,54 +16,69 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// runner is what evaluates a checked expression. The error is that of the expression.
+// runner evaluates a checked expression. The error is that of the expression.
 type runner interface {
-	run(in *Variables) (v ref.Val, cost uint64, err error)
+	run(ctx context.Context, in *Variables) (v ref.Val, cost uint64, err error)
 }
 
-// planFor returns the runner of a checked expression. Types have been checked, and values tell theirs themselves: the shared
-// environment is enough to find functions.
+// planFor returns the runner of a checked expression. Types have been checked, and values have
+// their types, so the shared environment suffices to find functions.
 //
-// The library's own programs are right for every expression, but each of them keeps a table of all functions, 15 KB. They
-// run what they alone can: functions that come with their own way to be evaluated, or to be counted. Expressions that use
-// nothing but the standard functions, which most do, are plans.
-func planFor(ast *cel.Ast) (runner, error) {
+// The library's programs are correct for all expressions, but each of them retains a table of all
+// functions, 15 KB. They are used for functions with their own evaluation or cost. Expressions that
+// only use standard functions, which most do, become plans.
+func planFor(compiled *cel.Ast) (runner, error) {
 	p := plans()
 	if p.err != nil {
 		return nil, p.err
 	}
-	for _, r := range ast.NativeRep().ReferenceMap() {
+	for _, r := range compiled.NativeRep().ReferenceMap() {
 		if slices.ContainsFunc(r.OverloadIDs, func(id string) bool { return !p.standard[id] }) {
-			return programFor(ast)
+			return programFor(compiled)
 		}
 	}
-	planned, err := p.interpreter.NewInterpretable(ast.NativeRep(), p.options...)
+	planned, err := p.interpreter.NewInterpretable(compiled.NativeRep(), p.options...)
 	if err != nil {
 		return nil, err
 	}
 	watched, ok := planned.(*interpreter.ObservableInterpretable)
 	if !ok {
-		return programFor(ast)
+		return programFor(compiled)
 	}
-	return plan{watched}, nil
+	return plan{watched, loops(compiled)}, nil
 }
 
-// plan is a tree of steps, each of which knows its function.
+// plan is a tree of steps, each of which has its function.
 type plan struct {
 	steps *interpreter.ObservableInterpretable
+	loops bool
 }
 
-func (p plan) run(in *Variables) (v ref.Val, cost uint64, err error) {
+// loops reports whether an expression iterates over lists or maps, and so may take long.
+func loops(compiled *cel.Ast) bool {
+	found := false
+	ast.PreOrderVisit(compiled.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		found = found || e.Kind() == ast.ComprehensionKind
+	}))
+	return found
+}
+
+func (p plan) run(ctx context.Context, in *Variables) (v ref.Val, cost uint64, err error) {
 	frame, err := interpreter.NewExecutionFrame(in)
 	if err != nil {
 		return nil, 0, ErrUncounted
 	}
 	defer frame.Close()
+	if p.loops {
+		if err := frame.SetContext(ctx, celconfig.CheckFrequency); err != nil {
+			return nil, 0, ErrUncounted
+		}
+	}
 	var spent *interpreter.CostTracker
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
-		case interpreter.EvalCancelledError: // this is how an evaluation is broken off
+		case interpreter.EvalCancelledError: // the library panics to abort an evaluation
 			err = r
 		default:
 			err = fmt.Errorf("internal error: %v", r)
@@ -83,9 +100,10 @@ func (p plan) run(in *Variables) (v ref.Val, cost uint64, err error) {
 	return v, cost, err
 }
 
-// planning is what plans are made with: the functions of the shared environment, and what its programs do with steps.
+// planning has the parts that make plans: the functions of the shared environment, and its options
+// for steps.
 type planning struct {
-	standard    map[string]bool // by overload
+	standard    map[string]bool // by ID of the overload
 	interpreter interpreter.Interpreter
 	options     []interpreter.PlannerOption
 	err         error
@@ -94,7 +112,7 @@ type planning struct {
 var plans = sync.OnceValue(func() (p planning) {
 	env := shared()
 	functions, standard := interpreter.NewDispatcher(), map[string]bool{}
-	for _, f := range env.Functions() { // also of standard functions, which options of the environment may replace
+	for _, f := range env.Functions() { // includes standard functions, which options of the environment may replace
 		overloads, err := f.Bindings()
 		if err == nil {
 			err = functions.Add(overloads...)
@@ -117,25 +135,35 @@ var plans = sync.OnceValue(func() (p planning) {
 		options: []interpreter.PlannerOption{
 			interpreter.Optimize(),
 			interpreter.CompileRegexConstants(interpreter.MatchesRegexOptimization),
+			interpreter.InterruptableEval(),
 			interpreter.CostObserver(interpreter.CostTrackerFactory(tracker.Clone)),
 		},
 		err: err,
 	}
 })
 
-// program is what the library makes of an expression.
-type program struct{ cel.Program }
+// program is an expression as a program of the library.
+type program struct {
+	cel.Program
+	loops bool
+}
 
-func programFor(ast *cel.Ast) (runner, error) {
-	p, err := shared().Program(ast, cel.CostLimit(celconfig.PerCallLimit), cel.CostTracking(&library.CostEstimator{}))
+func programFor(compiled *cel.Ast) (runner, error) {
+	p, err := shared().Program(compiled, cel.CostLimit(celconfig.PerCallLimit), cel.CostTracking(&library.CostEstimator{}),
+		cel.InterruptCheckFrequency(celconfig.CheckFrequency))
 	if err != nil {
 		return nil, err
 	}
-	return program{p}, nil
+	return program{p, loops(compiled)}, nil
 }
 
-func (p program) run(in *Variables) (ref.Val, uint64, error) {
-	v, details, err := p.Eval(in)
+func (p program) run(ctx context.Context, in *Variables) (v ref.Val, cost uint64, err error) {
+	var details *cel.EvalDetails
+	if p.loops {
+		v, details, err = p.ContextEval(ctx, in)
+	} else {
+		v, details, err = p.Eval(in)
+	}
 	if details == nil || details.ActualCost() == nil {
 		return nil, 0, ErrUncounted
 	}

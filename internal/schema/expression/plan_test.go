@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,7 +10,8 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// expressions are some of each library, with results, errors and limits of all kinds. self is a list of texts.
+// expressions use all libraries, with results, errors and limits of all kinds. self is a list of
+// texts.
 var expressions = []string{
 	"true", "false", "self.size() == 3", "self[0] == 'a'", "self[3] == 'a'", "self == oldSelf", "self.all(x, x != 'b')", "self.exists(x, x == 'c')",
 	"self.exists_one(x, x > 'a')", "self.map(x, x + x).filter(x, x != 'aa').size() == 2", "self.all(i, x, i < 3 && x != '')", "'b' in self", "'b' in ['a', 'b']",
@@ -25,7 +27,8 @@ var expressions = []string{
 	"'" + strings.Repeat("a", 11000) + "'.contains('" + strings.Repeat("b", 11000) + "')", "self.all(x, '" + strings.Repeat("a", 9000) + "'.contains('" + strings.Repeat("b", 5000) + "' + x))",
 }
 
-// TestPlansAgree holds plans against the library's programs: same result, same cost, same error.
+// TestPlansAgree compares plans with the library's programs: result, cost and error must be the
+// same.
 func TestPlansAgree(t *testing.T) {
 	scope := NewScope(apiservercel.NewListType(apiservercel.StringType, 10))
 	list := func(items ...string) *Variables {
@@ -58,12 +61,12 @@ func TestPlansAgree(t *testing.T) {
 		}
 	}
 	if planned < len(expressions)/2 {
-		t.Errorf("%d of %d expressions are planned", planned, len(expressions))
+		t.Errorf("only %d of %d expressions are planned", planned, len(expressions))
 	}
 }
 
 func outcome(r runner, in *Variables) string {
-	v, cost, err := r.run(in)
+	v, cost, err := r.run(context.Background(), in)
 	if err != nil {
 		return fmt.Sprintf("cost %d, error %v, mismatched %t, too expensive %t", cost, err, Mismatched(err), TooExpensive(err))
 	}

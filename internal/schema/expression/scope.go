@@ -16,31 +16,33 @@ const (
 	oldSelfName = "oldSelf"
 )
 
-// Environments returns Kubernetes' environments of the current version. They are made once. All of the process must get them
-// here: the library lets whoever comes second wait in a way that goroutines of different test bubbles must not share.
+// Environments returns Kubernetes' environments of the current version. They are created once. All
+// code of the process must get them here: the library blocks concurrent first users in a way that
+// goroutines of different synctest bubbles must not share.
 func Environments() *environment.EnvSet { return environments() }
 
 var environments = sync.OnceValue(func() *environment.EnvSet {
 	return environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 })
 
-// shared is the environment in which expressions are planned.
+// shared returns the environment in which expressions are planned.
 func shared() *cel.Env { return Environments().StoredExpressionsEnv() }
 
-// A Scope is what expressions about values of one type see.
+// A Scope is the environment of expressions for values of one type.
 type Scope struct {
 	self     *apiservercel.DeclType
-	plain    *cel.Env // oldSelf is of the type of self; made when first needed
-	optional *cel.Env // oldSelf is an optional value of that type; likewise
+	plain    *cel.Env // oldSelf has the type of self; created on first use
+	optional *cel.Env // oldSelf is an optional value of that type; created on first use
 }
 
-// NewScope returns the scope of expressions about values of a type. Objects in it get names that expressions cannot know.
+// NewScope returns the scope of expressions for values of a type. The types of objects in it get
+// names that expressions cannot refer to.
 func NewScope(self *apiservercel.DeclType) *Scope {
 	return &Scope{self: self.MaybeAssignTypeName("selfType")}
 }
 
-// Condition compiles an expression that is true or false. With optionalOld it is asked also where there is no old value,
-// and oldSelf is an optional value. The error is what Kubernetes says about the expression.
+// Condition compiles a boolean expression. With optionalOld, oldSelf is an optional value, and the
+// expression is also evaluated without an old value. The error has Kubernetes' message.
 func (s *Scope) Condition(text string, optionalOld bool) (*Expression, error) {
 	ast, err := s.compile(text, optionalOld, "compilation failed: ")
 	if err != nil {
@@ -52,7 +54,7 @@ func (s *Scope) Condition(text string, optionalOld bool) (*Expression, error) {
 	return expressionOf(ast, "program instantiation failed: ")
 }
 
-// Message compiles an expression that says what is wrong.
+// Message compiles an expression that returns an error message.
 func (s *Scope) Message(text string, optionalOld bool) (*Expression, error) {
 	ast, err := s.compile(text, optionalOld, "messageExpression compilation failed: ")
 	if err != nil {
@@ -100,7 +102,7 @@ func (s *Scope) env(optionalOld bool) (*cel.Env, error) {
 	return extended, nil
 }
 
-// expressionOf makes an expression of what has been compiled.
+// expressionOf returns the Expression of a compiled one.
 func expressionOf(ast *cel.Ast, failure string) (*Expression, error) {
 	planned, err := planFor(ast)
 	if err != nil {

@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -74,7 +75,7 @@ func BenchmarkEval(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if v, _, err := r.run(in); err != nil || v != types.True {
+				if v, _, err := r.run(context.Background(), in); err != nil || v != types.True {
 					b.Fatal(v, err)
 				}
 			}

@@ -1,4 +1,5 @@
-// Package quotatest holds the test that what quotas say is used is what is used, for whatever servers a store has.
+// Package quotatest tests that the used amounts of quotas are exact, with any number of servers on
+// a store.
 package quotatest
 
 import (
@@ -18,11 +19,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Exact lets some clients of each server create, change and delete at random what counts for quotas, and the quotas
-// themselves, in one namespace of the store that the servers share. In between it counts what there is.
+// Exact has clients of each server create, change and delete objects and quotas at random, in one
+// namespace of the store that the servers share. After each round it counts the objects and
+// compares. The given seed makes the operations repeatable.
 func Exact(t *testing.T, seed uint64, rounds, steps int, servers ...*rest.Config) {
 	t.Helper()
-	t.Logf("seed %d", seed)
 	x := &exact{t: t}
 	for _, config := range servers {
 		config = rest.CopyConfig(config)
@@ -53,7 +54,7 @@ func Exact(t *testing.T, seed uint64, rounds, steps int, servers ...*rest.Config
 		x.judge(round)
 	}
 	if x.created == 0 || x.refused == 0 {
-		t.Errorf("%d objects were created and %d refused, so that there was nothing to see", x.created, x.refused)
+		t.Errorf("%d objects were created and %d rejected: the test needs both", x.created, x.refused)
 	}
 }
 
@@ -67,7 +68,8 @@ type exact struct {
 	created, refused int
 }
 
-// met notes how a request went. What others have done meanwhile is no failure.
+// met counts the outcome of a request, and reports success. Errors caused by concurrent writers are
+// no failure.
 func (x *exact) met(what string, err error) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -82,7 +84,7 @@ func (x *exact) met(what string, err error) bool {
 	return err == nil
 }
 
-// A writer does one thing after another.
+// A writer is a client that sends one request after another.
 type writer struct {
 	*exact
 	client *kubernetes.Clientset
@@ -161,7 +163,7 @@ func (w *writer) pod(meta metav1.ObjectMeta) *corev1.Pod {
 	return pod
 }
 
-// changeQuota creates, changes or deletes one of a few quotas, whoever has made it.
+// changeQuota creates, changes or deletes one of a few quotas, which all writers share.
 func (w *writer) changeQuota(ctx context.Context) {
 	quotas := w.client.CoreV1().ResourceQuotas(ns)
 	most := fmt.Sprint(3 + w.random.IntN(12))
@@ -197,7 +199,7 @@ func hard(pairs ...string) corev1.ResourceList {
 	return list
 }
 
-// judge waits until every quota shows what there is. Nobody writes meanwhile but the servers.
+// judge waits until every quota shows the counted use. Only the servers write meanwhile.
 func (x *exact) judge(round int) {
 	x.t.Helper()
 	ctx, cancel := context.WithTimeout(x.t.Context(), 20*time.Second)
@@ -223,7 +225,7 @@ func (x *exact) judge(round int) {
 	}
 }
 
-// change waits for a change of a quota.
+// change waits for a change of a quota, and reports whether one came.
 func (x *exact) change(ctx context.Context, client *kubernetes.Clientset, since string) bool {
 	watch, err := client.CoreV1().ResourceQuotas(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: since})
 	if err != nil {
@@ -288,7 +290,7 @@ func recount(ctx context.Context, client *kubernetes.Clientset) (map[corev1.Reso
 	}, nil
 }
 
-// differs says which quota does not show what is used, "" if all do.
+// differs describes a quota whose used amount is wrong, "" if none is.
 func differs(quotas []corev1.ResourceQuota, used map[corev1.ResourceQuotaScope]corev1.ResourceList) string {
 	for _, q := range quotas {
 		scope := corev1.ResourceQuotaScope("")
@@ -300,7 +302,7 @@ func differs(quotas []corev1.ResourceQuota, used map[corev1.ResourceQuotaScope]c
 			got, ok := q.Status.Used[name]
 			shown := q.Status.Hard[name]
 			if !ok || got.Cmp(want) != 0 || shown.Cmp(most) != 0 {
-				return fmt.Sprintf("quota %s says that %s of %s %s are used, and it is %s of %s", q.Name, got.String(), shown.String(), name, want.String(), most.String())
+				return fmt.Sprintf("quota %s shows %s of %s %s used, want %s of %s", q.Name, got.String(), shown.String(), name, want.String(), most.String())
 			}
 		}
 	}

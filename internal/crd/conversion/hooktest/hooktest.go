@@ -1,5 +1,5 @@
-// Package hooktest is a conversion webhook for tests: a real HTTPS server with an authority of its own, which answers as it is
-// told, truthfully or not.
+// Package hooktest is a conversion webhook for tests: an HTTPS server with its own authority, which
+// sends the responses that a test defines, valid or not.
 package hooktest
 
 import (
@@ -22,9 +22,9 @@ import (
 	"time"
 )
 
-// A Review is what the webhook is asked.
+// A Review is one request to the webhook.
 type Review struct {
-	// GaveUp is closed when nobody waits for an answer any more.
+	// GaveUp is closed when the client has cancelled the request.
 	GaveUp <-chan struct{} `json:"-"`
 
 	APIVersion string `json:"apiVersion"`
@@ -36,16 +36,17 @@ type Review struct {
 	} `json:"request"`
 }
 
-// Success is the honest answer to a review, with the given objects.
+// Success returns a valid response to a review, with the given objects.
 func (r *Review) Success(objects ...map[string]any) map[string]any {
 	return map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind, "response": map[string]any{
 		"uid": r.Request.UID, "convertedObjects": objects, "result": map[string]any{"status": "Success"},
 	}}
 }
 
-// A Hook is a webhook that runs. Its methods are safe for concurrent use.
+// A Hook is a running webhook. Its methods are safe for concurrent use.
 type Hook struct {
-	// URL is where it is, CA in PEM who says so. It has a certificate for hook.default.svc, too.
+	// URL is the webhook's address, and CA the PEM of the authority that signed its certificate.
+	// The certificate is also valid for hook.default.svc.
 	URL string
 	CA  []byte
 
@@ -55,8 +56,8 @@ type Hook struct {
 	calls  []Review
 }
 
-// Start starts a webhook that ends with the test. answer returns what is sent as JSON, or bytes to be sent as they are; it runs
-// for each call in its own goroutine.
+// Start starts a webhook that ends with the test. answer returns a value that is sent as JSON, or
+// bytes that are sent unchanged; it runs in a goroutine for each call.
 func Start(t testing.TB, answer func(*Review) any) *Hook {
 	t.Helper()
 	h := &Hook{answer: answer, server: httptest.NewUnstartedServer(nil)}
@@ -66,7 +67,7 @@ func Start(t testing.TB, answer func(*Review) any) *Hook {
 	}
 	h.CA = ca
 	h.server.Config.Handler = h
-	h.server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that are meant to fail
+	h.server.Config.ErrorLog = log.New(io.Discard, "", 0) // drops errors of handshakes that tests provoke
 	h.server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	h.server.EnableHTTP2 = true
 	h.server.StartTLS()
@@ -75,23 +76,23 @@ func Start(t testing.TB, answer func(*Review) any) *Hook {
 	return h
 }
 
-// Stop takes the webhook down.
+// Stop stops the webhook and closes its connections.
 func (h *Hook) Stop() {
 	h.server.CloseClientConnections()
 	h.server.Close()
 }
 
-// Address is where it listens, HOST:PORT.
+// Address returns the listener's address, HOST:PORT.
 func (h *Hook) Address() string { return h.server.Listener.Addr().String() }
 
-// Answer changes how it answers from now on.
+// Answer replaces the function that returns responses.
 func (h *Hook) Answer(answer func(*Review) any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.answer = answer
 }
 
-// Calls returns what it has been asked since the last time.
+// Calls returns the requests since the last call of Calls.
 func (h *Hook) Calls() []Review {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,7 +103,7 @@ func (h *Hook) Calls() []Review {
 
 // ServeHTTP implements http.Handler.
 func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if media := r.Header.Get("Content-Type"); media != "application/json" { // as frameworks for webhooks have it
+	if media := r.Header.Get("Content-Type"); media != "application/json" { // as frameworks for webhooks check it
 		http.Error(w, "content type "+media, http.StatusUnsupportedMediaType)
 		return
 	}
@@ -127,7 +128,7 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// certificates makes an authority, and a certificate of it for this machine.
+// certificates creates an authority, and a certificate signed by it for this machine.
 func certificates() (leaf tls.Certificate, ca []byte, err error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -21,7 +21,7 @@ func wide() []byte {
 	return []byte(schema + `}}}}`)
 }
 
-// BenchmarkChange measures what a client waits for after one of 200 custom kinds has changed.
+// BenchmarkChange measures the first request after one of 200 custom kinds has changed.
 func BenchmarkChange(b *testing.B) {
 	t := new(testing.T)
 	resources := finishedSnapshot(t).Resources

@@ -14,17 +14,17 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/kapok-dev/kapok/internal/endpoint/openapi"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// kubernetes is the release that is compared with.
-const kubernetes = "k8s.io/kubernetes@v1.37.1"
+// kubernetes is the release to compare with.
+const kubernetes = "k8s.io/kubernetes@v1.37.2"
 
 type object = map[string]any
 
-// recorded reads a file of the documents that are recorded in Kubernetes' repository.
+// recorded reads a file of the documents that Kubernetes' repository records.
 func recorded(t *testing.T, pattern string) map[string]object {
 	t.Helper()
 	command := exec.Command("go", "mod", "download", "-json", kubernetes)
@@ -70,7 +70,7 @@ var (
 var verbs = map[string]string{"list": "list", "get": "get", "post": "create", "put": "update", "patch": "patch", "delete": "delete",
 	"deletecollection": "deletecollection"}
 
-// resources finds out from a recorded document what there is in the group version.
+// resources derives the resources of a group version from a recorded document.
 func resources(name string, document object) []openapi.Resource {
 	names := strings.Split(name, "/")
 	group, version := "", names[len(names)-1]
@@ -138,8 +138,8 @@ func get(t *testing.T, handler http.Handler, path string) []byte {
 	return w.Body.Bytes()
 }
 
-// normalise removes what the recorded documents and ours are known to differ in: the record is made with CBOR and without
-// enumerations.
+// normalise removes known differences between the recorded documents and those of Kapok: the record
+// includes CBOR and lacks enumerations.
 func normalise(v any) any {
 	switch v := v.(type) {
 	case object:
@@ -173,7 +173,7 @@ func normalise(v any) any {
 	return v
 }
 
-// differences lists where two documents are not the same.
+// differences lists the differences between two documents.
 func differences(at string, got, want any) []string {
 	if g, ok := got.(object); ok {
 		if w, ok := want.(object); ok {

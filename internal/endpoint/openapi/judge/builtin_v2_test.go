@@ -6,14 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kapok-dev/kapok/internal/endpoint/openapi"
+
 	openapi_v2 "github.com/google/gnostic-models/openapiv2"
 	"google.golang.org/protobuf/proto"
 	"k8s.io/kube-openapi/pkg/validation/spec"
-
-	"github.com/kapok-dev/kapok/internal/endpoint/openapi"
 )
 
-// resolve puts shared parameters in the place of the references to them; their names mean nothing.
+// resolve replaces references to shared parameters by the parameters, because their names are
+// irrelevant.
 func resolve(document object) object {
 	shared, _ := document["parameters"].(object)
 	one := func(holder any) {
@@ -48,7 +49,7 @@ func finishedSnapshot(t *testing.T) *openapi.Snapshot {
 	return snapshot
 }
 
-// notServed are the paths of unfinished versions and of what is not of the API.
+// notServed are the paths of versions in development and of what is not part of the API.
 var notServed = regexp.MustCompile(`v\d+(alpha|beta)\d+|^/logs/|^/\.well-known/|^/openid/|^/apis/(internal.apiserver|lifecycle).k8s.io/`)
 
 func TestBuiltinV2(t *testing.T) {
@@ -68,7 +69,7 @@ func TestBuiltinV2(t *testing.T) {
 	report(t, differences("", normalise(got), normalise(want)))
 }
 
-// TestProtobuf shows that the message, put together of several, is the same document.
+// TestProtobuf checks that the message, which is assembled from several, is the same document.
 func TestProtobuf(t *testing.T) {
 	snapshot := finishedSnapshot(t)
 	snapshot.Resources = append(snapshot.Resources, custom(t)...)

@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/kapok-dev/kapok/internal/endpoint/openapi"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/handler"
 	"sigs.k8s.io/yaml"
-
-	"github.com/kapok-dev/kapok/internal/endpoint/openapi"
 )
 
 func getAs(t *testing.T, handler http.Handler, path, accept string) []byte {
@@ -98,7 +98,7 @@ func custom(t *testing.T) (all []openapi.Resource) {
 	return all
 }
 
-// sharedKinds are known to be shorter in our documents of custom kinds.
+// sharedKinds are known to be shorter in Kapok's documents of custom kinds.
 func sharedKinds(document object, at ...string) object {
 	schemas := document
 	for _, key := range at {

@@ -1,3 +1,4 @@
-// Package judge compares the OpenAPI documents with Kubernetes' own: those that its repository records for the built-in kinds,
-// and those that its builder makes of CustomResourceDefinitions. It is a module of its own because the judges are heavy.
+// Package judge compares the OpenAPI documents with those of Kubernetes: the ones that its
+// repository records for the built-in kinds, and the ones that its builder makes of
+// CustomResourceDefinitions. It is a separate module because of the dependencies that this needs.
 package judge

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kapok-dev/kapok/internal/endpoint/openapi"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/discovery"
@@ -13,8 +15,6 @@ import (
 	explain "k8s.io/kubectl/pkg/explain/v2"
 	kubectlopenapi "k8s.io/kubectl/pkg/util/openapi"
 	"k8s.io/kubectl/pkg/validation"
-
-	"github.com/kapok-dev/kapok/internal/endpoint/openapi"
 )
 
 func discoveryClient(t *testing.T) *discovery.DiscoveryClient {
@@ -60,7 +60,8 @@ func TestKubectlExplain(t *testing.T) {
 	}
 }
 
-// TestKubectlParameters shows that kubectl, old and new, sees that the server knows dry runs and judges fields.
+// TestKubectlParameters checks that old and new versions of kubectl detect that the server supports
+// dry runs and validates fields.
 func TestKubectlParameters(t *testing.T) {
 	c := discoveryClient(t)
 	for _, name := range []resource.VerifiableQueryParam{"dryRun", resource.QueryParamFieldValidation} {
@@ -83,7 +84,7 @@ func TestKubectlParameters(t *testing.T) {
 	}
 }
 
-// TestKubectlValidation judges manifests where kubectl does it itself.
+// TestKubectlValidation checks manifests that kubectl validates itself.
 func TestKubectlValidation(t *testing.T) {
 	c := discoveryClient(t)
 	document, err := c.OpenAPISchema()

@@ -1,0 +1,249 @@
+// Package plugins builds the chain of admission plugins: it has their names, their order, and the
+// [Options] that enable them. The plugins are in the packages beside it.
+//
+// The package starts no goroutine and has no locks.
+package plugins
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kapok-dev/kapok/internal/admission"
+	"github.com/kapok-dev/kapok/internal/admission/defaults"
+	"github.com/kapok-dev/kapok/internal/admission/limits"
+	"github.com/kapok-dev/kapok/internal/admission/owners"
+	"github.com/kapok-dev/kapok/internal/admission/podsecurity"
+	"github.com/kapok-dev/kapok/internal/authz"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// Options select and configure admission plugins, by their names in Kubernetes. With zero values
+// the plugins are enabled that Kubernetes enables by default.
+type Options struct {
+	// Enable are plugins to enable in addition to the default ones. Plugins that Kapok does not
+	// support are errors.
+	Enable []string
+	// Disable are plugins to disable although they are enabled by default. NamespaceLifecycle,
+	// PersistentVolumeClaimResize and CertificateSubjectRestriction cannot be disabled.
+	Disable []string
+	// ConfigFile is a file with Kubernetes' AdmissionConfiguration (apiserver.config.k8s.io/v1),
+	// for the plugin PodSecurity. It is read once. Default: none.
+	ConfigFile string
+	// NotReadySeconds and UnreachableSeconds are the seconds for which pods without such a
+	// toleration tolerate a node that is not ready, or unreachable. Default 300.
+	NotReadySeconds, UnreachableSeconds *int64
+}
+
+// A pluginState is the state of a plugin's name.
+type pluginState int
+
+const (
+	on      pluginState = iota // unless it is disabled
+	off                        // unless it is enabled
+	always                     // a part of the server
+	missing                    // off in Kubernetes, and not supported
+)
+
+// admissionPlugins are the names of Kubernetes' plugins, in the order in which they run.
+func admissionPlugins() []struct {
+	name  string
+	state pluginState
+} {
+	return []struct {
+		name  string
+		state pluginState
+	}{
+		{"AlwaysAdmit", missing},
+		{"NamespaceAutoProvision", missing},
+		{"NamespaceLifecycle", always},
+		{"NamespaceExists", missing},
+		{"LimitPodHardAntiAffinityTopology", missing},
+		{"LimitRanger", on},
+		{"ServiceAccount", on},
+		{"NodeRestriction", missing},
+		{"TaintNodesByCondition", on},
+		{"AlwaysPullImages", missing},
+		{"ImagePolicyWebhook", missing},
+		{"PodSecurity", on},
+		{"PodNodeSelector", missing},
+		{"Priority", on},
+		{"DefaultTolerationSeconds", on},
+		{"PodTolerationRestriction", missing},
+		{"EventRateLimit", missing},
+		{"ExtendedResourceToleration", missing},
+		{"DefaultStorageClass", on},
+		{"StorageObjectInUseProtection", on},
+		{"PodGroupProtection", on},
+		{"OwnerReferencesPermissionEnforcement", off},
+		{"PersistentVolumeClaimResize", always},
+		{"RuntimeClass", on},
+		{"CertificateApproval", on},
+		{"CertificateSigning", on},
+		{"ClusterTrustBundleAttest", on},
+		{"CertificateSubjectRestriction", always},
+		{"DefaultIngressClass", on},
+		{"DenyServiceExternalIPs", missing},
+		{"PodTopologyLabels", on},
+		{"NodeDeclaredFeatureValidator", on},
+		{"PodResizeValidator", on},
+		{"MutatingAdmissionPolicy", on},
+		{"MutatingAdmissionWebhook", on},
+		{"ValidatingAdmissionPolicy", on},
+		{"ValidatingAdmissionWebhook", on},
+		{"ResourceQuota", on},
+		{"AlwaysDeny", missing},
+	}
+}
+
+// On reports whether a plugin is enabled.
+func (o *Options) On(name string) bool {
+	if slices.Contains(o.Disable, name) {
+		return false
+	}
+	for _, p := range admissionPlugins() {
+		if p.name == name {
+			return p.state == on || p.state == always || slices.Contains(o.Enable, name)
+		}
+	}
+	return false
+}
+
+// Validate returns an error for each name that is unknown, and for plugins that cannot be enabled
+// or disabled. It does not read ConfigFile.
+func (o *Options) Validate() error {
+	known := map[string]pluginState{}
+	for _, p := range admissionPlugins() {
+		known[p.name] = p.state
+	}
+	var errs []error
+	var both []string
+	for _, name := range o.Enable {
+		switch state, ok := known[name]; {
+		case !ok:
+			errs = append(errs, fmt.Errorf("enable-admission-plugins plugin %q is unknown", name))
+		case state == missing:
+			errs = append(errs, fmt.Errorf("enable-admission-plugins plugin %q is not supported by Kapok: remove it", name))
+		}
+		if slices.Contains(o.Disable, name) && !slices.Contains(both, name) {
+			both = append(both, name)
+		}
+	}
+	for _, name := range o.Disable {
+		switch state, ok := known[name]; {
+		case !ok:
+			errs = append(errs, fmt.Errorf("disable-admission-plugins plugin %q is unknown", name))
+		case state == always:
+			errs = append(errs, fmt.Errorf("disable-admission-plugins plugin %q cannot be disabled: remove it", name))
+		}
+	}
+	if slices.Sort(both); len(both) > 0 {
+		errs = append(errs, fmt.Errorf("%v in enable-admission-plugins and disable-admission-plugins overlapped", both))
+	}
+	return errors.Join(errs...)
+}
+
+// Missing returns the plugins of Enable that Kubernetes has and Kapok does not: Validate rejects
+// them.
+func (o *Options) Missing() []string {
+	var names []string
+	for _, p := range admissionPlugins() {
+		if p.state == missing && slices.Contains(o.Enable, p.name) {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// Chain returns the plugins that valid options enable, in Kubernetes' order: those that Chain makes
+// itself, and others, by their names in Kubernetes. The error is that of ConfigFile.
+func (o *Options) Chain(store *resource.Store, authorizer authz.Authorizer, others map[string][]admission.Plugin) (admission.Chain, error) {
+	config, err := o.config(podsecurity.Name)
+	if err != nil {
+		return nil, err
+	}
+	security, err := podsecurity.New(store.State(), config)
+	if err != nil {
+		return nil, err
+	}
+	st := store.State()
+	made := map[string]admission.Plugin{
+		limits.Name:                    limits.New(st),
+		"TaintNodesByCondition":        defaults.NewNodes{},
+		podsecurity.Name:               security,
+		"Priority":                     defaults.Priority{State: st},
+		"DefaultTolerationSeconds":     o.tolerations(),
+		"DefaultStorageClass":          defaults.StorageClass{State: st},
+		"StorageObjectInUseProtection": defaults.StorageInUse{},
+		owners.Name:                    owners.New(authorizer, store.Registry()),
+		"RuntimeClass":                 defaults.RuntimeClass{State: st},
+		"DefaultIngressClass":          defaults.IngressClass{State: st},
+	}
+	var chain admission.Chain
+	for _, p := range admissionPlugins() {
+		if !o.On(p.name) {
+			continue
+		}
+		if plugin := made[p.name]; plugin != nil {
+			chain = append(chain, plugin)
+		}
+		chain = append(chain, others[p.name]...)
+	}
+	return chain, nil
+}
+
+func (o *Options) tolerations() defaults.TolerationSeconds {
+	seconds := func(asked *int64) int64 {
+		if asked == nil {
+			return 300
+		}
+		return *asked
+	}
+	return defaults.TolerationSeconds{NotReady: seconds(o.NotReadySeconds), Unreachable: seconds(o.UnreachableSeconds)}
+}
+
+// config returns the configuration of a plugin in the configuration file, nil if there is none.
+// Configurations of other plugins would have no effect, and are errors.
+func (o *Options) config(plugin string) ([]byte, error) {
+	if o.ConfigFile == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(o.ConfigFile)
+	if err != nil {
+		return nil, fmt.Errorf("unable to read admission control configuration from %q [%w]", o.ConfigFile, err)
+	}
+	var config apiserverv1.AdmissionConfiguration
+	if err := yaml.UnmarshalStrict(data, &config); err != nil {
+		return nil, fmt.Errorf("admission control configuration %s: %w", o.ConfigFile, err)
+	}
+	if config.Kind != "AdmissionConfiguration" || !strings.HasPrefix(config.APIVersion, "apiserver.config.k8s.io/") {
+		return nil, fmt.Errorf("admission control configuration %s: kind is %q and apiVersion is %q: want an AdmissionConfiguration of apiserver.config.k8s.io/v1",
+			o.ConfigFile, config.Kind, config.APIVersion)
+	}
+	var found *apiserverv1.AdmissionPluginConfiguration
+	for i, p := range config.Plugins {
+		if p.Name != plugin {
+			return nil, fmt.Errorf("admission control configuration %s: the configuration of plugin %q is not supported: remove it, since only that of %s is", o.ConfigFile, p.Name, plugin)
+		}
+		if found == nil {
+			found = &config.Plugins[i]
+		}
+	}
+	switch {
+	case found == nil:
+		return nil, nil
+	case found.Configuration != nil:
+		return found.Configuration.Raw, nil
+	case found.Path == "":
+		return nil, nil
+	case filepath.IsAbs(found.Path):
+		return os.ReadFile(found.Path)
+	}
+	return os.ReadFile(filepath.Join(filepath.Dir(o.ConfigFile), found.Path))
+}

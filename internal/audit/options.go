@@ -1,0 +1,70 @@
+package audit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Options select which requests are recorded, and where events are sent. They have the names of
+// kube-apiserver's flags --audit-*. With zero values nothing is recorded.
+type Options struct {
+	// PolicyFile is a file with a Policy of audit.k8s.io/v1: which requests are recorded, and at
+	// which level. It is read again when it changes; an invalid one changes nothing. Required if
+	// any other field is set.
+	PolicyFile string
+
+	// LogPath is the file that gets a line of JSON for each event; - is the standard output.
+	// Default: none. LogPath or Webhook is required if PolicyFile is set.
+	LogPath string
+	// LogMaxSize is the size, in MiB, at which the file is rotated. Default 100.
+	LogMaxSize int
+	// LogMaxBackups is how many rotated files are kept. Default: all.
+	LogMaxBackups int
+	// LogMaxAge is for how many days rotated files are kept. Default: forever.
+	LogMaxAge int
+	// LogCompress compresses rotated files with gzip.
+	LogCompress bool
+
+	// Webhook is a kubeconfig: its current cluster is the webhook that batches of events are sent
+	// to, its user the credentials. Default: none.
+	Webhook string
+	// WebhookInitialBackoff is how long to wait after the first attempt to send a batch that fails;
+	// each later wait is half as long again. A batch is dropped after five attempts. Default 10
+	// seconds.
+	WebhookInitialBackoff time.Duration
+	// WebhookBatchMaxSize is the maximum number of events in a batch. Default 400.
+	WebhookBatchMaxSize int
+	// WebhookBatchMaxWait is how long a batch waits for more events. Default 30 seconds.
+	WebhookBatchMaxWait time.Duration
+}
+
+// Validate returns an error if a sink has no policy, a policy has no sink, or a bound of the log
+// file is negative. It does not read files.
+func (o *Options) Validate() error {
+	switch {
+	case *o == (Options{}):
+		return nil
+	case o.LogPath == "" && o.Webhook == "":
+		return errors.New("Options.Audit has no destination for events: set LogPath or Webhook")
+	case o.PolicyFile == "":
+		return errors.New("Options.Audit.PolicyFile is not set: set it to a file with an audit policy")
+	case o.LogMaxSize < 0 || o.LogMaxBackups < 0 || o.LogMaxAge < 0:
+		return fmt.Errorf("Options.Audit.LogMaxSize is %d, LogMaxBackups is %d, LogMaxAge is %d: none of them can be negative", o.LogMaxSize, o.LogMaxBackups, o.LogMaxAge)
+	}
+	return nil
+}
+
+// withDefaults returns the options with the defaults filled in.
+func (o Options) withDefaults() Options {
+	o.LogMaxSize = cmp.Or(o.LogMaxSize, 100)
+	o.WebhookInitialBackoff = cmp.Or(o.WebhookInitialBackoff, 10*time.Second)
+	if o.WebhookBatchMaxSize <= 0 {
+		o.WebhookBatchMaxSize = 400
+	}
+	if o.WebhookBatchMaxWait <= 0 {
+		o.WebhookBatchMaxWait = 30 * time.Second
+	}
+	return o
+}

@@ -1,0 +1,2 @@
+// Package autoscaling defines horizontal pod autoscalers.
+package autoscaling

@@ -1,0 +1,2 @@
+// Package batch defines jobs and cron jobs.
+package batch

@@ -1,0 +1,15 @@
+package batch
+
+import (
+	"regexp"
+	"testing"
+)
+
+// TestPatterns compiles the patterns, which are otherwise compiled on first use.
+func TestPatterns(t *testing.T) {
+	for _, p := range []func() *regexp.Regexp{zonePart} {
+		if again := p(); again != p() || again.String() == "" {
+			t.Errorf("%s is compiled more than once", again)
+		}
+	}
+}

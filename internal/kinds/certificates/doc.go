@@ -1,0 +1,3 @@
+// Package certificates defines certificate signing requests, pod certificate requests and cluster
+// trust bundles.
+package certificates

@@ -1,0 +1,2 @@
+// Package devices defines the kinds of dynamic resource allocation, group resource.k8s.io.
+package devices

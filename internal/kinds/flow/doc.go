@@ -1,0 +1,2 @@
+// Package flow defines flow schemas and priority levels.
+package flow

@@ -1,0 +1,3 @@
+// Package policies defines the kinds of admission: webhook configurations, policies and their
+// bindings.
+package policies

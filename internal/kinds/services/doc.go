@@ -1,0 +1,2 @@
+// Package services defines services, their endpoints and addresses, ingresses and network policies.
+package services

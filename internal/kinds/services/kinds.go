@@ -1,0 +1,70 @@
+package services
+
+import (
+	"github.com/kapok-dev/kapok/internal/kinds/kind"
+	"github.com/kapok-dev/kapok/internal/kinds/storage"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Kinds returns services and endpoints, of the core group.
+func Kinds() []kind.Row {
+	v1 := corev1.SchemeGroupVersion
+	return []kind.Row{
+		kind.Kind[*corev1.Service]{
+			Version:       v1,
+			Plural:        "services",
+			StoredAt:      "services/specs",
+			ShortNames:    []string{"svc"},
+			Absent:        map[string]string{"proxy": "there is nothing to proxy to: no pods run behind services"},
+			Categories:    []string{"all"},
+			Filled:        true,
+			Validate:      validateService,
+			Status:        &kind.Status[*corev1.Service]{Validate: validateServiceStatus},
+			PrepareCreate: kind.Edited(prepareService),
+			PrepareUpdate: updateService,
+			Table:         servicesTable(),
+			Selectable:    []kind.Selectable{kind.At("spec.clusterIP"), kind.At("spec.type")},
+			Strategy: resource.Strategy{
+				ValidateName:   validateServiceName,
+				Claim:          DefaultRanges().claim,
+				Warnings:       warnOfService,
+				CreateOnUpdate: true,
+			},
+			Deletion: resource.Deletion{
+				ReturnsObject: true,
+			},
+		}.Row(),
+		kind.Kind[*corev1.Endpoints]{
+			Version:    v1,
+			Plural:     "endpoints",
+			StoredAt:   "services/endpoints",
+			ShortNames: []string{"ep"},
+			Filled:     true,
+			Validate:   validateEndpoints,
+			Table:      endpointsTable(),
+			Strategy:   resource.Strategy{CreateOnUpdate: true, Warnings: warnOfEndpoints},
+		}.Row(),
+	}
+}
+
+// warnOfEndpoints warns of ambiguous IP addresses. Endpoints that the controller writes are not
+// checked: it copies the addresses.
+func warnOfEndpoints(obj, _ resource.Tree) []string {
+	if kind.Text(obj, "metadata", "labels", "endpoints.kubernetes.io/managed-by") == "endpoint-controller" {
+		return nil
+	}
+	var warnings []string
+	for i, subset := range kind.Decoded[corev1.Endpoints](obj).Subsets {
+		path := field.NewPath("subsets").Index(i)
+		for j, address := range subset.Addresses {
+			warnings = append(warnings, storage.AddressWarnings(path.Child("addresses").Index(j).Child("ip"), address.IP)...)
+		}
+		for j, address := range subset.NotReadyAddresses {
+			warnings = append(warnings, storage.AddressWarnings(path.Child("notReadyAddresses").Index(j).Child("ip"), address.IP)...)
+		}
+	}
+	return warnings
+}

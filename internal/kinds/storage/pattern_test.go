@@ -1,0 +1,12 @@
+package storage
+
+import "testing"
+
+// TestPatterns compiles the patterns, which are otherwise compiled on first use.
+func TestPatterns(t *testing.T) {
+	for _, p := range iscsiNames {
+		if again := p(); again != p() || again.String() == "" {
+			t.Errorf("%s is compiled more than once", again)
+		}
+	}
+}

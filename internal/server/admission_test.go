@@ -1,0 +1,61 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kapok-dev/kapok/internal/admission/plugins"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// TestAdmissionConfiguration checks that the configuration of PodSecurity is used, and that an
+// invalid configuration is rejected.
+func TestAdmissionConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n"
+	const security = "apiVersion: pod-security.admission.config.k8s.io/v1\nkind: PodSecurityConfiguration\n"
+	write("security.yaml", security+"defaults: {enforce: baseline}\nexemptions: {namespaces: [exempt]}\n")
+
+	for _, tc := range []struct{ name, file, want string }{
+		{"missing", filepath.Join(dir, "nowhere"), "unable to read admission control configuration"},
+		{"other kind", write("kind", "apiVersion: v1\nkind: ConfigMap\n"), "want an AdmissionConfiguration"},
+		{"unknown field", write("field", head+"plugin: []\n"), `unknown field "plugin"`},
+		{"missing path", write("path", head+"plugins: [{name: PodSecurity, path: nowhere}]"), "no such file"},
+		{"unknown level", write("level", head+"plugins: [{name: PodSecurity, configuration: {apiVersion: pod-security.admission.config.k8s.io/v1, kind: PodSecurityConfiguration, defaults: {enforce: hard}}}]"), "must be one of privileged, baseline, restricted"},
+		{"of another plugin", write("other", head+"plugins: [{name: EventRateLimit, path: x}]"), "EventRateLimit"},
+	} {
+		if _, err := Start(t.Context(), Options{Admission: plugins.Options{ConfigFile: tc.file}}); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want %q", tc.name, err, tc.want)
+		}
+	}
+
+	server, err := Start(t.Context(), Options{Admission: plugins.Options{ConfigFile: write("good", head+"plugins: [{name: PodSecurity, path: security.yaml}]")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	core := kubernetes.NewForConfigOrDie(server.Config()).CoreV1()
+	if _, err := core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "exempt"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	if _, err := core.Pods("exempt").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+	const want = `pods "p" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)`
+	if _, err := core.Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+}

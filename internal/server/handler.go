@@ -1,0 +1,334 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/kapok-dev/kapok/internal/admission"
+	"github.com/kapok-dev/kapok/internal/admission/certificates"
+	"github.com/kapok-dev/kapok/internal/admission/policy"
+	"github.com/kapok-dev/kapok/internal/admission/quota"
+	accountadmission "github.com/kapok-dev/kapok/internal/admission/serviceaccount"
+	"github.com/kapok-dev/kapok/internal/aggregate"
+	"github.com/kapok-dev/kapok/internal/audit"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authn/serviceaccount"
+	"github.com/kapok-dev/kapok/internal/crd"
+	"github.com/kapok-dev/kapok/internal/endpoint"
+	"github.com/kapok-dev/kapok/internal/housekeeping"
+	"github.com/kapok-dev/kapok/internal/housekeeping/accounts"
+	"github.com/kapok-dev/kapok/internal/housekeeping/bootstrap"
+	"github.com/kapok-dev/kapok/internal/housekeeping/quotas"
+	"github.com/kapok-dev/kapok/internal/housekeeping/reaper"
+	"github.com/kapok-dev/kapok/internal/housekeeping/replica"
+	"github.com/kapok-dev/kapok/internal/housekeeping/signer"
+	"github.com/kapok-dev/kapok/internal/kinds"
+	"github.com/kapok-dev/kapok/internal/kinds/users"
+	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/pki"
+	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/state"
+	"github.com/kapok-dev/kapok/internal/webhook"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/rand"
+)
+
+// handler serves the requests of both transports.
+type handler interface {
+	http.Handler
+	// EndWatches ends all watches, and later ones as soon as they start.
+	EndWatches()
+	// Store returns the store whose objects it serves.
+	Store() *resource.Store
+	// Close stops the goroutines of the handler. It is called when no request is running.
+	Close()
+}
+
+// inner is the handler of a server: the HTTP API over the kinds, and the goroutines beside it.
+type inner struct {
+	*endpoint.Handler
+	store   *resource.Store
+	closers closers
+}
+
+// Store implements handler.
+func (in *inner) Store() *resource.Store { return in.store }
+
+// Close implements handler.
+func (in *inner) Close() { _ = in.closers.close() } // none of them returns an error
+
+// parts are what newHandler builds the handler on.
+type parts struct {
+	state         *state.State
+	shared        bool                   // other servers write to the journal, too
+	compact       housekeeping.Task      // bounds the history that the journal keeps
+	collectors    []prometheus.Collector // metrics of the journal
+	authenticator *authn.Authenticator
+	tokens        authn.TokenAuthenticator
+	accounts      *serviceaccount.Issuer
+	rootCA        []byte         // the certificate by which clients verify the server, in PEM; nil without a socket
+	authority     *pki.Authority // of client certificates; nil without a socket
+	proxying      *proxying
+	address       string // of the socket, HOST:PORT; empty without one
+	options       Options
+}
+
+// newHandler builds the handler of a server.
+func newHandler(ctx context.Context, p parts) (_ handler, err error) {
+	definitions := kinds.Definitions
+	if p.options.RetiredAPIs {
+		definitions = kinds.WithRetired
+	}
+	known := &users.Users{Tokens: p.tokens, Accounts: p.accounts} // the authorizer follows when there is a store
+	registry := resource.NewRegistry(append(kinds.Give(definitions(), known), crd.Definition(p.options.V1beta1CRDs))...)
+	store := resource.NewStore(p.state, registry)
+	log := p.options.Logger
+	in := &inner{store: store}
+	started := progress{}
+	defer func() {
+		if err != nil {
+			in.Close()
+		}
+	}()
+	if err := bootstrap.EnsureNamespaces(ctx, store); err != nil {
+		return nil, err
+	}
+	started.done(namespacesStep)
+	if err := bootstrap.EnsurePriorityClasses(ctx, store); err != nil {
+		return nil, err
+	}
+	started.done(prioritiesStep)
+	access, err := newAccess(ctx, p, store)
+	if err != nil {
+		return nil, err
+	}
+	in.closers.do(access.Close)
+	started.done(informersStep, rolesStep)
+	known.Authorizer, known.Roles = access, access.roles
+	p.accounts.OnUse(accounts.LabelUse(store, p.options.Logger))
+	hooks := newWebhooks(p.options, store, access)
+	in.closers.do(hooks.Close)
+	admits, err := p.admit(store, registry, known, access, hooks)
+	if err != nil {
+		return nil, err
+	}
+	started.done(admissionStep)
+	joined, custom, err := p.join(ctx, store, hooks.options, &in.closers)
+	if err != nil {
+		return nil, err
+	}
+	started.done(kindsInformersStep, kindsStep, kindsSyncedStep)
+	if err := p.enlist(ctx, store, &in.closers); err != nil {
+		return nil, err
+	}
+	started.done(serviceStep, addressesStep, claimsStep)
+	collectors := append(p.collectors, custom.Metrics(), hooks.Metrics())
+	auditor, err := p.startAudit(&in.closers)
+	if err != nil {
+		return nil, err
+	}
+	if auditor != nil {
+		collectors = append(collectors, auditor.Collectors()...)
+	}
+	reach := p.proxying.reach(store, log)
+	others, err := aggregate.Start(reach)
+	if err != nil {
+		return nil, err
+	}
+	in.closers.do(others.Close)
+	started.done(othersStep, othersAvailableStep, othersReachedStep, othersServedStep, othersListedStep)
+	if err := p.proxying.tell(ctx, store); err != nil {
+		return nil, err
+	}
+	started.done(proxyingStep)
+	limiter, err := startLimiter(ctx, store, p.options, &in.closers)
+	if err != nil {
+		return nil, err
+	}
+	started.done(fairStep, fairFilterStep, unfairStep, fairConfigStep)
+	in.Handler = endpoint.New(endpoint.Options{
+		Limiter:       limiter,
+		RequestMemory: p.options.Fairness.MaxRequestMemory,
+		Store:         store,
+		Aggregated:    others,
+		GroupByGroup:  p.options.GroupByGroupDiscovery,
+		Authenticator: p.authenticator,
+		Authorizer:    access,
+		OpenAPI:       endpoint.OpenAPI(registry, others, serverVersion().GitVersion),
+		Documents:     issuerDocuments(p.accounts, p.options.Accounts, p.address),
+		Logger:        log,
+		Version:       serverVersion(),
+		Address:       p.address,
+		Collectors:    collectors,
+		Audit:         auditor,
+		Ailments:      p.options.ailments,
+		Checks:        started.checks(&p.options, p.state),
+	})
+	in.closers.do(in.Handler.Close)
+	started.done(documentsStep, documentsV3Step)
+	in.closers.do(housekeeping.Start(joined, p.tasks(ctx, store, admits, reach)...).Close)
+	started.done(registeringStep, registeredStep, trackingStep) // by this server, or by the leader
+	return in, nil
+}
+
+// admitting is the part of admission that runs tasks beside requests.
+type admitting struct {
+	policies *policy.Policies
+	quotas   *quota.Quotas
+}
+
+// admit installs the admission chain and the quotas.
+func (p *parts) admit(store *resource.Store, registry *resource.Registry, known *users.Users, access *access, hooks *webhooks) (admitting, error) {
+	a := admitting{
+		policies: policy.New(store, access),
+		quotas:   quota.New(registry, quota.Options{Single: p.shared, Enforce: p.options.Admission.On(quota.Name)}),
+	}
+	others := map[string][]admission.Plugin{
+		"MutatingAdmissionPolicy":    {a.policies.Mutating()},
+		"MutatingAdmissionWebhook":   {hooks.Mutating()},
+		"ValidatingAdmissionPolicy":  {a.policies.Readers(), a.policies.Validating()},
+		"ValidatingAdmissionWebhook": {hooks.Validating()},
+	}
+	for _, name := range []string{certificates.Approval, certificates.Signing, certificates.Attest, certificates.SubjectRestriction} {
+		others[name] = []admission.Plugin{certificates.New(name, known.Permit)}
+	}
+	if p.options.keepsAccounts() {
+		others["ServiceAccount"] = []admission.Plugin{&accountadmission.Plugin{State: p.state}}
+	}
+	chain, err := p.options.Admission.Chain(store, access, others)
+	if err != nil {
+		return admitting{}, err
+	}
+	store.SetGate(resource.Gate{
+		PermitCreate: known.PermitCreate,
+		Admission:    chain,
+		Claim:        a.quotas.Claim,
+		Spares:       a.quotas.Spares,
+	})
+	return a, nil
+}
+
+// tasks returns the housekeeping that one of the servers on a journal, the leader, does for all.
+func (p *parts) tasks(ctx context.Context, store *resource.Store, a admitting, reach aggregate.Options) []housekeeping.Task {
+	log := p.options.Logger
+	o := &p.options
+	all := append([]housekeeping.Task{p.compact}, registrations(ctx, store, reach)...)
+	if p.address != "" { // without a socket, tests expect a kube-system without config maps
+		all = append(all, func() func() { return accounts.StartTracking(ctx, store, log).Close })
+	}
+	do := func(start housekeeping.Task, parts ...string) {
+		if o.keepsAny(parts...) {
+			all = append(all, start)
+		}
+	}
+	do(func() func() {
+		keep := accounts.Options{
+			Logger: log, Issuer: p.accounts, Authority: p.rootCA,
+			NoAccounts: !o.keeps(keepAccounts), NoTokens: !o.keeps(fillTokens),
+		}
+		if !o.keeps(publishAuthority) {
+			keep.Authority = nil
+		}
+		return accounts.Start(ctx, store, keep).Close
+	}, keepAccounts, publishAuthority, fillTokens)
+	do(func() func() { return quotas.Start(ctx, store, a.quotas, log) }, countQuotas)
+	do(func() func() {
+		return reaper.Start(ctx, store, reaper.Options{
+			Logger: log, NamespaceGrace: o.NamespaceGrace,
+			KeepGarbage: !o.keeps(collectGarbage), KeepNamespaces: !o.keeps(emptyNamespaces),
+			KeepStorage: !o.keeps(releaseStorage), KeepExpired: !o.keeps(endEvents),
+		}).Close
+	}, collectGarbage, emptyNamespaces, releaseStorage, endEvents)
+	do(gatherRoles(ctx, store, log), gatherRules)
+	do(func() func() { return a.policies.CheckTypes(log) }, checkPolicies)
+	if p.authority != nil {
+		do(func() func() { return signer.Start(ctx, store, p.authority, log).Close }, signRequests)
+	}
+	return all
+}
+
+// join registers the server with the other servers on its journal, if the journal can have others, and
+// serves the custom resources that they serve. The replica is nil if the journal cannot.
+func (p *parts) join(ctx context.Context, store *resource.Store, hooks webhook.Options, c *closers) (*replica.Replica, *crd.Controller, error) {
+	log := p.options.Logger
+	var joined *replica.Replica
+	var peers crd.Peers // nil, not a nil *Replica, if there are none
+	var known object.Revision
+	if p.shared {
+		var err error
+		if joined, known, err = replica.Join(ctx, store, replicaName(), log); err != nil {
+			return nil, nil, fmt.Errorf("join the servers on %s: %w", p.options.Store, err)
+		}
+		c.do(joined.Close)
+		peers = joined
+	}
+	custom, err := crd.Start(ctx, store, peers, hooks, log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("custom resources: %w", err)
+	}
+	c.do(custom.Close)
+	if joined == nil {
+		return nil, custom, nil
+	}
+	// Definitions that the others have established before this server was registered.
+	if err := custom.Reach(ctx, known); err != nil {
+		return nil, nil, fmt.Errorf("custom resources: %w", err)
+	}
+	return joined, custom, nil
+}
+
+// startAudit returns nil if no request is recorded.
+func (p *parts) startAudit(c *closers) (*audit.Auditor, error) {
+	if p.options.Audit.PolicyFile == "" {
+		return nil, nil
+	}
+	log := p.options.Logger
+	auditor, err := audit.New(p.options.Audit, log)
+	if err != nil {
+		return nil, err
+	}
+	c.do(func() {
+		if err := auditor.Close(); err != nil {
+			log.Error("audit", "err", err)
+		}
+	})
+	return auditor, nil
+}
+
+// enlist adds this server to the endpoints of the service kubernetes, while it runs.
+func (p *parts) enlist(ctx context.Context, store *resource.Store, c *closers) error {
+	server := advertised(p.address)
+	if err := bootstrap.EnsureKubernetes(ctx, store, server, p.shared, p.options.ServiceAddresses); err != nil {
+		return err
+	}
+	if p.shared && server.IsValid() {
+		c.do(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			// If it fails, the address remains in the endpoints, as after a crash, until this server starts again.
+			_ = bootstrap.LeaveKubernetes(ctx, store, server)
+		})
+	}
+	return nil
+}
+
+// replicaName returns a unique name for this server, which starts with the name of its host.
+func replicaName() string {
+	host, _ := os.Hostname()
+	host, _, _ = strings.Cut(strings.ToLower(host), ".")
+	host = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return -1
+	}, host)
+	if host = strings.Trim(host, "-"); host != "" {
+		host += "-"
+	}
+	return host + rand.String(8)
+}

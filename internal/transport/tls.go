@@ -1,0 +1,160 @@
+package transport
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// ServingOptions configure the serving certificate and TLS.
+type ServingOptions struct {
+	// CertFile and KeyFile are files in PEM: the certificate, followed by intermediate ones, and
+	// its key. Default: a certificate that the server's own authority has signed. The admin's
+	// kubeconfig trusts only that authority: it does not work with a certificate of another one.
+	CertFile, KeyFile string
+	// Names are DNS names, like *.example.com or kapok.example.com, and IP addresses by which
+	// clients reach the server, in addition to those that a certificate of the server's own CA
+	// always has: of this machine, of Options.Listen, and of the service kubernetes. A stored
+	// certificate that lacks one is reissued at the start. CertFile must not be set.
+	Names []string
+	// MinVersion is VersionTLS12, the default, or VersionTLS13.
+	MinVersion string
+	// CipherSuites are the names of the cipher suites for TLS up to 1.2. Default: those with
+	// forward secrecy and authenticated encryption, which are ECDHE with AES-GCM or
+	// ChaCha20-Poly1305.
+	CipherSuites []string
+}
+
+// Validate rejects invalid options, with kube-apiserver's messages where it also rejects them.
+func (o *ServingOptions) Validate() error {
+	if (o.CertFile == "") != (o.KeyFile == "") {
+		return fmt.Errorf("Options.Serving.CertFile is %q and KeyFile is %q: set both or neither", o.CertFile, o.KeyFile)
+	}
+	if len(o.Names) > 0 && o.CertFile != "" {
+		return fmt.Errorf("Options.Serving.Names is %q but CertFile is set: remove Names, since a certificate from a file cannot get more names", o.Names)
+	}
+	for _, name := range o.Names {
+		if _, err := netip.ParseAddr(name); err == nil && !strings.Contains(name, "%") {
+			continue
+		}
+		if len(validation.IsDNS1123Subdomain(name)) > 0 && len(validation.IsWildcardDNS1123Subdomain(name)) > 0 {
+			return fmt.Errorf("Options.Serving.Names has %q: want a DNS name in lower case, like kapok.example.com, or an IP address, without a port", name)
+		}
+	}
+	if _, err := o.version(); err != nil {
+		return err
+	}
+	_, err := o.suites()
+	return err
+}
+
+func (o *ServingOptions) version() (uint16, error) {
+	switch o.MinVersion {
+	case "", "VersionTLS12":
+		return tls.VersionTLS12, nil
+	case "VersionTLS13":
+		return tls.VersionTLS13, nil
+	case "VersionTLS10", "VersionTLS11":
+		return 0, fmt.Errorf("tls version %q is not supported: want VersionTLS12 or VersionTLS13", o.MinVersion)
+	}
+	return 0, fmt.Errorf("unknown tls version %q", o.MinVersion)
+}
+
+// suites returns the cipher suites for TLS up to 1.2. Those of TLS 1.3 are not configurable.
+func (o *ServingOptions) suites() ([]uint16, error) {
+	if len(o.CipherSuites) == 0 {
+		// Go's default also has suites in CBC mode.
+		return []uint16{
+			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+			tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+		}, nil
+	}
+	var ids []uint16
+	for _, name := range o.CipherSuites {
+		id := uint16(0)
+		for _, suite := range tls.CipherSuites() {
+			if suite.Name == name {
+				id = suite.ID
+			}
+		}
+		for _, suite := range tls.InsecureCipherSuites() {
+			if suite.Name == name {
+				return nil, fmt.Errorf("cipher suite %s is not secure", name)
+			}
+		}
+		if id == 0 {
+			//lint:ignore ST1005 Kubernetes' words
+			return nil, fmt.Errorf("Cipher suite %s not supported or doesn't exist", name)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// TLS is the TLS configuration of the socket. Its certificate and the authorities for client
+// certificates can change; open connections are not affected.
+type TLS struct {
+	mu      sync.Mutex // serializes changes
+	current atomic.Pointer[tls.Config]
+	proxies []byte // authorities of front proxies, in PEM; guarded by mu
+}
+
+// NewTLS returns the TLS configuration for valid options.
+func NewTLS(o *ServingOptions) *TLS {
+	s := &TLS{}
+	version, _ := o.version()
+	suites, _ := o.suites()
+	s.current.Store(&tls.Config{
+		MinVersion:   version,
+		CipherSuites: suites,
+		NextProtos:   []string{"h2", "http/1.1"},
+		// A client without a certificate can have a token; the authenticator decides.
+		ClientAuth: tls.RequestClientCert,
+	})
+	return s
+}
+
+// Config returns the configuration for the listener.
+func (s *TLS) Config() *tls.Config {
+	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.current.Load(), nil }}
+}
+
+// Show sets the certificate for new connections.
+func (s *TLS) Show(cert tls.Certificate) {
+	s.change(func(c *tls.Config) { c.Certificates = []tls.Certificate{cert} })
+}
+
+// Invite sets the authorities whose client certificates the server requests.
+func (s *TLS) Invite(authorities *x509.CertPool) {
+	s.change(func(c *tls.Config) {
+		c.ClientCAs = authorities.Clone()
+		c.ClientCAs.AppendCertsFromPEM(s.proxies)
+	})
+}
+
+// InviteProxies also requests certificates of front proxies, whose authorities are in PEM.
+func (s *TLS) InviteProxies(authorities []byte) {
+	s.change(func(c *tls.Config) {
+		s.proxies = authorities
+		if c.ClientCAs == nil {
+			c.ClientCAs = x509.NewCertPool()
+		}
+		c.ClientCAs = c.ClientCAs.Clone()
+		c.ClientCAs.AppendCertsFromPEM(authorities)
+	})
+}
+
+func (s *TLS) change(change func(*tls.Config)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.current.Load().Clone()
+	change(next)
+	s.current.Store(next)
+}
