@@ -1,0 +1,125 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/scheduler/place"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// maxBindings is the number of writes under way. Those of one time share a flush of the server's journal.
+const maxBindings = 64
+
+// write calls do in a goroutine, when not too many others write.
+func (s *scheduler) write(ctx context.Context, do func()) {
+	select {
+	case s.bindings <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	s.writers.Go(func() {
+		defer func() { <-s.bindings }()
+		do()
+	})
+}
+
+// bind binds a pod to a node. If that fails, the pod does not count there any more, and is tried again.
+func (s *scheduler) bind(ctx context.Context, n *pending, node string) {
+	p := n.pod
+	s.write(ctx, func() {
+		b := &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: node},
+		}
+		err := s.client.SubResource("binding").Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}, b)
+		if err == nil {
+			s.events.Eventf(p, nil, corev1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %v/%v to %v", p.Namespace, p.Name, node)
+			return
+		}
+		if s.isBound(ctx, p) {
+			return // the answer was lost
+		}
+		s.inbox.put(func() { s.unbind(ctx, n, err) })
+	})
+}
+
+// isBound asks the server, until it answers, whether a pod has a node. As long as that is not known, the pod
+// counts on the node.
+func (s *scheduler) isBound(ctx context.Context, p *corev1.Pod) bool {
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, lastPause) {
+		var is corev1.Pod
+		err := s.live.Get(ctx, client.ObjectKeyFromObject(p), &is)
+		if err == nil {
+			return is.UID == p.UID && is.Spec.NodeName != ""
+		}
+		if apierrors.IsNotFound(err) {
+			return false
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return true
+		}
+	}
+}
+
+// unbind takes back an assumption that the server has refused.
+func (s *scheduler) unbind(ctx context.Context, n *pending, err error) {
+	uid := n.pod.UID
+	if !s.assumed[uid] {
+		return // the pod has a node, or is gone
+	}
+	delete(s.assumed, uid)
+	s.cluster.RemovePod(uid)
+	now := time.Now()
+	s.queue.happened(now, ofLeft...)
+	if apierrors.IsNotFound(err) {
+		s.queue.remove(uid)
+		return
+	}
+	s.report(ctx, n.pod, corev1.PodReasonSchedulerError, fmt.Sprintf("running Bind plugin %q: %v", "DefaultBinder", err))
+	s.queue.fail(n, nil, now)
+}
+
+// refuse says why no node can take a pod, which waits.
+func (s *scheduler) refuse(ctx context.Context, n *pending, d place.Decision) {
+	refused := d.Plugins()
+	if s.cluster.Len() == 0 {
+		refused = []string{noNodes}
+	}
+	s.report(ctx, n.pod, corev1.PodReasonUnschedulable, d.Message())
+	s.queue.fail(n, refused, time.Now())
+}
+
+// report records an event and the condition PodScheduled, unless the pod has it already.
+func (s *scheduler) report(ctx context.Context, p *corev1.Pod, reason, message string) {
+	s.write(ctx, func() {
+		s.events.Eventf(p, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", message)
+		c := corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, ObservedGeneration: p.Generation,
+			LastTransitionTime: metav1.Now(), Reason: reason, Message: message,
+		}
+		next := p.DeepCopy()
+		at := slices.IndexFunc(next.Status.Conditions, func(have corev1.PodCondition) bool { return have.Type == c.Type })
+		if at < 0 {
+			next.Status.Conditions = append(next.Status.Conditions, c)
+		} else {
+			have := &next.Status.Conditions[at]
+			if have.Status == c.Status {
+				c.LastTransitionTime = have.LastTransitionTime
+			}
+			if *have == c {
+				return
+			}
+			*have = c
+		}
+		_ = s.client.Status().Patch(ctx, next, client.StrategicMergeFrom(p)) // said again at the next attempt
+	})
+}

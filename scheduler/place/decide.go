@@ -1,0 +1,221 @@
+package place
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A Decision is what Place decides about a pod.
+type Decision struct {
+	Node     string // "" if no node is feasible
+	Feasible int    // number of feasible nodes
+	class    *class
+	cluster  *Cluster
+}
+
+// Place decides on which node a pod runs. The pod is not added to the node: see Assume.
+func (c *Cluster) Place(pod *corev1.Pod, profile *Profile) Decision {
+	k := c.classOf(pod, profile)
+	d := Decision{class: k, cluster: c}
+	feasible := c.feasible(k)
+	d.Feasible = len(feasible)
+	if len(feasible) == 0 {
+		return d
+	}
+	totals := k.totals(feasible, nil)
+	best := 0
+	for i := range feasible {
+		if totals[i] > totals[best] || totals[i] == totals[best] && feasible[i].tie < feasible[best].tie {
+			best = i
+		}
+	}
+	d.Node = feasible[best].Name
+	return d
+}
+
+// feasible returns the feasible nodes of a class, in the order of their slots, until it is called again.
+func (c *Cluster) feasible(k *class) (all []*Node) {
+	all = c.found[:0]
+	defer func() { c.found = all[:0] }()
+	if k.refusal != nil {
+		return nil
+	}
+	wide := k.begin()
+	for slot := range k.verdicts {
+		v := &k.verdicts[slot]
+		if !v.known || v.refusal != nil || v.late != nil {
+			continue
+		}
+		n := c.slots[slot]
+		if k.only != nil && !k.only[n.Name] || refusedBy(wide, n) != nil {
+			continue
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// begin returns the rules that depend on several nodes, ready for a decision.
+func (k *class) begin() (wide []Wide) {
+	for i := range k.rules {
+		if w := k.rules[i].Wide; w != nil {
+			w.Begin()
+			wide = append(wide, w)
+		}
+	}
+	return wide
+}
+
+func refusedBy(wide []Wide, n *Node) *Refusal {
+	for _, w := range wide {
+		if no := w.Filter(n); no != nil {
+			return no
+		}
+	}
+	return nil
+}
+
+// totals returns the sums of the scores of feasible nodes. With note, it is called for each plugin that
+// scores, with its scores.
+func (k *class) totals(feasible []*Node, note func(plugin int, scores []int64)) []int64 {
+	totals := slices.Grow(k.totalled[:0], len(feasible))[:len(feasible)]
+	k.totalled = totals
+	for i, n := range feasible {
+		totals[i] = k.verdicts[n.slot].score
+	}
+	raw := 0
+	for p := range k.rules {
+		r := &k.rules[p]
+		var scores []int64
+		switch {
+		case r.Wide != nil:
+			scores = r.Wide.Score(feasible)
+		case r.Normalize != nil && note == nil && k.nonzero[raw] == 0:
+			raw++ // all nodes are equal
+			continue
+		case r.Normalize != nil:
+			scores = make([]int64, len(feasible))
+			for i, n := range feasible {
+				scores[i] = k.verdicts[n.slot].raw[raw]
+			}
+			raw++
+			r.Normalize(scores)
+		case r.Score != nil && note != nil:
+			scores = make([]int64, len(feasible))
+			for i, n := range feasible {
+				scores[i] = r.Score(n)
+			}
+			note(p, scores)
+			continue // they are in the verdicts
+		default:
+			continue
+		}
+		for i := range scores {
+			totals[i] += r.weight * scores[i]
+		}
+		if note != nil && scores != nil {
+			note(p, scores)
+		}
+	}
+	return totals
+}
+
+// Refusals returns why nodes are not feasible, by their names.
+func (d Decision) Refusals() map[string]*Refusal {
+	all := map[string]*Refusal{}
+	k, c := d.class, d.cluster
+	var wide []Wide
+	if k.refusal == nil {
+		wide = k.begin()
+	}
+	for slot, n := range c.slots {
+		if n == nil || n.Object == nil {
+			continue
+		}
+		if k.refusal != nil {
+			all[n.Name] = k.refusal
+			continue
+		}
+		if no := k.refusalOf(n, &k.verdicts[slot], wide); no != nil {
+			all[n.Name] = no
+		}
+	}
+	return all
+}
+
+func (k *class) refusalOf(n *Node, v *verdict, wide []Wide) *Refusal {
+	if k.only != nil && !k.only[n.Name] {
+		return &Refusal{Plugin: k.onlyBy[0], Reasons: []string{fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", k.onlyBy)}, Final: true}
+	}
+	if v.refusal != nil {
+		return v.refusal
+	}
+	if no := refusedBy(wide, n); no != nil {
+		return no
+	}
+	return v.late
+}
+
+// Scores returns the scores of the feasible nodes by the names of plugins, with their weights, and the total
+// under "".
+func (d Decision) Scores() map[string]map[string]int64 {
+	all := map[string]map[string]int64{}
+	feasible := d.cluster.feasible(d.class)
+	if len(feasible) == 0 {
+		return all
+	}
+	for _, n := range feasible {
+		all[n.Name] = map[string]int64{}
+	}
+	totals := d.class.totals(feasible, func(plugin int, scores []int64) {
+		weighted := d.class.profile.Plugins[plugin]
+		for i, n := range feasible {
+			all[n.Name][weighted.Name()] = weighted.Weight * scores[i]
+		}
+	})
+	for i, n := range feasible {
+		all[n.Name][""] = totals[i]
+	}
+	return all
+}
+
+// Message says why no node is feasible, in the words of kube-scheduler.
+func (d Decision) Message() string {
+	if d.cluster.count == 0 {
+		return "no nodes available to schedule pods"
+	}
+	text := fmt.Sprintf("0/%d nodes are available:", d.cluster.count)
+	if no := d.class.refusal; no != nil {
+		return text + " " + strings.Join(no.Reasons, ", ") + "."
+	}
+	counts := map[string]int{}
+	for _, no := range d.Refusals() {
+		for _, reason := range no.Reasons {
+			counts[reason]++
+		}
+	}
+	var parts []string
+	for reason, count := range counts {
+		parts = append(parts, fmt.Sprintf("%d %s", count, reason))
+	}
+	sort.Strings(parts)
+	if len(parts) > 0 {
+		text += " " + strings.Join(parts, ", ") + "."
+	}
+	return text
+}
+
+// Plugins returns the names of the plugins that refuse nodes, sorted.
+func (d Decision) Plugins() (names []string) {
+	for _, no := range d.Refusals() {
+		if !slices.Contains(names, no.Plugin) {
+			names = append(names, no.Plugin)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

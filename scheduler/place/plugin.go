@@ -1,0 +1,96 @@
+package place
+
+// MaxScore is the highest score that a plugin gives a node, before its weight.
+const MaxScore = 100
+
+// A Plugin is a rule about where pods run. Its methods are called by one goroutine at a time.
+type Plugin interface {
+	// Name is the name in KubeSchedulerConfiguration.
+	Name() string
+	// Compile returns what the plugin says of the pods of a class, of which p is one. A Refusal means that
+	// no node is feasible.
+	Compile(c *Cluster, p *Pod) (Rule, *Refusal)
+}
+
+// A Rule is a Plugin compiled for a class of pods. A field that is nil has nothing to say.
+type Rule struct {
+	// Filter refuses a node. It depends on nothing but the node and the pods on it.
+	Filter func(*Node) *Refusal
+	// Score returns how good a node is, from 0 to MaxScore, or, with Normalize, any number. It depends on
+	// nothing but the node, the pods on it, and on how many nodes have an image.
+	Score func(*Node) int64
+	// Normalize changes the scores of all feasible nodes to numbers from 0 to MaxScore.
+	Normalize func(scores []int64)
+	// Only are the names of the nodes that are looked at; nil is all.
+	Only map[string]bool
+	// Wide is a rule that depends on several nodes.
+	Wide Wide
+}
+
+// Wide is the part of a rule that depends on several nodes.
+type Wide interface {
+	// Follow is called with each node before the first decision, and with each that has changed before a
+	// decision. A node without Object is gone, or not there yet.
+	Follow(*Node)
+	// Begin is called before a decision, when all changes have been followed.
+	Begin()
+	// Filter refuses a node.
+	Filter(*Node) *Refusal
+	// Score returns the scores of the feasible nodes, normalised, in their order; nil if there is nothing to
+	// say.
+	Score(feasible []*Node) []int64
+}
+
+// A Refusal says why a node is not feasible.
+type Refusal struct {
+	Plugin  string
+	Reasons []string // in the words of kube-scheduler
+	// Final says that the node would not be feasible without the pods on it either.
+	Final bool
+}
+
+// A Profile is a list of plugins.
+type Profile struct {
+	// Plugins are asked in this order: the first one that refuses a node gives the reason.
+	Plugins []Weighted
+}
+
+// A Weighted is a plugin with the weight of its scores.
+type Weighted struct {
+	Plugin
+	Weight int64
+}
+
+// DefaultProfile returns the plugins that kube-scheduler has without a configuration.
+func DefaultProfile() *Profile {
+	return &Profile{Plugins: []Weighted{
+		{NodeName{}, 0},
+		{NodeUnschedulable{}, 0},
+		{TaintToleration{}, 3},
+		{NodeAffinity{}, 2},
+		{NodePorts{}, 0},
+		{NodeResourcesFit{}, 1},
+		{VolumeBinding{}, 0},
+		{PodTopologySpread{}, 2},
+		{InterPodAffinity{HardPodAffinityWeight: 1}, 2},
+		{NodeResourcesBalancedAllocation{}, 1},
+		{ImageLocality{}, 1},
+	}}
+}
+
+// normalize is the usual change of scores: the highest becomes MaxScore, and with reverse zero does.
+func normalize(scores []int64, reverse bool) {
+	var most int64
+	for _, s := range scores {
+		most = max(most, s)
+	}
+	for i, s := range scores {
+		if most > 0 {
+			s = MaxScore * s / most
+		}
+		if reverse {
+			s = MaxScore - s
+		}
+		scores[i] = s
+	}
+}

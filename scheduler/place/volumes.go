@@ -1,0 +1,295 @@
+package place
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/component-helpers/storage/ephemeral"
+)
+
+// SelectedNode is the annotation of a claim by which a volume is provisioned for a node.
+const SelectedNode = "volume.kubernetes.io/selected-node"
+
+// noProvisioner is the provisioner of classes whose volumes an administrator creates.
+const noProvisioner = "kubernetes.io/no-provisioner"
+
+// storage is what is known of volumes.
+type storage struct {
+	claims  map[string]*corev1.PersistentVolumeClaim // by namespace/name
+	volumes map[string]*corev1.PersistentVolume
+	classes map[string]*storagev1.StorageClass
+	changes int
+}
+
+// SetClaim adds a claim, or replaces what is known of it.
+func (c *Cluster) SetClaim(claim *corev1.PersistentVolumeClaim) {
+	c.storage.claims[claim.Namespace+"/"+claim.Name] = claim
+	c.storage.changes++
+}
+
+// RemoveClaim forgets a claim.
+func (c *Cluster) RemoveClaim(namespace, name string) {
+	delete(c.storage.claims, namespace+"/"+name)
+	c.storage.changes++
+}
+
+// SetVolume adds a volume, or replaces what is known of it.
+func (c *Cluster) SetVolume(v *corev1.PersistentVolume) {
+	c.storage.volumes[v.Name] = v
+	c.storage.changes++
+}
+
+// RemoveVolume forgets a volume.
+func (c *Cluster) RemoveVolume(name string) {
+	delete(c.storage.volumes, name)
+	c.storage.changes++
+}
+
+// SetStorageClass adds a class, or replaces what is known of it.
+func (c *Cluster) SetStorageClass(class *storagev1.StorageClass) {
+	c.storage.classes[class.Name] = class
+	c.storage.changes++
+}
+
+// RemoveStorageClass forgets a class.
+func (c *Cluster) RemoveStorageClass(name string) {
+	delete(c.storage.classes, name)
+	c.storage.changes++
+}
+
+// VolumeBinding refuses nodes that cannot have the volumes of a pod: those that exist, and those that will
+// be chosen or provisioned when the pod has a node.
+type VolumeBinding struct{}
+
+func (VolumeBinding) Name() string { return "VolumeBinding" }
+
+// Compile implements Plugin.
+func (p VolumeBinding) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
+	names := claimsOf(pod.Object)
+	if len(names) == 0 {
+		return Rule{}, nil
+	}
+	no := func(reason string) (Rule, *Refusal) {
+		return Rule{}, &Refusal{Plugin: p.Name(), Reasons: []string{reason}, Final: true}
+	}
+	var bound []*corev1.PersistentVolume
+	var open []*corev1.PersistentVolumeClaim
+	missing, immediate := false, false
+	for _, n := range names {
+		claim := c.storage.claims[pod.Object.Namespace+"/"+n.claim]
+		if reason := unusable(pod.Object, n, claim); reason != "" {
+			return no(reason)
+		}
+		switch v := c.storage.volumes[claim.Spec.VolumeName]; {
+		case claim.Spec.VolumeName != "" && isBound(claim) && v == nil:
+			missing = true
+		case claim.Spec.VolumeName != "" && isBound(claim):
+			bound = append(bound, v)
+		case c.waits(claim) && claim.Spec.VolumeName == "":
+			open = append(open, claim)
+		default:
+			immediate = true
+		}
+	}
+	if immediate {
+		return no("pod has unbound immediate PersistentVolumeClaims")
+	}
+	return Rule{Filter: func(n *Node) *Refusal {
+		var reasons []string
+		if slices.ContainsFunc(bound, func(v *corev1.PersistentVolume) bool { return !reachable(v, n.Object) }) {
+			reasons = append(reasons, "node(s) didn't match PersistentVolume's node affinity")
+		}
+		if _, ok := c.choose(open, n); !ok {
+			reasons = append(reasons, "node(s) didn't find available persistent volumes to bind")
+		}
+		if missing {
+			reasons = append(reasons, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)")
+		}
+		if len(reasons) == 0 {
+			return nil
+		}
+		return &Refusal{Plugin: p.Name(), Reasons: reasons, Final: true}
+	}}, nil
+}
+
+// A claimName is a claim of a pod, and the volume of the pod that has it.
+type claimName struct {
+	claim  string
+	volume *corev1.Volume
+}
+
+func claimsOf(p *corev1.Pod) (names []claimName) {
+	for i := range p.Spec.Volumes {
+		switch v := &p.Spec.Volumes[i]; {
+		case v.PersistentVolumeClaim != nil:
+			names = append(names, claimName{v.PersistentVolumeClaim.ClaimName, v})
+		case v.Ephemeral != nil:
+			names = append(names, claimName{ephemeral.VolumeClaimName(p, v), v})
+		}
+	}
+	return names
+}
+
+// unusable returns why a pod cannot use a claim, "" if it can.
+func unusable(p *corev1.Pod, n claimName, claim *corev1.PersistentVolumeClaim) string {
+	switch {
+	case claim == nil && n.volume.Ephemeral != nil:
+		return fmt.Sprintf("waiting for ephemeral volume controller to create the persistentvolumeclaim %q", n.claim)
+	case claim == nil:
+		return fmt.Sprintf("persistentvolumeclaim %q not found", n.claim)
+	case claim.Status.Phase == corev1.ClaimLost:
+		return fmt.Sprintf("persistentvolumeclaim %q bound to non-existent persistentvolume %q", claim.Name, claim.Spec.VolumeName)
+	case claim.DeletionTimestamp != nil:
+		return fmt.Sprintf("persistentvolumeclaim %q is being deleted", claim.Name)
+	}
+	if n.volume.Ephemeral != nil {
+		if err := ephemeral.VolumeIsForPod(p, claim); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// isBound reports whether the controller of volumes has completed the binding of a claim.
+func isBound(claim *corev1.PersistentVolumeClaim) bool {
+	return metav1.HasAnnotation(claim.ObjectMeta, "pv.kubernetes.io/bind-completed")
+}
+
+// waits reports whether a claim is bound when a pod that uses it has a node.
+func (c *Cluster) waits(claim *corev1.PersistentVolumeClaim) bool {
+	class := c.storage.classes[className(claim)]
+	return class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+}
+
+func className(claim *corev1.PersistentVolumeClaim) string {
+	if name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
+		return name
+	}
+	if claim.Spec.StorageClassName != nil {
+		return *claim.Spec.StorageClassName
+	}
+	return ""
+}
+
+// reachable reports whether a node can have a volume.
+func reachable(v *corev1.PersistentVolume, n *corev1.Node) bool {
+	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
+		return true
+	}
+	selector, err := nodeaffinity.NewNodeSelector(v.Spec.NodeAffinity.Required)
+	return err == nil && selector.Match(n)
+}
+
+// A Choice is what becomes of a claim when a pod has got a node: a volume that exists, or, without one, a
+// volume that is provisioned.
+type Choice struct {
+	Claim  *corev1.PersistentVolumeClaim
+	Volume *corev1.PersistentVolume
+}
+
+// Choices returns what is to be done so that a pod has its volumes on a node. It is empty if it has them.
+func (c *Cluster) Choices(p *corev1.Pod, node string) []Choice {
+	var open []*corev1.PersistentVolumeClaim
+	for _, n := range claimsOf(p) {
+		if claim := c.storage.claims[p.Namespace+"/"+n.claim]; claim != nil && !isBound(claim) {
+			open = append(open, claim)
+		}
+	}
+	n := c.nodes[node]
+	if len(open) == 0 || n == nil || n.Object == nil {
+		return nil
+	}
+	choices, _ := c.choose(open, n)
+	return choices
+}
+
+// choose finds a volume for each claim, the smallest that is large enough, or leaves it to the provisioner
+// of its class.
+func (c *Cluster) choose(open []*corev1.PersistentVolumeClaim, n *Node) (choices []Choice, ok bool) {
+	taken := map[string]bool{}
+	for _, claim := range open {
+		if selected, has := claim.Annotations[SelectedNode]; has {
+			if selected != n.Name {
+				return nil, false
+			}
+			choices = append(choices, Choice{Claim: claim})
+			continue
+		}
+		if v := c.match(claim, n, taken); v != nil {
+			taken[v.Name] = true
+			choices = append(choices, Choice{claim, v})
+			continue
+		}
+		if !provisions(c.storage.classes[className(claim)], n) {
+			return nil, false
+		}
+		choices = append(choices, Choice{Claim: claim})
+	}
+	return choices, true
+}
+
+// match returns the smallest volume that a claim can have on a node, nil if there is none.
+func (c *Cluster) match(claim *corev1.PersistentVolumeClaim, n *Node, taken map[string]bool) (best *corev1.PersistentVolume) {
+	want := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	selector, err := metav1.LabelSelectorAsSelector(claim.Spec.Selector)
+	if err != nil {
+		return nil
+	}
+	if claim.Spec.Selector == nil {
+		selector = labels.Everything()
+	}
+	for _, v := range c.storage.volumes {
+		ref := v.Spec.ClaimRef
+		mine := ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name && (ref.UID == "" || ref.UID == claim.UID)
+		size := v.Spec.Capacity[corev1.ResourceStorage]
+		switch {
+		case taken[v.Name], ref != nil && !mine, v.DeletionTimestamp != nil, ref == nil && v.Status.Phase != corev1.VolumeAvailable,
+			v.Spec.StorageClassName != className(claim), size.Cmp(want) < 0, modeOf(v.Spec.VolumeMode) != modeOf(claim.Spec.VolumeMode),
+			!selector.Matches(labels.Set(v.Labels)), !reachable(v, n.Object):
+			continue
+		}
+		if slices.ContainsFunc(claim.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool { return !slices.Contains(v.Spec.AccessModes, m) }) {
+			continue
+		}
+		if mine {
+			return v
+		}
+		if best == nil {
+			best = v
+			continue
+		}
+		smallest := best.Spec.Capacity[corev1.ResourceStorage]
+		if order := size.Cmp(smallest); order < 0 || order == 0 && strings.Compare(v.Name, best.Name) < 0 {
+			best = v
+		}
+	}
+	return best
+}
+
+func modeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
+	if mode == nil {
+		return corev1.PersistentVolumeFilesystem
+	}
+	return *mode
+}
+
+// provisions reports whether a class makes volumes for a node.
+func provisions(class *storagev1.StorageClass, n *Node) bool {
+	if class == nil || class.Provisioner == "" || class.Provisioner == noProvisioner {
+		return false
+	}
+	if len(class.AllowedTopologies) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(class.AllowedTopologies, func(t corev1.TopologySelectorTerm) bool {
+		return !slices.ContainsFunc(t.MatchLabelExpressions, func(e corev1.TopologySelectorLabelRequirement) bool {
+			return !slices.Contains(e.Values, n.Object.Labels[e.Key])
+		})
+	})
+}

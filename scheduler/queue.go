@@ -1,0 +1,226 @@
+package scheduler
+
+import (
+	"container/heap"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The pauses after a pod was tried in vain: the first, which doubles, and the last.
+const (
+	firstPause = time.Second
+	lastPause  = 10 * time.Second
+	// longestWait is the time after which a pod is tried again, whatever happens.
+	longestWait = 5 * time.Minute
+)
+
+// A queue has the pods without a node. It reads no clock. The zero value is an empty one.
+type queue struct {
+	pods   map[types.UID]*pending
+	ready  readyHeap
+	paused pausedHeap
+	seq    int64
+	events int64 // that have happened
+}
+
+// A pending is a pod without a node.
+type pending struct {
+	pod      *corev1.Pod
+	since    time.Time // it is in the queue
+	seq      int64     // its place among those with the same priority and time
+	attempts int
+	tried    time.Time // last
+	refused  []string  // the plugins that have refused nodes, sorted
+	seen     int64     // the events that had happened when it was tried
+	missed   bool      // it has changed while it was tried
+	prepared []string  // claims for which volumes are provisioned
+
+	at    stage
+	until time.Time // of a pause, or of the longest wait
+	index int       // in a heap
+}
+
+// A stage is where a pod is.
+type stage int
+
+const (
+	readyNow stage = iota
+	trying         // neither in a heap nor waiting
+	paused         // tried again after a pause
+	waiting        // until something helps
+)
+
+// set adds a pod, or replaces what is known of it. A pod that waits is tried again if its spec or labels
+// have changed: moved says so.
+func (q *queue) set(p *corev1.Pod, moved bool, now time.Time) {
+	if q.pods == nil {
+		q.pods = map[types.UID]*pending{}
+	}
+	if have := q.pods[p.UID]; have != nil {
+		have.pod = p
+		if moved {
+			q.retry(have, now)
+		}
+		return
+	}
+	q.seq++
+	n := &pending{pod: p, since: now, seq: q.seq}
+	q.pods[p.UID] = n
+	heap.Push(&q.ready, n)
+}
+
+// remove forgets a pod.
+func (q *queue) remove(uid types.UID) {
+	n := q.pods[uid]
+	if n == nil {
+		return
+	}
+	delete(q.pods, uid)
+	q.leave(n)
+}
+
+func (q *queue) leave(n *pending) {
+	switch n.at {
+	case readyNow:
+		heap.Remove(&q.ready, n.index)
+	case paused, waiting:
+		heap.Remove(&q.paused, n.index)
+	}
+	n.at = trying
+}
+
+// take returns the pod that is next, nil if there is none. Until it is failed or removed, it is not
+// returned again.
+func (q *queue) take(now time.Time) *pending {
+	for len(q.paused) > 0 && !q.paused[0].until.After(now) {
+		n := heap.Pop(&q.paused).(*pending)
+		n.at = readyNow
+		heap.Push(&q.ready, n)
+	}
+	if len(q.ready) == 0 {
+		return nil
+	}
+	n := heap.Pop(&q.ready).(*pending)
+	n.at, n.attempts, n.tried, n.seen, n.missed = trying, n.attempts+1, now, q.events, false
+	return n
+}
+
+// next returns when a pod is ready again; zero if none will be.
+func (q *queue) next() time.Time {
+	if len(q.paused) == 0 {
+		return time.Time{}
+	}
+	return q.paused[0].until
+}
+
+// fail puts a pod back that was taken. It waits for something that helps with what the plugins have
+// refused, or, without any, for a pause.
+func (q *queue) fail(n *pending, refused []string, now time.Time) {
+	if q.pods[n.pod.UID] != n {
+		return
+	}
+	n.refused, n.at, n.until = refused, waiting, now.Add(longestWait)
+	if len(refused) == 0 || n.missed || n.seen != q.events {
+		n.at, n.until = paused, n.tried.Add(n.pause())
+	}
+	heap.Push(&q.paused, n)
+}
+
+// pause returns how long a pod is not tried again.
+func (n *pending) pause() time.Duration {
+	return min(firstPause<<min(max(n.attempts-1, 0), 10), lastPause)
+}
+
+// retry lets a pod that waits be tried again, after its pause.
+func (q *queue) retry(n *pending, now time.Time) {
+	switch n.at {
+	case trying:
+		n.missed = true
+	case waiting:
+		q.leave(n)
+		n.at, n.until = paused, n.tried.Add(n.pause())
+		if !n.until.After(now) {
+			n.at = readyNow
+			heap.Push(&q.ready, n)
+			return
+		}
+		heap.Push(&q.paused, n)
+	}
+}
+
+// happened lets the pods be tried again that one of the plugins has refused.
+func (q *queue) happened(now time.Time, plugins ...string) {
+	q.events++
+	var helped []*pending
+	for _, n := range q.paused {
+		if n.at == waiting && slices.ContainsFunc(n.refused, func(name string) bool { return slices.Contains(plugins, name) }) {
+			helped = append(helped, n)
+		}
+	}
+	for _, n := range helped {
+		q.retry(n, now)
+	}
+}
+
+// readyHeap has the pods that can be tried, the next one first.
+type readyHeap []*pending
+
+func (h readyHeap) Len() int { return len(h) }
+func (h readyHeap) Less(i, j int) bool {
+	a, b := h[i], h[j]
+	if p, q := priority(a.pod), priority(b.pod); p != q {
+		return p > q
+	}
+	if !a.since.Equal(b.since) {
+		return a.since.Before(b.since)
+	}
+	return a.seq < b.seq
+}
+func (h readyHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+func (h *readyHeap) Push(x any) {
+	n := x.(*pending)
+	n.at, n.index = readyNow, len(*h)
+	*h = append(*h, n)
+}
+func (h *readyHeap) Pop() any {
+	last := len(*h) - 1
+	n := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return n
+}
+
+func priority(p *corev1.Pod) int32 {
+	if p.Spec.Priority != nil {
+		return *p.Spec.Priority
+	}
+	return 0
+}
+
+// pausedHeap has the pods that are ready later, the first one first.
+type pausedHeap []*pending
+
+func (h pausedHeap) Len() int           { return len(h) }
+func (h pausedHeap) Less(i, j int) bool { return h[i].until.Before(h[j].until) }
+func (h pausedHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+func (h *pausedHeap) Push(x any) {
+	n := x.(*pending)
+	n.index = len(*h)
+	*h = append(*h, n)
+}
+func (h *pausedHeap) Pop() any {
+	last := len(*h) - 1
+	n := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return n
+}

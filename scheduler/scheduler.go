@@ -1,0 +1,151 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/kapok-dev/kapok/cache"
+	"github.com/kapok-dev/kapok/cache/local"
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/manager"
+	"github.com/kapok-dev/kapok/scheduler/place"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// DefaultName is the name of the scheduler of pods that do not name one.
+const DefaultName = corev1.DefaultSchedulerName
+
+// Options configure a scheduler.
+type Options struct {
+	// Name is the spec.schedulerName of the pods that it places. Default: DefaultName.
+	Name string
+	// Profile are the rules. Default: those of kube-scheduler without a configuration.
+	Profile *place.Profile
+	// Seed decides between nodes that are equally good. Default 0: the same choices in each run.
+	Seed uint64
+	// Manager are options of the manager that Run makes.
+	Manager manager.Options
+}
+
+// Add adds the scheduler to a manager.
+func (o Options) Add(m manager.Manager) error {
+	if o.Name == "" {
+		o.Name = DefaultName
+	}
+	if o.Profile == nil {
+		o.Profile = place.DefaultProfile()
+	}
+	return m.Add(&scheduler{
+		options: o, client: m.GetClient(), live: m.GetAPIReader(), cache: m.GetCache(), events: m.GetEventRecorder(o.Name),
+		cluster: place.NewCluster(o.Seed), inbox: newInbox(), bindings: make(chan struct{}, maxBindings),
+	})
+}
+
+// scheduler is the Runnable. Its cluster, queue and assumed belong to the goroutine of Start.
+type scheduler struct {
+	options Options
+	client  client.Client
+	live    client.Reader // not from the cache
+	cache   cache.Cache
+	events  manager.EventRecorder
+	inbox   *inbox
+
+	cluster *place.Cluster
+	queue   queue
+	assumed map[types.UID]bool // pods whose binding is under way
+
+	bindings chan struct{} // has a value for each binding under way
+	writers  sync.WaitGroup
+}
+
+// Start implements manager.Runnable.
+func (s *scheduler) Start(ctx context.Context) error {
+	defer s.writers.Wait()
+	s.assumed = map[types.UID]bool{}
+	stop, err := s.watch(ctx)
+	if err != nil {
+		return fmt.Errorf("scheduler: %w", err)
+	}
+	defer stop()
+	for ctx.Err() == nil {
+		for _, call := range s.inbox.take() {
+			call()
+		}
+		now := time.Now()
+		if next := s.queue.take(now); next != nil {
+			s.try(ctx, next)
+			continue
+		}
+		var alarm <-chan time.Time
+		if at := s.queue.next(); !at.IsZero() {
+			alarm = time.After(at.Sub(now))
+		}
+		select {
+		case <-s.inbox.filled:
+		case <-alarm:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// try decides about a pod, and writes the decision.
+func (s *scheduler) try(ctx context.Context, n *pending) {
+	d := s.cluster.Place(n.pod, s.options.Profile)
+	if d.Node == "" {
+		s.refuse(ctx, n, d)
+		return
+	}
+	if choices := s.cluster.Choices(n.pod, d.Node); len(choices) > 0 {
+		s.prepare(ctx, n, d.Node, choices)
+		return
+	}
+	s.cluster.Assume(n.pod, d.Node)
+	s.assumed[n.pod.UID] = true
+	s.bind(ctx, n, d.Node)
+}
+
+// Validate returns an error for options that contradict each other. There are none.
+func (o Options) Validate() error { return nil }
+
+// UserAgent is that of kube-scheduler: managedFields show it as the manager of what the scheduler writes.
+const UserAgent = "kube-scheduler"
+
+// Run runs the scheduler against the server of cfg until ctx ends, and returns after it has stopped, or the error
+// that ended it. Metrics are registered in a registry that may have them already; nil is one of its own. With
+// elect, a Lease in kube-system decides which one of several such programs acts. Run is the method of
+// kapok.Options.Controllers.
+func (o Options) Run(ctx context.Context, cfg *rest.Config, log *slog.Logger, metrics *prometheus.Registry, elect bool) error {
+	cfg = rest.CopyConfig(cfg)
+	cfg.UserAgent = UserAgent
+	m := o.Manager
+	if m.Metrics.Registry == nil && metrics != nil {
+		m.Metrics.Registry = metrics
+	}
+	if m.Logger.GetSink() == nil {
+		m.Logger = logr.FromSlogHandler(log.Handler())
+	}
+	if m.Cache.State == nil {
+		m.Cache.State = local.Of(cfg)
+	}
+	m.Cache.UnsafeSharedEvents = true
+	if elect {
+		m = m.WithElection(UserAgent)
+	}
+	mgr, err := manager.New(cfg, m)
+	if err != nil {
+		return err
+	}
+	if err := o.Add(mgr); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
