@@ -1,0 +1,334 @@
+package simulated
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A containerKind says when a container starts, and whether it is started again.
+type containerKind int
+
+const (
+	initContainer containerKind = iota // runs to its end before the next one starts
+	sidecar                            // an init container that runs as long as the pod
+	regular
+	ephemeral // a container for debugging, which is never started again
+)
+
+// A container is one of a pod in a look.
+type container struct {
+	spec   *corev1.Container
+	kind   containerKind
+	does   behaviour
+	status *corev1.ContainerStatus // the new one
+	fresh  bool                    // it was started in this look
+}
+
+// The back-off of a container that ends again and again.
+const (
+	minBackoff = 10 * time.Second
+	maxBackoff = 5 * time.Minute
+	// stable is the time of a run after which the back-off begins again.
+	stable = 2 * maxBackoff
+	// minGrace is the time that a container has at least between the signals TERM and KILL.
+	minGrace = 2 * time.Second
+)
+
+// containers returns the containers of specs with copies of their statuses; one without a status
+// waits.
+func (l *look) containers(specs []corev1.Container, old []corev1.ContainerStatus, kind containerKind) []*container {
+	if len(specs) == 0 {
+		return nil
+	}
+	all, made := make([]*container, len(specs)), make([]container, len(specs))
+	written := make([]corev1.ContainerStatus, len(specs))
+	for i := range specs {
+		c := &made[i]
+		c.spec, c.kind, c.status = &specs[i], kind, &written[i]
+		if kind == initContainer && c.spec.RestartPolicy != nil && *c.spec.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			c.kind = sidecar
+		}
+		c.does = l.simulation.of(c.spec.Name)
+		if j := slices.IndexFunc(old, func(s corev1.ContainerStatus) bool { return s.Name == c.spec.Name }); j >= 0 {
+			written[i] = old[j]
+		} else {
+			written[i] = l.waiting(c.spec)
+		}
+		all[i] = c
+	}
+	return all
+}
+
+// waiting returns the status of a container that has not been started.
+func (l *look) waiting(spec *corev1.Container) corev1.ContainerStatus {
+	reason := "ContainerCreating"
+	if len(l.pod.Spec.InitContainers) > 0 {
+		reason = "PodInitializing"
+	}
+	s := corev1.ContainerStatus{
+		Name: spec.Name, Image: spec.Image,
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
+	}
+	for i := range spec.VolumeMounts {
+		m := &spec.VolumeMounts[i]
+		mounted := corev1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
+		if m.ReadOnly {
+			mounted.RecursiveReadOnly = new(corev1.RecursiveReadOnlyDisabled)
+			if r := m.RecursiveReadOnly; r != nil && *r != corev1.RecursiveReadOnlyDisabled {
+				mounted.RecursiveReadOnly = new(corev1.RecursiveReadOnlyEnabled)
+			}
+		}
+		s.VolumeMounts = append(s.VolumeMounts, mounted)
+	}
+	return s
+}
+
+func statuses(all []*container) []corev1.ContainerStatus {
+	if len(all) == 0 {
+		return nil
+	}
+	s := make([]corev1.ContainerStatus, len(all))
+	for i, c := range all {
+		s[i] = *c.status
+	}
+	return s
+}
+
+// sorted sorts statuses as a kubelet does.
+func sorted(s []corev1.ContainerStatus) []corev1.ContainerStatus {
+	slices.SortFunc(s, func(a, b corev1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) })
+	return s
+}
+
+func (c *container) hasStarted() bool {
+	return c.status.State.Running != nil || c.status.State.Terminated != nil || c.status.LastTerminationState.Terminated != nil
+}
+
+// firstStart returns the earliest start of the container that its status knows; zero if there is none.
+func (c *container) firstStart() time.Time {
+	s := c.status
+	switch {
+	case s.LastTerminationState.Terminated != nil:
+		return s.LastTerminationState.Terminated.StartedAt.Time
+	case s.State.Terminated != nil:
+		return s.State.Terminated.StartedAt.Time
+	case s.State.Running != nil:
+		return s.State.Running.StartedAt.Time
+	}
+	return time.Time{}
+}
+
+// drive brings a container as far as it gets now. A container that ends at once ends at its second
+// start in a back-off.
+func (l *look) drive(c *container, t *turn) {
+	for {
+		switch s := c.status; {
+		case s.State.Running != nil:
+			if !l.exit(c) {
+				return
+			}
+		case !c.hasStarted():
+			if !l.ready(c, t) {
+				return
+			}
+			l.start(c)
+		default:
+			if !l.mayRestart(c) || !l.backedOff(c) || !l.configured(c) {
+				return
+			}
+			l.start(c)
+		}
+	}
+}
+
+// start starts a container, for the first time or again.
+func (l *look) start(c *container) {
+	s := c.status
+	if s.State.Terminated != nil {
+		s.LastTerminationState = corev1.ContainerState{Terminated: s.State.Terminated}
+	}
+	if s.LastTerminationState.Terminated != nil {
+		s.RestartCount++
+	}
+	c.fresh = true
+	s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: seconds(l.now)}}
+	s.Image, s.ImageID = imageName(c.spec.Image), imageID(c.spec.Image)
+	s.ContainerID = containerID(l.pod, c.spec.Name, s.RestartCount)
+	s.AllocatedResources, s.Resources = c.spec.Resources.Requests, &c.spec.Resources
+	l.emitPulled(c)
+	l.emit(c, corev1.EventTypeNormal, "Created", "Container created")
+	l.emit(c, corev1.EventTypeNormal, "Started", "Container started")
+}
+
+// exit ends a running container if its time has come, and reports whether it has.
+func (l *look) exit(c *container) bool {
+	running := c.status.State.Running
+	if running == nil {
+		return false
+	}
+	at, end := l.endOf(c)
+	if kill := l.probes(c).kill; kill.why != "" && (end == nil || kill.at.Before(at)) {
+		stop, killed := l.stopTime(c, l.graceOf(kill.probe))
+		at, end = kill.at.Add(stop), l.stopEnd(c, killed)
+		if !l.now.Before(at) {
+			l.emit(c, corev1.EventTypeWarning, "Unhealthy", kill.failure)
+			l.emit(c, corev1.EventTypeNormal, "Killing", kill.why+l.willRestart(c))
+		}
+	}
+	if end == nil {
+		return false
+	}
+	if l.now.Before(at) {
+		l.later(at)
+		return false
+	}
+	c.terminate(end, at)
+	return true
+}
+
+// redefine restarts a running container whose image has changed, whatever its restart policy is.
+func (l *look) redefine(c *container) {
+	s := c.status
+	if s.State.Running == nil || c.kind == ephemeral || c.kind == initContainer || s.Image == imageName(c.spec.Image) {
+		return
+	}
+	word := "Container"
+	if c.kind == sidecar {
+		word = "Init container"
+	}
+	l.emit(c, corev1.EventTypeNormal, "Killing", fmt.Sprintf("%s %s definition changed, will be restarted", word, s.Name))
+	c.terminate(l.stopEnd(c, false), l.now)
+	l.start(c)
+}
+
+// willRestart is the end of the message about a container that is killed.
+func (l *look) willRestart(c *container) string {
+	if c.kind != sidecar && l.pod.Spec.RestartPolicy == corev1.RestartPolicyNever && c.spec.RestartPolicy == nil {
+		return ""
+	}
+	return ", will be restarted"
+}
+
+// endOf returns when and how a running container ends by itself; nil if it does not.
+func (l *look) endOf(c *container) (time.Time, *corev1.ContainerStateTerminated) {
+	run, ends := l.simulation.run(c, c.status.RestartCount)
+	if !ends {
+		return time.Time{}, nil
+	}
+	return c.status.State.Running.StartedAt.Add(run.after), &corev1.ContainerStateTerminated{
+		ExitCode: run.exit, Reason: run.reason, Message: run.message,
+	}
+}
+
+// terminate sets the state of a container that has ended, not before its start.
+func (c *container) terminate(end *corev1.ContainerStateTerminated, at time.Time) {
+	end.StartedAt = c.status.State.Running.StartedAt
+	end.FinishedAt = seconds(at)
+	if end.FinishedAt.Before(&end.StartedAt) {
+		end.FinishedAt = end.StartedAt
+	}
+	end.ContainerID = c.status.ContainerID
+	c.status.State = corev1.ContainerState{Terminated: end}
+}
+
+// lastEnd returns how the container has ended last.
+func (c *container) lastEnd() *corev1.ContainerStateTerminated {
+	if t := c.status.State.Terminated; t != nil {
+		return t
+	}
+	return c.status.LastTerminationState.Terminated
+}
+
+// mayRestart reports whether a container that has ended is to be started again.
+func (l *look) mayRestart(c *container) bool {
+	code := c.lastEnd().ExitCode
+	switch {
+	case c.kind == ephemeral, c.kind == initContainer && code == 0:
+		return false
+	case c.kind == sidecar:
+		return true
+	}
+	return restarts(c.spec, l.pod.Spec.RestartPolicy, code)
+}
+
+// restarts reports whether a container that ended with an exit code is started again: by its rules,
+// its own policy, or that of the pod.
+func restarts(c *corev1.Container, policy corev1.RestartPolicy, code int32) bool {
+	if c.RestartPolicy != nil {
+		for _, rule := range c.RestartPolicyRules {
+			if rule.ExitCodes == nil {
+				continue
+			}
+			if slices.Contains(rule.ExitCodes.Values, code) == (rule.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn) {
+				return true // the actions Restart and RestartAllContainers
+			}
+		}
+		policy = corev1.RestartPolicy(*c.RestartPolicy)
+	}
+	switch policy {
+	case corev1.RestartPolicyNever:
+		return false
+	case corev1.RestartPolicyOnFailure:
+		return code != 0
+	}
+	return true
+}
+
+// backedOff reports whether the back-off of a container that has ended is over. A kubelet keeps
+// back-offs in memory; here they follow from the status: the last one is the time between the end of
+// the run before and the start of the one that has ended.
+func (l *look) backedOff(c *container) bool {
+	s := c.status
+	end := c.lastEnd()
+	wait := l.backoff(c)
+	if until := end.FinishedAt.Add(wait); l.now.Before(until) {
+		l.later(until)
+		if s.State.Terminated != nil {
+			s.LastTerminationState = corev1.ContainerState{Terminated: s.State.Terminated}
+			s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+				Reason:  "CrashLoopBackOff",
+				Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", wait, s.Name, podName(l.pod)),
+			}}
+			l.emit(c, corev1.EventTypeWarning, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", s.Name, podName(l.pod)))
+		}
+		return false
+	}
+	return true
+}
+
+func (l *look) backoff(c *container) time.Duration {
+	s := c.status
+	if w := s.State.Waiting; w != nil {
+		text, _, _ := strings.Cut(strings.TrimPrefix(w.Message, "back-off "), " ")
+		if wait, err := time.ParseDuration(text); err == nil && w.Reason == "CrashLoopBackOff" {
+			return wait
+		}
+		return 0 // it has waited
+	}
+	end, before := s.State.Terminated, s.LastTerminationState.Terminated
+	if before == nil || end.FinishedAt.Sub(end.StartedAt.Time) > stable {
+		return 0
+	}
+	wait := minBackoff
+	for waited := end.StartedAt.Sub(before.FinishedAt.Time); wait <= waited && wait < maxBackoff; {
+		wait = min(2*wait, maxBackoff)
+	}
+	return wait
+}
+
+// podName is a pod in the messages of a kubelet.
+func podName(p *corev1.Pod) string { return fmt.Sprintf("%s_%s(%s)", p.Name, p.Namespace, p.UID) }
+
+// graceOf returns the grace period of a container that a probe has killed.
+func (l *look) graceOf(p *corev1.Probe) time.Duration {
+	grace := cmp.Or(l.pod.Spec.TerminationGracePeriodSeconds, new(int64(minGrace/time.Second)))
+	if p != nil && p.TerminationGracePeriodSeconds != nil {
+		grace = p.TerminationGracePeriodSeconds
+	}
+	return time.Duration(*grace) * time.Second
+}

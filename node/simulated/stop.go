@@ -1,0 +1,211 @@
+package simulated
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	deadlineReason  = "DeadlineExceeded"
+	deadlineMessage = "Pod was active on the node longer than the specified deadline"
+)
+
+// overdue reports whether a pod has been active for too long.
+func (l *look) overdue() bool {
+	seconds := l.pod.Spec.ActiveDeadlineSeconds
+	if seconds == nil {
+		return false
+	}
+	if end := l.deadline(); l.now.Before(end) {
+		l.later(end)
+		return false
+	}
+	return true
+}
+
+func (l *look) deadline() time.Time {
+	return l.status.StartTime.Add(time.Duration(*l.pod.Spec.ActiveDeadlineSeconds) * time.Second)
+}
+
+// stopOverdue stops a pod that has been active for too long.
+func (l *look) stopOverdue() {
+	if !l.stop(l.deadline(), l.grace(), tellAtEnd) {
+		return
+	}
+	l.emit(nil, corev1.EventTypeNormal, deadlineReason, deadlineMessage)
+	l.conclude(corev1.PodFailed)
+	l.status.Reason, l.status.Message = deadlineReason, deadlineMessage
+}
+
+// grace returns the grace period of the pod.
+func (l *look) grace() time.Duration {
+	s := l.pod.DeletionGracePeriodSeconds
+	if s == nil {
+		s = l.pod.Spec.TerminationGracePeriodSeconds
+	}
+	if s == nil {
+		return 30 * time.Second
+	}
+	return time.Duration(*s) * time.Second
+}
+
+// deleting stops a pod that is being deleted, and lets it be deleted when it has stopped.
+func (l *look) deleting() outcome {
+	since := l.pod.DeletionTimestamp.Add(-l.grace())
+	tell := tellNow
+	if l.old.ObservedGeneration >= l.pod.Generation {
+		tell = told // the deletion is a generation of its own, and was seen before
+	}
+	done := l.stop(since, l.grace(), tell)
+	if done {
+		l.conclude("")
+	}
+	o := l.outcome()
+	o.gone = done
+	return o
+}
+
+// ended stops what runs in a pod of which another client has said that it has ended.
+func (l *look) ended() outcome {
+	running := false
+	for _, c := range l.all() {
+		if c.status.State.Running != nil {
+			running = true
+			l.emit(c, corev1.EventTypeNormal, "Killing", "Stopping container "+c.spec.Name)
+			c.terminate(l.stopEnd(c, true), l.now)
+		}
+	}
+	if !running {
+		return outcome{status: l.pod.Status, gone: l.pod.DeletionTimestamp != nil}
+	}
+	l.sandbox = false
+	o := l.outcome()
+	o.next, o.gone = time.Time{}, l.pod.DeletionTimestamp != nil
+	return o
+}
+
+// A telling says when the events about containers that stop are sent.
+type telling int
+
+const (
+	tellNow   telling = iota // when they begin to stop
+	tellAtEnd                // when they have stopped, because the status does not show that they stop
+	told                     // they have been sent
+)
+
+// stop stops all containers, from a time on and within a grace period, and reports whether all have
+// stopped. Sidecars stop after all others, in reverse order (KEP-753).
+func (l *look) stop(since time.Time, grace time.Duration, tell telling) (done bool) {
+	done = true
+	last := since
+	for _, c := range slices.Concat(l.regular, l.ephemeral, l.inits) {
+		if c.kind == sidecar {
+			continue
+		}
+		at, stopped := l.stopOne(c, since, since, grace, tell)
+		last, done = latest(last, at), done && stopped
+	}
+	for _, c := range slices.Backward(l.inits) {
+		if c.kind != sidecar {
+			continue
+		}
+		at, stopped := l.stopOne(c, since, last, grace, tell)
+		last, done = latest(last, at), done && stopped
+	}
+	return done
+}
+
+// stopOne stops a container whose turn comes at some time, and returns when it has stopped or will.
+func (l *look) stopOne(c *container, since, turn time.Time, grace time.Duration, tell telling) (at time.Time, stopped bool) {
+	if c.status.State.Running == nil {
+		if t := c.status.State.Terminated; t != nil {
+			return t.FinishedAt.Time, true
+		}
+		return time.Time{}, true
+	}
+	limit := since.Add(max(grace, minGrace))
+	took, killed := l.stopTime(c, max(0, limit.Sub(turn)))
+	at = turn.Add(took)
+	end := l.stopEnd(c, killed)
+	if by, own := l.endOf(c); own != nil && by.Before(at) {
+		at, end = by, own
+	}
+	now := !l.now.Before(at)
+	if tell == tellNow || tell == tellAtEnd && now {
+		l.emit(c, corev1.EventTypeNormal, "Killing", "Stopping container "+c.spec.Name)
+	}
+	if !now {
+		l.later(at)
+		return at, false
+	}
+	c.terminate(end, at)
+	return c.status.State.Terminated.FinishedAt.Time, true
+}
+
+// stopTime returns how long it takes a container to stop, and whether it has to be killed after that
+// time.
+func (l *look) stopTime(c *container, grace time.Duration) (took time.Duration, killed bool) {
+	if hooks := c.spec.Lifecycle; hooks != nil && hooks.PreStop != nil && hooks.PreStop.Sleep != nil {
+		took = time.Duration(hooks.PreStop.Sleep.Seconds) * time.Second
+	}
+	if took += c.does.Stop.orZero(); took > grace {
+		return grace, true
+	}
+	return took, false
+}
+
+// stopEnd returns how a container ends that stops after the signal TERM: a service succeeds, and work
+// that is not complete fails.
+func (l *look) stopEnd(c *container, killed bool) *corev1.ContainerStateTerminated {
+	switch {
+	case killed:
+		return &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error"}
+	case c.kind == initContainer, c.kind == regular && l.simulation.completes:
+		return &corev1.ContainerStateTerminated{ExitCode: 143, Reason: "Error"}
+	}
+	return &corev1.ContainerStateTerminated{Reason: "Completed"}
+}
+
+// conclude gives a pod whose containers have all stopped its last phase; "" is the one that follows
+// from their ends.
+func (l *look) conclude(phase corev1.PodPhase) {
+	l.sandbox = false
+	if phase == "" {
+		phase = l.computePhase(true)
+	}
+	lost := func(c *container) {
+		if c.status.State.Terminated == nil {
+			c.status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: 137, Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod was terminated",
+			}}
+		}
+	}
+	if l.wasInitialized() {
+		for _, c := range l.regular {
+			lost(c)
+		}
+	}
+	begun := len(l.inits)
+	for begun > 1 && !l.inits[begun-1].hasStarted() {
+		begun--
+	}
+	for _, c := range l.inits[:begun] {
+		lost(c)
+	}
+	if !ended(phase) {
+		phase = corev1.PodFailed
+	}
+	l.setPhase(phase)
+}
+
+// wasInitialized reports whether the init containers have done their work.
+func (l *look) wasInitialized() bool {
+	if len(l.inits) == 0 || slices.ContainsFunc(l.regular, (*container).hasStarted) {
+		return true
+	}
+	last := l.inits[len(l.inits)-1]
+	end := last.lastEnd()
+	return last.kind == initContainer && end != nil && end.ExitCode == 0
+}
