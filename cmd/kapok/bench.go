@@ -5,17 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/bench"
+	"github.com/kapok-dev/kapok/cmd/kapok/internal/bench"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // benchmark is the command line of kapok bench.
@@ -33,19 +29,19 @@ func newBench() *cobra.Command {
 	b := &benchmark{}
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure a Kubernetes API server: rates, latencies, what it spends",
-		Long: `Measure a Kubernetes API server: rates, latencies, what it spends.
+		Short: "Measure a Kubernetes API server: rates, latencies, CPU and memory",
+		Long: `Measure a Kubernetes API server: rates, latencies, CPU and memory.
 
 The load is always the same, so that two servers can be compared, and it is heavy:
-it is no good company for a cluster that is in use. It makes a namespace and
-definitions of its own, and removes them when it ends, also when it is interrupted.
+do not run it against a cluster that is in use. It creates its own namespace and
+definitions, and removes them when it ends, also when it is interrupted.
 
-Processor time and memory of the server are measured with --pid, if it runs on this
-machine. docs/performance.md says what each measure is.`,
+With --pid, it also measures the CPU time and memory of a server on this machine.
+docs/performance.md describes the measures.`,
 		Example: `  kapok bench --kubeconfig ./kubeconfig --scale small
   kapok bench --measure create,watch --duration 30s -o json
   kapok bench --pid $(pgrep -d, 'etcd|kube-apiserver') --fsync-dir /var/lib/etcd`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := b.check(c); err != nil {
 				return err
@@ -58,17 +54,17 @@ machine. docs/performance.md says what each measure is.`,
 	f := c.Flags()
 	f.StringVar(&b.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default $KUBECONFIG)")
 	f.StringVar(&b.context, "context", "", "context of the kubeconfig (default its current one)")
-	f.StringSliceVar(&b.options.Measures, "measure", nil, "what to measure, some of "+strings.Join(bench.Measures(), ",")+" (default all; memory only with --pid)")
-	f.StringVar(&b.scale, "scale", string(bench.Full), "size of the load: full, to compare servers, or small, to see that all works")
-	f.DurationVar(&b.options.Duration, "duration", 0, "time of each measure that does not count, like 30s (default 10s, 1s with --scale small)")
-	f.StringVar(&b.connections, "connections", "shared", "shared: one connection for all workers; own: one for each")
-	f.Var(&b.pids, "pid", "process ids of the server on this machine, PID,PID: measure its processor time and memory too (Linux)")
-	f.StringVar(&b.options.FsyncDir, "fsync-dir", "", "directory on the server's disk: tell latencies in fsyncs of that disk, too")
+	f.StringSliceVar(&b.options.Measures, "measure", nil, "measures to run, a list of "+strings.Join(bench.Measures(), ",")+" (default all; memory only with --pid)")
+	f.StringVar(&b.scale, "scale", string(bench.Full), "size of the load: full to compare servers, small for a quick check")
+	f.DurationVar(&b.options.Duration, "duration", 0, "duration of each timed measure, like 30s (default 10s, 1s with --scale small)")
+	f.StringVar(&b.connections, "connections", "shared", "shared: all workers use one connection; own: one connection for each worker")
+	f.Var(&b.pids, "pid", "process IDs of the server on this machine, PID,PID: also measure its CPU time and memory (Linux)")
+	f.StringVar(&b.options.FsyncDir, "fsync-dir", "", "directory on the server's disk: also report latencies in multiples of one fsync of that disk")
 	b.as.flag(c)
 	return c
 }
 
-// check refuses flags that make no sense.
+// check rejects invalid flags.
 func (b *benchmark) check(c *cobra.Command) error {
 	for _, name := range []string{"kubeconfig", "context", "measure", "scale", "fsync-dir"} {
 		if f := c.Flags().Lookup(name); f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
@@ -76,10 +72,10 @@ func (b *benchmark) check(c *cobra.Command) error {
 		}
 	}
 	if c.Flags().Changed("duration") && b.options.Duration <= 0 {
-		return fmt.Errorf("--duration %v makes no sense: must be at least %v", b.options.Duration, bench.MinDuration)
+		return fmt.Errorf("--duration %v is too short: must be at least %v", b.options.Duration, bench.MinDuration)
 	}
 	if b.connections != "shared" && b.connections != "own" {
-		return fmt.Errorf("--connections %q is not known: want shared or own", b.connections)
+		return fmt.Errorf("--connections %q is invalid: want shared or own", b.connections)
 	}
 	b.options.OwnConnections = b.connections == "own"
 	b.options.Scale = bench.Scale(b.scale)
@@ -88,7 +84,7 @@ func (b *benchmark) check(c *cobra.Command) error {
 }
 
 func (b *benchmark) run(ctx context.Context, stdout, stderr io.Writer) error {
-	config, err := b.config()
+	config, err := configOf(b.kubeconfig, b.context)
 	if err != nil {
 		return err
 	}
@@ -102,7 +98,7 @@ func (b *benchmark) run(ctx context.Context, stdout, stderr io.Writer) error {
 	case ctx.Err() != nil && errors.As(err, &left):
 		return fmt.Errorf("interrupted, and %w", left)
 	case ctx.Err() != nil && err != nil:
-		return errors.New("interrupted; what it had made is removed")
+		return errors.New("interrupted; the objects it had created are removed")
 	case err != nil && (report == nil || len(report.Measures) == 0):
 		return err
 	}
@@ -117,29 +113,6 @@ func (b *benchmark) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return err
 }
 
-// config is that of the flags, or of the environment. Unlike kubectl, it does not
-// fall back to a file in the home directory: a load should not go to a cluster that
-// nobody has named.
-func (b *benchmark) config() (*rest.Config, error) {
-	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: b.kubeconfig}
-	from := b.kubeconfig
-	if from == "" {
-		from = os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
-		rules.Precedence = filepath.SplitList(from)
-	}
-	if from == "" {
-		return nil, errors.New("which server? Name its kubeconfig with --kubeconfig FILE or in $KUBECONFIG")
-	}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: b.context}).ClientConfig()
-	switch {
-	case clientcmd.IsEmptyConfig(err):
-		return nil, fmt.Errorf("kubeconfig %s is empty, or not there", from)
-	case err != nil:
-		return nil, fmt.Errorf("kubeconfig %s: %w", from, err)
-	}
-	return config, nil
-}
-
 // pids is the value of the flag --pid.
 type pids []int
 
@@ -152,7 +125,7 @@ func (p *pids) Set(s string) error {
 	for _, one := range strings.Split(s, ",") {
 		pid, err := strconv.Atoi(strings.TrimSpace(one))
 		if err != nil || pid <= 0 {
-			return fmt.Errorf("%q is no process id: want PID or PID,PID", one)
+			return fmt.Errorf("%q is not a process ID: want PID or PID,PID", one)
 		}
 		*p = append(*p, pid)
 	}

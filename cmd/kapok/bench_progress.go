@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/bench"
+	"github.com/kapok-dev/kapok/cmd/kapok/internal/bench"
 )
 
 // progressLine shows how far a run is: on a terminal, in a line that changes;
@@ -35,8 +35,7 @@ func (l *progressLine) clear() {
 	}
 }
 
-// isTerminal says whether somebody looks at a writer, as far as its kind of file
-// tells.
+// isTerminal reports whether a writer is a terminal, judging by its kind of file.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/kapok-dev/kapok/internal/builtin/versions"
+	"github.com/kapok-dev/kapok/internal/kinds/versions"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -38,17 +38,17 @@ func newConvert() *cobra.Command {
 		Long: `Convert manifests to another version of their API.
 
 Files, directories or the standard input (-) are read as YAML or JSON, with any number
-of objects and lists in each. Without --output-version every object comes out in
-the version that its group prefers. No server is asked. What is printed is complete:
-if one object cannot be converted, nothing is printed. So it is if there are fields that
-are unknown, or there twice, unless --validate says warn or ignore.
+of objects and lists in each. Without --output-version every object is converted to
+the preferred version of its group. No server is needed. The output is complete: if
+one object cannot be converted, nothing is printed. Unknown and duplicate fields are
+errors, too, unless --validate is warn or ignore.
 
-Versions that Kubernetes has retired are known, with the defaults that they had.
-Custom resources are converted if their CustomResourceDefinition is given with --crd.`,
+Versions that Kubernetes has removed are supported, with the defaults that they had.
+Custom resources are converted if --crd names their CustomResourceDefinition.`,
 		Example: `  kapok convert -f deployment.yaml --output-version apps/v1
   kapok convert -f manifests/ -R | kubectl apply -f -
   kapok convert -f at.yaml --crd at-crd-versions.yaml --output-version cnat.programming-kubernetes.info/v1beta1`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			target, err := v.check()
 			if err != nil {
@@ -59,12 +59,12 @@ Custom resources are converted if their CustomResourceDefinition is given with -
 	}
 	f := c.Flags()
 	f.StringSliceVarP(&v.files, "filename", "f", nil, "file or directory to convert, - for the standard input")
-	f.BoolVarP(&v.recursive, "recursive", "R", false, "also read what is in the directories of a directory")
-	f.StringSliceVar(&v.crds, "crd", nil, "file or directory with CustomResourceDefinitions, whose kinds are converted, too")
-	f.StringVar(&v.target, "output-version", "", "version to convert to, like apps/v1 (default what the group of each object prefers)")
+	f.BoolVarP(&v.recursive, "recursive", "R", false, "also read subdirectories")
+	f.StringSliceVar(&v.crds, "crd", nil, "file or directory with CustomResourceDefinitions: also convert objects of their kinds")
+	f.StringVar(&v.target, "output-version", "", "version to convert to, like apps/v1 (default the preferred version of each object's group)")
 	f.StringVarP(&v.format, "output", "o", "yaml", "format: yaml or json")
-	f.StringVar(&v.validate, "validate", validateStrict, "what becomes of fields that are unknown or there twice: strict (an error), warn or ignore")
-	f.BoolVar(&v.local, "local", true, "ask no server; there is no other way")
+	f.StringVar(&v.validate, "validate", validateStrict, "how to treat unknown and duplicate fields: strict (an error), warn or ignore")
+	f.BoolVar(&v.local, "local", true, "convert without a server; must be true")
 	return c
 }
 
@@ -72,13 +72,13 @@ Custom resources are converted if their CustomResourceDefinition is given with -
 func (v *conversion) check() (schema.GroupVersion, error) {
 	switch {
 	case len(v.files) == 0:
-		return schema.GroupVersion{}, errors.New("nothing to convert: say which with --filename")
+		return schema.GroupVersion{}, errors.New("nothing to convert: set --filename")
 	case v.format != "yaml" && v.format != "json":
 		return schema.GroupVersion{}, fmt.Errorf("--output %q: want yaml or json", v.format)
 	case v.validate != validateStrict && v.validate != validateWarn && v.validate != validateIgnore:
 		return schema.GroupVersion{}, fmt.Errorf("--validate %q: want strict, warn or ignore", v.validate)
 	case !v.local:
-		return schema.GroupVersion{}, errors.New("--local=false: kapok convert asks no server")
+		return schema.GroupVersion{}, errors.New("--local=false is not supported: kapok convert works without a server")
 	case v.target == "":
 		return schema.GroupVersion{}, nil
 	}
@@ -115,7 +115,7 @@ func (v *conversion) run(target schema.GroupVersion, stdin io.Reader, stdout, st
 		return err
 	}
 	if len(objects) == 0 {
-		return errors.New("there is no object in what is to be converted")
+		return errors.New("the input contains no object")
 	}
 	if len(objects) == 1 && manifests.single() {
 		return v.print(stdout, objects[0])
@@ -127,8 +127,8 @@ func (v *conversion) run(target schema.GroupVersion, stdin io.Reader, stdout, st
 	return v.print(stdout, list)
 }
 
-// convertDocument converts a custom resource if its kind is known from a definition, else a built-in one. What is said in
-// vain is added to strict.
+// convertDocument converts a custom resource if a definition of its kind was given, else a built-in
+// one. Unknown and duplicate fields are added to strict.
 func convertDocument(d document, custom customKinds, target schema.GroupVersion, strict *[]error) (runtime.Object, error) {
 	var obj runtime.Object
 	if kind := custom.of(d.gvk.GroupKind()); kind != nil {
@@ -141,7 +141,7 @@ func convertDocument(d document, custom customKinds, target schema.GroupVersion,
 		var err error
 		if obj, err = versions.Convert(d.data, target, strict); err != nil {
 			if versions.IsForeign(d.gvk) {
-				err = fmt.Errorf("%w (give its CustomResourceDefinition with --crd)", err)
+				err = fmt.Errorf("%w (set --crd to its CustomResourceDefinition)", err)
 			}
 			return nil, err
 		}
@@ -149,7 +149,7 @@ func convertDocument(d document, custom customKinds, target schema.GroupVersion,
 	if definition, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok && d.gvk.Version != apiextensionsv1.SchemeGroupVersion.Version {
 		keepUnknownFields(definition)
 		if err := acceptable(definition); err != nil {
-			*strict = append(*strict, fmt.Errorf("no server would accept this definition in %s; make its schemas structural, or give every place its type: %w", definition.APIVersion, err))
+			*strict = append(*strict, fmt.Errorf("this definition is invalid in %s: make its schemas structural and set the type of every field: %w", definition.APIVersion, err))
 		}
 	}
 	if meta, err := meta.Accessor(obj); err == nil {

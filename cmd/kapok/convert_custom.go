@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kapok-dev/kapok/internal/builtin/versions"
+	"github.com/kapok-dev/kapok/internal/kinds/versions"
 	customschema "github.com/kapok-dev/kapok/internal/schema"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -35,10 +35,11 @@ type customVersion struct {
 	program *customschema.Program
 }
 
-// readDefinitions reads the definitions in files and directories, and what they say in vain.
+// readDefinitions reads the definitions in files and directories, and returns their unknown and
+// duplicate fields.
 func readDefinitions(paths []string, stdin io.Reader) (kinds customKinds, found findings, err error) {
 	if slices.Contains(paths, "-") {
-		return nil, nil, errors.New("--crd must be a file or directory: the standard input is for what is to be converted")
+		return nil, nil, errors.New("--crd must be a file or directory: the standard input is for the objects to convert")
 	}
 	manifests, err := readManifests(paths, false, stdin)
 	if err != nil {
@@ -56,7 +57,7 @@ func readDefinitions(paths []string, stdin io.Reader) (kinds customKinds, found 
 		}
 		found.add(d, strict...)
 		if kinds.of(kind.GroupKind) != nil {
-			return nil, nil, fmt.Errorf("%s: kind %s is defined before", d, kind.GroupKind)
+			return nil, nil, fmt.Errorf("%s: kind %s is defined twice", d, kind.GroupKind)
 		}
 		kinds = append(kinds, kind)
 	}
@@ -72,7 +73,7 @@ func newCustomKind(d document, strict *[]error) (*customKind, error) {
 		return nil, err
 	}
 	if err := acceptable(written); err != nil {
-		return nil, fmt.Errorf("no server would accept the definition: %w", err)
+		return nil, fmt.Errorf("the definition is invalid: %w", err)
 	}
 	obj, err := versions.Convert(d.data, apiextensionsv1.SchemeGroupVersion, nil)
 	if err != nil {
@@ -80,7 +81,7 @@ func newCustomKind(d document, strict *[]error) (*customKind, error) {
 	}
 	definition, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
-		return nil, fmt.Errorf("%T is no CustomResourceDefinition", obj)
+		return nil, fmt.Errorf("%T is not a CustomResourceDefinition", obj)
 	}
 	spec := &definition.Spec
 	kind := &customKind{
@@ -120,16 +121,16 @@ func (kinds customKinds) of(gk schema.GroupKind) *customKind {
 func (k *customKind) convert(d document, target schema.GroupVersion, strict *[]error) (map[string]any, error) {
 	from := k.version(d.gvk.Version)
 	if from == nil {
-		return nil, fmt.Errorf("%s has no version %s, but %s", k.GroupKind, d.gvk.GroupVersion(), k.names())
+		return nil, fmt.Errorf("%s has no version %s, only %s", k.GroupKind, d.gvk.GroupVersion(), k.names())
 	}
 	to := &k.versions[0]
 	if !target.Empty() {
 		if to = k.version(target.Version); to == nil || target.Group != k.Group {
-			return nil, fmt.Errorf("%s, Kind=%s cannot be converted to %s, but to %s", d.gvk.GroupVersion(), k.Kind, target, k.names())
+			return nil, fmt.Errorf("%s, Kind=%s cannot be converted to %s, only to %s", d.gvk.GroupVersion(), k.Kind, target, k.names())
 		}
 	}
 	if k.webhook && from != to {
-		return nil, fmt.Errorf("%s is converted by a webhook, which only a server calls", k.GroupKind)
+		return nil, fmt.Errorf("%s is converted by a webhook, which kapok convert does not call", k.GroupKind)
 	}
 	var obj map[string]any
 	found, err := kjson.UnmarshalStrict(d.data, &obj)

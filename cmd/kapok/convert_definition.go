@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -26,13 +27,13 @@ func acceptable(definition runtime.Object) error {
 		if err != nil {
 			return err
 		}
-		kind.Hooks.PrepareCreate(tree)
-		if errs := v.Model.Validate(tree, nil, ""); len(errs) > 0 {
+		kind.Strategy.PrepareCreate(tree)
+		if errs := v.Model.Validate(context.Background(), tree, nil, ""); len(errs) > 0 {
 			return errs.ToAggregate()
 		}
 		return nil
 	}
-	return fmt.Errorf("no version %s of CustomResourceDefinition is known", gvk.GroupVersion())
+	return fmt.Errorf("version %s of CustomResourceDefinition is not supported", gvk.GroupVersion())
 }
 
 // keepUnknownFields says in the schemas what spec.preserveUnknownFields says for a whole definition, which is the default in
@@ -59,8 +60,9 @@ func keepUnknownFields(definition *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// keepAll lets a schema and all below it keep what they do not know. What the schema says of values stays. resource says
-// that the schema has metadata, where nothing is ever dropped and a schema may say next to nothing.
+// keepAll makes a schema and all schemas below it preserve unknown fields. Their validations
+// remain. resource means that the schema has metadata, which is never pruned and for which schemas
+// allow few fields.
 func keepAll(s *apiextensionsv1.JSONSchemaProps, resource bool) {
 	if (s.Type == "object" || s.Type == "") && !s.XIntOrString {
 		keep := true

@@ -136,14 +136,15 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return obj
 }
 
-// What v1 refuses in spite of all is told, and definitions that no server accepts are of no use to convert by.
+// TestConvertUnacceptableDefinitions checks that a definition that v1 still rejects is reported,
+// and that definitions that no server accepts cannot be used for conversion.
 func TestConvertUnacceptableDefinitions(t *testing.T) {
 	old := strings.Replace(atBeta, "VALIDATION", "{openAPIV3Schema: {properties: {spec: {type: object, anyOf: [{properties: {x: {type: string}}}]}}}}", 1)
-	const want = `kapok: FILE: document 1 (CustomResourceDefinition ats.cnat.example.com): no server would accept this definition in apiextensions.k8s.io/v1; make its schemas structural, or give every place its type: `
+	const want = `kapok: FILE: document 1 (CustomResourceDefinition ats.cnat.example.com): this definition is invalid in apiextensions.k8s.io/v1: make its schemas structural and set the type of every field: `
 	if out, stderr, code := convertText(t, old); code != exitFailure || out != "" || !strings.HasPrefix(stderr, want) {
 		t.Errorf("exit code %d: %s%s", code, out, stderr)
 	}
-	if out, stderr, code := convertText(t, old, "--validate=warn"); code != 0 || !strings.Contains(out, "apiextensions.k8s.io/v1\n") || !strings.Contains(stderr, "no server would accept") {
+	if out, stderr, code := convertText(t, old, "--validate=warn"); code != 0 || !strings.Contains(out, "apiextensions.k8s.io/v1\n") || !strings.Contains(stderr, "this definition is invalid") {
 		t.Errorf("exit code %d: %s%s", code, out, stderr)
 	}
 	misspelt := filepath.Join(t.TempDir(), "crd.yaml")
@@ -152,7 +153,7 @@ func TestConvertUnacceptableDefinitions(t *testing.T) {
 	}
 	for _, validate := range []string{validateStrict, validateWarn, validateIgnore} {
 		out, stderr, code := convertText(t, at, "--crd", misspelt, "--validate", validate)
-		if code != exitFailure || out != "" || !strings.HasPrefix(stderr, "kapok: "+misspelt+": document 1 (CustomResourceDefinition ats.cnat.example.com): no server would accept the definition: ") ||
+		if code != exitFailure || out != "" || !strings.HasPrefix(stderr, "kapok: "+misspelt+": document 1 (CustomResourceDefinition ats.cnat.example.com): the definition is invalid: ") ||
 			!strings.Contains(stderr, `Unsupported value: "strng"`) {
 			t.Errorf("exit code %d: %s%s", code, out, stderr)
 		}

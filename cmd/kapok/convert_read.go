@@ -53,7 +53,8 @@ type manifests struct {
 	stream    bool // the standard input is among them
 }
 
-// single says that all is of one file, so that an object alone is no list.
+// single reports that all objects come from one file, so that a single object is printed without a
+// list.
 func (m *manifests) single() bool { return m.files == 1 && !m.stream }
 
 // readManifests reads all that paths stand for.
@@ -80,10 +81,10 @@ func readManifests(paths []string, recursive bool, stdin io.Reader) (*manifests,
 	return m, nil
 }
 
-// manifestFiles returns the files that a path stands for.
+// manifestFiles returns the files of a path.
 func manifestFiles(path string, recursive bool) (files []string, err error) {
 	if strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://") {
-		return nil, fmt.Errorf("%s: nothing is fetched from other machines: save it to a file first", path)
+		return nil, fmt.Errorf("%s: URLs are not supported: save the manifest to a file first", path)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -104,7 +105,7 @@ func manifestFiles(path string, recursive bool) (files []string, err error) {
 		return nil
 	})
 	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("%s: no files %s in it", path, strings.Join(manifestExtensions, ", "))
+		err = fmt.Errorf("%s: the directory contains no file with an extension of %s", path, strings.Join(manifestExtensions, ", "))
 	}
 	return files, err
 }
@@ -198,22 +199,23 @@ func (d *document) open() error {
 		} `json:"metadata"`
 	}
 	if d.data[0] != '{' {
-		return errors.New("not an object of Kubernetes: want fields like apiVersion and kind")
+		return errors.New("not a Kubernetes object: want fields like apiVersion and kind")
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(d.data, &head); err != nil {
-		return errors.New("not an object of Kubernetes: apiVersion, kind and metadata.name must be strings")
+		return errors.New("not a Kubernetes object: apiVersion, kind and metadata.name must be strings")
 	}
 	d.gvk, d.name = schema.FromAPIVersionAndKind(head.APIVersion, head.Kind), head.Metadata.Name
 	if d.gvk.Kind == "" {
-		return errors.New("not an object of Kubernetes: kind is missing")
+		return errors.New("not a Kubernetes object: kind is missing")
 	}
 	if d.gvk.Version == "" {
-		return errors.New("not an object of Kubernetes: apiVersion is missing")
+		return errors.New("not a Kubernetes object: apiVersion is missing")
 	}
 	return nil
 }
 
-// add adds a document or, if it is a list, its items. Those of a list of one kind need not say what they are.
+// add adds a document or, if it is a list, its items. Items of a list of one kind may omit
+// apiVersion and kind.
 func (m *manifests) add(d document) error {
 	var list struct {
 		metav1.TypeMeta

@@ -10,11 +10,11 @@ import (
 // The values of --validate.
 const (
 	validateStrict = "strict" // what would be lost in silence is an error
-	validateWarn   = "warn"   // it is told
+	validateWarn   = "warn"   // printed as a warning
 	validateIgnore = "ignore" // it is lost in silence
 )
 
-// findings are what manifests say in vain: fields that are unknown, or there twice.
+// findings are the unknown and duplicate fields of manifests.
 type findings []error
 
 // add notes what was found in a document.
@@ -24,7 +24,8 @@ func (f *findings) add(d document, errs ...error) {
 	}
 }
 
-// judge makes an error of what was found, or tells it, as --validate wants it.
+// judge returns the findings as an error, prints them as warnings, or ignores them, depending on
+// --validate.
 func (f findings) judge(validate string, stderr io.Writer) error {
 	switch validate {
 	case validateIgnore:
@@ -45,7 +46,7 @@ func repeatedKeys(err error) (all []error) {
 		return []error{err}
 	}
 	for line := range strings.Lines(lines) {
-		all = append(all, errors.New(strings.TrimSpace(line)+" (lines are those of the document)"))
+		all = append(all, errors.New(strings.TrimSpace(line)+" (line numbers are relative to the document)"))
 	}
 	return all
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What would be lost is an error, and nothing is printed; with warn it is told, with ignore it is lost as kubectl does it.
+// TestConvertStrict checks that fields that would be lost are errors, and nothing is printed; with
+// warn they are reported, with ignore they are lost as in kubectl.
 func TestConvertStrict(t *testing.T) {
 	crd := filepath.Join(t.TempDir(), "crd.yaml")
 	if err := os.WriteFile(crd, []byte(atDefinition), 0o600); err != nil {
@@ -35,7 +36,7 @@ func TestConvertStrict(t *testing.T) {
 		{"a field twice in the second document of JSON", "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\"}\n---\n{\"apiVersion\":\"v1\",\n\t\"kind\":\"ConfigMap\",\"data\":{},\"data\":{}}", nil,
 			[]string{`FILE: document 2: duplicate field "data"`}},
 		{"a key twice in YAML", deployment + "spec:\n  replicas: 1\n  paused: true\n  replicas: 2\n", nil,
-			[]string{where + ` (Deployment x): line 7: key "replicas" already set in map (lines are those of the document)`}},
+			[]string{where + ` (Deployment x): line 7: key "replicas" already set in map (line numbers are relative to the document)`}},
 		{"in a list", "apiVersion: apps/v1\nkind: DeploymentList\nitms: []\nitems: [{metadata: {name: z}, spec: {replcas: 3}}, {metadata: {nam: z}}]", nil,
 			[]string{`FILE: document 1: unknown field "itms"`, `FILE: document 1, item 1 (Deployment z): unknown field "spec.replcas"`, `FILE: document 1, item 2: unknown field "metadata.nam"`}},
 		{"a field twice in a list of JSON", `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"1","b":"2"},"kind":"ConfigMap"}]}`, nil,
@@ -77,7 +78,7 @@ func TestConvertStrict(t *testing.T) {
 	}
 }
 
-// A custom resource loses what nobody knows, as in a server.
+// TestConvertIgnore checks that a custom resource loses unknown fields, as in a server.
 func TestConvertIgnore(t *testing.T) {
 	crd := filepath.Join(t.TempDir(), "crd.yaml")
 	if err := os.WriteFile(crd, []byte(atDefinition), 0o600); err != nil {

@@ -148,15 +148,15 @@ func TestConvertCustom(t *testing.T) {
 		{"a list", "apiVersion: cnat.example.com/v1alpha1\nkind: AtList\nitems: [{metadata: {name: a}}]\n", []string{"--crd", crd},
 			"apiVersion: cnat.example.com/v1\nkind: At\nmetadata:\n  name: a\n", ""},
 		{"without the definition", at, nil,
-			"", "kapok: FILE: document 1 (At a): no kind At is known in cnat.example.com/v1alpha1 (give its CustomResourceDefinition with --crd)\n"},
+			"", "kapok: FILE: document 1 (At a): no kind At is known in cnat.example.com/v1alpha1 (set --crd to its CustomResourceDefinition)\n"},
 		{"to an unknown version", at, []string{"--crd", crd, "--output-version", "cnat.example.com/v2"},
-			"", "kapok: FILE: document 1 (At a): cnat.example.com/v1alpha1, Kind=At cannot be converted to cnat.example.com/v2, but to cnat.example.com/v1, cnat.example.com/v1alpha1\n"},
+			"", "kapok: FILE: document 1 (At a): cnat.example.com/v1alpha1, Kind=At cannot be converted to cnat.example.com/v2, only to cnat.example.com/v1, cnat.example.com/v1alpha1\n"},
 		{"to another group", at, []string{"--crd", crd, "--output-version", "apps/v1"},
-			"", "kapok: FILE: document 1 (At a): cnat.example.com/v1alpha1, Kind=At cannot be converted to apps/v1, but to cnat.example.com/v1, cnat.example.com/v1alpha1\n"},
+			"", "kapok: FILE: document 1 (At a): cnat.example.com/v1alpha1, Kind=At cannot be converted to apps/v1, only to cnat.example.com/v1, cnat.example.com/v1alpha1\n"},
 		{"from an unknown version", strings.Replace(at, "v1alpha1", "v0", 1), []string{"--crd", crd},
-			"", "kapok: FILE: document 1 (At a): At.cnat.example.com has no version cnat.example.com/v0, but cnat.example.com/v1, cnat.example.com/v1alpha1\n"},
+			"", "kapok: FILE: document 1 (At a): At.cnat.example.com has no version cnat.example.com/v0, only cnat.example.com/v1, cnat.example.com/v1alpha1\n"},
 		{"by a webhook", at, []string{"--crd", hook},
-			"", "kapok: FILE: document 1 (At a): At.cnat.example.com is converted by a webhook, which only a server calls\n"},
+			"", "kapok: FILE: document 1 (At a): At.cnat.example.com is converted by a webhook, which kapok convert does not call\n"},
 		{"by a webhook that has nothing to do", at, []string{"--crd", hook, "--output-version", "cnat.example.com/v1alpha1"},
 			"apiVersion: cnat.example.com/v1alpha1\nkind: At\nmetadata:\n  name: a\nspec:\n  command: echo\n  schedule: now\n", ""},
 	} {
@@ -169,7 +169,7 @@ func TestConvertCustom(t *testing.T) {
 	}
 }
 
-// All or nothing: what is wrong is told together, and nothing is printed.
+// TestConvertRefusals checks that all errors are reported together, and that nothing is printed.
 func TestConvertRefusals(t *testing.T) {
 	const where = "kapok: FILE: document 1"
 	for _, test := range []struct {
@@ -178,25 +178,25 @@ func TestConvertRefusals(t *testing.T) {
 		want     string
 	}{
 		{"an unknown version", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}", []string{"--output-version=batch/v9"},
-			where + " (Job j): batch/v1, Kind=Job cannot be converted to batch/v9, but to batch/v1\n"},
+			where + " (Job j): batch/v1, Kind=Job cannot be converted to batch/v9, only to batch/v1\n"},
 		{"no successor", "apiVersion: extensions/v1beta1\nkind: PodSecurityPolicy\nmetadata: {name: p}", nil,
-			where + " (PodSecurityPolicy p): extensions/v1beta1, Kind=PodSecurityPolicy has no successor: Kubernetes 1.25 removed it in favour of Pod Security admission, which is asked for by labels of namespaces\n"},
+			where + " (PodSecurityPolicy p): extensions/v1beta1, Kind=PodSecurityPolicy has no successor: Kubernetes 1.25 removed it in favour of Pod Security admission, which labels of namespaces enable\n"},
 		{"several", "apiVersion: a/v1\nkind: B\n---\napiVersion: v1\nkind: ConfigMap\n---\napiVersion: c/v1\nkind: D\n", nil,
-			where + ": no kind B is known in a/v1 (give its CustomResourceDefinition with --crd)\nFILE: document 3: no kind D is known in c/v1 (give its CustomResourceDefinition with --crd)\n"},
+			where + ": no kind B is known in a/v1 (set --crd to its CustomResourceDefinition)\nFILE: document 3: no kind D is known in c/v1 (set --crd to its CustomResourceDefinition)\n"},
 		{"in a list", "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: ConfigMap}, {apiVersion: a/v1, kind: B}]", nil,
-			where + ", item 2: no kind B is known in a/v1 (give its CustomResourceDefinition with --crd)\n"},
+			where + ", item 2: no kind B is known in a/v1 (set --crd to its CustomResourceDefinition)\n"},
 		{"an unknown kind of Kubernetes", "apiVersion: apps/v1\nkind: B", nil, where + ": no kind B is known in apps/v1\n"},
 		{"what is no object in a list", "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1}]", nil,
-			where + ": item 1: not an object of Kubernetes: kind is missing\n"},
+			where + ": item 1: not a Kubernetes object: kind is missing\n"},
 		{"no list", "apiVersion: v1\nkind: List\nitems: {}", nil,
 			where + ": items of a List must be an array of objects\n"},
-		{"a text", "hello", nil, where + ": not an object of Kubernetes: want fields like apiVersion and kind\n"},
+		{"a text", "hello", nil, where + ": not a Kubernetes object: want fields like apiVersion and kind\n"},
 		{"a number for a kind", "apiVersion: v1\nkind: 7\n", nil,
-			where + ": not an object of Kubernetes: apiVersion, kind and metadata.name must be strings\n"},
-		{"nothing", "", nil, "kapok: there is no object in what is to be converted\n"},
+			where + ": not a Kubernetes object: apiVersion, kind and metadata.name must be strings\n"},
+		{"nothing", "", nil, "kapok: the input contains no object\n"},
 		{"no definitions", "apiVersion: v1\nkind: ConfigMap", []string{"--crd", "testdata/none"}, "kapok: stat testdata/none: no such file or directory\n"},
 		{"an address", "apiVersion: v1\nkind: ConfigMap", []string{"-f", "https://example.com/x.yaml"},
-			"kapok: https://example.com/x.yaml: nothing is fetched from other machines: save it to a file first\n"},
+			"kapok: https://example.com/x.yaml: URLs are not supported: save the manifest to a file first\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, stderr, code := convertText(t, test.in, test.args...)

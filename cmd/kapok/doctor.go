@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/doctor"
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/pebble"
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/pki"
 	"github.com/kapok-dev/kapok/internal/state"
 
 	"github.com/spf13/cobra"
@@ -26,15 +28,18 @@ func newDoctor() *cobra.Command {
 	e := &examine{}
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Examine the store of a running or stopped server",
-		Long: `Examine the store of a running or stopped server.
+		Short: "Examine the store and the credentials of a running or stopped server",
+		Long: `Examine the store and the credentials of a running or stopped server.
 
-It reads all that is stored: whether every object can be read and is what its key
-says, whether the indices agree with the objects, and whether the journal holds what
-the server shows. Nothing is changed. The exit code is 1 if there are problems.`,
+It reads everything that is stored, and checks that every object is readable and
+belongs to its key, that the indices match the objects, and that the journal matches
+the state of the server. It also checks each certificate, key and token in pki: that
+it can be parsed, that keys match their certificates, that certificates are valid, and
+that other users of the machine have no access. Nothing is changed. The exit code is 1
+if there are problems.`,
 		Example: `  kapok doctor
   kapok doctor --data-dir /var/lib/kapok -o json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := e.check(c); err != nil {
 				return err
@@ -80,7 +85,7 @@ func (e *examine) askServer(ctx context.Context) (*doctor.Report, error) {
 	defer answer.Body.Close()
 	report := &doctor.Report{}
 	if err := json.NewDecoder(answer.Body).Decode(report); err != nil {
-		return nil, fmt.Errorf("the server's report: %w", err)
+		return nil, fmt.Errorf("decode the server's report: %w", err)
 	}
 	return report, nil
 }
@@ -119,6 +124,9 @@ func (e *examine) lookInto(ctx context.Context) (*doctor.Report, error) {
 		report.Add(doctor.Problem{Text: damage.Error()})
 	}
 	report.AddAll(found.Problems)
+	for _, ailment := range pki.Examine(e.dataDir, time.Now()) {
+		report.Add(doctor.Problem{Text: ailment})
+	}
 	return report, err
 }
 

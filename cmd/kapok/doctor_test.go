@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,5 +78,35 @@ func TestDoctorOfRunning(t *testing.T) {
 	body = []byte("<html>")
 	if code, _, stderr := kapokRun("doctor", "--kubeconfig", kubeconfig); code != 1 || !strings.Contains(stderr, "the server's report") {
 		t.Errorf("of no report: exit code %d: %s", code, stderr)
+	}
+}
+
+// Credentials are examined with the store, of a stopped server and of a running one.
+func TestDoctorLooksAtCredentials(t *testing.T) {
+	dir := stopped(t)
+	if out := must(t, "doctor", "--data-dir", dir); !strings.Contains(out, "problems   none\n") {
+		t.Fatalf("before:\n%s", out)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "pki", "front-proxy.pem"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, _ := kapokRun("doctor", "--data-dir", dir)
+	if code != 1 || !strings.Contains(stdout, "pki/front-proxy.pem: it must have a certificate and an ECDSA key in PEM") {
+		t.Errorf("of a stopped server: exit code %d:\n%s", code, stdout)
+	}
+	if err := os.Remove(filepath.Join(dir, "pki", "front-proxy.pem")); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, dir)
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if out := must(t, "doctor", "--kubeconfig", kubeconfig); !strings.Contains(out, "problems   none\n") {
+		t.Errorf("of a running server:\n%s", out)
+	}
+	if err := os.Chmod(filepath.Join(dir, "pki", "token"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, _ = kapokRun("doctor", "--kubeconfig", kubeconfig)
+	if code != 1 || !strings.Contains(stdout, "pki/token: other users have access (mode -rw-r--r--)") {
+		t.Errorf("of a running server: exit code %d:\n%s", code, stdout)
 	}
 }

@@ -15,17 +15,17 @@ import (
 func newEnvtest() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "envtest DIR",
-		Short: "Make a directory that stands for the binaries of controller-runtime's envtest",
-		Long: `Make a directory that stands for the binaries of controller-runtime's envtest:
+		Short: "Create a directory that replaces the binaries of controller-runtime's envtest",
+		Long: `Create a directory that replaces the binaries of controller-runtime's envtest:
 kube-apiserver, etcd and kubectl, which are all this program. A suite that uses
-envtest runs with them as it is.
+envtest runs with them unchanged.
 
-kube-apiserver does there what kube-apiserver does alone: no garbage is collected,
-and namespaces that are deleted stay. ` + moreFlags + `=--controllers changes
-that. Both programs end when the process ends that has started them.`,
+Like kube-apiserver without controllers, this kube-apiserver collects no garbage and
+does not remove deleted namespaces. ` + moreFlags + `=--controllers changes
+that. Both programs end when their parent process ends.`,
 		Example: `  KUBEBUILDER_ASSETS=$(kapok envtest path) go test ./...
   kapok envtest ./bin/k8s`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir, err := filepath.Abs(args[0]) // each package's tests run in a directory of their own
 			if err != nil {
@@ -40,8 +40,8 @@ that. Both programs end when the process ends that has started them.`,
 	}
 	c.AddCommand(&cobra.Command{
 		Use:   "path",
-		Short: "Make such a directory in the user's cache, and print its path",
-		Args:  cobra.NoArgs,
+		Short: "Create such a directory in the user's cache and print its path",
+		Args:  noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cache, err := os.UserCacheDir()
 			if err != nil {
@@ -61,6 +61,9 @@ that. Both programs end when the process ends that has started them.`,
 // fillAssets puts this program into a directory under the names that envtest looks for. It replaces what it has put there
 // before, and nothing else.
 func fillAssets(dir string) error {
+	if err := checkDirectory("directory", dir); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -73,7 +76,7 @@ func fillAssets(dir string) error {
 	for _, name := range append(names, "kapok") {
 		name := filepath.Join(dir, name+exeSuffix())
 		if _, err := os.Stat(name); err == nil && !isKapok(name) {
-			return fmt.Errorf("%s is there, and is not Kapok's: remove it, or take another directory", name)
+			return fmt.Errorf("%s exists and was not created by Kapok: remove it, or use another directory", name)
 		}
 	}
 	if err := putCopy(self, kapok); err != nil {
@@ -139,13 +142,14 @@ func putLink(kapok, name string) error {
 	})
 }
 
-// isKapok says whether a file is this program, of whichever version.
+// isKapok reports whether a file is this program, in any version.
 func isKapok(name string) bool {
 	info, err := buildinfo.ReadFile(name)
 	return err == nil && info.Path == "github.com/kapok-dev/kapok/cmd/kapok"
 }
 
-// replace makes a file under another name, and then gives it its own, so that nobody sees half of it.
+// replace creates a file under a temporary name and renames it, so that no other process reads an
+// incomplete file.
 func replace(name string, write func(scratch string) error) error {
 	dir, err := os.MkdirTemp(filepath.Dir(name), ".kapok-")
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kapok-dev/kapok"
 
 	"github.com/spf13/pflag"
 )
@@ -93,7 +96,7 @@ func TestEnvtest(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "etcd"), []byte("a real one"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out := fill(dir); !strings.Contains(out, "is not Kapok's") {
+	if out := fill(dir); !strings.Contains(out, "was not created by Kapok") {
 		t.Error(out)
 	}
 	if got, _ := os.ReadFile(filepath.Join(dir, "etcd")); string(got) != "a real one" {
@@ -104,7 +107,7 @@ func TestEnvtest(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "kapok"), []byte("#!/bin/sh"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out := fill(dir); !strings.Contains(out, "is not Kapok's") {
+	if out := fill(dir); !strings.Contains(out, "was not created by Kapok") {
 		t.Error(out)
 	}
 
@@ -117,7 +120,7 @@ func TestEnvtest(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(path, "kube-apiserver")); err != nil {
 		t.Errorf("kapok envtest path prints %q: %v", path, err)
 	}
-	if out := fill(); !strings.Contains(out, "accepts 1 arg") {
+	if out := fill(); !strings.Contains(out, "DIR is missing") {
 		t.Error(out)
 	}
 }
@@ -138,12 +141,12 @@ func TestTenancy(t *testing.T) {
 	}
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusConflict {
-		t.Errorf("another one is told %s", answer.Status)
+		t.Errorf("the second client gets %s", answer.Status)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := rent(ctx, server.URL); err == nil {
-		t.Error("who has given up gets it")
+		t.Error("a canceled request gets the directory")
 	}
 	giveBack()
 	second, giveBack, err := rent(t.Context(), server.URL)
@@ -172,7 +175,7 @@ func TestTenancy(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, _, err := rent(ctx, "http://127.0.0.1:1"); err == nil {
-		t.Error("nobody lends a directory")
+		t.Error("an unreachable server lends a directory")
 	}
 
 	// One that does not answer is not waited for beyond the end of the context.
@@ -194,12 +197,7 @@ func TestTenancy(t *testing.T) {
 
 // TestTenancyLater asks an etcd that does not listen yet, and keeps what it lends beyond the end of the context.
 func TestTenancyLater(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	free.Close()
+	address := freeAddress(t)
 	server := httptest.NewUnstartedServer((&etcd{dataDir: t.TempDir()}).handler())
 	defer server.Close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -217,6 +215,7 @@ func TestTenancyLater(t *testing.T) {
 		t.Fatalf("before anybody listens: %v", err)
 	case <-time.After(10 * time.Millisecond):
 	}
+	var err error
 	if server.Listener, err = net.Listen("tcp", address); err != nil {
 		t.Fatal(err)
 	}
@@ -231,6 +230,20 @@ func TestTenancyLater(t *testing.T) {
 	giveBack()
 }
 
+// freeAddress returns an unused address. Systems assign higher ports, so that no other program gets it meanwhile.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for port := 20_000 + os.Getpid()*7%10_000; port < 32_768; port++ {
+		address := fmt.Sprint("127.0.0.1:", port)
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
+	}
+	t.Fatal("all ports are in use")
+	return ""
+}
+
 func withTimeout(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
@@ -239,8 +252,8 @@ func withTimeout(t *testing.T, d time.Duration) context.Context {
 
 func TestEtcdRefuses(t *testing.T) {
 	for args, want := range map[string]string{
-		"--listen-client-urls=https://127.0.0.1:0": "only http is served",
-		"--listen-client-urls=127.0.0.1":           "is no URL",
+		"--listen-client-urls=https://127.0.0.1:0": "only http is supported",
+		"--listen-client-urls=127.0.0.1":           "is not a URL",
 		"more":                                     "unknown command",
 		"--data-dir=/dev/null/x":                   "data directory",
 	} {
@@ -285,27 +298,28 @@ func TestAPIServerOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := &apiServer{bind: "127.0.0.1", port: 1, certDir: certs, stderr: &bytes.Buffer{}, etcdServers: []string{"https://a:2379", "b:1"}}
-	s.access.Modes = []string{"Node", "RBAC"}
-	s.etcd.CAFile = "ca.crt"
-	s.admission.Enable = []string{"NodeRestriction", "LimitRanger"}
-	opts, _, err := s.options(t.Context())
+	s := &apiServer{bind: "127.0.0.1", port: 1, certDir: certs, stderr: &bytes.Buffer{}, etcdServers: []string{"https://a:2379", "b:1"},
+		options: kapok.Options{KeepGarbage: true}}
+	s.options.Access.Modes = []string{"Node", "RBAC"}
+	s.options.Etcd.CAFile = "ca.crt"
+	s.options.Admission.Enable = []string{"NodeRestriction", "LimitRanger"}
+	opts, _, err := s.complete(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if opts.Listen != "127.0.0.1:1" || opts.Store != "etcd://a:2379,b:1" || !opts.KeepGarbage ||
-		opts.Authentication.Serving.CertFile != filepath.Join(certs, "apiserver.crt") ||
+		opts.Serving.CertFile != filepath.Join(certs, "apiserver.crt") ||
 		!slices.Equal(opts.Access.Modes, []string{"RBAC"}) || !slices.Equal(opts.Admission.Enable, []string{"LimitRanger"}) {
 		t.Errorf("%+v", opts)
 	}
 	if err := os.Remove(filepath.Join(certs, "apiserver.key")); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.options(t.Context()); err == nil || !strings.Contains(err.Error(), "apiserver.key") {
+	if _, _, err := s.complete(t.Context()); err == nil || !strings.Contains(err.Error(), "apiserver.key") {
 		t.Errorf("a certificate without its key: %v", err)
 	}
-	s.certDir, s.etcd.CAFile = "", ""
-	if _, _, err := s.options(t.Context()); err == nil {
+	s.certDir, s.options.Etcd.CAFile = "", ""
+	if _, _, err := s.complete(t.Context()); err == nil {
 		t.Error("an etcd at https is spoken to without TLS")
 	}
 	s.gates = []string{"A=true", "AggregatedDiscoveryEndpoint=true", "AggregatedDiscoveryEndpoint=False"}
@@ -313,11 +327,11 @@ func TestAPIServerOptions(t *testing.T) {
 		t.Error("the feature gate is not heeded")
 	}
 	s = &apiServer{insecurePort: 8080, stderr: &bytes.Buffer{}}
-	if _, _, err := s.options(t.Context()); err == nil {
+	if _, _, err := s.complete(t.Context()); err == nil {
 		t.Error("there is an insecure port")
 	}
-	s = &apiServer{controllers: true, stderr: &bytes.Buffer{}}
-	if opts, _, err := s.options(t.Context()); err != nil || opts.KeepGarbage || !slices.Equal(opts.Access.Modes, []string{"AlwaysAllow"}) {
+	s = &apiServer{stderr: &bytes.Buffer{}}
+	if opts, _, err := s.complete(t.Context()); err != nil || opts.KeepGarbage || !slices.Equal(opts.Access.Modes, []string{"AlwaysAllow"}) {
 		t.Errorf("%+v, %v", opts, err)
 	}
 }

@@ -21,8 +21,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// An etcd stands where a test expects one. It answers those who ask whether it is well, and keeps no objects itself: it tells Kapok's kube-apiserver
-// in which directory they are to be. So they live as long as an etcd's would, whoever serves them.
+// An etcd runs where a test expects an etcd. It answers health checks and stores no objects itself:
+// it tells Kapok's kube-apiserver the directory in which to store them. The objects therefore live
+// as long as those in a real etcd, whichever kube-apiserver serves them.
 type etcd struct {
 	urls    string
 	dataDir string
@@ -32,7 +33,8 @@ type etcd struct {
 	held bool // by a kube-apiserver
 }
 
-// A tenancy is what a kube-apiserver is told who asks etcd at tenancyPath where to keep objects. The answer lasts as long as it does so.
+// A tenancy is the response to a kube-apiserver that requests tenancyPath to learn where to store
+// objects. The response stays open as long as the directory is in use.
 type tenancy struct {
 	DataDir string `json:"dataDir"`
 	NoFsync bool   `json:"noFsync"`
@@ -53,14 +55,14 @@ func runEtcd(args []string, stdout, stderr io.Writer) int {
 	e := &etcd{}
 	c := &cobra.Command{
 		Use:           "etcd",
-		Short:         "Stand where a test expects an etcd, for Kapok's kube-apiserver",
+		Short:         "Run in place of etcd in tests, for Kapok's kube-apiserver",
 		Args:          cobra.NoArgs,
 		SilenceErrors: true, SilenceUsage: true,
 	}
 	f := c.Flags()
-	f.StringVar(&e.urls, "listen-client-urls", "http://localhost:2379", "where to listen, http://HOST:PORT, with commas between")
+	f.StringVar(&e.urls, "listen-client-urls", "http://localhost:2379", "URLs to listen on, http://HOST:PORT, separated by commas")
 	f.StringVar(&e.dataDir, "data-dir", "default.etcd", "directory for the state")
-	f.BoolVar(&e.noFsync, "unsafe-no-fsync", false, "leave to the operating system when the state goes to the disk")
+	f.BoolVar(&e.noFsync, "unsafe-no-fsync", false, "let the operating system decide when the state is written to disk")
 	told := f.Bool("version", false, "print the version, and exit")
 	accept(f, etcdFlags)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -73,7 +75,8 @@ func runEtcd(args []string, stdout, stderr io.Writer) int {
 	return runForeign(c, args, stdout, stderr)
 }
 
-// runForeign runs a program under the name and with the flags of another one. It names those that it does not know, and goes on.
+// runForeign runs a program under the name and with the flags of another one. It prints unknown
+// flags and ignores them.
 func runForeign(c *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	known, unknown := sift(c.Flags(), args)
 	if len(unknown) > 0 {
@@ -120,7 +123,8 @@ func (e *etcd) run(ctx context.Context, stderr io.Writer) error {
 	if !orphaned(ctx) {
 		return server.Close()
 	}
-	// Who writes to the directory is about to end, too, and hangs up when it has.
+	// A kube-apiserver that writes to the directory is also stopping, and disconnects when it has
+	// stopped.
 	patience, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
 	return errors.Join(errOrphan, server.Shutdown(patience), removeScratch(dir))
@@ -129,10 +133,10 @@ func (e *etcd) run(ctx context.Context, stderr io.Writer) error {
 func listenURL(text string) (net.Listener, error) {
 	u, err := url.Parse(strings.TrimSpace(text))
 	if err != nil || u.Host == "" {
-		return nil, fmt.Errorf("--listen-client-urls: %q is no URL like http://127.0.0.1:2379", text)
+		return nil, fmt.Errorf("--listen-client-urls: %q is not a URL like http://127.0.0.1:2379", text)
 	}
 	if u.Scheme != "http" {
-		return nil, fmt.Errorf("--listen-client-urls: %s: only http is served", text)
+		return nil, fmt.Errorf("--listen-client-urls: %s: only http is supported", text)
 	}
 	return net.Listen("tcp", u.Host)
 }
@@ -151,7 +155,7 @@ func (e *etcd) handler() http.Handler {
 	mux.Handle("/version", answer(`{"etcdserver":"`+etcdVersion+`","etcdcluster":"`+etcdVersion[:3]+`.0","storage":"`+etcdVersion[:3]+`.0"}`))
 	mux.HandleFunc("GET "+tenancyPath, e.lend)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "this etcd is Kapok's, which keeps nothing but the state of Kapok's kube-apiserver: with another one, use a real etcd", http.StatusNotFound)
+		http.Error(w, "this is Kapok's etcd, which only works with Kapok's kube-apiserver: use a real etcd with any other", http.StatusNotFound)
 	})
 	return mux
 }
@@ -163,7 +167,7 @@ func (e *etcd) lend(w http.ResponseWriter, r *http.Request) {
 	e.held = true
 	e.mu.Unlock()
 	if held {
-		http.Error(w, "another kube-apiserver is at work", http.StatusConflict)
+		http.Error(w, "another kube-apiserver uses this etcd", http.StatusConflict)
 		return
 	}
 	defer func() {
@@ -176,8 +180,9 @@ func (e *etcd) lend(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// rent asks an etcd for its directory, and returns what gives it back; nil if it is a real etcd, which keeps objects itself. An etcd that
-// does not listen yet is waited for. Once lent, the directory is there beyond the end of ctx.
+// rent requests the directory from an etcd, and returns a function that gives it back; nil if it is
+// a real etcd, which stores objects itself. It waits for an etcd that does not listen yet. The
+// directory remains in use beyond the end of ctx.
 func rent(ctx context.Context, at string) (_ *tenancy, giveBack func(), err error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = 10 * time.Second
@@ -188,7 +193,7 @@ func rent(ctx context.Context, at string) (_ *tenancy, giveBack func(), err erro
 		patience := time.Duration(0)
 		if errors.Is(err, errHeld) {
 			patience = 10 * time.Second // for the last one to be gone
-			err = fmt.Errorf("etcd at %s is Kapok's, and another kube-apiserver is at work there: give each an etcd of its own, or all a real one", at)
+			err = fmt.Errorf("etcd of Kapok at %s is used by another kube-apiserver: start a separate etcd for each, or use a real one for all", at)
 		} else if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
 			patience = 20 * time.Second
 		}
@@ -208,7 +213,7 @@ func rent(ctx context.Context, at string) (_ *tenancy, giveBack func(), err erro
 
 var errHeld = errors.New("held by another kube-apiserver")
 
-// ask asks once, as long as ctx lasts.
+// ask sends one request, which ends with ctx.
 func ask(ctx context.Context, client *http.Client, at string) (_ *tenancy, giveBack func(), err error) {
 	lease, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	asking := context.AfterFunc(ctx, cancel)

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,24 +29,9 @@ type apiServer struct {
 	insecurePort int
 	certDir      string
 	etcdServers  []string
-	etcd         kapok.EtcdOptions
-	encryption   string
 	verbosity    string
 	gates        []string
-	services     netip.Prefix
-
-	access      kapok.AccessOptions
-	accounts    kapok.AccountOptions
-	admission   kapok.AdmissionOptions
-	aggregation kapok.AggregationOptions
-	audit       kapok.AuditOptions
-	authn       kapok.AuthenticationOptions
-	fairness    fairnessFlags
-
-	// What a kube-apiserver does not have.
-	controllers bool
-	retired     bool
-	v1beta1CRDs bool
+	options      kapok.Options // most flags write into them
 
 	stderr io.Writer
 }
@@ -61,8 +45,9 @@ var apiServerFlags string
 // moreFlags is the variable with flags for a kube-apiserver whose command line is not for its user to change.
 const moreFlags = "KAPOK_ENVTEST_FLAGS"
 
-// parting is how long requests may go on when the server is told to end. A suite that ends it has none, but connections; over HTTP/2 each of them
-// is given a second to take notice, which the suite would wait for.
+// parting is the grace period of requests at shutdown. A test suite that stops the server has no
+// requests under way, only connections; an HTTP/2 connection gets a second to close, for which the
+// suite would wait.
 const parting = 100 * time.Millisecond
 
 // runAPIServer is the program kube-apiserver.
@@ -70,43 +55,46 @@ func runAPIServer(args []string, stdout, stderr io.Writer) int {
 	s := &apiServer{stderr: stderr}
 	c := &cobra.Command{
 		Use:   "kube-apiserver",
-		Short: "Serve the Kubernetes API, as Kapok does, where a test expects kube-apiserver",
-		Long: `Serve the Kubernetes API, as Kapok does, where a test expects kube-apiserver.
+		Short: "Run in place of kube-apiserver in tests, with Kapok's server",
+		Long: `Run in place of kube-apiserver in tests, with Kapok's server.
 
-Flags of kube-apiserver that are not shown are accepted, and mean nothing here.
-Those that it does not have are named in a warning. The variable ` + moreFlags + `
-may hold more of them, with spaces between.`,
+Flags of kube-apiserver that are not listed are accepted and have no effect. Flags
+that kube-apiserver does not have cause a warning. The environment variable ` + moreFlags + `
+may contain more flags, separated by spaces.`,
 		Args:          cobra.NoArgs,
 		SilenceErrors: true, SilenceUsage: true,
 	}
-	f := c.Flags()
+	f, o := c.Flags(), &s.options
 	f.StringVar(&s.bind, "bind-address", "0.0.0.0", "address to listen on")
 	f.IntVar(&s.port, "secure-port", 6443, "port to listen on")
 	f.IntVar(&s.insecurePort, "insecure-port", 0, "")
-	_ = f.MarkHidden("insecure-port") // who asks for help to see whether it is there must not find it
-	f.StringVar(&s.certDir, "cert-dir", "/var/run/kubernetes", "directory with apiserver.crt and apiserver.key, where --tls-cert-file is not given")
-	f.StringSliceVar(&s.etcdServers, "etcd-servers", nil, "where etcd is: Kapok's own, which lends a directory for the state, or a real one, which keeps it (default: memory)")
-	f.StringVar(&s.etcd.Prefix, "etcd-prefix", "/registry", "what the keys in a real etcd begin with")
-	f.StringVar(&s.etcd.CAFile, "etcd-cafile", "", "file with the authority of etcd's certificates")
-	f.StringVar(&s.etcd.CertFile, "etcd-certfile", "", "file with the client certificate for etcd")
-	f.StringVar(&s.etcd.KeyFile, "etcd-keyfile", "", "file with the key of that certificate")
-	f.StringVar(&s.encryption, "encryption-provider-config", "", "file with an EncryptionConfiguration")
-	f.StringVarP(&s.verbosity, "v", "v", "0", "how much is logged: from 2 on what happens, from 4 on everything")
-	f.StringSliceVar(&s.gates, "feature-gates", nil, "AggregatedDiscoveryEndpoint=false is heeded, and no other")
-	f.BoolVar(&s.controllers, "controllers", false, "also do what kube-controller-manager does: collect garbage, empty namespaces that are deleted, make service accounts")
-	f.BoolVar(&s.retired, "serve-retired-apis", false, "also serve built-in kinds in versions that Kubernetes has retired")
-	f.BoolVar(&s.v1beta1CRDs, "crd-v1beta1", false, "also serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
-	serviceFlag(f, &s.services, "10.0.0.0/24")
-	accessFlags(f, &s.access)
-	admissionFlags(f, &s.admission)
-	addAggregation(f, &s.aggregation)
-	auditFlags(f, &s.audit)
-	accountFlags(c, &s.accounts)
-	authenticationFlags(c, &s.authn)
-	s.fairness.add(f)
+	_ = f.MarkHidden("insecure-port") // clients that look for the flag in the help must not find it
+	f.StringVar(&s.certDir, "cert-dir", "/var/run/kubernetes", "directory with apiserver.crt and apiserver.key, used without --tls-cert-file")
+	f.StringSliceVar(&s.etcdServers, "etcd-servers", nil, "addresses of etcd: Kapok's, which provides a directory for the state, or a real one, which stores it (default: memory)")
+	f.StringVar(&o.Etcd.Prefix, "etcd-prefix", "/registry", "prefix of the keys in a real etcd")
+	f.StringVar(&o.Etcd.CAFile, "etcd-cafile", "", "file with the CA of etcd's certificates")
+	f.StringVar(&o.Etcd.CertFile, "etcd-certfile", "", "file with the client certificate for etcd")
+	f.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", "", "file with the key of that certificate")
+	f.StringVar(&o.EncryptionConfig, "encryption-provider-config", "", "file with an EncryptionConfiguration")
+	f.StringVarP(&s.verbosity, "v", "v", "0", "log verbosity: from 2 on level info, from 4 on level debug")
+	f.StringSliceVar(&s.gates, "feature-gates", nil, "feature gates; only AggregatedDiscoveryEndpoint=false has an effect")
+	o.KeepGarbage = true
+	f.Var((*chores)(o), "controllers", "also do the work of kube-controller-manager: collect garbage, empty deleted namespaces, create service accounts; and with a list, like '*' or deployment,replicaset, run these controllers")
+	f.Lookup("controllers").NoOptDefVal = "true"
+	f.BoolVar(&o.RetiredAPIs, "serve-retired-apis", false, "also serve built-in kinds in versions that Kubernetes has removed")
+	f.BoolVar(&o.V1beta1CRDs, "crd-v1beta1", false, "also serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
+	serviceFlag(f, &o.ServiceAddresses, "10.0.0.0/24")
+	accessFlags(f, &o.Access)
+	admissionFlags(f, &o.Admission)
+	addAggregation(f, &o.Aggregation)
+	auditFlags(f, &o.Audit)
+	accountFlags(c, &o.Accounts)
+	authenticationFlags(f, &o.Authentication)
+	servingFlags(f, &o.Serving)
+	fairnessFlags(f, &o.Fairness)
 	told := f.Bool("version", false, "print the version, and exit")
 	accept(f, apiServerFlags)
-	f.Lookup("authorization-mode").Usage = "who is asked what users may do, in this order: RBAC, Webhook, AlwaysAllow (default AlwaysAllow)"
+	f.Lookup("authorization-mode").Usage = "authorizers, asked in this order: RBAC, Webhook, AlwaysAllow (default AlwaysAllow)"
 	more := strings.Fields(os.Getenv(moreFlags))
 	if _, unknown := sift(f, more); len(unknown) > 0 {
 		fmt.Fprintf(stderr, "kube-apiserver: %s: unknown flags: %s\n", moreFlags, strings.Join(unknown, " "))
@@ -132,7 +120,7 @@ func (s *apiServer) run(ctx context.Context) error {
 }
 
 func (s *apiServer) serve(ctx context.Context) error {
-	opts, giveBack, err := s.options(ctx)
+	opts, giveBack, err := s.complete(ctx)
 	if err != nil {
 		return err
 	}
@@ -148,30 +136,22 @@ func (s *apiServer) serve(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() {
 		patience, cancel := context.WithTimeout(context.Background(), parting)
 		defer cancel()
-		_ = server.Shutdown(patience) // Wait tells what it returns
+		_ = server.Shutdown(patience) // Wait returns its error
 	})()
 	return server.Wait()
 }
 
-// options are what the flags mean, and what to call when the server has ended.
-func (s *apiServer) options(ctx context.Context) (opts kapok.Options, giveBack func(), err error) {
+// complete returns the options with what is not said by one flag alone, and what to call when the server
+// has ended.
+func (s *apiServer) complete(ctx context.Context) (opts kapok.Options, giveBack func(), err error) {
 	if s.insecurePort != 0 {
 		return opts, nil, errors.New("--insecure-port must be 0: there is none since Kubernetes 1.24")
 	}
-	opts = kapok.Options{
-		Listen:           net.JoinHostPort(s.bind, strconv.Itoa(s.port)),
-		Logger:           slog.New(slog.NewTextHandler(s.stderr, &slog.HandlerOptions{Level: s.level()})),
-		EncryptionConfig: s.encryption,
-		Access:           s.access, Accounts: s.accounts, Admission: s.admission, Aggregation: s.aggregation,
-		Audit: s.audit, Authentication: s.authn, Fairness: s.fairness.options(),
-		ServiceAddresses: s.services,
-
-		KeepGarbage: !s.controllers,
-		RetiredAPIs: s.retired,
-		V1beta1CRDs: s.v1beta1CRDs,
-
-		GroupByGroupDiscovery: s.groupByGroup(),
-	}
+	opts = s.options
+	opts.Etcd = kapok.EtcdOptions{} // unless there is one
+	opts.Listen = net.JoinHostPort(s.bind, strconv.Itoa(s.port))
+	opts.Logger = slog.New(slog.NewTextHandler(s.stderr, &slog.HandlerOptions{Level: s.level()}))
+	opts.GroupByGroupDiscovery = s.groupByGroup()
 	s.authorize(&opts)
 	s.admit(&opts)
 	if err := s.certificate(&opts); err != nil {
@@ -181,7 +161,8 @@ func (s *apiServer) options(ctx context.Context) (opts kapok.Options, giveBack f
 	return opts, giveBack, err
 }
 
-// groupByGroup says whether the one feature gate is off that is heeded. The last value counts.
+// groupByGroup reports whether the only supported feature gate is set to false. The last value
+// counts.
 func (s *apiServer) groupByGroup() (off bool) {
 	for _, gate := range s.gates {
 		if name, value, _ := strings.Cut(gate, "="); name == "AggregatedDiscoveryEndpoint" {
@@ -202,8 +183,8 @@ func (s *apiServer) level() slog.Level {
 	return slog.LevelWarn
 }
 
-// authorize lets everybody in where nothing is said, as kube-apiserver does, and takes the mode Node away, which is about
-// nodes: there are none.
+// authorize allows all requests if no mode is set, as kube-apiserver does, and removes the mode
+// Node, because there are no nodes.
 func (s *apiServer) authorize(opts *kapok.Options) {
 	access := &opts.Access
 	if len(access.Modes) == 0 && access.ConfigFile == "" {
@@ -214,19 +195,19 @@ func (s *apiServer) authorize(opts *kapok.Options) {
 	}
 }
 
-// admit takes away plugins that are not there, and says so.
+// admit removes unsupported plugins from the options and logs a warning.
 func (s *apiServer) admit(opts *kapok.Options) {
 	missing := opts.Admission.Missing()
 	if len(missing) == 0 {
 		return
 	}
-	opts.Logger.Warn("admission plugins are not turned on, for Kapok does not have them", "plugins", strings.Join(missing, ","))
+	opts.Logger.Warn("admission plugins are not supported and stay off", "plugins", strings.Join(missing, ","))
 	opts.Admission.Enable = slices.DeleteFunc(slices.Clone(opts.Admission.Enable), func(name string) bool { return slices.Contains(missing, name) })
 }
 
 // certificate takes the one in the directory of certificates, if there is one and nothing else is said.
 func (s *apiServer) certificate(opts *kapok.Options) error {
-	serving := &opts.Authentication.Serving
+	serving := &opts.Serving
 	if serving.CertFile != "" || serving.KeyFile != "" {
 		return nil
 	}
@@ -265,7 +246,7 @@ func (s *apiServer) store(ctx context.Context, opts *kapok.Options) (giveBack fu
 			return giveBack, nil
 		}
 	}
-	if strings.HasPrefix(first, "https://") && s.etcd.CAFile == "" {
+	if strings.HasPrefix(first, "https://") && s.options.Etcd.CAFile == "" {
 		return none, fmt.Errorf("--etcd-servers=%s: https needs --etcd-cafile", first)
 	}
 	var hosts []string
@@ -276,6 +257,6 @@ func (s *apiServer) store(ctx context.Context, opts *kapok.Options) (giveBack fu
 		}
 		hosts = append(hosts, strings.TrimSuffix(host, "/"))
 	}
-	opts.Store, opts.Etcd = "etcd://"+strings.Join(hosts, ","), s.etcd
+	opts.Store, opts.Etcd = "etcd://"+strings.Join(hosts, ","), s.options.Etcd
 	return none, nil
 }

@@ -8,10 +8,10 @@ import (
 	"strings"
 	_ "unsafe" // for go:linkname
 
-	_ "github.com/kapok-dev/kapok/cmd/kapok/internal/translations" // so that the other commands do not read them
+	_ "github.com/kapok-dev/kapok/cmd/kapok/internal/translations" // keeps other commands from loading them
 
 	"github.com/spf13/cobra"
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // what a kubeconfig may name under auth-provider
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // the auth-provider plugins of kubeconfigs
 	"k8s.io/component-base/cli"
 	"k8s.io/component-base/logs"
 	libraryversion "k8s.io/component-base/version"
@@ -20,12 +20,15 @@ import (
 	"k8s.io/kubectl/pkg/cmd/util"
 )
 
-// newKubectl is the command that leaves to kubectl whatever follows it.
+// newKubectl returns the command kubectl, which passes all its arguments to kubectl.
 func newKubectl() *cobra.Command {
-	as := func(args ...string) { kubectl(append([]string{"kubectl"}, args...)) }
+	as := func(args ...string) {
+		useRunningServer(args)
+		kubectl(append([]string{"kubectl"}, args...))
+	}
 	c := &cobra.Command{
 		Use:                "kubectl",
-		Short:              "Be kubectl, the command line client of Kubernetes",
+		Short:              "Run kubectl, the Kubernetes command-line client",
 		DisableFlagParsing: true,
 		Run:                func(_ *cobra.Command, args []string) { as(args...) },
 		ValidArgsFunction: func(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -38,15 +41,16 @@ func newKubectl() *cobra.Command {
 	return c
 }
 
-// kubectl makes this process kubectl. The command line begins with the name of the program. It does not return.
+// kubectl runs kubectl in this process and exits. args begins with the name of the program.
 //
-// A process is kubectl once, and nothing beside it: kubectl's packages write to the standard streams, exit where they fail, become
-// the plugin that they run, and read os.Args in several places.
+// It can run only once, and with nothing else in the process: kubectl's packages write to the
+// standard streams, exit on errors, replace the process by a plugin, and read os.Args in several
+// places.
 func kubectl(args []string) {
 	os.Args = args
 	setKubectlVersion()
-	// Plugins are looked for and preferences read before flags are parsed, and that is logged, too. A level that is no number is refused
-	// when they are.
+	// kubectl looks for plugins and reads preferences before it parses flags, and logs both. Set the
+	// log level for that; the flag parser rejects an invalid one.
 	_, _ = logs.GlogSetter(cmd.GetLogVerbosity(args))
 	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
 		util.CheckErr(err) // exits
@@ -54,8 +58,8 @@ func kubectl(args []string) {
 	os.Exit(0)
 }
 
-// These variables make up kubectl's version and its User-Agent. Kubernetes' builds set them by a flag of the linker, which "go install"
-// could not give, and there is no function that does.
+// These variables are kubectl's version and its User-Agent. Kubernetes' builds set them by a linker
+// flag, which "go install" cannot pass, and no function sets them.
 var (
 	//go:linkname kubectlMajor k8s.io/component-base/version.gitMajor
 	kubectlMajor string
@@ -74,7 +78,8 @@ var (
 	clientCommit string
 )
 
-// setKubectlVersion has kubectl tell the release that its module is of, unless the linker was told another one.
+// setKubectlVersion sets the version that kubectl prints to that of its module, unless the linker
+// set another one.
 func setKubectlVersion() {
 	release := kubectlRelease()
 	if release == "" || !strings.HasPrefix(kubectlVersion, "v0.0.0") {
@@ -84,11 +89,11 @@ func setKubectlVersion() {
 	kubectlCommit, clientCommit, kubectlTreeState = "", "", "clean" // the commit is not known
 	numbers := strings.SplitN(strings.TrimPrefix(release, "v"), ".", 3)
 	kubectlMajor, kubectlMinor = numbers[0], numbers[1]
-	_ = libraryversion.SetDynamicVersion(kubectlVersion) // which it refuses when it differs from the variable
+	_ = libraryversion.SetDynamicVersion(kubectlVersion) // it rejects a value that differs from the variable
 }
 
-// kubectlRelease is the release of Kubernetes that module k8s.io/kubectl belongs to, such as v1.37.2 for its v0.37.2, and empty where the binary
-// was built without modules.
+// kubectlRelease returns the Kubernetes release of module k8s.io/kubectl, such as v1.37.2 for
+// v0.37.2. It returns "" if the binary was built without modules.
 func kubectlRelease() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newKubectl is the command that says that kubectl is not there.
+// newKubectl returns a command that reports that kubectl is missing.
 func newKubectl() *cobra.Command {
 	return &cobra.Command{
 		Use:                "kubectl",
@@ -19,7 +19,7 @@ func newKubectl() *cobra.Command {
 	}
 }
 
-// kubectl says that it is not there. It does not return.
+// kubectl prints that kubectl is missing. It does not return.
 func kubectl([]string) {
 	fmt.Fprintln(os.Stderr, "kapok: this binary was built without kubectl (-tags nokubectl)")
 	os.Exit(exitFailure)

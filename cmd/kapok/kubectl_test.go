@@ -78,7 +78,7 @@ func TestKubectl(t *testing.T) {
 	}{
 		{"apply -f -", settings + "red}", 0, "configmap/settings created\n", ""},
 		{"get configmap settings -o jsonpath={.data.colour}", "", 0, "red", ""},
-		{"wait --for=jsonpath={.data.colour}=red configmap/settings --timeout=10s", "", 0, "configmap/settings condition met\n", ""},
+		{"wait --for=jsonpath={.data.colour}=red configmap/settings --timeout=1m", "", 0, "configmap/settings condition met\n", ""},
 		{"wait --for=jsonpath={.data.colour}=blue configmap/settings --timeout=10ms", "", 1, "", "error: timed out waiting for the condition on configmaps/settings\n"},
 		{"diff -f -", settings + "red}", 0, "", ""},
 		{"diff -f -", settings + "blue}", 1, "+  colour: blue\n", ""},
@@ -192,7 +192,7 @@ func TestKubectlUserAgent(t *testing.T) {
 	if code, stdout, stderr := s.kapok("", "kubectl get --raw / --server "+server.URL); code != 0 {
 		t.Fatalf("exit code %d\n%s%s", code, stdout, stderr)
 	}
-	server.Close() // nobody writes agent any more
+	server.Close() // the handler no longer writes agent
 	want := "kubectl/" + kubectlRelease() + " (" + runtime.GOOS + "/" + runtime.GOARCH + ") kubernetes/unknown"
 	if agent != want || !regexp.MustCompile(`^v1\.\d+\.\d+$`).MatchString(kubectlRelease()) {
 		t.Errorf("%s, want %s", agent, want)

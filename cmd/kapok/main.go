@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -26,7 +27,22 @@ func main() {
 
 // run executes a command line and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	root := newRoot()
+	return execute(newRoot(), "kapok", args, stdout, stderr)
+}
+
+// runConvert executes the command line of the plugin of kubectl that kapok convert is under the name kubectl-convert.
+func runConvert(args []string, stdout, stderr io.Writer) int {
+	root := newConvert()
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl convert"}
+	root.Example = strings.ReplaceAll(root.Example, "kapok convert", "kubectl convert")
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(wrongFlag)
+	return execute(root, "kubectl convert", args, stdout, stderr)
+}
+
+// execute executes a command line, and returns the exit code.
+func execute(root *cobra.Command, name string, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -34,11 +50,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(stderr, "kapok: %v\n", err)
+	fmt.Fprintf(stderr, "%s: %v\n", name, err)
 	if failed := (*failure)(nil); errors.As(err, &failed) {
 		return exitFailure
 	}
-	fmt.Fprintf(stderr, "Run '%s --help' for what it understands.\n", command.CommandPath())
+	fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", command.CommandPath())
 	return exitUsage
 }
 
@@ -49,7 +65,16 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newUp(), newUser(), newSnapshot(), newDoctor(), newConvert(), newBench(), newEnvtest(), newKubectl(), newVersion())
+	root.AddCommand(newUp(), newControllers(), newUser(), newSnapshot(), newDoctor(), newWhy(), newConvert(), newBench(), newEnvtest(), newKubectl(), newPort(), newVersion())
+	group(root)
+	root.SetFlagErrorFunc(wrongFlag)
+	helpOf(root)
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			group(c)
+		}
+	}
 	return root
 }
 

@@ -23,9 +23,11 @@ type thrift struct {
 	mu       sync.Mutex
 	starting bool
 	stopped  bool
-	percent  int    // GOGC
-	seen     uint64 // bytes allocated so far, when it looked last
-	returned uint64 // the same, when memory was returned
+	percent  int       // GOGC
+	hurried  bool      // collections follow each other too fast
+	last     time.Time // of the last collection
+	seen     uint64    // bytes allocated so far, when it looked last
+	returned uint64    // the same, when memory was returned
 	timer    *time.Timer
 }
 
@@ -36,6 +38,12 @@ const (
 	// While a server reads back its objects, collections find all of them alive:
 	// beyond manyObjects, garbage may take half as much then.
 	manyObjects = 256 << 20
+	// Under a burst of requests, littleGarbage is allocated every few milliseconds, and requests wait
+	// for collections. After a collection that follows the last within tooSoon, garbage may take
+	// burstGarbage, until a collection comes after more than calmAgain.
+	burstGarbage = 64 << 20
+	tooSoon      = 200 * time.Millisecond
+	calmAgain    = 2 * time.Second
 
 	// Memory is returned in a lookEvery in which less than aLittle was allocated, if
 	// that was worthReturning since it was returned last.
@@ -54,7 +62,7 @@ func beThrifty() (started, stop func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	live, _ := heap()
-	t.percent = garbagePercent(live, true)
+	t.percent = garbagePercent(live, true, false)
 	t.previous = debug.SetGCPercent(t.percent)
 	t.timer = time.AfterFunc(lookEvery, t.look)
 	t.awaitCollection()
@@ -88,20 +96,35 @@ func (t *thrift) collected() {
 	if t.stopped {
 		return
 	}
+	t.paceLocked(time.Now())
 	// To set it stops the program for a moment: not for every little change.
-	if percent := garbagePercent(live, t.starting); 10*percent > 11*t.percent || 11*percent < 10*t.percent {
+	if percent := garbagePercent(live, t.starting, t.hurried); 10*percent > 11*t.percent || 11*percent < 10*t.percent {
 		t.percent = percent
 		debug.SetGCPercent(percent)
 	}
 	t.awaitCollection()
 }
 
+// paceLocked notes a collection.
+func (t *thrift) paceLocked(now time.Time) {
+	switch since := now.Sub(t.last); {
+	case since < tooSoon:
+		t.hurried = true
+	case since > calmAgain:
+		t.hurried = false
+	}
+	t.last = now
+}
+
 // garbagePercent is how much garbage there may be, in percent of what lives.
-func garbagePercent(live uint64, starting bool) int {
+func garbagePercent(live uint64, starting, hurried bool) int {
 	live = max(live, 1<<20)
 	garbage := max(live/garbagePart, littleGarbage)
 	if starting && live > manyObjects {
 		garbage = live / 2
+	}
+	if hurried {
+		garbage = max(garbage, burstGarbage)
 	}
 	return int(100 * garbage / live)
 }
@@ -119,7 +142,8 @@ func (t *thrift) look() {
 	}
 }
 
-// quiet says whether memory is to be returned, given the bytes allocated so far.
+// quiet reports whether memory is to be returned to the operating system, given the bytes allocated
+// so far.
 func (t *thrift) quiet(allocated uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

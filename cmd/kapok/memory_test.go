@@ -4,20 +4,22 @@ import (
 	"os"
 	"runtime/debug"
 	"testing"
+	"time"
 )
 
 func TestGarbagePercent(t *testing.T) {
 	const mb = 1 << 20
 	for _, tc := range []struct {
-		live     uint64
-		starting bool
-		want     int
+		live              uint64
+		starting, hurried bool
+		want              int
 	}{
-		{0, false, 1600}, {4 * mb, false, 400}, {16 * mb, false, 100}, {32 * mb, false, 50}, {128 * mb, false, 12}, {10000 * mb, false, 12},
-		{4 * mb, true, 400}, {128 * mb, true, 12}, {256 * mb, true, 12}, {257 * mb, true, 50}, {10000 * mb, true, 50},
+		{0, false, false, 1600}, {4 * mb, false, false, 400}, {16 * mb, false, false, 100}, {32 * mb, false, false, 50}, {128 * mb, false, false, 12}, {10000 * mb, false, false, 12},
+		{4 * mb, true, false, 400}, {128 * mb, true, false, 12}, {256 * mb, true, false, 12}, {257 * mb, true, false, 50}, {10000 * mb, true, false, 50},
+		{4 * mb, false, true, 1600}, {32 * mb, false, true, 200}, {128 * mb, false, true, 50}, {10000 * mb, false, true, 12},
 	} {
-		if got := garbagePercent(tc.live, tc.starting); got != tc.want {
-			t.Errorf("of %d MB, starting: %v: %d %%, want %d %%", tc.live/mb, tc.starting, got, tc.want)
+		if got := garbagePercent(tc.live, tc.starting, tc.hurried); got != tc.want {
+			t.Errorf("of %d MB, starting: %v, hurried: %v: %d %%, want %d %%", tc.live/mb, tc.starting, tc.hurried, got, tc.want)
 		}
 	}
 }
@@ -43,6 +45,25 @@ func TestQuiet(t *testing.T) {
 	} {
 		if got := s.quiet(look.allocated); got != look.want {
 			t.Errorf("look %d, at %d: %v, want %v", i, look.allocated, got, look.want)
+		}
+	}
+}
+
+// TestPace feeds it with the times between collections.
+func TestPace(t *testing.T) {
+	var s thrift
+	now := time.Unix(1e9, 0)
+	for i, step := range []struct {
+		since time.Duration
+		want  bool
+	}{
+		{time.Hour, false}, {time.Second, false},
+		{tooSoon / 2, true}, {time.Second, true}, {calmAgain, true},
+		{calmAgain + 1, false}, {tooSoon, false},
+	} {
+		now = now.Add(step.since)
+		if s.paceLocked(now); s.hurried != step.want {
+			t.Errorf("collection %d, after %v: hurried: %v, want %v", i, step.since, s.hurried, step.want)
 		}
 	}
 }

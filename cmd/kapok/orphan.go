@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// attached returns a context that is done, with errOrphan for its cause, when the process that has started this one is gone: nobody
-// else ends what a test has begun that crashes. With KAPOK_DETACHED=1 nobody looks.
+// attached returns a context that ends with the cause errOrphan when the parent process has ended:
+// a test that crashes does not stop the processes it started. KAPOK_DETACHED=1 disables this.
 func attached(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if os.Getenv("KAPOK_DETACHED") != "1" {
@@ -22,9 +22,9 @@ func attached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
-var errOrphan = errors.New("who has started this process is gone (KAPOK_DETACHED=1 would have it run on)")
+var errOrphan = errors.New("the parent process has ended (set KAPOK_DETACHED=1 to keep running)")
 
-// orphaned says whether a context of attached has ended because nobody is left.
+// orphaned reports whether a context of attached has ended because the parent process has.
 func orphaned(ctx context.Context) bool { return context.Cause(ctx) == errOrphan }
 
 // removeScratch removes a directory which controller-runtime's envtest has made for a process, and would have removed. It

@@ -28,8 +28,9 @@ func awaitOrphan(ctx context.Context) bool {
 	return true
 }
 
-// adopted says whether a parent is not the one that has started this process, which was gone before anybody looked. A child is of its
-// parent's session, unless it begins its own; those who take in orphans are mostly of another one.
+// adopted reports whether the parent is not the process that started this one, which ended before
+// the first check. A child is in its parent's session unless it starts its own; processes that
+// adopt orphans are usually in another one.
 func adopted(parent int) bool {
 	own, err := unix.Getsid(0)
 	if err != nil || own == os.Getpid() {

@@ -15,9 +15,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/kapok-dev/kapok/internal/encryption"
 	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/journal/encryption"
 	"github.com/kapok-dev/kapok/internal/journal/pebble"
+	"github.com/kapok-dev/kapok/internal/kinds"
 	"github.com/kapok-dev/kapok/internal/state"
 
 	"github.com/spf13/cobra"
@@ -37,13 +38,13 @@ type reach struct {
 func (r *reach) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&r.kubeconfig, "kubeconfig", "", "kubeconfig of the running server (default "+shown(defaultKubeconfig())+")")
-	f.StringVar(&r.dataDir, "data-dir", "", "data directory of a server that is stopped")
+	f.StringVar(&r.dataDir, "data-dir", "", "data directory of a stopped server")
 	f.StringVar(&r.encryption, "encryption-provider-config", "", "file with which the server of --data-dir encrypts its objects")
-	c.MarkFlagsMutuallyExclusive("kubeconfig", "data-dir")
-	c.MarkFlagsMutuallyExclusive("kubeconfig", "encryption-provider-config")
+	exclude(c, "kubeconfig", "data-dir")
+	exclude(c, "kubeconfig", "encryption-provider-config")
 }
 
-// check refuses flags that make no sense.
+// check rejects invalid flags.
 func (r *reach) check(c *cobra.Command) error {
 	for _, name := range []string{"kubeconfig", "data-dir", "encryption-provider-config"} {
 		if f := c.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
@@ -51,7 +52,7 @@ func (r *reach) check(c *cobra.Command) error {
 		}
 	}
 	if r.encryption != "" && r.dataDir == "" {
-		return errors.New("--encryption-provider-config is for a stopped server's --data-dir: a running one has its own")
+		return errors.New("--encryption-provider-config requires --data-dir: a running server uses its own configuration")
 	}
 	return nil
 }
@@ -71,10 +72,13 @@ func (r *reach) server() (*http.Client, string, error) {
 		}
 	}
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return nil, "", fmt.Errorf("no server to ask: there is no %s. Start one with kapok up, "+
-			"or name the kubeconfig of the running one with --kubeconfig, or the directory of a stopped one with --data-dir", file)
+		return nil, "", fmt.Errorf("no server found: %s does not exist. Start a server with kapok up, "+
+			"or set --kubeconfig for a running server or --data-dir for a stopped one", file)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", file)
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, "", fmt.Errorf("kubeconfig %s names no server: want the file that kapok up wrote", file)
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("kubeconfig %s: %w", file, err)
 	}
@@ -86,8 +90,7 @@ func (r *reach) server() (*http.Client, string, error) {
 	return client, strings.TrimSuffix(config.Host, "/"), nil
 }
 
-// get asks the running server for a path of its own. The body is the caller's to
-// close.
+// get requests one of Kapok's own paths from the running server. The caller closes the body.
 func (r *reach) get(ctx context.Context, path string) (*http.Response, error) {
 	client, address, err := r.server()
 	if err != nil {
@@ -109,11 +112,11 @@ func (r *reach) get(ctx context.Context, path string) (*http.Response, error) {
 	var status metav1.Status
 	switch {
 	case answer.StatusCode == http.StatusNotFound:
-		return nil, fmt.Errorf("%s knows no %s: it is no Kapok, or an older one", address, path)
+		return nil, fmt.Errorf("%s does not serve %s: it is not Kapok, or an older version", address, path)
 	case json.Unmarshal(body, &status) == nil && status.Message != "":
-		return nil, fmt.Errorf("%s answers: %s", address, status.Message)
+		return nil, fmt.Errorf("%s returned: %s", address, status.Message)
 	}
-	return nil, fmt.Errorf("%s answers %s", address, answer.Status)
+	return nil, fmt.Errorf("%s returned %s", address, answer.Status)
 }
 
 // options are those with which the journal of the stopped server opens, to be read
@@ -121,7 +124,10 @@ func (r *reach) get(ctx context.Context, path string) (*http.Response, error) {
 func (r *reach) options() (pebble.Options, error) {
 	opts := pebble.Options{Dir: journalDir(r.dataDir), ReadOnly: true, Logger: slog.New(slog.DiscardHandler)}
 	if _, err := os.Stat(opts.Dir); errors.Is(err, fs.ErrNotExist) {
-		return opts, fmt.Errorf("there is no store in %s: want the data directory of kapok up", r.dataDir)
+		return opts, fmt.Errorf("%s contains no store: want the data directory of kapok up", r.dataDir)
+	}
+	if err := checkDirectory("data directory", r.dataDir); err != nil {
+		return opts, err
 	}
 	var err error
 	opts.Sealer, err = sealer(r.encryption)
@@ -146,16 +152,16 @@ func (r *reach) open(ctx context.Context, use func(*state.State) error) (err err
 	return use(st)
 }
 
-// explain says of a store that is locked how to reach it.
+// explain adds to the error for a locked store how to reach its server.
 func (r *reach) explain(err error) error {
 	if !errors.Is(err, journal.ErrLocked) {
 		return err
 	}
 	kubeconfig := filepath.Join(r.dataDir, "kubeconfig")
 	if _, statErr := os.Stat(kubeconfig); statErr != nil {
-		kubeconfig = "FILE, the one that its kapok up has written,"
+		kubeconfig = "FILE, the file that its kapok up wrote,"
 	}
-	return fmt.Errorf("a kapok is running on data directory %s: ask it with --kubeconfig %s instead of --data-dir, or stop it", r.dataDir, kubeconfig)
+	return fmt.Errorf("kapok is running on data directory %s: use --kubeconfig %s instead of --data-dir, or stop the server", r.dataDir, kubeconfig)
 }
 
 // journalDir is where kapok up keeps its journal.
@@ -166,7 +172,7 @@ func sealer(file string) (journal.Sealer, error) {
 	if file == "" {
 		return nil, nil
 	}
-	config, err := encryption.Load(file)
+	config, err := encryption.Load(file, kinds.Paths())
 	if err != nil {
 		return nil, err
 	}

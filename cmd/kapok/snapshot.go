@@ -20,36 +20,22 @@ func newSnapshot() *cobra.Command {
 		Short: "Save, restore and inspect backups of all objects",
 		Long: `Save, restore and inspect backups of all objects.
 
-A snapshot is one file with all objects at one revision, and a checksum. It holds
-them as they are, also those that are encrypted at rest: keep it as safe as they
-are. It does not hold certificates.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+A snapshot is one file with all objects at one revision, and a checksum. Objects that
+are encrypted at rest are in plain text in it: protect it as well as the store. It
+does not contain certificates.`,
 	}
 	c.AddCommand(newSnapshotSave(), newSnapshotRestore(), newSnapshotInspect())
+	group(c)
 	return c
-}
-
-// oneFile takes the name of a snapshot's file as the one argument.
-func oneFile(c *cobra.Command, args []string) error {
-	switch {
-	case len(args) == 0:
-		return fmt.Errorf("which file? Want %s", c.UseLine())
-	case len(args) > 1:
-		return fmt.Errorf("too many arguments: want one FILE, and got %q", args)
-	case args[0] == "":
-		return errors.New("the name of the file must not be empty")
-	}
-	return nil
 }
 
 func newSnapshotInspect() *cobra.Command {
 	var as output
 	c := &cobra.Command{
 		Use:     "inspect FILE",
-		Short:   "Check a snapshot and say what it holds",
+		Short:   "Check a snapshot and print its contents",
 		Example: `  kapok snapshot inspect backup.snapshot`,
-		Args:    oneFile,
+		Args:    oneArg("FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return failed(inspect(args[0], as, c.OutOrStdout()))
 		},

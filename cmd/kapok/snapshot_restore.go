@@ -30,20 +30,20 @@ func newSnapshotRestore() *cobra.Command {
 	r := &restore{}
 	c := &cobra.Command{
 		Use:   "restore FILE --data-dir DIR",
-		Short: "Make a data directory of a snapshot",
-		Long: `Make a data directory of a snapshot.
+		Short: "Create a data directory from a snapshot",
+		Long: `Create a data directory from a snapshot.
 
-The directory is made, or must hold no store yet. All objects come back with their
-resourceVersions; new ones begin far above all that was ever given out, so that
-clients that have seen later ones than the snapshot's are told to list again (410)
-instead of taking old objects for new.`,
+The directory is created if it is missing, and must not contain a store. All objects
+keep their resourceVersions; new ones begin far above all earlier ones, so that clients
+that have read later ones than the snapshot's get 410 Gone and list again, instead of
+taking old objects for new.`,
 		Example: `  kapok snapshot restore backup.snapshot --data-dir ./restored
   kapok up --data-dir ./restored`,
-		Args: oneFile,
+		Args: oneArg("FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case r.dataDir == "":
-				return errors.New("--data-dir must name the directory to restore to")
+				return errors.New("--data-dir is required: set the directory to restore to")
 			case r.bump < 0:
 				return fmt.Errorf("--bump-revision %d must not be negative", r.bump)
 			case c.Flags().Changed("encryption-provider-config") && r.encryption == "":
@@ -56,8 +56,8 @@ instead of taking old objects for new.`,
 	}
 	f := c.Flags()
 	f.StringVar(&r.dataDir, "data-dir", "", "directory to restore to; required")
-	f.Int64Var(&r.bump, "bump-revision", 1_000_000_000, "how far above the snapshot's revision new ones begin: at least how many writes it has missed")
-	f.StringVar(&r.encryption, "encryption-provider-config", "", "file of the configuration to encrypt objects with")
+	f.Int64Var(&r.bump, "bump-revision", 1_000_000_000, "distance from the snapshot's revision to the first new one: at least the number of writes since the snapshot")
+	f.StringVar(&r.encryption, "encryption-provider-config", "", "file with the EncryptionConfiguration for the restored objects")
 	return c
 }
 
@@ -70,6 +70,9 @@ func (r *restore) run(ctx context.Context, file string, stdout, stderr io.Writer
 	header := snap.Header()
 	if int64(header.Revision) > math.MaxInt64/2-r.bump {
 		return fmt.Errorf("--bump-revision %d is too large for a snapshot of revision %d", r.bump, header.Revision)
+	}
+	if err := checkDirectory("data directory", r.dataDir); err != nil {
+		return err
 	}
 	head := header.Revision + object.Revision(r.bump)
 	opts := pebble.Options{Dir: journalDir(r.dataDir), Logger: slog.New(slog.DiscardHandler)}
@@ -96,9 +99,9 @@ func (r *restore) run(ctx context.Context, file string, stdout, stderr io.Writer
 	case err != nil && ctx.Err() != nil:
 		return errors.New("interrupted: nothing was restored")
 	case errors.Is(err, journal.ErrLocked):
-		return fmt.Errorf("a kapok is running on data directory %s: restore to another directory", r.dataDir)
+		return fmt.Errorf("kapok is running on data directory %s: restore to another directory", r.dataDir)
 	case err != nil && holdsStore(r.dataDir):
-		return fmt.Errorf("%s holds a store already: restore to a directory that has none, or move %s away", r.dataDir, journalDir(r.dataDir))
+		return fmt.Errorf("%s already contains a store: restore to another directory, or move %s away", r.dataDir, journalDir(r.dataDir))
 	case err != nil:
 		return fmt.Errorf("restore %s: %w", file, err)
 	}
@@ -110,7 +113,7 @@ func (r *restore) run(ctx context.Context, file string, stdout, stderr io.Writer
 	return nil
 }
 
-// holdsStore says whether there are files of a journal in a data directory.
+// holdsStore reports whether a data directory contains files of a journal.
 func holdsStore(dataDir string) bool {
 	files, err := os.ReadDir(journalDir(dataDir))
 	return err == nil && slices.ContainsFunc(files, func(f os.DirEntry) bool { return f.Name() != "LOCK" })

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/net"
 )
 
-// kubernetesVersion is what a snapshot of a stopped server says of it.
+// kubernetesVersion is the version recorded in the snapshot of a stopped server.
 const kubernetesVersion = "v1.37"
 
 // save is the command line of kapok snapshot save.
@@ -33,23 +33,23 @@ func newSnapshotSave() *cobra.Command {
 		Short: "Save all objects of a running or stopped server to a file",
 		Long: `Save all objects of a running or stopped server to a file.
 
-A running server goes on serving: the file holds all objects as they were at one
-moment. It is complete and checked when it exists, takes the place of an older file
-of its name, and can be read by its owner only.
+A running server continues to serve requests: the file contains all objects at one
+revision. When the file exists, it is complete and verified. It replaces an older file
+of the same name, and only its owner can read it.
 
-With --salvage, of a stopped server, a damaged store is saved as far as it can be
-read, with a list of what cannot.`,
+With --salvage, the readable objects in the damaged store of a stopped server are saved,
+and the unreadable ones are listed.`,
 		Example: `  kapok snapshot save backup.snapshot
   kapok snapshot save backup.snapshot --kubeconfig ./kubeconfig
   kapok snapshot save backup.snapshot --data-dir /var/lib/kapok
   kapok snapshot save rest.snapshot --data-dir /var/lib/kapok --salvage`,
-		Args: oneFile,
+		Args: oneArg("FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := s.check(c); err != nil {
 				return err
 			}
 			if s.salvage && s.dataDir == "" {
-				return errors.New("--salvage is for the store of a stopped server: name its directory with --data-dir")
+				return errors.New("--salvage requires a stopped server: set --data-dir")
 			}
 			ctx, restore := interruptible(c.Context())
 			defer restore()
@@ -57,7 +57,7 @@ read, with a list of what cannot.`,
 		},
 	}
 	s.flags(c)
-	c.Flags().BoolVar(&s.salvage, "salvage", false, "save what can still be read of a damaged store")
+	c.Flags().BoolVar(&s.salvage, "salvage", false, "save the readable objects of a damaged store")
 	return c
 }
 
@@ -91,7 +91,7 @@ func (s *save) fromServer(ctx context.Context, w, stderr io.Writer) error {
 		fmt.Fprintf(stderr, "Warning: %s\n", warning.Text)
 	}
 	if _, err := io.Copy(w, answer.Body); err != nil {
-		return fmt.Errorf("the server has broken off: %w", err)
+		return fmt.Errorf("the server ended the response early: %w", err)
 	}
 	return nil
 }
@@ -120,11 +120,11 @@ func (s *save) fromWreck(ctx context.Context, w, stderr io.Writer) error {
 	}
 	report := &doctor.Report{}
 	if report.AddAll(found.Problems); !report.Healthy() {
-		fmt.Fprintf(stderr, "What cannot be read, or is missing:\n\n")
+		fmt.Fprintf(stderr, "Unreadable or missing data:\n\n")
 		printProblems(stderr, report)
 	}
 	if len(objects) == 0 && !report.Healthy() {
-		return fmt.Errorf("nothing can be read of the store in %s", s.dataDir)
+		return fmt.Errorf("no object in the store in %s can be read", s.dataDir)
 	}
 	header := snapshot.Header{
 		Revision: found.Head, Time: time.Now().UTC(), Kubernetes: kubernetesVersion,

@@ -58,7 +58,7 @@ type served struct {
 func serve(t *testing.T, dir string, args ...string) *served {
 	t.Helper()
 	s := &served{dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig")}
-	s.process = launch(t, append([]string{"up", "--listen=127.0.0.1:0", "--data-dir", dir, "--service-accounts=false"}, args...)...)
+	s.process = launch(t, append([]string{"up", "--listen=127.0.0.1:0", "--data-dir", dir, "--service-accounts=false", "--controllers="}, args...)...)
 	config := s.ready(t, s.kubeconfig)
 	config.QPS = -1
 	var err error
@@ -118,7 +118,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	}
 	out := must(t, "snapshot", "inspect", file)
 	all := summary(t, file).Objects
-	for _, want := range []string{"revision     " + before.ResourceVersion + "\n", "v1.37", "checksum ok", "\nconfigmaps +4  ", "\nnamespaces +4  ", fmt.Sprintf("\ntotal +%d  ", all)} {
+	for _, want := range []string{"revision     " + before.ResourceVersion + "\n", "v1.37", "checksum ok", "\nconfigmaps +5  ", "\nnamespaces +4  ", fmt.Sprintf("\ntotal +%d  ", all)} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("inspect lacks %q:\n%s", want, out)
 		}
@@ -222,7 +222,7 @@ func TestSnapshotOfStopped(t *testing.T) {
 	}
 	a, b := summary(t, file), summary(t, salvaged)
 	a.Time, b.Time = time.Time{}, time.Time{}
-	if x, y := fmt.Sprint(a), fmt.Sprint(b); x != y || configMapsOf(a) != 20+1 || a.Salvaged {
+	if x, y := fmt.Sprint(a), fmt.Sprint(b); x != y || configMapsOf(a) != 20+2 || a.Salvaged {
 		t.Errorf("%s, and salvaged %s", x, y)
 	}
 }
@@ -257,7 +257,7 @@ func TestSnapshotSalvage(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, stderr)
 	}
 	code, stdout, stderr := kapokRun("snapshot", "save", file, "--data-dir", dir, "--salvage")
-	if code != 0 || !strings.Contains(stderr, "What cannot be read, or is missing:\n") {
+	if code != 0 || !strings.Contains(stderr, "Unreadable or missing data:\n") {
 		t.Fatalf("exit code %d:\n%s%s", code, stdout, stderr)
 	}
 	s := summary(t, file)
@@ -323,7 +323,7 @@ func TestSnapshotSalvageNothing(t *testing.T) {
 		}
 	}
 	code, _, stderr := kapokRun("snapshot", "save", file, "--data-dir", dir, "--salvage")
-	if code != 1 || !strings.Contains(stderr, "nothing can be read of the store in "+dir) || exists(file) {
+	if code != 1 || !strings.Contains(stderr, "no object in the store in "+dir+" can be read") || exists(file) {
 		t.Errorf("exit code %d:\n%s", code, stderr)
 	}
 	if code, stdout, _ := kapokRun("doctor", "--data-dir", dir); code != 1 || !strings.Contains(stdout, "objects    0\n") {
@@ -395,17 +395,17 @@ func TestSnapshotServerFails(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		{"not there", http.NotFound, "it is no Kapok, or an older one"},
+		{"not there", http.NotFound, "it is not Kapok, or an older version"},
 		{"forbidden", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(403)
 			fmt.Fprint(w, `{"kind":"Status","message":"User \"jane\" cannot get path"}`)
-		}, `answers: User "jane" cannot get path`},
-		{"no words", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) }, "answers 502 Bad Gateway"},
+		}, `returned: User "jane" cannot get path`},
+		{"no words", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) }, "returned 502 Bad Gateway"},
 		{"breaks off", func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "kapok snapshot v1\n{}\n")
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
-		}, "the server has broken off"},
+		}, "the server ended the response early"},
 		{"foreign", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>\n") }, "not a snapshot of Kapok"},
 		{"half", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "kapok snapshot v1\n") }, "snapshot is cut off"},
 	} {
@@ -498,24 +498,24 @@ func TestSnapshotErrors(t *testing.T) {
 		want string
 	}{
 		{"snapshot nope", 2, `unknown command "nope" for "kapok snapshot"`},
-		{"snapshot save", 2, "which file? Want kapok snapshot save FILE"},
+		{"snapshot save", 2, "FILE is missing: want kapok snapshot save FILE"},
 		{"snapshot save a b", 2, `want one FILE, and got ["a" "b"]`},
 		{"snapshot save FILE --nope", 2, "unknown flag: --nope"},
-		{"snapshot save FILE --salvage", 2, "--salvage is for the store of a stopped server: name its directory with --data-dir"},
-		{"snapshot save FILE --kubeconfig a --data-dir b", 2, "none of the others can be"},
+		{"snapshot save FILE --salvage", 2, "--salvage requires a stopped server: set --data-dir"},
+		{"snapshot save FILE --kubeconfig a --data-dir b", 2, "exclude each other"},
 		{"snapshot save FILE --kubeconfig=", 2, "--kubeconfig must not be empty"},
 		{"snapshot save FILE --data-dir=", 2, "--data-dir must not be empty"},
-		{"snapshot save FILE --encryption-provider-config f", 2, "is for a stopped server's --data-dir"},
-		{"snapshot save FILE", 1, "there is no " + path("kapok/kubeconfig") + ". Start one with kapok up"},
+		{"snapshot save FILE --encryption-provider-config f", 2, "--encryption-provider-config requires --data-dir"},
+		{"snapshot save FILE", 1, "no server found: " + path("kapok/kubeconfig") + " does not exist. Start a server with kapok up"},
 		{"snapshot save FILE --kubeconfig " + path("not-a-kubeconfig"), 1, "kubeconfig " + path("not-a-kubeconfig")},
 		{"snapshot save FILE --kubeconfig " + kubeconfigOf(t, "http://127.0.0.1:1"), 1, "is the server running?"},
-		{"snapshot save FILE --data-dir " + path("nowhere"), 1, "there is no store in " + path("nowhere")},
-		{"snapshot save FILE --data-dir " + path("nowhere") + " --salvage", 1, "there is no store in " + path("nowhere")},
+		{"snapshot save FILE --data-dir " + path("nowhere"), 1, path("nowhere") + " contains no store"},
+		{"snapshot save FILE --data-dir " + path("nowhere") + " --salvage", 1, path("nowhere") + " contains no store"},
 		{"snapshot save FILE --data-dir " + occupied + " --encryption-provider-config " + path("not-encryption"), 1, "not-encryption"},
 		{"snapshot save " + base + " --data-dir " + occupied, 1, "is no regular file"},
 		{"snapshot save " + path("no/backup") + " --data-dir " + occupied, 1, "no such file or directory"},
-		{"snapshot restore FILE", 2, "--data-dir must name the directory to restore to"},
-		{"snapshot restore --data-dir x", 2, "which file? Want kapok snapshot restore FILE --data-dir DIR"},
+		{"snapshot restore FILE", 2, "--data-dir is required: set the directory to restore to"},
+		{"snapshot restore --data-dir x", 2, "FILE is missing: want kapok snapshot restore FILE --data-dir DIR"},
 		{"snapshot restore FILE --data-dir x --bump-revision -1", 2, "--bump-revision -1 must not be negative"},
 		{"snapshot restore FILE --data-dir x --bump-revision many", 2, "many"},
 		{"snapshot restore FILE --data-dir x --encryption-provider-config=", 2, "--encryption-provider-config must not be empty"},
@@ -527,19 +527,19 @@ func TestSnapshotErrors(t *testing.T) {
 		{"snapshot restore " + path("text") + " --data-dir " + path("new"), 1, "not a snapshot of Kapok"},
 		{"snapshot restore " + path("empty") + " --data-dir " + path("new"), 1, "snapshot is cut off"},
 		{"snapshot restore " + path("newer") + " --data-dir " + path("new"), 1, "snapshot of a newer format"},
-		{"snapshot restore " + path("good") + " --data-dir " + occupied, 1, occupied + " holds a store already"},
-		{"snapshot restore " + path("good") + " --data-dir " + path("text"), 1, "not a directory"},
-		{"snapshot inspect", 2, "which file? Want kapok snapshot inspect FILE"},
+		{"snapshot restore " + path("good") + " --data-dir " + occupied, 1, occupied + " already contains a store"},
+		{"snapshot restore " + path("good") + " --data-dir " + path("text"), 1, "is a file: want a directory"},
+		{"snapshot inspect", 2, "FILE is missing: want kapok snapshot inspect FILE"},
 		{"snapshot inspect " + path("good") + " -o yaml", 2, "want json or text"},
 		{"snapshot inspect " + path("cut"), 1, path("cut") + ": snapshot is cut off"},
 		{"snapshot inspect " + path("missing"), 1, "no such file"},
 		{"snapshot inspect " + base, 1, "is a directory"},
-		{"doctor now", 2, `unknown command "now" for "kapok doctor"`},
+		{"doctor now", 2, `unexpected argument`},
 		{"doctor -o yaml", 2, "want json or text"},
-		{"doctor --kubeconfig a --data-dir b", 2, "none of the others can be"},
-		{"doctor --encryption-provider-config f", 2, "is for a stopped server's --data-dir"},
-		{"doctor --data-dir " + path("nowhere"), 1, "there is no store in " + path("nowhere")},
-		{"doctor", 1, "there is no " + path("kapok/kubeconfig")},
+		{"doctor --kubeconfig a --data-dir b", 2, "exclude each other"},
+		{"doctor --encryption-provider-config f", 2, "--encryption-provider-config requires --data-dir"},
+		{"doctor --data-dir " + path("nowhere"), 1, path("nowhere") + " contains no store"},
+		{"doctor", 1, "no server found: " + path("kapok/kubeconfig") + " does not exist"},
 	} {
 		file := path("never")
 		args := strings.Fields(strings.Replace(tc.args, "FILE", file, 1))
@@ -563,21 +563,21 @@ func TestSnapshotOfLocked(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), "data"))
 	file := filepath.Join(t.TempDir(), "backup")
 	must(t, "snapshot", "save", file, "--kubeconfig", s.kubeconfig)
-	reach := "a kapok is running on data directory " + s.dir + ": ask it with --kubeconfig " + s.kubeconfig + " instead of --data-dir, or stop it\n"
+	reach := "kapok is running on data directory " + s.dir + ": use --kubeconfig " + s.kubeconfig + " instead of --data-dir, or stop the server\n"
 	for _, tc := range []struct{ args, want string }{
 		{"snapshot save " + file + ".2 --data-dir " + s.dir, reach},
 		{"snapshot save " + file + ".2 --salvage --data-dir " + s.dir, reach},
 		{"doctor --data-dir " + s.dir, reach},
-		{"snapshot restore " + file + " --data-dir " + s.dir, "a kapok is running on data directory " + s.dir + ": restore to another directory\n"},
+		{"snapshot restore " + file + " --data-dir " + s.dir, "kapok is running on data directory " + s.dir + ": restore to another directory\n"},
 	} {
 		code, stdout, stderr := kapokRun(strings.Fields(tc.args)...)
 		if code != 1 || stderr != "kapok: "+tc.want {
 			t.Errorf("kapok %s: exit code %d\n%s%s", tc.args, code, stdout, stderr)
 		}
 	}
-	elsewhere := launch(t, "up", "--listen=127.0.0.1:0", "--data-dir", s.dir+"2", "--kubeconfig", file+".kubeconfig")
+	elsewhere := launch(t, "up", "--listen=127.0.0.1:0", "--data-dir", s.dir+"2", "--controllers=", "--kubeconfig", file+".kubeconfig")
 	elsewhere.ready(t, file+".kubeconfig")
-	if code, _, stderr := kapokRun("doctor", "--data-dir", s.dir+"2"); code != 1 || !strings.Contains(stderr, "--kubeconfig FILE, the one that its kapok up has written, instead") {
+	if code, _, stderr := kapokRun("doctor", "--data-dir", s.dir+"2"); code != 1 || !strings.Contains(stderr, "--kubeconfig FILE, the file that its kapok up wrote, instead") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

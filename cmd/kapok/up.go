@@ -16,37 +16,27 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/controllers"
+	"github.com/kapok-dev/kapok/node/simulated"
+	"github.com/kapok-dev/kapok/scheduler"
 
 	"github.com/spf13/cobra"
 )
 
-// up is the command line of kapok up.
+// up is the command line of kapok up. Most flags write into options.
 type up struct {
-	listen      string
-	dataDir     string
+	options     kapok.Options
 	inMemory    bool
-	noFsync     bool
-	store       string
-	etcd        kapok.EtcdOptions
-	encryption  string
-	audit       kapok.AuditOptions
-	authn       kapok.AuthenticationOptions
-	kubeconfig  string
-	v1beta1CRDs bool
-	retired     bool
-	accounts    kapok.AccountOptions
-	grace       time.Duration
-	services    netip.Prefix
-	access      kapok.AccessOptions
-	admission   kapok.AdmissionOptions
-	fairness    fairnessFlags
-	aggregation kapok.AggregationOptions
-	logLevel    slog.Level
+	controllers controllers.Options
+	logLevel    logLevel
 	verbose     bool
+	schedule    bool
+	unscheduled bool // --scheduler=false
+	nodes       simulated.Options
 }
 
 func newUp() *cobra.Command {
-	u := &up{}
+	u := &up{logLevel: logLevel(slog.LevelWarn)}
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run the server until it is interrupted",
@@ -58,46 +48,55 @@ ready: a script can wait for it.`,
 		Example: `  kapok up
   kapok up --in-memory --listen 127.0.0.1:0 --kubeconfig ./kubeconfig
   kapok up --store etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			opts, err := u.options(c.ErrOrStderr())
+			u.unscheduled = c.Flags().Changed("scheduler") && !u.schedule
+			opts, err := u.complete(c.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			return failed(u.run(c.Context(), opts, c.OutOrStdout()))
 		},
 	}
-	f := c.Flags()
-	f.StringVar(&u.listen, "listen", "127.0.0.1:6443", "address of the TLS socket, HOST:PORT; port 0 picks a free one")
-	f.StringVar(&u.dataDir, "data-dir", "", "directory that keeps the state (default "+shown(defaultDataDir())+")")
-	f.BoolVar(&u.inMemory, "in-memory", false, "keep no state on disk; it ends with the process")
-	f.BoolVar(&u.noFsync, "unsafe-no-fsync", false, "leave to the operating system when the state goes to the disk: it outlives the process, but not a crash of the machine")
-	f.StringVar(&u.store, "store", "", "etcd that keeps the objects in place of the data directory, etcd://HOST:PORT,HOST:PORT; any number of servers may share it")
-	f.StringVar(&u.etcd.Prefix, "etcd-prefix", "/registry", "what the keys in etcd begin with")
-	f.StringVar(&u.etcd.CAFile, "etcd-cafile", "", "file with the authority of etcd's certificates")
-	f.StringVar(&u.etcd.CertFile, "etcd-certfile", "", "file with the client certificate for etcd")
-	f.StringVar(&u.etcd.KeyFile, "etcd-keyfile", "", "file with the key of that certificate")
-	f.StringVar(&u.etcd.Username, "etcd-username", "", "user of an etcd that asks for one; the password is in the environment, "+etcdPassword)
-	f.StringVar(&u.encryption, "encryption-provider-config", "", "file with an EncryptionConfiguration: which kinds are encrypted where they are stored")
-	f.StringVar(&u.kubeconfig, "kubeconfig", "", "file for the admin's kubeconfig (default kubeconfig in the data directory, a temporary file with --in-memory)")
-	f.BoolVar(&u.v1beta1CRDs, "crd-v1beta1", true, "also accept and serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
-	f.BoolVar(&u.retired, "serve-retired-apis", false, "also accept and serve built-in kinds in versions that Kubernetes has retired, like apps/v1beta1, with a warning")
-	serviceFlag(f, &u.services, "10.96.0.0/12")
-	f.DurationVar(&u.grace, "namespace-grace", 5*time.Second, "how long a namespace that is being deleted keeps what is in it, so that kubectl delete -f finds it")
-	accessFlags(f, &u.access)
-	admissionFlags(f, &u.admission)
-	u.fairness.add(f)
-	f.TextVar(&u.logLevel, "log-level", slog.LevelWarn, "least level that is logged: debug, info, warn, error")
-	f.BoolVarP(&u.verbose, "verbose", "v", false, "log what happens, as with --log-level=info")
-	auditFlags(f, &u.audit)
-	accountFlags(c, &u.accounts)
-	authenticationFlags(c, &u.authn)
-	addAggregation(f, &u.aggregation)
-	c.MarkFlagsMutuallyExclusive("data-dir", "in-memory")
-	c.MarkFlagsMutuallyExclusive("store", "in-memory")
-	c.MarkFlagsMutuallyExclusive("unsafe-no-fsync", "in-memory")
-	c.MarkFlagsMutuallyExclusive("encryption-provider-config", "in-memory")
-	c.MarkFlagsMutuallyExclusive("log-level", "verbose")
+	f, o := c.Flags(), &u.options
+	f.StringVar(&o.Listen, "listen", "127.0.0.1:6443", "address of the TLS socket, HOST:PORT; port 0 picks a free one")
+	f.StringVar(&o.DataDir, "data-dir", "", "directory for the state (default "+shown(defaultDataDir())+")")
+	f.BoolVar(&u.inMemory, "in-memory", false, "keep the state in memory only: it is lost when the process ends")
+	f.BoolVar(&o.UnsafeNoFsync, "unsafe-no-fsync", false, "let the operating system decide when the state is written to disk: it survives the process, but not a crash of the machine")
+	f.StringVar(&o.Store, "store", "", "etcd that stores the objects instead of the data directory, etcd://HOST:PORT,HOST:PORT; several servers may share it")
+	f.StringVar(&o.Etcd.Prefix, "etcd-prefix", "/registry", "prefix of the keys in etcd")
+	f.StringVar(&o.Etcd.CAFile, "etcd-cafile", "", "file with the CA of etcd's certificates")
+	f.StringVar(&o.Etcd.CertFile, "etcd-certfile", "", "file with the client certificate for etcd")
+	f.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", "", "file with the key of that certificate")
+	f.StringVar(&o.Etcd.Username, "etcd-username", "", "user name for etcd; the password is read from the environment variable "+etcdPassword)
+	f.StringVar(&o.EncryptionConfig, "encryption-provider-config", "", "file with an EncryptionConfiguration for encryption at rest")
+	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "file to write the admin's kubeconfig to (default kubeconfig in the data directory, a temporary file with --in-memory)")
+	f.BoolVar(&o.V1beta1CRDs, "crd-v1beta1", true, "also accept and serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
+	f.BoolVar(&o.RetiredAPIs, "serve-retired-apis", false, "also accept and serve built-in kinds in versions that Kubernetes has removed, like apps/v1beta1, with a warning")
+	serviceFlag(f, &o.ServiceAddresses, "10.96.0.0/12")
+	f.DurationVar(&o.NamespaceGrace, "namespace-grace", 5*time.Second, "how long a namespace that is being deleted keeps its objects, so that kubectl delete -f finds them")
+	f.StringSliceVar(&o.Housekeeping, "housekeeping", nil, "tasks to turn off because a kube-controller-manager does them, each with a leading -: "+strings.Join(kapok.Housekeeping(), ", ")+"; -* is all")
+	controllersFlags(f, &u.controllers, []string{"*"}, "built-in controllers to run, none if empty")
+	f.BoolVar(&u.schedule, "scheduler", false, "run the scheduler, which gives pods their nodes (default with --nodes)")
+	f.IntVar(&u.nodes.Nodes, "nodes", 0, "simulated nodes to run: pods on them behave as on kubelets, without containers")
+	f.DurationVar(&o.HistoryAge, "history-age", 5*time.Minute, "how long history is kept for watches to resume from and lists to continue in; older revisions return 410 Gone")
+	accessFlags(f, &o.Access)
+	admissionFlags(f, &o.Admission)
+	fairnessFlags(f, &o.Fairness)
+	f.Var(&u.logLevel, "log-level", "lowest level that is logged: debug, info, warn, error")
+	f.BoolVarP(&u.verbose, "verbose", "v", false, "same as --log-level=info")
+	auditFlags(f, &o.Audit)
+	accountFlags(c, &o.Accounts)
+	authenticationFlags(f, &o.Authentication)
+	servingFlags(f, &o.Serving)
+	f.StringArrayVar(&o.Serving.Names, "tls-san", nil, "additional DNS name or IP address in the serving certificate that the server's own CA signs; may be repeated")
+	addAggregation(f, &o.Aggregation)
+	exclude(c, "data-dir", "in-memory")
+	exclude(c, "store", "in-memory")
+	exclude(c, "unsafe-no-fsync", "in-memory")
+	exclude(c, "encryption-provider-config", "in-memory")
+	exclude(c, "log-level", "verbose")
+	exclude(c, "tls-san", "tls-cert-file")
 	return c
 }
 
@@ -115,7 +114,7 @@ func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) erro
 		opts.Kubeconfig = filepath.Join(dir, "kubeconfig")
 	}
 
-	// The first signal stops the server in good order, the second one at once.
+	// The first signal shuts the server down gracefully, the second one stops it at once.
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as nohup would have it
 		signals = append(signals, syscall.SIGHUP)
@@ -142,43 +141,47 @@ func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) erro
 	}
 }
 
-func (u *up) options(stderr io.Writer) (kapok.Options, error) {
-	if u.listen == "" {
+// complete returns the options with what is not said by one flag alone.
+func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
+	opts := u.options
+	if opts.Listen == "" {
 		return kapok.Options{}, errors.New("--listen must not be empty: want HOST:PORT, like 127.0.0.1:6443")
 	}
-	level := u.logLevel
+	level := slog.Level(u.logLevel)
 	if u.verbose {
 		level = slog.LevelInfo
 	}
-	opts := kapok.Options{
-		Listen:      u.listen,
-		Kubeconfig:  u.kubeconfig,
-		Logger:      slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
-		V1beta1CRDs: u.v1beta1CRDs,
-		RetiredAPIs: u.retired,
-
-		NamespaceGrace:   u.grace,
-		ServiceAddresses: u.services,
-		Store:            u.store,
-		EncryptionConfig: u.encryption,
-		Audit:            u.audit,
-		Access:           u.access,
-		Accounts:         u.accounts,
-		Authentication:   u.authn,
-		Admission:        u.admission,
-		Fairness:         u.fairness.options(),
-		Aggregation:      u.aggregation,
+	opts.Logger = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	var runs kapok.Together
+	if len(u.controllers.Names) > 0 {
+		u.controllers.NodeIPAM.ServiceCIDRs = []netip.Prefix{opts.ServiceAddresses}
+		runs = append(runs, u.controllers)
+	} else if o := u.controllers; o.LoadBalancerPool != nil || o.NodeIPAM.ClusterCIDRs != nil || o.LocalPath.Default || o.Shard {
+		return kapok.Options{}, errors.New("--load-balancer-pool, --cluster-cidr, --local-path-default-class and --shard-controllers have no effect without --controllers")
 	}
-	if u.store != "" {
-		opts.Etcd = u.etcd
+	if u.nodes.Nodes != 0 {
+		if err := u.nodes.Validate(); err != nil {
+			return kapok.Options{}, fmt.Errorf("--nodes: %w", err)
+		}
+		runs = append(runs, u.nodes)
+	}
+	if u.schedule || u.nodes.Nodes != 0 && !u.unscheduled {
+		runs = append(runs, scheduler.Options{})
+	}
+	if len(runs) > 0 {
+		opts.Controllers = runs
+	}
+	switch {
+	case opts.Store != "":
 		opts.Etcd.Password = os.Getenv(etcdPassword)
-	} else if u.etcd != (kapok.EtcdOptions{Prefix: u.etcd.Prefix}) {
-		return kapok.Options{}, errors.New("flags --etcd-... are for --store etcd://HOST:PORT")
+	case opts.Etcd != kapok.EtcdOptions{Prefix: opts.Etcd.Prefix}:
+		return kapok.Options{}, errors.New("flags --etcd-... require --store etcd://HOST:PORT")
+	default:
+		opts.Etcd = kapok.EtcdOptions{}
 	}
 	if u.inMemory {
 		return opts, nil
 	}
-	opts.DataDir, opts.UnsafeNoFsync = u.dataDir, u.noFsync
 	if opts.DataDir == "" {
 		dir, err := defaultDataDir()
 		if err != nil {
@@ -186,19 +189,22 @@ func (u *up) options(stderr io.Writer) (kapok.Options, error) {
 		}
 		opts.DataDir = dir
 	}
+	if err := checkDirectory("data directory", opts.DataDir); err != nil {
+		return kapok.Options{}, failed(err)
+	}
 	if opts.Kubeconfig == "" {
 		opts.Kubeconfig = filepath.Join(opts.DataDir, "kubeconfig")
 	}
 	return opts, nil
 }
 
-// etcdPassword is the variable with the password for etcd: command lines can be
-// read by everybody on the machine.
+// etcdPassword is the environment variable with the password for etcd: command lines are visible to
+// all users of the machine.
 const etcdPassword = "KAPOK_ETCD_PASSWORD"
 
-// welcome says what somebody needs who has just started the server.
+// welcome prints the first steps for the user who started the server.
 func welcome(w io.Writer, s *kapok.Server, opts kapok.Options, ready time.Duration) {
-	store := "memory, ends with the process"
+	store := "memory, lost when the process ends"
 	switch {
 	case opts.Store != "":
 		store = opts.Store

@@ -11,20 +11,20 @@ import (
 // accountFlags adds what is said of service accounts and their tokens, as kube-apiserver calls it.
 func accountFlags(c *cobra.Command, o *kapok.AccountOptions) {
 	f := c.Flags()
-	f.BoolFunc("service-accounts", "make the account default and the config map kube-root-ca.crt in each namespace, fill secrets with tokens, and give pods an account (default true)", func(s string) error {
+	f.BoolFunc("service-accounts", "create the service account default and the config map kube-root-ca.crt in each namespace, write tokens into secrets, and set the service account of pods (default true)", func(s string) error {
 		keep, err := strconv.ParseBool(s)
 		o.None = !keep
 		return err
 	})
-	f.StringVar(&o.SigningKeyFile, "service-account-signing-key-file", "", "file with the private key that signs tokens of service accounts (default: a key in the data directory)")
-	f.StringArrayVar(&o.KeyFiles, "service-account-key-file", nil, "file with keys that such tokens may have been signed with, besides that one; may be given again")
-	f.StringArrayVar(&o.Issuers, "service-account-issuer", nil, "issuer of such tokens (default https://kubernetes.default.svc); may be given again, and the first signs")
-	f.StringVar(&o.JWKSURI, "service-account-jwks-uri", "", "where those who check such tokens find the keys (default: at this server)")
-	f.DurationVar(&o.MaxTokenExpiration, "service-account-max-token-expiration", 0, "the longest that such tokens hold, from 1h (default: as long as is asked for)")
-	f.BoolFunc("service-account-extend-token-expiration", "have the tokens that pods get without asking hold for a year (default true)", func(s string) error {
+	f.StringVar(&o.SigningKeyFile, "service-account-signing-key-file", "", "file with the private key that signs service account tokens (default: a key in the data directory)")
+	f.StringArrayVar(&o.KeyFiles, "service-account-key-file", nil, "file with additional keys that verify such tokens; may be repeated")
+	f.StringArrayVar(&o.Issuers, "service-account-issuer", nil, "issuer of such tokens (default https://kubernetes.default.svc); may be repeated, the first one is used in new tokens")
+	f.StringVar(&o.JWKSURI, "service-account-jwks-uri", "", "URL of the keys that verify such tokens (default: at this server)")
+	f.DurationVar(&o.MaxTokenExpiration, "service-account-max-token-expiration", 0, "longest lifetime of such tokens, at least 1h (default: no limit)")
+	f.BoolFunc("service-account-extend-token-expiration", "extend the lifetime of tokens that are injected into pods to a year (default true)", func(s string) error {
 		extend, err := strconv.ParseBool(s)
 		o.ExactExpiration = !extend
 		return err
 	})
-	f.StringSliceVar(&o.Audiences, "api-audiences", nil, "names of this server in tokens (default: the issuers)")
+	f.StringSliceVar(&o.Audiences, "api-audiences", nil, "audiences of this server in tokens (default: the issuers)")
 }

@@ -8,10 +8,10 @@ import (
 
 // admissionFlags are the flags about admission plugins, named as kube-apiserver's.
 func admissionFlags(f *pflag.FlagSet, o *kapok.AdmissionOptions) {
-	f.StringSliceVar(&o.Enable, "enable-admission-plugins", nil, "admission plugins to turn on besides those that are on by default, by their names in Kubernetes")
-	f.StringSliceVar(&o.Disable, "disable-admission-plugins", nil, "admission plugins to turn off although they are on by default")
+	f.StringSliceVar(&o.Enable, "enable-admission-plugins", nil, "admission plugins to enable in addition to the default ones, by their names in Kubernetes")
+	f.StringSliceVar(&o.Disable, "disable-admission-plugins", nil, "admission plugins to disable although they are enabled by default")
 	f.StringVar(&o.ConfigFile, "admission-control-config-file", "", "file with an AdmissionConfiguration, for the plugin PodSecurity")
 	o.NotReadySeconds, o.UnreachableSeconds = new(int64), new(int64)
-	f.Int64Var(o.NotReadySeconds, "default-not-ready-toleration-seconds", 300, "for how long pods that do not say so tolerate that their node is not ready")
-	f.Int64Var(o.UnreachableSeconds, "default-unreachable-toleration-seconds", 300, "for how long pods that do not say so tolerate that their node cannot be reached")
+	f.Int64Var(o.NotReadySeconds, "default-not-ready-toleration-seconds", 300, "seconds for which pods without such a toleration tolerate a node that is not ready")
+	f.Int64Var(o.UnreachableSeconds, "default-unreachable-toleration-seconds", 300, "seconds for which pods without such a toleration tolerate an unreachable node")
 }

@@ -6,18 +6,18 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// addAggregation adds the flags of kube-apiserver that say how the server works together with others behind it (APIService)
-// and in front of it.
+// addAggregation adds the flags of kube-apiserver for extension servers (APIService) and for
+// authenticating proxies.
 func addAggregation(f *pflag.FlagSet, o *kapok.AggregationOptions) {
 	f.StringVar(&o.ProxyClientCertFile, "proxy-client-cert-file", "",
-		"file with the client certificate with which the server speaks for its users to the servers of APIServices (default: one of an authority of its own)")
+		"file with the client certificate that authenticates this server to extension servers (default: one signed by its own CA)")
 	f.StringVar(&o.ProxyClientKeyFile, "proxy-client-key-file", "", "file with the key of that certificate")
 	h := &o.RequestHeader
 	f.StringVar(&h.ClientCAFile, "requestheader-client-ca-file", "",
-		"file with the authorities that sign client certificates of proxies in front of the server, which are believed who a user is")
-	f.StringSliceVar(&h.AllowedNames, "requestheader-allowed-names", nil, "common names in certificates of such proxies (default: any)")
-	f.StringSliceVar(&h.UsernameHeaders, "requestheader-username-headers", nil, "headers in which they name the user; X-Remote-User is common")
-	f.StringSliceVar(&h.UIDHeaders, "requestheader-uid-headers", nil, "headers in which they give the user's UID; X-Remote-Uid is common")
-	f.StringSliceVar(&h.GroupHeaders, "requestheader-group-headers", nil, "headers in which they name the user's groups; X-Remote-Group is common")
-	f.StringSliceVar(&h.ExtraHeadersPrefix, "requestheader-extra-headers-prefix", nil, "what headers begin with that say more of the user; X-Remote-Extra- is common")
+		"file with the CAs for client certificates of authenticating proxies, whose request headers name the user")
+	f.StringSliceVar(&h.AllowedNames, "requestheader-allowed-names", nil, "allowed common names in certificates of such proxies (default: any)")
+	f.StringSliceVar(&h.UsernameHeaders, "requestheader-username-headers", nil, "headers with the user name; usually X-Remote-User")
+	f.StringSliceVar(&h.UIDHeaders, "requestheader-uid-headers", nil, "headers with the user's UID; usually X-Remote-Uid")
+	f.StringSliceVar(&h.GroupHeaders, "requestheader-group-headers", nil, "headers with the user's groups; usually X-Remote-Group")
+	f.StringSliceVar(&h.ExtraHeadersPrefix, "requestheader-extra-headers-prefix", nil, "prefixes of headers with the user's extra attributes; usually X-Remote-Extra-")
 }

@@ -7,37 +7,40 @@ import (
 
 	"github.com/kapok-dev/kapok"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// authenticationFlags are those that say who is known besides the admin, and how the server says who it is. Their names
-// are kube-apiserver's.
-func authenticationFlags(c *cobra.Command, o *kapok.AuthenticationOptions) {
-	f := c.Flags()
-	f.StringVar(&o.ClientCAFile, "client-ca-file", "", "file with authorities of client certificates, besides the server's own")
+// authenticationFlags adds the flags for the authentication of users. Their names are
+// kube-apiserver's.
+func authenticationFlags(f *pflag.FlagSet, o *kapok.AuthenticationOptions) {
+	f.StringVar(&o.ClientCAFile, "client-ca-file", "", "file with CAs of client certificates, in addition to the server's own")
 	f.StringVar(&o.TokenFile, "token-auth-file", "", `file with tokens in CSV: token,user,uid,"group1,group2"`)
-	f.StringVar(&o.ConfigFile, "authentication-config", "", "file with an AuthenticationConfiguration: issuers of tokens, and what is anonymous")
-	f.Var((*negated)(&o.RefuseAnonymous), "anonymous-auth", "let requests in that do not say who sends them, as system:anonymous, who may little")
+	f.StringVar(&o.ConfigFile, "authentication-config", "", "file with an AuthenticationConfiguration: token issuers and anonymous access")
+	f.Var((*negated)(&o.RefuseAnonymous), "anonymous-auth", "accept requests without credentials as user system:anonymous")
 	f.Lookup("anonymous-auth").NoOptDefVal = "true"
 
 	f.StringVar(&o.OIDC.IssuerURL, "oidc-issuer-url", "", "URL of an OpenID Connect provider, https://...")
 	f.StringVar(&o.OIDC.ClientID, "oidc-client-id", "", "audience of the provider's tokens")
-	f.StringVar(&o.OIDC.CAFile, "oidc-ca-file", "", "file with the authorities of the provider's certificate (default those of the system)")
+	f.StringVar(&o.OIDC.CAFile, "oidc-ca-file", "", "file with the CAs of the provider's certificate (default those of the system)")
 	f.StringVar(&o.OIDC.UsernameClaim, "oidc-username-claim", "", `claim with the user's name (default "sub")`)
-	f.StringVar(&o.OIDC.UsernamePrefix, "oidc-username-prefix", "", "what is put before names; - for nothing (default the provider's URL and #, nothing before an email)")
+	f.StringVar(&o.OIDC.UsernamePrefix, "oidc-username-prefix", "", "prefix of user names; - for none (default the provider's URL and #, none for an email)")
 	f.StringVar(&o.OIDC.GroupsClaim, "oidc-groups-claim", "", "claim with the user's groups")
-	f.StringVar(&o.OIDC.GroupsPrefix, "oidc-groups-prefix", "", "what is put before groups")
+	f.StringVar(&o.OIDC.GroupsPrefix, "oidc-groups-prefix", "", "prefix of groups")
 	f.StringSliceVar(&o.OIDC.SigningAlgs, "oidc-signing-algs", nil, "algorithms that tokens may be signed with (default RS256)")
-	f.Var((*pairs)(&o.OIDC.RequiredClaims), "oidc-required-claim", "claim that tokens must have with that value, KEY=VALUE; may be repeated")
+	f.Var((*pairs)(&o.OIDC.RequiredClaims), "oidc-required-claim", "claim and value that tokens must have, KEY=VALUE; may be repeated")
 
-	f.StringVar(&o.Webhook.ConfigFile, "authentication-token-webhook-config-file", "", "file in the form of a kubeconfig that says whom to ask about tokens")
+	f.StringVar(&o.Webhook.ConfigFile, "authentication-token-webhook-config-file", "", "kubeconfig with the address of the webhook that authenticates tokens")
 	f.StringVar(&o.Webhook.Version, "authentication-token-webhook-version", "v1beta1", "version of the TokenReviews that are sent: v1 or v1beta1")
-	f.DurationVar(&o.Webhook.CacheTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long answers are kept; negative for not at all")
+	f.DurationVar(&o.Webhook.CacheTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long results are cached; negative disables the cache")
+}
 
-	f.StringVar(&o.Serving.CertFile, "tls-cert-file", "", "file with the certificate to serve with (default one of the server's own authority)")
-	f.StringVar(&o.Serving.KeyFile, "tls-private-key-file", "", "file with the key of that certificate")
-	f.StringVar(&o.Serving.MinVersion, "tls-min-version", "VersionTLS12", "VersionTLS12 or VersionTLS13")
-	f.StringSliceVar(&o.Serving.CipherSuites, "tls-cipher-suites", nil, "names of the cipher suites that are used up to TLS 1.2 (default those of Go)")
+// servingFlags adds the flags for the serving certificate and for TLS. Their names are
+// kube-apiserver's.
+func servingFlags(f *pflag.FlagSet, o *kapok.ServingOptions) {
+	f.StringVar(&o.CertFile, "tls-cert-file", "", "file with the certificate to serve with (default one of the server's own authority)")
+	f.StringVar(&o.KeyFile, "tls-private-key-file", "", "file with the key of that certificate")
+	f.StringVar(&o.MinVersion, "tls-min-version", "VersionTLS12", "VersionTLS12 or VersionTLS13")
+	f.StringSliceVar(&o.CipherSuites, "tls-cipher-suites", nil, "names of the cipher suites that are used up to TLS 1.2 (default ECDHE with AES-GCM or ChaCha20-Poly1305)")
 }
 
 // negated is a flag for an option that says the contrary.

@@ -1,38 +1,54 @@
 package main
 
 import (
+	"strconv"
+
 	"github.com/kapok-dev/kapok"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// fairnessFlags are the flags that bound how much is done at a time, under the names that they have in kube-apiserver.
-type fairnessFlags struct {
-	reading, writing int
-	fair             bool
-	watches          int
+// fairnessFlags adds the flags that bound concurrent requests, under their names in kube-apiserver.
+func fairnessFlags(f *pflag.FlagSet, o *kapok.FairnessOptions) {
+	o.MaxRequestsInFlight, o.MaxMutatingRequestsInFlight, o.MaxWatchesPerUser = 400, 200, 10_000
+	f.Var((*bound)(&o.MaxRequestsInFlight), "max-requests-inflight", "maximum number of concurrent reads; priority levels share the sum with --max-mutating-requests-inflight. 0: none, or no limit without priority and fairness")
+	f.Var((*bound)(&o.MaxMutatingRequestsInFlight), "max-mutating-requests-inflight", "maximum number of concurrent writes")
+	f.Var((*negated)(&o.Unfair), "enable-priority-and-fairness", "limit requests according to FlowSchemas and PriorityLevelConfigurations")
+	f.Lookup("enable-priority-and-fairness").NoOptDefVal = "true"
+	f.Var((*quantity)(&o.MaxRequestMemory), "max-request-memory", "limit on the memory of all large requests together, a quantity like 512Mi. 0: a quarter of GOMEMLIMIT, at least 128Mi; 256Mi without a limit")
+	f.Var((*bound)(&o.MaxWatchesPerUser), "max-watches-per-user", "maximum number of open watches of one user; 0: no limit")
 }
 
-func (o *fairnessFlags) add(f *pflag.FlagSet) {
-	f.IntVar(&o.reading, "max-requests-inflight", 400, "how many requests that read are served at a time; with --max-mutating-requests-inflight, what priority levels share. 0: none, or no bound without priority and fairness")
-	f.IntVar(&o.writing, "max-mutating-requests-inflight", 200, "how many requests that write are served at a time")
-	f.BoolVar(&o.fair, "enable-priority-and-fairness", true, "serve requests as FlowSchemas and PriorityLevelConfigurations say")
-	f.IntVar(&o.watches, "max-watches-per-user", 10_000, "how many watches one user may have open; 0: no bound")
-}
+// bound is a flag for an option that is negative where the flag is 0.
+type bound int
 
-func (o *fairnessFlags) options() kapok.FairnessOptions {
-	return kapok.FairnessOptions{
-		MaxRequestsInFlight:         orNone(o.reading),
-		MaxMutatingRequestsInFlight: orNone(o.writing),
-		Unfair:                      !o.fair,
-		MaxWatchesPerUser:           orNone(o.watches),
+func (b *bound) Type() string   { return "int" }
+func (b *bound) String() string { return strconv.Itoa(max(0, int(*b))) }
+
+func (b *bound) Set(text string) error {
+	n, err := strconv.ParseInt(text, 0, strconv.IntSize)
+	if err != nil {
+		return err
 	}
+	if *b = bound(n); n <= 0 {
+		*b = -1
+	}
+	return nil
 }
 
-// orNone takes 0 for what options have a negative number for.
-func orNone(n int) int {
-	if n <= 0 {
-		return -1
+// quantity is a flag for a number of bytes, like 512Mi.
+type quantity int64
+
+func (q *quantity) Type() string { return "quantity" }
+func (q *quantity) String() string {
+	return resource.NewQuantity(int64(*q), resource.BinarySI).String()
+}
+
+func (q *quantity) Set(text string) error {
+	parsed, err := resource.ParseQuantity(text)
+	if err == nil {
+		*q = quantity(parsed.Value())
 	}
-	return n
+	return err
 }

@@ -10,7 +10,7 @@ import (
 // serviceFlag is the flag for the cluster IPs of services, named as kube-apiserver's.
 func serviceFlag(f *pflag.FlagSet, to *netip.Prefix, standard string) {
 	*to = netip.MustParsePrefix(standard)
-	f.Var((*prefix)(to), "service-cluster-ip-range", "addresses for the cluster IPs of services, in a store that has none yet")
+	f.Var((*prefix)(to), "service-cluster-ip-range", "range of the cluster IPs of services, used for a new store")
 }
 
 // prefix is a flag for a range of addresses.

@@ -1,6 +1,53 @@
 package main
 
-import "testing"
+import (
+	"io"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/controllers"
+	"github.com/kapok-dev/kapok/node/simulated"
+	"github.com/kapok-dev/kapok/scheduler"
+
+	"github.com/spf13/pflag"
+)
+
+// Flags write into options, and those that differ from them in meaning translate.
+func TestFairnessFlags(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want kapok.FairnessOptions
+	}{
+		{nil, kapok.FairnessOptions{MaxRequestsInFlight: 400, MaxMutatingRequestsInFlight: 200, MaxWatchesPerUser: 10_000}},
+		{
+			[]string{"--max-requests-inflight=0", "--max-mutating-requests-inflight=-5", "--max-watches-per-user=0x10", "--max-request-memory=512Mi", "--enable-priority-and-fairness=false"},
+			kapok.FairnessOptions{MaxRequestsInFlight: -1, MaxMutatingRequestsInFlight: -1, MaxWatchesPerUser: 16, MaxRequestMemory: 512 << 20, Unfair: true},
+		},
+		{[]string{"--enable-priority-and-fairness", "--max-request-memory=1k"}, kapok.FairnessOptions{MaxRequestsInFlight: 400, MaxMutatingRequestsInFlight: 200, MaxWatchesPerUser: 10_000, MaxRequestMemory: 1000}},
+	} {
+		var got kapok.FairnessOptions
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		fairnessFlags(f, &got)
+		if err := f.Parse(tc.args); err != nil || got != tc.want {
+			t.Errorf("%q: %+v, %v; want %+v", tc.args, got, err, tc.want)
+		}
+	}
+	var shown []string
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	fairnessFlags(f, &kapok.FairnessOptions{})
+	f.VisitAll(func(flag *pflag.Flag) { shown = append(shown, flag.Name+"="+flag.DefValue) })
+	want := []string{"enable-priority-and-fairness=true", "max-mutating-requests-inflight=200", "max-request-memory=0", "max-requests-inflight=400", "max-watches-per-user=10000"}
+	if !slices.Equal(shown, want) {
+		t.Errorf("defaults %q, want %q", shown, want)
+	}
+	for _, bad := range []string{"--max-requests-inflight=many", "--max-request-memory=1Q", "--enable-priority-and-fairness=perhaps"} {
+		if f.Parse([]string{bad}) == nil {
+			t.Errorf("%s was accepted", bad)
+		}
+	}
+}
 
 func TestReachable(t *testing.T) {
 	for address, want := range map[string]string{
@@ -11,6 +58,43 @@ func TestReachable(t *testing.T) {
 	} {
 		if got := reachable(address); got != want {
 			t.Errorf("%s is reached at %q", address, got)
+		}
+	}
+}
+
+// TestServiceRange checks that no node gets addresses of services from the ranges of the cluster.
+func TestServiceRange(t *testing.T) {
+	u := up{inMemory: true, options: kapok.Options{Listen: "127.0.0.1:0", ServiceAddresses: netip.MustParsePrefix("10.0.0.0/24")}}
+	u.controllers.Names = []string{"*"}
+	opts, err := u.complete(io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := opts.Controllers.(kapok.Together)[0].(controllers.Options).NodeIPAM.ServiceCIDRs; !slices.Equal(got, []netip.Prefix{u.options.ServiceAddresses}) {
+		t.Errorf("ranges of services %v", got)
+	}
+}
+
+// TestScheduler checks when the scheduler runs: if a flag says so, and with nodes unless a flag says not.
+func TestScheduler(t *testing.T) {
+	for _, tc := range []struct {
+		u    up
+		runs bool
+	}{
+		{up{}, false},
+		{up{schedule: true}, true},
+		{up{nodes: simulated.Options{Nodes: 3}}, true},
+		{up{nodes: simulated.Options{Nodes: 3}, unscheduled: true}, false},
+	} {
+		tc.u.inMemory, tc.u.options.Listen = true, "127.0.0.1:0"
+		opts, err := tc.u.complete(io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, _ := opts.Controllers.(kapok.Together)
+		runs := slices.ContainsFunc(all, func(c kapok.Controllers) bool { _, ok := c.(scheduler.Options); return ok })
+		if runs != tc.runs {
+			t.Errorf("scheduler %v, not %v, nodes %d: it runs: %v", tc.u.schedule, tc.u.unscheduled, tc.u.nodes.Nodes, runs)
 		}
 	}
 }

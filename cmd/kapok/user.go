@@ -13,16 +13,17 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/kapok-dev/kapok/internal/auth"
-	"github.com/kapok-dev/kapok/internal/auth/pki"
+	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/pki"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
 func newUser() *cobra.Command {
-	c := &cobra.Command{Use: "user", Short: "Make users who can log in"}
+	c := &cobra.Command{Use: "user", Short: "Create users"}
 	c.AddCommand(newUserAdd())
+	group(c)
 	return c
 }
 
@@ -30,30 +31,32 @@ func newUser() *cobra.Command {
 type userAdd struct {
 	groups     []string
 	dataDir    string
-	kubeconfig string // of a server that is asked in place of the directory
+	kubeconfig string // of a server that signs the certificate instead of the data directory's CA
 	output     string
 	server     string
 	expires    time.Duration
 	allowAdmin bool
+	component  bool
 }
 
 func newUserAdd() *cobra.Command {
 	u := &userAdd{}
 	c := &cobra.Command{
 		Use:   "add NAME",
-		Short: "Write a kubeconfig with which somebody can log in",
-		Long: `Write a kubeconfig with which somebody can log in.
+		Short: "Write a kubeconfig for a new user",
+		Long: `Write a kubeconfig for a new user.
 
-It holds a certificate that the authority in the data directory signs, and works whether the server runs or not. The
-server keeps no list of its users: the certificate says who somebody is, and roles say what he may. Nothing takes a
-certificate back before it expires, so take the roles away from who must not come in any more.
+It contains a certificate signed by the CA in the data directory, and is created whether the server runs or not. The
+server keeps no list of users: the certificate names the user, and roles grant access. A certificate cannot be revoked
+before it expires, so remove the roles of a user who must not have access any more.
 
-Servers that share an etcd keep their authority there, and not in a directory. With --kubeconfig, the server is asked
-for the certificate in the name of who may approve it.`,
+Servers that share an etcd keep their CA there, and not in a directory. With --kubeconfig, the server signs the
+certificate, on behalf of an admin who may approve it.`,
 		Example: `  kapok user add alice --group developers --output alice.kubeconfig
   kapok user add ci --expires 24h > ci.kubeconfig
-  kapok user add bob --kubeconfig admin.kubeconfig > bob.kubeconfig`,
-		Args: cobra.ExactArgs(1),
+  kapok user add bob --kubeconfig admin.kubeconfig > bob.kubeconfig
+  kapok user add system:kube-scheduler --allow-component --output scheduler.kubeconfig`,
+		Args: oneArg("NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := u.check(args[0]); err != nil {
 				return err
@@ -64,35 +67,58 @@ for the certificate in the name of who may approve it.`,
 	f := c.Flags()
 	f.StringArrayVar(&u.groups, "group", nil, "group of the user; may be repeated")
 	f.StringVar(&u.dataDir, "data-dir", "", "data directory of the server (default "+shown(defaultDataDir())+")")
-	f.StringVar(&u.kubeconfig, "kubeconfig", "", "kubeconfig of an admin, whose server is asked for the certificate in place of the data directory")
-	f.StringVarP(&u.output, "output", "o", "-", "file for the kubeconfig, which must not be there yet; - for the standard output")
+	f.StringVar(&u.kubeconfig, "kubeconfig", "", "kubeconfig of an admin: its server signs the certificate instead of the CA in the data directory")
+	f.StringVarP(&u.output, "output", "o", "-", "file for the kubeconfig, which must not exist; - for the standard output")
 	f.StringVar(&u.server, "server", "", "URL of the server, https://HOST:PORT (default that of the kubeconfig in the data directory)")
-	f.DurationVar(&u.expires, "expires", 30*24*time.Hour, "how long the certificate holds")
-	f.BoolVar(&u.allowAdmin, "allow-admin", false, "let the user be of group "+auth.Masters+", who may do everything for ever: no role can be taken away from him")
-	c.MarkFlagsMutuallyExclusive("data-dir", "kubeconfig")
-	c.MarkFlagsMutuallyExclusive("allow-admin", "kubeconfig") // servers sign no such certificate
+	f.DurationVar(&u.expires, "expires", 30*24*time.Hour, "lifetime of the certificate")
+	f.BoolVar(&u.allowAdmin, "allow-admin", false, "allow membership in group "+authn.Masters+", whose members are never denied: the access cannot be revoked")
+	f.BoolVar(&u.component, "allow-component", false, "allow the name of a Kubernetes component, to which default roles grant access: "+
+		componentNames()+". The scheduler binds or deletes any pod, the controller manager reads all Secrets and makes tokens of all service accounts, a node is in group "+nodesGroup)
+	exclude(c, "allow-component", "allow-admin")
+	exclude(c, "data-dir", "kubeconfig")
+	exclude(c, "allow-admin", "kubeconfig") // servers sign no such certificate
 	return c
 }
 
-// check refuses names that the server gives to others.
+// check rejects names that are reserved by the server.
 func (u *userAdd) check(name string) error {
+	if c := componentOf(name); u.component {
+		if c == nil {
+			return fmt.Errorf("user %q is not a component: want %s", name, componentNames())
+		}
+		if err := c.check(name); err != nil {
+			return err
+		}
+		u.groups = append(u.groups, c.groups...)
+		if len(u.groups) > len(c.groups) {
+			return fmt.Errorf("component %q has its own groups: --group is for other users", name)
+		}
+		return u.checkRest()
+	} else if c != nil {
+		return fmt.Errorf("user %q is a component of Kubernetes, which %s: set --allow-component to allow it", name, c.gives)
+	}
 	if err := checkName("user", name); err != nil {
 		return err
 	}
 	for _, group := range u.groups {
-		if group == auth.Masters && u.allowAdmin {
+		if group == authn.Masters && u.allowAdmin {
 			continue
 		}
-		if group == auth.Masters {
-			return fmt.Errorf("who is of group %s may do everything, and no role can be taken away from him: say --allow-admin if that is wanted", group)
+		if group == authn.Masters {
+			return fmt.Errorf("members of group %s are never denied, and the access cannot be revoked: set --allow-admin to allow it", group)
 		}
 		if err := checkName("group", group); err != nil {
 			return err
 		}
 	}
+	return u.checkRest()
+}
+
+// checkRest checks everything except the names.
+func (u *userAdd) checkRest() error {
 	switch {
 	case u.expires <= 0:
-		return fmt.Errorf("--expires must be more than nothing, like 720h, not %v", u.expires)
+		return fmt.Errorf("--expires must be positive, like 720h, not %v", u.expires)
 	case u.output == "":
 		return errors.New("--output must not be empty: want a file, or - for the standard output")
 	case u.server == "":
@@ -114,11 +140,11 @@ func checkName(what, name string) error {
 	case len(name) > longestName:
 		return fmt.Errorf("%s %.20q...: a name must not be longer than %d bytes", what, name, longestName)
 	case strings.HasPrefix(name, "system:"):
-		return fmt.Errorf("%s %q: names that begin with system: are Kubernetes' own", what, name)
-	case what == "user" && name == auth.AdminName:
-		return fmt.Errorf("user %q is the admin, whose kubeconfig the server writes", name)
+		return fmt.Errorf("%s %q: names with the prefix system: are reserved for Kubernetes", what, name)
+	case what == "user" && name == authn.AdminName:
+		return fmt.Errorf("user %q is the admin: use the kubeconfig that the server writes", name)
 	case strings.TrimSpace(name) != name || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return fmt.Errorf("%s %q: a name must be printable, without space around it", what, name)
+		return fmt.Errorf("%s %q: a name must be printable, without leading or trailing space", what, name)
 	}
 	return nil
 }
@@ -143,7 +169,7 @@ func (u *userAdd) run(ctx context.Context, name string, stdout, stderr io.Writer
 		return err
 	}
 	if u.output != "-" {
-		stderr = stdout // where it is in nobody's way
+		stderr = stdout // it must not mix with the kubeconfig
 	}
 	u.explain(stderr, name, certificate.NotAfter)
 	return nil
@@ -157,9 +183,12 @@ func (u *userAdd) bySelf(_ context.Context, name string, now time.Time) (_ *pki.
 			return nil, "", fmt.Errorf("no default for --data-dir: %w", err)
 		}
 	}
+	if err := checkDirectory("data directory", dir); err != nil {
+		return nil, "", err
+	}
 	authority, err := pki.ReadAuthority(filepath.Join(dir, "pki"), now)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", fmt.Errorf("%w: want the data directory of a kapok up that has run once, without --in-memory and --store, or --kubeconfig", err)
+		return nil, "", fmt.Errorf("%w: want --kubeconfig, or the data directory of a kapok up that has run once without --in-memory and --store", err)
 	}
 	if err != nil {
 		return nil, "", err
@@ -177,7 +206,7 @@ func (u *userAdd) bySelf(_ context.Context, name string, now time.Time) (_ *pki.
 func serverOf(dir string) (string, error) {
 	file := filepath.Join(dir, "kubeconfig")
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("there is no %s, as no server runs: say where it will be reached, --server https://HOST:PORT", file)
+		return "", fmt.Errorf("%s does not exist because no server runs: set the server's address with --server https://HOST:PORT", file)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", file)
 	if err != nil {
@@ -195,15 +224,23 @@ func (u *userAdd) write(kubeconfig []byte, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("%s is there already: choose another file", u.output)
+		return fmt.Errorf("%s already exists: choose another file", u.output)
 	}
 	return pki.WriteFile(u.output, kubeconfig)
 }
 
-// explain says what the user is good for, and what is to be done next.
+// explain prints the access of the user, and the next step.
 func (u *userAdd) explain(w io.Writer, name string, until time.Time) {
 	fmt.Fprintf(w, "%s can log in until %s.\n", name, until.UTC().Format("2006-01-02 15:04 MST"))
 	if u.allowAdmin {
+		return
+	}
+	if u.component {
+		c := componentOf(name)
+		fmt.Fprintf(w, "Note that it %s.\n", c.gives)
+		if c.next != "" {
+			fmt.Fprintf(w, "To grant it these rights, as the admin:\n\n  %s\n", c.next)
+		}
 		return
 	}
 	flag, who := "--user", name
@@ -215,6 +252,6 @@ func (u *userAdd) explain(w io.Writer, name string, until time.Time) {
 	}) {
 		who = "'" + strings.ReplaceAll(who, "'", `'\''`) + "'"
 	}
-	fmt.Fprintf(w, "What he may do is said by roles. To let him change most of what is in a namespace, as the admin:\n\n")
+	fmt.Fprintf(w, "Roles grant the user access. To allow changes of most objects in a namespace, as the admin:\n\n")
 	fmt.Fprintf(w, "  kubectl create rolebinding NAME --clusterrole edit %s %s --namespace default\n", flag, who)
 }

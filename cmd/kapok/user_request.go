@@ -13,7 +13,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/auth/pki"
+	"github.com/kapok-dev/kapok/internal/pki"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -97,13 +97,13 @@ func (s *signingServer) sign(ctx context.Context, request []byte, life time.Dura
 		}
 		for _, c := range csr.Status.Conditions {
 			if c.Type == certificatesv1.CertificateFailed || c.Type == certificatesv1.CertificateDenied {
-				return nil, fmt.Errorf("the server does not sign: %s", c.Message)
+				return nil, fmt.Errorf("the server does not sign the certificate: %s", c.Message)
 			}
 		}
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("the server has not signed within %v: does it run its controllers?", signingTime)
+			return nil, fmt.Errorf("the server has not signed the certificate within %v: are its controllers running?", signingTime)
 		}
 		if err := s.do(ctx, http.MethodGet, name, nil, csr); err != nil {
 			return nil, err
@@ -139,7 +139,7 @@ func (s *signingServer) do(ctx context.Context, method, path string, in, out any
 		if json.Unmarshal(data, &status) == nil && status.Message != "" {
 			return errors.New(status.Message)
 		}
-		return fmt.Errorf("the server answers %s", answer.Status)
+		return fmt.Errorf("the server returned %s", answer.Status)
 	}
 	if out == nil {
 		return nil

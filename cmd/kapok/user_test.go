@@ -95,9 +95,30 @@ func TestUserAdd(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	if _, stderr := add(1, "root", "--output", file); !strings.Contains(stderr, "is there already") {
+	if _, stderr := add(1, "root", "--output", file); !strings.Contains(stderr, "already exists") {
 		t.Errorf("it says %s", stderr)
 	}
+
+	// Components have the rights that default roles give them, and the group of nodes.
+	stdout, stderr = add(0, "system:kube-scheduler", "--allow-component", "--expires", "1h")
+	if !strings.Contains(stderr, "binds or deletes any pod") || strings.Contains(stderr, "rolebinding") {
+		t.Errorf("it says %s", stderr)
+	}
+	reach([]byte(stdout), http.StatusOK)
+	stdout, stderr = add(0, "system:node:n1.example.com", "--allow-component", "--expires", "1h")
+	if !strings.Contains(stderr, "kubectl create clusterrolebinding nodes --clusterrole system:node --group system:nodes") {
+		t.Errorf("it says %s", stderr)
+	}
+	reach([]byte(stdout), http.StatusForbidden)
+	if config, err := clientcmd.Load([]byte(stdout)); err != nil {
+		t.Error(err)
+	} else if pair, err := tls.X509KeyPair(config.AuthInfos["system:node:n1.example.com"].ClientCertificateData, config.AuthInfos["system:node:n1.example.com"].ClientKeyData); err != nil {
+		t.Error(err)
+	} else if s := pair.Leaf.Subject; s.CommonName != "system:node:n1.example.com" || !slices.Equal(s.Organization, []string{"system:nodes"}) {
+		t.Errorf("the certificate is of %v", s)
+	}
+	stdout, _ = add(0, "system:kube-controller-manager", "--allow-component", "--kubeconfig", filepath.Join(data, "kubeconfig"), "--expires", "1h")
+	reach([]byte(stdout), http.StatusOK)
 
 	// As an admin of a server whose directory is elsewhere.
 	admin := filepath.Join(data, "kubeconfig")
@@ -128,23 +149,33 @@ func TestUserAddRefuses(t *testing.T) {
 		code int
 		text string
 	}{
-		{[]string{}, 2, "accepts 1 arg(s), received 0"},
+		{[]string{}, 2, "NAME is missing"},
 		{[]string{""}, 2, "must not be empty"},
-		{[]string{"system:admin"}, 2, "names that begin with system:"},
+		{[]string{"system:admin"}, 2, "names with the prefix system:"},
+		{[]string{"system:kube-scheduler"}, 2, "which reads all pods and nodes, and binds or deletes any pod: set --allow-component"},
+		{[]string{"system:node:n1"}, 2, "set --allow-component"},
+		{[]string{"system:admin", "--allow-component"}, 2, "is not a component: want system:kube-scheduler, system:kube-controller-manager, system:kube-proxy or system:node:NAME"},
+		{[]string{"alice", "--allow-component"}, 2, "is not a component"},
+		{[]string{"system:node:", "--allow-component"}, 2, "is not a valid node name"},
+		{[]string{"system:node:A_b", "--allow-component"}, 2, "is not a valid node name"},
+		{[]string{"system:node:" + strings.Repeat("a", 60), "--allow-component"}, 2, "must not be longer than 64 bytes"},
+		{[]string{"system:kube-proxy", "--allow-component", "--group", "system:masters"}, 2, "has its own groups"},
+		{[]string{"system:kube-proxy", "--allow-component", "--expires", "0s"}, 2, "--expires"},
+		{[]string{"system:kube-proxy", "--allow-component", "--allow-admin"}, 2, "exclude each other"},
 		{[]string{"kubernetes-admin"}, 2, "is the admin"},
-		{[]string{" alice"}, 2, "without space around it"},
+		{[]string{" alice"}, 2, "without leading or trailing space"},
 		{[]string{"al\nice"}, 2, "must be printable"},
 		{[]string{strings.Repeat("a", 65)}, 2, "must not be longer than 64 bytes"},
 		{[]string{"alice", "--group", "system:masters"}, 2, "--allow-admin"},
-		{[]string{"alice", "--group", "system:nodes"}, 2, "names that begin with system:"},
-		{[]string{"alice", "--group", "system:nodes", "--allow-admin"}, 2, "names that begin with system:"},
+		{[]string{"alice", "--group", "system:nodes"}, 2, "names with the prefix system:"},
+		{[]string{"alice", "--group", "system:nodes", "--allow-admin"}, 2, "names with the prefix system:"},
 		{[]string{"alice", "--group", ""}, 2, "must not be empty"},
 		{[]string{"alice", "--expires", "0s"}, 2, "--expires"},
 		{[]string{"alice", "--server", "http://x"}, 2, "want https://HOST:PORT"},
 		{[]string{"alice", "--output", ""}, 2, "--output"},
-		{[]string{"alice", "--kubeconfig", "x", "--allow-admin"}, 2, "none of the others can be"},
+		{[]string{"alice", "--kubeconfig", "x", "--allow-admin"}, 2, "exclude each other"},
 		{[]string{"alice", "--kubeconfig", "/nowhere/at/all"}, 1, "no such file"},
-		{[]string{"alice", "--data-dir", "/nowhere/at/all"}, 1, "want the data directory of a kapok up that has run once"},
+		{[]string{"alice", "--data-dir", "/nowhere/at/all"}, 1, "the data directory of a kapok up that has run once"},
 	} {
 		var out, errs bytes.Buffer
 		if code := run(append([]string{"user", "add"}, tc.args...), &out, &errs); code != tc.code || !strings.Contains(errs.String(), tc.text) {

@@ -12,7 +12,7 @@ func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this binary",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		Run: func(c *cobra.Command, _ []string) {
 			fmt.Fprintf(c.OutOrStdout(), "kapok %s, Kubernetes API 1.37, %s %s/%s\n",
 				version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)

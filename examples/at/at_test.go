@@ -13,6 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/ctrl"
+	"github.com/kapok-dev/kapok/examples/at/api/v1alpha1"
+
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -22,11 +27,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
-
-	"github.com/kapok-dev/kapok"
-	"github.com/kapok-dev/kapok/client"
-	"github.com/kapok-dev/kapok/examples/at/api/v1alpha1"
-	"github.com/kapok-dev/kapok/manager"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -107,7 +107,7 @@ func (w *world) try(manifest string) error {
 // run starts a manager. The function that it returns stops it.
 func (w *world) run() (stop func()) {
 	w.Helper()
-	options := manager.Options{Logger: funcr.New(func(_, args string) {
+	options := ctrl.Options{Logger: funcr.New(func(_, args string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		fmt.Fprintln(&w.logs, args)
@@ -369,7 +369,8 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-// TestForeignPod: a pod of the same name that belongs to nobody is left alone, and is not taken for the At's own.
+// TestForeignPod checks that a pod of the same name without an owner is left alone, and does not
+// count as the At's pod.
 func TestForeignPod(t *testing.T) {
 	inWorld(t, crd, func(w *world) {
 		defer w.run()()

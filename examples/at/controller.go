@@ -5,21 +5,19 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kapok-dev/kapok/ctrl"
+	"github.com/kapok-dev/kapok/examples/at/api/v1alpha1"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/kapok-dev/kapok/client"
-	ctrl "github.com/kapok-dev/kapok/controller"
-	"github.com/kapok-dev/kapok/examples/at/api/v1alpha1"
-	"github.com/kapok-dev/kapok/manager"
 )
 
 // AtReconciler runs the commands of Ats when they are due.
 type AtReconciler struct {
-	client.Client
-	Live     client.Reader // of the server, rather than of a cache
-	Recorder manager.EventRecorder
+	ctrl.Client
+	Live     ctrl.Reader // of the server, rather than of a cache
+	Recorder ctrl.EventRecorder
 }
 
 // +kubebuilder:rbac:groups=cnat.programming-kubernetes.info,resources=ats,verbs=get;list;watch
@@ -29,13 +27,14 @@ type AtReconciler struct {
 // +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;create;update
 
-// Reconcile brings one At forward: PENDING until its time, RUNNING with a pod, DONE when the pod has ended.
+// Reconcile advances one At: PENDING until its time, RUNNING with a pod, DONE when the pod has
+// ended.
 func (r *AtReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
 
 	var at v1alpha1.At
 	if err := r.Get(ctx, req.NamespacedName, &at); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{}, ctrl.IgnoreNotFound(err)
 	}
 	if !at.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
@@ -46,14 +45,15 @@ func (r *AtReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	}
 	step, err := next(&at, pod, time.Now())
 	if err != nil {
-		// Only another schedule helps, and that is a change of the At.
+		// Do not retry: only a new schedule helps, and that is a change of the At.
 		log.Error(err, "unable to schedule")
 		r.Recorder.Eventf(&at, nil, corev1.EventTypeWarning, "InvalidSchedule", "Schedule", "%v", err)
 		return ctrl.Result{}, nil
 	}
 
 	if step.start {
-		// There may be no pod because there is no At any longer: the server deletes both, and of the pod one may hear first.
+		// The pod may be gone because the At is deleted: the server deletes both, and the event for
+		// the pod may come first.
 		if going, err := r.going(ctx, &at); going || err != nil {
 			return ctrl.Result{}, err
 		}
@@ -70,27 +70,28 @@ func (r *AtReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 		log.Info("phase changes", "from", at.Status.Phase, "to", step.phase, "schedule", at.Spec.Schedule)
 		at.Status.Phase = step.phase
 		if err := r.Status().Update(ctx, &at); err != nil {
-			return ctrl.Result{}, client.IgnoreNotFound(err)
+			return ctrl.Result{}, ctrl.IgnoreNotFound(err)
 		}
 	}
 	return ctrl.Result{RequeueAfter: step.wait}, nil
 }
 
-// going says that an At has been deleted, or is being deleted.
+// going reports whether an At has been deleted, or is being deleted.
 func (r *AtReconciler) going(ctx context.Context, at *v1alpha1.At) (bool, error) {
 	var now v1alpha1.At
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(at), &now); err != nil {
-		return true, client.IgnoreNotFound(err)
+	if err := r.Live.Get(ctx, ctrl.ObjectKeyFromObject(at), &now); err != nil {
+		return true, ctrl.IgnoreNotFound(err)
 	}
 	return now.UID != at.UID || !now.DeletionTimestamp.IsZero(), nil
 }
 
-// pod returns the pod of an At, nil if there is none. A pod of that name that is not its own is an error.
+// pod returns the pod of an At, or nil. It returns an error if a pod of that name has another
+// controller.
 func (r *AtReconciler) pod(ctx context.Context, at *v1alpha1.At) (*corev1.Pod, error) {
 	key := types.NamespacedName{Namespace: at.Namespace, Name: podName(at)}
 	var pod corev1.Pod
 	if err := r.Get(ctx, key, &pod); err != nil {
-		return nil, client.IgnoreNotFound(err)
+		return nil, ctrl.IgnoreNotFound(err)
 	}
 	if !metav1.IsControlledBy(&pod, at) {
 		return nil, fmt.Errorf("pod %s exists and does not belong to At %s", key, at.Name)
@@ -98,7 +99,8 @@ func (r *AtReconciler) pod(ctx context.Context, at *v1alpha1.At) (*corev1.Pod, e
 	return &pod, nil
 }
 
-// SetupWithManager has a manager run the controller: for each At that changes, and for that to which a changed pod belongs.
+// SetupWithManager adds the controller to a manager. It reconciles an At when the At or its pod
+// changes.
 func (r *AtReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.At{}).

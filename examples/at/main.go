@@ -1,6 +1,7 @@
-// At runs commands at times: it is the controller of the cloud-native at, whose kind is in api/v1alpha1. README.md is the tutorial.
+// At runs commands at times: it is the controller of the cloud-native At, whose kind is in
+// api/v1alpha1. README.md is the tutorial.
 //
-// What an At needs at a time is decided in step.go, and done in controller.go.
+// step.go decides what an At needs at a time, and controller.go does it.
 package main
 
 import (
@@ -9,12 +10,12 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/kapok-dev/kapok/ctrl"
+	"github.com/kapok-dev/kapok/examples/at/api/v1alpha1"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-
-	"github.com/kapok-dev/kapok/examples/at/api/v1alpha1"
-	ctrl "github.com/kapok-dev/kapok/manager"
 )
 
 //go:generate go tool -modfile=../tools/go.mod controller-gen object crd rbac:roleName=at paths=./... output:crd:dir=manifests/crd output:rbac:dir=manifests/rbac
@@ -51,7 +52,7 @@ func run(ctx context.Context, options ctrl.Options) error {
 	return mgr.Start(ctx)
 }
 
-// newManager makes a manager with all that belongs to Ats.
+// newManager returns a manager with the controller of Ats.
 func newManager(cfg *rest.Config, options ctrl.Options) (ctrl.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -59,7 +60,7 @@ func newManager(cfg *rest.Config, options ctrl.Options) (ctrl.Manager, error) {
 	}
 	options.Scheme = scheme
 	options.LeaderElectionID = "at.cnat.programming-kubernetes.info"
-	mgr, err := ctrl.New(cfg, options)
+	mgr, err := ctrl.NewManager(cfg, options)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +73,7 @@ func newManager(cfg *rest.Config, options ctrl.Options) (ctrl.Manager, error) {
 	return mgr, mgr.AddReadyzCheck("readyz", ctrl.Ping)
 }
 
-// newScheme has the kinds that the program knows: its own, and those of Kubernetes.
+// newScheme returns a Scheme with the types of At and of Kubernetes.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {

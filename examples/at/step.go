@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kapok-dev/kapok/examples/at/api/v1alpha1"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/kapok-dev/kapok/examples/at/api/v1alpha1"
 )
 
 // A step is what an At needs now.
@@ -17,7 +17,8 @@ type step struct {
 	wait  time.Duration // when to look again. 0: when something changes
 }
 
-// next returns the step for an At at a time. pod is its pod, or nil if there is none. The error says that the schedule is no time.
+// next returns the step for an At at a time. pod is its pod, or nil. It returns an error if
+// the schedule is not a time.
 func next(at *v1alpha1.At, pod *corev1.Pod, now time.Time) (step, error) {
 	if at.Status.Phase == v1alpha1.PhaseDone {
 		return step{phase: v1alpha1.PhaseDone}, nil
@@ -38,7 +39,7 @@ func next(at *v1alpha1.At, pod *corev1.Pod, now time.Time) (step, error) {
 	return step{phase: v1alpha1.PhaseRunning, start: true}, nil
 }
 
-// ended says whether the containers of a pod have ended for good.
+// ended reports whether the containers of a pod have ended for good.
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -46,7 +47,7 @@ func ended(pod *corev1.Pod) bool {
 // podName is the name of the pod of an At.
 func podName(at *v1alpha1.At) string { return at.Name + "-pod" }
 
-// newPod makes the pod that runs the command of an At, once.
+// newPod returns the pod that runs the command of an At once.
 func newPod(at *v1alpha1.At) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: podName(at), Namespace: at.Namespace},

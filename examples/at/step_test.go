@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kapok-dev/kapok/examples/at/api/v1alpha1"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/kapok-dev/kapok/examples/at/api/v1alpha1"
 )
 
 func TestNext(t *testing.T) {

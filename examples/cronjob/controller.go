@@ -4,29 +4,29 @@ import (
 	"context"
 	"time"
 
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/ctrl"
+	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
+
 	kbatch "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/reference"
-
-	"github.com/kapok-dev/kapok/client"
-	ctrl "github.com/kapok-dev/kapok/controller"
-	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
 )
 
 // jobOwnerKey is the index of jobs by the name of the CronJob that controls them.
 const jobOwnerKey = ".metadata.controller"
 
-// CronJobReconciler makes the jobs of CronJobs when they are due, and deletes old ones.
+// CronJobReconciler creates the jobs of CronJobs when they are due, and deletes old ones.
 type CronJobReconciler struct {
 	client.Client
 	Scheme *runtime.Scheme
 	Clock  // default: that of the machine
 }
 
-// Clock knows what time it is.
+// Clock returns the current time.
 type Clock interface {
 	Now() time.Time
 }
@@ -41,11 +41,11 @@ func (realClock) Now() time.Time { return time.Now() }
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=batch,resources=jobs/status,verbs=get
 
-// Reconcile does for one CronJob what is due, and says when it is to be called again.
+// Reconcile starts the job of a CronJob if one is due, and returns the time of the next start.
 func (r *CronJobReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
 
-	// 1: load the CronJob. One that is gone, or going, needs nothing any more.
+	// 1: load the CronJob. If it is deleted, or being deleted, there is nothing to do.
 	var cronJob batchv1.CronJob
 	if err := r.Get(ctx, req.NamespacedName, &cronJob); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -54,7 +54,7 @@ func (r *CronJobReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 		return ctrl.Result{}, nil
 	}
 
-	// 2: look at its jobs, and write down what there is to see. The old status does not matter: all is in the jobs.
+	// 2: list its jobs, and update the status. The status follows from the jobs alone.
 	var children kbatch.JobList
 	if err := r.List(ctx, &children, client.InNamespace(req.Namespace), client.MatchingFields{jobOwnerKey: req.Name}); err != nil {
 		log.Error(err, "unable to list child Jobs")
@@ -71,21 +71,21 @@ func (r *CronJobReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 		return ctrl.Result{}, err
 	}
 
-	// 3: delete the oldest jobs beyond the limits. If one cannot be deleted, there is another time.
+	// 3: delete the oldest jobs beyond the limits, best effort: the next reconcile retries.
 	r.deleteOld(ctx, "failed", jobs.surplus(jobs.failed, cronJob.Spec.FailedJobsHistoryLimit))
 	r.deleteOld(ctx, "successful", jobs.surplus(jobs.successful, cronJob.Spec.SuccessfulJobsHistoryLimit))
 
-	// 4: start nothing while it is suspended.
+	// 4: stop here if the CronJob is suspended.
 	if suspend := cronJob.Spec.Suspend; suspend != nil && *suspend {
 		log.V(1).Info("cronjob suspended, skipping")
 		return ctrl.Result{}, nil
 	}
 
-	// 5: find out which start has been missed, if any, and which is the next one.
+	// 5: compute the missed start, if any, and the next one.
 	now := r.Now()
 	missed, next, err := nextSchedule(&cronJob, now)
 	if err != nil {
-		// Trying again does not mend the schedule. Somebody has to, and that is an event.
+		// Do not retry: only a new schedule helps, and that is a change of the CronJob.
 		log.Error(err, "unable to figure out CronJob schedule")
 		return ctrl.Result{}, nil
 	}
@@ -95,7 +95,8 @@ func (r *CronJobReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	}
 	log = log.WithValues("now", now, "next run", next)
 
-	// 6: start the job that has been missed, unless it is too late for it, or another one is in the way.
+	// 6: start the missed job, unless its deadline has passed, or the concurrency policy forbids
+	// it.
 	if missed.IsZero() {
 		log.V(1).Info("no upcoming scheduled times, sleeping until next")
 		return untilNext, nil
@@ -130,11 +131,12 @@ func (r *CronJobReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	}
 	log.V(1).Info("created Job for CronJob run", "job", job.Name)
 
-	// 7: come back at the next start. A change of the CronJob or of one of its jobs comes earlier, such as that of the job just made.
+	// 7: requeue for the next start. Changes of the CronJob and of its jobs, such as the new one,
+	// cause a reconcile before that.
 	return untilNext, nil
 }
 
-// updateStatus writes into the status what the jobs say, if it does not say so yet.
+// updateStatus writes the state of the jobs into the status, if it has changed.
 func (r *CronJobReconciler) updateStatus(ctx context.Context, cronJob *batchv1.CronJob, jobs *jobs) error {
 	var status batchv1.CronJobStatus
 	if jobs.newest != nil {
@@ -155,7 +157,7 @@ func (r *CronJobReconciler) updateStatus(ctx context.Context, cronJob *batchv1.C
 	return r.Status().Update(ctx, cronJob)
 }
 
-// deleteOld deletes finished jobs, and logs what becomes of it.
+// deleteOld deletes finished jobs, and logs the result.
 func (r *CronJobReconciler) deleteOld(ctx context.Context, outcome string, old []*kbatch.Job) {
 	log := ctrl.LoggerFrom(ctx)
 	for _, job := range old {
@@ -167,12 +169,13 @@ func (r *CronJobReconciler) deleteOld(ctx context.Context, outcome string, old [
 	}
 }
 
-// delete deletes a job, and its pods after it. One that is gone is fine.
+// delete deletes a job, and its pods in the background. A missing job is not an error.
 func (r *CronJobReconciler) delete(ctx context.Context, job *kbatch.Job) error {
 	return client.IgnoreNotFound(r.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 }
 
-// SetupWithManager has a manager run the controller: for each CronJob that changes, and for that to which a changed job belongs.
+// SetupWithManager adds the controller to a manager. It reconciles a CronJob when the CronJob or
+// one of its jobs changes.
 func (r *CronJobReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Clock == nil {
 		r.Clock = realClock{}
@@ -186,7 +189,7 @@ func (r *CronJobReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// cronJobOf returns the name of the CronJob that controls a job, if one does.
+// cronJobOf returns the name of the CronJob that controls a job, if any.
 func cronJobOf(job client.Object) []string {
 	owner := metav1.GetControllerOf(job)
 	if owner == nil || owner.APIVersion != batchv1.GroupVersion.String() || owner.Kind != "CronJob" {

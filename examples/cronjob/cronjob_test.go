@@ -5,16 +5,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok/client"
+	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
+	"github.com/kapok-dev/kapok/manager"
+
 	"github.com/prometheus/client_golang/prometheus"
 	kbatch "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"k8s.io/utils/ptr"
-
-	"github.com/kapok-dev/kapok/client"
-	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
-	"github.com/kapok-dev/kapok/manager"
 )
 
 const (
@@ -231,7 +230,8 @@ func TestDowntime(t *testing.T) {
 	})
 }
 
-// TestBadSchedule: the controller says so once, and waits until somebody mends it. The webhook does not let it come to this.
+// TestBadSchedule checks that the controller reports an invalid schedule once, and waits for a
+// correction. The webhook normally rejects such schedules.
 func TestBadSchedule(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stop := w.run(manager.Options{}, nil)
@@ -290,7 +290,7 @@ func TestForeignJobs(t *testing.T) {
 	})
 }
 
-// A clock is ahead of the machine's, and by more each time that somebody looks at it.
+// A clock is ahead of the machine's, and further ahead after each reading.
 type clock struct {
 	ahead, step time.Duration
 }

@@ -7,24 +7,26 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
+
 	kbatch "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
 )
 
-// scheduledTimeAnnotation says of a job for which time it was made (RFC 3339). The controller knows from it what it has done.
+// scheduledTimeAnnotation is the annotation of a job with its scheduled time (RFC 3339). It tells
+// the controller which times it has handled.
 const scheduledTimeAnnotation = "batch.tutorial.kubebuilder.io/scheduled-at"
 
-// jobs are the jobs of a CronJob, by how far they are.
+// jobs are the jobs of a CronJob, by state.
 type jobs struct {
 	active, successful, failed []*kbatch.Job
 	newest                     *kbatch.Job // that with the latest scheduled time. nil: none has one
 	lastSchedule               time.Time   // its scheduled time
 }
 
-// sortJobs tells the jobs apart, each sort in the order of names. bad is called for those whose scheduled time cannot be read.
+// sortJobs groups jobs by state, each group sorted by name. It calls bad for jobs with an invalid
+// scheduled time.
 func sortJobs(all []kbatch.Job, bad func(*kbatch.Job, error)) jobs {
 	slices.SortFunc(all, func(a, b kbatch.Job) int { return strings.Compare(a.Name, b.Name) })
 	var js jobs
@@ -50,7 +52,7 @@ func sortJobs(all []kbatch.Job, bad func(*kbatch.Job, error)) jobs {
 	return js
 }
 
-// finished is JobComplete or JobFailed if the job has ended so, else "".
+// finished returns JobComplete or JobFailed for a job that has ended, and otherwise "".
 func finished(job *kbatch.Job) kbatch.JobConditionType {
 	for _, c := range job.Status.Conditions {
 		if (c.Type == kbatch.JobComplete || c.Type == kbatch.JobFailed) && c.Status == corev1.ConditionTrue {
@@ -60,7 +62,7 @@ func finished(job *kbatch.Job) kbatch.JobConditionType {
 	return ""
 }
 
-// scheduledTime is the time for which a job was made, zero if it does not say.
+// scheduledTime returns the scheduled time of a job, or zero if it has none.
 func scheduledTime(job *kbatch.Job) (time.Time, error) {
 	s := job.Annotations[scheduledTimeAnnotation]
 	if s == "" {
@@ -69,8 +71,8 @@ func scheduledTime(job *kbatch.Job) (time.Time, error) {
 	return time.Parse(time.RFC3339, s)
 }
 
-// surplus returns the oldest of some finished jobs, as many as there are over the limit. The newest of all jobs is never one of
-// them: while it is there, the controller knows that its time has been served.
+// surplus returns the oldest finished jobs beyond the limit. It never returns the newest of all
+// jobs, from which the controller knows that it has handled that time.
 func (js *jobs) surplus(ended []*kbatch.Job, limit *int32) []*kbatch.Job {
 	if limit == nil {
 		return nil
@@ -91,7 +93,8 @@ func (js *jobs) surplus(ended []*kbatch.Job, limit *int32) []*kbatch.Job {
 	return slices.DeleteFunc(ended[:over], func(job *kbatch.Job) bool { return job == js.newest })
 }
 
-// newJob makes the job of a CronJob for a time. Its name follows from both, so that no time is served twice.
+// newJob returns the job of a CronJob for a time. The name depends only on both, so no time gets
+// two jobs.
 func newJob(cronJob *batchv1.CronJob, scheduled time.Time) *kbatch.Job {
 	template := &cronJob.Spec.JobTemplate
 	annotations := maps.Clone(template.Annotations)

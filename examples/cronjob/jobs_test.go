@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
+
 	"github.com/google/go-cmp/cmp"
 	kbatch "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
 )
 
 // job makes a job that was made for a time and has a condition that is true, if any.
@@ -157,6 +157,6 @@ func TestCronJobOf(t *testing.T) {
 		}
 	}
 	if got := cronJobOf(&kbatch.Job{}); got != nil {
-		t.Errorf("nobody's: got %q", got)
+		t.Errorf("job without an owner: got %q", got)
 	}
 }

@@ -1,8 +1,10 @@
-// Cronjob is the CronJob of the kubebuilder tutorial: it makes Jobs at scheduled times. README.md is the tutorial.
+// Cronjob is the CronJob of the kubebuilder tutorial: it creates Jobs at scheduled times. README.md
+// is the tutorial.
 //
 //   - api/v1 has the types, from which manifests are generated;
-//   - controller.go has the reconcile loop in its seven steps, on schedule.go (when) and jobs.go (what);
-//   - webhook.go has what is filled in and what is refused before a CronJob is kept.
+//   - controller.go has the reconcile loop in its seven steps, on schedule.go (when) and jobs.go
+//     (what);
+//   - webhook.go has the defaults and the validation of a CronJob.
 package main
 
 import (
@@ -13,14 +15,14 @@ import (
 	"net/url"
 	"os"
 
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/ctrl"
+	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
+	"github.com/kapok-dev/kapok/webhook"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-
-	"github.com/kapok-dev/kapok/client"
-	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
-	ctrl "github.com/kapok-dev/kapok/manager"
-	"github.com/kapok-dev/kapok/webhook"
 )
 
 //go:generate go tool -modfile=../tools/go.mod controller-gen object crd:generateEmbeddedObjectMeta=true rbac:roleName=manager-role webhook paths=./... output:crd:dir=manifests/crd output:rbac:dir=manifests/rbac output:webhook:dir=manifests/webhook
@@ -78,8 +80,8 @@ func run(ctx context.Context, options ctrl.Options, hooks webhook.Options, hooks
 	return mgr.Start(ctx)
 }
 
-// newManager makes a manager with all that belongs to CronJobs: with the webhooks, if the options have a server for them. No clock
-// is that of the machine.
+// newManager returns a manager with the controller of CronJobs, and with the webhooks if the
+// options have a server for them. A nil clock is the real one.
 func newManager(cfg *rest.Config, options ctrl.Options, clock Clock) (ctrl.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -87,7 +89,7 @@ func newManager(cfg *rest.Config, options ctrl.Options, clock Clock) (ctrl.Manag
 	}
 	options.Scheme = scheme
 	options.LeaderElectionID = leaseName
-	mgr, err := ctrl.New(cfg, options)
+	mgr, err := ctrl.NewManager(cfg, options)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +107,7 @@ func newManager(cfg *rest.Config, options ctrl.Options, clock Clock) (ctrl.Manag
 	return mgr, mgr.AddReadyzCheck("readyz", ctrl.Ping)
 }
 
-// newScheme has the kinds that the program knows: its own, and those of Kubernetes.
+// newScheme returns a Scheme with the types of CronJob and of Kubernetes.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -114,7 +116,8 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, batchv1.AddToScheme(scheme)
 }
 
-// certificates are for webhooks at a URL. The configurations of the webhooks are told of both.
+// certificates returns the certificates for webhooks at a URL. Their configurations receive the URL
+// and the CA bundle.
 func certificates(cfg *rest.Config, hooksURL string) (*webhook.Certificates, error) {
 	at, err := url.Parse(hooksURL)
 	if err != nil || at.Scheme != "https" || at.Hostname() == "" {

@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admission/v1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/manager"
 	"github.com/kapok-dev/kapok/webhook"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
 // TestRun is the program as the tutorial runs it, on sockets: with probes, metrics, and webhooks whose certificate it makes itself.
@@ -73,9 +73,9 @@ func TestRun(t *testing.T) {
 		return ok && bytes.Contains([]byte(body), []byte("go_goroutines"))
 	})
 
-	// The configuration says where the webhook is, and whom to trust: so it can be asked as a server asks.
+	// The configuration has the address and the CA of the webhook, as a server needs them to call it.
 	var at *admissionregistrationv1.WebhookClientConfig
-	until(t, "the configuration is told", func() bool {
+	until(t, "the webhook configuration has a CA bundle", func() bool {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(&validating), &validating); err != nil {
 			t.Fatal(err)
 		}
@@ -109,15 +109,21 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// freePort is an address at which nobody listens.
+// lastPort is the port that freePort has returned last.
+var lastPort = 20_000 + os.Getpid()*7%10_000
+
+// freePort returns an unused address, another one for each call. Systems assign higher ports, so that no other program gets it meanwhile.
 func freePort(t *testing.T) *net.TCPAddr {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for lastPort++; lastPort < 32_768; lastPort++ {
+		address := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: lastPort}
+		if l, err := net.ListenTCP("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr)
+	t.Fatal("all ports are in use")
+	return nil
 }
 
 // until waits for a condition.

@@ -7,16 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/ctrl"
+	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
+	"github.com/kapok-dev/kapok/kapoktest"
+	"github.com/kapok-dev/kapok/manager"
+
 	"github.com/go-logr/logr"
 	kbatch "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/kapok-dev/kapok/client"
-	ctrl "github.com/kapok-dev/kapok/controller"
-	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
-	"github.com/kapok-dev/kapok/kapoktest"
-	"github.com/kapok-dev/kapok/manager"
 )
 
 // BenchmarkMonth is a month of virtual time of a CronJob that runs every five minutes: 8,640 jobs that are made, start, end a minute
@@ -100,7 +100,7 @@ func (r *runner) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, r.Status().Update(ctx, &job)
 }
 
-// silent is where nobody reads.
+// silent discards all writes.
 type silent struct{}
 
 func (silent) Init(logr.RuntimeInfo)            {}

@@ -8,27 +8,27 @@ import (
 	"time"
 	_ "time/tzdata" // not every machine knows the time zones
 
-	"github.com/robfig/cron/v3"
-
 	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
+
+	"github.com/robfig/cron/v3"
 )
 
-// maxMissed is how many starts may have been missed. After more, something is wrong with a clock or a schedule, and counting
-// them all could take for ever.
+// maxMissed is the limit of missed starts. More of them mean a wrong clock or schedule, and
+// counting them could take forever.
 const maxMissed = 100
 
 //lint:ignore ST1005 users know it so from the tutorial, and from Kubernetes
 var errTooManyMissed = fmt.Errorf("Too many missed start times (> %d). Set or decrease .spec.startingDeadlineSeconds or check clock skew.", maxMissed)
 
-// nextSchedule returns the newest time until now at which a job should have been started and was not, and the next time after
-// now. Either is zero if there is none. It counts from the last job, or else from the birth of the CronJob, but not from before
-// the starting deadline.
+// nextSchedule returns the latest missed start until now, and the next start after now. Either is
+// zero if there is none. It counts from the last job, or else from the creation of the CronJob, but
+// not from before the starting deadline.
 func nextSchedule(cronJob *batchv1.CronJob, now time.Time) (missed, next time.Time, err error) {
 	schedule, err := parseSchedule(cronJob.Spec.Schedule)
 	if err != nil {
 		return time.Time{}, time.Time{}, fmt.Errorf("unparseable schedule %q: %w", cronJob.Spec.Schedule, err)
 	}
-	// Times that were read from the API have an offset, not a zone. The schedule is in the zone of now.
+	// Times from the API have an offset, not a time zone. The schedule is in the time zone of now.
 	since := cronJob.CreationTimestamp.In(now.Location())
 	if last := cronJob.Status.LastScheduleTime; last != nil {
 		since = last.In(now.Location())
@@ -53,7 +53,7 @@ func nextSchedule(cronJob *batchv1.CronJob, now time.Time) (missed, next time.Ti
 
 // parseSchedule parses a schedule as cron does.
 func parseSchedule(schedule string) (cron.Schedule, error) {
-	// The parser panics when nothing follows a time zone.
+	// The parser panics if nothing follows a time zone.
 	if strings.HasPrefix(schedule, "TZ=") || strings.HasPrefix(schedule, "CRON_TZ=") {
 		if !strings.Contains(schedule, " ") {
 			return nil, errors.New("a schedule must follow the time zone")
@@ -63,7 +63,7 @@ func parseSchedule(schedule string) (cron.Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The parser makes a second of less.
+	// The parser rounds shorter intervals up to one second.
 	if every, ok := strings.CutPrefix(schedule, "@every "); ok {
 		if d, err := time.ParseDuration(every); err == nil && d < time.Second {
 			return nil, fmt.Errorf("@every wants a second at least, not %s", every)
@@ -72,7 +72,7 @@ func parseSchedule(schedule string) (cron.Schedule, error) {
 	return parsed, nil
 }
 
-// seconds is n seconds, or the longest duration if they are more.
+// seconds returns n seconds, or the longest duration if n is too large.
 func seconds(n int64) time.Duration {
 	return time.Duration(min(n, math.MaxInt64/int64(time.Second))) * time.Second
 }

@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
+	"github.com/kapok-dev/kapok/test/seeds"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-
-	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
 )
 
 func TestNextSchedule(t *testing.T) {
@@ -88,8 +89,7 @@ func TestNextSchedule(t *testing.T) {
 
 // TestNextScheduleSlowly compares with a walk over all minutes.
 func TestNextScheduleSlowly(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	field := func(max int) string {
 		switch random.IntN(3) {

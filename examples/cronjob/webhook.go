@@ -3,19 +3,19 @@ package main
 import (
 	"context"
 
+	"github.com/kapok-dev/kapok/ctrl"
+	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
+	"github.com/kapok-dev/kapok/webhook"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	ctrl "github.com/kapok-dev/kapok/controller"
-	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
-	"github.com/kapok-dev/kapok/webhook"
 )
 
-// maxName leaves room for what follows the name of the CronJob in the name of a job: a dash and ten digits.
+// maxName leaves room for the suffix of job names: a dash and ten digits.
 const maxName = validation.DNS1035LabelMaxLength - 11
 
-// setupWebhooks puts the webhooks of CronJobs into the webhook server of a manager.
+// setupWebhooks adds the webhooks of CronJobs to the webhook server of a manager.
 func setupWebhooks(mgr ctrl.Manager) error {
 	return webhook.NewWebhookManagedBy(mgr, &batchv1.CronJob{}).
 		WithDefaulter(defaulter{}).
@@ -25,7 +25,7 @@ func setupWebhooks(mgr ctrl.Manager) error {
 
 // +kubebuilder:webhook:path=/mutate-batch-tutorial-kubebuilder-io-v1-cronjob,mutating=true,failurePolicy=fail,groups=batch.tutorial.kubebuilder.io,resources=cronjobs,verbs=create;update,versions=v1,name=mcronjob.kb.io,sideEffects=None,admissionReviewVersions=v1
 
-// defaulter fills in what a CronJob leaves open.
+// defaulter sets the defaults of a CronJob.
 type defaulter struct{}
 
 func (defaulter) Default(_ context.Context, cronJob *batchv1.CronJob) error {
@@ -47,7 +47,7 @@ func (defaulter) Default(_ context.Context, cronJob *batchv1.CronJob) error {
 
 // +kubebuilder:webhook:path=/validate-batch-tutorial-kubebuilder-io-v1-cronjob,mutating=false,failurePolicy=fail,groups=batch.tutorial.kubebuilder.io,resources=cronjobs,verbs=create;update;delete,versions=v1,name=vcronjob.kb.io,sideEffects=None,admissionReviewVersions=v1
 
-// validator refuses what the schema of a CronJob cannot tell.
+// validator checks what the schema of a CronJob cannot express.
 type validator struct{}
 
 func (validator) ValidateCreate(_ context.Context, cronJob *batchv1.CronJob) (webhook.Warnings, error) {
@@ -62,7 +62,7 @@ func (validator) ValidateDelete(context.Context, *batchv1.CronJob) (webhook.Warn
 	return nil, nil
 }
 
-// validate returns an Invalid of all that is wrong with a CronJob, or nil.
+// validate returns an Invalid error with all problems of a CronJob, or nil.
 func validate(cronJob *batchv1.CronJob) error {
 	var errs field.ErrorList
 	if name := cronJob.Name; len(name) > maxName {

@@ -8,6 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kapok-dev/kapok/ctrl"
+	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
+	"github.com/kapok-dev/kapok/webhook"
+
 	"github.com/google/go-cmp/cmp"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -15,10 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
-
-	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
-	"github.com/kapok-dev/kapok/manager"
-	"github.com/kapok-dev/kapok/webhook"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 func hooks(t *testing.T) http.Handler {
 	t.Helper()
 	server := webhook.NewServer(webhook.Options{Port: -1})
-	if _, err := newManager(&rest.Config{Host: "http://nowhere.invalid"}, manager.Options{WebhookServer: server}, nil); err != nil {
+	if _, err := newManager(&rest.Config{Host: "http://nowhere.invalid"}, ctrl.Options{WebhookServer: server}, nil); err != nil {
 		t.Fatal(err)
 	}
 	return server.WebhookMux()

@@ -13,6 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/ctrl"
+	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
+	"github.com/kapok-dev/kapok/manager"
+
 	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 	kbatch "k8s.io/api/batch/v1"
@@ -21,12 +27,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
-
-	"github.com/kapok-dev/kapok"
-	"github.com/kapok-dev/kapok/client"
-	ctrl "github.com/kapok-dev/kapok/controller"
-	batchv1 "github.com/kapok-dev/kapok/examples/cronjob/api/v1"
-	"github.com/kapok-dev/kapok/manager"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -93,8 +93,8 @@ func (w *world) install(path ...string) {
 	time.Sleep(time.Second) // until it is established
 }
 
-// run starts a manager and, in the place of what Kubernetes has for that, somebody who runs the jobs. clock may be nil. The function
-// that it returns stops them.
+// run starts a manager and a stand-in for the components of Kubernetes that run Jobs. clock may be
+// nil. The function that it returns stops them.
 func (w *world) run(options manager.Options, clock Clock) (stop func()) {
 	w.Helper()
 	options.Logger = funcr.New(func(_, args string) {

@@ -4,6 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/controller/predicate"
+	"github.com/kapok-dev/kapok/ctrl"
+	"github.com/kapok-dev/kapok/examples/foo/api/v1alpha1"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,17 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
-
-	"github.com/kapok-dev/kapok/client"
-	ctrl "github.com/kapok-dev/kapok/controller"
-	"github.com/kapok-dev/kapok/controller/predicate"
-	"github.com/kapok-dev/kapok/examples/foo/api/v1alpha1"
 )
 
 const (
-	// SuccessSynced is the reason of the event that a Foo is as it is to be.
+	// SuccessSynced is the reason of the event for a Foo in its desired state.
 	SuccessSynced = "Synced"
-	// ErrResourceExists is the reason of the event that a Foo's Deployment belongs to somebody else.
+	// ErrResourceExists is the reason of the event for a Foo whose Deployment has another owner.
 	ErrResourceExists = "ErrResourceExists"
 )
 
@@ -39,17 +39,17 @@ type FooReconciler struct {
 	Recorder record.EventRecorder
 }
 
-// SetupWithManager has the reconciler called for Foos, also when nothing has changed but a resync brings them, and for the Foos of
-// Deployments that have changed.
+// SetupWithManager adds the controller to a manager. It reconciles a Foo when the Foo or its
+// Deployment changes, and at each resync.
 func (r *FooReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Foo{}).
 		Owns(&appsv1.Deployment{}, ctrl.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
-		WithOptions(ctrl.Options{MaxConcurrentReconciles: 2}).
+		WithOptions(ctrl.ControllerOptions{MaxConcurrentReconciles: 2}).
 		Complete(r)
 }
 
-// Reconcile compares what is wanted with what there is, and does what is missing.
+// Reconcile compares the desired with the actual state of a Foo, and applies the difference.
 func (r *FooReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if err := r.sync(ctx, req.NamespacedName); err != nil {
 		return ctrl.Result{}, fmt.Errorf("error syncing '%s': %w, requeuing", req, err)
@@ -71,7 +71,7 @@ func (r *FooReconciler) sync(ctx context.Context, key types.NamespacedName) erro
 		return err
 	}
 	if !metav1.IsControlledBy(deployment, foo) {
-		err := fmt.Errorf("deployment %q exists, and is not of this Foo", deployment.Name)
+		err := fmt.Errorf("deployment %q exists and is not controlled by this Foo", deployment.Name)
 		r.Recorder.Event(foo, corev1.EventTypeWarning, ErrResourceExists, err.Error())
 		return err
 	}
@@ -92,7 +92,7 @@ func (r *FooReconciler) sync(ctx context.Context, key types.NamespacedName) erro
 	return nil
 }
 
-// going says that a Foo has been deleted, or is being deleted.
+// going reports whether a Foo has been deleted, or is being deleted.
 func (r *FooReconciler) going(ctx context.Context, foo *v1alpha1.Foo) (bool, error) {
 	now := &v1alpha1.Foo{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(foo), now); err != nil {
@@ -101,14 +101,16 @@ func (r *FooReconciler) going(ctx context.Context, foo *v1alpha1.Foo) (bool, err
 	return now.UID != foo.UID || !now.DeletionTimestamp.IsZero(), nil
 }
 
-// deployment returns the Deployment of the name that a Foo says. If there is none it makes it, but for a Foo that goes: then it is nil.
+// deployment returns the Deployment with the name in the spec of a Foo. It creates a missing one,
+// unless the Foo is being deleted; it then returns nil.
 func (r *FooReconciler) deployment(ctx context.Context, foo *v1alpha1.Foo) (*appsv1.Deployment, error) {
 	deployment := &appsv1.Deployment{}
 	err := r.Get(ctx, client.ObjectKey{Namespace: foo.Namespace, Name: foo.Spec.DeploymentName}, deployment)
 	if !apierrors.IsNotFound(err) {
 		return deployment, err
 	}
-	// There may be none because there is no Foo any longer: the server deletes both, and of the Deployment one may hear first.
+	// The Deployment may be gone because the Foo is deleted: the server deletes both, and the event
+	// for the Deployment may come first.
 	if going, err := r.going(ctx, foo); going || err != nil {
 		return nil, err
 	}
@@ -119,7 +121,7 @@ func (r *FooReconciler) deployment(ctx context.Context, foo *v1alpha1.Foo) (*app
 	return deployment, r.Create(ctx, deployment)
 }
 
-// removeOthers deletes the Deployments that a Foo has under names that it had said before.
+// removeOthers deletes the Deployments of a Foo with names that its spec had before.
 func (r *FooReconciler) removeOthers(ctx context.Context, foo *v1alpha1.Foo) error {
 	deployments := &appsv1.DeploymentList{}
 	if err := r.List(ctx, deployments, client.InNamespace(foo.Namespace)); err != nil {
@@ -130,13 +132,13 @@ func (r *FooReconciler) removeOthers(ctx context.Context, foo *v1alpha1.Foo) err
 			continue
 		}
 		if err := r.Delete(ctx, &d, client.Preconditions{UID: &d.UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete Deployment %q, which is not wanted any more: %w", d.Name, err)
+			return fmt.Errorf("delete obsolete Deployment %q: %w", d.Name, err)
 		}
 	}
 	return nil
 }
 
-// newDeployment is the Deployment that a Foo begins with.
+// newDeployment returns the initial Deployment of a Foo.
 func newDeployment(foo *v1alpha1.Foo) *appsv1.Deployment {
 	labels := map[string]string{"app": "nginx", "foo": string(foo.UID)} // a name may be too long for a label
 	return &appsv1.Deployment{
@@ -152,7 +154,7 @@ func newDeployment(foo *v1alpha1.Foo) *appsv1.Deployment {
 	}
 }
 
-// report writes into the status what the Deployment has come to, if that has changed.
+// report writes the state of the Deployment into the status, if it has changed.
 func (r *FooReconciler) report(ctx context.Context, foo *v1alpha1.Foo, deployment *appsv1.Deployment) error {
 	if foo.Status.AvailableReplicas == deployment.Status.AvailableReplicas {
 		return nil

@@ -11,6 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok/cache"
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/controllers"
+	"github.com/kapok-dev/kapok/ctrl"
+	"github.com/kapok-dev/kapok/examples/foo/api/v1alpha1"
+	"github.com/kapok-dev/kapok/examples/internal/exampletest"
+
 	"github.com/go-logr/logr"
 	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
@@ -19,12 +26,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-
-	"github.com/kapok-dev/kapok/cache"
-	"github.com/kapok-dev/kapok/client"
-	"github.com/kapok-dev/kapok/examples/foo/api/v1alpha1"
-	"github.com/kapok-dev/kapok/examples/internal/exampletest"
-	ctrl "github.com/kapok-dev/kapok/manager"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -103,7 +104,45 @@ func TestTutorial(t *testing.T) {
 	})
 }
 
-// A Deployment that belongs to nobody, or to somebody else, is left alone: the Foo gets a warning, and is tried again until the name is free.
+// TestAvailable checks that a Foo shows the available replicas of a Deployment that lives.
+func TestAvailable(t *testing.T) {
+	w := newWorld(t)
+	w.Controllers = controllers.Options{Names: []string{"deployment", "replicaset"}}
+	synctest.Test(t, func(t *testing.T) {
+		w.Start(t)
+		w.Apply("crd/samplecontroller.k8s.io_foos.yaml")
+		w.run(ctrl.Options{})
+		w.Apply("samples/example-foo.yaml")
+		time.Sleep(time.Second)
+		w.patch(w.foo(), `{"spec":{"replicas":3}}`)
+		time.Sleep(time.Second)
+		var pods corev1.PodList
+		w.Must(w.Client.List(t.Context(), &pods))
+		if len(pods.Items) != 3 {
+			t.Fatalf("%d pods, want 3", len(pods.Items))
+		}
+		for ready := range pods.Items {
+			pod := &pods.Items[ready]
+			pod.Status.Phase = corev1.PodRunning
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+			w.Must(w.Client.Status().Update(t.Context(), pod))
+			time.Sleep(time.Second)
+			if got := w.foo().Status.AvailableReplicas; got != int32(ready+1) {
+				t.Errorf("status: %d available replicas, want %d", got, ready+1)
+			}
+		}
+		w.Must(w.Client.Delete(t.Context(), w.foo()))
+		time.Sleep(time.Minute)
+		w.Must(w.Client.List(t.Context(), &pods))
+		if len(pods.Items) != 0 {
+			t.Errorf("%d pods without the Foo", len(pods.Items))
+		}
+		w.Stop()
+	})
+}
+
+// TestResourceExists checks that a Deployment without an owner, or with another one, is left alone:
+// the Foo gets a warning event, and is retried until the name is free.
 func TestResourceExists(t *testing.T) {
 	w := newWorld(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -115,13 +154,13 @@ func TestResourceExists(t *testing.T) {
 		w.run(ctrl.Options{})
 		w.Apply("samples/example-foo.yaml")
 		time.Sleep(time.Minute)
-		w.Logged(`error syncing 'default/example-foo': deployment "example-foo" exists, and is not of this Foo, requeuing`,
-			`error syncing 'default/example-foo': deployment "example-foo" exists, and is not of this Foo, requeuing`)
+		w.Logged(`error syncing 'default/example-foo': deployment "example-foo" exists and is not controlled by this Foo, requeuing`,
+			`error syncing 'default/example-foo': deployment "example-foo" exists and is not controlled by this Foo, requeuing`)
 		if got, want := w.events(), []string{"Warning ErrResourceExists"}; !slices.Equal(got, want) {
 			t.Errorf("events %q, want %q", got, want)
 		}
 		if now := w.deployment("example-foo"); now.ResourceVersion != foreign.ResourceVersion {
-			t.Errorf("the Deployment of somebody else has been changed: %+v", now)
+			t.Errorf("the Deployment of another owner was changed: %+v", now)
 		}
 		w.Must(w.Client.Delete(t.Context(), foreign))
 		time.Sleep(20 * time.Minute)
@@ -241,7 +280,7 @@ func TestConfig(t *testing.T) {
 		{"", file, "", "http://file:1"},
 		{"http://flag:1", file, "", "http://flag:1"},
 		{"", "", file, "http://file:1"},
-		{"", file + "x", file, "how to reach the API server"},
+		{"", file + "x", file, "API server configuration"},
 	} {
 		t.Setenv("KUBECONFIG", test.environment)
 		cfg, err := config(test.master, test.kubeconfig)

@@ -11,13 +11,13 @@ import (
 	"os"
 	"time"
 
+	"github.com/kapok-dev/kapok/ctrl"
+	"github.com/kapok-dev/kapok/examples/foo/api/v1alpha1"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/kapok-dev/kapok/examples/foo/api/v1alpha1"
-	ctrl "github.com/kapok-dev/kapok/manager"
 )
 
 //go:generate go tool -modfile=../tools/go.mod controller-gen object crd rbac:roleName=foo-controller paths=./... output:crd:dir=manifests/crd output:rbac:dir=manifests/rbac
@@ -49,14 +49,15 @@ func main() {
 	}
 }
 
-// config finds out how to reach the API server: as the flags say, or as is usual.
+// config returns the configuration for the API server: from the flags, or else from the usual
+// places.
 func config(master, kubeconfig string) (*rest.Config, error) {
 	if master == "" && kubeconfig == "" {
 		return ctrl.GetConfig()
 	}
 	cfg, err := clientcmd.BuildConfigFromFlags(master, kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("how to reach the API server: %w", err)
+		return nil, fmt.Errorf("API server configuration: %w", err)
 	}
 	cfg.QPS = -1 // the server limits
 	return cfg, nil

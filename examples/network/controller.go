@@ -7,17 +7,17 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/controller/predicate"
+	"github.com/kapok-dev/kapok/ctrl"
+	v1 "github.com/kapok-dev/kapok/examples/network/api/v1"
+	"github.com/kapok-dev/kapok/examples/network/provider"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/kapok-dev/kapok/client"
-	ctrl "github.com/kapok-dev/kapok/controller"
-	"github.com/kapok-dev/kapok/controller/predicate"
-	v1 "github.com/kapok-dev/kapok/examples/network/api/v1"
-	"github.com/kapok-dev/kapok/examples/network/provider"
 )
 
 // +kubebuilder:rbac:groups=samplecrd.k8s.io,resources=networks,verbs=get;list;watch;create;update
@@ -25,27 +25,29 @@ import (
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;create;update
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 
-// A NetworkReconciler makes the networks of a provider what the Networks say.
+// A NetworkReconciler makes the networks of a provider match the Network objects.
 type NetworkReconciler struct {
 	client.Client
 	Provider provider.Provider
-	// Period is how often a network is compared with its Network although that has not changed. 0: never.
+	// Period is the interval at which an unchanged Network is compared with its network. 0: never.
 	Period time.Duration
 }
 
-// SetupWithManager has the reconciler called for Networks.
+// SetupWithManager adds the controller to a manager. It reconciles a Network when its generation
+// changes.
 func (r *NetworkReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
-		// Neither a resync, which brings an object of the same resourceVersion, nor a change of the status changes the generation.
+		// Neither a resync, which brings an object of the same resourceVersion, nor a change of the
+		// status changes the generation.
 		For(&v1.Network{}, ctrl.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WithOptions(ctrl.Options{
+		WithOptions(ctrl.ControllerOptions{
 			MaxConcurrentReconciles: 2,
 			CacheSyncTimeout:        -1, // no end: until the kind is there
 		}).
 		Complete(r)
 }
 
-// Reconcile compares what is wanted with what there is, and does what is missing.
+// Reconcile compares the desired with the actual state of a network, and applies the difference.
 func (r *NetworkReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	again, err := r.sync(ctx, req.NamespacedName)
 	switch {
@@ -58,7 +60,7 @@ func (r *NetworkReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// sync also says when to look again. 0: when the Network changes.
+// sync also returns the delay of the next reconcile. 0: when the Network changes.
 func (r *NetworkReconciler) sync(ctx context.Context, key types.NamespacedName) (again time.Duration, err error) {
 	log := ctrl.LoggerFrom(ctx)
 	network := &v1.Network{}
@@ -79,7 +81,7 @@ func (r *NetworkReconciler) sync(ctx context.Context, key types.NamespacedName) 
 
 	log.Info(fmt.Sprintf("[Neutron] Try to process network: %#v ...", network))
 	wanted, err := provider.ParseSpec(network.Spec.Cidr, network.Spec.Gateway)
-	if err != nil { // until somebody changes the Network
+	if err != nil { // until the Network is changed
 		if reportErr := r.report(ctx, network, network.Status.ID, v1.ReasonInvalid, err); reportErr != nil {
 			return 0, reportErr
 		}
@@ -95,7 +97,7 @@ func (r *NetworkReconciler) sync(ctx context.Context, key types.NamespacedName) 
 	return r.Period, r.report(ctx, network, actual.ID, v1.ReasonInSync, nil)
 }
 
-// converge makes the provider's network what is wanted.
+// converge makes the provider's network match the spec.
 func (r *NetworkReconciler) converge(ctx context.Context, key types.NamespacedName, wanted provider.Spec) (provider.Network, error) {
 	actual, err := r.Provider.Get(ctx, key)
 	change, err := provider.Diff(wanted, actual, err)
@@ -110,10 +112,10 @@ func (r *NetworkReconciler) converge(ctx context.Context, key types.NamespacedNa
 	return actual, nil
 }
 
-// finalize removes a network whose Network is being deleted, and then lets that go.
+// finalize removes the network of a Network that is being deleted, and then the finalizer.
 func (r *NetworkReconciler) finalize(ctx context.Context, network *v1.Network) error {
 	if !client.RemoveFinalizer(network, v1.Finalizer) {
-		return nil // it waits for somebody else
+		return nil // it waits for another finalizer
 	}
 	key := client.ObjectKeyFromObject(network)
 	ctrl.LoggerFrom(ctx).Info(fmt.Sprintf("Network: %s is being deleted, will delete it from Neutron ...", key))

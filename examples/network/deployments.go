@@ -5,41 +5,41 @@ import (
 	"fmt"
 	"net/netip"
 
-	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/kapok-dev/kapok/client"
-	ctrl "github.com/kapok-dev/kapok/controller"
+	"github.com/kapok-dev/kapok/ctrl"
 	v1 "github.com/kapok-dev/kapok/examples/network/api/v1"
 	"github.com/kapok-dev/kapok/examples/network/provider"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps,resources=deployments/finalizers,verbs=update
 
-// A DeploymentReconciler makes a Network for each Deployment, with addresses that no other Network has. It goes with its Deployment.
+// A DeploymentReconciler creates a Network for each Deployment, with addresses that no other
+// Network has. The Network is deleted with its Deployment.
 type DeploymentReconciler struct {
-	client.Client
-	// Pool has the addresses of the Networks, Bits is the length of the prefix of each.
+	ctrl.Client
+	// Pool is the range of addresses for all Networks, Bits the prefix length of each.
 	Pool netip.Prefix
 	Bits int
 }
 
-// SetupWithManager has the reconciler called for Deployments.
+// SetupWithManager adds the controller to a manager.
 func (r *DeploymentReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&appsv1.Deployment{}).
 		Owns(&v1.Network{}).
-		// One after the other: two at once would choose the same addresses.
-		WithOptions(ctrl.Options{MaxConcurrentReconciles: 1, CacheSyncTimeout: -1}).
+		// One at a time: concurrent reconciles would choose the same addresses.
+		WithOptions(ctrl.ControllerOptions{MaxConcurrentReconciles: 1, CacheSyncTimeout: -1}).
 		Complete(r)
 }
 
-// Reconcile makes the Network, if there is none.
+// Reconcile creates the Network if it does not exist.
 func (r *DeploymentReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	deployment := &appsv1.Deployment{}
 	if err := r.Get(ctx, req.NamespacedName, deployment); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{}, ctrl.IgnoreNotFound(err)
 	}
 	if !deployment.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
@@ -50,7 +50,7 @@ func (r *DeploymentReconciler) Reconcile(ctx context.Context, req ctrl.Request) 
 	}
 	var taken []netip.Prefix
 	for _, n := range networks.Items {
-		if client.ObjectKeyFromObject(&n) == req.NamespacedName {
+		if ctrl.ObjectKeyFromObject(&n) == req.NamespacedName {
 			if !metav1.IsControlledBy(&n, deployment) {
 				ctrl.LoggerFrom(ctx).Info("There is a Network of this name already, which is not the Deployment's")
 			}
@@ -74,7 +74,7 @@ func (r *DeploymentReconciler) Reconcile(ctx context.Context, req ctrl.Request) 
 	return ctrl.Result{}, r.Create(ctx, network)
 }
 
-// freePrefix finds the first range of addresses in a pool that shares none with those that are taken.
+// freePrefix returns the first range of addresses in a pool that does not overlap those in use.
 func freePrefix(pool netip.Prefix, bits int, taken []netip.Prefix) (netip.Prefix, bool) {
 	at := pool.Masked().Addr()
 search:

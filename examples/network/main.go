@@ -1,9 +1,10 @@
-// Network is the custom controller of the Network kind: it makes the networks of a provider, which may be an OpenStack cloud, what
-// Network objects say. README.md is its tutorial.
+// Network is the custom controller of the Network kind: it makes the networks of a provider, such as
+// an OpenStack cloud, match the Network objects. README.md is its tutorial.
 //
 //   - api/v1 has the types, from which manifests/ is generated.
-//   - controller.go is the controller; deployments.go is a second one, which makes a Network for each Deployment.
-//   - provider says what a provider of networks is, and has two: memory and neutron.
+//   - controller.go is the controller; deployments.go is a second one, which creates a Network for
+//     each Deployment.
+//   - provider defines a provider of networks. There are two: memory and neutron.
 package main
 
 import (
@@ -15,21 +16,21 @@ import (
 	"os"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-
+	"github.com/kapok-dev/kapok/ctrl"
 	v1 "github.com/kapok-dev/kapok/examples/network/api/v1"
 	"github.com/kapok-dev/kapok/examples/network/provider"
 	"github.com/kapok-dev/kapok/examples/network/provider/memory"
 	"github.com/kapok-dev/kapok/examples/network/provider/neutron"
-	ctrl "github.com/kapok-dev/kapok/manager"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 //go:generate go tool -modfile=../tools/go.mod controller-gen object crd rbac:roleName=network-controller paths=./... output:crd:dir=manifests/crd output:rbac:dir=manifests/rbac
 
-// settings are what the flags say.
+// settings are the values of the flags.
 type settings struct {
 	manager  ctrl.Options
 	provider string
@@ -46,7 +47,7 @@ func main() {
 	flag.StringVar(&s.manager.HealthProbeBindAddress, "health-probe-bind-address", "0", "where /healthz and /readyz are served, HOST:PORT; 0: nowhere")
 	flag.BoolVar(&s.manager.LeaderElection, "leader-elect", false, "act only as the leader of all controllers of this kind that run")
 	flag.StringVar(&s.manager.LeaderElectionNamespace, "leader-election-namespace", "", "the namespace of the Lease; outside of a cluster it must be said")
-	flag.StringVar(&s.provider, "provider", "memory", "who has the networks: memory, which only says what it would do, or neutron, as the OS_* variables say")
+	flag.StringVar(&s.provider, "provider", "memory", "the provider of networks: memory, which only logs what it would do, or neutron, configured by the OS_* variables")
 	flag.StringVar(&s.cluster, "cluster-name", "kubernetes", "the first part of the names of networks at Neutron")
 	flag.DurationVar(&s.period, "compare-period", 5*time.Minute, "how often networks are compared that have not changed")
 	flag.StringVar(&s.pool, "deployment-networks", "", "make a Network for each Deployment, of addresses from this range, like 10.0.0.0/8")
@@ -74,14 +75,15 @@ func main() {
 	}
 }
 
-// config finds out how to reach the API server: as the flags say, or as is usual.
+// config returns the configuration for the API server: from the flags, or else from the usual
+// places.
 func config(master, kubeconfig string) (*rest.Config, error) {
 	if master == "" && kubeconfig == "" {
 		return ctrl.GetConfig()
 	}
 	cfg, err := clientcmd.BuildConfigFromFlags(master, kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("how to reach the API server: %w", err)
+		return nil, fmt.Errorf("API server configuration: %w", err)
 	}
 	cfg.QPS = -1 // the server limits
 	return cfg, nil

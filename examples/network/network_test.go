@@ -12,6 +12,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/examples/internal/exampletest"
+	v1 "github.com/kapok-dev/kapok/examples/network/api/v1"
+	"github.com/kapok-dev/kapok/examples/network/provider"
+	"github.com/kapok-dev/kapok/examples/network/provider/memory"
+	"github.com/kapok-dev/kapok/examples/network/provider/neutron"
+	"github.com/kapok-dev/kapok/examples/network/provider/neutron/neutrontest"
+
 	"github.com/go-logr/logr"
 	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,14 +30,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-
-	"github.com/kapok-dev/kapok/client"
-	"github.com/kapok-dev/kapok/examples/internal/exampletest"
-	v1 "github.com/kapok-dev/kapok/examples/network/api/v1"
-	"github.com/kapok-dev/kapok/examples/network/provider"
-	"github.com/kapok-dev/kapok/examples/network/provider/memory"
-	"github.com/kapok-dev/kapok/examples/network/provider/neutron"
-	"github.com/kapok-dev/kapok/examples/network/provider/neutron/neutrontest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -166,7 +166,8 @@ func TestResyncIsIgnored(t *testing.T) {
 	})
 }
 
-// What somebody changes at the provider is repaired: when it is time to compare, and when the Network changes.
+// TestDrift checks that changes at the provider are reverted: at the next periodic comparison, and
+// when the Network changes.
 func TestDrift(t *testing.T) {
 	w := newWorld(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -244,7 +245,7 @@ func TestNeutron(t *testing.T) {
 		w.Apply("crd/samplecrd.k8s.io_networks.yaml")
 		cloud := neutrontest.New()
 		cloud.PageSize = 1
-		foreign := cloud.AddNetwork("kubernetes/default/example-network", "of somebody else")
+		foreign := cloud.AddNetwork("kubernetes/default/example-network", "of another owner")
 		networks, err := neutron.New(t.Context(), neutron.Options{Auth: neutrontest.Auth("http://cloud"), HTTPClient: cloud.Client()})
 		w.Must(err)
 		w.run(settings{period: 10 * time.Minute}, networks)
@@ -254,7 +255,7 @@ func TestNeutron(t *testing.T) {
 		if c := w.ready(); c.Status != metav1.ConditionFalse || c.Reason != v1.ReasonNameTaken {
 			t.Errorf("with a network of the name: %+v", c)
 		}
-		w.Logged("error syncing 'default/example-network': kubernetes/default/example-network: a network of this name was made by somebody else, requeuing")
+		w.Logged("error syncing 'default/example-network': kubernetes/default/example-network: a network of this name has another owner, requeuing")
 		cloud.RemoveNetwork(foreign)
 		cloud.Fail(func(method, path string) (int, string) {
 			if method+" "+path == "POST /subnets" {
@@ -375,7 +376,7 @@ func TestDeployments(t *testing.T) {
 		for i := range n {
 			w.Must(w.Client.Create(t.Context(), deployment(fmt.Sprintf("web-%d", i))))
 		}
-		w.Must(w.Client.Create(t.Context(), deployment(key.Name))) // whose Network is there, and somebody else's
+		w.Must(w.Client.Create(t.Context(), deployment(key.Name))) // its Network exists, and belongs to another owner
 		time.Sleep(time.Second)
 		list := &v1.NetworkList{}
 		w.Must(w.Client.List(t.Context(), list))
@@ -436,7 +437,7 @@ func TestConfig(t *testing.T) {
 		{"", file, "", "http://file:1"},
 		{"http://flag:1", file, "", "http://flag:1"},
 		{"", "", file, "http://file:1"},
-		{"", file + "x", file, "how to reach the API server"},
+		{"", file + "x", file, "API server configuration"},
 	} {
 		t.Setenv("KUBECONFIG", test.environment)
 		cfg, err := config(test.master, test.kubeconfig)

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// reads is what the admission plugins and the flow control of the extension server read.
+// reads are the objects that the admission plugins and the flow control of the extension server
+// read.
 const reads = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -31,7 +32,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: wardle}
 subjects: [{kind: ServiceAccount, name: apiserver, namespace: wardle}]
 `
 
-// readers may read flunders in the namespace default: jane, who has a certificate, and the service account robot.
+// readers allows two users to read flunders in the namespace default: jane, with a certificate, and
+// the service account robot.
 const readers = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -49,15 +51,16 @@ subjects:
 
 const flunders = "/apis/wardle.example.com/v1alpha1/namespaces/default/flunders"
 
-// The extension server is no admin, and what its users may do in it the roles in Kapok say: of those whose requests Kapok
-// passes on, and of those who come to it themselves, with tokens of Kapok.
+// TestUsers checks that the extension server needs no admin rights, and that roles in Kapok decide
+// what its users may do: both those whose requests Kapok proxies, and those who connect to it
+// directly, with tokens of Kapok.
 func TestUsers(t *testing.T) {
 	w := start(t)
 	w.register()
-	// The server runs as a service account that has what docs/extension-servers.md says.
+	// The server runs as a service account with the permissions in docs/extension-servers.md.
 	w.want("created", "create", "serviceaccount", "apiserver", "-n", "wardle")
 	w.want("created", "create", "clusterrolebinding", "wardle-delegates", "--clusterrole=system:auth-delegator", "--serviceaccount=wardle:apiserver")
-	w.want("created", "create", "rolebinding", "wardle-reads-whom-to-believe", "-n", "kube-system",
+	w.want("created", "create", "rolebinding", "wardle-auth-reader", "-n", "kube-system",
 		"--role=extension-apiserver-authentication-reader", "--serviceaccount=wardle:apiserver")
 	w.apply(reads)
 	w.wardle(w.login("apiserver", "wardle"))
@@ -68,7 +71,7 @@ func TestUsers(t *testing.T) {
 	robot := w.want("", "create", "token", "robot")
 	direct := w.direct()
 
-	// Without a role neither way leads to anything. Nobody comes in by saying who he is.
+	// Without a role both are forbidden. Headers that name a user do not authenticate.
 	w.refused(`User "jane" cannot list resource "flunders" in API group "wardle.example.com"`, "get", "flunders", "--kubeconfig", jane)
 	for _, c := range []struct {
 		who, says string
@@ -90,7 +93,7 @@ func TestUsers(t *testing.T) {
 	w.want("one", "get", "flunders", "--kubeconfig", jane)
 	w.refused(`User "jane" cannot delete resource "flunders"`, "delete", "flunder", "one", "--kubeconfig", jane)
 	w.refused(`User "jane" cannot list resource "flunders" in API group "wardle.example.com" at the cluster scope`, "get", "flunders", "-A", "--kubeconfig", jane)
-	// The server remembers for some seconds what it was told of the robot.
+	// The server caches the review of the robot for some seconds.
 	w.until("the robot may read", func() error {
 		if code, text := direct("Authorization", "Bearer "+robot); code != 200 || !strings.Contains(text, `"one"`) {
 			return fmt.Errorf("%d %s", code, text)
@@ -104,9 +107,9 @@ func TestUsers(t *testing.T) {
 		}
 		return nil
 	})
-	// The token of an account that is gone is one of nobody.
+	// The token of a deleted account is not valid.
 	w.want("", "delete", "serviceaccount", "robot")
-	w.until("the robot is nobody", func() error {
+	w.until("the robot's token is rejected", func() error {
 		if code, text := direct("Authorization", "Bearer "+robot); code != 401 {
 			return fmt.Errorf("%d %s", code, text)
 		}
@@ -131,7 +134,7 @@ func (w *world) login(name, namespace string) (kubeconfig string) {
 	return kubeconfig
 }
 
-// add makes a user with a certificate.
+// add creates a user with a certificate.
 func (w *world) add(name string) (kubeconfig string) {
 	w.Helper()
 	kubeconfig = filepath.Join(w.home, name)
@@ -150,7 +153,7 @@ func (w *world) refused(text string, args ...string) {
 	}
 }
 
-// direct asks the extension server for flunders past Kapok, with headers.
+// direct requests flunders from the extension server directly, with headers.
 func (w *world) direct() func(headers ...string) (code int, text string) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(w.ca)

@@ -1,8 +1,8 @@
-// Package aggregation runs a real extension server behind Kapok: Kubernetes' sample-apiserver, with an etcd of its own, and
-// the real kubectl in front. All programs are built from source.
+// Package aggregation runs a real extension server behind Kapok: Kubernetes' sample-apiserver, with
+// its own etcd, and the real kubectl as the client. All programs are built from source.
 //
-// The sample server asks Kapok in the config map kube-system/extension-apiserver-authentication whom to believe, and so
-// the test shows that both agree on headers and certificates.
+// The sample server reads Kapok's config map kube-system/extension-apiserver-authentication, so
+// that the test also checks that both agree on headers and certificates.
 package aggregation
 
 import (
@@ -31,10 +31,10 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// patience is how long anything may take to become so.
+// patience is the time limit of every wait.
 const patience = 2 * time.Minute
 
-// bin holds the programs that TestMain builds.
+// bin has the programs that TestMain builds.
 var bin string
 
 func TestMain(m *testing.M) {
@@ -67,7 +67,7 @@ func run(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// A world is the programs that run, and where.
+// A world is the running programs and their addresses.
 type world struct {
 	*testing.T
 	home, kubeconfig string
@@ -91,7 +91,8 @@ func start(t *testing.T) *world {
 	return w
 }
 
-// start starts a program, and returns what stops it. Its output is shown if the test fails.
+// start starts a program, and returns a function that stops it. Its output is logged if the test
+// fails.
 func (w *world) start(name string, args ...string) (stop func()) {
 	w.Helper()
 	cmd := exec.Command(filepath.Join(bin, name), args...)
@@ -109,7 +110,7 @@ func (w *world) start(name string, args ...string) (stop func()) {
 		if name == "kapok" {
 			_ = cmd.Process.Signal(os.Interrupt)
 		} else {
-			_ = cmd.Process.Kill() // a server that is asked to go waits for its watches
+			_ = cmd.Process.Kill() // a graceful shutdown would wait for its watches
 		}
 		_ = cmd.Wait()
 		if w.Failed() {
@@ -140,7 +141,7 @@ func (w *world) startEtcd() {
 	w.etcd = config.ListenClientUrls[0].String()
 }
 
-// wardle starts the extension server, which asks Kapok as the user of a kubeconfig.
+// wardle starts the extension server, which connects to Kapok as the user of a kubeconfig.
 func (w *world) wardle(kubeconfig string) (stop func()) {
 	w.Helper()
 	return w.start("wardle", "--secure-port", fmt.Sprint(w.port), "--bind-address", "127.0.0.1",
@@ -159,7 +160,8 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// writeCertificate makes tls.crt and tls.key for a host, and returns the authority, which is the certificate itself.
+// writeCertificate writes tls.crt and tls.key for a host, and returns the authority, which is the
+// certificate itself.
 func writeCertificate(t *testing.T, dir, host string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -207,7 +209,7 @@ func (w *world) until(what string, holds func() error) {
 	}
 }
 
-// kubectl runs kubectl with an input, and returns what it prints.
+// kubectl runs kubectl with an input, and returns its output.
 func (w *world) kubectl(input string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	defer cancel()
@@ -218,7 +220,7 @@ func (w *world) kubectl(input string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// want runs kubectl, which has to succeed and to print some text.
+// want runs kubectl, which must succeed and print some text.
 func (w *world) want(text string, args ...string) string {
 	w.Helper()
 	out, err := w.kubectl("", args...)
@@ -235,7 +237,7 @@ func (w *world) apply(text string) {
 	}
 }
 
-// registration leads to the server: Kapok has no network of a cluster, and so the service is at a name.
+// registration registers the server under an external name, because Kapok has no cluster network.
 func (w *world) register() {
 	w.Helper()
 	w.apply(fmt.Sprintf(`
@@ -277,7 +279,7 @@ func (w *world) available(status string) {
 	}
 }
 
-// Flunders live as if Kapok had them itself, as long as their server does.
+// TestFlunders checks that flunders work like resources of Kapok as long as their server runs.
 func TestFlunders(t *testing.T) {
 	w := start(t)
 	w.register()
@@ -307,7 +309,7 @@ func TestFlunders(t *testing.T) {
 	w.want("other", "get", "flunders.v1beta1.wardle.example.com", "one", "-o", "yaml")
 	w.want("flunder", "annotate", "flunder", "one", "x=y", "-o", "name", "--dry-run=server", "--overwrite")
 
-	// A watch sees what comes.
+	// A watch receives new objects.
 	watch := exec.Command(filepath.Join(bin, "kubectl"), "get", "flunders", "--watch", "-o", "name")
 	watch.Env = append(os.Environ(), "KUBECONFIG="+w.kubeconfig, "HOME="+w.home)
 	out, err := watch.StdoutPipe()
@@ -349,7 +351,7 @@ func TestFlunders(t *testing.T) {
 	if out, err := w.kubectl("", "get", "flunders.v1alpha1.wardle.example.com"); err == nil {
 		t.Errorf("without its server there is %s", out)
 	}
-	w.want("default", "get", "namespaces") // all else goes on
+	w.want("default", "get", "namespaces") // all other requests still work
 	w.wardle(w.kubeconfig)
 	w.available("True")
 	w.until("what was there is there again", func() error {

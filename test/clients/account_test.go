@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestInCluster reaches the server as a program in a pod does: with the files that rest.InClusterConfig names, a token that
-// is bound to the pod and the authority of the config map.
+// TestInCluster connects to the server like a program in a pod: with the files that
+// rest.InClusterConfig reads, a token that is bound to the pod and the authority of the config map.
 func TestInCluster(t *testing.T) {
 	server, err := kapok.Start(t.Context(), kapok.Options{Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -45,7 +45,7 @@ func TestInCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	var authority *corev1.ConfigMap
-	for authority == nil { // it is made beside the account, which the pod has waited for
+	for authority == nil { // it is created concurrently with the account, which the pod has waited for
 		if authority, err = admin.CoreV1().ConfigMaps("default").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}

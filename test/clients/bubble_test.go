@@ -37,8 +37,8 @@ import (
 
 const day = 24 * time.Hour
 
-// options are those of a manager in a test: no socket, and names of controllers that other tests have, too. The cache does not tell of
-// everything again every ten hours, so that what is counted is what has a cause.
+// options returns the options of a manager in a test: no socket, and controllers whose names need
+// not be unique. The cache does not resync every ten hours, so that counted events have a cause.
 func options() ctrl.Options {
 	return ctrl.Options{
 		Metrics:                server.Options{BindAddress: "0"},
@@ -61,8 +61,8 @@ func newManager(t testing.TB, config *rest.Config, change func(*ctrl.Options)) m
 	return mgr
 }
 
-// pass lets time pass, and then all that is due be done: without the second, the race detector would not know that what a test
-// reads next was written before.
+// pass waits for a time, and then until all goroutines are idle: without the last second, the race
+// detector would not know that the values read next were written before.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -77,8 +77,8 @@ func check(t testing.TB, err error) {
 
 const finalizer = "example.com/sets"
 
-// sets makes the pods of replica sets, with all that operators use for such a thing: owners, a finalizer, watches of other kinds, events of
-// both kinds, and a look at each set every other day.
+// sets creates the pods of replica sets, with the usual parts of operators: owners, a finalizer,
+// watches of other kinds, events of both APIs, and a reconciliation of each set every other day.
 type sets struct {
 	client.Client
 	mgr   manager.Manager
@@ -116,7 +116,7 @@ func (s *sets) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Re
 	return reconcile.Result{RequeueAfter: 2 * day}, nil
 }
 
-// jobs removes jobs when their time is up.
+// jobs deletes jobs when their time to live has passed.
 type jobs struct{ client.Client }
 
 func (j *jobs) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
@@ -140,7 +140,7 @@ func replicaSet(namespace, name string, replicas int32) *appsv1.ReplicaSet {
 	return rs
 }
 
-// A manager with two controllers through days.
+// TestManagerInBubble runs a manager with two controllers for days.
 func TestManagerInBubble(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		mgr := newManager(t, env.Config(), nil)
@@ -173,14 +173,14 @@ func TestManagerInBubble(t *testing.T) {
 			t.Errorf("%d events of a set", n)
 		}
 
-		// A pod that goes comes back, and whoever made the change waits for it.
+		// A deleted pod is created again, and the test waits for it.
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-1"}}
 		env.Get(pod)
 		uid := pod.UID
 		env.Delete(pod)
 		env.WaitFor(t.Context(), pod, func() bool { return pod.UID != uid })
 
-		// The set is looked at every other day, and when its config map changes.
+		// The set is reconciled every other day, and when its config map changes.
 		env.Settle()
 		before := len(s.looks["web"])
 		pass(6 * day)
@@ -208,7 +208,8 @@ func TestManagerInBubble(t *testing.T) {
 			t.Errorf("the job lived %v", took)
 		}
 
-		// The server removes what belonged to a set, and what is in a namespace, once the finalizers have gone.
+		// The server deletes the dependents of a set, and the contents of a namespace, once the
+		// finalizers are removed.
 		env.Delete(rs, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
 		env.Settle()
 		if n := count(&corev1.PodList{}, ""); n != 0 {
@@ -220,7 +221,8 @@ func TestManagerInBubble(t *testing.T) {
 	})
 }
 
-// What fails is tried again after 5 ms, and twice that, up to 1,000 s.
+// TestBackoffInBubble checks that failures are retried after 5 ms, with pauses that double up to
+// 1,000 s.
 func TestBackoffInBubble(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		mgr := newManager(t, env.Config(), nil)
@@ -244,7 +246,7 @@ func TestBackoffInBubble(t *testing.T) {
 	})
 }
 
-// A cache tells its controllers of everything again every ten hours.
+// TestResyncInBubble checks that a cache resyncs every ten hours.
 func TestResyncInBubble(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		mgr := newManager(t, env.Config(), func(o *ctrl.Options) { o.Cache = crcache.Options{SyncPeriod: new(10 * time.Hour)} })
@@ -257,13 +259,13 @@ func TestResyncInBubble(t *testing.T) {
 		env.Go(mgr.Start)
 		env.Settle()
 		pass(10 * day)
-		if looks < 1+18 || looks > 1+27 { // every nine to eleven hours, and a few are lost where the informer begins to wait anew
+		if looks < 1+18 || looks > 1+27 { // every nine to eleven hours; a few are lost when the informer starts to wait again
 			t.Errorf("looked at %d times in ten days", looks)
 		}
 	})
 }
 
-// unplugged is a transport that can be cut.
+// An unplugged is a transport that can be interrupted.
 type unplugged struct {
 	http.RoundTripper
 	cut atomic.Bool
@@ -279,8 +281,8 @@ func (u *unplugged) RoundTrip(r *http.Request) (*http.Response, error) {
 	return u.RoundTripper.RoundTrip(r)
 }
 
-// Two managers, of which one leads for days; then it loses the server, and the other one takes over when the lease has run out. It
-// stops days later, and gives the lease back.
+// TestLeadersInBubble runs two managers, of which one leads for days; then it loses the server, and
+// the other one takes over when the lease has expired. It stops days later, and releases the lease.
 func TestLeadersInBubble(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		var leads atomic.Value
@@ -326,7 +328,8 @@ func TestLeadersInBubble(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		env.WaitFor(ctx, lease, func() bool { return *lease.Spec.LeaseTransitions == 1 })
-		// The other one looks every 2 to 4.4 minutes: so late does it see the last renewal, and so late does it notice that the lease has run out.
+		// The other one retries every 2 to 4.4 minutes, which delays both its observation of the
+		// last renewal and that of the expiry.
 		if took := time.Since(cut); took < 12*time.Minute || took > 24*time.Minute {
 			t.Errorf("the second manager leads after %v", took)
 		}
@@ -345,7 +348,7 @@ func TestLeadersInBubble(t *testing.T) {
 	})
 }
 
-// The event that happens again and again is one with a count, and many alike are one that says so.
+// A repeated event is one event with a count, and similar events are combined.
 func TestEventsInBubble(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		mgr := newManager(t, env.Config(), nil)
@@ -391,7 +394,8 @@ func TestEventsInBubble(t *testing.T) {
 	})
 }
 
-// A manager that stops lets reconciles end, but not for ever.
+// TestGracefulStopInBubble checks that a manager that stops waits for reconciliations, for a
+// limited time.
 func TestGracefulStopInBubble(t *testing.T) {
 	for _, tc := range []struct {
 		takes, patience, want time.Duration
@@ -421,14 +425,15 @@ func TestGracefulStopInBubble(t *testing.T) {
 			if took := time.Since(begin); took < tc.want || took > tc.want+time.Second {
 				t.Errorf("stops after %v, want %v", took, tc.want)
 			}
-			time.Sleep(tc.takes) // nobody may outlive the bubble
+			time.Sleep(tc.takes) // no goroutine may outlive the bubble
 		})
 	}
 }
 
-// A manager whose requests are turned away now and then comes to the same: nobody sleeps under the locks of its cache.
+// TestTurnedAwayInBubble checks that a manager whose requests are sometimes rejected reaches the
+// same state: no goroutine sleeps under the locks of its cache.
 func TestTurnedAwayInBubble(t *testing.T) {
-	kapoktest.Explore(t, 30, kapoktest.Faults{TooManyRequests: 0.05}, func(t testing.TB, env *kapoktest.Env) {
+	kapoktest.Explore(t, 30, kapoktest.Faults{TooManyRequests: 0.05, Begin: kapoktest.BeginAtOnce}, func(t testing.TB, env *kapoktest.Env) {
 		mgr := newManager(t, env.Config(), nil)
 		s := &sets{Client: mgr.GetClient(), mgr: mgr, looks: map[string][]time.Time{}}
 		check(t, ctrl.NewControllerManagedBy(mgr).For(&appsv1.ReplicaSet{}).Owns(&corev1.Pod{}).Complete(s))
@@ -439,7 +444,7 @@ func TestTurnedAwayInBubble(t *testing.T) {
 	})
 }
 
-// A told is a TB that keeps what it is told.
+// A told is a TB that keeps its messages.
 type told struct {
 	testing.TB
 	text strings.Builder
@@ -447,7 +452,8 @@ type told struct {
 
 func (o *told) Errorf(format string, args ...any) { fmt.Fprintf(&o.text, format, args...) }
 
-// A controller that writes each time that it is told of its own write is told of, and the test ends.
+// TestHotLoopInBubble checks that a controller that reacts to its own writes with writes is
+// reported, and that the test ends.
 func TestHotLoopInBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := &told{TB: t}

@@ -1,6 +1,5 @@
-// Package clients shows that the clients of Kubernetes do not notice whom they
-// talk to: client-go's dynamic and typed clients, discovery, RESTMapper and
-// informers, controller-runtime's client, cache and manager.
+// Package clients tests that clients of Kubernetes work with Kapok: client-go's dynamic and typed
+// clients, discovery, RESTMapper and informers, controller-runtime's client, cache and manager.
 package clients
 
 import (
@@ -33,7 +32,7 @@ import (
 
 var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
-// start runs an embedded server that serves widgets.
+// start starts an embedded server that serves widgets.
 func start(t *testing.T) *rest.Config {
 	t.Helper()
 	server, err := kapok.Start(t.Context(), kapok.Options{})
@@ -288,7 +287,7 @@ func TestDiscoveryAndMapper(t *testing.T) {
 	}
 }
 
-// TestOverTLS goes through the socket, with the kubeconfig that a user has.
+// TestOverTLS uses the socket, with the kubeconfig of a user.
 func TestOverTLS(t *testing.T) {
 	server, err := kapok.Start(t.Context(), kapok.Options{Listen: "127.0.0.1:0"})
 	if err != nil {

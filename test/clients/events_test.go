@@ -31,7 +31,7 @@ func somePod(t *testing.T, client kubernetes.Interface, name string) *corev1.Pod
 	return pod
 }
 
-// awaitEvent watches the core group until there is an event as wanted.
+// awaitEvent watches the core group until a matching event exists.
 func awaitEvent(t *testing.T, client kubernetes.Interface, fields string, wanted func(e *corev1.Event) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -49,8 +49,8 @@ func awaitEvent(t *testing.T, client kubernetes.Interface, fields string, wanted
 	t.Error("there is no such event")
 }
 
-// TestRecorder: what is recorded in the group of events is seen in the core group,
-// and happens again as a series.
+// TestRecorder checks that an event recorded in the group of events is visible in the core group,
+// and becomes a series when it is repeated.
 func TestRecorder(t *testing.T) {
 	client, err := kubernetes.NewForConfig(start(t))
 	if err != nil {
@@ -98,7 +98,7 @@ func TestControllerRuntimeRecorder(t *testing.T) {
 	})
 }
 
-// TestBindAndEvict does with typed clients what schedulers and kubectl drain do.
+// TestBindAndEvict uses typed clients like schedulers and kubectl drain.
 func TestBindAndEvict(t *testing.T) {
 	config := start(t)
 	for _, media := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {

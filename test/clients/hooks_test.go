@@ -24,7 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// TestControllerRuntimeWebhooks: a manager of controller-runtime serves webhooks for a custom resource, and the server asks them.
+// TestControllerRuntimeWebhooks checks that the server calls webhooks that a manager of
+// controller-runtime serves for a custom resource.
 func TestControllerRuntimeWebhooks(t *testing.T) {
 	config := start(t)
 	dir, ca := certificate(t)
@@ -81,7 +82,7 @@ func TestControllerRuntimeWebhooks(t *testing.T) {
 
 	w := widget("w", 1)
 	for err = c.Create(ctx, w); apierrors.IsInternalError(err) && strings.Contains(err.Error(), "connection refused"); err = c.Create(ctx, w) {
-		// The manager is about to listen.
+		// The manager may not listen yet.
 	}
 	if err != nil || w.GetLabels()["by"] != "webhook" {
 		t.Fatalf("got %v, %v", w.GetLabels(), err)
@@ -95,7 +96,7 @@ func TestControllerRuntimeWebhooks(t *testing.T) {
 	}
 }
 
-// labelled labels objects.
+// labelled is a defaulter that adds a label.
 func labelled(_ context.Context, r admission.Request) admission.Response {
 	if len(r.Object.Raw) == 0 {
 		return admission.Allowed("")
@@ -112,7 +113,7 @@ func labelled(_ context.Context, r admission.Request) admission.Response {
 	return admission.PatchResponseFromRaw(r.Object.Raw, changed)
 }
 
-// judged refuses a name, and all deletions.
+// judged is a validator that rejects a name, and all deletes.
 func judged(_ context.Context, r admission.Request) admission.Response {
 	switch {
 	case r.Operation == "DELETE":
@@ -123,7 +124,8 @@ func judged(_ context.Context, r admission.Request) admission.Response {
 	return admission.Allowed("")
 }
 
-// certificate makes one for this machine, in a directory as controller-runtime reads it.
+// certificate creates a certificate for this machine, in a directory as controller-runtime expects
+// it.
 func certificate(t *testing.T) (dir string, ca []byte) {
 	t.Helper()
 	dir = t.TempDir()

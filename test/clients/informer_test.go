@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// requests counts how a client reads a collection.
+// requests counts the ways in which a client reads a collection.
 type requests struct {
 	next                    http.RoundTripper
 	lists, watches, streams atomic.Int32
@@ -64,7 +64,7 @@ func count(config *rest.Config) (*rest.Config, *requests) {
 	return config, counted
 }
 
-// names is what an informer has told of.
+// names are the objects of an informer's events.
 type names struct {
 	sync.Mutex
 	added, deleted map[string]int
@@ -104,8 +104,8 @@ func (n *names) await(t *testing.T, added, deleted int) {
 	}
 }
 
-// TestInformer runs the shared informer as client-go does today, with a streaming
-// list, and as it did before.
+// TestInformer runs the shared informer of client-go with a streaming list, its default, and with
+// list requests.
 func TestInformer(t *testing.T) {
 	for _, streaming := range []bool{true, false} {
 		t.Run(fmt.Sprintf("streaming=%v", streaming), func(t *testing.T) {
@@ -152,8 +152,8 @@ func TestInformer(t *testing.T) {
 	}
 }
 
-// TestInformerSurvivesRestart stops the server and starts it again on the same
-// data and address. The informer goes on where it was: it does not list again.
+// TestInformerSurvivesRestart restarts the server on the same data and address. The informer
+// continues from its resourceVersion: it does not list again.
 func TestInformerSurvivesRestart(t *testing.T) {
 	featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)
 	dir := t.TempDir()
@@ -161,7 +161,7 @@ func TestInformerSurvivesRestart(t *testing.T) {
 		t.Helper()
 		server, err := kapok.Start(t.Context(), kapok.Options{
 			DataDir: dir, Listen: listen,
-			Accounts: kapok.AccountOptions{None: true}, // which come with a config map that is not counted here
+			Accounts: kapok.AccountOptions{None: true}, // they create a config map that is not counted here
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -198,7 +198,7 @@ func TestInformerSurvivesRestart(t *testing.T) {
 	defer running.Wait()
 	defer cancel()
 	counted.await(t, func() bool { return counted.watches.Load() == 1 })
-	create("two") // over the watch, which client-go would take for broken had it told nothing
+	create("two") // over the watch: client-go would treat a watch without events as broken
 	seen.await(t, 2, 0)
 
 	if err := server.Stop(); err != nil {

@@ -36,10 +36,11 @@ func aConfigMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
-// What client-go has for those who write controllers, each through days.
+// TestClientGoInBubble runs client-go's tools for controllers, each for days.
 func TestClientGoInBubble(t *testing.T) {
 	configMaps := corev1.SchemeGroupVersion.WithResource("configmaps")
-	// informer counts what an informer tells of: an object, which is changed a day later, and gone after another.
+	// informer counts an informer's events for an object that is updated a day later, and deleted
+	// after another.
 	informer := func(make func(t *testing.T, env *kapoktest.Env) (cache.SharedIndexInformer, func(stop <-chan struct{}), func())) func(*testing.T, *kapoktest.Env, *kubernetes.Clientset) {
 		return func(t *testing.T, env *kapoktest.Env, _ *kubernetes.Clientset) {
 			shared, start, shutdown := make(t, env)
@@ -123,16 +124,16 @@ func TestClientGoInBubble(t *testing.T) {
 			pass(day)
 			stopB := begin("b")
 			pass(day)
-			stop() // gives the lease back
+			stop() // releases the lease
 			pass(15 * time.Minute)
 			stopC := begin("c")
 			pass(day)
-			stopB() // does not
+			stopB() // does not release it
 			pass(50 * time.Minute)
 			if fmt.Sprint(leads) != "[a b]" {
 				t.Errorf("led have %v", leads)
 			}
-			pass(40 * time.Minute) // c has seen the lease up to eleven minutes late, and looks again as late
+			pass(40 * time.Minute) // c sees the lease up to eleven minutes late, and retries as late
 			if fmt.Sprint(leads) != "[a b c]" {
 				t.Errorf("led have %v", leads)
 			}
@@ -173,7 +174,7 @@ func TestClientGoInBubble(t *testing.T) {
 				t.Errorf("%s after %v", key, time.Since(begin))
 			}
 			q.Done("late")
-			q.ShutDown() // after ShutDownWithDrain alone, a goroutine of client-go would be left
+			q.ShutDown() // after ShutDownWithDrain alone, a goroutine of client-go would remain
 		}},
 		{"retrying watch", func(t *testing.T, env *kapoktest.Env, client *kubernetes.Clientset) {
 			list, err := client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
@@ -189,7 +190,7 @@ func TestClientGoInBubble(t *testing.T) {
 				if e := <-w.ResultChan(); e.Type != watch.Added || e.Object.(*corev1.ConfigMap).Name != fmt.Sprint("w", n) {
 					t.Errorf("event %v", e)
 				}
-				time.Sleep(day) // of which the server ends a watch each hour
+				time.Sleep(day) // during which the server ends a watch each hour
 			}
 			w.Stop()
 			<-w.Done()
@@ -235,8 +236,9 @@ func TestClientGoInBubble(t *testing.T) {
 	}
 }
 
-// Bubbles leave nothing behind in the process that the next one, or a test in real time, would stumble over: managers and clients
-// with errors to report, in 50 bubbles one after the other, and beside them in tests that run in parallel.
+// TestManyBubbles checks that bubbles leave nothing behind in the process that affects the next
+// one, or a test in real time: managers and clients with errors to report, in 50 bubbles one after
+// the other, and in parallel tests.
 func TestManyBubbles(t *testing.T) {
 	work := func(t *testing.T, env *kapoktest.Env, rest func()) {
 		mgr := newManager(t, env.Config(), nil)

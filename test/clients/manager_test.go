@@ -26,13 +26,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// seen is what clients asked for and what they got.
+// seen has the media types that clients requested and received.
 type seen struct {
 	mu    sync.Mutex
-	lines map[string]bool // "METHOD PATH wanted TYPE got TYPE", each once
+	lines map[string]bool // distinct lines "METHOD PATH wanted TYPE got TYPE"
 }
 
-// noted is a transport whose traffic is seen.
+// A noted is a transport that records its traffic.
 type noted struct {
 	http.RoundTripper
 	by *seen
@@ -57,8 +57,8 @@ func (n *noted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// TestManagerDefaults runs a manager with the settings that it has by itself, leader election included, for built-in kinds: it
-// asks for protobuf, and gets nothing else.
+// TestManagerDefaults runs a manager with its default settings, including leader election, for
+// built-in kinds: it requests protobuf, and gets only that.
 func TestManagerDefaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, err := kapok.Start(t.Context(), kapok.Options{})

@@ -90,14 +90,13 @@ func TestControllerRuntimeCache(t *testing.T) {
 	}
 }
 
-// TestVirtualDay runs server, informer and manager in one bubble: the clock of
-// all of them jumps when nothing is left to do, so a day takes as long as the
-// work in it.
+// TestVirtualDay runs server, informer and manager in one bubble: the clock advances whenever all
+// are idle, so that a day takes as long as the work in it.
 func TestVirtualDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		ctx, cancel := context.WithCancel(t.Context())
-		srv, err := kapok.Start(t.Context(), kapok.Options{}) // outlives its clients
+		srv, err := kapok.Start(t.Context(), kapok.Options{}) // ends after its clients
 		if err != nil {
 			t.Fatal(err)
 		}

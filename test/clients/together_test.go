@@ -20,9 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// TestStopTogether ends a server, a manager and an informer with one context. The
-// server goes last, so that nobody has an error to report, which in a bubble takes
-// for ever: see package kapok.
+// TestStopTogether ends a server, a manager and an informer with one context. The server ends last,
+// so that no client has an error to report, which blocks forever in a bubble: see package kapok.
 func TestStopTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

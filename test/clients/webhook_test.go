@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/kapok-dev/kapok/test/seeds"
 	"github.com/kapok-dev/kapok/webhook"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -22,12 +23,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// Package webhook answers defaulted Pods as controller-runtime does: the same verdict, and a patch that makes the same Pod. Where an
-// element of a list moves, what the type does not say of it moves along here, and stays with the index there: so documents are the
-// same only where the option says that nothing else is to stay.
+// TestDefaultersAgree checks that package webhook handles Pods like controller-runtime: the same
+// decision, and a patch that results in the same Pod. Unknown fields of list elements move with
+// their element here, and stay at their index there: so documents are equal only if the option
+// drops unknown fields.
 func TestDefaultersAgree(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for i := range 3000 {
 		raw := randomPod(r)
@@ -76,7 +77,7 @@ func patched(t *testing.T, doc string, patch []byte) (text any, pod corev1.Pod) 
 	return text, pod
 }
 
-// randomDefaulter is the seed of its changes.
+// A randomDefaulter makes changes determined by its seed.
 type randomDefaulter uint64
 
 func (d randomDefaulter) Default(_ context.Context, p *corev1.Pod) error {
@@ -113,7 +114,8 @@ func (d randomDefaulter) Default(_ context.Context, p *corev1.Pod) error {
 	return nil
 }
 
-// randomPod is a Pod in JSON, with unknown fields, zero values and values in other forms than the type writes.
+// randomPod returns a Pod in JSON, with unknown fields, zero values and values in other forms than
+// the type encodes.
 func randomPod(r *rand.Rand) string {
 	pick := func(texts ...string) string { return texts[r.IntN(len(texts))] }
 	container := func(name string) string {

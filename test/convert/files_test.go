@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
-
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
@@ -23,7 +22,7 @@ import (
 func kubectlConvert(t *testing.T, stdin string, args ...string) (out string, err error) {
 	var stdout, stderr bytes.Buffer
 	streams := genericiooptions.IOStreams{Out: &stdout, ErrOut: &stderr}
-	// It reads the standard input of the process, whatever it is given.
+	// It always reads the standard input of the process.
 	file := filepath.Join(t.TempDir(), "stdin")
 	if err := os.WriteFile(file, []byte(stdin), 0o600); err != nil {
 		t.Fatal(err)
@@ -39,7 +38,7 @@ func kubectlConvert(t *testing.T, stdin string, args ...string) (out string, err
 		if f, ok := recover().(fatal); ok {
 			err = f
 		}
-		if err == nil && stderr.Len() > 0 { // of what it leaves out it only tells
+		if err == nil && stderr.Len() > 0 { // it only reports objects that it skips
 			err = errors.New(stderr.String())
 		}
 	}()
@@ -81,7 +80,7 @@ func buildKapok(t *testing.T) string {
 	return kapok
 }
 
-// The same files give the same output.
+// TestFiles checks that both give the same output for the same files.
 func TestFiles(t *testing.T) {
 	kapok := buildKapok(t)
 	apps := []string{"", "apps/v1", "apps/v1beta2", "apps/v1beta1", "extensions/v1beta1"}
@@ -182,7 +181,7 @@ func TestFiles(t *testing.T) {
 func sameOutput(t *testing.T, kapok, stdin string, args []string) {
 	t.Helper()
 	want, wantErr := kubectlConvert(t, stdin, args...)
-	got, err := kapokConvert(kapok, stdin, append([]string{"--validate=ignore"}, args...)...) // kubectl drops what it does not know
+	got, err := kapokConvert(kapok, stdin, append([]string{"--validate=ignore"}, args...)...) // kubectl drops unknown fields
 	if (err == nil) != (wantErr == nil) {
 		t.Fatalf("error is %v, kubectl says %v", err, wantErr)
 	}
@@ -197,7 +196,8 @@ func sameOutput(t *testing.T, kapok, stdin string, args []string) {
 	}
 }
 
-// What cannot be converted is an error for both, where kubectl often only tells and prints the rest.
+// TestRefusals checks that both return an error for objects that cannot be converted; kubectl often
+// reports them and prints the rest.
 func TestRefusals(t *testing.T) {
 	kapok := buildKapok(t)
 	for _, test := range []struct{ name, stdin, target string }{

@@ -9,7 +9,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/kubectl/cmd/convert" // registers all groups
 )
 
-// judge converts as Kubernetes does: into the internal version with defaults, and out of it.
+// judge converts as Kubernetes does: to the internal version with defaults, and from it.
 func judge(data []byte, target schema.GroupVersion) (runtime.Object, error) {
 	internal, err := runtime.Decode(legacyscheme.Codecs.UniversalDecoder(), data)
 	if err != nil {
@@ -18,7 +18,7 @@ func judge(data []byte, target schema.GroupVersion) (runtime.Object, error) {
 	return legacyscheme.Scheme.ConvertToVersion(internal, target)
 }
 
-// form is an object as it is printed, its fields sorted.
+// form returns an object as it is printed, with sorted fields.
 func form(obj runtime.Object) (any, error) {
 	data, err := json.Marshal(obj)
 	if err != nil {

@@ -9,12 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/kapok-dev/kapok/internal/kinds/versions"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	gocmp "github.com/google/go-cmp/cmp"
-
-	"github.com/kapok-dev/kapok/internal/builtin/versions"
-
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,7 +21,7 @@ import (
 	kubetesting "k8s.io/kubernetes/pkg/api/testing"
 )
 
-// kinds are the kinds that both know and that have metadata: what files hold. Lists are left to TestLists.
+// kinds returns the kinds with metadata that both know. TestLists covers lists.
 func kinds() []schema.GroupVersionKind {
 	var all []schema.GroupVersionKind
 	for gvk := range versions.Scheme().AllKnownTypes() {
@@ -36,7 +35,7 @@ func kinds() []schema.GroupVersionKind {
 	return all
 }
 
-// targets are the versions in which Kubernetes knows what is of a kind.
+// targets returns the versions in which Kubernetes has a kind.
 func targets(gvk schema.GroupVersionKind) []schema.GroupVersion {
 	obj, err := legacyscheme.Scheme.New(schema.GroupVersionKind{Group: gvk.Group, Version: runtime.APIVersionInternal, Kind: gvk.Kind})
 	if err != nil {
@@ -57,23 +56,21 @@ func targets(gvk schema.GroupVersionKind) []schema.GroupVersion {
 	return all
 }
 
-func number(t *testing.T, name string, otherwise int64) int64 {
+func number(t *testing.T, name string, otherwise int) int {
 	text := os.Getenv(name)
 	if text == "" {
 		return otherwise
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
+	n, err := strconv.Atoi(text)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 	return n
 }
 
-// Random objects of every version come out as Kubernetes has them, in every version.
+// TestRandom compares conversions of random objects of every version to every version.
 func TestRandom(t *testing.T) {
-	seed := number(t, "KAPOK_CONVERT_SEED", time.Now().UnixNano())
-	rounds := int(number(t, "KAPOK_CONVERT_ROUNDS", 10))
-	t.Logf("KAPOK_CONVERT_SEED=%d", seed)
+	seed, rounds := int64(seeds.Of(t)), number(t, "KAPOK_CONVERT_ROUNDS", 10)
 	compared, refused := 0, 0
 	for _, gvk := range kinds() {
 		t.Run(gvk.GroupVersion().String()+" "+gvk.Kind, func(t *testing.T) {
@@ -83,7 +80,7 @@ func TestRandom(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if round > 0 { // the first is empty
+				if round > 0 { // the first object is empty
 					filler.Fill(obj)
 				}
 				obj.GetObjectKind().SetGroupVersionKind(gvk)
@@ -106,7 +103,7 @@ func TestRandom(t *testing.T) {
 	t.Logf("%d conversions compared, of which both refuse %d", compared, refused)
 }
 
-// compare holds one conversion against the judge, and says whether there is an outcome.
+// compare compares one conversion with the judge's, and reports whether there is a result.
 func compare(t *testing.T, data []byte, target schema.GroupVersion) bool {
 	t.Helper()
 	for attempt := 0; ; attempt++ {
@@ -130,7 +127,7 @@ func compare(t *testing.T, data []byte, target schema.GroupVersion) bool {
 		if diff == "" {
 			return true
 		}
-		if attempt == 2 || !strings.Contains(diff, "timeAdded") { // a default that is the time
+		if attempt == 2 || !strings.Contains(diff, "timeAdded") { // a default that is the present time
 			t.Fatalf("to %s of %s\n(-Kubernetes +Kapok)\n%s", target, data, diff)
 		}
 	}

@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// answer is what the server said.
+// An answer is a response of the server.
 type answer struct {
 	code   int
 	header http.Header
 	body   []byte
 }
 
-// alwaysShown are the headers a client acts on.
+// alwaysShown are the headers that clients depend on.
 var alwaysShown = []string{"Content-Type", "Content-Encoding", "Warning", "Retry-After", "Location", "Allow", "WWW-Authenticate"}
 
 func readAnswer(r *http.Response) (*answer, error) {
@@ -40,8 +40,8 @@ func readAnswer(r *http.Response) (*answer, error) {
 	return &answer{code: r.StatusCode, header: r.Header, body: body}, nil
 }
 
-// decode reads the body as the media type says; text stays a string, unless it is a JSON object: the index of OpenAPI
-// documents is one, and goes by text/plain.
+// decode decodes the body by its media type. Text stays a string, unless it is a JSON object: the
+// index of OpenAPI documents is one, but is served as text/plain.
 func (a *answer) decode() (any, error) {
 	if len(a.body) == 0 {
 		return nil, nil
@@ -71,10 +71,10 @@ func (a *answer) keep(v any, headers []string) any {
 	return body
 }
 
-// print renders the answer as a script's output.
+// print formats the response as a script's output.
 func (a *answer) print(n *normalizer, p parameters) (string, error) {
 	var b strings.Builder
-	// Kapok says of itself what it does not do yet; that is no answer of Kubernetes.
+	// Kapok's own warnings, about what it does not support, are not compared with Kubernetes.
 	a.header["Warning"] = slices.DeleteFunc(a.header["Warning"], func(w string) bool { return strings.HasPrefix(w, `299 - "kapok: `) })
 	fmt.Fprintf(&b, "%d %s\n", a.code, http.StatusText(a.code))
 	if p.warnings {

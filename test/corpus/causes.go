@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// sortCauses puts the causes of a Status, and their copy in its message, in the order of their fields. A message that
-// says anything else than its causes stays as it is.
+// sortCauses sorts the causes of a Status, and their copy in its message, by field. A message that
+// differs from its causes is not changed.
 func sortCauses(v any) {
 	status, _ := v.(map[string]any)
 	details, _ := status["details"].(map[string]any)
@@ -31,7 +31,7 @@ func sortCauses(v any) {
 		}
 		rest -= len(sentences[i])
 	}
-	// The same sentence is said once, however many causes it has.
+	// Equal sentences occur once, whatever the number of their causes.
 	sentences = slices.Compact(sentences)
 	if len(sentences) == len(causes) && rest != len(", ")*(len(causes)-1) {
 		return
@@ -39,7 +39,7 @@ func sortCauses(v any) {
 	status["message"] = head + ": [" + strings.Join(sentences, ", ") + "]"
 }
 
-// sentence is how a cause appears in the message of its Status.
+// sentence returns the form of a cause in the message of its Status.
 func sentence(cause any) string {
 	c, _ := cause.(map[string]any)
 	field, _ := c["field"].(string)

@@ -16,7 +16,7 @@ import (
 
 const protobufMedia = "application/vnd.kubernetes.protobuf"
 
-// knownTypes has the Go types of all kinds that travel as protobuf.
+// knownTypes has the Go types of all kinds with a protobuf encoding.
 var knownTypes = sync.OnceValues(func() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, apiextensionsv1.AddToScheme, metav1.AddMetaToScheme} {
@@ -27,7 +27,7 @@ var knownTypes = sync.OnceValues(func() (*runtime.Scheme, error) {
 	return s, nil
 })
 
-// decodeJSON keeps numbers as they were written.
+// decodeJSON decodes JSON and keeps numbers as written.
 func decodeJSON(text []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -65,8 +65,8 @@ func decodeProtobuf(body []byte) (any, error) {
 	return decodeJSON(j)
 }
 
-// protobufFromYAML encodes an object of a built-in kind in the envelope that Kubernetes expects. Fields the Go type does
-// not have are lost.
+// protobufFromYAML encodes an object of a built-in kind as protobuf in Kubernetes' envelope. It
+// loses fields that the Go type does not have.
 func protobufFromYAML(text []byte) ([]byte, error) {
 	types, err := knownTypes()
 	if err != nil {
@@ -90,7 +90,7 @@ func protobufFromYAML(text []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// convert reads a decoded answer into a Go type.
+// convert decodes a response into a Go type.
 func convert(v, into any) error {
 	j, err := json.Marshal(v)
 	if err != nil {

@@ -14,25 +14,26 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options say what to run and what to do with the answers.
+// Options configure a run. Dir is required.
 type Options struct {
-	// Dir holds the scripts, *.txt.
+	// Dir has the scripts, *.txt.
 	Dir string
-	// Record writes the answers into the scripts when the tests run with -rewrite. Only the oracle sets it; without it
-	// -rewrite is refused.
+	// Record allows the flag -rewrite, which writes the responses to the scripts. Only the oracle
+	// sets it; otherwise -rewrite is an error.
 	Record bool
-	// Differences is a page with indented "file/case: reason" lines, the cases in which this server is known to answer otherwise.
-	// Such a case must differ; of the cases that a pattern "file/prefix-*" names, some must. Empty: none.
+	// Differences is a Markdown page with indented lines "file/case: reason": the cases in which
+	// this server is known to differ. Such a case must differ; of the cases that a pattern
+	// "file/prefix-*" matches, at least one must. Default: none.
 	Differences string
-	// Anonymous reaches the server without saying who asks; credentials in it are left out. Nil: the config of Run, which
-	// does not do where being able to reach the server is the credential.
+	// Anonymous reaches the server; credentials in it are removed. Nil: the config of Run without
+	// credentials, which does not work if access to the server is the credential.
 	Anonymous *rest.Config
-	// Compact makes the server forget the history before now. Nil: cases that need it are skipped.
+	// Compact makes the server drop its history. Nil: cases that need it are skipped.
 	Compact func(context.Context) error
 }
 
-// Run puts all scripts to the server that config reaches, as a subtest each, and each case as a subtest of these.
-// The user of config must be allowed everything.
+// Run runs all scripts against the server of config, with a subtest for each script and each of its
+// cases. The user of config must be allowed everything.
 func Run(t *testing.T, config *rest.Config, o Options) {
 	t.Helper()
 	if rewriting() && !o.Record {
@@ -57,10 +58,10 @@ func rewriting() bool {
 	return f != nil && f.Value.String() == "true"
 }
 
-// verdict is what became of a case.
+// A verdict is the outcome of a case.
 type verdict struct {
 	name    string
-	skipped string // why
+	skipped string // the reason, "" if it ran
 	diffs   []string
 }
 
@@ -70,7 +71,7 @@ func runFile(t *testing.T, config *rest.Config, o Options, file string, listed d
 		t.Fatal(err)
 	}
 	defer s.close()
-	current := &verdict{name: "setup"} // what stands before the first case
+	current := &verdict{name: "setup"} // the steps before the first case
 	verdicts := []*verdict{current}
 	datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
 		if d.Cmd == "case" {
@@ -105,7 +106,7 @@ func runFile(t *testing.T, config *rest.Config, o Options, file string, listed d
 		if got != d.Expected {
 			current.diffs = append(current.diffs, d.Pos+"\n"+unified(d.Expected, got))
 		}
-		// Datadriven would end the file at the first difference; the case is judged below.
+		// datadriven would end the file at the first difference; judge compares below.
 		return d.Expected
 	})
 	for _, v := range verdicts {
@@ -116,7 +117,7 @@ func runFile(t *testing.T, config *rest.Config, o Options, file string, listed d
 	}
 }
 
-// judge fails t unless the case went as it should.
+// judge fails t if the outcome of the case is not the expected one.
 func (v *verdict) judge(t *testing.T, listed differences) {
 	if v.skipped != "" {
 		t.Skip(v.skipped)
@@ -129,7 +130,8 @@ func (v *verdict) judge(t *testing.T, listed differences) {
 	}
 }
 
-// failure says what is wrong: a case must go as the golden file says, or differ from it if it is listed.
+// failure describes an unexpected outcome: a case must match the golden file, or differ from it if
+// it is listed.
 func (v *verdict) failure(listed differences) string {
 	d, found := listed.find(v.name)
 	switch {
@@ -141,7 +143,7 @@ func (v *verdict) failure(listed differences) string {
 	return ""
 }
 
-// stale says what is listed of a file in vain.
+// stale returns the listed differences of a file that do not exist.
 func (d differences) stale(verdicts []*verdict) (complaints []string) {
 	for _, d := range d {
 		needed := slices.ContainsFunc(verdicts, func(v *verdict) bool {
@@ -151,7 +153,7 @@ func (d differences) stale(verdicts []*verdict) (complaints []string) {
 		case !needed && d.pattern():
 			complaints = append(complaints, fmt.Sprintf("no case %s/%s differs; remove it (%s)", d.file, d.name, d.reason))
 		case !needed:
-			complaints = append(complaints, fmt.Sprintf("a case %s/%s does not exist", d.file, d.name))
+			complaints = append(complaints, fmt.Sprintf("case %s/%s does not exist", d.file, d.name))
 		}
 	}
 	return complaints

@@ -8,30 +8,32 @@ import (
 	"strings"
 )
 
-// differences are the cases in which a server is known to answer otherwise, as a page of Markdown lists them.
+// differences are the cases in which a server is known to differ, as a Markdown page lists them.
 type differences []difference
 
-// A difference is a line of the page: one case, or with a * in its name all that the pattern names.
+// A difference is a line of the page: a case, or a pattern with a * for several cases.
 type difference struct {
 	file, name string
 	reason     string
 }
 
-// pattern says whether a difference is about cases of which only some need to differ.
+// pattern reports whether a difference is a pattern, of whose cases at least one must differ.
 func (d difference) pattern() bool { return strings.Contains(d.name, "*") }
 
-// about says whether a case is meant. A bad pattern is refused when the page is read.
+// about reports whether a difference matches a case. Invalid patterns are rejected when the page is
+// parsed.
 func (d difference) about(name string) bool {
 	matches, _ := path.Match(d.name, name)
 	return matches
 }
 
-// of returns what is listed of a file.
+// of returns the differences of a file.
 func (d differences) of(file string) differences {
 	return slices.DeleteFunc(slices.Clone(d), func(d difference) bool { return d.file != file })
 }
 
-// find returns the difference that a case may have, and whether there is one. Its own line counts more than a pattern.
+// find returns the difference of a case, and whether there is one. A line for the case takes
+// precedence over a pattern.
 func (d differences) find(name string) (found difference, ok bool) {
 	for _, d := range d {
 		if d.about(name) && (!ok || found.pattern()) {
@@ -52,10 +54,11 @@ func readDifferences(file string) (differences, error) {
 	return parseDifferences(string(text))
 }
 
-// indent marks the lines of a page of Markdown that list differences.
+// indent marks the lines of a Markdown page that list differences.
 const indent = "    "
 
-// parseDifferences reads the lines of the form "file/case: reason" that are indented as code. The rest is for people.
+// parseDifferences parses the lines "file/case: reason" that are indented as code, and ignores the
+// others.
 func parseDifferences(text string) (differences, error) {
 	var all differences
 	for i, line := range strings.Split(text, "\n") {

@@ -43,7 +43,7 @@ func TestJudge(t *testing.T) {
 		listed []string
 		diffs  []string
 		fails  bool // the case
-		stale  int  // how many lines
+		stale  int  // number of lines
 	}{
 		"equal":                           {},
 		"different":                       {diffs: []string{"d"}, fails: true},

@@ -19,27 +19,29 @@ import (
 
 const registration = "/apis/admissionregistration.k8s.io/v1/"
 
-// hooks are the admission webhooks of a script: one HTTPS server, with a path for each. It has goroutines from the first
-// webhook on until close.
+// hooks are the admission webhooks of a script: one HTTPS server, with a path for each. It owns
+// goroutines from the first webhook until close.
 type hooks struct {
-	server *httptest.Server // nil before the first
+	server *httptest.Server // nil before the first webhook
 
 	mu      sync.Mutex
 	answers map[string]hookAnswer
 	asked   map[string][]any // reviews by name, oldest first
 }
 
-// hookAnswer is what a script says of a webhook: the response, without what is the same in all of them, or something else.
+// A hookAnswer is the scripted response of a webhook: the response without its constant parts, or
+// something else.
 type hookAnswer struct {
 	APIVersion string
 	Kind       string
-	Response   map[string]any // nil to allow; null for a review without one
-	Patch      []any          // of JSON, to go into the response
-	Code       int            // instead of a review: a status
-	Body       string         // likewise: a body
+	Response   map[string]any // nil allows; null is a review without a response
+	Patch      []any          // a JSON patch for the response
+	Code       int            // status code instead of a review
+	Body       string         // body instead of a review
 }
 
-// stepHook sets what a webhook answers. {NAME.url} is where it is, {NAME.ca} its authority in base64.
+// stepHook sets the response of a webhook. {NAME.url} is its URL, {NAME.ca} its authority in
+// base64.
 func (s *session) stepHook(input string, p parameters) error {
 	answer := hookAnswer{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview", Response: map[string]any{"allowed": true}}
 	if err := yaml.UnmarshalStrict([]byte(input), &answer); err != nil {
@@ -56,7 +58,7 @@ func (h *hooks) set(name string, answer hookAnswer) {
 	if h.server == nil {
 		h.answers, h.asked = map[string]hookAnswer{}, map[string][]any{}
 		h.server = httptest.NewUnstartedServer(h)
-		h.server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that are meant to fail
+		h.server.Config.ErrorLog = log.New(io.Discard, "", 0) // drops errors of handshakes that tests provoke
 		h.server.StartTLS()
 	}
 	h.answers[name] = answer
@@ -130,7 +132,8 @@ func (a hookAnswer) write(w http.ResponseWriter, request map[string]any) {
 	json.NewEncoder(w).Encode(review)
 }
 
-// stepAsked prints what a webhook was asked since its answer was set or this was last printed.
+// stepAsked prints the reviews sent to a webhook since its response was set or this was last
+// printed.
 func (s *session) stepAsked(p parameters) (string, error) {
 	s.hooks.mu.Lock()
 	asked := s.hooks.asked[p.name]
@@ -149,8 +152,9 @@ func (s *session) stepAsked(p parameters) (string, error) {
 	return b.String(), nil
 }
 
-// stepConfigured returns when the server has taken notice of the configurations that were written before. It does so of one
-// after another, and so it is enough to see that the last one counts. What is written to see that is in the namespace default.
+// stepConfigured returns when earlier writes of configurations are in effect. The server processes
+// them in order, and so it is enough to wait for the effect of one more. The probes create objects
+// in the namespace default.
 func (s *session) stepConfigured(ctx context.Context) error {
 	const marker = "corpus-marker"
 	answer := hookAnswer{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview", Response: map[string]any{
@@ -169,7 +173,7 @@ func (s *session) stepConfigured(ctx context.Context) error {
 			return fmt.Errorf("make the marker: %v %s", err, a.body)
 		}
 		probe := fmt.Sprintf(`{"metadata": {"name": "corpus-mark", "labels": {"corpus-mark": %q}}}`, label)
-		err = s.poll(ctx, "the marker is not asked", func() (bool, error) {
+		err = s.poll(ctx, "the marker webhook is not called", func() (bool, error) {
 			a, err := s.ask(ctx, "POST", "/api/v1/namespaces/default/configmaps?dryRun=All", probe)
 			return err == nil && a.code == http.StatusTeapot, err
 		})
@@ -181,12 +185,12 @@ func (s *session) stepConfigured(ctx context.Context) error {
 		}
 	}
 	s.hooks.mu.Lock()
-	clear(s.hooks.asked) // what the probes have led to
+	clear(s.hooks.asked) // reviews of the probes
 	s.hooks.mu.Unlock()
 	return nil
 }
 
-// noteConfiguration remembers a configuration that a request made, for its removal.
+// noteConfiguration records a configuration that a request created, for its deletion.
 func (s *session) noteConfiguration(r *request, a *answer) {
 	if r.method != "POST" || a.code != http.StatusCreated || !strings.HasPrefix(r.path, registration) || strings.Contains(r.path, "dryRun") {
 		return
@@ -199,7 +203,7 @@ func (s *session) noteConfiguration(r *request, a *answer) {
 	}
 }
 
-// unconfigure removes the configurations that were made.
+// unconfigure deletes the configurations that were created.
 func (s *session) unconfigure(ctx context.Context) error {
 	for _, path := range s.configurations {
 		if _, err := s.ask(ctx, "DELETE", path, ""); err != nil {

@@ -5,15 +5,16 @@ import (
 
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/test/corpus"
+
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// TestKapok compares Kapok with kube-apiserver. Whoever reaches it in process is its admin, so those whom it does not
-// know come through the socket.
+// TestKapok compares Kapok with kube-apiserver. In-process clients are its admin, and so anonymous
+// requests use the socket.
 func TestKapok(t *testing.T) {
 	server, err := kapok.Start(t.Context(), kapok.Options{
 		Listen: "127.0.0.1:0", KeepGarbage: true,
-		// As the oracle has it.
+		// The options are those of the oracle.
 		Fairness: kapok.FairnessOptions{Unfair: true, MaxRequestsInFlight: -1, MaxMutatingRequestsInFlight: -1},
 	})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// normalizer replaces what differs from run to run with placeholders. It lives for one case, in which equal values get
-// equal placeholders, numbered in the order in which they are first printed.
+// normalizer replaces what differs from run to run with placeholders. It lives for one case, in
+// which equal values get equal placeholders, numbered in the order in which they are first printed.
 //
 //	<rvN>           a resourceVersion of an object          <list-rvN>   of a collection or bookmark
 //	<uidN>          a UID                                   {ns}         the file's namespace
@@ -23,13 +23,13 @@ import (
 type normalizer struct {
 	ns       string
 	now      time.Time
-	numbers  map[string]string // placeholder by family and value
-	counts   map[string]int    // placeholders handed out, by family
-	verbatim map[string]bool   // resourceVersions and UIDs that the script wrote itself
-	prefixes []string          // every generateName that the script sent
+	numbers  map[string]string // placeholders by family and value
+	counts   map[string]int    // number of placeholders by family
+	verbatim map[string]bool   // resourceVersions and UIDs in the script
+	prefixes []string          // every generateName in the script
 }
 
-// newNormalizer knows the prefixes of names which earlier cases sent.
+// newNormalizer returns a normalizer with the generateNames that earlier cases sent.
 func newNormalizer(ns string, prefixes []string) *normalizer {
 	return &normalizer{
 		ns:       ns,
@@ -43,7 +43,8 @@ func newNormalizer(ns string, prefixes []string) *normalizer {
 
 var writtenVersion = regexp.MustCompile(`(?i)resourceversion"?[=:]\s*"?(\d+)`)
 
-// keepValuesOf notes the resourceVersions and UIDs of an input, which stay as they are in the output.
+// keepValuesOf records the resourceVersions and UIDs of an input, which are not replaced in the
+// output.
 func (n *normalizer) keepValuesOf(input string) {
 	for _, m := range writtenVersion.FindAllStringSubmatch(input, -1) {
 		n.verbatim[m[1]] = true
@@ -53,14 +54,15 @@ func (n *normalizer) keepValuesOf(input string) {
 	}
 }
 
-// keepPrefixesOf notes the generateNames of a body. The server cuts a prefix to 58 characters.
+// keepPrefixesOf records the generateNames of a body. The server truncates a prefix to 58
+// characters.
 func (n *normalizer) keepPrefixesOf(body string) {
 	for _, m := range generateName.FindAllStringSubmatch(body, -1) {
 		n.prefixes = append(n.prefixes, m[1][:min(len(m[1]), 58)])
 	}
 }
 
-// placeholder is the name of value in its family.
+// placeholder returns the placeholder of a value in its family.
 func (n *normalizer) placeholder(family, value string) string {
 	key := family + " " + value
 	if n.numbers[key] == "" {
@@ -70,8 +72,8 @@ func (n *normalizer) placeholder(family, value string) string {
 	return n.numbers[key]
 }
 
-// value normalises a decoded answer. Keys are visited in sorted order, so that the numbering does not depend on how the
-// server orders them.
+// value normalises a decoded response. It visits keys in sorted order, so that the numbering does
+// not depend on the server's order.
 func (n *normalizer) value(v any, managed bool) any { return n.walk(v, false, managed) }
 
 // bookmark normalises the object of a bookmark, whose resourceVersion is that of a collection.
@@ -113,8 +115,8 @@ func (n *normalizer) object(v map[string]any, collection, managed bool) map[stri
 	return out
 }
 
-// isCollection tells lists and tables from objects: their resourceVersion is the server's, and moves with
-// writes that the script has not made.
+// isCollection tells lists and tables from objects: their resourceVersion is the server's, and
+// moves with writes that the script has not made.
 func isCollection(v map[string]any) bool {
 	kind, _ := v["kind"].(string)
 	return v["items"] != nil || kind == "Table" || strings.HasSuffix(kind, "List")
@@ -163,17 +165,18 @@ var (
 	port         = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 	token        = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{20,}\.eyJ[A-Za-z0-9_-]{60,}\.[A-Za-z0-9_-]{40,}`)
 	selfType     = regexp.MustCompile(`\bselfType\d+`)
-	// A patch that does not fit is quoted with the whole object, in the order of the fields of Go types.
+	// The error about an invalid patch contains the whole object, with fields in the order of the
+	// Go types.
 	quotedObject = regexp.MustCompile(`Invalid value: "\{(?:[^"\\]|\\.)*\}"`)
 	revisions    = regexp.MustCompile(`(?i)(resource ?version:? |resource ?version in (?:precondition|object meta): |current: |in record \()(\d+)(?:( \()(\d+))?`)
 )
 
-// text normalises what stands within a string.
+// text normalises values within a string.
 func (n *normalizer) text(s string) string {
 	s = quotedObject.ReplaceAllString(s, `Invalid value: "<object>"`)
 	s = strings.ReplaceAll(s, n.ns, "{ns}")
 	s = uid.ReplaceAllStringFunc(s, func(u string) string { return n.given("uid", u) })
-	for _, prefix := range n.prefixes { // which may occur in a UID
+	for _, prefix := range n.prefixes { // a prefix can occur in a UID
 		s = n.suffix(s, prefix)
 	}
 	s = timestamp.ReplaceAllStringFunc(s, n.time)
@@ -192,7 +195,7 @@ func (n *normalizer) text(s string) string {
 	})
 }
 
-// suffix replaces the five letters that the server appended to prefix.
+// suffix replaces the five characters that the server appended to a prefix.
 func (n *normalizer) suffix(s, prefix string) string {
 	for from := 0; ; {
 		i := strings.Index(s[from:], prefix)

@@ -7,9 +7,9 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// parameters are the arguments of a step, as the package comment lists them.
+// parameters are the arguments of a step, see the package.
 type parameters struct {
-	name      string // the argument without a key: a stream, a path, a definition
+	name      string // the first argument without a key: a stream, a path, a definition
 	text      string // a second argument without a key
 	as        string
 	show      []string

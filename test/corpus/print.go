@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// lineWidth is up to where an object or array is printed on one line.
+// lineWidth is the maximum width of an object or array on one line.
 const lineWidth = 110
 
-// printValue prints all of v, or the fields whose paths are given, a line each.
+// printValue prints all of v, or the fields with the given paths, one a line.
 func printValue(b *strings.Builder, v any, paths []string) {
 	if len(paths) == 0 {
 		printJSON(b, v, "", 0)
@@ -31,7 +31,8 @@ func printValue(b *strings.Builder, v any, paths []string) {
 	}
 }
 
-// printJSON prints v with sorted keys. What fits into a line is on one line; used counts what the line has already.
+// printJSON prints v with sorted keys, on one line if it fits; used is the number of columns used
+// already.
 func printJSON(b *strings.Builder, v any, indent string, used int) {
 	line := compact(v)
 	if len(indent)+used+len(line) <= lineWidth {
@@ -70,7 +71,8 @@ func endItem(b *strings.Builder, i, n int) {
 	b.WriteByte('\n')
 }
 
-// compact is v on one line, with a space after each colon and comma, and <, > and & as they are.
+// compact returns v on one line, with a space after each colon and comma, and with <, > and &
+// unescaped.
 func compact(v any) string {
 	switch v := v.(type) {
 	case map[string]any:
@@ -95,9 +97,10 @@ func compact(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// field finds the value at a path of the form .a.b.0.c. A path of "." is the whole. A key that itself has dots is
-// written with ~ in their place. Items of an array are named by number, or as NAME=VALUE by a field of theirs or of their
-// metadata. A * stands for every item of an array, and the value is the array of what is found.
+// field returns the value at a path of the form .a.b.0.c. The path "." is the whole. In a key, ~
+// stands for a dot. Items of an array are named by index, or as NAME=VALUE by a field of theirs or
+// of their metadata. A * stands for every item of an array, and the value is the array of the
+// results.
 func field(v any, path string) (any, bool) {
 	keys := strings.Split(strings.TrimPrefix(path, "."), ".")
 	for i, key := range keys {
@@ -133,7 +136,7 @@ func field(v any, path string) (any, bool) {
 	return v, true
 }
 
-// itemIndex finds the item that key names; negative if there is none.
+// itemIndex returns the index of the item that key names; negative if there is none.
 func itemIndex(items []any, key string) int {
 	name, value, named := strings.Cut(key, "=")
 	if !named {

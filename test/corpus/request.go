@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// request is what a script asks, with everything expanded.
+// A request is a request of a script, with everything expanded.
 type request struct {
 	method string
 	path   string // with the query
@@ -19,7 +19,7 @@ type request struct {
 	body   []byte
 }
 
-// parseRequest reads "METHOD PATH", header lines, a blank line and a body.
+// parseRequest parses "METHOD PATH", header lines, a blank line and a body.
 func (s *session) parseRequest(input string, p parameters) (*request, error) {
 	head, body, _ := strings.Cut(input, "\n\n")
 	head, err := s.expand(head)
@@ -78,8 +78,8 @@ var (
 	repeated = regexp.MustCompile(`\{("(?:[^"\\]|\\.)*")\*(\d+)\}`)
 )
 
-// expand puts values in the place of {NAME}, {NAME.path} and {"text"*N}. What names nothing stays as it is, unless it
-// has a path.
+// expand replaces {NAME}, {NAME.path} and {"text"*N}. An unknown name without a path is not
+// changed.
 func (s *session) expand(text string) (string, error) {
 	var failed error
 	text = variable.ReplaceAllStringFunc(text, func(m string) string {
@@ -121,7 +121,7 @@ var shortcuts = map[string]string{
 	".continue": ".metadata.continue",
 }
 
-// send asks the server and reads the whole answer.
+// send sends the request and reads the whole response.
 func (s *session) send(ctx context.Context, r *request, anonymous bool) (*answer, error) {
 	response, err := s.open(ctx, r, anonymous)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *session) send(ctx context.Context, r *request, anonymous bool) (*answer
 	return readAnswer(response)
 }
 
-// open asks the server and leaves the body of the answer to the caller.
+// open sends the request and leaves the body of the response to the caller.
 func (s *session) open(ctx context.Context, r *request, anonymous bool) (*http.Response, error) {
 	c := s.admin
 	if anonymous {
@@ -154,7 +154,7 @@ func (s *session) open(ctx context.Context, r *request, anonymous bool) (*http.R
 	return c.Do(request)
 }
 
-// ask sends a request of the runner's own.
+// ask sends a request of the runner itself.
 func (s *session) ask(ctx context.Context, method, path, body string) (*answer, error) {
 	r := &request{method: method, path: path, header: http.Header{"Accept": {"application/json"}}, body: []byte(body)}
 	if body != "" {

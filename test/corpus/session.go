@@ -14,36 +14,36 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// errSkip says that the server has no means to do what a step asks for.
+// errSkip means that the server does not support what a step needs.
 var errSkip = errors.New("not possible on this server")
 
-// patience bounds every wait for something that must come.
+// patience bounds every wait.
 const patience = 30 * time.Second
 
-// session is the state of one script: connections, namespace, kept answers, open streams.
+// A session is the state of one script: connections, namespace, kept responses, open streams.
 type session struct {
 	admin   *client
 	nobody  *client
 	compact func(context.Context) error
 	n       *normalizer
 	ns      string
-	kept    map[string]any // answers by name, decoded
+	kept    map[string]any // decoded responses by name
 	streams map[string]*stream
-	crds    []string // to be removed at the end
+	crds    []string // to be deleted at the end
 
 	hooks          hooks
-	configurations []string // paths, to be removed at the end
-	marks          int      // markers of configurations so far
+	configurations []string // paths, to be deleted at the end
+	marks          int      // number of markers of configurations so far
 }
 
-// client is a way to the server.
+// A client is a connection to the server.
 type client struct {
 	*http.Client
 	base *url.URL
 }
 
 func newClient(config *rest.Config) (*client, error) {
-	// Decompressing is left to the script's answer, so that it shows whether there was compression.
+	// The client does not decompress, so that responses show whether they are compressed.
 	config.DisableCompression = true
 	config.UserAgent = "corpus/1.0"
 	c, err := rest.HTTPClientFor(config)
@@ -84,7 +84,8 @@ func newSession(ctx context.Context, config *rest.Config, o Options) (*session, 
 	return s, err
 }
 
-// close ends the streams and removes what the file left behind, as far as the server alone can.
+// close ends the streams and deletes the objects that the script created, unless the server deletes
+// them itself.
 func (s *session) close() {
 	for _, w := range s.streams {
 		w.close()
@@ -107,7 +108,7 @@ func (s *session) beginCase() {
 	s.n = newNormalizer(s.ns, prefixes)
 }
 
-// step runs one command and returns what it prints.
+// step runs one command and returns its output.
 func (s *session) step(ctx context.Context, d *datadriven.TestData) (string, error) {
 	p, err := parseParameters(d.CmdArgs)
 	if err != nil {
@@ -156,7 +157,7 @@ func (s *session) stepHTTP(ctx context.Context, input string, p parameters) (str
 		}
 		a, err := s.send(ctx, r, p.anonymous)
 		if err != nil {
-			// A server that is putting a changed definition into service may drop a request.
+			// A server can drop a request while it replaces a changed definition.
 			if p.until != 0 && pause(ctx) {
 				continue
 			}

@@ -12,7 +12,7 @@ import (
 
 const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// definition is what a script's waits need of a CustomResourceDefinition.
+// A definition has the fields of a CustomResourceDefinition that waits need.
 type definition struct {
 	Kind     string
 	Metadata struct{ Name string }
@@ -38,7 +38,7 @@ func (d *definition) established() bool {
 	return false
 }
 
-// stepCRD creates a definition and prints nothing but "served" if all goes well.
+// stepCRD creates a definition and prints only "served" if it succeeds.
 func (s *session) stepCRD(ctx context.Context, input string, p parameters) (string, error) {
 	text, err := s.expand(input)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *session) stepCRD(ctx context.Context, input string, p parameters) (stri
 	return "served\n", nil
 }
 
-// noteCRD remembers a definition that a request made, for its removal.
+// noteCRD records a definition that a request created, for its deletion.
 func (s *session) noteCRD(r *request, a *answer) {
 	if r.method != "POST" || a.code != http.StatusCreated || !strings.HasPrefix(r.path, crdPath) {
 		return
@@ -74,7 +74,8 @@ func (s *session) noteCRD(r *request, a *answer) {
 	}
 }
 
-// waitCRD returns when the definition is established, discovery names its kind, and its objects can be listed.
+// waitCRD returns when the definition is established, discovery names its kind, and its objects can
+// be listed.
 func (s *session) waitCRD(ctx context.Context, name string) error {
 	return s.poll(ctx, "definition "+name+" is not served", func() (bool, error) {
 		a, err := s.ask(ctx, "GET", crdPath+"/"+name, "")
@@ -109,25 +110,25 @@ func (s *session) waitGone(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return s.poll(ctx, path+" is still there", func() (bool, error) {
+	return s.poll(ctx, path+" still exists", func() (bool, error) {
 		a, err := s.ask(ctx, "GET", path, "")
 		return err == nil && a.code == http.StatusNotFound, err
 	})
 }
 
-// waitFor returns when the answer to a GET of path contains text.
+// waitFor returns when the response to a GET of path contains text.
 func (s *session) waitFor(ctx context.Context, path, text string) error {
 	path, err := s.expand(path)
 	if err != nil {
 		return err
 	}
-	return s.poll(ctx, path+" does not say "+text, func() (bool, error) {
+	return s.poll(ctx, path+" does not contain "+text, func() (bool, error) {
 		a, err := s.ask(ctx, "GET", path, "")
 		return err == nil && strings.Contains(string(a.body), text), err
 	})
 }
 
-// poll asks done until it says so, and gives up after patience.
+// poll calls done until it returns true or patience is over.
 func (s *session) poll(ctx context.Context, complaint string, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -142,8 +143,8 @@ func (s *session) poll(ctx context.Context, complaint string, done func() (bool,
 	}
 }
 
-// pause waits a moment before a request is repeated; false if there is no time left. What it waits for is another
-// process, whose clock cannot be faked.
+// pause waits before a request is repeated; false if patience is over. It uses real time, because
+// it waits for another process.
 func pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():

@@ -14,14 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/framer"
 )
 
-// stream is an open watch. Its goroutine reads events until the stream ends; close stops it and waits.
+// A stream is an open watch. Its goroutine reads events until the stream ends; close stops it and
+// waits.
 type stream struct {
 	cancel context.CancelFunc
 	events chan event // closed at the end of the stream
 	done   chan struct{}
 }
 
-// event is a decoded watch event, or why none could be decoded.
+// An event is a decoded watch event, or the error of decoding it.
 type event struct {
 	kind   string
 	object any
@@ -89,7 +90,7 @@ func (w *stream) read(ctx context.Context, r *http.Response) {
 	}
 }
 
-// decoderOf returns a function that reads the next event; its error is io.EOF at the end.
+// decoderOf returns a function that decodes the next event; its error is io.EOF at the end.
 func decoderOf(r *http.Response) func() event {
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if media == protobufMedia {

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// at is an object of the first incarnation of its name.
+// at returns an object of the first incarnation of its name.
 func at(step int, rv uint64) object { return object{uid: "u1", rv: rv, step: step} }
 
-// past is a history that starts with a creation and a change, and goes on.
+// past returns a history of a create, an update, and the given writes.
 func past(more ...write) *history {
 	return &history{name: "x", writes: append([]write{
 		{kind: "ADDED", step: 1, outcome: acknowledged, object: at(1, 10)},
@@ -64,7 +64,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-func TestTold(t *testing.T) {
+func TestCompareEvents(t *testing.T) {
 	var (
 		unanswered = write{kind: "MODIFIED", step: 3, outcome: void}
 		deleted    = write{kind: "DELETED", step: 4, outcome: acknowledged, object: at(2, 20)}
@@ -85,14 +85,14 @@ func TestTold(t *testing.T) {
 		{"the last is missing", []event{added, modified}, "left out DELETED"},
 		{"one in between is missing", []event{added, gone}, "want MODIFIED"},
 		{"twice", []event{added, modified, modified, gone}, "want DELETED"},
-		{"the last twice", []event{added, modified, gone, gone}, "nobody did"},
+		{"the last twice", []event{added, modified, gone, gone}, "which was not written"},
 		{"in another order", []event{modified, added, gone}, "want ADDED"},
 		{"what did not happen", []event{added, modified, phantom, gone}, "want DELETED"},
 		{"deleted at the revision before", []event{added, modified, {"DELETED", "x", at(2, 20)}}, "want DELETED"},
 		{"deleted in another state", []event{added, modified, {"DELETED", "x", at(1, 40)}}, "want DELETED"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			err := h.told(tc.events)
+			err := h.compare(tc.events)
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}

@@ -16,11 +16,11 @@ import (
 
 const namespace = "crash"
 
-// kind is one of the two kinds that are written.
+// A kind is one of the two kinds that are written.
 type kind struct {
 	collection string // its path
 	version    string // its apiVersion and kind, as JSON
-	field      string // where an object holds its content
+	field      string // the field with an object's content
 }
 
 var kinds = []kind{
@@ -34,14 +34,14 @@ const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResour
 "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{
 "spec":{"type":"object","properties":{"step":{"type":"string"},"load":{"type":"string"}}}}}}}]}}`
 
-// manifest is an object as a step makes it. Its size differs from step to step.
+// manifest returns the object of a step. Its size differs from step to step.
 func (k kind) manifest(name string, step int) string {
 	return fmt.Sprintf(`{%s,"metadata":{"name":%q},%q:{"step":"%d","load":%q}}`, k.version, name, k.field, step, load(step))
 }
 
 func load(step int) string { return strings.Repeat("load ", step*step*37%1500) }
 
-// encoded is an object, or a list of some, as it comes over the wire.
+// encoded is a decoded object or list.
 type encoded struct {
 	Metadata struct {
 		Name, UID, ResourceVersion string
@@ -51,8 +51,7 @@ type encoded struct {
 	Items      []encoded
 }
 
-// read takes from an object what the books want to know, and looks whether it
-// is whole.
+// read returns what the ledger needs of an object, and checks that its content is complete.
 func (e *encoded) read() (o object, err error) {
 	content := e.Data
 	if content == nil {
@@ -71,7 +70,7 @@ func (e *encoded) read() (o object, err error) {
 	return o, nil
 }
 
-// client talks to one run of the server.
+// A client sends requests to one run of the server.
 type client struct {
 	http *http.Client
 	host string
@@ -82,10 +81,10 @@ func newClient(config *rest.Config) (*client, error) {
 	return &client{http: c, host: config.Host}, err
 }
 
-// refused is the error of a request that the server has answered.
+// A refused is the error of a request with an error response.
 type refused struct{ error }
 
-// do sends a request and decodes the answer.
+// do sends a request and decodes the response.
 func (c *client) do(ctx context.Context, method, path, contentType, body string) (*encoded, error) {
 	resp, err := c.send(ctx, method, path, contentType, body)
 	if err != nil {
@@ -133,12 +132,12 @@ func (c *client) list(ctx context.Context, k kind) (map[string]object, uint64, e
 	return objects, rv, nil
 }
 
-// errBroken says that a watch has broken off.
+// errBroken means that a watch has broken off.
 var errBroken = errors.New("the watch has broken off")
 
-// watch reads the events of a kind after a revision, until one of them is the
-// last or the stream breaks off. It also returns how far it came, which may be
-// beyond the last event: a bookmark says so.
+// watch reads the events of a kind after a revision, until the last of the given ones or the end of
+// the stream. It also returns its position, which may be beyond the last event because of a
+// bookmark.
 func (c *client) watch(ctx context.Context, k kind, from uint64, last func(event) bool) (events []event, position uint64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -12,12 +12,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/kapok-dev/kapok/test/seeds"
 )
 
 var (
 	long   = flag.Bool("long", false, "200 rounds rather than 5")
 	rounds = flag.Int("rounds", 0, "how many rounds, if neither 5 nor 200")
-	seed   = flag.Uint64("seed", 0, "of what the writers do and when they are interrupted; 0 picks one")
 )
 
 func TestCrash(t *testing.T) {
@@ -29,20 +30,18 @@ func TestCrash(t *testing.T) {
 	default:
 		rounds = 5
 	}
-	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("%d rounds, -seed %d", rounds, *seed)
-	random := rand.New(rand.NewPCG(*seed, 0))
+	t.Logf("%d rounds", rounds)
+	random := rand.New(rand.NewPCG(seeds.Of(t), 0))
 	binary, dir := build(t), t.TempDir()
 
 	var w world
 	live := func(round int) {
-		// A round reads all that has been written, and so it takes longer the more rounds there were.
+		// A round reads everything that has been written, and so takes longer with the number of
+		// rounds.
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		if random.IntN(3) == 0 {
-			// This one may not even come to serve.
+			// This server may be killed before it serves.
 			p := launch(t, binary, dir)
 			<-time.After(time.Duration(random.IntN(100)) * time.Millisecond)
 			p.kill()
@@ -83,23 +82,23 @@ func begin(ctx context.Context, t *testing.T, binary, dir string) (*process, *cl
 	return p, c
 }
 
-// world is all that is known of the server's objects.
+// A world is the expected content of the server.
 type world struct {
 	parts  []*part
-	newest uint64 // no later revision may be below
+	newest uint64 // lower bound of all later revisions
 }
 
-// part is what is known of one kind.
+// A part is the expected content for one kind.
 type part struct {
 	kind     kind
 	writers  []*writer
 	markers  *writer // writes between the rounds
-	first    uint64  // where the watch started
-	position uint64  // and how far it has come
+	first    uint64  // start of the watch
+	position uint64  // position of the watch
 	events   []event
 }
 
-// found makes what the writers need, on a server that has nothing.
+// found creates the objects that the writers need, on an empty server.
 func found(ctx context.Context, t *testing.T, c *client) (w world) {
 	for path, body := range map[string]string{
 		"/api/v1/namespaces": `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"` + namespace + `"}}`,
@@ -136,7 +135,7 @@ func found(ctx context.Context, t *testing.T, c *client) (w world) {
 	return w
 }
 
-// live lets all writers and watchers work, and kills the server under them.
+// live runs all writers and watchers, and kills the server meanwhile.
 func (w *world) live(ctx context.Context, c *client, server *process, random *rand.Rand) error {
 	var (
 		group  sync.WaitGroup
@@ -175,7 +174,7 @@ func (w *world) live(ctx context.Context, c *client, server *process, random *ra
 			})
 		}
 	}
-	// The moment is not to be one right after an answer, as all of enough are.
+	// The time must not always be right after a response, as the end of the wait is.
 	moment := time.Duration(random.IntN(5000)) * time.Microsecond
 	select {
 	case <-enough:
@@ -190,7 +189,7 @@ func (w *world) live(ctx context.Context, c *client, server *process, random *ra
 	return errors.Join(errs...)
 }
 
-// inspect compares what a server holds after a restart with what is known.
+// inspect compares the content of a server after a restart with the expected one.
 func (w *world) inspect(ctx context.Context, c *client) error {
 	w.recall()
 	var all []*history
@@ -207,7 +206,7 @@ func (w *world) inspect(ctx context.Context, c *client) error {
 	return unique(all)
 }
 
-// recall notes the highest revision that any answer or event has named.
+// recall records the highest revision in any response or event.
 func (w *world) recall() {
 	for _, p := range w.parts {
 		w.newest = max(w.newest, p.position)
@@ -227,7 +226,7 @@ func (p *part) histories() []*history {
 	return all
 }
 
-// settle reads everything, and finds every history as it must be.
+// settle reads everything, and checks every history.
 func (p *part) settle(ctx context.Context, c *client, newest uint64) error {
 	objects, rv, err := c.list(ctx, p.kind)
 	if err != nil {
@@ -243,13 +242,13 @@ func (p *part) settle(ctx context.Context, c *client, newest uint64) error {
 		delete(objects, h.name)
 	}
 	if len(objects) > 0 {
-		return fmt.Errorf("found what nobody created: %v", objects)
+		return fmt.Errorf("found an object that was not created: %v", objects)
 	}
 	return nil
 }
 
-// resume goes on with the watch up to the present, starts another one from
-// the beginning, and compares both with the histories.
+// resume continues the watch, starts another one from the beginning, and compares both with the
+// histories.
 func (p *part) resume(ctx context.Context, c *client) error {
 	marker := p.markers.names[0]
 	mark := p.markers.create
@@ -283,18 +282,18 @@ func (p *part) resume(ctx context.Context, c *client) error {
 		told[e.name] = append(told[e.name], e)
 	}
 	for _, h := range p.histories() {
-		if err := h.told(told[h.name]); err != nil {
+		if err := h.compare(told[h.name]); err != nil {
 			return err
 		}
 		delete(told, h.name)
 	}
 	if len(told) > 0 {
-		return fmt.Errorf("the watch has told of what nobody wrote: %v", told)
+		return fmt.Errorf("the watch has an event that was not written: %v", told)
 	}
 	return nil
 }
 
-// summary says what the test was worth.
+// summary describes the size of the test.
 func (w *world) summary(t *testing.T) {
 	count := map[outcome]int{}
 	events := 0

@@ -1,23 +1,22 @@
-// Package crash holds a test that kills the server while it is written to, and
-// then looks whether what it had promised is true.
+// Package crash kills the server during writes, and then checks that its promises hold.
 //
-// Writers create, change and delete objects of a built-in and of a custom kind,
-// each its own, and write down what was acknowledged and what was left open.
-// Watchers write down what they are told. Then the process gets SIGKILL, a new
-// one starts on the same data directory, and these must hold:
+// Writers create, change and delete objects of a built-in and of a custom kind, each its own, and
+// record which writes were acknowledged and which have an unknown outcome. Watchers record their
+// events. Then the process gets SIGKILL, a new one starts on the same data directory, and the
+// following must hold:
 //
-//   - every acknowledged write is there, and no acknowledged deletion came back;
-//     a write without an answer has happened as a whole or not at all, and what a
-//     watcher has seen has happened
-//   - no resourceVersion is given twice, and none is lower than one given before
-//   - a watch that goes on where it broke off gives each event once and in order,
-//     up to the present, and so does one that starts further back
+//   - every acknowledged write exists, and no object whose deletion was acknowledged; a write
+//     without a response has happened as a whole or not at all, and a write that a watcher has
+//     received has happened
+//   - no resourceVersion is used twice, and none is lower than an earlier one
+//   - a watch that continues where it broke off has each event once and in order, up to the
+//     present, and so does one that starts further back
 //
-// The books (ledger_test.go) are functions of what was written down, with tests
-// of their own that show which lies they find. A SIGKILL leaves the machine
-// running: what a disk may lose without a sync is for the tests of the journal.
+// The checks (ledger_test.go) are functions of the records, with tests of their own that show which
+// violations they find. After a SIGKILL the machine still runs: tests of the journal and
+// test/powercut cover what a disk may lose without a sync.
 //
 //	go test ./test/crash -long           200 rounds rather than 5
 //	go test ./test/crash -rounds 1000 -timeout 3h
-//	go test ./test/crash -seed 17        the same choices once more
+//	KAPOK_SEED=random go test ./test/crash -rounds 50    other choices
 package crash

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// object is what the test wants to know of an object. The zero value is an
-// object that is not there.
+// An object has the fields of an object that are checked. The zero value means that it does not
+// exist.
 type object struct {
 	uid  string
 	rv   uint64
-	step int // number of the write that made it, in the history of its name
+	step int // number of the write in the history of its name
 }
 
 func (o object) String() string {
@@ -21,7 +21,7 @@ func (o object) String() string {
 	return fmt.Sprintf("step %d at resourceVersion %d (uid %s)", o.step, o.rv, o.uid)
 }
 
-// event is one that a watcher was told.
+// An event is an event of a watch.
 type event struct {
 	kind string // ADDED, MODIFIED or DELETED
 	name string
@@ -30,31 +30,31 @@ type event struct {
 
 func (e event) String() string { return fmt.Sprintf("%s %s: %v", e.kind, e.name, e.object) }
 
-// write is a request that was sent.
+// A write is a request.
 type write struct {
-	kind    string // of the event that it makes
+	kind    string // of the event that it causes
 	step    int
 	outcome outcome
-	object  // as the answer had it; of a deletion, what was deleted
+	object  // as in the response; for a delete, the deleted object
 }
 
 type outcome int
 
 const (
-	open         outcome = iota // no answer came
-	acknowledged                // the answer said that it is done
-	happened                    // no answer came, but it turned out to be done
-	void                        // no answer came, and it turned out not to be done
+	open         outcome = iota // no response
+	acknowledged                // successful response
+	happened                    // no response, but found to have happened
+	void                        // no response, and found not to have happened
 )
 
-// history is what happened to one name. Its writes are sent one after the other,
-// so that only the last one may be open.
+// A history has the writes of one name. They are sent one after the other, so that only the last
+// one may be open.
 type history struct {
 	name   string
 	writes []write
 }
 
-// current is what must be there, the open write left aside.
+// current returns the object that must exist, without the open write.
 func (h *history) current() object {
 	for _, w := range slices.Backward(h.writes) {
 		if w.outcome == open || w.outcome == void {
@@ -68,20 +68,20 @@ func (h *history) current() object {
 	return object{}
 }
 
-// begin notes that a write is about to be sent, and returns its number.
+// begin records that a write is about to be sent, and returns its number.
 func (h *history) begin(kind string) int {
 	h.writes = append(h.writes, write{kind: kind, step: len(h.writes) + 1})
 	return len(h.writes)
 }
 
-// acknowledge notes the answer to the write that was begun last.
+// acknowledge records the response to the last write.
 func (h *history) acknowledge(answer object) {
 	last := &h.writes[len(h.writes)-1]
 	last.object, last.outcome = answer, acknowledged
 }
 
-// settle compares what must be there with what is found after a restart, and
-// finds out what became of the open write.
+// settle compares the expected object with the one found after a restart, and decides the outcome
+// of the open write.
 func (h *history) settle(found object) error {
 	before := h.current()
 	if n := len(h.writes); n > 0 && h.writes[n-1].outcome == open {
@@ -101,7 +101,7 @@ func (h *history) settle(found object) error {
 	return nil
 }
 
-// explains says whether a write made what is found out of what was before.
+// explains reports whether a write leads from the expected object to the found one.
 func (w *write) explains(before, found object) bool {
 	if w.kind == "DELETED" {
 		return found == object{}
@@ -109,9 +109,9 @@ func (w *write) explains(before, found object) bool {
 	return found.step == w.step && found.rv > before.rv && (w.kind == "ADDED" || found.uid == before.uid)
 }
 
-// told compares the writes that happened, none of them open, with the events of
-// this name: a watcher is told of each, once, in order, and of nothing else.
-func (h *history) told(events []event) error {
+// compare compares the writes that happened, none of them open, with the events of this name: a
+// watcher must receive each once, in order, and nothing else.
+func (h *history) compare(events []event) error {
 	i := 0
 	for _, w := range h.writes {
 		if w.outcome == void {
@@ -123,8 +123,8 @@ func (h *history) told(events []event) error {
 		e := events[i]
 		want := event{kind: w.kind, name: h.name, object: w.object}
 		if w.kind == "DELETED" {
-			// The answer does not name the revision of a deletion; that the
-			// revisions of a watch grow is tested for all events together.
+			// The response does not have the revision of a deletion; ordered checks the revisions
+			// of all events together.
 			want.rv = max(e.rv, w.rv+1)
 		}
 		if e != want {
@@ -133,12 +133,12 @@ func (h *history) told(events []event) error {
 		i++
 	}
 	if i < len(events) {
-		return fmt.Errorf("%s: the watch has %v, which nobody did", h.name, events[i])
+		return fmt.Errorf("%s: the watch has %v, which was not written", h.name, events[i])
 	}
 	return nil
 }
 
-// ordered says whether the revisions of a watch grow, from where it started.
+// ordered checks that the revisions of a watch grow, from its start.
 func ordered(from uint64, events []event) error {
 	for _, e := range events {
 		if e.rv <= from {
@@ -149,7 +149,7 @@ func ordered(from uint64, events []event) error {
 	return nil
 }
 
-// unique says whether no two writes were given the same revision.
+// unique checks that no two writes have the same revision.
 func unique(all []*history) error {
 	given := map[uint64]string{}
 	for _, h := range all {

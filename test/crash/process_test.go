@@ -45,7 +45,7 @@ func launch(t *testing.T, binary, dir string) *process {
 	if err := os.Remove(kubeconfig(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
-	p := &process{Cmd: exec.Command(binary, "up", "--listen=127.0.0.1:0", "--service-accounts=false", "--data-dir", dir), done: make(chan struct{})}
+	p := &process{Cmd: exec.Command(binary, "up", "--listen=127.0.0.1:0", "--service-accounts=false", "--controllers=", "--data-dir", dir), done: make(chan struct{})}
 	p.Stdout, p.Stderr = &p.out, &p.out
 	if err := p.Start(); err != nil {
 		t.Fatal(err)

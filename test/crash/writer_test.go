@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 )
 
-// writer writes objects that nobody else writes, one request after the other.
+// writer writes objects that no other writer writes, one request after the other.
 type writer struct {
 	kind  kind
 	names []*history

@@ -193,7 +193,7 @@ func api() []row {
 		},
 		{
 			id: "A15", says: "persistent entities stay (Deployment); ephemeral ones (Pod) are not rebuilt after failure",
-			but: "Kapok has no workload controllers yet, so nobody makes Pods of a Deployment",
+			but: "Kapok has no workload controllers yet, so a Deployment creates no Pods",
 			show: func(s *server) {
 				s.must(201, "POST", deployments, deployment)
 				s.must(201, "POST", pods, manifest(s, "pod.yaml"))

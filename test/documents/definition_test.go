@@ -9,7 +9,7 @@ func definitions() []row {
 	return []row{
 		{
 			id: "C1", says: "the v1beta1 CRD without schema is accepted; Ats keep all their fields", script: "at.txt",
-			but: "Kubernetes no longer serves v1beta1; Kapok does unless it is told not to. A CRD of v1 needs a schema, and prunes",
+			but: "Kubernetes no longer serves v1beta1; Kapok does by default. A CRD of v1 needs a schema, and prunes",
 			show: func(s *server) {
 				s.define(manifest(s, "at-crd.yaml")).has("spec.preserveUnknownFields", "true")
 				s.must(201, "POST", ats, manifest(s, "at.yaml")).has("spec", "{schedule: '2019-07-03T02:00:00Z'}")
@@ -89,11 +89,12 @@ spec: {group: `+atGroup+`, version: v1alpha1, names: {plural: ats, kind: At}, sc
 			id: "C8", says: "order: aggregated servers, built-in, custom resources, 404; one store for all",
 			show: func(s *server) {
 				foos, passedOn := "/apis/example.com/v1/namespaces/default/foos", func(a *answer) bool { return a.code == 503 }
-				toNobody := "groupPriorityMinimum: 1, versionPriority: 1, insecureSkipTLSVerify: true, service: {name: s, namespace: default}"
+				toNoService := "groupPriorityMinimum: 1, versionPriority: 1, insecureSkipTLSVerify: true, service: {name: s, namespace: default}"
 				apiServices := "/apis/apiregistration.k8s.io/v1/apiservices"
-				// Other servers come first, here one that is not there, before custom resources and before what is built in.
+				// Other servers come first, here one that is not there, before custom resources and
+				// before what is built in.
 				s.must(201, "POST", apiServices, "{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.example.com}, "+
-					"spec: {group: example.com, version: v1, "+toNobody+"}}")
+					"spec: {group: example.com, version: v1, "+toNoService+"}}")
 				s.until(foos, passedOn)
 				s.define(crd("foos", "example.com", "Foo", ""))
 				s.must(503, "GET", foos, "")
@@ -101,12 +102,13 @@ spec: {group: `+atGroup+`, version: v1alpha1, names: {plural: ats, kind: At}, sc
 				s.until(foos, func(a *answer) bool { return a.code == 200 })
 				s.get(deployments)
 				s.must(200, "PATCH", apiServices+"/v1.apps?fieldManager=me&force=true",
-					"{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.apps}, spec: {group: apps, version: v1, "+toNobody+"}}", "Content-Type", applyPatch)
+					"{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.apps}, spec: {group: apps, version: v1, "+toNoService+"}}", "Content-Type", applyPatch)
 				s.until(deployments, passedOn)
 				s.must(200, "DELETE", apiServices+"/v1.apps", "")
 				s.until(deployments, func(a *answer) bool { return a.code == 200 })
 
-				// What is built in stays before custom resources, and what nobody serves is not there.
+				// What is built in stays before custom resources, and groups that are not served
+				// are absent.
 				lease := "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: a}, spec: {leaseDurationSeconds: 0}}"
 				s.must(201, "POST", crds, strings.Replace(crd("leases", "coordination.k8s.io", "Lease", ""), "metadata: {",
 					`metadata: {annotations: {api-approved.kubernetes.io: "unapproved, to see what happens"}, `, 1))

@@ -1,7 +1,8 @@
-// Package documents holds Kapok to what the tutorials of custom resources say: a table with a row for each of their
-// sentences, by the number under which the list of those sentences has it, and what shows over HTTP that it is so.
+// Package documents compares Kapok with the tutorials on custom resources: it has a row for each of
+// their sentences, with its number in the list of sentences, and a check over HTTP.
 //
-// The tutorials are older than the clients of today. Where these expect something else the row says so, and shows that.
-// A row that does not hold says why, and shows what is there instead. What takes a kubectl is shown by the scripts of
-// test/kubectl, which also has the manifests; the row names the script.
+// The tutorials are older than today's clients. Where these expect something else the row says so,
+// and checks that. A row that does not hold gives the reason, and checks the actual behaviour.
+// Scripts of test/kubectl, which also has the manifests, cover sentences about kubectl; the row
+// names the script.
 package documents

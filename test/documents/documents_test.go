@@ -14,12 +14,13 @@ type row struct {
 	says string
 	// but says what today's clients expect instead, or why the sentence does not hold.
 	but string
-	// script is the file of test/kubectl that shows what kubectl makes of it.
+	// script is the file of test/kubectl with kubectl's output.
 	script string
 	show   func(*server)
 }
 
-// ids are those of all sentences about custom resources and clients, and about the API as far as custom resources are part of it.
+// ids returns the numbers of all sentences about custom resources and clients, and about the API as
+// far as it concerns custom resources.
 func ids() []string {
 	var ids []string
 	for _, of := range []struct {
@@ -30,7 +31,8 @@ func ids() []string {
 			ids = append(ids, fmt.Sprint(of.letter, i))
 		}
 	}
-	// Not these: which versions of built-in kinds there are, what pods have below them, and what elsewheres has.
+	// Except for these: versions of built-in kinds, subresources of pods, and sentences in
+	// elsewheres.
 	return slices.DeleteFunc(ids, func(id string) bool { return slices.Contains([]string{"A8", "A9", "A11", "L12"}, id) })
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// An elsewhere is a sentence that tests of other packages show.
+// An elsewhere is a sentence that tests of other packages cover.
 type elsewhere struct {
 	id   string
 	says string
@@ -18,7 +18,8 @@ type elsewhere struct {
 	test []string // DIRECTORY TEST
 }
 
-// elsewheres are the sentences about controllers, managers and webhooks, and about the projects under examples.
+// elsewheres are the sentences about controllers, managers and webhooks, and about the projects
+// under examples.
 func elsewheres() []elsewhere {
 	return []elsewhere{
 		{id: "L12", says: "without -master and -kubeconfig: in-cluster, mounted service account token", test: []string{"manager TestGetConfig", "examples/network TestConfig"}},
@@ -93,9 +94,9 @@ func elsewheres() []elsewhere {
 	}
 }
 
-// TestElsewhere: the tests are there.
+// TestElsewhere checks that these tests exist.
 func TestElsewhere(t *testing.T) {
-	tests := map[string][]string{} // of a directory
+	tests := map[string][]string{} // by directory
 	seen := map[string]bool{}
 	for _, e := range elsewheres() {
 		if seen[e.id] || len(e.test) == 0 {
@@ -114,7 +115,7 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// testsIn are the names of the tests in a directory.
+// testsIn returns the names of the tests in a directory.
 func testsIn(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Where the documents' kinds are served.
+// The paths of the documents' kinds.
 const (
 	crds     = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	betaCRDs = "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions"
@@ -39,7 +39,7 @@ const (
 	applyPatch = "application/apply-patch+yaml"
 )
 
-// A server is one for a row alone.
+// A server is a server for one row.
 type server struct {
 	testing.TB
 	*kapok.Server
@@ -62,7 +62,7 @@ func startWith(t testing.TB, o kapok.Options) *server {
 	return &server{t, s, client}
 }
 
-// An answer is what the server says to a request.
+// An answer is a response.
 type answer struct {
 	*server
 	request string
@@ -72,7 +72,7 @@ type answer struct {
 	tree    map[string]any // nil if it is no JSON object
 }
 
-// send sends a body of YAML, unless a header says otherwise.
+// send sends a body of YAML, unless a header sets another type.
 func (s *server) send(method, path, body string, headers ...string) *answer {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), method, s.Config().Host+path, strings.NewReader(body))
@@ -99,7 +99,7 @@ func (s *server) send(method, path, body string, headers ...string) *answer {
 	return a
 }
 
-// must sends, and wants a status code.
+// must sends a request that must get a status code.
 func (s *server) must(code int, method, path, body string, headers ...string) *answer {
 	s.Helper()
 	a := s.send(method, path, body, headers...)
@@ -133,7 +133,7 @@ func (s *server) watch(path string, n int) []string {
 	return events
 }
 
-// find follows a path of keys and indices; nil where there is nothing.
+// find returns the value at a path of keys and indices; nil if there is none.
 func (a *answer) find(path string) any {
 	var value any = a.tree
 	for key := range strings.SplitSeq(path, ".") {
@@ -158,7 +158,7 @@ func (a *answer) string(path string) string {
 	return s
 }
 
-// has wants pairs of paths and values; the values are YAML, "absent" for what is not there.
+// has checks pairs of paths and values; the values are YAML, or "absent".
 func (a *answer) has(pairs ...string) *answer {
 	a.Helper()
 	for i := 0; i < len(pairs); i += 2 {
@@ -180,7 +180,7 @@ func (a *answer) has(pairs ...string) *answer {
 	return a
 }
 
-// says wants texts in the answer.
+// says checks that the response contains texts.
 func (a *answer) says(texts ...string) *answer {
 	a.Helper()
 	for _, text := range texts {
@@ -191,7 +191,7 @@ func (a *answer) says(texts ...string) *answer {
 	return a
 }
 
-// item returns the element of a list that has a value at a key.
+// item returns the element of a list with a value at a key.
 func (a *answer) item(list, key, value string) *answer {
 	a.Helper()
 	items, _ := a.find(list).([]any)
@@ -227,7 +227,7 @@ func (s *server) define(text string) *answer {
 	}
 	path := "/apis/" + head.APIVersion + "/customresourcedefinitions"
 	a := s.send("POST", path, text)
-	for a.code == http.StatusConflict { // there is one, or the server is writing its status
+	for a.code == http.StatusConflict { // it exists, or the server is writing its status
 		var tree map[string]any
 		if err := yaml.Unmarshal([]byte(text), &tree); err != nil {
 			s.Fatal(err)
@@ -245,7 +245,7 @@ func (s *server) define(text string) *answer {
 	return s.until(crds+"/"+head.Metadata.Name, func(a *answer) bool { return a.condition("Established") == "True" })
 }
 
-// condition is the status of a condition; empty if there is none.
+// condition returns the status of a condition; "" if there is none.
 func (a *answer) condition(kind string) string {
 	conditions, _ := a.find("status.conditions").([]any)
 	for _, c := range conditions {
@@ -256,7 +256,7 @@ func (a *answer) condition(kind string) string {
 	return ""
 }
 
-// until reads a path again and again, until what comes is as wanted.
+// until repeats a GET until the response is as expected.
 func (s *server) until(path string, done func(*answer) bool) *answer {
 	s.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -275,7 +275,7 @@ func (s *server) until(path string, done func(*answer) bool) *answer {
 	}
 }
 
-// crd is a definition of version v1 with some more lines of spec, whose objects may hold anything.
+// crd returns a definition of version v1 with more lines of spec, which accepts any objects.
 func crd(plural, group, kind, more string) string {
 	return `
 apiVersion: apiextensions.k8s.io/v1
@@ -290,12 +290,12 @@ spec:
 ` + more
 }
 
-// atOf is an At with a name and, maybe, more of it.
+// atOf returns an At with a name and more fields.
 func atOf(name, more string) string {
 	return "apiVersion: " + atGroup + "/v1alpha1\nkind: At\nmetadata: {name: " + name + "}\n" + more
 }
 
-// asJSON is YAML as JSON.
+// asJSON converts YAML to JSON.
 func asJSON(t testing.TB, text string) string {
 	t.Helper()
 	out, err := yaml.YAMLToJSON([]byte(text))

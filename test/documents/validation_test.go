@@ -49,7 +49,7 @@ kind: ValidatingWebhookConfiguration
 metadata: {name: a}
 webhooks:
 - name: a.example.com
-  clientConfig: {url: "https://127.0.0.1:1/nobody"}
+  clientConfig: {url: "https://127.0.0.1:1/unreachable"}
   rules: [{operations: [CREATE], apiGroups: ["*"], apiVersions: ["*"], resources: [ats]}]
   admissionReviewVersions: [v1]
   sideEffects: None

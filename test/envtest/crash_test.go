@@ -14,10 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// crashes is the variable that makes this program a suite that crashes.
+// crashes is the environment variable that makes this program a suite that crashes.
 const crashes = "KAPOK_TEST_CRASHES"
 
-// crash starts an environment, says where it is, and leaves without stopping it once its input ends.
+// crash starts an environment, prints its address, and exits without stopping it at the end of its
+// input.
 func crash() {
 	env := &envtest.Environment{BinaryAssetsDirectory: os.Getenv(crashes)}
 	if _, err := env.Start(); err != nil {
@@ -31,7 +32,7 @@ func crash() {
 	select {}
 }
 
-// TestCrash kills a suite: of its control plane, neither processes nor files are left.
+// TestCrash kills a suite: neither processes nor files of its control plane may remain.
 func TestCrash(t *testing.T) {
 	suite := exec.Command(os.Args[0])
 	suite.Env = append(os.Environ(), crashes+"="+assets)

@@ -1,3 +1,3 @@
-// Package envtest tests Kapok in the place of the binaries that controller-runtime's envtest runs, with that package itself, and with
-// controller-runtime's own suites.
+// Package envtest tests Kapok as a replacement of the binaries that controller-runtime's envtest
+// runs, with that package itself, and with controller-runtime's own suites.
 package envtest

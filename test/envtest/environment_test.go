@@ -59,7 +59,7 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("an object that its schema does not allow: %v", err)
 	}
 
-	// No controllers are at work: no service account is needed, and namespaces do not end.
+	// There are no controllers: no service account is needed, and namespaces are not finalized.
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
@@ -83,7 +83,8 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("the namespace is %s", gone.Status.Phase)
 	}
 
-	// Users have the certificates of an authority that the suite has made, and the rights that it gives them.
+	// Users have certificates of an authority that the suite has created, and the permissions that
+	// it grants.
 	jane, err := env.AddUser(envtest.User{Name: "jane", Groups: []string{"readers"}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +109,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestRestart ends the server and starts it again on the same etcd: objects live as long as that.
+// TestRestart restarts the server on the same etcd, which keeps the objects.
 func TestRestart(t *testing.T) {
 	env := &envtest.Environment{}
 	c := start(t, env)
@@ -132,7 +133,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestControllers asks for what kube-controller-manager does.
+// TestControllers enables the controllers of kube-controller-manager.
 func TestControllers(t *testing.T) {
 	env := &envtest.Environment{}
 	env.ControlPlane.GetAPIServer().Configure().Append("controllers", "true")
@@ -155,7 +156,8 @@ func await(t testing.TB, what string, condition wait.ConditionWithContextFunc) {
 	}
 }
 
-// TestFlags gives the server flags that kube-apiserver understands, once did, and never has.
+// TestFlags starts the server with flags that kube-apiserver supports, that it once supported, and
+// that it never had.
 func TestFlags(t *testing.T) {
 	var out bytes.Buffer
 	env := &envtest.Environment{}
@@ -186,7 +188,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestRefused starts servers that must not start, and looks for the reason.
+// TestRefused starts servers that must fail, and checks the errors.
 func TestRefused(t *testing.T) {
 	for _, tc := range []struct{ flag, value, want string }{
 		{"secure-port", "many", "invalid argument"},

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// assets is a directory that kapok envtest has filled.
+// assets is the directory that kapok envtest has created.
 var assets string
 
 func TestMain(m *testing.M) {

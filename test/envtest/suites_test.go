@@ -15,9 +15,10 @@ import (
 
 var all = flag.Bool("suites", false, "run all suites of controller-runtime, which takes minutes")
 
-// TestSuites runs the suites of controller-runtime, as they are, in a copy of its module: all of them with -suites, else the
-// one of its client. Managers serve their metrics at any port: at the default one, 8080, a suite waits for ever if somebody else
-// is there. Ginkgo says where a suite stands that takes too long.
+// TestSuites runs the suites of controller-runtime, unchanged, in a copy of its module: all of them
+// with -suites, otherwise that of its client. Managers serve their metrics at any port: at the
+// default one, 8080, a suite hangs if another process uses it. Ginkgo reports where a suite that
+// takes too long is.
 func TestSuites(t *testing.T) {
 	const module = "sigs.k8s.io/controller-runtime"
 	out, err := exec.Command("go", "mod", "download", "-json", module+"@"+required(t, module)).Output()
@@ -33,7 +34,8 @@ func TestSuites(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// One of them asks for the binaries of an older release, which envtest would download if they were not there.
+	// One of them needs the binaries of an older release, which envtest would download if they did
+	// not exist.
 	data, scratch := t.TempDir(), t.TempDir()
 	older := filepath.Join(data, "kubebuilder-envtest", "k8s", "1.28.0-"+runtime.GOOS+"-"+runtime.GOARCH)
 	if out, err := exec.Command(filepath.Join(assets, "kapok"), "envtest", older).CombinedOutput(); err != nil {
@@ -70,7 +72,7 @@ func TestSuites(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}
-	// Of these some have specs that race with their own processes and clocks.
+	// Some of these have specs that race with their own processes and clocks.
 	if said, err := run(others, "--ginkgo.flake-attempts=3"); err != nil {
 		t.Errorf("suites that start no server: %v\n%s", err, said)
 	}
@@ -96,12 +98,13 @@ func suites(t *testing.T, dir string) (onAssets, others []string) {
 	return onAssets, others
 }
 
-// racer is in the names of two specs of the cache that race with the server: with a context that is done already, they ask the cache for an informer, and
-// want an error, which there is only as long as the server has not answered the informer's list. On a busy machine Kapok is sometimes faster than the
-// next two lines of the cache.
+// racer is in the names of two specs of the cache that race with the server: with a context that is
+// done already, they request an informer from the cache, and expect an error, which occurs only if
+// the server has not yet responded to the informer's list. On a busy machine Kapok is sometimes
+// faster than the next two lines of the cache.
 const racer = "to be cancelled"
 
-// racing returns the packages that have failed, if all of them have done so by racers.
+// racing returns the failed packages if racers are the only failures.
 func racing(said []byte) (packages []string) {
 	for line := range bytes.Lines(said) {
 		text := strings.TrimSpace(string(line))
@@ -119,7 +122,7 @@ func racing(said []byte) (packages []string) {
 	return packages
 }
 
-// required is the version of a module that this one requires.
+// required returns the version of a module in go.mod.
 func required(t *testing.T, module string) string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", module).Output()
@@ -129,7 +132,8 @@ func required(t *testing.T, module string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// copyModule copies a module out of the cache, where nothing can be written, and where scripts cannot be run.
+// copyModule copies a module from the cache, which is read-only and whose scripts are not
+// executable.
 func copyModule(to string, from fs.FS) error {
 	return fs.WalkDir(from, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -11,14 +11,16 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/journal/etcd"
 	"github.com/kapok-dev/kapok/internal/journal/journaltest"
+	"github.com/kapok-dev/kapok/internal/kinds"
+	"github.com/kapok-dev/kapok/internal/kinds/versions"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 )
 
-// A cluster is an etcd of some members in this process. Members can be stopped and
-// started again.
+// A cluster is an etcd of several members in this process. Members can be stopped and started
+// again.
 type cluster struct {
 	configs []*embed.Config
 
@@ -61,7 +63,7 @@ func startCluster(t testing.TB, size int, change ...func(*embed.Config)) *cluste
 	return c
 }
 
-// freeURL is a port that nobody listens on.
+// freeURL returns the URL of an unused port.
 func freeURL(t testing.TB) []url.URL {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -88,7 +90,7 @@ func (c *cluster) start(t testing.TB, i int) {
 	c.members[i] = member
 }
 
-// stop ends a member without a word to the others.
+// stop ends a member without notice to the others.
 func (c *cluster) stop(i int) {
 	c.mu.Lock()
 	member := c.members[i]
@@ -101,7 +103,7 @@ func (c *cluster) stop(i int) {
 	member.Close()
 }
 
-// leader returns the member that leads; -1 if there is none.
+// leader returns the index of the leader; -1 if there is none.
 func (c *cluster) leader() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +117,7 @@ func (c *cluster) leader() int {
 
 func (c *cluster) address(i int) string { return c.configs[i].ListenClientUrls[0].Host }
 
-// client is a client of all members that no network stands before.
+// client returns a client of all members that does not use the network.
 func (c *cluster) client(t *testing.T) *clientv3.Client {
 	t.Helper()
 	var endpoints []string
@@ -130,7 +132,7 @@ func (c *cluster) client(t *testing.T) *clientv3.Client {
 	return client
 }
 
-// network is what one replica reaches the members of a cluster through.
+// A network has the connections of one replica to the members of a cluster.
 type network struct{ wires []*wire }
 
 func (c *cluster) network(t *testing.T) *network {
@@ -156,6 +158,8 @@ func (n *network) options(t *testing.T) etcd.Options {
 	opts := etcd.Options{
 		Logger:         slog.New(slog.NewTextHandler(t.Output(), nil)),
 		RequestTimeout: time.Second,
+		Paths:          kinds.Paths(),
+		Decode:         versions.DecodeProtobuf,
 	}
 	for _, w := range n.wires {
 		opts.Endpoints = append(opts.Endpoints, w.address())
@@ -163,17 +167,21 @@ func (n *network) options(t *testing.T) etcd.Options {
 	return opts
 }
 
-// A replica is a journal and the fold of it.
+// A replica is a journal and its fold.
 type replica struct {
 	*etcd.Journal
 	*network
 	twin *journaltest.Twin
 }
 
-func (c *cluster) replica(t *testing.T) *replica {
+func (c *cluster) replica(t *testing.T, change ...func(*etcd.Options)) *replica {
 	t.Helper()
 	r := &replica{network: c.network(t), twin: journaltest.NewPlainTwin()}
-	j, err := etcd.Open(t.Context(), r.options(t))
+	opts := r.options(t)
+	for _, f := range change {
+		f(&opts)
+	}
+	j, err := etcd.Open(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}

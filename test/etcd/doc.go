@@ -1,5 +1,4 @@
-// Package etcd tests the journal on etcd against etcd itself, in this process: the
-// conformance suite, replicas side by side, members that are killed and networks
-// that break. It is a module of its own, because few who build Kapok need to have
-// etcd's server.
+// Package etcd tests the journal on etcd against etcd itself, in this process: the conformance
+// suite, concurrent replicas, killed members and broken networks. It is a separate module, so that
+// Kapok's module does not depend on etcd's server.
 package etcd

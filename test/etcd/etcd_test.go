@@ -13,6 +13,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/etcd"
 	"github.com/kapok-dev/kapok/internal/journal/journaltest"
+	"github.com/kapok-dev/kapok/internal/kinds"
+	"github.com/kapok-dev/kapok/internal/kinds/versions"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	"go.etcd.io/etcd/server/v3/embed"
@@ -31,9 +33,9 @@ func TestJournal(t *testing.T) {
 	})
 }
 
-// options are those of a journal on some servers.
+// options returns the options of a journal on some servers.
 func options(t *testing.T, servers ...*embed.Etcd) etcd.Options {
-	opts := etcd.Options{Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	opts := etcd.Options{Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Paths: kinds.Paths(), Decode: versions.DecodeProtobuf}
 	for _, server := range servers {
 		opts.Endpoints = append(opts.Endpoints, server.Clients[0].Addr().String())
 	}
@@ -65,8 +67,8 @@ func start(t *testing.T) *embed.Etcd {
 	return server
 }
 
-// TestReplicas: two journals on one etcd fold the same entries in the same order,
-// whoever writes them.
+// TestReplicas checks that two journals on one etcd fold the same entries in the same order,
+// whichever of them writes.
 func TestReplicas(t *testing.T) {
 	server := start(t)
 	var replicas [2]journal.Journal
@@ -105,7 +107,7 @@ func TestReplicas(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// Who has committed has applied all that came before.
+	// A server that has committed has applied all earlier entries.
 	for i := range replicas {
 		var err error
 		for conflict := (*journal.ConflictError)(nil); ; {

@@ -3,11 +3,13 @@ package etcd_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/journal/etcd"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,7 +21,7 @@ func pod(name string) object.Key {
 	return object.Key{Resource: pods, Namespace: "default", Name: name}
 }
 
-// entry writes a text under a key.
+// entry returns an entry that writes a text to a key.
 func entry(t testing.TB, k object.Key, prev object.Revision, text string) journal.Entry {
 	t.Helper()
 	o, err := object.New(k, map[string]any{
@@ -35,7 +37,7 @@ func entry(t testing.TB, k object.Key, prev object.Revision, text string) journa
 
 func batch(entries ...journal.Entry) journal.Batch { return journal.Batch{Entries: entries} }
 
-// write appends, until that is done or refused for good.
+// write appends until it succeeds or is rejected for good.
 func (r *replica) write(t *testing.T, name, text string) object.Revision {
 	t.Helper()
 	k := pod(name)
@@ -52,7 +54,7 @@ func (r *replica) write(t *testing.T, name, text string) object.Revision {
 	}
 }
 
-// eventually waits for something; etcd keeps real time.
+// eventually waits for a condition in real time, as etcd uses real time.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for begin := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -62,8 +64,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestNetworkLost: with no way to etcd the journal says so soon, and it comes back
-// by itself with what it missed.
+// TestNetworkLost checks that without a connection to etcd the journal returns an error soon, and
+// that it recovers with the entries that it missed.
 func TestNetworkLost(t *testing.T) {
 	c := startCluster(t, 1)
 	a, b := c.replica(t), c.replica(t)
@@ -100,12 +102,11 @@ func TestNetworkLost(t *testing.T) {
 		})
 	}
 	if a.twin.Revision(pod("never")) != 0 {
-		t.Error("a write that was refused was committed")
+		t.Error("a rejected write was committed")
 	}
 }
 
-// TestCompactedWhileLost: what was compacted while there was no way to etcd is made
-// up for by a rebase.
+// TestCompactedWhileLost checks that entries compacted during an outage are replaced by a rebase.
 func TestCompactedWhileLost(t *testing.T) {
 	c := startCluster(t, 1)
 	a, b := c.replica(t), c.replica(t)
@@ -148,7 +149,7 @@ func TestCompactedWhileLost(t *testing.T) {
 	}
 }
 
-// TestMembersLost: one member of three may go, and the leader too; two may not.
+// TestMembersLost checks that one of three members may fail, including the leader; two may not.
 func TestMembersLost(t *testing.T) {
 	c := startCluster(t, 3)
 	a := c.replica(t)
@@ -175,7 +176,7 @@ func TestMembersLost(t *testing.T) {
 	a.write(t, "a", "again")
 }
 
-// TestWireFrozen: a member that says nothing any more is given up for another.
+// TestWireFrozen checks that a member that does not respond is replaced by another.
 func TestWireFrozen(t *testing.T) {
 	c := startCluster(t, 3)
 	a := c.replica(t)
@@ -190,8 +191,8 @@ func TestWireFrozen(t *testing.T) {
 	}
 }
 
-// TestOneWins: of two replicas that expect the same revision one wins, and the other
-// knows what it lost to.
+// TestOneWins checks that of two replicas that expect the same revision one wins, and the other
+// gets the revision of the winner.
 func TestOneWins(t *testing.T) {
 	c := startCluster(t, 1)
 	replicas := [2]*replica{c.replica(t), c.replica(t)}
@@ -202,7 +203,7 @@ func TestOneWins(t *testing.T) {
 		var all sync.WaitGroup
 		for n, r := range replicas {
 			all.Go(func() {
-				// The same bytes from both: who wins is not told by what is there.
+				// Both write the same bytes, so that the content does not show which one won.
 				revisions[n], errs[n] = r.Append(t.Context(), batch(entry(t, pod("a"), prev, fmt.Sprint(i))))
 			})
 		}
@@ -219,5 +220,68 @@ func TestOneWins(t *testing.T) {
 		if conflict.Current != prev || replicas[1-winner].twin.Revision(pod("a")) != prev {
 			t.Fatalf("write %d at revision %d: %v, sink at %d", i, prev, conflict, replicas[1-winner].twin.Revision(pod("a")))
 		}
+	}
+}
+
+// TestMajorityLostIsAnsweredSoon checks that calls of the journal return within two fifths of
+// RequestTimeout, which is 2 s by default, when two of three members have just gone: both writes
+// and consistent reads.
+func TestMajorityLostIsAnsweredSoon(t *testing.T) {
+	c := startCluster(t, 3)
+	const timeout = 5 * time.Second // the default
+	a := c.replica(t, func(o *etcd.Options) { o.RequestTimeout = timeout })
+	a.write(t, "a", "1")
+	c.stop(0)
+	c.stop(1)
+	const slack = time.Second // for other load on the machine
+	answered := func(what string, allowed []error, call func() error) {
+		begin := time.Now()
+		err := call()
+		if !slices.ContainsFunc(allowed, func(want error) bool { return errors.Is(err, want) }) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if took := time.Since(begin); took > timeout*2/5+slack {
+			t.Errorf("%s was answered after %v", what, took)
+		}
+	}
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			answered("append", []error{journal.ErrUnavailable, journal.ErrUnknown}, func() error {
+				_, err := a.Append(t.Context(), batch(entry(t, pod(fmt.Sprint("b", i)), 0, "")))
+				return err
+			})
+		})
+		all.Go(func() {
+			time.Sleep(time.Duration(i) * 300 * time.Millisecond) // during the read of another one
+			answered("sync", []error{journal.ErrUnavailable}, func() error {
+				_, err := a.Sync(t.Context())
+				return err
+			})
+		})
+	}
+	all.Wait()
+}
+
+// TestSlowMemberIsKept checks that the journal waits for a slow etcd, such as one with a slow disk.
+func TestSlowMemberIsKept(t *testing.T) {
+	c := startCluster(t, 1)
+	a := c.replica(t, func(o *etcd.Options) { o.RequestTimeout = 5 * time.Second })
+	a.write(t, "a", "1")
+	for range 3 {
+		a.freeze()
+		thaw := time.AfterFunc(700*time.Millisecond, a.heal)
+		k := pod("a")
+		if _, err := a.Append(t.Context(), batch(entry(t, k, a.twin.Revision(k), "2"))); err != nil {
+			t.Errorf("append: %v", err)
+		}
+		thaw.Stop()
+		a.heal()
+		if _, err := a.Sync(t.Context()); err != nil { // all delayed requests have arrived
+			t.Errorf("sync: %v", err)
+		}
+	}
+	if err := a.Health(); err != nil {
+		t.Error(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -20,7 +21,7 @@ var disturbed = flag.Duration("disturbed", 8*time.Second, "how long TestLedger d
 
 var configMaps = schema.GroupResource{Resource: "configmaps"}
 
-// A ledger is what writers were told of their writes.
+// A ledger has the results of all writes.
 type ledger struct {
 	mu     sync.Mutex
 	writes []write
@@ -31,7 +32,7 @@ type write struct {
 	key      object.Key
 	prev     object.Revision
 	text     string // unique; empty for a deletion
-	other    string // text of what was written in the same batch
+	other    string // text of the other entry of the batch
 	revision object.Revision
 	err      error
 }
@@ -42,13 +43,12 @@ func (l *ledger) add(w write) {
 	l.writes = append(l.writes, w)
 }
 
-// TestLedger: while members of etcd go and come, networks break and history is
-// compacted, writers of three replicas write down what they are told. In the end
-// what was acknowledged is there, what was refused is not, and every replica has
-// seen the same: that of a witness, whom nobody disturbs.
+// TestLedger has writers of three replicas record the results of their writes, while members of
+// etcd stop and start, networks break and history is compacted. At the end, all acknowledged writes
+// exist and no rejected ones, and every replica has seen the same as a witness that was not
+// disturbed.
 func TestLedger(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	c := startCluster(t, 3)
 	witness := c.replica(t)
 	replicas := []*replica{c.replica(t), c.replica(t), c.replica(t)}
@@ -129,7 +129,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// disturb breaks things until the context ends, and then mends them all.
+// disturb injects faults until the context ends, and then repairs everything.
 func disturb(ctx context.Context, t *testing.T, c *cluster, witness *replica, replicas []*replica, random *rand.Rand) {
 	client := c.client(t)
 	stopped := -1
@@ -159,7 +159,7 @@ func disturb(ctx context.Context, t *testing.T, c *cluster, witness *replica, re
 		default:
 			if head := witness.twin.Head(); head > 1 {
 				compacting, cancel := context.WithTimeout(ctx, time.Second)
-				client.Compact(compacting, int64(head)) // it is no matter if that fails
+				client.Compact(compacting, int64(head)) // its failure does not matter
 				cancel()
 			}
 		}
@@ -173,7 +173,7 @@ func disturb(ctx context.Context, t *testing.T, c *cluster, witness *replica, re
 	}
 }
 
-// check compares what was told with what the witness has seen.
+// check compares the results of writes with the entries of the witness.
 func (l *ledger) check(t *testing.T, witness *replica) {
 	type place struct {
 		resource schema.GroupResource
@@ -187,7 +187,7 @@ func (l *ledger) check(t *testing.T, witness *replica) {
 			texts[textOf(t, e.Object)] = e.Revision
 		}
 	}
-	told := map[place]bool{} // of what was acknowledged
+	told := map[place]bool{} // the acknowledged ones
 	unknown := map[string]bool{}
 	counts := map[string]int{}
 	var conflict *journal.ConflictError
@@ -202,11 +202,11 @@ func (l *ledger) check(t *testing.T, witness *replica) {
 		case w.err == nil:
 			counts["acknowledged"]++
 			if told[at] {
-				t.Errorf("two writers were told of revision %d", w.revision)
+				t.Errorf("two writers got revision %d", w.revision)
 			}
 			told[at] = true
 			if !there || e.Key != w.key || e.Prev != w.prev || (w.text == "") != (e.Object == nil) || w.text != "" && textOf(t, e.Object) != w.text {
-				t.Errorf("%+v was acknowledged, there is %+v", w, e)
+				t.Errorf("%+v was acknowledged, but %+v exists", w, e)
 			}
 		case errors.Is(w.err, journal.ErrUnknown):
 			counts["unknown"]++
@@ -222,7 +222,7 @@ func (l *ledger) check(t *testing.T, witness *replica) {
 				counts["unavailable"]++
 			}
 			if at := texts[w.text]; w.text != "" && at > 0 {
-				t.Errorf("%+v was refused, and is there at revision %d", w, at)
+				t.Errorf("%+v was rejected, but exists at revision %d", w, at)
 			}
 			conflict = nil
 		default:
@@ -236,12 +236,12 @@ func (l *ledger) check(t *testing.T, witness *replica) {
 		}
 		found++
 		if e.Object == nil && !unknown[fmt.Sprint("deletion of ", e.Key, e.Prev)] || e.Object != nil && !unknown[textOf(t, e.Object)] {
-			t.Errorf("%+v is there, and nobody was told", e)
+			t.Errorf("%+v exists, but no writer got its revision", e)
 		}
 	}
 	t.Logf("%d entries, %d of unknown outcome; %v", len(entries), found, counts)
 	if counts["acknowledged"] < 50 {
-		t.Errorf("next to nothing was written")
+		t.Errorf("too few writes")
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// TestIdle: where others write and nobody writes here, Sync does not stall.
+// TestIdle checks that Sync does not stall if only other servers write.
 func TestIdle(t *testing.T) {
 	c := startCluster(t, 1)
 	a, client := c.replica(t), c.client(t)
@@ -41,7 +41,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestSyncSees: what is committed before Sync is called is there when it returns.
+// TestSyncSees checks that entries committed before a call of Sync are visible when it returns.
 func TestSyncSees(t *testing.T) {
 	c := startCluster(t, 3)
 	a, b := c.replica(t), c.replica(t)
@@ -63,7 +63,7 @@ func TestSyncSees(t *testing.T) {
 	all.Wait()
 }
 
-// TestLargeCatchUp: more than a message may hold is made up for.
+// TestLargeCatchUp checks that a replica catches up with more than fits into a message.
 func TestLargeCatchUp(t *testing.T) {
 	c := startCluster(t, 1)
 	a, b := c.replica(t), c.replica(t)
@@ -78,7 +78,8 @@ func TestLargeCatchUp(t *testing.T) {
 	}
 }
 
-// TestTooLarge: whoever on the way finds a request too large, nothing was written.
+// TestTooLarge checks that a request that is rejected as too large, by any component, writes
+// nothing.
 func TestTooLarge(t *testing.T) {
 	c := startCluster(t, 1)
 	a := c.replica(t)
@@ -91,7 +92,7 @@ func TestTooLarge(t *testing.T) {
 	a.write(t, "a", strings.Repeat("x", 1500<<10))
 }
 
-// TestFull: where etcd has no space what is refused is not there, and writes go on
+// TestFull checks that when etcd has no space rejected writes do not exist, and that writes succeed
 // when there is space again.
 func TestFull(t *testing.T) {
 	c := startCluster(t, 1, func(c *embed.Config) { c.QuotaBackendBytes = 8 << 20 })
@@ -142,7 +143,7 @@ func TestFull(t *testing.T) {
 	book.checkFull(t, a)
 }
 
-// checkFull is check, without the deletions that were no writers'.
+// checkFull is check, without the deletions, which belong to no writer.
 func (l *ledger) checkFull(t *testing.T, r *replica) {
 	there := map[string]bool{}
 	for _, e := range r.twin.Entries() {
@@ -156,12 +157,12 @@ func (l *ledger) checkFull(t *testing.T, r *replica) {
 		case w.err == nil:
 			counts["acknowledged"]++
 			if !there[w.text] {
-				t.Errorf("%s was acknowledged and is not there", w.key)
+				t.Errorf("%s was acknowledged, but does not exist", w.key)
 			}
 		case errors.Is(w.err, journal.ErrFull):
 			counts["full"]++
 			if there[w.text] {
-				t.Errorf("%s was refused and is there", w.key)
+				t.Errorf("%s was rejected, but exists", w.key)
 			}
 		case errors.Is(w.err, journal.ErrUnknown):
 			counts["unknown"]++
@@ -175,8 +176,8 @@ func (l *ledger) checkFull(t *testing.T, r *replica) {
 	}
 }
 
-// TestTLSAndUsers: the journal speaks TLS, and has a name and a password; a token
-// that etcd has forgotten is had anew.
+// TestTLSAndUsers checks that the journal supports TLS, users and passwords, and renews a token
+// that etcd has forgotten.
 func TestTLSAndUsers(t *testing.T) {
 	c := startCluster(t, 1, func(c *embed.Config) {
 		c.ListenClientUrls[0].Scheme = "https"
@@ -233,7 +234,7 @@ func TestTLSAndUsers(t *testing.T) {
 	a.write(t, "a", "after")
 }
 
-// TestReplaced: an etcd that is not the one of before is refused.
+// TestReplaced checks that an etcd other than the earlier one is rejected.
 func TestReplaced(t *testing.T) {
 	one, two := startCluster(t, 1), startCluster(t, 1)
 	a := one.replica(t)
@@ -250,7 +251,7 @@ func TestReplaced(t *testing.T) {
 	}
 	eventually(t, "health", func() bool {
 		err := a.Health()
-		return err != nil && strings.Contains(err.Error(), "has become another")
+		return err != nil && strings.Contains(err.Error(), "cluster ID of etcd changed")
 	})
 	if _, err := a.Append(t.Context(), batch(entry(t, pod("b"), 0, "x"))); !errors.Is(err, journal.ErrUnavailable) {
 		t.Errorf("append: %v", err)
@@ -266,11 +267,11 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestGoroutines: none is left when a journal is closed, whatever went before.
+// TestGoroutines checks that none is left when a journal is closed, in any state.
 func TestGoroutines(t *testing.T) {
 	c := startCluster(t, 1)
 	n := c.network(t)
-	if _, err := c.client(t).Get(t.Context(), "x"); err != nil { // etcd is all there then
+	if _, err := c.client(t).Get(t.Context(), "x"); err != nil { // etcd is ready then
 		t.Fatal(err)
 	}
 	before := goleak.IgnoreCurrent()
@@ -300,7 +301,8 @@ func TestGoroutines(t *testing.T) {
 	}
 }
 
-// TestPages: what fits into no page, and no message of default size, is read back.
+// TestPages checks that entries that fit into no page, and into no message of the default size, are
+// read back.
 func TestPages(t *testing.T) {
 	c := startCluster(t, 1)
 	client := c.client(t)
@@ -325,7 +327,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestCloseSoon: Close does not wait for an etcd that does not answer.
+// TestCloseSoon checks that Close does not wait for an etcd that does not respond.
 func TestCloseSoon(t *testing.T) {
 	c := startCluster(t, 1)
 	a := c.replica(t)

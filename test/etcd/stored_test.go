@@ -142,7 +142,8 @@ func TestForeignValues(t *testing.T) {
 	}
 }
 
-// TestDamaged: what cannot be read stops no server, and keeps none from starting, but is known to be there.
+// TestDamaged: what cannot be read stops no server, and keeps none from starting, but is known to
+// be there.
 func TestDamaged(t *testing.T) {
 	c := startCluster(t, 1)
 	client := c.client(t)
@@ -159,7 +160,7 @@ func TestDamaged(t *testing.T) {
 		t.Errorf("at revision %d, was at %d", now, at)
 	}
 	if a.twin.Readable(pod("a")) == nil {
-		t.Error("nobody is told that it cannot be read")
+		t.Error("the unreadable object is not reported")
 	}
 	var damaged *journal.DamagedError
 	_, err = a.Append(t.Context(), batch(entry(t, pod("a"), at, "x")))
@@ -288,7 +289,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestForeignCompaction: history that somebody else has compacted is known to be
+// TestForeignCompaction: history that another program has compacted is known to be
 // gone, by who looks for it and by who starts then.
 func TestForeignCompaction(t *testing.T) {
 	c := startCluster(t, 1)

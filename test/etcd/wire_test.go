@@ -24,7 +24,7 @@ type state int
 const (
 	whole  state = iota
 	cut          // connections break
-	frozen       // nothing comes through, and nobody is told
+	frozen       // bytes are delayed, without an error
 )
 
 func newWire(t *testing.T, target string) *wire {
@@ -73,7 +73,7 @@ func (w *wire) cut()    { w.set(cut) }
 func (w *wire) freeze() { w.set(frozen) }
 func (w *wire) heal()   { w.set(whole) }
 
-// moveTo leads the wire elsewhere.
+// moveTo changes the target of the wire.
 func (w *wire) moveTo(target string) {
 	w.cut()
 	w.mu.Lock()
@@ -88,7 +88,7 @@ func (w *wire) end() string {
 	return w.mu.target
 }
 
-// pass returns true when the wire is whole, and false when it is cut.
+// pass returns true when the wire passes bytes, and false when it is cut.
 func (w *wire) pass() bool {
 	for {
 		w.mu.Lock()

@@ -65,7 +65,8 @@ func name(i int) string { return fmt.Sprintf("web-%06d", i) }
 
 func byApp(labels map[string]string) []string { return []string{labels[app]} }
 
-// BenchmarkCache reads pods from the caches of both frameworks, as reconcilers do, and says what a pod takes of the heap.
+// BenchmarkCache reads pods from the caches of both frameworks, as reconcilers do, and says what a
+// pod takes of the heap.
 func BenchmarkCache(b *testing.B) {
 	cfg, err := filled()
 	if err != nil {
@@ -171,7 +172,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkStart is a manager from its start until its controller, which reads each pod from the cache, has seen all of them.
+// BenchmarkStart is a manager from its start until its controller, which reads each pod from the
+// cache, has seen all of them.
 func BenchmarkStart(b *testing.B) {
 	cfg, err := filled()
 	if err != nil {

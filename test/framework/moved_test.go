@@ -2,155 +2,98 @@ package framework
 
 import (
 	"bytes"
-	"go/ast"
-	"go/format"
-	"go/parser"
-	"go/token"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/kapok-dev/kapok/internal/port"
 )
 
-const runtimePath = "sigs.k8s.io/controller-runtime"
-
-// TestMoveByImports changes nothing but the imports of an operator, as docs/from-controller-runtime.md says, and builds it.
+// TestMoveByImports changes nothing but the imports of operators, as `kapok port` does, and builds
+// them.
 func TestMoveByImports(t *testing.T) {
-	moves := readMoves(t)
+	for _, project := range []string{"project", "scaffold"} {
+		t.Run(project, func(t *testing.T) { build(t, moved(t, project), "vet", "./...") })
+	}
+}
+
+// TestMoveOfTypedControllers moves an operator with request types of its own, and builds it. A few
+// of its names are others afterwards.
+func TestMoveOfTypedControllers(t *testing.T) {
+	dir, _ := move(t, "typed")
+	build(t, dir, "vet", "./...")
+}
+
+// moved is move for a project in which nothing changes but imports.
+func moved(t *testing.T, project string) (dir string) {
+	t.Helper()
+	dir, changes := move(t, project)
+	onlyImports(t, changes)
+	return dir
+}
+
+// move copies a project into a module of its own, without controller-runtime, and moves it.
+func move(t *testing.T, project string) (dir string, changes []port.Change) {
+	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	copyFile(t, filepath.Join(root, "go.sum"), filepath.Join(dir, "go.sum"))
+	dir = t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(project)); err != nil {
+		t.Fatal(err)
+	}
 	module, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	path := "github.com/kapok-dev/kapok/test/framework/" + project
 	module = bytes.Replace(module, []byte("module github.com/kapok-dev/kapok\n"),
-		[]byte("module example.com/project\n\nrequire github.com/kapok-dev/kapok v0.0.0\n\nreplace github.com/kapok-dev/kapok => "+root+"\n"), 1)
+		[]byte("module "+path+"\n\nrequire github.com/kapok-dev/kapok v0.0.0\n\nreplace github.com/kapok-dev/kapok => "+root+"\n"), 1)
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	write(t, filepath.Join(dir, "go.mod"), module)
+	write(t, filepath.Join(dir, "go.sum"), sums)
 
-	files, err := filepath.Glob("project/*.go")
-	if err != nil || len(files) < 3 {
-		t.Fatal(files, err)
+	changes, findings, err := port.Dir(os.DirFS(dir))
+	if err != nil || len(changes) < 3 {
+		t.Fatalf("%d files moved: %v", len(changes), err)
 	}
-	for _, file := range files {
-		write(t, filepath.Join(dir, filepath.Base(file)), moves.apply(t, file))
+	for _, f := range findings {
+		if !f.Note {
+			t.Error(f)
+		}
 	}
-	cmd := exec.Command("go", "vet", "-mod=mod", ".")
+	if err := port.Write(dir, changes); err != nil {
+		t.Fatal(err)
+	}
+	return dir, changes
+}
+
+// onlyImports fails for changes of anything but imports.
+func onlyImports(t *testing.T, changes []port.Change) {
+	t.Helper()
+	for _, c := range changes {
+		_, before, _ := strings.Cut(string(c.Before), "\n)\n")
+		_, after, _ := strings.Cut(string(c.After), "\n)\n")
+		if before != after || before == "" {
+			t.Errorf("%s has changed after its imports", c.Name)
+		}
+	}
+}
+
+func build(t *testing.T, dir, command string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{command, "-mod=mod"}, args...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+		t.Fatalf("%v\n%s", err, out)
 	}
-}
-
-// moves are the packages of Kapok for those of controller-runtime. The package of all names, "", has several.
-type moves map[string][]string
-
-// readMoves reads the table of imports.
-func readMoves(t *testing.T) moves {
-	t.Helper()
-	text, err := os.ReadFile("../../docs/from-controller-runtime.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(text), "\n## Imports\n")
-	table, _, _ = strings.Cut(table, "\n## ")
-	m := moves{}
-	row := regexp.MustCompile(`(?m)^\| (.*) \| (.*) \|$`)
-	old := regexp.MustCompile("`(pkg/[a-z/]+|ctrl[^`]*)`")
-	for _, cells := range row.FindAllStringSubmatch(table, -1) {
-		target := regexp.MustCompile(`github\.com/kapok-dev/kapok/[a-z/]+`).FindString(cells[2])
-		if target == "" {
-			continue
-		}
-		for _, from := range old.FindAllStringSubmatch(cells[1], -1) {
-			name := strings.TrimPrefix(from[1], "ctrl")
-			if name != from[1] {
-				name = ""
-			}
-			m[name] = append(m[name], target)
-		}
-	}
-	if len(m) < 10 || len(m[""]) != 3 {
-		t.Fatalf("the table has %v", m)
-	}
-	return m
-}
-
-// apply returns a file with its imports moved.
-func (m moves) apply(t *testing.T, file string) []byte {
-	t.Helper()
-	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, file, nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, spec := range f.Imports {
-		from, err := strconv.Unquote(spec.Path.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if from != runtimePath && !strings.HasPrefix(from, runtimePath+"/") {
-			continue
-		}
-		if spec.Name == nil {
-			spec.Name = ast.NewIdent(path.Base(from))
-		}
-		to := m[strings.TrimPrefix(strings.TrimPrefix(from, runtimePath), "/")]
-		if len(to) == 0 {
-			t.Fatalf("%s: the table does not say what becomes of %s", file, from)
-		}
-		target := to[0]
-		if len(to) > 1 {
-			target = m.whole(f, spec.Name.Name)
-		}
-		spec.Path.Value = strconv.Quote(target)
-	}
-	var out bytes.Buffer
-	if err := format.Node(&out, set, f); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
-
-// whole is what the package of all names becomes, by what a file uses of it.
-func (m moves) whole(f *ast.File, name string) string {
-	target := "controller"
-	ast.Inspect(f, func(n ast.Node) bool {
-		if s, ok := n.(*ast.SelectorExpr); ok {
-			if x, ok := s.X.(*ast.Ident); ok && x.Name == name {
-				switch s.Sel.Name {
-				case "NewManager":
-					target = "manager"
-				case "NewWebhookManagedBy":
-					target = "webhook"
-				}
-			}
-		}
-		return true
-	})
-	for _, p := range m[""] {
-		if path.Base(p) == target {
-			return p
-		}
-	}
-	return ""
-}
-
-func copyFile(t *testing.T, from, to string) {
-	t.Helper()
-	data, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, to, data)
 }
 
 func write(t *testing.T, name string, data []byte) {

@@ -1,17 +1,19 @@
-// Package hostile sends requests that nobody should send, and wants each of them refused, with nothing changed.
+// Package hostile sends hostile requests: each must be rejected, and change nothing.
 //
 // Cases are plain files in testdata:
 //
 //	== NAME                     begins a case
-//	user: admin|anonymous       who asks; admin unless said
-//	METHOD TARGET               the request line, sent as it stands
-//	NAME: VALUE                 headers, likewise
+//	user: admin|anonymous       the user; default admin
+//	METHOD TARGET               the request line, sent unchanged
+//	NAME: VALUE                 headers, sent unchanged
 //	body: PARTS                 the body
-//	want: CODE FRAGMENT         the status code, and what the body of the answer contains
+//	want: CODE FRAGMENT         the status code, and a part of the response's body
 //
-// PARTS, and header values and targets that begin with {, are Go string literals with an optional *N behind each, put together:
-// {"a" "b"*1000}. A Content-Length is added unless there is one, or a Transfer-Encoding.
+// PARTS, and header values and targets that begin with {, are concatenated Go string literals, each
+// with an optional *N: {"a" "b"*1000}. A Content-Length is added unless there is one, or a
+// Transfer-Encoding.
 //
-// After every case the server must live, and its revision must be what it was: nothing was written. The flag -rewrite records the
-// answers, which are to be read before they are committed: an answer below 400 needs a reason in the name of its case.
+// After every case the server must be running at the same revision: nothing was written. The flag
+// -rewrite records the responses, which must be reviewed before they are committed: a response
+// below 400 needs a reason in the name of its case.
 package hostile

@@ -24,7 +24,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "record the answers")
 
-// A hostileCase is one request and what comes of it.
+// A hostileCase is a request and its expected response.
 type hostileCase struct {
 	name, user    string
 	request       []string // the request line and the headers
@@ -115,7 +115,7 @@ func (c *hostileCase) parse(line string, at int) {
 	}
 }
 
-// expand puts {"a" "b"*3} together; all other texts, JSON among them, stand for themselves.
+// expand expands {"a" "b"*3}; it returns all other texts, including JSON, unchanged.
 func expand(text string) string {
 	rest, ok := strings.CutPrefix(text, "{")
 	if !ok || !strings.HasSuffix(rest, "}") {
@@ -164,10 +164,10 @@ func (c *hostileCase) run(t *testing.T, target *target, lines []string) {
 	}
 }
 
-// target is the server, as a client sees it who writes his requests by hand.
+// A target is the server for a client that writes raw requests.
 type target struct {
 	address string
-	// stranger and known are the connections of those who show no certificate, and of the admin.
+	// stranger and known are the connections without a certificate, and of the admin.
 	stranger, known *tls.Config
 	admin           *http.Client
 }
@@ -191,7 +191,7 @@ func newTarget(t *testing.T, address string, config *rest.Config) *target {
 	return &target{address: address, stranger: stranger, known: known, admin: admin}
 }
 
-// prepare makes what cases are about: an object, and a kind.
+// prepare creates the objects and the kind of the cases.
 func (s *target) prepare(t *testing.T) {
 	for path, body := range map[string]string{
 		"/api/v1/namespaces/default/configmaps": `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "there"}, "data": {"a": "b"}}`,
@@ -208,20 +208,17 @@ func (s *target) prepare(t *testing.T) {
 			t.Fatalf("%s: %s", path, r.Status)
 		}
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		r, err := s.admin.Get("https://" + s.address + "/apis/example.com/v1/things")
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Body.Close()
-		if r.StatusCode == http.StatusOK {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the kind is not served")
-		}
+	// What the server writes by itself must be written before the first case.
+	for path, complete := range map[string]func(text string) bool{
+		"/apis/example.com/v1/things": func(string) bool { return true },
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com": func(text string) bool {
+			return strings.Contains(text, `"status":"True","type":"Established"`)
+		},
+		"/api/v1/serviceaccounts": func(text string) bool { return strings.Count(text, `"name":"default"`) == 4 },
+		"/api/v1/configmaps":      func(text string) bool { return strings.Count(text, `"name":"kube-root-ca.crt"`) == 4 },
+	} {
+		s.until(t, path, complete)
 	}
-	// The status of the definition settles after that.
 	for last := ""; ; {
 		now := s.revision(t)
 		if now == last {
@@ -231,7 +228,28 @@ func (s *target) prepare(t *testing.T) {
 	}
 }
 
-// revision is that of the whole store.
+// until repeats a GET until it succeeds with a text that is complete.
+func (s *target) until(t *testing.T, path string, complete func(text string) bool) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		r, err := s.admin.Get("https://" + s.address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.StatusCode == http.StatusOK && complete(string(data)) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: waited in vain: %s %.2000s", path, r.Status, data)
+		}
+	}
+}
+
+// revision returns that of the whole store.
 func (s *target) revision(t *testing.T) string {
 	r, err := s.admin.Get("https://" + s.address + "/metrics")
 	if err != nil {
@@ -251,7 +269,8 @@ func (s *target) revision(t *testing.T) string {
 	return ""
 }
 
-// An answer's text is the message of a Status, or the body; code is 0 if the connection was closed without an answer.
+// An answer's text is the message of a Status, or the body; code is 0 if the connection was closed
+// without a response.
 type answer struct {
 	code int
 	text string
@@ -267,7 +286,7 @@ func (s *target) send(t *testing.T, c *hostileCase) answer {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	head := c.request
@@ -278,7 +297,7 @@ func (s *target) send(t *testing.T, c *hostileCase) answer {
 	if !strings.Contains(strings.Join(head, "\n"), "\nHost:") {
 		head = append(head, "Host: "+s.address)
 	}
-	go func() { // the server may answer before it has read it all
+	go func() { // the server may respond before it has read everything
 		_, _ = io.WriteString(conn, strings.Join(head, "\r\n")+"\r\n\r\n"+c.body)
 	}()
 	method, _, _ := strings.Cut(c.request[0], " ")

@@ -7,19 +7,15 @@ import (
 	"testing"
 )
 
-// TestDocument: each line that docs/testing.md shows of a step is in a file of that step, in the same order.
+// TestDocument checks that each line that docs/testing-kubebuilder.md shows of a step is in a file
+// of that step, in the same order.
 func TestDocument(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(root(), "docs", "testing.md"))
+	data, err := os.ReadFile(filepath.Join(root(), "docs", "testing-kubebuilder.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, tour, found := strings.Cut(string(data), "\n## A project of kubebuilder\n")
-	if !found {
-		t.Fatal("docs/testing.md has no section on a project of kubebuilder")
-	}
-	tour, _, _ = strings.Cut(tour, "\n## ")
-	shown := map[string]int{} // blocks of each step
-	for _, section := range strings.Split(tour, "\n### ")[1:] {
+	shown := map[string]int{} // number of blocks of each step
+	for _, section := range strings.Split(string(data), "\n## ")[1:] {
 		number, _, _ := strings.Cut(section, ".")
 		var files []string
 		paths, err := filepath.Glob(filepath.Join("steps", number+"-*.diff"))
@@ -63,7 +59,8 @@ func blocks(text string) (all [][]string) {
 	return all
 }
 
-// absent returns the first line that does not follow the one before it somewhere in a text. Lines that say that something is left out are passed over.
+// absent returns the first line that does not follow the one before it in a text. It skips lines
+// that mark omissions.
 func absent(lines, text []string) string {
 	at := 0
 	for _, line := range lines {

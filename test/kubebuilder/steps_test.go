@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// bin has kapok, and assets is what kapok makes of it for envtest.
+// bin has kapok, and assets is the directory for envtest that it creates.
 var bin, assets string
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,7 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// root is the directory of the module Kapok.
+// root returns the directory of Kapok's module.
 func root() string {
 	dir, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -60,8 +60,8 @@ func TestMemcached(t *testing.T) {
 	p.withAssets()
 }
 
-// TestSteps takes the CronJob of the tutorial from envtest to virtual time: a step is what the files that begin with its number change, and how its
-// suites run then.
+// TestSteps changes the CronJob of the tutorial from envtest to virtual time: a step applies the
+// files that begin with its number, and then runs the suites.
 func TestSteps(t *testing.T) {
 	p := &project{T: t, dir: t.TempDir()}
 	if err := os.CopyFS(p.dir, os.DirFS(filepath.Join("testdata", "cronjob"))); err != nil {
@@ -104,13 +104,14 @@ func TestSteps(t *testing.T) {
 			step.run(p)
 		})
 		if !ok {
-			t.FailNow() // the next step is made of this one
+			t.FailNow() // the next step depends on this one
 		}
 	}
 	t.Run("failures", func(t *testing.T) { (&project{T: t, dir: p.dir}).failures() })
 }
 
-// failures has specs fail in the bubble of the last step: Ginkgo's report says which, and why.
+// failures checks that Ginkgo's report has the failed specs in the bubble of the last step, with
+// their reasons.
 func (p *project) failures() {
 	spec, err := os.ReadFile(filepath.Join("testdata", "failing", "failing_test.go"))
 	if err != nil {
@@ -152,8 +153,8 @@ func (p *project) failures() {
 	}
 	for spec, want := range map[string][]string{
 		"method":             {"failed: get ConfigMap default/nothing", "failing_test.go:"},
-		"wait":               {"failed: wait for ConfigMap default/nothing", "it was never there", "failing_test.go:"},
-		"beside":             {"failed: what runs beside the test: beside the spec"},
+		"wait":               {"failed: wait for ConfigMap default/nothing", "the object has never existed", "failing_test.go:"},
+		"beside":             {"failed: function in Env.Go: beside the spec"},
 		"timeout":            {"timedout: A spec timeout occurred", "Context was cancelled"},
 		"end of the context": {"timedout: A spec timeout occurred"},
 	} {
@@ -168,13 +169,14 @@ func (p *project) failures() {
 	}
 }
 
-// A project is a module of kubebuilder's shape.
+// A project is a module with kubebuilder's layout.
 type project struct {
 	*testing.T
 	dir string
 }
 
-// withAssets runs the suites with Kapok's binaries, and with others, if KUBEBUILDER_ASSETS says where they are.
+// withAssets runs the suites with Kapok's binaries, and also with those in KUBEBUILDER_ASSETS, if
+// it is set.
 func (p *project) withAssets() {
 	p.Helper()
 	p.test([]string{"KUBEBUILDER_ASSETS=" + assets}, "./...")
@@ -183,7 +185,7 @@ func (p *project) withAssets() {
 	}
 }
 
-// test runs the tests of packages, of which there must be some.
+// test runs the tests of packages, of which at least one must exist.
 func (p *project) test(env []string, packages string) {
 	p.Helper()
 	if out := p.run(env, "go", "test", "-count=1", packages); !strings.Contains(out, "ok  \t") {
@@ -191,14 +193,15 @@ func (p *project) test(env []string, packages string) {
 	}
 }
 
-// goFlags are for tests of a project: go may add to go.mod what is missing there, and managers serve their metrics at any port, for 8080 may be taken.
+// goFlags are for tests of a project: go may add missing lines to go.mod, and managers serve their
+// metrics at any port, as 8080 may be in use.
 const goFlags = "-mod=mod -ldflags=-X=sigs.k8s.io/controller-runtime/pkg/metrics/server.DefaultBindAddress=:0"
 
-// noPort has managers that serve metrics fail: from step 3 on nobody needs a port.
+// noPort makes managers that serve metrics fail: from step 3 on no manager needs a port.
 var noPort = []string{"GOFLAGS=-mod=mod -ldflags=-X=sigs.k8s.io/controller-runtime/pkg/metrics/server.DefaultBindAddress=:none"}
 
-// run runs a command in the project, which must succeed, and returns what it has printed. It knows of no KUBEBUILDER_ASSETS that env does not
-// name.
+// run runs a command in the project, which must succeed, and returns its output. KUBEBUILDER_ASSETS
+// is unset, unless env sets it.
 func (p *project) run(env []string, name string, args ...string) string {
 	p.Helper()
 	cmd := p.command(env, name, args...)
@@ -210,7 +213,7 @@ func (p *project) run(env []string, name string, args ...string) string {
 	return string(out)
 }
 
-// command is what run runs.
+// command returns the command that run runs.
 func (p *project) command(env []string, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(p.Context(), name, args...)
 	cmd.Dir = p.dir
@@ -223,13 +226,14 @@ func (p *project) output(name string, args ...string) string {
 	return strings.TrimSpace(p.run(nil, name, args...))
 }
 
-// release is how users run Kapok without installing it; here it is the one that TestMain has built.
+// release is how users run Kapok without installing it; here it is replaced by the binary that
+// TestMain has built.
 const release = "go run github.com/kapok-dev/kapok/cmd/kapok@latest"
 
 var shellOfMake = regexp.MustCompile(`\$\(shell ([^()]*)\)`)
 
-// recipe returns the one line that make would have the shell run for a target of the Makefile. (What the target depends on generates files, and
-// checks them; make itself may not be there.)
+// recipe returns the only line of a target in the Makefile that runs tests. (Its dependencies
+// generate and check files; make may not be installed.)
 func (p *project) recipe(target string) string {
 	p.Helper()
 	data, err := os.ReadFile(filepath.Join(p.dir, "Makefile"))

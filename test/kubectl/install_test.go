@@ -10,14 +10,15 @@ import (
 	"testing"
 )
 
-// TestInstall installs what projects ship, changes nothing when it does so again, and removes it: their kustomizations with
-// kubectl, from the client's side and the server's, their charts with helm and with kubectl.
+// TestInstall installs what projects publish, repeats that without a change, and removes it:
+// kustomizations with kubectl, with client-side and server-side apply, and charts with helm and
+// with kubectl.
 func TestInstall(t *testing.T) {
 	dirs := download(t)
 	for _, tc := range []struct {
 		name    string
 		install func(*project)
-		path    string // of a directory in a module, which begins with the path of the module
+		path    string // of a directory in a module; it begins with the path of the module
 		project
 	}{
 		{"argo-cd", (*project).kustomization, "github.com/argoproj/argo-cd/v3/manifests/cluster-install", project{namespace: "argocd", large: true}},
@@ -51,21 +52,21 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// A project is what one test installs.
+// A project is a set of manifests that one test installs.
 type project struct {
 	*testing.T
 	*server
 	dir       string // of the kustomization or of the chart
 	namespace string
 	values    string // flags of helm
-	large     bool   // has definitions that are longer than the annotation of kubectl apply may be
+	large     bool   // has definitions that do not fit into the annotation of kubectl apply
 }
 
 func (p *project) kustomization() {
 	p.apply(p.file("rendered.yaml", p.must("kubectl kustomize "+p.dir)))
 }
 
-// apply applies the objects of a file from either side, again, and deletes them.
+// apply applies the objects of a file with either kind of apply, twice, and deletes them.
 func (p *project) apply(file string) {
 	sides := []string{"--server-side", "--server-side=false"}
 	if p.large {
@@ -76,7 +77,8 @@ func (p *project) apply(file string) {
 		versions := "kubectl get -o jsonpath='{range .items[*]}{.kind} {.metadata.name} {.metadata.resourceVersion}{\"\\n\"}{end}'" + in
 		p.must("kubectl apply " + side + in)
 		p.must("kubectl wait --for=condition=Established --timeout=1m customresourcedefinitions --all")
-		// The first apply of an object without content owns nothing of it, and the second tells so.
+		// The first apply of an object without content owns nothing of it, and the second reports
+		// that.
 		p.must("kubectl apply " + side + in)
 		before := p.must(versions)
 		p.must("kubectl apply " + side + in)
@@ -105,14 +107,14 @@ func (p *project) chart() {
 		p.Errorf("history: %s", out)
 	}
 	p.must("helm uninstall --no-hooks release")
-	// Definitions of some charts stay, as their annotations ask for.
+	// Annotations keep the definitions of some charts.
 	if out := p.must("kubectl get --ignore-not-found -o name -f " + manifest + " | sed /^customresourcedefinition/d"); out != "" {
 		p.Errorf("what was uninstalled is there:\n%s", out)
 	}
 	p.apply(manifest)
 }
 
-// must runs a command that succeeds, and returns what it prints, but for warnings.
+// must runs a command that must succeed, and returns its output without warnings.
 func (p *project) must(command string) string {
 	p.Helper()
 	cmd := exec.CommandContext(p.Context(), "sh", "-c", command)
@@ -135,8 +137,8 @@ func (p *project) file(name, content string) string {
 	return path
 }
 
-// download has Go fetch the modules that testdata/modules/go.mod requires, as far as they are not in its cache, and tells
-// where they are.
+// download runs Go to fetch the modules in testdata/modules/go.mod that are not cached, and returns
+// their directories.
 func download(t *testing.T) map[string]string {
 	t.Helper()
 	list := func(args ...string) *json.Decoder {

@@ -1,14 +1,14 @@
-// Package kubectl runs kubectl against the kapok binary. Both are built from
-// source, so that a fresh machine needs nothing but Go.
+// Package kubectl runs kubectl against the kapok binary. Both are built from source, so that a new
+// machine needs only Go.
 //
-// The scripts in testdata are the documentation of what a user sees: each "run"
-// is a few shell commands and what they print, standard error included. Every
-// file gets a server of its own, in memory, and another one on which "kapok kubectl"
-// stands in for kubectl and has to print the same. Record anew, with kubectl, by
+// The scripts in testdata document the output for users: each "run" has a few shell commands and
+// their output, including standard error. Every file gets its own server, in memory, and another
+// one on which "kapok kubectl" replaces kubectl and must print the same. Record again, with
+// kubectl, by
 //
 //	go test ./... -rewrite
 //
-// and read the difference.
+// and review the difference.
 package kubectl
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// bin holds the programs that TestMain builds.
+// bin has the programs that TestMain builds.
 var bin string
 
 func TestMain(m *testing.M) {
@@ -68,7 +68,7 @@ func run(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// standIn makes the kubectl that is kapok's.
+// standIn creates the kubectl that is kapok's.
 func standIn() error {
 	if err := os.Mkdir(kapokBin(), 0o700); err != nil {
 		return err
@@ -82,7 +82,7 @@ func kapokBin() string { return filepath.Join(bin, "of-kapok") }
 
 func TestScripts(t *testing.T) { scripts(t, bin) }
 
-// What kubectl prints, the kubectl in kapok prints.
+// TestScriptsOfKapok checks that the kubectl in kapok prints what kubectl prints.
 func TestScriptsOfKapok(t *testing.T) {
 	if flag.Lookup("rewrite").Value.String() == "true" {
 		t.Skip("what kubectl prints is being recorded")
@@ -95,7 +95,8 @@ func scripts(t *testing.T, dir string) {
 	path := "PATH=" + strings.Join([]string{dir, bin, os.Getenv("PATH")}, string(os.PathListSeparator))
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, file string) {
 		t.Parallel()
-		s := start(t)
+		// Most scripts are about the server alone.
+		s := start(t, "--controllers="+map[string]string{"controllers.txt": "*"}[filepath.Base(file)])
 		s.env = append(s.env, path)
 		if used := s.run(t, "basename $(dirname $(command -v kubectl))"); used != filepath.Base(dir)+"\n" {
 			t.Fatalf("kubectl is in %s, not in %s", used, dir)
@@ -109,17 +110,17 @@ func scripts(t *testing.T, dir string) {
 	})
 }
 
-// server is a kapok process and the environment in which commands reach it.
+// A server is a kapok process and the environment of commands that use it.
 type server struct {
 	home string
 	env  []string
 }
 
-func start(t *testing.T) *server {
+func start(t *testing.T, flags ...string) *server {
 	t.Helper()
 	home := t.TempDir()
 	kubeconfig := filepath.Join(home, "kubeconfig")
-	cmd := exec.Command(filepath.Join(bin, "kapok"), "up", "--in-memory", "--listen", "127.0.0.1:0", "--kubeconfig", kubeconfig)
+	cmd := exec.Command(filepath.Join(bin, "kapok"), append([]string{"up", "--in-memory", "--listen", "127.0.0.1:0", "--kubeconfig", kubeconfig}, flags...)...)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -135,7 +136,7 @@ func start(t *testing.T) *server {
 			t.Errorf("kapok: %v\n%s", err, &out)
 		}
 	})
-	// The kubeconfig is there as soon as the server is ready.
+	// The kubeconfig is written when the server is ready.
 	ready := time.NewTicker(5 * time.Millisecond)
 	defer ready.Stop()
 	deadline := time.After(30 * time.Second)
@@ -156,7 +157,7 @@ func start(t *testing.T) *server {
 		"KUBECONFIG="+kubeconfig, "HOME="+home, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))}
 }
 
-// run executes the commands one by one and returns what they print.
+// run runs the commands one by one and returns their output.
 func (s *server) run(t *testing.T, commands string) string {
 	t.Helper()
 	var out strings.Builder
@@ -177,7 +178,7 @@ func (s *server) run(t *testing.T, commands string) string {
 	return normalize(out.String())
 }
 
-// splitCommands takes a here-document and its command as one.
+// splitCommands splits a text into commands; a here-document belongs to its command.
 func splitCommands(text string) (commands []string) {
 	end := ""
 	for line := range strings.SplitSeq(text, "\n") {
@@ -197,7 +198,7 @@ func splitCommands(text string) (commands []string) {
 	return commands
 }
 
-// What differs from run to run.
+// The values that differ between runs.
 var volatile = []struct {
 	pattern *regexp.Regexp
 	with    string

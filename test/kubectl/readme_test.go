@@ -19,10 +19,12 @@ import (
 // A reader who follows a README of the examples word for word sees what it prints. In a README
 //
 //   - an indented block is a session in a shell: commands after "$ ", and what they print;
-//   - "go run" starts a program that goes on; lines without a command before them are what the last of these prints now;
+//   - "go run" starts a program that goes on; lines without a command before them are what the last
+//     of these prints now;
 //   - "..." is anything, and a line of nothing else any number of lines.
 //
-// What is looked up again and again until it is as it is printed: gets, and what programs print. What follows the section "Try it" is not tried.
+// What is looked up again and again until it is as it is printed: gets, and what programs print.
+// What follows the section "Try it" is not tried.
 func TestReadmes(t *testing.T) {
 	for _, example := range []string{"network", "foo", "at"} {
 		t.Run(example, func(t *testing.T) {
@@ -40,10 +42,10 @@ func TestReadmes(t *testing.T) {
 	}
 }
 
-// TestFlagsOfReadme compares the table of flags with those that there are.
-func TestFlagsOfReadme(t *testing.T) {
+// TestFlagsOfDocument compares the table in docs/flags.md with the flags of kapok up.
+func TestFlagsOfDocument(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "flags.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,18 +65,18 @@ func TestFlagsOfReadme(t *testing.T) {
 	}
 	for _, flag := range flags {
 		if !slices.ContainsFunc(told, func(row []string) bool { return names(row, flag[1]) }) && flag[1] != "help" && flag[1] != "verbose" {
-			t.Errorf("README.md does not name --%s", flag[1])
+			t.Errorf("docs/flags.md does not name --%s", flag[1])
 		}
 	}
 	for _, row := range told {
 		if row[1] != "" && !slices.ContainsFunc(flags, func(flag []string) bool { return names(row, flag[1]) }) {
-			t.Errorf("README.md names %s, which is not there", row[0])
+			t.Errorf("docs/flags.md names %s, which does not exist", row[0])
 		}
 	}
 }
 
-// TestWebhooksOfReadme follows the section of the CronJob's README on webhooks; the rest of it waits for the next minute. Ports are
-// others than those that the README names.
+// TestWebhooksOfReadme follows the section on webhooks in the CronJob's README; the rest of it
+// waits for the next minute. It uses other ports than the README.
 func TestWebhooksOfReadme(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join("..", "..", "examples", "cronjob", "README.md"))
@@ -100,18 +102,19 @@ func TestWebhooksOfReadme(t *testing.T) {
 	newReader(t).followAll(append(begin, steps...))
 }
 
-// The sections of a document are followed by whoever has started a server as the README says, in an empty directory: what commands write,
-// others find there.
+// The sections of a document are followed with a server started as the README says, in an empty
+// directory: what commands write, others find there.
 func TestDocuments(t *testing.T) {
 	for _, d := range []struct {
 		file     string
 		sections []string
-		needs    string // a program that not every machine has
+		needs    string // a program that may not be installed
 	}{
 		{"access.md", []string{"Try it", "Custom resources"}, ""},
-		{"extension-servers.md", []string{"Where it is", "When it is away"}, ""},
+		{"extension-servers.md", []string{"Register a server", "When the server is unavailable"}, ""},
+		{"getting-started.md", []string{"Your first custom resource", "Built-in kinds"}, ""},
 		{"login.md", []string{"A user with a certificate"}, ""},
-		{"login.md", []string{"A certificate that somebody asks for"}, "openssl"},
+		{"login.md", []string{"A certificate by request"}, "openssl"},
 	} {
 		t.Run(d.file+"/"+d.sections[0], func(t *testing.T) {
 			t.Parallel()
@@ -137,10 +140,11 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// TestFilesOfDocuments starts a server with each file that a document shows as an example: the first block of a section.
+// TestFilesOfDocuments starts a server with each file that a document shows as an example: the
+// first block of a section.
 func TestFilesOfDocuments(t *testing.T) {
 	for _, d := range []struct{ file, section, flags string }{
-		{"audit.md", "Begin", "--audit-log-path - --audit-policy-file"},
+		{"audit.md", "Policy", "--audit-log-path - --audit-policy-file"},
 		{"login.md", "A provider of tokens", "--authentication-config"},
 	} {
 		t.Run(d.file, func(t *testing.T) {
@@ -176,10 +180,10 @@ func (r *reader) followAll(steps []step) {
 	}
 }
 
-// patience is how long a reader waits for what he is to see.
+// patience is the time limit for expected output.
 const patience = 60 * time.Second
 
-// A step is a command, or none, and the lines that are to be seen then.
+// A step is an optional command, and the lines that are expected then.
 type step struct {
 	command string
 	printed []string
@@ -190,7 +194,7 @@ func readSteps(readme string) []step { return readSection(readme, "Try it") }
 func readSection(text, name string) (steps []step) {
 	_, section, _ := strings.Cut(text, "\n## "+name+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	inside, document := false, "" // a here-document ends with this line
+	inside, document := false, "" // end of the here-document
 	for line := range strings.Lines(section) {
 		line, indented := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "    ")
 		command, isCommand := strings.CutPrefix(line, "$ ")
@@ -217,7 +221,8 @@ func readSection(text, name string) (steps []step) {
 	return steps
 }
 
-// pattern matches what is printed. Runs of spaces count as one: the width of columns depends on what is in them.
+// pattern matches the expected output. Runs of spaces count as one, because the width of columns
+// depends on their contents.
 func (s step) pattern() *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString("(?m)^")
@@ -248,9 +253,9 @@ func normalSpaces(s string) string {
 // A reader follows a README.
 type reader struct {
 	*testing.T
-	dir     string // of commands
+	dir     string // directory of commands
 	env     []string
-	program *program // the last that was started
+	program *program // the last one that was started
 }
 
 func (r *reader) follow(s step) {
@@ -267,7 +272,7 @@ func (r *reader) follow(s step) {
 	}
 }
 
-// await waits until the program has printed what it is to print.
+// await waits until the program has printed the expected output.
 func (r *reader) await(s step) {
 	r.Helper()
 	pattern := s.pattern()
@@ -289,7 +294,8 @@ func (r *reader) await(s step) {
 	}
 }
 
-// try runs a command, which is to print what the README says. What only looks is run again until it does.
+// try runs a command, which must print the output in the README. A command that only reads is
+// repeated until it does.
 func (r *reader) try(s step) {
 	r.Helper()
 	looks := strings.HasPrefix(s.command, "kubectl get") || strings.HasPrefix(s.command, "kubectl events")
@@ -300,7 +306,7 @@ func (r *reader) try(s step) {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		cmd := exec.CommandContext(ctx, "sh", "-c", s.command)
 		cmd.Dir, cmd.Env = r.dir, r.env
-		out, _ := cmd.CombinedOutput() // the README says also what fails
+		out, _ := cmd.CombinedOutput() // the README also shows failing commands
 		cancel()
 		if pattern.MatchString(normalSpaces(string(out))) {
 			return
@@ -327,7 +333,8 @@ func (p *program) Write(b []byte) (int, error) {
 	return p.all.WriteString(string(b))
 }
 
-// output is what the program has printed in whole lines and nobody has seen, and a channel that is closed when there is more.
+// output returns the complete lines that the program has printed since the last call of forget, and
+// a channel that is closed when there are more.
 func (p *program) output() (string, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -335,14 +342,14 @@ func (p *program) output() (string, <-chan struct{}) {
 	return normalSpaces(text[:strings.LastIndex(text, "\n")+1])[p.seen:], p.changed
 }
 
-// forget has the next n characters of the output seen.
+// forget skips the next n characters of the output.
 func (p *program) forget(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.seen += n
 }
 
-// kubeconfig is the line that says where the kubeconfig is, if there is one.
+// kubeconfig returns the line with the path of the kubeconfig, if there is one.
 func (p *program) kubeconfig() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -355,7 +362,7 @@ func (r *reader) start(commandLine string) *program {
 	fields := strings.Fields(commandLine)
 	name, args := filepath.Base(fields[0]), fields[1:]
 	if name == "kapok" {
-		args = append(args, "--listen", "127.0.0.1:0") // beside others
+		args = append(args, "--listen", "127.0.0.1:0") // other servers may run
 	}
 	p := &program{changed: make(chan struct{})}
 	cmd := exec.Command(filepath.Join(bin, name), args...)

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestSame runs kubectl, and kapok as kubectl, without a server: streams and exit codes are the same to the byte, in every language that there is.
+// TestSame runs kubectl, and kapok as kubectl, without a server: output and exit codes must be
+// equal, in every language.
 func TestSame(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -57,7 +58,7 @@ func TestSame(t *testing.T) {
 		return want
 	}
 
-	// The help of each command that the help names.
+	// The help of each command in the help.
 	count := 0
 	var help func(path ...string)
 	help = func(path ...string) {
@@ -79,7 +80,7 @@ func TestSame(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"options"},
-		{"version"}, // of the client, as kuberc has it
+		{"version"}, // of the client, as in kuberc
 		{"version", "-v=6"},
 		{"version", "-v", "9", "--client"},
 		{"completion", "bash"},
@@ -118,5 +119,5 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// logged is what differs from run to run in what is logged.
+// logged matches the parts of log lines that differ between runs.
 var logged = regexp.MustCompile(`(?m)^([IWE])\d{4} [\d:.]+ +\d+ `)

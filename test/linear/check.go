@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// patience is how long porcupine may take for one key.
+// patience bounds porcupine's search for one key.
 const patience = time.Minute
 
-// ErrUndecided is returned by Check for a history that lacks what it would be
-// judged by: all watchers were told at one time that history is gone.
+// ErrUndecided is returned by Check for a history that is incomplete: all watchers got 410 Gone at
+// one time.
 var ErrUndecided = errors.New("the history cannot be judged")
 
-// Check says whether a history is linearizable and whether its watchers were told
-// the truth. The error tells what is wrong first; what comes of it may follow.
+// Check returns nil if a history is linearizable and its watchers received it correctly. The error
+// lists violations; later ones may follow from the first.
 func Check(r *Report) error {
 	l, err := newLedger(r)
 	errs := []error{err, l.audit(r.Operations), l.guarantees(r)}

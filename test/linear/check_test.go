@@ -20,7 +20,7 @@ var (
 	z1 = Object{"u4", 80, "v6"}
 )
 
-// op is an operation that begins at some moment and takes nine.
+// op returns an operation that begins at a time and takes nine units.
 func op(at int, o Operation) Operation {
 	o.Call = time.Duration(at)
 	if o.Return = o.Call + 9; o.Outcome == Unknown {
@@ -38,7 +38,7 @@ func deletedAt(o Object, r Revision) Object {
 	return o
 }
 
-// The operations of past, by their places in it.
+// The operations of past, by their indices.
 const (
 	createA = iota
 	updateA
@@ -55,8 +55,8 @@ const (
 	createZ
 )
 
-// past is a history that is right: of an object that was removed and made anew, and
-// of one whose change and whose removal were not acknowledged, but happened.
+// past returns a correct history: of an object that was deleted and created again, and of one whose
+// update and deletion were not acknowledged, but happened.
 func past() *Report {
 	mark := Event{Type: Bookmark, Object: Object{Revision: 25}, Seen: 45}
 	events := []Event{
@@ -95,12 +95,12 @@ func more(at int, o Operation) func(*Report) {
 	return func(r *Report) { r.Operations = append(r.Operations, op(at, o)) }
 }
 
-// told changes what the first watcher was told.
+// told changes the events of the first watcher.
 func told(change func([]Event) []Event) func(*Report) {
 	return func(r *Report) { r.Streams[0].Events = change(r.Streams[0].Events) }
 }
 
-// unseen takes an event from all watchers.
+// unseen removes an event from all watchers.
 func unseen(revision Revision) func(*Report) {
 	return func(r *Report) {
 		for i := range r.Streams {
@@ -114,7 +114,7 @@ func TestCheck(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*Report)
-		want   string // of the error; empty: none
+		want   string // part of the error; empty: none
 	}{
 		{"all is well", func(*Report) {}, ""},
 
@@ -155,10 +155,10 @@ func TestCheck(t *testing.T) {
 			return append(e, event(320, Added, b, Object{"u5", 90, "v4"}))
 		}), "was written before"},
 		{"a refused write happens", func(r *Report) { r.Operations[updateB].Outcome = Refused }, "a refused write has happened"},
-		{"nobody wrote it", func(r *Report) { r.Operations = slices.Delete(r.Operations, updateB, updateB+1) }, "which nobody wrote"},
-		{"nobody deleted it", func(r *Report) { r.Operations = slices.Delete(r.Operations, deleteB, deleteB+1) }, "which nobody deleted"},
-		{"deleted before it was asked for", func(r *Report) { r.Operations[deleteB].Call = 235 }, "which nobody deleted"},
-		{"deleted against the precondition", func(r *Report) { r.Operations[deleteB].Revision = 50 }, "which nobody deleted"},
+		{"not written", func(r *Report) { r.Operations = slices.Delete(r.Operations, updateB, updateB+1) }, "which was not written"},
+		{"not deleted", func(r *Report) { r.Operations = slices.Delete(r.Operations, deleteB, deleteB+1) }, "which was not deleted"},
+		{"deleted before it was asked for", func(r *Report) { r.Operations[deleteB].Call = 235 }, "which was not deleted"},
+		{"deleted against the precondition", func(r *Report) { r.Operations[deleteB].Revision = 50 }, "which was not deleted"},
 		{"one of many deletions", func(r *Report) {
 			more(10, Operation{Verb: Delete, Key: b})(r)
 			more(236, Operation{Verb: Delete, Key: b, UID: "u3"})(r)
@@ -220,7 +220,7 @@ func TestCheck(t *testing.T) {
 		{"an event with another value", told(func(e []Event) []Event { e[5].Object.Value = "v1"; return e }), "revision 50 is"},
 		{"an event of a write that was not", told(func(e []Event) []Event {
 			return slices.Insert(e, 5, event(90, Modified, a, Object{"u2", 45, "v8"}))
-		}), "which nobody wrote"},
+		}), "which was not written"},
 		{"a deletion shows another value", func(r *Report) {
 			for i := range r.Streams {
 				for n := range r.Streams[i].Events {
@@ -234,19 +234,19 @@ func TestCheck(t *testing.T) {
 		{"a watcher that was sent to list stands still", func(r *Report) {
 			r.Streams[1].Events, r.Streams[1].Last = r.Streams[1].Events[:2], false
 		}, ""},
-		{"nobody watched a deletion", func(r *Report) {
+		{"unwatched: a deletion", func(r *Report) {
 			r.Streams[0].Events, r.Streams[0].Last = r.Streams[0].Events[:3], false
 			r.Streams[1].From, r.Streams[1].Events = 35, r.Streams[1].Events[1:]
-		}, "after 25, up to 35"},
-		{"nobody watched an open write", func(r *Report) {
+		}, "after 25 up to 35"},
+		{"unwatched: an open write", func(r *Report) {
 			r.Streams[0].Events, r.Streams[0].Last = r.Streams[0].Events[:6], false
 			r.Streams[1].From, r.Streams[1].Events = 60, r.Streams[1].Events[4:]
-		}, "after 50, up to 60"},
-		{"nobody watched the end", func(r *Report) {
+		}, "after 50 up to 60"},
+		{"unwatched: the end", func(r *Report) {
 			r.Streams[0].Events, r.Streams[0].Last = r.Streams[0].Events[:7], false
 			r.Streams = r.Streams[:1]
-		}, "after 60, up to 80"},
-		{"nobody watched what is known", func(r *Report) {
+		}, "after 60 up to 80"},
+		{"unwatched: what is known", func(r *Report) {
 			r.Streams[0].Events, r.Streams[0].Last = r.Streams[0].Events[:4], false
 			r.Streams[1].From, r.Streams[1].Events = 55, r.Streams[1].Events[3:]
 			r.Operations = slices.Delete(r.Operations, lost, lost+1)
@@ -263,7 +263,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestSearch: porcupine alone finds what is wrong with one key.
+// TestSearch checks that porcupine alone finds violations in the operations on one key.
 func TestSearch(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -290,5 +290,18 @@ func TestSearch(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// TestGaps checks that a missed part of a stream is a gap, unless it is after the last write.
+func TestGaps(t *testing.T) {
+	r := &Report{First: map[Kind]Revision{Registers: 10}, Final: map[Kind]Revision{Registers: 90}, Streams: []Stream{
+		{Kind: Registers, From: 10, Events: []Event{event(0, Added, a, Object{"u", 20, "v"})}},
+		{Kind: Registers, From: 30, Events: []Event{event(0, Added, b, Object{"u", 90, "v"})}},
+		{Kind: Registers, From: 91},
+		{Kind: ConfigMaps, From: 20},
+	}}
+	if got := gaps(r, Registers); !slices.Equal(got, []span{{20, 30}}) {
+		t.Error(got)
 	}
 }

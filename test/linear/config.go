@@ -3,49 +3,54 @@ package linear
 import (
 	"context"
 	"math/rand/v2"
+	"testing"
 	"time"
+
+	"github.com/kapok-dev/kapok/test/seeds"
 )
 
-// Config says what is to be done. Fields that are zero have their defaults.
+// Config configures a run. Zero fields have their defaults.
 type Config struct {
-	// Endpoints lead to one server, or to replicas of it. At least one is needed, and
-	// all must serve at the beginning.
+	// Endpoints lead to one server, or to its replicas. At least one is required, and all must
+	// serve at the beginning.
 	Endpoints []*Endpoint
-	// Seed makes the choices of clients, watchers and nemeses. What comes of them
-	// depends on time, too. 0 picks one.
+	// Seed determines the choices of clients, watchers and nemeses; their outcomes depend on timing
+	// too. Two runs on a server need different ones. Default: that of the test.
 	Seed uint64
 	// Duration is how long the clients work. Default: 3 s.
 	Duration time.Duration
-	// Operations is how many they do at least, even if it takes longer. Default: 100.
+	// Operations is the minimum number of operations, which can prolong the run. Default: 100.
 	Operations int
-	// Clients work at the same time. Default: 8.
+	// Clients is the number of concurrent clients. Default: 8.
 	Clients int
-	// Watchers follow each of the two kinds. Default: 2. All but the first one break
-	// off and go on elsewhere all the time.
+	// Watchers is the number of watchers of each of the two kinds. Default: 2. All but the first
+	// one keep reconnecting to random endpoints.
 	Watchers int
-	// Keys are used at the same time. Default: 6.
+	// Keys is the number of keys in use at the same time. Default: 6.
 	Keys int
 	// KeyLife is the number of operations after which a key is replaced by a new
 	// one. Default: 1000.
 	KeyLife int
-	// NoDeletes leaves out deletions, so that the order of all writes is known even if
-	// no watcher was told of some of them.
+	// NoDeletes excludes deletes, so that the order of all writes is known even if no watcher saw
+	// some of them.
 	NoDeletes bool
-	// Timeout is how long a client waits for an answer. Default: 5 s.
+	// Unreadable allows reads to return 500, because stored objects can be unreadable at times.
+	Unreadable bool
+	// Timeout is how long a client waits for a response. Default: 5 s.
 	Timeout time.Duration
-	// Settle is how long the watchers may take in the end to come up to the present,
-	// and the endpoints to serve. Default: 30 s.
+	// Settle bounds the time at the end until the watchers have received everything, and the
+	// endpoints serve. Default: 30 s.
 	Settle time.Duration
-	// Nemeses run beside the clients.
+	// Nemeses run concurrently with the clients.
 	Nemeses []Nemesis
 }
 
-// Nemesis disturbs the system until the context is over, and leaves it whole: when
-// it returns, all endpoints serve, or will soon. An error fails the test.
+// A Nemesis disturbs the system until the context is done, and repairs it: when it returns, all
+// endpoints serve, or will soon. An error fails the test.
 type Nemesis func(ctx context.Context, random *rand.Rand) error
 
-// Every makes a nemesis that does something again and again, with pauses up to a
-// duration in between. It is given a context that does not end in the middle of it.
+// Every returns a Nemesis that calls do repeatedly, with random pauses of up to a duration. The
+// context of do is not cancelled during a call.
 func Every(pause time.Duration, something Nemesis) Nemesis {
 	return func(ctx context.Context, random *rand.Rand) error {
 		for {
@@ -61,8 +66,10 @@ func Every(pause time.Duration, something Nemesis) Nemesis {
 	}
 }
 
-func (c *Config) complete() {
-	c.Seed = either(c.Seed, uint64(time.Now().UnixNano()))
+func (c *Config) complete(t testing.TB) {
+	if c.Seed == 0 {
+		c.Seed = seeds.Of(t)
+	}
 	c.Duration = either(c.Duration, 3*time.Second)
 	c.Operations = either(c.Operations, 100)
 	c.Clients = either(c.Clients, 8)

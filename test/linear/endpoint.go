@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Endpoint is a way to the server, or to one of its replicas. It may die and come
-// back: then it gets another configuration with Serve. It is safe for concurrent use.
+// An Endpoint is a connection to the server, or to one of its replicas. It can go down and come
+// back with another configuration. It is safe for concurrent use.
 type Endpoint struct {
 	Name string
 
@@ -24,9 +24,9 @@ type Endpoint struct {
 // errDown is the error of requests to an endpoint that is down. They are not sent.
 var errDown = errors.New("the endpoint is down")
 
-// Serve says how the endpoint is reached from now on; nil says that it is down.
-// Requests that are under way stay where they are. A server that is not ready may
-// refuse and leave without an answer, but not say that a kind is not there.
+// Serve sets the configuration of the endpoint; nil means that it is down. Requests under way are
+// not affected. A server that is not ready may reject requests or not respond, but must not return
+// that a kind does not exist.
 func (e *Endpoint) Serve(config *rest.Config) error {
 	var client *http.Client
 	var host string
@@ -70,7 +70,7 @@ func (e *Endpoint) send(ctx context.Context, method, path, contentType, body str
 	return client.Do(r)
 }
 
-// do sends a request and reads the answer.
+// do sends a request and reads the response.
 func (e *Endpoint) do(ctx context.Context, method, path, contentType, body string) (status int, answer wire, err error) {
 	resp, err := e.send(ctx, method, path, contentType, body)
 	if err != nil {

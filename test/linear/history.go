@@ -5,15 +5,16 @@ import (
 	"time"
 )
 
-// Revision is a resourceVersion: the place of a write in the order of all writes.
+// A Revision is a resourceVersion: the position of a write in the order of all writes.
 type Revision uint64
 
-// Key names an object. A list has the kind only.
+// A Key identifies an object. That of a list has the kind only.
 type Key struct {
 	Kind Kind
 	Name string
 }
 
+// String returns KIND/NAME.
 func (k Key) String() string {
 	if k.Name == "" {
 		return string(k.Kind)
@@ -21,14 +22,15 @@ func (k Key) String() string {
 	return fmt.Sprintf("%s/%s", k.Kind, k.Name)
 }
 
-// Object is what is looked at in an object. The zero value is an object that is
-// not there.
+// An Object has the fields of an object that are checked. The zero value means that it does not
+// exist.
 type Object struct {
 	UID      string
 	Revision Revision
 	Value    string
 }
 
+// String formats the object for reports.
 func (o Object) String() string {
 	if o == (Object{}) {
 		return "nothing"
@@ -36,7 +38,7 @@ func (o Object) String() string {
 	return fmt.Sprintf("%s at %d (uid %.8s)", o.Value, o.Revision, o.UID)
 }
 
-// Verb is what an operation does.
+// A Verb is the type of an operation.
 type Verb string
 
 const (
@@ -48,54 +50,54 @@ const (
 	List   Verb = "list"
 )
 
-// Mode says how fresh a read must be.
+// A Mode is the required freshness of a read.
 type Mode string
 
 const (
-	Latest   Mode = "latest"     // resourceVersion unset: everything that had happened before
-	Any      Mode = "any"        // resourceVersion=0: whatever was there at some time
+	Latest   Mode = "latest"     // resourceVersion unset: everything that happened before
+	Any      Mode = "any"        // resourceVersion=0: the state at any time
 	NotOlder Mode = "not older"  // than Operation.At
 	Exact    Mode = "exactly at" // Operation.At; of lists
 )
 
-// Outcome is what is known about an operation. The zero value is an operation
-// whose outcome is unknown.
+// An Outcome is the known result of an operation. The zero value means that it is unknown.
 type Outcome string
 
 const (
-	Unknown  Outcome = ""          // it may have happened, or may yet, or not
-	Done     Outcome = "done"      // with what the answer shows
-	NotFound Outcome = "not found" // refused: the object was not there
-	Exists   Outcome = "exists"    // refused: the object was there
-	Conflict Outcome = "conflict"  // refused: a precondition was not met
-	Refused  Outcome = "refused"   // and nothing was written, for reasons that say nothing about the object
+	Unknown  Outcome = ""          // it may have happened, may happen later, or never
+	Done     Outcome = "done"      // with the object in the response
+	NotFound Outcome = "not found" // refused: the object did not exist
+	Exists   Outcome = "exists"    // refused: the object existed
+	Conflict Outcome = "conflict"  // refused: a precondition did not hold
+	Refused  Outcome = "refused"   // nothing was written, for reasons unrelated to the object
 )
 
-// Operation is a request and its answer.
+// An Operation is a request and its response.
 type Operation struct {
 	Client   int
 	Endpoint string
 	Verb     Verb
 	Key      Key
-	// Call is before the request was sent, Return after the answer had come: of a
-	// list in pages, the first one, which settles its revision. Both since the
+	// Call is the time before the request was sent, Return the time after the response was read;
+	// for a list in pages, the first page, which decides its revision. Both are relative to the
 	// beginning of the history.
 	Call, Return time.Duration
 
-	Value    string   // what a write wants to store; no two are alike
+	Value    string   // the value of a write, which is unique
 	UID      string   // precondition of a write; empty: none
 	Revision Revision // precondition of a write; 0: none
 	Mode     Mode     // of a read
 	At       Revision // of a read that is not older, or exact
 
 	Outcome Outcome
-	Object  Object // as it was read or written; of a deletion, the UID of what was removed
+	Object  Object // as read or written; for a delete, the UID of the deleted object
 	Pages   []Page // of a list
 }
 
-// writes says whether the operation is to change something.
+// writes reports whether the operation is a write.
 func (o *Operation) writes() bool { return o.Verb != Get && o.Verb != List }
 
+// String formats the operation for reports.
 func (o *Operation) String() string {
 	s := fmt.Sprintf("client %d at %s, %v to %v: %s %s", o.Client, o.Endpoint,
 		o.Call.Round(time.Microsecond), o.Return.Round(time.Microsecond), o.Verb, o.Key)
@@ -130,24 +132,24 @@ func (o *Operation) String() string {
 	return s
 }
 
-// meets says whether an object is what the preconditions of a write ask for.
+// meets reports whether an object matches the preconditions of a write.
 func (o *Operation) meets(is Object) bool {
 	return (o.UID == "" || o.UID == is.UID) && (o.Revision == 0 || o.Revision == is.Revision)
 }
 
-// Page is an answer to one of the requests of a list.
+// A Page is the response to one request of a list.
 type Page struct {
 	Revision Revision
 	Items    []Item
 }
 
-// Item is an object of a list.
+// An Item is an object of a list.
 type Item struct {
 	Name   string
 	Object Object
 }
 
-// EventType is the type of a watch event.
+// An EventType is the type of a watch event.
 type EventType string
 
 const (
@@ -157,7 +159,7 @@ const (
 	Bookmark EventType = "BOOKMARK"
 )
 
-// Event is what a watcher was told. A bookmark has no name, and a revision only.
+// An Event is an event of a watch. A bookmark has a revision only.
 type Event struct {
 	Type   EventType
 	Name   string
@@ -165,6 +167,7 @@ type Event struct {
 	Seen   time.Duration
 }
 
+// String formats the event for reports.
 func (e Event) String() string {
 	if e.Type == Bookmark {
 		return fmt.Sprintf("%s at %d", e.Type, e.Object.Revision)
@@ -172,17 +175,17 @@ func (e Event) String() string {
 	return fmt.Sprintf("%s %s: %v", e.Type, e.Name, e.Object)
 }
 
-// Stream is what one watcher was told from one list to the next, over all the
-// connections in between.
+// A Stream has the events of one watcher from one list to the next, over all connections in
+// between.
 type Stream struct {
 	Watcher int
 	Kind    Kind
 	From    Revision // events after it
 	Events  []Event
-	Last    bool // it was going on in the end
+	Last    bool // the stream was open at the end
 }
 
-// position is how far the stream has come.
+// position returns the revision up to which the stream has come.
 func (s *Stream) position() Revision {
 	if n := len(s.Events); n > 0 {
 		return max(s.From, s.Events[n-1].Object.Revision)
@@ -190,6 +193,7 @@ func (s *Stream) position() Revision {
 	return s.From
 }
 
+// String names the stream in reports.
 func (s *Stream) String() string {
 	return fmt.Sprintf("watcher %d of %s from %d", s.Watcher, s.Kind, s.From)
 }

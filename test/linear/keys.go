@@ -7,22 +7,22 @@ import (
 	"sync/atomic"
 )
 
-// slots are the keys that are in use. A key is replaced after some operations, so
-// that the history of each stays short enough for porcupine.
+// slots are the keys in use. A key is replaced after some operations, so that its history stays
+// short enough for porcupine.
 type slots struct {
 	life int64
 	uses []atomic.Int64
 }
 
-// pick chooses a key.
+// pick returns a key.
 func (s *slots) pick(random *rand.Rand) Key {
 	i := random.IntN(len(s.uses))
 	generation := s.uses[i].Add(1) / s.life
 	return Key{kinds[i%len(kinds)], fmt.Sprintf("r%d-%d", i/len(kinds), generation)}
 }
 
-// board is what all clients together have seen last. It makes them want the same:
-// several of them update one object from the same revision.
+// A board has the last states seen by any client. It makes clients compete: several of them update
+// one object from the same revision.
 type board struct {
 	mu   sync.Mutex
 	keys map[Key]Object
@@ -42,7 +42,7 @@ func (b *board) is(k Key, o Object) {
 	}
 }
 
-// gone notes that an object was not there, or is no longer.
+// gone records that an object does not exist.
 func (b *board) gone(o *Operation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

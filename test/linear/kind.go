@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Kind is one of the two kinds that are written, by its resource.
+// A Kind is one of the two kinds that are written, by its resource.
 type Kind string
 
 const (
@@ -22,7 +22,7 @@ const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResour
 "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{
 "spec":{"type":"object","properties":{"value":{"type":"string"}}}}}}}]}}`
 
-// collection is the path of the kind in a namespace.
+// collection returns the path of the kind in a namespace.
 func (k Kind) collection(namespace string) string {
 	if k == Registers {
 		return "/apis/test.kapok.dev/v1/namespaces/" + namespace + "/registers"
@@ -30,7 +30,7 @@ func (k Kind) collection(namespace string) string {
 	return "/api/v1/namespaces/" + namespace + "/configmaps"
 }
 
-// manifest is an object to be written, with the preconditions that it has.
+// manifest returns an object to write, with its preconditions.
 func (k Kind) manifest(o *Operation) string {
 	metadata := fmt.Sprintf(`{"name":%q`, o.Key.Name)
 	if o.UID != "" {
@@ -45,7 +45,7 @@ func (k Kind) manifest(o *Operation) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":%s},"data":{"value":%q}}`, metadata, o.Value)
 }
 
-// wire is an object, a list or a Status as it comes over the wire.
+// wire is a decoded object, list or Status.
 type wire struct {
 	Metadata struct {
 		Name, UID, ResourceVersion, Continue string
@@ -58,7 +58,7 @@ type wire struct {
 	Details         struct{ Name, UID string }
 }
 
-// decode reads a body. What is no JSON has no reason, which says enough.
+// decode decodes a body. Invalid JSON becomes a Status without a reason.
 func decode(body []byte) (w wire) {
 	if json.Unmarshal(body, &w) != nil {
 		return wire{}
@@ -66,7 +66,7 @@ func decode(body []byte) (w wire) {
 	return w
 }
 
-// revision is that of an object or a list; 0, which is none, if it has no proper one.
+// revision returns the resourceVersion of an object or a list; 0 if it is not valid.
 func (w *wire) revision() Revision {
 	rv, err := strconv.ParseUint(w.Metadata.ResourceVersion, 10, 64)
 	if err != nil {

@@ -8,17 +8,17 @@ import (
 	"sort"
 )
 
-// change is an entry of the ledger: what a key became.
+// A change is an entry of the ledger: a new state of a key.
 type change struct {
 	typ    EventType
 	key    Key
-	object Object // of a deletion: what was removed, at the revision of the deletion
+	object Object // for a deletion: the deleted object, at the revision of the deletion
 	author *Operation
 }
 
 func (c *change) String() string { return fmt.Sprintf("%s %s: %v", c.typ, c.key, c.object) }
 
-// after is the object that the change leaves.
+// after returns the object after the change.
 func (c *change) after() Object {
 	if c.typ == Deleted {
 		return Object{}
@@ -26,12 +26,12 @@ func (c *change) after() Object {
 	return c.object
 }
 
-// ledger is the order of all writes, as answers and events tell it.
+// A ledger is the order of all writes, from responses and events.
 //
-// Between newLedger and the end of settle, authors of deletions whose outcome is
-// unknown are missing; after that it does not change.
+// Between newLedger and the end of settle, deletions with an unknown outcome have no author; after
+// that it does not change.
 type ledger struct {
-	revisions []*change         // all changes in the order of revisions
+	revisions []*change         // all changes by revision
 	keys      map[Key][]*change // those of a key
 	kinds     map[Kind][]*change
 	names     map[Kind][]string // sorted
@@ -90,8 +90,8 @@ func newLedger(r *Report) (*ledger, error) {
 	return l, errors.Join(limit(errs)...)
 }
 
-// audit looks whether the ledger is a history of objects, and finds the authors
-// of its changes, but for deletions that nobody has acknowledged.
+// audit checks that the ledger is a history of objects, and finds the authors of its changes,
+// except for deletions that were not acknowledged.
 func (l *ledger) audit(ops []Operation) error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -135,7 +135,7 @@ func (l *ledger) audit(ops []Operation) error {
 	}
 	for _, c := range l.revisions {
 		if c.author == nil && c.typ != Deleted {
-			fail("%v, which nobody wrote", c)
+			fail("%v, which was not written", c)
 		}
 	}
 	return errors.Join(limit(errs)...)
@@ -155,7 +155,7 @@ func (l *ledger) sign(o *Operation) error {
 	}
 	switch {
 	case c == nil && o.Outcome == Done:
-		return fmt.Errorf("an acknowledged write is lost: no watcher was told of it: %v", o)
+		return fmt.Errorf("an acknowledged write is lost: no watcher received it: %v", o)
 	case c == nil:
 		return nil
 	case o.Outcome != Done && o.Outcome != Unknown:
@@ -171,10 +171,10 @@ func (l *ledger) sign(o *Operation) error {
 	return nil
 }
 
-// before is what a change has found.
+// before returns the object before a change.
 func (l *ledger) before(c *change) Object { return l.at(c.key, c.object.Revision-1) }
 
-// at is what a key held at a revision.
+// at returns the object of a key at a revision.
 func (l *ledger) at(k Key, r Revision) Object {
 	changes := l.keys[k]
 	if i := after(changes, r); i > 0 {
@@ -183,8 +183,8 @@ func (l *ledger) at(k Key, r Revision) Object {
 	return Object{}
 }
 
-// next finds the lowest revision, from one on, at which a key held something that
-// is true.
+// next returns the lowest revision, not below the given one, at which the object of a key satisfies
+// a predicate.
 func (l *ledger) next(k Key, from Revision, is func(Object) bool) (Revision, bool) {
 	if is(l.at(k, from)) {
 		return from, true
@@ -198,7 +198,7 @@ func (l *ledger) next(k Key, from Revision, is func(Object) bool) (Revision, boo
 	return 0, false
 }
 
-// collection is what a list of a kind shows at a revision.
+// collection returns the objects of a kind at a revision.
 func (l *ledger) collection(k Kind, r Revision) []Item {
 	var items []Item
 	for _, name := range l.names[k] {
@@ -209,12 +209,12 @@ func (l *ledger) collection(k Kind, r Revision) []Item {
 	return items
 }
 
-// after is the place of the first change after a revision.
+// after returns the index of the first change after a revision.
 func after(changes []*change, r Revision) int {
 	return sort.Search(len(changes), func(i int) bool { return changes[i].object.Revision > r })
 }
 
-// limit keeps a report of errors short: the first ones tell what the matter is.
+// limit shortens a report: the first errors are enough.
 func limit(errs []error) []error {
 	const most = 10
 	if n := len(errs) - most; n > 0 {

@@ -23,13 +23,13 @@ func TestLies(t *testing.T) {
 	if err := e.Serve(server.Config()); err != nil {
 		t.Fatal(err)
 	}
-	truth := Run(t, Config{Endpoints: []*Endpoint{e}, Seed: *seed, Duration: time.Millisecond, Operations: 2000, Clients: 4})
+	truth := Run(t, Config{Endpoints: []*Endpoint{e}, Duration: time.Millisecond, Operations: 2000, Clients: 4})
 	if err := Check(truth); err != nil {
 		t.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(truth.Seed, 1))
 
-	// operation picks one that is as it has to be.
+	// operation returns an operation that satisfies a predicate.
 	operation := func(r *Report, is func(*Operation) bool) *Operation {
 		var all []*Operation
 		for i := range r.Operations {
@@ -42,7 +42,7 @@ func TestLies(t *testing.T) {
 		}
 		return all[random.IntN(len(all))]
 	}
-	// stream picks a stream, and a place of it with an event before and behind.
+	// stream returns a stream, and the index of an event that has another one before and after it.
 	stream := func(r *Report) (*Stream, int) {
 		var all []*Stream
 		for i := range r.Streams {
@@ -58,7 +58,7 @@ func TestLies(t *testing.T) {
 	}
 	for name, falsify := range map[string]func(*Report){
 		"a stale read": func(r *Report) {
-			// What was read is from before a write that had returned before the call.
+			// This read returns a state from before a write that had returned before the call.
 			o := operation(r, func(o *Operation) bool { return done(Get)(o) && o.Mode == Latest && before(r, o) != nil })
 			o.Object = before(r, o).Object
 		},
@@ -113,8 +113,8 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// before finds a write of the object that an operation has read, which was followed
-// by another one that had returned before the call.
+// before returns a write of the object that an operation has read, which was followed by another
+// one that had returned before the call.
 func before(r *Report, o *Operation) *Operation {
 	wrote := func(w *Operation) bool {
 		return w.writes() && w.Verb != Delete && w.Outcome == Done && w.Key == o.Key && w.Return < o.Call
@@ -143,8 +143,7 @@ func duplicate(r *Report) *Report {
 	return &d
 }
 
-// TestLiars puts something between the clients and a server that keeps its promises
-// nearly always.
+// TestLiars puts a proxy between the clients and a correct server, which rarely changes a response.
 func TestLiars(t *testing.T) {
 	for name, tc := range map[string]struct {
 		liar func(*liar, *http.Request) (*http.Response, error)
@@ -165,7 +164,7 @@ func TestLiars(t *testing.T) {
 			if err := e.Serve(config); err != nil {
 				t.Fatal(err)
 			}
-			report := Run(t, Config{Endpoints: []*Endpoint{e}, Seed: *seed, Duration: time.Millisecond, Operations: 2000, Clients: 4})
+			report := Run(t, Config{Endpoints: []*Endpoint{e}, Duration: time.Millisecond, Operations: 2000, Clients: 4})
 			if err := Check(report); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
@@ -173,7 +172,7 @@ func TestLiars(t *testing.T) {
 	}
 }
 
-// liar changes an answer now and then.
+// A liar changes some responses.
 type liar struct {
 	next http.RoundTripper
 	lie  func(*liar, *http.Request) (*http.Response, error)
@@ -185,7 +184,7 @@ type liar struct {
 
 func (l *liar) RoundTrip(r *http.Request) (*http.Response, error) { return l.lie(l, r) }
 
-// now says that it is time to lie again.
+// now reports whether to change the next response.
 func (l *liar) now() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,7 +192,7 @@ func (l *liar) now() bool {
 	return l.count%20 == 0
 }
 
-// remember answers some reads of an object as it has answered one before.
+// remember repeats earlier responses to reads of an object.
 func (l *liar) remember(r *http.Request) (*http.Response, error) {
 	path := r.URL.Path
 	if r.Method != http.MethodGet || r.URL.RawQuery != "" || strings.Count(path, "/r") == 0 {
@@ -221,8 +220,7 @@ func (l *liar) remember(r *http.Request) (*http.Response, error) {
 	return answer(r, body), nil
 }
 
-// forget leaves out an event of a watch at times, but not the one that everybody
-// waits for in the end.
+// forget drops some events of watches, except for the last one, which all watchers wait for.
 func (l *liar) forget(r *http.Request) (*http.Response, error) {
 	resp, err := l.next.RoundTrip(r)
 	if err != nil || r.URL.Query().Get("watch") == "" {
@@ -248,7 +246,7 @@ func (l *liar) forget(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// pretend answers some deletions itself.
+// pretend responds to some deletes without forwarding them.
 func (l *liar) pretend(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodDelete || !l.now() {
 		return l.next.RoundTrip(r)

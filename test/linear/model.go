@@ -14,10 +14,10 @@ import (
 // held is the state of the model of one key.
 type held struct {
 	Object
-	newest Revision // of all objects that were there
+	newest Revision // of all objects so far
 }
 
-// step says whether an answer is right in a state, and what comes after it.
+// step reports whether a response is correct in a state, and returns the next state.
 func (h held) step(o *Operation) (bool, held) {
 	there := h.Object != Object{}
 	switch o.Outcome {
@@ -41,9 +41,8 @@ func (h held) step(o *Operation) (bool, held) {
 	}
 }
 
-// search has porcupine look for an order of the operations on each key. Writes of
-// unknown outcome take part if they have happened: their effect may be anywhere
-// after the call.
+// search has porcupine search an order of the operations on each key. Writes of unknown outcome
+// take part if they have happened: their effect may be at any time after the call.
 func (l *ledger) search(ops []Operation, patience time.Duration) error {
 	keys := map[Key][]porcupine.Operation{}
 	add := func(o *Operation) {
@@ -79,7 +78,7 @@ func (l *ledger) search(ops []Operation, patience time.Duration) error {
 	return errors.Join(limit(errs)...)
 }
 
-// searched says whether an operation says something about the present of one key.
+// searched reports whether a response depends on the present state of one key.
 func searched(o *Operation) bool {
 	switch o.Outcome {
 	case Unknown, Refused:

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// never is the return of an operation that has none.
+// never is the return of an operation without a response.
 const never = time.Duration(math.MaxInt64)
 
-// moment is a step of the walk through time: the call of an operation, or
-// something that says that a revision has been committed.
+// A moment is a step in time: the call of an operation, or an observation that a revision has been
+// committed.
 type moment struct {
 	at        time.Duration
 	operation int // -1: none
@@ -22,8 +22,8 @@ type moment struct {
 	by        fmt.Stringer
 }
 
-// order gives each operation its point in the order of the ledger, as the package
-// comment describes it. It returns the bound that each operation had at its call.
+// order gives each operation its point in the order of the ledger, see the package. It returns the
+// bound of each operation at its call.
 func (l *ledger) order(r *Report) ([]Revision, error) {
 	var moments []moment
 	for i := range r.Operations {
@@ -44,7 +44,7 @@ func (l *ledger) order(r *Report) ([]Revision, error) {
 			return c
 		}
 		if a.call {
-			return -1 // what is at the same time is not one after the other
+			return -1 // simultaneous operations are concurrent
 		}
 		return 1
 	})
@@ -78,8 +78,8 @@ func (l *ledger) order(r *Report) ([]Revision, error) {
 	return bounds, errors.Join(limit(errs)...)
 }
 
-// point finds the lowest revision, not below a bound, at which the answer to an
-// operation is true; 0 if it says nothing.
+// point returns the lowest revision, not below a bound, at which the response to an operation is
+// true; 0 if it depends on none.
 func (l *ledger) point(o *Operation, bound Revision) (Revision, error) {
 	there := func(is Object) bool { return is != Object{} }
 	var is func(Object) bool
@@ -118,14 +118,14 @@ func (l *ledger) point(o *Operation, bound Revision) (Revision, error) {
 	return p, nil
 }
 
-// written is the point of a write that has happened.
+// written returns the point of a write that has happened.
 func (l *ledger) written(o *Operation, bound Revision) (Revision, error) {
 	c := l.values[o.Value]
 	if o.Verb == Delete {
 		c = l.deletions[o.Object.UID]
 	}
 	if c == nil || c.author != o {
-		return 0, nil // it has not happened, or audit has said what is wrong with it
+		return 0, nil // it has not happened, or audit reports it
 	}
 	p := c.object.Revision
 	if p <= bound {
@@ -134,7 +134,7 @@ func (l *ledger) written(o *Operation, bound Revision) (Revision, error) {
 	return p, nil
 }
 
-// listed looks whether the pages of a list show one revision, which is its point.
+// listed checks that the pages of a list show one revision, and returns it.
 func (l *ledger) listed(o *Operation, bound Revision) (Revision, error) {
 	if len(o.Pages) == 0 {
 		return 0, fmt.Errorf("a list without pages: %v", o)
@@ -159,7 +159,7 @@ func (l *ledger) listed(o *Operation, bound Revision) (Revision, error) {
 	return p, nil
 }
 
-// difference says where a list departs from what it should be.
+// difference describes how a list differs from the expected one.
 func difference(got, want []Item) string {
 	for i := range max(len(got), len(want)) {
 		switch {
@@ -174,11 +174,10 @@ func difference(got, want []Item) string {
 	return "no difference"
 }
 
-// settle finds the authors of deletions that nobody has acknowledged, among the
-// operations whose outcome is unknown. Those that may be it are the ones that were
-// called before anybody could know of it; to later deletions the same ones
-// apply, and more. So it does not matter which of them is taken, but one whose
-// preconditions allow for no other deletion is taken first.
+// settle finds the authors of deletions that were not acknowledged, among the operations whose
+// outcome is unknown. Candidates are those that were called before any client could know of the
+// deletion; the same ones and more are candidates for later deletions. So any of them may be taken,
+// except that one whose preconditions match no other deletion is taken first.
 func (l *ledger) settle(ops []Operation, bounds []Revision) error {
 	open := map[Key][]int{}
 	for i := range ops {
@@ -200,7 +199,7 @@ func (l *ledger) settle(ops []Operation, bounds []Revision) error {
 			}
 		}
 		if found < 0 {
-			errs = append(errs, fmt.Errorf("%v, which nobody deleted", c))
+			errs = append(errs, fmt.Errorf("%v, which was not deleted", c))
 			continue
 		}
 		c.author = &ops[open[c.key][found]]

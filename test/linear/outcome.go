@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// outcomeOf says what an answer, or the lack of one, says about an operation. It is
-// not proper if no server should ever answer so.
+// outcomeOf returns the outcome of an operation from its response, or the lack of one. ok is false
+// if no server may ever respond so.
 func outcomeOf(name string, status int, answer *wire, err error) (_ Outcome, proper bool) {
 	if err != nil {
 		if dial := (*net.OpError)(nil); errors.Is(err, errDown) || errors.As(err, &dial) && dial.Op == "dial" {
@@ -19,7 +19,7 @@ func outcomeOf(name string, status int, answer *wire, err error) (_ Outcome, pro
 	case http.StatusOK, http.StatusCreated:
 		return Done, true
 	case http.StatusNotFound:
-		// Another 404 says that there is no such resource, which there is.
+		// Any other 404 means that the resource does not exist, which it does.
 		return NotFound, answer.Reason == "NotFound" && answer.Details.Name == name
 	case http.StatusConflict:
 		if answer.Reason == "AlreadyExists" {

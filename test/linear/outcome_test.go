@@ -34,7 +34,7 @@ func TestOutcomeOf(t *testing.T) {
 		{"invalid", 422, `{"reason":"Invalid"}`, nil, Unknown, false},
 		{"broken off", 0, ``, io.ErrUnexpectedEOF, Unknown, true},
 		{"no patience", 0, ``, context.DeadlineExceeded, Unknown, true},
-		{"nobody there", 0, ``, &net.OpError{Op: "dial", Err: errors.New("connection refused")}, Refused, true},
+		{"no server", 0, ``, &net.OpError{Op: "dial", Err: errors.New("connection refused")}, Refused, true},
 		{"broken off later", 0, ``, &net.OpError{Op: "read", Err: errors.New("connection reset")}, Unknown, true},
 		{"down", 0, ``, errDown, Refused, true},
 	} {

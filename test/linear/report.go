@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Report is a history, to be judged by [Check].
+// A Report is a history, which [Check] checks.
 type Report struct {
 	Seed       uint64
 	Operations []Operation
 	Streams    []Stream
-	// First and Final are the revisions between which all is to be explained: before
-	// the first write of a kind, and that of the last one.
+	// First and Final are the revisions that bound the history: before the first write of a kind,
+	// and that of the last one.
 	First, Final map[Kind]Revision
 
 	Elapsed              time.Duration // of the load
 	Connections, Relists int           // of all watchers
 }
 
-// String says what the history is worth.
+// String summarizes the history.
 func (r *Report) String() string {
 	outcomes := map[Outcome]int{}
 	verbs := map[Verb]int{}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// run is what the clients and watchers of one run share.
+// A run is the state that the clients and watchers of one run share.
 type run struct {
 	config    Config
 	t         testing.TB
@@ -20,13 +20,13 @@ type run struct {
 	start     time.Time
 	slots     slots
 	board     board
-	progress  chan struct{} // of some watcher
-	missing   atomic.Int64  // operations until there are enough
-	enough    chan struct{} // closed then
+	progress  chan struct{} // of any watcher
+	missing   atomic.Int64  // operations until the minimum is reached
+	enough    chan struct{} // closed when it is reached
 
 	mu       sync.Mutex
 	failures int
-	ending   bool // watchers do not go back any more
+	ending   bool // watchers no longer go back
 }
 
 func (r *run) now() time.Duration { return time.Since(r.start) }
@@ -35,7 +35,7 @@ func (r *run) endpoint(random *rand.Rand) *Endpoint {
 	return r.config.Endpoints[random.IntN(len(r.config.Endpoints))]
 }
 
-// fail fails the test, and says why the first few times.
+// fail fails the test, and logs the first few errors.
 func (r *run) fail(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,11 +44,11 @@ func (r *run) fail(format string, args ...any) {
 	}
 }
 
-// Run does what config says, and returns the history of it. It ends the test if
-// there is no history to judge.
+// Run runs the workload of config, and returns its history. It ends the test if there is no history
+// to check.
 func Run(t testing.TB, config Config) *Report {
 	t.Helper()
-	config.complete()
+	config.complete(t)
 	t.Logf("%d clients, %d endpoints, %v, seed %d", config.Clients, len(config.Endpoints), config.Duration, config.Seed)
 	r := &run{
 		config: config, t: t, start: time.Now(),
@@ -115,7 +115,7 @@ func Run(t testing.TB, config Config) *Report {
 	return report
 }
 
-// prepare makes what the clients need, and waits until all endpoints serve it.
+// prepare creates the objects that the clients need, and waits until all endpoints serve them.
 func (r *run) prepare(ctx context.Context, report *Report) error {
 	e := r.config.Endpoints[0]
 	for path, body := range map[string]string{
@@ -140,8 +140,8 @@ func (r *run) prepare(ctx context.Context, report *Report) error {
 	return nil
 }
 
-// served waits until an endpoint serves a kind, and notes its revision if nobody
-// has yet.
+// served waits until an endpoint serves a kind, and records its revision unless another endpoint
+// has.
 func (r *run) served(ctx context.Context, e *Endpoint, k Kind, first map[Kind]Revision) error {
 	for {
 		status, answer, err := e.do(ctx, http.MethodGet, k.collection(r.namespace), "", "")
@@ -161,7 +161,7 @@ func (r *run) served(ctx context.Context, e *Endpoint, k Kind, first map[Kind]Re
 	}
 }
 
-// load lets clients and nemeses work.
+// load runs clients and nemeses.
 func (r *run) load(ctx context.Context, clients []*client, random *rand.Rand) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -188,8 +188,8 @@ func (r *run) load(ctx context.Context, clients []*client, random *rand.Rand) {
 	all.Wait()
 }
 
-// finish writes one more object of each kind, which the watchers are to see, and
-// reads everything once from each endpoint.
+// finish writes one more object of each kind, which all watchers must receive, and reads everything
+// once from each endpoint.
 func (r *run) finish(ctx context.Context, c *client, report *Report) error {
 	for _, k := range kinds {
 		for n := 0; report.Final[k] == 0; n++ {
@@ -217,8 +217,7 @@ func (r *run) finish(ctx context.Context, c *client, report *Report) error {
 	return nil
 }
 
-// await waits until all watchers have come to the end. That one has not is seen in
-// its stream.
+// await waits until all watchers have received the last writes. The check reports one that has not.
 func (r *run) await(ctx context.Context, watchers []*watcher, final map[Kind]Revision) {
 	behind := func(w *watcher) bool { return Revision(w.position.Load()) < final[w.kind] }
 	for slices.ContainsFunc(watchers, behind) {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// guarantees judges every stream, and whether they came up to the present.
+// guarantees checks every stream, and that it received everything.
 func (l *ledger) guarantees(r *Report) error {
 	var errs []error
 	for i := range r.Streams {
@@ -21,8 +21,8 @@ func (l *ledger) guarantees(r *Report) error {
 	return errors.Join(limit(errs)...)
 }
 
-// ordered says whether each event is newer than all events and bookmarks before
-// it. A bookmark may repeat where the watch is.
+// ordered checks that each event is newer than all events and bookmarks before it. A bookmark may
+// repeat the present revision.
 func ordered(s *Stream) error {
 	position := s.From
 	for i, e := range s.Events {
@@ -43,8 +43,7 @@ func ordered(s *Stream) error {
 	return nil
 }
 
-// reliable says whether a stream has every change up to its position, and nothing
-// else.
+// reliable checks that a stream has every change up to its position, and nothing else.
 func (l *ledger) reliable(s *Stream) error {
 	changes := l.kinds[s.Kind]
 	changes = changes[after(changes, s.From):after(changes, s.position())]
@@ -70,13 +69,14 @@ func (l *ledger) reliable(s *Stream) error {
 	return nil
 }
 
-// span is the revisions after one, up to another.
+// A span is a range of revisions, without the first and with the last.
 type span struct{ after, upTo Revision }
 
-// gaps are the revisions of a kind, between the beginning and the end, that no
-// stream has followed.
+// gaps returns the revisions of a kind, between the beginning and the end, that no stream covers.
+// The end is the last write of the kind: a stream that begins later, with a list after the last
+// write of another kind, does not count.
 func gaps(r *Report, k Kind) (list []span) {
-	streams := slices.DeleteFunc(slices.Clone(r.Streams), func(s Stream) bool { return s.Kind != k })
+	streams := slices.DeleteFunc(slices.Clone(r.Streams), func(s Stream) bool { return s.Kind != k || s.From > r.Final[k] })
 	slices.SortFunc(streams, func(a, b Stream) int { return cmp.Compare(a.From, b.From) })
 	position := r.First[k]
 	for _, s := range append(streams, Stream{From: r.Final[k]}) {
@@ -88,9 +88,8 @@ func gaps(r *Report, k Kind) (list []span) {
 	return list
 }
 
-// decidable says whether the ledger has everything. In a gap, changes are known by
-// the answers to the writes only, so there must be no deletion, and no write of
-// unknown outcome, that may have happened there.
+// decidable checks that the ledger is complete. In a gap, changes are known from responses only,
+// and so there must be no deletion, and no write of unknown outcome, that may have happened there.
 func (l *ledger) decidable(r *Report, bounds []Revision) error {
 	for k := range r.Final {
 		for _, gap := range gaps(r, k) {
@@ -99,7 +98,7 @@ func (l *ledger) decidable(r *Report, bounds []Revision) error {
 				missing := o.Outcome == Unknown && l.values[o.Value] == nil || // which no deletion has
 					o.Verb == Delete && o.Outcome == Done && l.deletions[o.Object.UID] == nil
 				if o.Key.Kind == k && o.writes() && missing && bounds[i] < gap.upTo {
-					return fmt.Errorf("%w: no watcher of %s was told what comes after %d, up to %d, and there may be %v",
+					return fmt.Errorf("%w: no watcher of %s received the events after %d up to %d, which may include %v",
 						ErrUndecided, k, gap.after, gap.upTo, o)
 				}
 			}

@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// watcher follows a kind. Where a connection ends it makes another one, to any
-// endpoint, from where it has come; where it is told that history is gone, it lists
-// and begins a new stream.
+// A watcher follows a kind. When a connection ends it opens another one, to any endpoint, at its
+// position; if the history is gone, it lists and begins a new stream.
 type watcher struct {
 	client // for its lists
 	kind   Kind
-	// restless ones break off by themselves, and at times begin a new stream with a
-	// list or from a revision of long ago.
+	// Restless watchers close connections, and sometimes begin a new stream with a list or from an
+	// old revision.
 	restless bool
 
 	position    atomic.Uint64
@@ -25,7 +24,7 @@ type watcher struct {
 	streams     []Stream
 }
 
-// work goes on until the context is over.
+// work runs until the context is done.
 func (w *watcher) work(ctx context.Context, from Revision) {
 	w.begin(from)
 	for ctx.Err() == nil {
@@ -46,10 +45,9 @@ func (w *watcher) work(ctx context.Context, from Revision) {
 	w.current().Last = true
 }
 
-// goBack begins a new stream from something that was seen in this one, unless it is
-// time to come up to the present.
+// goBack begins a new stream from an earlier revision of this one, unless the run is ending.
 func (w *watcher) goBack() {
-	const most = 500 // events to be told again
+	const most = 500 // maximum number of repeated events
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ending {
@@ -68,22 +66,22 @@ func (w *watcher) begin(from Revision) {
 	w.moved()
 }
 
-// moved tells whoever waits for it how far the watcher has come.
+// moved notifies the waiting goroutine of the watcher's position.
 func (w *watcher) moved() {
 	w.position.Store(uint64(w.current().position()))
 	select {
 	case w.progress <- struct{}{}:
-	default: // somebody has told him already
+	default: // it is notified already
 	}
 }
 
-// follow watches over one connection, until it ends. It says whether history is gone.
+// follow watches over one connection until it ends. It reports whether the history is gone.
 func (w *watcher) follow(ctx context.Context) (gone bool) {
-	// A connection may hang without a word; that of a healthy server ends before.
+	// A connection can hang; that of a healthy server ends before this timeout.
 	seconds := 5 + w.random.IntN(10)
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds+5)*time.Second)
 	defer cancel()
-	events := -1 // until it breaks off; never
+	events := -1 // number of events until it closes the connection; -1 for never
 	if w.restless {
 		events = w.random.IntN(200)
 	}
@@ -103,7 +101,9 @@ func (w *watcher) follow(ctx context.Context) (gone bool) {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return false
 	default:
-		w.fail("watcher %d at %s: %s: %s", w.id, e.Name, path, resp.Status)
+		if resp.StatusCode != http.StatusInternalServerError || !w.config.Unreadable {
+			w.fail("watcher %d at %s: %s: %s", w.id, e.Name, path, resp.Status)
+		}
 		return false
 	}
 	for stream := json.NewDecoder(resp.Body); events != 0; events-- {
@@ -136,7 +136,7 @@ func (w *watcher) note(e Event) {
 	w.moved()
 }
 
-// relist begins a new stream with a list, which is an operation as others are.
+// relist begins a new stream with a list, which counts as an operation.
 func (w *watcher) relist(ctx context.Context) {
 	w.relists++
 	for ctx.Err() == nil {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
 
-// TestFlags compares the flags of kube-apiserver with those that Kapok takes in its place.
+// TestFlags compares the flags of kube-apiserver with those that Kapok accepts instead.
 func TestFlags(t *testing.T) {
 	const golden = "../../cmd/kapok/kube-apiserver.flags"
 	var now strings.Builder

@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// writeSigningKey writes the key with which the server signs the tokens of service accounts: it does not start without
-// one.
+// writeSigningKey writes the key with which the server signs the tokens of service accounts: it
+// does not start without one.
 func writeSigningKey(file string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -7,17 +7,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
-
 	"github.com/kapok-dev/kapok/test/corpus"
 	"github.com/kapok-dev/kapok/test/corpus/auditlog"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 )
 
 var record = flag.Lookup("rewrite") // datadriven's flag
 
-// TestOracle asks kube-apiserver. With -rewrite its answers become the golden files; without, they are compared with
-// the golden files that are there.
+// TestOracle runs the scripts against kube-apiserver. With -rewrite its responses become the golden
+// files; otherwise, they are compared with the present golden files.
 func TestOracle(t *testing.T) {
 	klog.SetLogger(logr.Discard())
 	server, err := Start(t.Context(), t.TempDir())
@@ -33,7 +33,7 @@ func TestOracle(t *testing.T) {
 	})
 }
 
-// recordAudit is for the audit log what corpus.Run is for answers.
+// recordAudit does for the audit log what corpus.Run does for responses.
 func recordAudit(t *testing.T, server *Server) {
 	const golden = "../corpus/auditlog/testdata/events.txt"
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kapok-dev/kapok/internal/auth/rbac"
+	"github.com/kapok-dev/kapok/internal/authz/rbac"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -15,10 +16,10 @@ import (
 	registry "k8s.io/kubernetes/pkg/registry/rbac/validation"
 )
 
-// TestRoles compares what is missing in some rules, and how that is said, with Kubernetes on rules made by chance.
+// TestRoles compares the missing permissions of random rules, and the messages about them, with
+// those of Kubernetes.
 func TestRoles(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	some := func(most int, from ...string) (list []string) {
 		for range 1 + rnd.IntN(most) {
@@ -66,7 +67,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// resolver is who knows the rules of everybody.
+// A resolver returns the rules of all users.
 func resolver(rules []rbacv1.PolicyRule) registry.AuthorizationRuleResolver {
 	r, _ := registry.NewTestRuleResolver(nil, nil,
 		[]*rbacv1.ClusterRole{{Rules: rules}},

@@ -10,37 +10,37 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/kapok-dev/kapok/test/corpus/auditlog"
+
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
-
-	"github.com/kapok-dev/kapok/test/corpus/auditlog"
 )
 
-// token is the admin's. The server listens on the loopback device, for the length of a test.
+// token is the admin's. The server listens on the loopback interface during a test.
 const token = "oracle"
 
-// flags make kube-apiserver comparable: no controllers run beside it, so the admission plugin is off that refuses pods whose
-// service account a controller has not made yet.
+// flags make kube-apiserver comparable: it runs without controllers, so that the admission plugin
+// is disabled that rejects pods whose service account a controller has not created yet.
 var flags = []string{
 	"--disable-admission-plugins=ServiceAccount",
 	"--authorization-mode=RBAC",
-	"--allow-privileged=true", // as all clusters have it
+	"--allow-privileged=true", // as in all clusters
 	"--endpoint-reconciler-type=none",
 	"--service-cluster-ip-range=10.96.0.0/12",
 	"--service-account-issuer=https://kubernetes.default.svc",
-	// Compaction happens when a script says so, and at no other time.
+	// Compaction happens only when a script requests it.
 	"--etcd-compaction-interval=24h",
-	// Requests of a script come one after another and in any number.
+	// A script can send any number of requests.
 	"--max-requests-inflight=0",
 	"--max-mutating-requests-inflight=0",
 	"--enable-priority-and-fairness=false",
 }
 
-// Server is a kube-apiserver and its etcd.
+// A Server is a kube-apiserver and its etcd.
 type Server struct {
 	cancel context.CancelFunc
 	etcd   *store
@@ -53,7 +53,8 @@ type Server struct {
 	err  error // why the apiserver ended; set before done is closed
 }
 
-// Start runs etcd and kube-apiserver with their files below dir, and returns when the server is ready.
+// Start runs etcd and kube-apiserver with their files below dir, and returns when the server is
+// ready.
 func Start(ctx context.Context, dir string) (*Server, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	etcd, err := startStore(filepath.Join(dir, "etcd"))
@@ -74,7 +75,7 @@ func Start(ctx context.Context, dir string) (*Server, error) {
 	return s, nil
 }
 
-// Config reaches the server as a member of system:masters.
+// Config returns the configuration of a member of system:masters.
 func (s *Server) Config() *rest.Config {
 	return &rest.Config{
 		Host:            s.host,
@@ -84,13 +85,14 @@ func (s *Server) Config() *rest.Config {
 	}
 }
 
-// AuditLog is the file in which the server says what it was asked, as far as auditlog.Policy wants it.
+// AuditLog returns the file with the audit log of the policy auditlog.Policy.
 func (s *Server) AuditLog() string { return s.auditLog }
 
-// Compact forgets all revisions but the last.
+// Compact removes all revisions but the last.
 func (s *Server) Compact(ctx context.Context) error { return s.etcd.compact(ctx) }
 
-// Stop ends the server and waits for it. It returns the error with which kube-apiserver ended, if any.
+// Stop ends the server and waits for it. It returns the error with which kube-apiserver ended, if
+// any.
 func (s *Server) Stop() error {
 	s.cancel()
 	<-s.done
@@ -99,7 +101,7 @@ func (s *Server) Stop() error {
 }
 
 func (s *Server) startAPIServer(ctx context.Context, dir string) error {
-	// A renewed lease is a revision, which would move the resourceVersions of lists.
+	// The renewal of a lease is a revision, which would change the resourceVersions of lists.
 	controlplaneapiserver.IdentityLeaseRenewIntervalPeriod = time.Hour
 
 	tokens := filepath.Join(dir, "tokens.csv")
@@ -161,7 +163,8 @@ func (s *Server) startAPIServer(ctx context.Context, dir string) error {
 	return nil
 }
 
-// waitReady returns when /readyz says ok and the bootstrap hooks have made the namespaces that every cluster has.
+// waitReady returns when /readyz returns ok and the bootstrap hooks have created the namespaces of
+// every cluster.
 func (s *Server) waitReady(ctx context.Context) error {
 	ready := func(ctx context.Context) (bool, error) {
 		select {

@@ -12,7 +12,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 )
 
-// store is the etcd behind the server.
+// store is the etcd of the server.
 type store struct {
 	etcd     *embed.Etcd
 	client   *clientv3.Client
@@ -45,8 +45,8 @@ func startStore(dir string) (*store, error) {
 	}, nil
 }
 
-// compact does what kube-apiserver does every five minutes: it writes the revision to the key that the watch caches
-// follow, and then compacts. The caches look every 15 seconds.
+// compact does what kube-apiserver does every five minutes: it writes the revision to the key that
+// the watch caches follow, and then compacts. The caches read that key every 15 seconds.
 func (s *store) compact(ctx context.Context) error {
 	now, err := s.client.Get(ctx, "/", clientv3.WithCountOnly())
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"sync"
 )
 
-// A Log keeps what is written to it. As a slog.Handler it writes lines of a level, a message, and values; those of loggers, which name the
-// controller and the object, are left out. It is safe for concurrent use.
+// A Log collects log lines. As a slog.Handler it writes level, message and attributes of a record,
+// without the attributes of the logger, which are controller and object. It is safe for concurrent
+// use.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -49,7 +50,7 @@ func (l *Log) String() string {
 	return l.text.String()
 }
 
-// Clear forgets everything.
+// Clear empties the log.
 func (l *Log) Clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package exampletest is what the tests of the examples have in common: a world of an API server and of a controller that works on it, in a
-// bubble of testing/synctest, and a log of what the controller says.
+// Package exampletest has the test environment of the examples: an API server and a controller in a
+// bubble of testing/synctest, and the log of the controller.
 //
 //	w := exampletest.New(t, "manifests", addToScheme) // outside of the bubble, as it reads files
 //	synctest.Test(t, func(t *testing.T) {
@@ -10,7 +10,7 @@
 //		w.Stop()
 //	})
 //
-// Time is that of the bubble: a test that sleeps lets everything happen that is due until then.
+// Time is virtual: while a test sleeps, all work that is due in that time is done.
 package exampletest
 
 import (
@@ -21,22 +21,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/client"
+
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
-
-	"github.com/kapok-dev/kapok"
-	"github.com/kapok-dev/kapok/client"
 )
 
-// A World is an API server, and a controller that works on it. Its methods are for one goroutine, and end the test when something fails.
+// A World is an API server with a controller. Its methods must be called by one goroutine, and end
+// the test on an error.
 type World struct {
 	*testing.T
 	Client client.WithWatch // of the server
 	Log    *Log             // what the controller says
+	// Controllers run in the server. Set it before Start. Default: none.
+	Controllers kapok.Controllers
 
 	scheme *runtime.Scheme
 	files  map[string][]byte // of manifests
@@ -62,7 +65,7 @@ func New(t *testing.T, dir string, addToScheme func(*runtime.Scheme) error) *Wor
 // Start starts the server, in the bubble of t.
 func (w *World) Start(t *testing.T) {
 	w.T = t
-	server, err := kapok.Start(t.Context(), kapok.Options{})
+	server, err := kapok.Start(t.Context(), kapok.Options{Controllers: w.Controllers})
 	w.Must(err)
 	w.server = server
 	w.Client, err = client.NewWithWatch(server.Config(), client.Options{Scheme: w.scheme})
@@ -81,7 +84,7 @@ func (w *World) Run(run func(context.Context, *rest.Config, logr.Logger) error) 
 	go func() { w.ended <- run(ctx, w.server.Config(), logr.FromSlogHandler(w.Log)) }()
 }
 
-// StopController ends what Run has begun, and waits for it.
+// StopController stops the controller of Run, and waits for it.
 func (w *World) StopController() {
 	w.Helper()
 	w.end()
@@ -95,7 +98,7 @@ func (w *World) Stop() {
 	w.Must(w.server.Stop())
 }
 
-// Must ends the test if there is an error.
+// Must ends the test if err is not nil.
 func (w *World) Must(err error) {
 	w.Helper()
 	if err != nil {
@@ -103,7 +106,7 @@ func (w *World) Must(err error) {
 	}
 }
 
-// Manifest returns the object of a manifest, which is called as its file below the directory of New.
+// Manifest returns the object of a manifest. name is its path below the directory of New.
 func (w *World) Manifest(name string) *unstructured.Unstructured {
 	w.Helper()
 	text, ok := w.files[name]
@@ -115,13 +118,14 @@ func (w *World) Manifest(name string) *unstructured.Unstructured {
 	return u
 }
 
-// Apply does what kubectl apply --server-side -f does, with the manifest of a name. When it returns, a kind that was defined is served.
+// Apply applies a manifest like kubectl apply --server-side -f. When it returns, the kind of an
+// applied definition is served.
 func (w *World) Apply(name string) {
 	w.Helper()
 	w.ApplyObject(w.Manifest(name))
 }
 
-// ApplyObject is Apply of an object, in the namespace default unless it says another.
+// ApplyObject is Apply for an object, in the namespace default if it names none.
 func (w *World) ApplyObject(u *unstructured.Unstructured) {
 	w.Helper()
 	namespaced, err := w.Client.IsObjectNamespaced(u)

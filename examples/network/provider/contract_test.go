@@ -3,30 +3,27 @@ package provider_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kapok-dev/kapok/examples/internal/exampletest"
 	"github.com/kapok-dev/kapok/examples/network/provider"
 	"github.com/kapok-dev/kapok/examples/network/provider/memory"
 	"github.com/kapok-dev/kapok/examples/network/provider/neutron"
 	"github.com/kapok-dev/kapok/examples/network/provider/neutron/neutrontest"
-)
+	"github.com/kapok-dev/kapok/test/seeds"
 
-var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the random tests")
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Whatever is wanted, one after the other, and whichever requests fail on the way, before or after they have had their effect: who compares and
 // does what is missing, as the controller does, comes to what is wanted as soon as nothing fails any more. What belongs to others stays as it is.
 func TestConvergence(t *testing.T) {
-	t.Logf("seed %d", *seed)
+	seed := seeds.Of(t)
 	for name, start := range map[string]func(*testing.T, *rand.Rand) world{"memory": startMemory, "neutron": startNeutron} {
 		t.Run(name, func(t *testing.T) {
-			random := rand.New(rand.NewPCG(*seed, 1))
+			random := rand.New(rand.NewPCG(seed, 1))
 			w := start(t, random)
 			for range 300 {
 				key := types.NamespacedName{Namespace: "default", Name: fmt.Sprintf("n%d", random.IntN(3))}
@@ -97,7 +94,7 @@ func startNeutron(t *testing.T, random *rand.Rand) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign := cloud.AddNetwork("a network of somebody else", "")
+	foreign := cloud.AddNetwork("a network of another owner", "")
 	fail := func(on bool) {
 		if !on {
 			cloud.Fail(nil)
@@ -126,8 +123,8 @@ func startNeutron(t *testing.T, random *rand.Rand) world {
 				t.Fatalf("twice: %+v", cloud.Networks())
 			}
 		}
-		if names["a network of somebody else"] != 1 {
-			t.Fatalf("the network of somebody else is gone: %+v", cloud.Networks())
+		if names["a network of another owner"] != 1 {
+			t.Fatalf("the network of another owner is gone: %+v", cloud.Networks())
 		}
 	}
 	return world{p, fail, check}

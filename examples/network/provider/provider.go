@@ -1,5 +1,6 @@
-// Package provider says what the controller of Networks needs from who has the networks: the actual state, and the three ways to
-// change it. Package memory is a provider that only remembers, package neutron is OpenStack's.
+// Package provider defines what the controller of Networks needs from a provider of networks: the
+// actual state, and three ways to change it. Package memory is a provider that only remembers,
+// package neutron is OpenStack's.
 package provider
 
 import (
@@ -11,17 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Provider has networks. It knows them by namespace and name, as the API server knows the Networks that they are for. Its methods
-// are safe for concurrent use, but calls for one key must not overlap; a controller sees to that.
+// A Provider manages networks. It identifies them by the namespace and name of their Network
+// objects. Its methods are safe for concurrent use, but calls for the same key must not overlap;
+// the controller ensures that.
 type Provider interface {
-	// Get returns what there is of a network: ErrNotFound if there is nothing, ErrTaken if the name belongs to somebody else. A
-	// network that was made in part has the zero Spec.
+	// Get returns the actual state of a network: ErrNotFound if it does not exist, ErrTaken if the
+	// name belongs to another owner. A network that is incomplete has the zero Spec.
 	Get(ctx context.Context, key types.NamespacedName) (Network, error)
-	// Create makes a network that does not exist. When it fails, a part may be there.
+	// Create creates a network that does not exist. If it fails, a part of it may exist.
 	Create(ctx context.Context, key types.NamespacedName, spec Spec) (Network, error)
-	// Update makes a network that exists, be it in part, what spec says.
+	// Update changes an existing network, which may be incomplete, to spec.
 	Update(ctx context.Context, key types.NamespacedName, spec Spec) (Network, error)
-	// Delete removes a network and all its parts. It is no error if there is none. What belongs to others stays.
+	// Delete removes a network and all its parts, but nothing that has another owner. It returns
+	// nil if the network does not exist.
 	Delete(ctx context.Context, key types.NamespacedName) error
 }
 
@@ -31,7 +34,7 @@ type Network struct {
 	Spec
 }
 
-// A Spec is what a network is to be like. Specs compare with ==.
+// A Spec is the desired state of a network. Specs compare with ==.
 type Spec struct {
 	CIDR    netip.Prefix // without bits behind the prefix
 	Gateway netip.Addr   // in CIDR
@@ -41,7 +44,7 @@ var (
 	// ErrNotFound is the error of Get when there is no such network.
 	ErrNotFound = errors.New("there is no such network")
 	// ErrTaken is the error of Get when there is a network of that name, and the provider did not make it.
-	ErrTaken = errors.New("a network of this name was made by somebody else")
+	ErrTaken = errors.New("a network of this name has another owner")
 )
 
 // ParseSpec reads a range of addresses, of which bits behind the prefix do not count, and the address of a gateway in it.

@@ -1,7 +1,7 @@
-// Package auditlog asks a Kubernetes API server a few questions and shows what its audit log says of them.
+// Package auditlog sends requests to a Kubernetes API server and compares its audit log.
 //
-// The answers of kube-apiserver are in testdata, recorded by test/oracle; Kapok is compared with them here. Both run with
-// the policy [Policy].
+// The events of kube-apiserver are in testdata, recorded by test/oracle; here Kapok is compared
+// with them. Both run with the policy [Policy].
 package auditlog
 
 import (
@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Policy is what the server must be started with.
+// Policy is the audit policy that the server must be started with.
 const Policy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [Panic]
@@ -51,7 +51,7 @@ rules:
 - level: None
 `
 
-// questions are asked in this order; <N> is the number of the question.
+// questions are sent in this order; <N> is the number of the question.
 var questions = []struct {
 	title        string
 	method, path string
@@ -61,7 +61,7 @@ var questions = []struct {
 }{
 	{title: "a path", method: "GET", path: "/version"},
 	{title: "a path that the policy leaves out", method: "GET", path: "/healthz"},
-	{title: "a path that nobody serves", method: "GET", path: "/nothing/here"},
+	{title: "a path that is not served", method: "GET", path: "/nothing/here"},
 	{title: "create", method: "POST", path: "/api/v1/namespaces/audited/configmaps", body: `{"metadata":{"name":"a"},"data":{"k":"v"}}`},
 	{title: "create what is there", method: "POST", path: "/api/v1/namespaces/audited/configmaps", body: `{"metadata":{"name":"a"}}`},
 	{title: "create with a generated name", method: "POST", path: "/api/v1/namespaces/audited/configmaps", body: `{"metadata":{"generateName":"g-"}}`},
@@ -74,7 +74,7 @@ var questions = []struct {
 	{title: "apply in YAML", method: "PATCH", path: "/api/v1/namespaces/audited/configmaps/a?fieldManager=me&force=true", header: map[string]string{"Content-Type": "application/apply-patch+yaml"}, body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: y}\n"},
 	{title: "list with a selector", method: "GET", path: "/api/v1/namespaces/audited/configmaps?labelSelector=a%3Db&limit=3"},
 	{title: "metadata alone", method: "POST", path: "/api/v1/namespaces/audited/secrets", body: `{"metadata":{"name":"s"},"stringData":{"p":"secret"}}`},
-	{title: "as somebody else, who may not", method: "GET", path: "/api/v1/namespaces/audited/configmaps", header: map[string]string{"Impersonate-User": "eve", "Impersonate-Group": "spies"}},
+	{title: "as another user, without permission", method: "GET", path: "/api/v1/namespaces/audited/configmaps", header: map[string]string{"Impersonate-User": "eve", "Impersonate-Group": "spies"}},
 	{title: "watch", method: "GET", path: "/api/v1/namespaces/audited/configmaps?watch=true&timeoutSeconds=1&resourceVersion=0&labelSelector=a%3Db"},
 	{title: "a stranger with a token", method: "GET", path: "/api/v1/namespaces/audited/configmaps", anonymous: true, header: map[string]string{"Authorization": "Bearer wrong"}},
 	{title: "a stranger", method: "GET", path: "/version", anonymous: true},
@@ -83,8 +83,8 @@ var questions = []struct {
 	{title: "delete a collection", method: "DELETE", path: "/api/v1/namespaces/audited/configmaps?labelSelector=a%3Db"},
 }
 
-// Ask puts the questions to a server that writes its audit log to a file, and returns what the log says of them, without
-// what differs from run to run.
+// Ask sends the requests to a server that writes its audit log to a file, and returns the events,
+// without values that differ between runs.
 func Ask(ctx context.Context, config *rest.Config, file string) (string, error) {
 	known, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -142,7 +142,7 @@ func Ask(ctx context.Context, config *rest.Config, file string) (string, error) 
 	return out.String(), nil
 }
 
-// read returns the events of each question, once that of the last one is there.
+// read returns the events of each request, once those of the last one are complete.
 func read(ctx context.Context, file string) (map[string][]map[string]any, error) {
 	last := fmt.Sprintf("question-%02d", len(questions)-1)
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -188,7 +188,7 @@ var volatile = []struct {
 
 func normalize(e map[string]any) string {
 	if user, ok := e["user"].(map[string]any); ok {
-		delete(user, "uid") // of the admin, who is another one
+		delete(user, "uid") // of the admin, whose uid differs
 		delete(user, "extra")
 	}
 	delete(e, "sourceIPs")

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/test/corpus/auditlog"
+
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Kapok writes down what kube-apiserver does.
+// TestKapok checks that Kapok writes the same events as kube-apiserver.
 func TestKapok(t *testing.T) {
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")

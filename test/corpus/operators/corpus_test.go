@@ -1,14 +1,15 @@
-// Package operators runs Kapok on the manifests of real operators: their CustomResourceDefinitions, and the objects that
-// their examples, tests and documents show.
+// Package operators runs Kapok on the manifests of published operators: their
+// CustomResourceDefinitions, and the objects in their examples, tests and documents.
 //
-// The manifests are those of Go modules, which testdata/modules/go.mod names and which are read in the module cache:
-// nothing of them is part of this repository. The judge is k8s.io/apiextensions-apiserver, whose packages are called in
-// the order in which kube-apiserver calls them, and k8s.io/apimachinery for field management. Kapok must come to the same
-// verdict with the same words, and to the same object.
+// The manifests are those of Go modules, which testdata/modules/go.mod names and which are read
+// from the module cache: none of them is part of this repository. The judge is
+// k8s.io/apiextensions-apiserver, whose packages are called in the order in which kube-apiserver
+// calls them, and k8s.io/apimachinery for field management. Kapok must return the same result with
+// the same messages, and the same object.
 //
-//	go test .               sized for a minute on two cores
-//	go test . -long         every variant of every definition, and many more random objects
-//	go test . -seed 7       other random objects
+//	go test .                     sized for a minute on two cores
+//	go test . -long               every variant of every definition, and many more random objects
+//	KAPOK_SEED=random go test .   other random objects
 //	go test . -run - -bench .
 package operators
 
@@ -32,38 +33,36 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-var (
-	long = flag.Bool("long", false, "compare every variant of every definition, and many more random objects")
-	seed = flag.Uint64("seed", 1, "of the random objects")
-)
+var long = flag.Bool("long", false, "compare every variant of every definition, and many more random objects")
 
 func TestMain(m *testing.M) {
-	utilruntime.ErrorHandlers = nil // field management logs what it cannot read, and slows down
+	utilruntime.ErrorHandlers = nil // field management logs what it cannot decode, which takes time
 	flag.Parse()
 	os.Exit(m.Run())
 }
 
-// A corpus is what the modules hold.
+// A corpus is the contents of the modules.
 type corpus struct {
 	modules int
-	// variants are the definitions by name, as different modules or files have them; the largest comes first.
+	// variants are the definitions by name, as different modules or files have them, the largest
+	// one first.
 	variants map[string][]*definition
 	names    []string // sorted
-	// objects are the manifests of kinds that are defined, each once.
+	// objects are the distinct manifests of defined kinds.
 	objects []*manifest
 }
 
 // A definition is a CustomResourceDefinition.
 type definition struct {
 	from string
-	raw  []byte // as it was found, in JSON
+	raw  []byte // the original, in JSON
 	crd  *apiextensionsv1.CustomResourceDefinition
 }
 
-// String tells where a definition comes from.
+// String returns the source of a definition.
 func (d *definition) String() string { return d.crd.Name + " of " + d.from }
 
-// loaded is the corpus, read once.
+// loaded is the corpus, which is read once.
 var loaded = sync.OnceValues(readCorpus)
 
 func load(t testing.TB) *corpus {
@@ -108,7 +107,7 @@ func readCorpus() (*corpus, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode %v: %w", d, err)
 		}
-		if key := d.crd.Name + string(spec); !seen[key] { // annotations make no variant
+		if key := d.crd.Name + string(spec); !seen[key] { // variants differ in more than annotations
 			seen[key] = true
 			c.variants[d.crd.Name] = append(c.variants[d.crd.Name], d)
 		}
@@ -137,21 +136,22 @@ func (m *manifest) gvk() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: m.group, Version: m.version, Kind: m.kind}
 }
 
-// scheme knows CustomResourceDefinitions in all versions.
+// scheme has CustomResourceDefinitions in all versions.
 var scheme = sync.OnceValue(func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	install.Install(s)
 	return s
 })
 
-// readDefinition reads a CustomResourceDefinition of any version; nil if it is a patch of one, or none.
+// readDefinition decodes a CustomResourceDefinition of any version; nil if the document is a patch
+// of one, or none.
 func readDefinition(m *manifest) *definition {
 	metadata, _ := m.object["metadata"].(tree)
 	spec, _ := m.object["spec"].(tree)
 	if metadata["name"] == nil || spec["group"] == nil {
 		return nil
 	}
-	delete(metadata, "resourceVersion") // nobody may send it
+	delete(metadata, "resourceVersion") // clients must not send it
 	raw, err := json.Marshal(m.object)
 	if err != nil {
 		return nil
@@ -168,7 +168,8 @@ func readDefinition(m *manifest) *definition {
 	return &definition{from: m.from, raw: raw, crd: crd}
 }
 
-// round returns the i-th variant of each definition that has so many: what can be in one server together.
+// round returns the i-th variant of each definition that has as many: definitions that one server
+// can have at the same time.
 func (c *corpus) round(i int) (round []*definition) {
 	for _, name := range c.names {
 		if variants := c.variants[name]; i < len(variants) {
@@ -178,7 +179,7 @@ func (c *corpus) round(i int) (round []*definition) {
 	return round
 }
 
-// rounds is how many rounds there are.
+// rounds returns the number of rounds.
 func (c *corpus) rounds() (n int) {
 	for _, variants := range c.variants {
 		n = max(n, len(variants))
@@ -198,7 +199,7 @@ func (v *version) gvk() schema.GroupVersionKind {
 
 func (v *version) String() string { return v.Name + " of " + v.definition.String() }
 
-// schema is the schema of the version, nil if it has none.
+// schema returns the schema of the version, nil if it has none.
 func (v *version) schema() *apiextensionsv1.JSONSchemaProps {
 	if v.Schema == nil {
 		return nil
@@ -206,7 +207,7 @@ func (v *version) schema() *apiextensionsv1.JSONSchemaProps {
 	return v.Schema.OpenAPIV3Schema
 }
 
-// versions are all versions of definitions.
+// versions returns all versions of definitions.
 func versions(definitions []*definition) (all []*version) {
 	for _, d := range definitions {
 		for _, v := range d.crd.Spec.Versions {

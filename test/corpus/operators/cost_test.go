@@ -1,26 +1,27 @@
 package operators
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"runtime"
 	"sync"
 	"testing"
 
+	"github.com/kapok-dev/kapok/internal/schema"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/kapok-dev/kapok/internal/schema"
 )
 
-// An item is an object of the corpus and what judges it.
+// An item is an object of the corpus and its judge.
 type item struct {
 	*engine
-	object tree // as it was found; it is valid
+	object tree // the original, which is valid
 	normal tree // as it is stored
 }
 
-// items are the valid objects of the corpus, in the order of the files.
+// items returns the valid objects of the corpus, in the order of the files.
 var items = sync.OnceValues(func() ([]item, error) {
 	c, err := loaded()
 	if err != nil {
@@ -30,7 +31,7 @@ var items = sync.OnceValues(func() ([]item, error) {
 	for _, v := range versions(c.round(0)) {
 		e, err := newEngine(v)
 		if err != nil {
-			continue // TestEngine tells
+			continue // TestEngine reports it
 		}
 		engines[v.gvk()] = e
 	}
@@ -41,7 +42,7 @@ var items = sync.OnceValues(func() ([]item, error) {
 			continue
 		}
 		normal := clone(m.object).(tree)
-		if e.ours.Normalise(normal, nil) == nil && len(e.ours.Validate(normal)) == 0 && len(e.ours.Evaluate(normal, nil, nil, nil)) == 0 {
+		if e.ours.Normalise(normal, nil) == nil && len(e.ours.Validate(context.Background(), normal)) == 0 && len(e.ours.Evaluate(context.Background(), normal, nil, nil, nil)) == 0 {
 			all = append(all, item{e, m.object, normal})
 		}
 	}
@@ -60,7 +61,7 @@ func loadItems(t testing.TB) []item {
 	return all
 }
 
-// A side is one of two that do the same.
+// A side is one of two implementations.
 type side struct {
 	name  string
 	pass  func(item, tree) field.ErrorList // prunes, defaults and validates an object
@@ -72,8 +73,10 @@ var sides = []side{
 		if err := i.ours.Normalise(obj, nil); err != nil {
 			return field.ErrorList{field.InternalError(nil, err)}
 		}
-		return i.ours.Validate(obj)
-	}, func(i item, obj tree) field.ErrorList { return i.ours.Evaluate(obj, nil, nil, nil) }},
+		return i.ours.Validate(context.Background(), obj)
+	}, func(i item, obj tree) field.ErrorList {
+		return i.ours.Evaluate(context.Background(), obj, nil, nil, nil)
+	}},
 	{"apiextensions", func(i item, obj tree) field.ErrorList {
 		if _, err := i.theirs.normalise(obj, false); err != nil {
 			return field.ErrorList{field.InternalError(nil, err)}
@@ -82,8 +85,9 @@ var sides = []side{
 	}, func(i item, obj tree) field.ErrorList { return i.theirs.evaluate(obj, nil, nil) }},
 }
 
-// benchmarkPass takes all objects of the corpus through one side, and reports what one of them costs: as it is found, with
-// what there is to prune and to default, or as it is stored. Cloning the object is not counted.
+// benchmarkPass processes all objects of the corpus with one side, and reports the cost of one: in
+// the original form, with fields to prune and to default, or in the stored form. Cloning the object
+// is not counted.
 func benchmarkPass(b *testing.B, s side, stored bool) {
 	all := loadItems(b)
 	batch := make([]tree, len(all))
@@ -115,7 +119,7 @@ func BenchmarkPass(b *testing.B) {
 	}
 }
 
-// BenchmarkRules evaluates the rules of the objects that have any.
+// BenchmarkRules evaluates the rules of the objects whose kinds have any.
 func BenchmarkRules(b *testing.B) {
 	var all []item
 	for _, i := range loadItems(b) {
@@ -136,7 +140,8 @@ func BenchmarkRules(b *testing.B) {
 	}
 }
 
-// TestAllocations counts what a pass over the corpus allocates: at most a tenth of what the packages do.
+// TestAllocations counts the allocations of a pass over the corpus: at most a tenth of those of
+// Kubernetes' packages.
 func TestAllocations(t *testing.T) {
 	all := loadItems(t)
 	var allocs, bytes [2]float64
@@ -144,7 +149,7 @@ func TestAllocations(t *testing.T) {
 		objects := make([]tree, len(all))
 		for i := range all {
 			objects[i] = clone(all[i].object).(tree)
-			if errs := s.pass(all[i], clone(all[i].object).(tree)); len(errs) > 0 { // what is made once
+			if errs := s.pass(all[i], clone(all[i].object).(tree)); len(errs) > 0 { // fills caches
 				t.Fatalf("%s, %v: %v", s.name, all[i].engine, errs)
 			}
 		}
@@ -163,7 +168,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkCompile compiles the schemas of all definitions, from JSON as they are stored.
+// BenchmarkCompile compiles the schemas of all definitions, from the stored JSON.
 func BenchmarkCompile(b *testing.B) {
 	c := load(b)
 	var all []*version
@@ -188,7 +193,7 @@ func BenchmarkCompile(b *testing.B) {
 	}
 }
 
-// TestMemory weighs the compiled schemas of all definitions.
+// TestMemory measures the memory of the compiled schemas of all definitions.
 func TestMemory(t *testing.T) {
 	c := load(t)
 	all := versions(c.round(0))

@@ -12,8 +12,8 @@ import (
 	explain "k8s.io/kubectl/pkg/explain/v2"
 )
 
-// testDocuments reads the OpenAPI documents as clients do: each is there, can be parsed, describes every version that is
-// served, and refers to nothing that it lacks.
+// testDocuments reads the OpenAPI documents as clients do: each exists, can be parsed, has every
+// served version, and has only references that it defines.
 func (s *server) testDocuments(t *testing.T, versions []*version) {
 	client, err := discovery.NewDiscoveryClientForConfig(s.config)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *server) testDocuments(t *testing.T, versions []*version) {
 	for gv, versions := range wanted {
 		document := paths["apis/"+gv.String()]
 		if document == nil {
-			t.Errorf("there is no OpenAPI v3 document of %s", gv)
+			t.Errorf("no OpenAPI v3 document of %s", gv)
 			continue
 		}
 		text, err := document.Schema("application/json")
@@ -87,7 +87,7 @@ func (s *server) testDocuments(t *testing.T, versions []*version) {
 	t.Logf("OpenAPI v2 with %d definitions, OpenAPI v3 of %d groups and versions", len(v2.GetDefinitions().GetAdditionalProperties()), len(wanted))
 }
 
-// kindsIn reads the kinds in a YAML list of flat maps.
+// kindsIn parses a YAML list of flat maps.
 func kindsIn(text string) (kinds []schema.GroupVersionKind) {
 	for item := range strings.SplitSeq(text, "- ") {
 		var gvk schema.GroupVersionKind
@@ -107,7 +107,7 @@ func kindsIn(text string) (kinds []schema.GroupVersionKind) {
 	return kinds
 }
 
-// testExplain has kubectl's code explain kinds of the corpus.
+// testExplain runs kubectl's code to explain kinds of the corpus.
 func (s *server) testExplain(t *testing.T) {
 	client, err := discovery.NewDiscoveryClientForConfig(s.config)
 	if err != nil {

@@ -1,6 +1,7 @@
 package operators
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -9,9 +10,10 @@ import (
 	"testing"
 
 	"github.com/kapok-dev/kapok/internal/schema"
+	"github.com/kapok-dev/kapok/test/seeds"
 )
 
-// An engine is both sides' view of the objects of one version.
+// An engine has the implementations of both sides for the objects of one version.
 type engine struct {
 	*version
 	ours   *schema.Program
@@ -30,7 +32,8 @@ func newEngine(v *version) (*engine, error) {
 	return &engine{v, ours, theirs}, nil
 }
 
-// engines are those of versions whose schema both sides can work with; what one side refuses, the other one must refuse.
+// engines returns those of versions whose schema both sides accept; a schema that one side rejects,
+// the other one must reject.
 func engines(t testing.TB, versions []*version) []*engine {
 	all := make([]*engine, len(versions))
 	parallel(len(versions), func(i int) {
@@ -47,14 +50,14 @@ func engines(t testing.TB, versions []*version) []*engine {
 	return slices.DeleteFunc(all, func(e *engine) bool { return e == nil })
 }
 
-// compare runs both sides on copies of an object that replaces old, and reports the first difference; valid says what both
-// think of it.
+// compare runs both sides on copies of an object that replaces old, and reports the first
+// difference; valid is the result of both.
 func (e *engine) compare(obj, old tree) (valid bool, err error) {
 	ours, theirs := clone(obj).(tree), clone(obj).(tree)
 	var unknown []string
 	refused := e.ours.Normalise(ours, &unknown)
 	want, wantErr := e.theirs.normalise(theirs, true)
-	for range 200 { // of several errors the judge reports any
+	for range 200 { // of several errors the judge returns a random one
 		if refused == nil || wantErr == nil || refused.Error() == wantErr.Error() {
 			break
 		}
@@ -76,15 +79,15 @@ func (e *engine) compare(obj, old tree) (valid bool, err error) {
 	if err := e.ours.Normalise(silent, nil); err != nil || !reflect.DeepEqual(silent, ours) {
 		return false, fmt.Errorf("normalised without a look at unknown fields: %v\n got %s\nwant %s", err, toJSON(silent), toJSON(ours))
 	}
-	errs, wantErrs := e.ours.Validate(ours), e.theirs.validate(theirs)
-	errs = append(errs, e.ours.Evaluate(ours, nil, errs, nil)...)
+	errs, wantErrs := e.ours.Validate(context.Background(), ours), e.theirs.validate(theirs)
+	errs = append(errs, e.ours.Evaluate(context.Background(), ours, nil, errs, nil)...)
 	wantErrs = append(wantErrs, e.theirs.evaluate(theirs, nil, wantErrs)...)
 	if got, want := spell(errs), spell(wantErrs); !slices.Equal(got, want) {
 		return false, fmt.Errorf("errors:\n got %s\nwant %s", toJSON(got), toJSON(want))
 	}
 	if old != nil {
-		errs, wantErrs := e.ours.ValidateUpdate(ours, old), e.theirs.validateUpdate(theirs, old)
-		errs = append(errs, e.ours.Evaluate(ours, old, errs, nil)...)
+		errs, wantErrs := e.ours.ValidateUpdate(context.Background(), ours, old), e.theirs.validateUpdate(theirs, old)
+		errs = append(errs, e.ours.Evaluate(context.Background(), ours, old, errs, nil)...)
 		wantErrs = append(wantErrs, e.theirs.evaluate(theirs, old, wantErrs)...)
 		if got, want := spell(errs), spell(wantErrs); !slices.Equal(got, want) {
 			return false, fmt.Errorf("errors of an update of %s:\n got %s\nwant %s", toJSON(old), toJSON(got), toJSON(want))
@@ -93,7 +96,8 @@ func (e *engine) compare(obj, old tree) (valid bool, err error) {
 	return len(errs) == 0, nil
 }
 
-// TestEngine compares the engine with the judge on objects made from the schemas of all definitions, and on damaged ones.
+// TestEngine compares the engine with the judge on objects generated from the schemas of all
+// definitions, and on damaged ones.
 func TestEngine(t *testing.T) {
 	c := load(t)
 	definitions, fine, damaged := c.round(0), 3, 5
@@ -104,11 +108,11 @@ func TestEngine(t *testing.T) {
 		fine, damaged = 40, 10
 	}
 	all := engines(t, versions(definitions))
-	t.Logf("seed %d", *seed)
+	seed := seeds.Of(t)
 	var cases, valid, wrong atomic.Int64
 	var report sync.Mutex
 	parallel(len(all), func(i int) {
-		e, g := all[i], newGenerator(*seed, uint64(i))
+		e, g := all[i], newGenerator(seed, uint64(i))
 		try := func(obj, old tree) {
 			fits, err := e.compare(obj, old)
 			cases.Add(1)

@@ -3,10 +3,15 @@ package operators
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/kapok-dev/kapok/internal/fields"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,17 +20,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-
-	"github.com/kapok-dev/kapok/internal/manage"
 )
 
-// owners are both sides' view of who owns the fields of the objects of one version.
+// owners has the field managers of both sides for the objects of one version.
 type owners struct {
-	ours   *manage.Manager
+	ours   *fields.Manager
 	theirs *managedfields.FieldManager
 }
 
-// newFieldManager is the library's field manager of a version, as kube-apiserver sets it up, and the schemas of its types.
+// newFieldManager returns the library's field manager of a version, set up as in kube-apiserver,
+// and the types of its schema.
 func newFieldManager(v *version) (*managedfields.FieldManager, map[string]*spec.Schema, error) {
 	document, err := builder.BuildOpenAPIV3(v.crd, v.Name, builder.Options{StripValueValidation: true, StripNullable: true})
 	if err != nil {
@@ -51,23 +55,23 @@ func newOwners(v *version) (*owners, error) {
 	if err != nil {
 		return nil, err
 	}
-	kinds, _, err := manage.OfModels(models, v.crd.Spec.PreserveUnknownFields, nil)
+	kinds, _, err := fields.OfModels(models, v.crd.Spec.PreserveUnknownFields, nil)
 	if err != nil {
 		return nil, err
 	}
-	o := manage.Options{Kind: v.gvk(), Type: func(gvk schema.GroupVersionKind) *manage.Type { return kinds[gvk] }}
+	o := fields.Options{Kind: v.gvk(), Type: func(gvk schema.GroupVersionKind) *fields.Type { return kinds[gvk] }}
 	if v.Subresources != nil && v.Subresources.Status != nil {
 		o.Reset = map[string]*fieldpath.Set{v.gvk().GroupVersion().String(): fieldpath.NewSet(fieldpath.MakePathOrDie("status"))}
 	}
-	ours, err := manage.New(o)
+	ours, err := fields.New(o)
 	if err != nil {
 		return nil, err
 	}
 	return &owners{ours, theirs}, nil
 }
 
-// A role is all that the library wants to be told besides the schema: there is one version, and objects are completed
-// before they come here.
+// A role implements the interfaces that the library needs besides the schema: there is one version,
+// and objects are defaulted before.
 type role struct{}
 
 func (role) New(schema.GroupVersionKind) (runtime.Object, error) {
@@ -93,7 +97,7 @@ func unboxed(obj runtime.Object, err error) (tree, error) {
 	return obj.(*unstructured.Unstructured).Object, nil
 }
 
-// step has both sides update or apply, compares what comes of it, and returns it.
+// step runs an update or an apply on both sides, compares the results, and returns them.
 func (o *owners) step(live, obj tree, manager string, apply, force bool) (tree, error) {
 	var ours, theirs tree
 	var err, theirErr error
@@ -118,13 +122,13 @@ func (o *owners) step(live, obj tree, manager string, apply, force bool) (tree, 
 	return ours, nil
 }
 
-// forgetTimes sets the times of managedFields to one that does not change.
+// forgetTimes replaces the times of managedFields by a constant.
 func forgetTimes(obj tree) {
 	metadata, _ := obj["metadata"].(tree)
 	entries, _ := metadata["managedFields"].([]any)
 	fresh := make([]any, len(entries))
 	for i, entry := range entries {
-		e := runtime.DeepCopyJSON(entry.(tree)) // it may be shared
+		e := runtime.DeepCopyJSON(entry.(tree)) // it can be shared
 		e["time"] = "2020-01-01T00:00:00Z"
 		fresh[i] = e
 	}
@@ -133,8 +137,8 @@ func forgetTimes(obj tree) {
 	}
 }
 
-// TestFields has several managers write the objects of the corpus: create, apply, update to another object, apply less,
-// with and without force.
+// TestFields has several managers write the objects of the corpus: create, apply, update to another
+// object, apply fewer fields, with and without force.
 func TestFields(t *testing.T) {
 	all := loadItems(t)
 	every := 1
@@ -149,7 +153,7 @@ func TestFields(t *testing.T) {
 	for e := range byKind {
 		kinds = append(kinds, e)
 	}
-	t.Logf("seed %d", *seed)
+	seed := seeds.Of(t)
 	var steps, failed atomic.Int64
 	var report sync.Mutex
 	parallel(len(kinds), func(n int) {
@@ -160,14 +164,14 @@ func TestFields(t *testing.T) {
 			return
 		}
 		for i, item := range byKind[e] {
-			g := newGenerator(*seed, uint64(i))
+			g := newGenerator(seed, uint64(i))
 			other := g.resource(e.version)
-			if e.ours.Normalise(other, nil) != nil || len(e.ours.Validate(other)) > 0 {
+			if e.ours.Normalise(other, nil) != nil || len(e.ours.Validate(t.Context(), other)) > 0 {
 				other = item.normal
 			}
 			less := runtime.DeepCopyJSON(item.normal)
 			if spec, ok := less["spec"].(tree); ok {
-				for k := range spec {
+				for _, k := range slices.Sorted(maps.Keys(spec)) {
 					if g.chance(50) {
 						delete(spec, k)
 					}
@@ -204,7 +208,8 @@ func TestFields(t *testing.T) {
 	t.Logf("%d steps of managers on objects of %d versions, %d differences", steps.Load(), len(kinds), failed.Load())
 }
 
-// withNameOf is a copy of obj with the name of another object and without what the server writes.
+// withNameOf returns a copy of obj with the name of another object and without the fields that the
+// server sets.
 func withNameOf(of, obj tree) tree {
 	obj = runtime.DeepCopyJSON(obj)
 	metadata, _ := obj["metadata"].(tree)
@@ -219,7 +224,7 @@ func withNameOf(of, obj tree) tree {
 	return obj
 }
 
-// BenchmarkFields has a manager update, and another one apply, objects of the corpus that exist already.
+// BenchmarkFields has one manager update, and another one apply, existing objects of the corpus.
 func BenchmarkFields(b *testing.B) {
 	type prepared struct {
 		*owners
@@ -247,7 +252,7 @@ func BenchmarkFields(b *testing.B) {
 			live, err = o.step(live, p.applied, "applier", true, true)
 		}
 		if err != nil || live["metadata"] == nil {
-			continue // TestFields tells; or both sides refuse it
+			continue // TestFields reports it, or both sides reject it
 		}
 		p.live = live
 		all = append(all, p)

@@ -14,10 +14,10 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// A generator makes objects from a schema, and damages them.
+// A generator generates objects from a schema, and damages them.
 type generator struct {
 	*rand.Rand
-	room int // for how many more values
+	room int // number of values that may be added
 }
 
 func newGenerator(seed, stream uint64) *generator {
@@ -28,7 +28,8 @@ func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
 
 func pick[T any](g *generator, list ...T) T { return list[g.IntN(len(list))] }
 
-// resource makes an object that nearly always fits the version's schema, x-kubernetes-validations aside.
+// resource returns an object that nearly always matches the version's schema, except for
+// x-kubernetes-validations.
 func (g *generator) resource(v *version) tree {
 	g.room = 20 + g.IntN(300)
 	obj := tree{}
@@ -173,7 +174,7 @@ func (g *generator) number(s *apiextensionsv1.JSONSchemaProps) float64 {
 	return n
 }
 
-// samples are texts by format.
+// samples are strings by format.
 var samples = map[string][]string{
 	"date-time": {"2020-01-31T10:00:00Z", "2020-01-31T10:00:00.5+02:00"},
 	"date":      {"2020-01-31"},
@@ -208,7 +209,7 @@ func (g *generator) text(s *apiextensionsv1.JSONSchemaProps) string {
 	return text
 }
 
-// match makes a text that a pattern matches.
+// match returns a string that matches a pattern.
 func (g *generator) match(pattern string) string {
 	re, ok := patterns.Load(pattern)
 	if !ok {
@@ -223,7 +224,7 @@ func (g *generator) match(pattern string) string {
 	return b.String()
 }
 
-// patterns are parsed ones, by text.
+// patterns caches parsed patterns.
 var patterns sync.Map
 
 func (g *generator) spell(b *strings.Builder, re *syntax.Regexp) {
@@ -237,7 +238,7 @@ func (g *generator) spell(b *strings.Builder, re *syntax.Regexp) {
 		b.WriteString(string(re.Rune))
 	case syntax.OpCharClass:
 		i := 2 * g.IntN(len(re.Rune)/2)
-		low, high := max(re.Rune[i], min('!', re.Rune[i+1])), re.Rune[i+1] // spare us control characters
+		low, high := max(re.Rune[i], min('!', re.Rune[i+1])), re.Rune[i+1] // avoids control characters
 		b.WriteRune(low + rune(g.IntN(int(min(high-low, 25))+1)))
 	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
 		b.WriteByte('x')
@@ -262,8 +263,8 @@ func (g *generator) spell(b *strings.Builder, re *syntax.Regexp) {
 	}
 }
 
-// damage changes something below v: a value becomes another of the same or of another type, null, too long, too large,
-// double, or is no longer there; or there is something that nobody asked for.
+// damage changes a value below v: to another one of the same or of another type, null, too long,
+// too large, duplicated, or absent; or it adds an unknown value.
 func (g *generator) damage(v any) {
 	switch v := v.(type) {
 	case tree:

@@ -30,7 +30,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// A judge is what Kubernetes makes of the objects of one version.
+// A judge is Kubernetes' implementation for the objects of one version.
 type judge struct {
 	version    *version
 	structural *structural.Structural
@@ -38,10 +38,10 @@ type judge struct {
 	status     validation.SchemaValidator // nil without a schema of status
 	rules      *cel.Validator             // nil without rules
 	preserve   bool
-	storage    *judge // of the version that is stored, nil if it is this one
+	storage    *judge // of the storage version, nil if it is this one
 }
 
-// newJudges makes the judges of the versions of a definition, by name.
+// newJudges returns the judges of the versions of a definition, by name.
 func newJudges(d *definition) (map[string]*judge, error) {
 	judges := map[string]*judge{}
 	var storage *judge
@@ -63,7 +63,7 @@ func newJudges(d *definition) (map[string]*judge, error) {
 	return judges, nil
 }
 
-// newJudge makes a judge; without rules it knows nothing of x-kubernetes-validations.
+// newJudge returns a judge; without rules it ignores x-kubernetes-validations.
 func newJudge(v *version, rules bool) (*judge, error) {
 	j := &judge{version: v, preserve: v.crd.Spec.PreserveUnknownFields || v.schema() == nil}
 	var in *apiextensions.JSONSchemaProps
@@ -134,7 +134,7 @@ func (j *judge) prune(obj tree, track bool) []string {
 	return unknown
 }
 
-// normalise is what decoding does with all but the metadata of the object itself.
+// normalise does what decoding does, except for the metadata of the object itself.
 func (j *judge) normalise(obj tree, track bool) ([]string, error) {
 	unknown := j.prune(obj, track)
 	err, more := objectmeta.CoerceWithOptions(nil, obj, j.structural, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: track})
@@ -179,8 +179,8 @@ func (j *judge) validateUpdate(obj, old tree) field.ErrorList {
 	return errs
 }
 
-// evaluate returns the errors of rules about an object that replaces old, which may be nil; found is what is wrong with it
-// otherwise.
+// evaluate returns the errors of rules for an object that replaces old, which may be nil; found are
+// the object's other errors.
 func (j *judge) evaluate(obj, old tree, found field.ErrorList) field.ErrorList {
 	if j.rules == nil {
 		return nil
@@ -201,10 +201,10 @@ func (j *judge) evaluate(obj, old tree, found field.ErrorList) field.ErrorList {
 	return errs
 }
 
-// unchecked is what the strategy says where an object is so wrong that rules cannot be evaluated.
+// unchecked is the strategy's error if other errors prevent the evaluation of rules.
 const unchecked = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 
-// create is what becomes of an object that a client creates, and of what he is warned.
+// create returns the object that a create stores, its errors and its warnings.
 func (j *judge) create(obj tree) (warned warnings, err error) {
 	unknown, err := j.decode(obj)
 	if err != nil {
@@ -228,7 +228,7 @@ func (j *judge) create(obj tree) (warned warnings, err error) {
 	}
 	structural := j.structural
 	if j.rules == nil && structural != nil {
-		// The strategy evaluates whatever rules there are; dropRules has left none.
+		// The strategy evaluates all rules; dropRules has removed them.
 		structural = j.structural.DeepCopy()
 	}
 	gvk := j.version.gvk()
@@ -251,8 +251,9 @@ func (j *judge) create(obj tree) (warned warnings, err error) {
 	return warned, j.store(obj)
 }
 
-// store is what becomes of an object that is written and read again: it goes through the version that is stored, whose
-// schema prunes it when it is written, and prunes and completes it when it is read. What comes back is pruned, not completed.
+// store returns an object after it is written and read again: it is converted to the storage
+// version, whose schema prunes it on the write, and prunes and defaults it on the read. The result
+// is pruned, but not defaulted.
 func (j *judge) store(obj tree) error {
 	stored := cmp.Or(j.storage, j)
 	obj["apiVersion"] = stored.version.gvk().GroupVersion().String()
@@ -267,7 +268,7 @@ func (j *judge) store(obj tree) error {
 	return j.coerce(obj, false)
 }
 
-// coerce prunes an object that comes from the store, or is converted.
+// coerce prunes an object that is read from the store, or converted.
 func (j *judge) coerce(obj tree, drop bool) error {
 	metadata, found, _, err := objectmeta.GetObjectMetaWithOptions(obj, objectmeta.ObjectMetaOptions{DropMalformedFields: drop})
 	if err != nil {
@@ -283,12 +284,12 @@ func (j *judge) coerce(obj tree, drop bool) error {
 	return objectmeta.SetObjectMeta(obj, metadata)
 }
 
-// warnings are what a client is warned of.
+// warnings returns the warnings for a client.
 type warnings []string
 
 func (w *warnings) AddWarning(_, text string) { *w = append(*w, text) }
 
-// deprecation is the warning of who uses the version, which is deprecated.
+// deprecation returns the warning about the deprecated version.
 func (v *version) deprecation() string {
 	if v.DeprecationWarning != nil {
 		return *v.DeprecationWarning
@@ -308,7 +309,7 @@ func (v *version) deprecation() string {
 	return text
 }
 
-// A typer says of every object that it is of one kind.
+// A typer returns one kind for all objects.
 type typer struct{ gvk schema.GroupVersionKind }
 
 func (t typer) ObjectKinds(runtime.Object) ([]schema.GroupVersionKind, bool, error) {
@@ -317,7 +318,7 @@ func (t typer) ObjectKinds(runtime.Object) ([]schema.GroupVersionKind, bool, err
 
 func (t typer) Recognizes(gvk schema.GroupVersionKind) bool { return gvk == t.gvk }
 
-// judgeDefinition says what Kubernetes makes of a CustomResourceDefinition that a client creates.
+// judgeDefinition returns Kubernetes' errors about a new CustomResourceDefinition.
 func judgeDefinition(d *definition) error {
 	internal := &apiextensions.CustomResourceDefinition{}
 	if err := scheme().Convert(d.crd.DeepCopy(), internal, nil); err != nil {
@@ -331,7 +332,7 @@ func judgeDefinition(d *definition) error {
 	return rest.BeforeCreate(customresourcedefinition.NewStrategy(scheme()), ctx, internal)
 }
 
-// spell writes errors down, sorted: some come from maps, in any order.
+// spell formats errors, sorted, because some come from maps in any order.
 func spell(errs field.ErrorList) []string {
 	list := make([]string, 0, len(errs))
 	for _, err := range errs {

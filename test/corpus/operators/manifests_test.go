@@ -25,8 +25,8 @@ type document struct {
 	text []byte
 }
 
-// documents are the manifests in the files of a module, as text: YAML, JSON, and YAML that Markdown quotes. Which of them
-// are manifests is told by their lines, because parsing is slow.
+// documents returns the manifests in the files of a module, as text: YAML, JSON, and YAML in
+// Markdown. It detects manifests by their lines, because parsing is slow.
 func documents(m module) ([]document, error) {
 	var all []document
 	err := filepath.WalkDir(m.Dir, func(path string, entry fs.DirEntry, err error) error {
@@ -99,10 +99,10 @@ type manifest struct {
 	group       string
 	version     string
 	kind        string
-	fingerprint [sha256.Size]byte // of what it says
+	fingerprint [sha256.Size]byte // of its content
 }
 
-// parse reads a document; nil if it is none: a template, say, or a list of values.
+// parse parses a document; nil if it is no manifest, but a template or a list of values.
 func parse(d document) *manifest {
 	data, err := yaml.YAMLToJSON(d.text)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"os/exec"
 )
 
-// A module is one operator, unpacked in the module cache.
+// A module is one operator, extracted in the module cache.
 type module struct {
 	Path, Version, Dir, Error string
 }
 
-// download has Go fetch the modules that testdata/modules/go.mod requires, as far as they are not in the cache, and tells
-// where they are.
+// download runs Go to fetch the modules in testdata/modules/go.mod that are not cached, and returns
+// their directories.
 func download() ([]module, error) {
 	wanted, err := goCommand("mod", "edit", "-json")
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestServer creates all definitions of the corpus in one server, then all objects of their kinds; then it looks at the
-// documents. Further variants of definitions get servers of their own.
+// TestServer creates all definitions of the corpus in one server, then all objects of their kinds,
+// and then reads the documents. Further variants of definitions use further servers.
 func TestServer(t *testing.T) {
 	c := load(t)
 	s := start(t)
@@ -42,7 +42,8 @@ func TestServer(t *testing.T) {
 	})
 }
 
-// testDefinitions creates definitions and returns those that are accepted: all that the judge accepts must be established, the others refused with its words.
+// testDefinitions creates definitions and returns the accepted ones: those that the judge accepts
+// must be established, and the others rejected with its messages.
 func (s *server) testDefinitions(t *testing.T, definitions []*definition) (accepted []*definition) {
 	refused := s.establish(t, definitions)
 	for _, d := range definitions {
@@ -57,7 +58,7 @@ func (s *server) testDefinitions(t *testing.T, definitions []*definition) (accep
 			t.Errorf("%v:\n got %s\nwant %s", d, got, want)
 		}
 	}
-	t.Logf("%d definitions, %d versions, %d established, %d refused as Kubernetes refuses them",
+	t.Logf("%d definitions, %d versions, %d established, %d rejected as in Kubernetes",
 		len(definitions), len(versions(definitions)), len(accepted), len(refused))
 	return accepted
 }
@@ -118,11 +119,11 @@ func (s *server) testObjects(t *testing.T, versions []*version, objects []*manif
 			}
 		}
 	})
-	t.Logf("%d objects of %d kinds: %d accepted, %d with warnings, %d refused, %d of them unreadable; %d left out that wait for a webhook",
+	t.Logf("%d objects of %d kinds: %d accepted, %d with warnings, %d rejected, %d of them unreadable; %d skipped because they need a webhook",
 		total.accepted+total.refused, len(used), total.accepted, total.warned, total.refused, total.unreadable, unconverted.Load())
 }
 
-// A result is what became of an object that was created for the sake of the answer.
+// A result is the outcome of a create.
 type result struct {
 	name                                  any
 	accepted, warned, refused, unreadable bool
@@ -140,7 +141,8 @@ func (c *counts) add(r result) {
 	}
 }
 
-// sample is the object of a manifest as it is sent: in a namespace that exists, and without what nobody may send.
+// sample returns the object of a manifest as it is sent: in an existing namespace, and without
+// fields that clients must not send.
 func sample(v *version, m *manifest) tree {
 	obj := clone(m.object).(tree)
 	metadata, isMap := obj["metadata"].(tree)
@@ -157,17 +159,17 @@ func sample(v *version, m *manifest) tree {
 	return obj
 }
 
-// compareObject has the server say what it would make of an object, and compares that with what the judge expects.
+// compareObject creates an object as a dry run, and compares the response with that of the judge.
 func (s *server) compareObject(ctx context.Context, j *judge, m *manifest) (r result, err error) {
 	obj := sample(j.version, m)
 	want := clone(obj).(tree)
 	warnings, wantErr := j.create(want)
 	a := s.do(ctx, "POST", j.version.path()+query("fieldValidation", "Warn", "dryRun", "All"), obj)
 	if apierrors.IsBadRequest(a.err) && wantErr != nil {
-		// Who decodes the request says so around the judge's words.
+		// The decoder of the request adds words around the judge's.
 		return result{refused: true, unreadable: true}, nil
 	}
-	for range 20 { // of several errors in metadata the judge reports any
+	for range 20 { // of several errors in metadata the judge returns a random one
 		if wantErr == nil || a.err == nil || verdict(a.err) == verdict(wantErr) {
 			break
 		}
@@ -191,7 +193,7 @@ func (s *server) compareObject(ctx context.Context, j *judge, m *manifest) (r re
 	return result{name: a.object["metadata"].(tree)["name"], accepted: true, warned: len(warnings) > 0, object: a.object}, nil
 }
 
-// createObject creates an object for good, and reads it back.
+// createObject creates an object and reads it back.
 func (s *server) createObject(ctx context.Context, v *version, m *manifest, r result) error {
 	created := s.do(ctx, "POST", v.path(), sample(v, m))
 	if created.err != nil {
@@ -211,7 +213,7 @@ func (s *server) createObject(ctx context.Context, v *version, m *manifest, r re
 	return nil
 }
 
-// forgetSystem removes what differs from one creation to the next.
+// forgetSystem removes the fields that differ between creations.
 func forgetSystem(obj tree) {
 	metadata, _ := obj["metadata"].(tree)
 	for _, name := range []string{"uid", "creationTimestamp", "resourceVersion", "managedFields"} {

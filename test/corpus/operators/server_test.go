@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A server is a Kapok in memory, reached the way clients reach it.
+// A server is a Kapok in memory, with clients.
 type server struct {
 	config *rest.Config
 	client *http.Client
@@ -33,7 +33,7 @@ type server struct {
 
 func start(t testing.TB) *server {
 	t.Helper()
-	// Samples name owners that are not there.
+	// Samples name owners that do not exist.
 	k, err := kapok.Start(t.Context(), kapok.Options{V1beta1CRDs: true, KeepGarbage: true})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func start(t testing.TB) *server {
 	return s
 }
 
-// An answer is what a request comes to: an object, or an error with the Status that clients get.
+// An answer is a response: an object, or an error with its Status.
 type answer struct {
 	object   tree
 	warnings []string
@@ -108,8 +108,8 @@ func (s *server) do(ctx context.Context, method, path string, body any) (a answe
 
 const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// establish creates definitions and waits until each is established; those that the server refuses are returned with its
-// reasons, those whose names it refuses are failures.
+// establish creates definitions and waits until each is established. It returns those that the
+// server rejects with their errors; conflicts of names are failures.
 func (s *server) establish(t testing.TB, definitions []*definition) (refused map[*definition]error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -165,7 +165,8 @@ func (s *server) establish(t testing.TB, definitions []*definition) (refused map
 	return refused
 }
 
-// hasInvalidCABundle says whether a definition names a webhook that nobody can trust. It is accepted, and not established.
+// hasInvalidCABundle reports whether a definition names a webhook whose certificate cannot be
+// verified. It is accepted, but never established.
 func hasInvalidCABundle(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	c := crd.Spec.Conversion
 	if c == nil || c.Webhook == nil || c.Webhook.ClientConfig == nil || len(c.Webhook.ClientConfig.CABundle) == 0 {
@@ -174,7 +175,7 @@ func hasInvalidCABundle(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return !x509.NewCertPool().AppendCertsFromPEM(c.Webhook.ClientConfig.CABundle)
 }
 
-// path is where the objects of a version are created.
+// path returns the path of a version's collection.
 func (v *version) path() string {
 	path := "/apis/" + v.gvk().GroupVersion().String()
 	if v.crd.Spec.Scope == apiextensionsv1.NamespaceScoped {
@@ -183,7 +184,7 @@ func (v *version) path() string {
 	return path + "/" + v.crd.Spec.Names.Plural
 }
 
-// verdict writes an error down so that two can be compared: the causes of an invalid object may come in any order.
+// verdict formats an error for comparison: the causes of an invalid object can come in any order.
 func verdict(err error) string {
 	if err == nil {
 		return "accepted"
@@ -206,7 +207,7 @@ func verdict(err error) string {
 	return fmt.Sprintf("%d %s\n  %s", s.Code, s.Reason, strings.Join(lines, "\n  "))
 }
 
-// query is a query of a request, escaped.
+// query returns an escaped query of a request.
 func query(pairs ...string) string {
 	values := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {

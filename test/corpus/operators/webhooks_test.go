@@ -25,9 +25,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestWebhooks installs the webhooks of Cluster API as its own manifests have them, with only what cert-manager would fill in, and
-// answers in the operator's place: objects of the version that the rules name, and of another one, come to the right paths of its
-// service, and what is answered counts.
+// TestWebhooks installs the webhooks of Cluster API with its own manifests, adding only what
+// cert-manager would, and serves their requests: objects of the version that the rules name, and of
+// another one, must arrive at the right paths of its service, and the responses must take effect.
 func TestWebhooks(t *testing.T) {
 	objects := clusterAPI(t)
 	operator := startOperator(t, "webhook-service.system.svc")
@@ -74,7 +74,7 @@ func TestWebhooks(t *testing.T) {
 
 	made := create(clusters, cluster("v1beta2", "a"))
 	if labels, _ := made["metadata"].(tree)["labels"].(tree); labels["from"] != "operator" {
-		t.Errorf("what the webhook has changed is not there: %v", made["metadata"])
+		t.Errorf("the webhook's change is missing: %v", made["metadata"])
 	}
 	create(strings.Replace(clusters, "v1beta2", "v1beta1", 1), cluster("v1beta1", "b"))
 	if a := s.do(ctx, "POST", clusters, cluster("v1beta2", "refused")); a.err == nil || !strings.Contains(a.err.Error(), `denied the request: not this one`) {
@@ -93,7 +93,8 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
-// clusterAPI returns the definition of clusters and the webhooks of the core of Cluster API, by kind.
+// clusterAPI returns the definition of clusters and the webhooks of the core of Cluster API, by
+// kind.
 func clusterAPI(t *testing.T) map[string][]tree {
 	t.Helper()
 	modules, err := download()
@@ -126,7 +127,7 @@ func clusterAPI(t *testing.T) map[string][]tree {
 	return objects
 }
 
-// An operator answers reviews.
+// An operator serves reviews.
 type operator struct {
 	ca   []byte // in PEM
 	port int
@@ -135,7 +136,7 @@ type operator struct {
 	log []string
 }
 
-// startOperator starts one that has a certificate for a name.
+// startOperator starts an operator with a certificate for a name.
 func startOperator(t *testing.T, name string) *operator {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

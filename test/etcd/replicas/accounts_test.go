@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestAccounts: a token of one server is good for the others, as long as its account is there, and what one server keeps for
-// all is there for all.
+// TestAccounts checks that a token of one server is valid on the others as long as its account
+// exists, and that objects that one server maintains for all exist on all.
 func TestAccounts(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)
@@ -29,7 +29,7 @@ func TestAccounts(t *testing.T) {
 		if _, err := admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		// Pods wait for their account, whichever server makes it.
+		// Pods wait for their account, whichever server creates it.
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 		if _, err := admin.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			t.Error(err)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// api speaks HTTP to a server. It sends each request once.
+// An api is an HTTP client of a server. It sends each request once.
 type api struct {
 	http *http.Client
 	host string
@@ -30,7 +30,7 @@ func newAPI(t testing.TB, config *rest.Config) *api {
 	return &api{client, config.Host}
 }
 
-// answer is what a server said.
+// An answer is a response of a server.
 type answer struct {
 	status int
 	header http.Header
@@ -39,7 +39,7 @@ type answer struct {
 	items []meta
 }
 
-// meta is what an answer says of its object; of a Status, what it says at all.
+// meta has the fields of an object, or of a Status, in a response.
 type meta struct {
 	Kind     string
 	Metadata struct {
@@ -66,7 +66,7 @@ func (a *api) send(ctx context.Context, method, path, body string) (*http.Respon
 	return a.http.Do(r)
 }
 
-// try sends a request and reads the answer. Nothing takes longer than half a minute.
+// try sends a request and reads the response, for half a minute at most.
 func (a *api) try(ctx context.Context, method, path, body string) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -87,7 +87,7 @@ func (a *api) try(ctx context.Context, method, path, body string) (answer, error
 	return got, nil
 }
 
-// do is try where there must be an answer.
+// do is try, but requires a response.
 func (a *api) do(t testing.TB, method, path, body string) answer {
 	t.Helper()
 	got, err := a.try(t.Context(), method, path, body)
@@ -97,7 +97,7 @@ func (a *api) do(t testing.TB, method, path, body string) answer {
 	return got
 }
 
-// must is do where the answer must have a status.
+// must is do, but requires a status code.
 func (a *api) must(t testing.TB, status int, method, path, body string) answer {
 	t.Helper()
 	got := a.do(t, method, path, body)
@@ -113,7 +113,7 @@ func configMap(name, value string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"value":%q}}`, name, value)
 }
 
-// An event is one of a watch.
+// An event is an event of a watch.
 type event struct {
 	Type   string
 	Object meta
@@ -124,13 +124,13 @@ func (e event) String() string {
 		e.Object.Data["value"], e.Object.Reason)
 }
 
-// A watch brings events until it breaks off.
+// A watch receives events until it breaks off.
 type watch struct {
 	events chan event // closed at the end
 	cancel context.CancelFunc
 }
 
-// watch watches a collection from a resourceVersion on.
+// watch watches a collection from a resourceVersion.
 func (a *api) watch(t testing.TB, path, resourceVersion string) *watch {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -170,7 +170,7 @@ func (a *api) watch(t testing.TB, path, resourceVersion string) *watch {
 	return w
 }
 
-// next returns so many events.
+// next returns the next n events.
 func (w *watch) next(t testing.TB, count int) (all []event) {
 	t.Helper()
 	patience := time.After(30 * time.Second)

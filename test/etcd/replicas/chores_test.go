@@ -25,8 +25,8 @@ func dependent(name, ownerUID string) string {
 {"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":%q}]}}`, name, ownerUID)
 }
 
-// TestLeaderDies: what one server does for all goes on when that server dies, also
-// in the middle of it.
+// TestLeaderDies checks that tasks that one server does for all continue when that server dies,
+// even in the middle of one.
 func TestLeaderDies(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)
@@ -45,9 +45,9 @@ func TestLeaderDies(t *testing.T) {
 	leader.die()
 	begin := time.Now()
 	left := len(other.must(t, 200, "GET", configMaps, "").items)
-	t.Logf("%d of %d dependents are left when the leader has died", left, count)
+	t.Logf("%d of %d dependents exist when the leader has died", left, count)
 
-	// A second job begins when nobody leads.
+	// A second task begins while there is no leader.
 	uid = other.must(t, 201, "POST", configMaps, configMap("owner", "")).Metadata.UID
 	other.must(t, 201, "POST", configMaps, dependent("late", uid))
 	other.must(t, 200, "DELETE", configMaps+"/owner", "")
@@ -63,8 +63,8 @@ func TestLeaderDies(t *testing.T) {
 	}
 }
 
-// TestLeaderIsPaused: another server leads after a while, and goes on to lead when
-// the first one is back.
+// TestLeaderIsPaused checks that another server leads after a while, and continues to lead when the
+// first one is back.
 func TestLeaderIsPaused(t *testing.T) {
 	t.Parallel()
 	servers := startCluster(t, 1).startServers(t, 2)
@@ -92,20 +92,20 @@ func TestLeaderIsPaused(t *testing.T) {
 	})
 }
 
-// holder is the server that leads.
+// holder returns the name of the leader.
 func holder(t *testing.T, s *server) string {
 	t.Helper()
 	body := s.must(t, 200, "GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kapok-controllers", "").body
 	_, after, _ := strings.Cut(body, `"holderIdentity":"`)
 	name, _, _ := strings.Cut(after, `"`)
 	if name == "" {
-		t.Errorf("nobody leads: %s", body)
+		t.Errorf("no server leads: %s", body)
 	}
 	return name
 }
 
-// TestNamespaceRaces: whoever creates something in a namespace that another server
-// deletes at that moment either is refused, or sees it deleted, too.
+// TestNamespaceRaces checks that a create in a namespace that another server deletes at the same
+// time either is rejected, or is deleted too.
 func TestNamespaceRaces(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)
@@ -142,7 +142,7 @@ func TestNamespaceRaces(t *testing.T) {
 						case got.status == http.StatusCreated:
 							created.Add(1)
 						case got.status == http.StatusNotFound && strings.Contains(got.Message, "namespaces"):
-							return // it is gone
+							return // it is deleted
 						case got.status == http.StatusForbidden && strings.Contains(got.Message, "being terminated"):
 						default:
 							t.Errorf("%s %s: %v", kind, object, got)
@@ -163,7 +163,7 @@ func TestNamespaceRaces(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, kv := range response.Kvs {
-				t.Errorf("%s is left in a namespace that is gone", kv.Key)
+				t.Errorf("%s exists in a deleted namespace", kv.Key)
 			}
 		}
 	}

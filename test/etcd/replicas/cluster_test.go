@@ -43,14 +43,14 @@ func startCluster(t testing.TB, size int, change ...func(*embed.Config)) *cluste
 			return c
 		}
 		c.killAll()
-		// A port that was free may have been taken in the meantime.
+		// Another process may have taken the free port meanwhile.
 		if !errors.Is(err, syscall.EADDRINUSE) || attempt == 3 {
 			t.Fatal(err)
 		}
 	}
 }
 
-// configure makes the configurations of a new cluster.
+// configure returns the configurations of a new cluster.
 func configure(t testing.TB, size int, change ...func(*embed.Config)) *cluster {
 	t.Helper()
 	c := &cluster{members: make([]*embed.Etcd, size), lines: make([][]*line, size)}
@@ -75,8 +75,8 @@ func configure(t testing.TB, size int, change ...func(*embed.Config)) *cluster {
 	return c
 }
 
-// freeURL is a port that nobody listens on. It is none of those that systems give
-// to outgoing connections, so that it is free also when a member comes back.
+// freeURL returns the URL of an unused port outside the range of ephemeral ports, so that it is
+// still free when a member restarts.
 func freeURL(t testing.TB) []url.URL {
 	for range 100 {
 		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000)))
@@ -89,7 +89,7 @@ func freeURL(t testing.TB) []url.URL {
 	return nil
 }
 
-// start starts a member, and waits until it serves if others are there to agree.
+// start starts a member, and waits until it serves if there is a majority.
 func (c *cluster) start(i int) error {
 	config := *c.configs[i]
 	member, err := embed.StartEtcd(&config)
@@ -107,8 +107,8 @@ func (c *cluster) start(i int) error {
 	}
 }
 
-// kill ends a member without a word to the others. Its clients are cut off a moment
-// before, as what serves them would touch what is closed, which ends the process.
+// kill ends a member without notice to the others. Its clients are disconnected before, as etcd's
+// server would otherwise use closed resources, which ends the process.
 func (c *cluster) kill(i int) {
 	c.mu.Lock()
 	member := c.members[i]
@@ -130,7 +130,7 @@ func (c *cluster) killAll() {
 	}
 }
 
-// way makes a line to a member.
+// way returns a line to a member.
 func (c *cluster) way(t testing.TB, i int) *line {
 	t.Helper()
 	l := newLine(t, c.address(i))
@@ -140,7 +140,7 @@ func (c *cluster) way(t testing.TB, i int) *line {
 	return l
 }
 
-// ways does something to all lines to a member.
+// ways calls a function for all lines to a member.
 func (c *cluster) ways(i int, do func(*line)) {
 	c.mu.Lock()
 	lines := slices.Clone(c.lines[i])
@@ -150,7 +150,7 @@ func (c *cluster) ways(i int, do func(*line)) {
 	}
 }
 
-// leader is the member that leads; -1 if there is none.
+// leader returns the index of the leader; -1 if there is none.
 func (c *cluster) leader() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +162,7 @@ func (c *cluster) leader() int {
 	return -1
 }
 
-// isolate cuts a member off from the others, but not from clients.
+// isolate disconnects a member from the others, but not from clients.
 func (c *cluster) isolate(i int) {
 	c.peers(i, func(a, b *embed.Etcd) { a.Server.CutPeer(b.Server.MemberID()) })
 }
@@ -172,7 +172,7 @@ func (c *cluster) rejoin(i int) {
 	c.peers(i, func(a, b *embed.Etcd) { a.Server.MendPeer(b.Server.MemberID()) })
 }
 
-// peers does something to both directions between a member and each other one.
+// peers calls a function for both directions between a member and each other one.
 func (c *cluster) peers(i int, do func(from, to *embed.Etcd)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +186,7 @@ func (c *cluster) peers(i int, do func(from, to *embed.Etcd)) {
 
 func (c *cluster) address(i int) string { return c.configs[i].ListenClientUrls[0].Host }
 
-// client reaches all members with no line in between.
+// client returns a client of all members without lines.
 func (c *cluster) client(t testing.TB) *clientv3.Client {
 	t.Helper()
 	var endpoints []string
@@ -201,7 +201,7 @@ func (c *cluster) client(t testing.TB) *clientv3.Client {
 	return client
 }
 
-// revision is that of etcd.
+// revision returns etcd's revision.
 func revision(t testing.TB, client *clientv3.Client) int64 {
 	t.Helper()
 	response, err := client.Get(t.Context(), "/", clientv3.WithKeysOnly())
@@ -211,7 +211,7 @@ func revision(t testing.TB, client *clientv3.Client) int64 {
 	return response.Header.Revision
 }
 
-// stored returns what etcd holds under a key; empty if nothing.
+// stored returns etcd's value of a key; empty if there is none.
 func stored(t testing.TB, client *clientv3.Client, key string) string {
 	t.Helper()
 	response, err := client.Get(t.Context(), key)

@@ -32,8 +32,8 @@ func collection(plural, namespace string) string {
 	return "/apis/test.example.org/v1/namespaces/" + namespace + "/" + plural
 }
 
-// establish creates a definition and waits until it is Established; it returns how
-// long that took. Nobody waits longer than patience.
+// establish creates a definition, waits until it is Established, and returns how long that took;
+// patience is the limit.
 func establish(t *testing.T, s *server, plural string, patience time.Duration) time.Duration {
 	t.Helper()
 	s.must(t, 201, "POST", definitions, definition(plural))
@@ -43,8 +43,8 @@ func establish(t *testing.T, s *server, plural string, patience time.Duration) t
 	})
 }
 
-// TestEstablished: as soon as one server says that a definition is established, all
-// serve it.
+// TestEstablished checks that all servers serve a definition as soon as one server shows it as
+// established.
 func TestEstablished(t *testing.T) {
 	t.Parallel()
 	servers := startCluster(t, 1).startServers(t, 3)
@@ -66,17 +66,17 @@ func TestEstablished(t *testing.T) {
 	t.Logf("%v each until established", total/count)
 }
 
-// TestEstablishedWithoutADeadOne: a server that dies without a word does not hold up
-// the others for long, and one that joins later serves all.
+// TestEstablishedWithoutADeadOne checks that a server that dies without a shutdown delays the
+// others for a limited time, and that one that joins later serves all definitions.
 func TestEstablishedWithoutADeadOne(t *testing.T) {
 	t.Parallel()
 	servers := startCluster(t, 1).startServers(t, 3)
 	establish(t, servers[0], "befores", 20*time.Second)
 	servers[2].die()
-	took := establish(t, servers[0], "afters", 22*time.Second) // 20, and some for a slow machine
+	took := establish(t, servers[0], "afters", 22*time.Second) // 20 s, and some for a slow machine
 	t.Logf("established after %v", took)
 	if took < 5*time.Second {
-		t.Error("nobody waited for a server that may be there")
+		t.Error("no server waited for one that may be running")
 	}
 	if err := servers[2].start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -86,21 +86,21 @@ func TestEstablishedWithoutADeadOne(t *testing.T) {
 			s.must(t, 200, "GET", collection(plural, "default"), "")
 		}
 	}
-	// One that says good-bye holds up nobody.
+	// One that shuts down gracefully delays no client.
 	if err := servers[1].stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if took := establish(t, servers[0], "quicks", 20*time.Second); took > 3*time.Second {
-		t.Errorf("established after %v, and nobody was to be waited for", took)
+		t.Errorf("established after %v, although there was no server to wait for", took)
 	}
 }
 
-// TestEstablishedWhileServersComeAndGo: who starts serves from its first moment on
-// what the others have established, and is waited for from then on.
+// TestEstablishedWhileServersComeAndGo checks that a server that starts serves all established
+// definitions from the beginning, and that the others wait for it from then on.
 func TestEstablishedWhileServersComeAndGo(t *testing.T) {
 	t.Parallel()
 	servers := startCluster(t, 1).startServers(t, 3)
-	var established sync.Map // plural to nothing
+	var established sync.Map // set of plurals
 	serves := func(s *server) {
 		established.Range(func(plural, _ any) bool {
 			if got := s.do(t, "GET", collection(plural.(string), "default"), ""); got.status != 200 {
@@ -134,7 +134,7 @@ func TestEstablishedWhileServersComeAndGo(t *testing.T) {
 			serves(servers[2])
 		}
 	})
-	// Definitions may be quicker than restarts: there are to be enough of both.
+	// Definitions can be faster than restarts: the test needs enough of both.
 	for i := 0; i < 30 || restarts.Load() < 3 && !t.Failed(); i++ {
 		plural := fmt.Sprintf("come%ds", i)
 		establish(t, servers[i%2], plural, 20*time.Second)
@@ -148,8 +148,8 @@ func TestEstablishedWhileServersComeAndGo(t *testing.T) {
 	t.Logf("%d restarts", restarts.Load())
 }
 
-// TestDefinitionRaces: when a definition is gone that was deleted through one
-// server, nothing is left of what was created through the others meanwhile.
+// TestDefinitionRaces checks that when a definition that was deleted through one server is gone, no
+// object exists that was created through the others meanwhile.
 func TestDefinitionRaces(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)
@@ -175,7 +175,7 @@ func TestDefinitionRaces(t *testing.T) {
 					case got.status == http.StatusCreated:
 						created.Add(1)
 					case got.status == http.StatusNotFound:
-						return // it is gone
+						return // it is deleted
 					case got.status != http.StatusForbidden || !strings.Contains(got.Message, "terminating"):
 						t.Errorf("%s: %v", name, got)
 						return
@@ -197,7 +197,7 @@ func TestDefinitionRaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, kv := range left.Kvs {
-			t.Errorf("round %d: %s is left of a definition that is gone", round, kv.Key)
+			t.Errorf("round %d: %s exists after its definition was deleted", round, kv.Key)
 		}
 	}
 	t.Logf("%d objects were created", created.Load())

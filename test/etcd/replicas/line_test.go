@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A line leads connections to a target, as long as it is whole.
+// A line is a TCP proxy to a target that can be cut and frozen.
 type line struct {
 	listener net.Listener
 
@@ -22,8 +22,8 @@ type state int
 
 const (
 	whole  state = iota
-	cut          // connections break, and new ones
-	frozen       // bytes stay where they are, and nobody is told
+	cut          // connections break, and new ones fail
+	frozen       // bytes are delayed, without an error
 )
 
 func newLine(t testing.TB, target string) *line {
@@ -70,7 +70,7 @@ func (l *line) set(s state) {
 	}
 }
 
-// lead has new connections go elsewhere, and breaks the old ones.
+// lead changes the target of new connections, and breaks the old ones.
 func (l *line) lead(target string) {
 	l.cut()
 	l.mu.Lock()
@@ -92,7 +92,7 @@ func (l *line) pass() bool {
 	}
 }
 
-// keep notes a connection, which is closed when the line is cut.
+// keep registers a connection, which is closed when the line is cut.
 func (l *line) keep(conn net.Conn) (forget func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +133,7 @@ func (l *line) copy(to, from net.Conn) {
 	io.Copy(gate{to, l}, from)
 }
 
-// gate writes what the line lets pass.
+// A gate writes what the line lets pass.
 type gate struct {
 	to   io.Writer
 	line *line

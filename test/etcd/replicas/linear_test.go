@@ -13,21 +13,21 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// TestLinear: whatever happens to servers and members, the API is linearizable, and
-// watches that go on anywhere miss nothing.
+// TestLinear checks that the API is linearizable under faults of servers and members, and that
+// watches that continue on any server miss nothing.
 func TestLinear(t *testing.T) {
 	duration := time.Minute
 	if *long {
 		duration = 5 * time.Minute
 	}
 	c := startCluster(t, 3)
-	// One of them remembers hardly anything, and reads the past in etcd.
+	// One of them keeps almost no history in memory, and reads it from etcd.
 	forgetful := c.startServer(t, func(o *kapok.Options) { o.HistoryMemory = 20_000 })
 	n := newNemesis(t, c, append(c.startServers(t, 2), forgetful))
 	config := linear.Config{
 		Endpoints: n.endpoints,
-		Seed:      *seed, Duration: duration, Operations: 1000, Clients: 12, Watchers: 3,
-		KeyLife: 200, // an operation of unknown outcome stays with its key
+		Duration:  duration, Operations: 1000, Clients: 12, Watchers: 3,
+		KeyLife: 200, // an operation of unknown outcome counts until its key is replaced
 		Settle:  time.Minute,
 	}
 	config.Nemeses = []linear.Nemesis{
@@ -38,7 +38,7 @@ func TestLinear(t *testing.T) {
 	t.Log(report)
 	t.Log(n.done)
 	if len(n.done) < 5 {
-		t.Error("hardly anything was disturbed")
+		t.Error("too few faults")
 	}
 	begin := time.Now()
 	if err := linear.Check(report); err != nil {
@@ -47,8 +47,8 @@ func TestLinear(t *testing.T) {
 	t.Logf("judged in %v", time.Since(begin).Round(time.Millisecond))
 }
 
-// TestLinearCompacted is about etcd that forgets history all the time, also what a
-// server that is cut off would need.
+// TestLinearCompacted compacts etcd continuously, including the history that a disconnected server
+// would need.
 func TestLinearCompacted(t *testing.T) {
 	duration := 15 * time.Second
 	if *long {
@@ -67,17 +67,17 @@ func TestLinearCompacted(t *testing.T) {
 			_, err = etcd.Compact(ctx, response.Header.Revision)
 		}
 		if errors.Is(err, rpctypes.ErrCompacted) {
-			return nil // already
+			return nil // compacted already
 		}
 		return err
 	}}
 	config := linear.Config{
 		Endpoints: n.endpoints,
-		Seed:      *seed, Duration: duration, Watchers: 6, KeyLife: 200, Settle: time.Minute,
-		NoDeletes: true, // of which nobody might be told
+		Duration:  duration, Watchers: 6, KeyLife: 200, Settle: time.Minute,
+		NoDeletes: true, // no watcher may see them
 		Nemeses:   []linear.Nemesis{linear.Every(2*time.Second, n.disturb([]fault{partition}))},
 	}
-	// It is rare that nobody was told of a write of unknown outcome.
+	// It is rare that no watcher saw a write of unknown outcome.
 	for range 3 {
 		report := linear.Run(t, config)
 		t.Log(report)

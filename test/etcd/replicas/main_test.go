@@ -10,13 +10,10 @@ import (
 	"time"
 )
 
-var (
-	long = flag.Bool("long", false, "linearizability for five minutes, and the commands of docs/replicas.md")
-	seed = flag.Uint64("seed", 0, "of what clients and nemeses do; 0 picks one")
-)
+var long = flag.Bool("long", false, "linearizability for five minutes, and the commands of docs/replicas.md")
 
-// TestMain also fails if a server has left something behind, as they all are
-// stopped or dead by then. Of etcd that is not asked.
+// TestMain also fails if a server has left a goroutine behind, as all are stopped by then.
+// Goroutines of etcd do not count.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	left := leftovers()
@@ -30,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leftovers are the goroutines that have to do with servers.
+// leftovers returns the goroutines of servers.
 func leftovers() (left []string) {
 	stacks := make([]byte, 16<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]

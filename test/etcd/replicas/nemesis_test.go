@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A nemesis disturbs servers and members, and counts how often it did what.
+// A nemesis injects faults of servers and members, and counts them.
 type nemesis struct {
 	cluster   *cluster
 	servers   []*server
@@ -38,20 +38,20 @@ func newNemesis(t *testing.T, c *cluster, servers []*server) *nemesis {
 	return n
 }
 
-// serve leads clients to a server.
+// serve directs clients to a server.
 func (n *nemesis) serve(e *linear.Endpoint, s *server) error {
 	config := rest.CopyConfig(n.config)
 	config.Host = "https://" + s.door.address()
 	return e.Serve(config)
 }
 
-// A fault is something that happens and is over.
+// A fault is a disturbance that ends.
 type fault struct {
 	name string
 	do   func(context.Context, *rand.Rand) error
 }
 
-// disturb does one of the faults.
+// disturb injects one of the faults.
 func (n *nemesis) disturb(faults []fault) linear.Nemesis {
 	return func(ctx context.Context, random *rand.Rand) error {
 		f := faults[random.IntN(len(faults))]
@@ -65,13 +65,12 @@ func (n *nemesis) disturb(faults []fault) linear.Nemesis {
 	}
 }
 
-// wait lets a fault last.
+// wait waits for the duration of a fault.
 func (n *nemesis) wait(random *rand.Rand) {
 	<-time.After(time.Duration(random.Int64N(int64(4 * time.Second))))
 }
 
-// ofMembers are faults of etcd: mostly of a member at a time, when the others are a
-// majority.
+// ofMembers are faults of etcd: mostly of one member at a time, while the others are a majority.
 func (n *nemesis) ofMembers() []fault {
 	return []fault{
 		{"member killed", func(_ context.Context, random *rand.Rand) error {
@@ -114,7 +113,7 @@ func (n *nemesis) ofMembers() []fault {
 	}
 }
 
-// ofServers are faults of a server at a time.
+// ofServers are faults of one server at a time.
 func (n *nemesis) ofServers() []fault {
 	return []fault{
 		{"server killed", func(ctx context.Context, random *rand.Rand) error {
@@ -122,7 +121,7 @@ func (n *nemesis) ofServers() []fault {
 			n.servers[i].die()
 			return n.revive(ctx, random, i)
 		}},
-		{"server stopped in good order", func(ctx context.Context, random *rand.Rand) error {
+		{"server stopped gracefully", func(ctx context.Context, random *rand.Rand) error {
 			i := random.IntN(len(n.servers))
 			if err := n.servers[i].stop(ctx); err != nil {
 				return err
@@ -161,7 +160,7 @@ func (n *nemesis) ofServers() []fault {
 	}
 }
 
-// revive starts a dead server again after a while, once etcd lets it.
+// revive starts a dead server again after a while, as soon as etcd allows it.
 func (n *nemesis) revive(ctx context.Context, random *rand.Rand, i int) error {
 	if err := n.endpoints[i].Serve(nil); err != nil {
 		return err
@@ -180,7 +179,7 @@ func (n *nemesis) revive(ctx context.Context, random *rand.Rand, i int) error {
 
 func (n *nemesis) server(random *rand.Rand) *server { return n.servers[random.IntN(len(n.servers))] }
 
-// member prefers the leader, whose loss is felt most.
+// member prefers the leader, whose loss has the largest effect.
 func (n *nemesis) member(random *rand.Rand) int {
 	if i := n.cluster.leader(); i >= 0 && random.IntN(2) == 0 {
 		return i

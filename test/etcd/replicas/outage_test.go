@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// TestNoMajority: what docs/replicas.md says of an etcd that is away.
+// TestNoMajority checks what docs/replicas.md says about an outage of etcd.
 func TestNoMajority(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
@@ -29,7 +29,7 @@ func TestNoMajority(t *testing.T) {
 			s.must(t, 200, "GET", path, "")
 		}
 	}
-	// At first it may be that there is an election; soon it is known that there is not.
+	// At first there may be an election; soon the servers know that there is none.
 	for _, patience := range []time.Duration{6 * time.Second, 2 * time.Second, 2 * time.Second} {
 		for _, r := range [][3]string{
 			{"GET", configMaps, ""},
@@ -51,7 +51,7 @@ func TestNoMajority(t *testing.T) {
 		}
 	}
 	if len(watch.events) > 0 {
-		t.Errorf("something has happened: %v", <-watch.events)
+		t.Errorf("a rejected write has happened: %v", <-watch.events)
 	}
 
 	for i := range 2 {
@@ -64,15 +64,15 @@ func TestNoMajority(t *testing.T) {
 			return s.do(t, "GET", "/readyz", "").status == 200
 		})
 	}
-	a.must(t, 404, "GET", configMaps+"/during", "") // 503 says that nothing was written
+	a.must(t, 404, "GET", configMaps+"/during", "") // 503 means that nothing was written
 	servers[1].must(t, 200, "PUT", configMaps+"/before", configMap("before", "z"))
 	if got := watch.next(t, 1)[0]; got.Type != "MODIFIED" || got.Object.Data["value"] != "z" {
-		t.Errorf("the watch goes on with %v", got)
+		t.Errorf("the watch continues with %v", got)
 	}
 }
 
-// TestMajorityLostUnderWriters: at the moment etcd goes away an answer may be late,
-// and must not be wrong.
+// TestMajorityLostUnderWriters checks that responses at the beginning of an outage may be late, but
+// not wrong.
 func TestMajorityLostUnderWriters(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
@@ -114,7 +114,7 @@ func TestMajorityLostUnderWriters(t *testing.T) {
 	for _, item := range a.must(t, 200, "GET", configMaps, "").items {
 		delete(acknowledged, item.Metadata.Name)
 		if refused[item.Metadata.Name] {
-			t.Errorf("%s was written, and the answer was that it was not", item.Metadata.Name)
+			t.Errorf("%s was written although the write was rejected", item.Metadata.Name)
 		}
 	}
 	for name := range acknowledged {
@@ -122,9 +122,9 @@ func TestMajorityLostUnderWriters(t *testing.T) {
 	}
 }
 
-// TestCompactedWhileCutOff: a server that was cut off for longer than history lasts
-// has the right objects afterwards, and its watchers miss nothing, or are told that
-// something is missing.
+// TestCompactedWhileCutOff checks that a server that was disconnected for longer than the history
+// has the right objects afterwards, and that its watchers miss nothing, or get an error that events
+// are missing.
 func TestCompactedWhileCutOff(t *testing.T) {
 	t.Parallel()
 	for name, compact := range map[string]func(t *testing.T, etcd *clientv3.Client, other *server){
@@ -147,7 +147,7 @@ func TestCompactedWhileCutOff(t *testing.T) {
 			for _, name := range []string{"stays", "changes", "goes", "returns"} {
 				b.must(t, 201, "POST", configMaps, configMap(name, "old"))
 			}
-			// What a server reads when it starts is not told of: the watches begin later.
+			// Objects that a server reads at its start cause no events: the watches begin later.
 			start := a.must(t, 200, "GET", configMaps, "").Metadata.ResourceVersion
 			busy, quiet := a.watch(t, configMaps, start), a.watch(t, secrets, start)
 
@@ -182,7 +182,7 @@ func TestCompactedWhileCutOff(t *testing.T) {
 	}
 }
 
-// told reads a watch until it has seen all, or is told that history is gone.
+// told reads a watch until it has received all events, or 410 Gone.
 func told(t *testing.T, what string, w *watch, want []string) {
 	t.Helper()
 	for i := range want {
@@ -198,44 +198,49 @@ func told(t *testing.T, what string, w *watch, want []string) {
 	t.Logf("%s: all %d events", what, len(want))
 }
 
-// TestHistoryWithoutEtcd: a server that has just started knows of the past what etcd
-// tells it. Without etcd it says so, and not that the past is gone, or that it has
-// failed.
+// TestHistoryWithoutEtcd checks that a server that has just started reads the history from etcd.
+// During an outage of etcd it returns that it is unavailable, and neither that the revision is
+// compacted nor an internal error. A revision that it has read before is still served, as history
+// does not change.
 func TestHistoryWithoutEtcd(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)
 	a := c.startServer(t)
 	start := a.must(t, 201, "POST", configMaps, configMap("a", "first")).Metadata.ResourceVersion
-	a.must(t, 200, "PUT", configMaps+"/a", configMap("a", "second"))
+	second := a.must(t, 200, "PUT", configMaps+"/a", configMap("a", "second")).Metadata.ResourceVersion
+	a.must(t, 200, "PUT", configMaps+"/a", configMap("a", "third"))
 	b := c.startServer(t)
-	exact := configMaps + "?resourceVersionMatch=Exact&resourceVersion=" + start
-	past := func() string {
-		items := b.must(t, 200, "GET", exact, "").items
+	exact := configMaps + "?resourceVersionMatch=Exact&resourceVersion="
+	past := func(revision string) string {
+		items := b.must(t, 200, "GET", exact+revision, "").items
 		if len(items) != 1 {
 			t.Fatalf("%d items", len(items))
 		}
 		return items[0].Data["value"]
 	}
-	if got := past(); got != "first" {
+	if got := past(start); got != "first" {
 		t.Errorf("the past is %q", got)
 	}
 	b.reach((*line).cut)
 	eventually(t, 20*time.Second, "the server notices", func() bool { return b.do(t, "GET", "/readyz", "").status == 500 })
 	eventually(t, 20*time.Second, "the server knows", func() bool { return b.do(t, "GET", configMaps, "").status == 503 })
-	if got := b.do(t, "GET", exact, ""); got.status != 503 || got.header.Get("Retry-After") == "" {
+	if got := b.do(t, "GET", exact+second, ""); got.status != 503 || got.header.Get("Retry-After") == "" {
 		t.Errorf("a list of the past: %d %s", got.status, got.body)
 	}
-	// A watch may be refused, or wait, or end. An error in it would have clients list.
+	if got := past(start); got != "first" {
+		t.Errorf("the past that was read before is %q", got)
+	}
+	// A watch may be rejected, wait, or end. An error event would make clients list.
 	got := b.do(t, "GET", configMaps+"?watch=1&timeoutSeconds=1&resourceVersion="+start, "")
 	if refused := got.status == 503 && got.header.Get("Retry-After") != ""; !refused && (got.status != 200 || got.body != "") {
 		t.Errorf("a watch of the past: %d %s", got.status, got.body)
 	}
 	b.reach((*line).heal)
 	eventually(t, 20*time.Second, "the server comes back", func() bool { return b.do(t, "GET", "/readyz", "").status == 200 })
-	if got := past(); got != "first" {
+	if got := past(second); got != "second" {
 		t.Errorf("the past is %q", got)
 	}
 	if got := b.watch(t, configMaps, start).next(t, 1)[0]; got.Type != "MODIFIED" || got.Object.Data["value"] != "second" {
-		t.Errorf("told of %v", got)
+		t.Errorf("received %v", got)
 	}
 }

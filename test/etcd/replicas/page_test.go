@@ -18,9 +18,8 @@ import (
 
 const root = "../../.."
 
-// TestPage does what docs/replicas.md says, with its commands, on a copy of the
-// sources: six processes, each of which is killed once, while kubectl goes on
-// through the others.
+// TestPage follows docs/replicas.md, with its commands, on a copy of the sources: six processes,
+// each of which is killed once, while kubectl uses the others.
 func TestPage(t *testing.T) {
 	if !*long {
 		t.Skip("builds etcd and kapok, and starts three of each: with -long")
@@ -67,7 +66,7 @@ func TestPage(t *testing.T) {
 	p.talks(t, talk, "again", '5', '3')
 }
 
-// page is the page, and a shell in which its commands are run.
+// A page is the page, and a shell in which its commands run.
 type page struct {
 	blocks []string
 	shell  *shell
@@ -100,8 +99,8 @@ func newPage(t *testing.T) *page {
 	return p
 }
 
-// freePorts moves the ports of the page to where they are free: 2379 to 12379, for
-// instance, and 6443 to 12443.
+// freePorts replaces the ports of the page by free ones: 2379 by 12379, for instance, and 6443 by
+// 12443.
 func freePorts(t *testing.T) *strings.Replacer {
 	t.Helper()
 	for range 100 {
@@ -126,7 +125,7 @@ func allFree(prefix int, ports ...string) bool {
 	return true
 }
 
-// copySources makes a fresh copy, as the commands leave files behind.
+// copySources makes a new copy, as the commands create files.
 func copySources(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -145,7 +144,7 @@ func copySources(t *testing.T, dir string) {
 			return os.MkdirAll(to, 0o755)
 		}
 		if info, err := d.Info(); err != nil || !info.Mode().IsRegular() || info.Size() > 10<<20 {
-			return err // programs that somebody has built
+			return err // programs that were built before
 		}
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -158,7 +157,7 @@ func copySources(t *testing.T, dir string) {
 	}
 }
 
-// kubectl returns the directory of one.
+// kubectl returns the directory of a kubectl.
 func kubectl(t *testing.T) string {
 	t.Helper()
 	if path, err := exec.LookPath("kubectl"); err == nil {
@@ -173,7 +172,7 @@ func kubectl(t *testing.T) string {
 	return dir
 }
 
-// block is the one block of the page that has a text.
+// block returns the only block of the page with a text.
 func (p *page) block(t *testing.T, text string) string {
 	t.Helper()
 	found := ""
@@ -191,8 +190,8 @@ func (p *page) block(t *testing.T, text string) string {
 	return found
 }
 
-// start runs the block that builds a program and starts some of it. Once built, it
-// is only started.
+// start runs the block that builds a program and starts processes of it. A program that has been
+// built is only started.
 func (p *page) start(t *testing.T, program, numbers string) {
 	t.Helper()
 	block := p.block(t, "\n  "+program+" ")
@@ -221,7 +220,7 @@ func (p *page) kill(t *testing.T, program string, number rune) {
 	}
 }
 
-// ready waits for a server.
+// ready waits until a server is ready.
 func (p *page) ready(t *testing.T, number rune) {
 	t.Helper()
 	eventually(t, 30*time.Second, fmt.Sprintf("kapok-%c is ready", number), func() bool {
@@ -230,9 +229,9 @@ func (p *page) ready(t *testing.T, number rune) {
 	})
 }
 
-// talks runs the commands of the page that create something through one server and
-// get it through another, with another name and through others. They may fail for
-// some seconds: who was the leader is not at once forgotten.
+// talks runs the commands of the page that create an object through one server and get it through
+// another, with the given name and servers. They may fail for some seconds, until the former
+// leader's lease expires.
 func (p *page) talks(t *testing.T, talk, name string, first, second byte) {
 	t.Helper()
 	create, get, ok := strings.Cut(strings.TrimSpace(talk), "\n")

@@ -2,14 +2,14 @@ package replicas
 
 import (
 	"testing"
-	"time"
 
 	"github.com/kapok-dev/kapok/internal/admission/quota/quotatest"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"k8s.io/client-go/rest"
 )
 
-// TestQuotas: what is used is what there is, although servers that do not know of each other write.
+// TestQuotas checks that used amounts of quotas are exact, although several servers write.
 func TestQuotas(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)
@@ -17,9 +17,5 @@ func TestQuotas(t *testing.T) {
 	for _, s := range c.startServers(t, 3) {
 		configs = append(configs, s.config(t))
 	}
-	begin := uint64(time.Now().UnixNano())
-	if *seed != 0 {
-		begin = *seed
-	}
-	quotatest.Exact(t, begin, 3, 40, configs...)
+	quotatest.Exact(t, seeds.Of(t), 3, 40, configs...)
 }

@@ -23,7 +23,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// TestSecureEtcd: an etcd that wants a certificate, a name and a password.
+// TestSecureEtcd has an etcd that requires a certificate, a user and a password.
 func TestSecureEtcd(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// A server is a Kapok with lines to each member of an etcd, and a door for clients
-// that stays where it is when the server is another one.
+// A server is a Kapok with lines to each member of an etcd, and a door for clients whose address
+// stays the same after a restart.
 type server struct {
 	*api
 	options kapok.Options
@@ -26,7 +26,7 @@ type server struct {
 	kapok *kapok.Server // nil while dead
 }
 
-// startServer starts a server, which waits for etcd.
+// startServer starts a server, and waits until it is connected to etcd.
 func (c *cluster) startServer(t testing.TB, change ...func(*kapok.Options)) *server {
 	t.Helper()
 	s := &server{door: newLine(t, "")}
@@ -41,7 +41,7 @@ func (c *cluster) startServer(t testing.TB, change ...func(*kapok.Options)) *ser
 		Listen: "127.0.0.1:0",
 		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
 
-		Accounts: kapok.AccountOptions{None: true}, // nobody else writes what is judged
+		Accounts: kapok.AccountOptions{None: true}, // there must be no other writer
 	}
 	for _, f := range change {
 		f(&s.options)
@@ -50,7 +50,7 @@ func (c *cluster) startServer(t testing.TB, change ...func(*kapok.Options)) *ser
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		s.door.cut() // a connection that does not end takes a second to say good-bye to
+		s.door.cut() // closing an open connection would take a second
 		s.reach((*line).heal)
 		if err := s.stop(context.Background()); err != nil {
 			t.Errorf("stop: %v", err)
@@ -60,7 +60,7 @@ func (c *cluster) startServer(t testing.TB, change ...func(*kapok.Options)) *ser
 	return s
 }
 
-// startServers starts some servers, one after the other: the first one leads.
+// startServers starts several servers, one after the other: the first one leads.
 func (c *cluster) startServers(t testing.TB, count int, change ...func(*kapok.Options)) (all []*server) {
 	t.Helper()
 	for range count {
@@ -69,7 +69,7 @@ func (c *cluster) startServers(t testing.TB, count int, change ...func(*kapok.Op
 	return all
 }
 
-// start starts the server, behind the same door as before.
+// start starts the server again behind the same door.
 func (s *server) start(ctx context.Context) error {
 	k, err := kapok.Start(context.WithoutCancel(ctx), s.options)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *server) start(ctx context.Context) error {
 	return nil
 }
 
-// stop stops the server in good order.
+// stop stops the server gracefully.
 func (s *server) stop(ctx context.Context) error {
 	s.mu.Lock()
 	k := s.kapok
@@ -94,26 +94,26 @@ func (s *server) stop(ctx context.Context) error {
 	return k.Shutdown(ctx)
 }
 
-// die ends the server without a word to anybody. When it returns the server's
-// ways are whole, for the next one.
+// die ends the server without a graceful shutdown. Afterwards the server's lines are repaired, for
+// the next one.
 func (s *server) die() {
 	s.door.cut()
 	s.reach((*line).cut)
 	hurry, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = s.stop(hurry) // has nobody to say good-bye to
+	_ = s.stop(hurry) // it has no clients any more
 	s.reach((*line).heal)
 }
 
-// reach does something to all lines between the server and etcd.
+// reach calls a function for all lines between the server and etcd.
 func (s *server) reach(do func(*line)) {
 	for _, l := range s.lines {
 		do(l)
 	}
 }
 
-// config leads through the door. It is good for any server there, as all servers
-// take the same credentials.
+// config returns a client configuration for the door. It is valid for any server there, as all
+// servers accept the same credentials.
 func (s *server) config(t testing.TB) *rest.Config {
 	t.Helper()
 	config, err := clientcmd.RESTConfigFromKubeConfig(s.kapok.Kubeconfig())
@@ -124,7 +124,7 @@ func (s *server) config(t testing.TB) *rest.Config {
 	return config
 }
 
-// eventually waits for something that others do in their own time.
+// eventually waits for a condition in real time.
 func eventually(t testing.TB, patience time.Duration, what string, ok func() bool) time.Duration {
 	t.Helper()
 	begin := time.Now()

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestServices: servers that do not know of each other give no address and no port
-// twice, and all of them are behind the service kubernetes.
+// TestServices checks that servers assign no address and no port twice, and that all of them are
+// endpoints of the service kubernetes.
 func TestServices(t *testing.T) {
 	t.Parallel()
 	const each = 40
@@ -62,8 +62,8 @@ func TestServices(t *testing.T) {
 	eventually(t, 10*time.Second, "a server that has stopped is no endpoint", func() bool { return behindKubernetes(t, servers[0]) == 2 })
 }
 
-// TestPortsOfKubeAPIServer: node ports that a kube-apiserver has given are taken, and it
-// finds those that are given here.
+// TestPortsOfKubeAPIServer checks that node ports assigned by a kube-apiserver are not assigned
+// again, and that it finds those assigned by Kapok.
 func TestPortsOfKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)

@@ -19,11 +19,10 @@ import (
 type shell struct {
 	input io.Writer
 	lines chan string // of both streams; closed at the end
-	pids  []int       // of what it has left in the background
+	pids  []int       // processes in the background
 }
 
-// newShell starts one in a directory. What it leaves in the background ends with
-// the test.
+// newShell starts a shell in a directory. Its background processes end with the test.
 func newShell(t *testing.T, dir string, env ...string) *shell {
 	t.Helper()
 	cmd := exec.Command("bash")
@@ -61,11 +60,11 @@ func newShell(t *testing.T, dir string, env ...string) *shell {
 	return s
 }
 
-// try runs commands, and returns what they print and the exit code of the last one.
+// try runs commands, and returns their output and the exit code of the last one.
 func (s *shell) try(t *testing.T, commands string) (output string, code int) {
 	t.Helper()
 	const mark = "exit-code-of-that:"
-	// What is printed before may not end its line.
+	// Earlier output may not end with a newline.
 	fmt.Fprintf(s.input, "%s\nprintf '\\n%s %%d\\n' $?\n", strings.TrimRight(commands, "\n"), mark)
 	var printed strings.Builder
 	for patience := time.After(5 * time.Minute); ; {
@@ -88,7 +87,7 @@ func (s *shell) try(t *testing.T, commands string) (output string, code int) {
 	}
 }
 
-// run is try for commands that must work.
+// run is try for commands that must succeed.
 func (s *shell) run(t *testing.T, commands string) string {
 	t.Helper()
 	output, code := s.try(t, commands)
@@ -98,7 +97,7 @@ func (s *shell) run(t *testing.T, commands string) string {
 	return output
 }
 
-// launch runs commands that leave processes in the background, and returns those.
+// launch runs commands that start background processes, and returns those.
 func (s *shell) launch(t *testing.T, commands string) (pids []int) {
 	t.Helper()
 	before := s.jobs(t)

@@ -10,9 +10,8 @@ import (
 	"github.com/kapok-dev/kapok"
 )
 
-// TestStartTogether: servers that find an empty etcd at the same moment agree on
-// what is there at the beginning, and on who is to be trusted: the kubeconfig of
-// each is good for all of them.
+// TestStartTogether checks that servers that start on an empty etcd at the same time agree on the
+// initial objects, and on the authority: the kubeconfig of each is valid for all of them.
 func TestStartTogether(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)
@@ -39,13 +38,13 @@ func TestStartTogether(t *testing.T) {
 	if len(uids) != 1 {
 		t.Errorf("namespace kube-system has the uids %v", uids)
 	}
-	// And without one nobody gets in.
+	// Without one all requests are rejected.
 	config := servers[0].config(t)
 	config.BearerToken, config.CertData, config.KeyData = "", nil, nil
 	if got := newAPI(t, config).do(t, "GET", "/api/v1/namespaces/kube-system", ""); got.status != 401 && got.status != 403 {
 		t.Errorf("without credentials: %v", got)
 	}
-	// One of them leads, and one only.
+	// Exactly one of them leads.
 	leader := ""
 	for _, s := range servers {
 		if name := holder(t, s); leader != "" && name != leader {
@@ -56,8 +55,8 @@ func TestStartTogether(t *testing.T) {
 	}
 }
 
-// TestPrefixes: servers with another prefix have other data, though one prefix
-// begins with the other.
+// TestPrefixes checks that servers with another prefix have other data, even if one prefix begins
+// with the other.
 func TestPrefixes(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)
@@ -81,8 +80,8 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-// TestStartWithoutEtcd: a server that cannot reach etcd says so, and does not wait
-// for ever.
+// TestStartWithoutEtcd checks that a server that cannot reach etcd returns an error, after a
+// limited time.
 func TestStartWithoutEtcd(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, "")

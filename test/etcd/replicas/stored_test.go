@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// inProtobuf is what kube-apiserver stores for a built-in kind.
+// inProtobuf returns the bytes that kube-apiserver stores for a built-in kind.
 func inProtobuf(t *testing.T, o runtime.Object) string {
 	t.Helper()
 	kinds, _, err := scheme.Scheme.ObjectKinds(o)
@@ -41,8 +41,8 @@ func stamped(name, uid string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(uid), CreationTimestamp: metav1.Unix(1_700_000_000, 0)}
 }
 
-// TestDataOfKubeAPIServer: what kube-apiserver has left in an etcd is served, and
-// so is what it writes while servers run.
+// TestDataOfKubeAPIServer checks that objects that kube-apiserver has stored in etcd are served,
+// and also those that it writes while servers run.
 func TestDataOfKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)
@@ -99,23 +99,23 @@ func TestDataOfKubeAPIServer(t *testing.T) {
 			}
 		}
 	}
-	// A resourceVersion is etcd's revision, so that clients go on where they were.
+	// A resourceVersion is etcd's revision, so that clients can continue from earlier ones.
 	if got := servers[0].must(t, 200, "GET", collection("olds", "default")+"/in-json", ""); got.Metadata.ResourceVersion != strconv.FormatInt(at, 10) {
 		t.Errorf("resourceVersion %s, want %d", got.Metadata.ResourceVersion, at)
 	}
 
-	// What is written while servers run comes as an event.
+	// Writes of kube-apiserver cause events.
 	start := servers[1].must(t, 200, "GET", deployments, "").Metadata.ResourceVersion
 	watch := servers[1].watch(t, deployments, start)
 	put(t, etcd, "/registry/deployments/default/comes", inProtobuf(t, deployment("comes")))
 	if got := watch.next(t, 1)[0]; got.Type != "ADDED" || got.Object.Metadata.Name != "comes" || got.Object.Kind != "Deployment" {
-		t.Errorf("told of %v", got)
+		t.Errorf("received %v", got)
 	}
 
-	// What a server writes is what kube-apiserver reads.
+	// kube-apiserver can read the objects that a server writes.
 	servers[0].must(t, 200, "PATCH", deployments+"/in-protobuf", `{"spec":{"replicas":4}}`)
 	if got := watch.next(t, 1)[0]; got.Type != "MODIFIED" || got.Object.Metadata.Name != "in-protobuf" {
-		t.Errorf("told of %v", got)
+		t.Errorf("received %v", got)
 	}
 	value := stored(t, etcd, "/registry/deployments/default/in-protobuf")
 	var back appsv1.Deployment
@@ -140,7 +140,7 @@ const storedDefinition = `{"kind":"CustomResourceDefinition","apiVersion":"apiex
 	`{"type":"Established","status":"True","lastTransitionTime":"2023-11-14T22:13:20Z","reason":"InitialNamesAccepted","message":"the initial names have been accepted"}],` +
 	`"acceptedNames":{"plural":"olds","singular":"olds","kind":"Olds","listKind":"OldsList"},"storedVersions":["v1"]}}` + "\n"
 
-// TestEncryption: secrets are encrypted in etcd, and all servers read them.
+// TestEncryption checks that secrets are encrypted in etcd, and that all servers read them.
 func TestEncryption(t *testing.T) {
 	t.Parallel()
 	for _, provider := range []string{"aescbc", "aesgcm", "secretbox"} {
@@ -175,13 +175,13 @@ func testEncryption(t *testing.T, provider string) {
 	if value := stored(t, etcd, "/registry/configmaps/default/c"); !strings.HasPrefix(value, "{") {
 		t.Errorf("stored is %q", value)
 	}
-	// The key of the authority that all servers share is no less of a secret.
+	// The key of the shared authority must be secret too.
 	if root := stored(t, etcd, "/registry/kapok/root"); !strings.HasPrefix(root, prefix) {
 		t.Errorf("stored is %q", root)
 	}
 	want := base64.StdEncoding.EncodeToString([]byte("open sesame"))
 	if got := watch.next(t, 1)[0]; got.Type != "ADDED" || got.Object.Data["value"] != want {
-		t.Errorf("told of %v", got)
+		t.Errorf("received %v", got)
 	}
 	servers = append(servers, c.startServer(t, encrypted))
 	for i, s := range servers {
@@ -193,7 +193,7 @@ func testEncryption(t *testing.T, provider string) {
 	if again := stored(t, etcd, "/registry/secrets/default/s"); !strings.HasPrefix(again, prefix) || again == value {
 		t.Errorf("stored is %q", again)
 	}
-	// Who lacks the key says so, and does not serve half of the data.
+	// A server without the key returns an error, instead of serving some of the data.
 	options := servers[0].options
 	options.EncryptionConfig = ""
 	if k, err := kapok.Start(t.Context(), options); err == nil {
@@ -204,8 +204,8 @@ func testEncryption(t *testing.T, provider string) {
 	}
 }
 
-// TestDamagedObject: a value that nobody can read keeps no server from starting. It is not taken for absent: what it would
-// be part of is an error, until it is deleted; all else goes on.
+// TestDamagedObject checks that a server starts with an unreadable value. It does not count as
+// absent: reads that include it are errors until it is deleted; everything else works.
 func TestDamagedObject(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)

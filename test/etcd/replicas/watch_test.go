@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestWatchGoesOnElsewhere: when a server dies, a watch goes on at another one from
-// the resourceVersion that was seen last, and sees what a watch sees that was
-// always there. One that has just been started knows the past, too.
+// TestWatchGoesOnElsewhere checks that when a server dies, a watch continues on another one from
+// the last resourceVersion, and receives the same events as an uninterrupted watch, even on a
+// server that has just been started.
 func TestWatchGoesOnElsewhere(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)
@@ -28,7 +28,7 @@ func TestWatchGoesOnElsewhere(t *testing.T) {
 	write(0)
 	seen := here.next(t, 31)
 	a.die()
-	// What the dead server's watch has been sent, and nobody has read, is lost.
+	// Events that the dead server sent, and that were not read, are lost.
 	if err := a.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +49,8 @@ func TestWatchGoesOnElsewhere(t *testing.T) {
 	}
 }
 
-// TestSelectiveWatchGoesOnElsewhere: what enters and leaves a selection is told in
-// the same way by a server that was there and by one that reads it in etcd's history.
+// TestSelectiveWatchGoesOnElsewhere checks that objects that enter and leave a selection cause the
+// same events on a running server and on one that reads them from etcd's history.
 func TestSelectiveWatchGoesOnElsewhere(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)
@@ -59,7 +59,7 @@ func TestSelectiveWatchGoesOnElsewhere(t *testing.T) {
 	var want []string
 	for i := range 10 {
 		name := fmt.Sprint("c", i)
-		a.must(t, 201, "POST", configMaps, configMap(name, "")) // out of it
+		a.must(t, 201, "POST", configMaps, configMap(name, "")) // not selected
 		for n, label := range []string{`"in"`, `"in"`, `"out"`, `"in"`, `null`, `"in"`} {
 			a.must(t, 200, "PATCH", configMaps+"/"+name, fmt.Sprintf(`{"metadata":{"labels":{"where":%s}},"data":{"n":"%d"}}`, label, n))
 		}
@@ -78,9 +78,8 @@ func TestSelectiveWatchGoesOnElsewhere(t *testing.T) {
 	}
 }
 
-// TestReadsAreNew: what one server has written another one shows at once, in a get
-// and in a list, also while nothing else happens, and while etcd is busy with keys
-// that are not of servers at all.
+// TestReadsAreNew checks that a write through one server is visible on another one at once, in gets
+// and lists, even without other writes, and while etcd is busy with foreign keys.
 func TestReadsAreNew(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)
@@ -111,20 +110,20 @@ func TestReadsAreNew(t *testing.T) {
 	}
 	took := time.Since(begin)
 	t.Logf("%v for a write and a read; the slowest read took %v", took/rounds, slowest)
-	// A progress that nobody asked for comes every second or so.
+	// An unrequested progress notification comes every second or so.
 	if took > rounds*250*time.Millisecond {
-		t.Error("reads wait for something")
+		t.Error("reads wait for an event")
 	}
 }
 
-// TestIdle: servers that nobody uses write their leases, and nothing else.
+// TestIdle checks that idle servers write their leases, and nothing else.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)
 	c.startServers(t, 3)
 	etcd := c.client(t)
 	const leases = "/registry/leases/kube-system/kapok-"
-	<-time.After(6 * time.Second) // what comes of the start
+	<-time.After(6 * time.Second) // writes caused by the start
 	from := revision(t, etcd)
 	changes := map[string]int{}
 	watch := etcd.Watch(t.Context(), "\x00", watchFrom(from+1)...)
@@ -157,8 +156,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestPatchesTogether: who patches one object through several servers at the same
-// time is retried where he has named no resourceVersion; what was acknowledged stays.
+// TestPatchesTogether checks that concurrent patches of one object through several servers are
+// retried if they have no resourceVersion, and that no acknowledged one is lost.
 func TestPatchesTogether(t *testing.T) {
 	t.Parallel()
 	servers := startCluster(t, 1).startServers(t, 3)
@@ -191,7 +190,7 @@ func TestPatchesTogether(t *testing.T) {
 	patching.Wait()
 	t.Logf("%d patches, %d conflicts", len(acknowledged), conflicts)
 	if len(acknowledged) < 90 {
-		t.Error("hardly a patch was done")
+		t.Error("too few patches succeeded")
 	}
 	for _, s := range servers {
 		data := s.must(t, 200, "GET", configMaps+"/shared", "").Data
@@ -203,7 +202,7 @@ func TestPatchesTogether(t *testing.T) {
 		}
 		delete(data, "value")
 		if len(data) > 0 {
-			t.Errorf("refused, and done: %v", data)
+			t.Errorf("rejected, but applied: %v", data)
 		}
 	}
 }

@@ -1,5 +1,6 @@
-// Command project is an operator as kubebuilder scaffolds one, on controller-runtime: each Deployment with the label "expose" gets
-// a Service. Its files are also built with nothing changed but their imports, on Kapok's framework.
+// Command project is an operator as kubebuilder scaffolds one, on controller-runtime: each
+// Deployment with the label "expose" gets a Service. Its files are also built with nothing changed
+// but their imports, on Kapok's framework.
 package main
 
 import (

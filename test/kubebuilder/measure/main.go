@@ -1,7 +1,8 @@
 //go:build linux
 
-// Command measure runs a program several times and prints what each run has taken: the time on the clock, the processor time of the program and of all
-// that it has started and waited for, and the most anonymous memory that all of them had together, sampled every 20 ms.
+// Command measure runs a program several times and prints what each run has taken: the time on the
+// clock, the processor time of the program and of all that it has started and waited for, and the
+// most anonymous memory that all of them had together, sampled every 20 ms.
 //
 //	go run ./measure -n 5 ./controller.test
 package main
@@ -76,7 +77,8 @@ func measure(args []string) (t taken, err error) {
 	}
 }
 
-// memoryOf is the anonymous memory of a process and of its descendants, in KiB. Processes that end meanwhile have none.
+// memoryOf is the anonymous memory of a process and of its descendants, in KiB. Processes that end
+// meanwhile have none.
 func memoryOf(root int) (sum int64) {
 	status, _ := filepath.Glob("/proc/[0-9]*/status")
 	parent, memory := map[int]int{}, map[int]int64{}

@@ -1,5 +1,4 @@
-// Command kubectl is kubectl, built from its module, so that the tests need
-// nothing but Go.
+// Command kubectl is kubectl, built from its module, so that the tests need only Go.
 package main
 
 import (

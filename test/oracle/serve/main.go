@@ -1,4 +1,4 @@
-// Command serve starts the oracle and leaves it up, so that a question can be put to it with kubectl or curl.
+// Command serve starts the oracle and keeps it running, for requests with kubectl or curl.
 package main
 
 import (

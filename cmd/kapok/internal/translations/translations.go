@@ -1,8 +1,10 @@
-// Package translations spares commands other than kubectl what kubectl's packages do when a program begins: the first of their variables
-// that holds a help text has the translations of all of them read, which takes 11 ms and 4 MB, and a server has no use for them.
+// Package translations keeps commands other than kubectl from loading kubectl's translations. By
+// default the first package variable of kubectl with a help text loads all of them during
+// initialisation, which takes 11 ms and 4 MB, and a server does not need them.
 //
-// It is imported for its effect. That has to come before those variables are initialised, and so cannot be anywhere but in an init function.
-// Go initialises packages in the order of their paths as far as their imports allow it, and this one's comes before all of k8s.io.
+// The package is imported for its side effect, which must happen before those variables are
+// initialised, so only an init function can do it. Go initialises packages in the order of their
+// import paths, as far as their imports allow, and the path of this package sorts before k8s.io.
 package translations
 
 import (
@@ -14,7 +16,7 @@ import (
 )
 
 func init() {
-	// The error is that translations are there already: that is slower, and not wrong.
+	// An error means that translations are loaded already, which is slower but correct.
 	_ = i18n.SetLoadTranslationsFunc(func() error {
 		if !wanted(os.Args) {
 			return nil
@@ -23,8 +25,8 @@ func init() {
 	})
 }
 
-// wanted says whether a process with these arguments may be kubectl: "kubectl get pods", "kapok kubectl get pods",
-// "kapok help kubectl", "kapok __complete kubectl get".
+// wanted reports whether a process with these arguments may be kubectl: "kubectl get pods", "kapok
+// kubectl get pods", "kapok help kubectl", "kapok __complete kubectl get".
 func wanted(args []string) bool {
 	if len(args) == 0 {
 		return false

@@ -66,7 +66,8 @@ const (
 	ReasonInSync = "InSync"
 	// ReasonInvalid is why a Network is not: its spec makes no sense.
 	ReasonInvalid = "InvalidSpec"
-	// ReasonNameTaken is why a Network is not: the provider has a network of that name which somebody else has made.
+	// ReasonNameTaken is the reason if the provider has a network of that name that was not made
+	// for this Network.
 	ReasonNameTaken = "NameTaken"
 	// ReasonProvider is why a Network is not: the provider refuses, or cannot be reached.
 	ReasonProvider = "ProviderError"

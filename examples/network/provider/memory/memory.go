@@ -1,4 +1,5 @@
-// Package memory is a provider of networks for tries and tests: it remembers what networks there would be, and says what it does.
+// Package memory is a provider of networks for experiments and tests. It keeps networks in memory
+// and prints each change.
 package memory
 
 import (
@@ -7,9 +8,9 @@ import (
 	"io"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/kapok-dev/kapok/examples/network/provider"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // A Provider keeps networks in memory.
@@ -38,7 +39,7 @@ func (p *Provider) Get(_ context.Context, key types.NamespacedName) (provider.Ne
 	return network, nil
 }
 
-// Create makes a network.
+// Create creates a network.
 func (p *Provider) Create(_ context.Context, key types.NamespacedName, spec provider.Spec) (provider.Network, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +67,7 @@ func (p *Provider) Update(_ context.Context, key types.NamespacedName, spec prov
 	return network, nil
 }
 
-// Delete forgets a network.
+// Delete deletes a network.
 func (p *Provider) Delete(_ context.Context, key types.NamespacedName) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

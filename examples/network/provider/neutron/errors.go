@@ -9,7 +9,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// A refusal is an error in OpenStack's own words. Unwrap leads to that of gophercloud, which also tells the request.
+// A refusal is an error with the message of OpenStack. Unwrap returns the error of gophercloud,
+// which also has the request.
 type refusal struct {
 	status  int
 	message string
@@ -20,7 +21,8 @@ func (r *refusal) Error() string { return fmt.Sprintf("%s (%d)", r.message, r.st
 
 func (r *refusal) Unwrap() error { return r.err }
 
-// explain finds OpenStack's words in an answer that is an error. They are the same for the same cause, whatever the request.
+// explain returns the message of OpenStack in an error response, which is the same for the same
+// cause, whatever the request.
 func explain(err error) error {
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if !errors.As(err, &answer) {
@@ -30,7 +32,7 @@ func explain(err error) error {
 	var body map[string]struct {
 		Message string `json:"message"`
 	}
-	// Neutron says {"NeutronError": {"message": ...}}, Keystone {"error": {"message": ...}}, and proxies what they like.
+	// Neutron says {"NeutronError": {"message": ...}}, Keystone {"error": {"message": ...}}, and proxies any text.
 	if json.Unmarshal(answer.Body, &body) == nil {
 		for _, e := range body {
 			if e.Message != "" {

@@ -1,15 +1,19 @@
-// Package neutron is the provider of networks of an OpenStack cloud, through version 2.0 of its Networking API.
+// Package neutron is a provider of networks in an OpenStack cloud, with version 2.0 of its
+// Networking API.
 //
-// A network is a network of Neutron and a subnet in it. Neutron's names are not unique, anybody in the project may make networks, and
-// a network and its subnet are two requests. So this is how the provider finds its own again:
+// A network is a Neutron network with one subnet. Names in Neutron are not unique, any user of the
+// project can create networks, and a network and its subnet need two requests. The provider
+// therefore identifies its own objects:
 //
-//   - What it makes has the name CLUSTER/NAMESPACE/NAME and a description that says who made it. Things of the same name without that
-//     description belong to somebody else, and are never touched. Nor are subnets that others put into a network of ours.
-//   - What is there decides, not what the provider remembers: it keeps no state. Whatever a failure left behind, be it a network without
-//     a subnet, the next Update completes, and the next Delete removes.
+//   - It gives them the name CLUSTER/NAMESPACE/NAME and a description that names the owner. It never
+//     changes objects of the same name with another description, or subnets that others add to one
+//     of its networks.
+//   - It keeps no state: only the state of the cloud counts. The next Update completes whatever a
+//     failure left behind, such as a network without a subnet, and the next Delete removes it.
 //
-// Neutron does not change the range of a subnet, so a new range is a new subnet in place of the old one. It refuses to remove what has
-// ports of virtual machines in it; then the old network stays until they are gone.
+// Neutron cannot change the range of a subnet, so Update replaces the subnet. Neutron does not
+// delete a subnet with ports of virtual machines in it; the old network then remains until they are
+// gone.
 package neutron
 
 import (
@@ -22,21 +26,21 @@ import (
 	"os"
 	"slices"
 
+	"github.com/kapok-dev/kapok/examples/network/provider"
+
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/kapok-dev/kapok/examples/network/provider"
 )
 
-// mark is the description of what the provider has made.
+// mark is the description of all objects that the provider creates.
 const mark = "made by the Network controller of samplecrd.k8s.io"
 
-// Options say which cloud it is, and for whom.
+// Options select the cloud and its credentials.
 type Options struct {
-	// Auth says where Keystone is, and who asks.
+	// Auth has the address of Keystone and the credentials.
 	Auth gophercloud.AuthOptions
 	// Region is the region of the cloud. Default: the first one that has networks.
 	Region string
@@ -46,16 +50,16 @@ type Options struct {
 	HTTPClient *http.Client
 }
 
-// FromEnvironment are the options that the OS_* variables of OpenStack's clients say.
+// FromEnvironment returns the options in the OS_* variables of OpenStack's clients.
 func FromEnvironment() (Options, error) {
 	auth, err := openstack.AuthOptionsFromEnv()
 	if err != nil {
-		return Options{}, fmt.Errorf("who asks OpenStack: %w", err)
+		return Options{}, fmt.Errorf("OpenStack credentials: %w", err)
 	}
 	return Options{Auth: auth, Region: os.Getenv("OS_REGION_NAME")}, nil
 }
 
-// A Provider has the networks of a project of an OpenStack cloud.
+// A Provider manages the networks of a project of an OpenStack cloud.
 type Provider struct {
 	client  *gophercloud.ServiceClient
 	cluster string
@@ -83,7 +87,8 @@ func New(ctx context.Context, opts Options) (*Provider, error) {
 	return &Provider{client: service, cluster: cmp.Or(opts.Cluster, "kubernetes")}, nil
 }
 
-// Get asks for the network of that name and its subnet. What is there several times counts as there in part.
+// Get returns the network of that name and its subnet. A network with duplicates counts as
+// incomplete.
 func (p *Provider) Get(ctx context.Context, key types.NamespacedName) (provider.Network, error) {
 	ours, others, err := p.networks(ctx, key)
 	if err != nil {
@@ -106,7 +111,7 @@ func (p *Provider) Get(ctx context.Context, key types.NamespacedName) (provider.
 	return actual, nil
 }
 
-// Create makes a network, and a subnet in it.
+// Create creates a network with a subnet.
 func (p *Provider) Create(ctx context.Context, key types.NamespacedName, spec provider.Spec) (provider.Network, error) {
 	network, err := networks.Create(ctx, p.client, networks.CreateOpts{
 		Name:        p.name(key),
@@ -118,7 +123,8 @@ func (p *Provider) Create(ctx context.Context, key types.NamespacedName, spec pr
 	return provider.Network{ID: network.ID, Spec: spec}, p.complete(ctx, network.ID, p.name(key), spec)
 }
 
-// Update completes a network, replaces its subnet if the range is to be another, and removes whatever else is there of ours.
+// Update completes a network, replaces its subnet if the range has changed, and removes surplus
+// networks and subnets of the provider.
 func (p *Provider) Update(ctx context.Context, key types.NamespacedName, spec provider.Spec) (provider.Network, error) {
 	ours, _, err := p.networks(ctx, key)
 	if err != nil {
@@ -135,7 +141,7 @@ func (p *Provider) Update(ctx context.Context, key types.NamespacedName, spec pr
 	return provider.Network{ID: ours[0].ID, Spec: spec}, p.complete(ctx, ours[0].ID, p.name(key), spec)
 }
 
-// Delete removes all networks of ours of that name, and with them their subnets.
+// Delete removes all networks of the provider with that name, and their subnets.
 func (p *Provider) Delete(ctx context.Context, key types.NamespacedName) error {
 	ours, _, err := p.networks(ctx, key)
 	if err != nil {
@@ -147,7 +153,7 @@ func (p *Provider) Delete(ctx context.Context, key types.NamespacedName) error {
 	return err
 }
 
-// name is what a network is called at Neutron, which takes 255 characters.
+// name returns the name of a network in Neutron, whose limit is 255 characters.
 func (p *Provider) name(key types.NamespacedName) string {
 	name := p.cluster + "/" + key.Namespace + "/" + key.Name
 	if len(name) > 255 {
@@ -157,7 +163,8 @@ func (p *Provider) name(key types.NamespacedName) string {
 	return name
 }
 
-// networks returns our networks for a key, the oldest first, and how many others there are of the name.
+// networks returns the provider's networks for a key, oldest first, and the number of other
+// networks of that name.
 func (p *Provider) networks(ctx context.Context, key types.NamespacedName) (ours []networks.Network, others int, err error) {
 	name := p.name(key)
 	pages, err := networks.List(p.client, networks.ListOpts{Name: name}).AllPages(ctx)
@@ -183,7 +190,7 @@ func (p *Provider) networks(ctx context.Context, key types.NamespacedName) (ours
 	return ours, others, nil
 }
 
-// subnets returns our subnets in a network.
+// subnets returns the provider's subnets of a network.
 func (p *Provider) subnets(ctx context.Context, network string) ([]subnets.Subnet, error) {
 	pages, err := subnets.List(p.client, subnets.ListOpts{NetworkID: network}).AllPages(ctx)
 	if err != nil {
@@ -196,7 +203,7 @@ func (p *Provider) subnets(ctx context.Context, network string) ([]subnets.Subne
 	return slices.DeleteFunc(all, func(s subnets.Subnet) bool { return s.NetworkID != network || s.Description != mark }), nil
 }
 
-// complete sees to it that our only subnet in a network is what spec says.
+// complete makes the network have exactly one subnet of the provider, as spec says.
 func (p *Provider) complete(ctx context.Context, network, name string, spec provider.Spec) error {
 	found, err := p.subnets(ctx, network)
 	if err != nil {
@@ -236,7 +243,7 @@ func (p *Provider) complete(ctx context.Context, network, name string, spec prov
 	return nil
 }
 
-// remove deletes a network of ours. Neutron deletes its subnets with it.
+// remove deletes a network of the provider. Neutron deletes its subnets with it.
 func (p *Provider) remove(ctx context.Context, id string) error {
 	err := networks.Delete(ctx, p.client, id).ExtractErr()
 	if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gophercloud/gophercloud/v2"
-	"go.uber.org/goleak"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/kapok-dev/kapok/examples/network/provider"
 	"github.com/kapok-dev/kapok/examples/network/provider/neutron"
 	"github.com/kapok-dev/kapok/examples/network/provider/neutron/neutrontest"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -170,7 +170,7 @@ func TestPartialCreation(t *testing.T) {
 // Networks of others with the same name are neither taken over nor deleted.
 func TestNameCollision(t *testing.T) {
 	cloud, p := start(t)
-	foreign := cloud.AddNetwork(name, "of somebody else")
+	foreign := cloud.AddNetwork(name, "of another owner")
 	get(t, p, name+": "+provider.ErrTaken.Error())
 	if err := p.Delete(t.Context(), key); err != nil {
 		t.Error(err)
@@ -179,7 +179,7 @@ func TestNameCollision(t *testing.T) {
 		t.Errorf("networks: %+v, want the foreign one", n)
 	}
 
-	// Who has been first keeps what he has.
+	// The network of this provider is found, not the foreign one.
 	must(t)(p.Create(t.Context(), key, spec("10.0.0.0/8", "10.0.0.1")))
 	get(t, p, "cidr 10.0.0.0/8, gateway 10.0.0.1")
 	if err := p.Delete(t.Context(), key); err != nil {
@@ -201,7 +201,7 @@ func TestClusters(t *testing.T) {
 		}
 		must(t)(p.Create(t.Context(), key, spec("10.0.0.0/8", "10.0.0.1")))
 		providers = append(providers, p)
-		cloud.ExpireTokens() // and who has an old token gets a new one
+		cloud.ExpireTokens() // the provider must get a new token
 	}
 	if err := providers[0].Delete(t.Context(), key); err != nil {
 		t.Error(err)
@@ -238,11 +238,11 @@ func TestPagination(t *testing.T) {
 	cloud, p := start(t)
 	cloud.PageSize = 2
 	for range 4 {
-		cloud.AddNetwork(name, "of somebody else")
+		cloud.AddNetwork(name, "of another owner")
 	}
 	must(t)(p.Create(t.Context(), key, spec("10.0.0.0/8", "10.0.0.1")))
 	for range 3 {
-		cloud.AddNetwork(name, "of somebody else")
+		cloud.AddNetwork(name, "of another owner")
 	}
 	cloud.Log()
 	get(t, p, "cidr 10.0.0.0/8, gateway 10.0.0.1")
@@ -268,7 +268,7 @@ func TestInUse(t *testing.T) {
 	get(t, p, "cidr 172.16.0.0/12, gateway 172.16.0.1")
 }
 
-// Who deletes at the same time as we do does us a favour.
+// A concurrent deletion by another client is not an error.
 func TestGoneMeanwhile(t *testing.T) {
 	cloud, p := start(t)
 	must(t)(p.Create(t.Context(), key, spec("10.0.0.0/8", "10.0.0.1")))
@@ -314,7 +314,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Somebody has taken the gateway away by hand.
+// TestDrift removes the gateway by hand.
 func TestDrift(t *testing.T) {
 	cloud, p := start(t)
 	network := must(t)(p.Create(t.Context(), key, spec("10.0.0.0/8", "10.0.0.1")))

@@ -3,19 +3,19 @@ package neutron
 import (
 	"net/netip"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
-
 	"github.com/kapok-dev/kapok/examples/network/provider"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 )
 
-// A plan makes the subnets of a network one that is as it is wanted.
+// A plan has the changes that leave a network with one subnet as in the spec.
 type plan struct {
 	remove  []string // IDs of subnets to delete
 	keep    string   // the ID of the subnet that stays; "": there is to be a new one
 	gateway bool     // it needs another gateway
 }
 
-// planOf compares our subnets of a network with what is wanted.
+// planOf compares the provider's subnets of a network with the spec.
 func planOf(found []subnets.Subnet, wanted provider.Spec) plan {
 	var p plan
 	for _, subnet := range found {
@@ -29,14 +29,16 @@ func planOf(found []subnets.Subnet, wanted provider.Spec) plan {
 	return p
 }
 
-// specOf is what a subnet is like. What Neutron says and nobody can read counts as missing.
+// specOf returns the spec of a subnet. A field that Neutron returns in an invalid form counts as
+// missing.
 func specOf(subnet subnets.Subnet) provider.Spec {
 	cidr, _ := netip.ParsePrefix(subnet.CIDR)
-	gateway, _ := netip.ParseAddr(subnet.GatewayIP) // "": somebody has taken it away
+	gateway, _ := netip.ParseAddr(subnet.GatewayIP) // "" if the gateway was removed by hand
 	return provider.Spec{CIDR: cidr.Masked(), Gateway: gateway}
 }
 
-// pools are the addresses of a subnet that virtual machines may have: all but the gateway, and those that IP keeps for itself.
+// pools returns the address ranges of a subnet for virtual machines: all addresses except the
+// gateway and the reserved ones.
 func pools(spec provider.Spec) []subnets.AllocationPool {
 	first, last := spec.CIDR.Addr(), provider.LastAddr(spec.CIDR)
 	if hostBits := first.BitLen() - spec.CIDR.Bits(); hostBits > 1 {

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
-
 	"github.com/kapok-dev/kapok/examples/network/provider"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 )
 
 func TestPlan(t *testing.T) {

@@ -1,6 +1,7 @@
-// Package neutrontest is an OpenStack cloud for tests: the parts of Keystone v3 and Neutron v2.0 that a provider of networks needs,
-// with the rules that such a provider runs into. Names are not unique, lists come in pages, ranges of a subnet neither change nor
-// overlap, a gateway is no address for virtual machines, what has ports in it cannot be deleted, tokens expire.
+// Package neutrontest is an OpenStack cloud for tests: the parts of Keystone v3 and Neutron v2.0
+// that a provider of networks needs, with their rules. Names are not unique, lists are paged,
+// ranges of subnets neither change nor overlap, virtual machines cannot have the address of a
+// gateway, a subnet with ports cannot be deleted, and tokens expire.
 //
 //	cloud := neutrontest.New()
 //	server := httptest.NewServer(cloud)
@@ -53,7 +54,7 @@ type Pool struct {
 
 // A Cloud is an http.Handler with Keystone below /identity and Neutron below /networking.
 type Cloud struct {
-	// PageSize is how many items of a list an answer has. 0: all.
+	// PageSize is the number of items in a page of a list. 0: all.
 	PageSize int
 
 	mu       sync.Mutex
@@ -67,7 +68,7 @@ type Cloud struct {
 	lose     func(method, path string) bool
 }
 
-// Users and passwords that Keystone takes.
+// Users and passwords that Keystone accepts.
 const (
 	User     = "network-controller"
 	Password = "secret"
@@ -77,18 +78,19 @@ const (
 // New returns a cloud without networks.
 func New() *Cloud { return &Cloud{ports: map[string]string{}} }
 
-// Auth are the options to authenticate with a cloud at a URL.
+// Auth returns the options to authenticate with a cloud at a URL.
 func Auth(url string) gophercloud.AuthOptions {
 	return gophercloud.AuthOptions{IdentityEndpoint: url + "/identity/v3", Username: User, Password: Password, TenantName: Project, DomainID: "default"}
 }
 
-// Environment are the OS_* variables to authenticate with a cloud at a URL.
+// Environment returns the OS_* variables to authenticate with a cloud at a URL.
 func Environment(url string) map[string]string {
 	return map[string]string{"OS_AUTH_URL": url + "/identity/v3", "OS_USERNAME": User, "OS_PASSWORD": Password, "OS_PROJECT_NAME": Project,
 		"OS_DOMAIN_ID": "default", "OS_REGION_NAME": "RegionOne"}
 }
 
-// Client is a client whose requests, to whatever address, reach the cloud within the process.
+// Client returns a client that sends all requests, whatever their address, to the cloud in the
+// process.
 func (c *Cloud) Client() *http.Client { return &http.Client{Transport: inProcess{c}} }
 
 type inProcess struct{ http.Handler }
@@ -109,21 +111,23 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// ExpireTokens has the cloud know no token any more.
+// ExpireTokens expires all tokens.
 func (c *Cloud) ExpireTokens() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.token = ""
 }
 
-// Fail has requests to Neutron fail before they have an effect: f returns the status and the message of the failure, or 0. nil: none fails.
+// Fail makes requests to Neutron fail without an effect: f returns the status and the message of
+// the failure, or 0 for success. nil: no request fails.
 func (c *Cloud) Fail(f func(method, path string) (status int, message string)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fail = f
 }
 
-// Lose has requests to Neutron, for which f is true, have their effect, and a proxy's 504 for an answer. nil: none has.
+// Lose makes Neutron execute the requests for which f returns true, and return 504 like a proxy.
+// nil: no such requests.
 func (c *Cloud) Lose(f func(method, path string) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,14 +156,14 @@ func (c *Cloud) Subnets() []Subnet {
 	return all
 }
 
-// AddNetwork adds a network as somebody else would, and returns its ID.
+// AddNetwork adds a network as another user would, and returns its ID.
 func (c *Cloud) AddNetwork(name, description string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.addNetworkLocked(name, description).ID
 }
 
-// RemoveNetwork removes a network as somebody else would.
+// RemoveNetwork removes a network as another user would.
 func (c *Cloud) RemoveNetwork(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,7 +184,7 @@ func (c *Cloud) RemovePorts() {
 	clear(c.ports)
 }
 
-// SetGateway changes the gateway of the subnets of a network by hand. "": there is none.
+// SetGateway sets the gateway of the subnets of a network. "": no gateway.
 func (c *Cloud) SetGateway(network, gateway string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,7 +199,7 @@ func (c *Cloud) SetGateway(network, gateway string) {
 	}
 }
 
-// Log returns the requests that Neutron has got since the last call, as METHOD PATH, without queries.
+// Log returns the requests to Neutron since the last call, as METHOD PATH, without queries.
 func (c *Cloud) Log() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,7 +223,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// authenticateLocked gives a token and the catalog of the cloud to who knows the password.
+// authenticateLocked checks the password, and returns a token and the catalog of the cloud.
 func (c *Cloud) authenticateLocked(w http.ResponseWriter, r *http.Request) {
 	var request struct {
 		Auth struct {
@@ -327,13 +331,13 @@ func (c *Cloud) usedLocked(network string) bool {
 	return slices.Contains(slices.Collect(maps.Values(c.ports)), network)
 }
 
-// idLocked is a new UUID.
+// idLocked returns a new UUID.
 func (c *Cloud) idLocked() string {
 	c.last++
 	return fmt.Sprintf("00000000-0000-4000-8000-%012d", c.last)
 }
 
-// page answers with a page of the items that match, and with a link to the next one.
+// page writes a page of the matching items, with a link to the next one.
 func page[T any](c *Cloud, w http.ResponseWriter, r *http.Request, kind string, all []T, match func(T) (id string, ok bool)) {
 	marker := r.URL.Query().Get("marker")
 	items := []T{}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What is wrong with a command line is said in words of its user's: the command or flag, what is wrong, and what is wanted.
+func TestWrongCommandLines(t *testing.T) {
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const usage, failure = exitUsage, exitFailure
+	for _, tc := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"ups", usage, `unknown command "ups" for "kapok": did you mean kapok up?`},
+		{"snap", usage, `unknown command "snap" for "kapok": did you mean kapok snapshot?`},
+		{"apply", usage, `unknown command "apply" for "kapok"`},
+		{"help ups", usage, `unknown command "ups" for "kapok": did you mean kapok up?`},
+		{"help snapshot sav", usage, `unknown command "sav" for "kapok snapshot": did you mean kapok snapshot save?`},
+		{"user ad", usage, `unknown command "ad" for "kapok user": did you mean kapok user add?`},
+		{"snapshot sve", usage, `unknown command "sve" for "kapok snapshot": did you mean kapok snapshot save?`},
+		{"completion bsh", usage, `unknown command "bsh" for "kapok completion": did you mean kapok completion bash?`},
+		{"--version", usage, `unknown flag: --version`},
+		{"up --data-di x", usage, `unknown flag: --data-di: did you mean --data-dir?`},
+		{"up --whatever", usage, `unknown flag: --whatever`},
+		{"up -x", usage, `unknown flag: -x`},
+		{"up --=x", usage, `"--=x" is not a flag: want --NAME or --NAME=VALUE`},
+		{"up now", usage, `unexpected argument "now": kapok up takes only flags`},
+		{"version now", usage, `unexpected argument "now": kapok version takes only flags`},
+		{"up --listen", usage, `--listen needs a value: address of the TLS socket`},
+		{"convert -f", usage, `-f, --filename needs a value: file or directory to convert`},
+		{"up --log-level loud", usage, `--log-level: "loud" is invalid: want debug, info, warn or error`},
+		{"up --log-level", usage, `--log-level needs a value: lowest level that is logged: debug, info, warn, error`},
+		{"up --namespace-grace abc", usage, `--namespace-grace: "abc" is not a duration: want a number with a unit, such as 90s, 5m or 720h`},
+		{"user add alice --expires 30d", usage, `--expires: "30d" is not a duration`},
+		{"up --in-memory=maybe", usage, `--in-memory: "maybe" is invalid: want true or false`},
+		{"up --max-requests-inflight many", usage, `--max-requests-inflight: "many" is not an integer`},
+		{"snapshot restore f --data-dir d --bump-revision x", usage, `--bump-revision: "x" is not an integer`},
+		{"up --service-cluster-ip-range x", usage, `--service-cluster-ip-range: "x" is invalid: want a range of addresses, like 10.96.0.0/12`},
+		{"doctor -o yaml", usage, `-o, --output: "yaml" is invalid: want json or text`},
+		{"up --data-dir d --in-memory", usage, `--data-dir and --in-memory exclude each other: set only one of them`},
+		{"up --store etcd://h:1 --in-memory", usage, `--store and --in-memory exclude each other`},
+		{"up -v --log-level info", usage, `--log-level and --verbose exclude each other`},
+		{"doctor --kubeconfig k --data-dir d", usage, `--kubeconfig and --data-dir exclude each other`},
+		{"user add alice --kubeconfig k --data-dir d", usage, `--data-dir and --kubeconfig exclude each other`},
+		{"user add", usage, `NAME is missing: want kapok user add NAME [flags]`},
+		{"user add alice bob", usage, `too many arguments: want one NAME, and got ["alice" "bob"]`},
+		{"snapshot save", usage, `FILE is missing: want kapok snapshot save FILE [flags]`},
+		{"port a b", usage, `too many arguments: want one DIR, and got ["a" "b"]`},
+		{"envtest", usage, `DIR is missing: want kapok envtest DIR [flags]`},
+		{"up --data-dir " + file, failure, `data directory ` + file + ` is a file: want a directory`},
+		{"up --data-dir " + file + "/below/it", failure, file + ` is a file: want a directory`},
+		{"doctor --data-dir " + file, failure, file + ` is a file: want a directory`},
+		{"snapshot save f --data-dir " + file, failure, file + ` is a file: want a directory`},
+		{"user add alice --data-dir " + file, failure, file + ` is a file: want a directory`},
+		{"envtest " + file, failure, `directory ` + file + ` is a file: want a directory`},
+		{"doctor --kubeconfig " + file, failure, `kubeconfig ` + file + ` names no server: want the file that kapok up wrote`},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(strings.Split(tc.args, " "), &stdout, &stderr)
+		first, _, _ := strings.Cut(stderr.String(), "\n")
+		if code != tc.code || !strings.HasPrefix(first, "kapok: ") || !strings.Contains(first, tc.want) || stdout.Len() > 0 {
+			t.Errorf("%s: exit code %d\n%s%s\nwant %q", tc.args, code, &stdout, &stderr, tc.want)
+		}
+		for _, raw := range []string{"strconv", "slog:", "any flags in the group", "accepts 1 arg", "mkdir", "not a directory", "flag needs an argument"} {
+			if strings.Contains(stderr.String(), raw) {
+				t.Errorf("%s: the words of a library: %s", tc.args, &stderr)
+			}
+		}
+	}
+}
+
+// A command whose work its subcommands do prints its help.
+func TestGroups(t *testing.T) {
+	for _, args := range [][]string{{}, {"user"}, {"snapshot"}, {"completion"}, {"help"}, {"help", "snapshot"}, {"help", "user", "add"}} {
+		var stdout, stderr bytes.Buffer
+		if code := run(args, &stdout, &stderr); code != 0 || !strings.Contains(stdout.String(), "Usage:\n  kapok") || stderr.Len() > 0 {
+			t.Errorf("%q: exit code %d\n%s%s", args, code, &stdout, &stderr)
+		}
+	}
+}

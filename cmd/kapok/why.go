@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/kapok-dev/kapok/client"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// why is the command line of kapok why.
+type why struct {
+	kubeconfig string
+	context    string
+	namespace  string
+}
+
+func newWhy() *cobra.Command {
+	w := &why{}
+	c := &cobra.Command{
+		Use:   "why KIND/NAME",
+		Short: "Explain the state of an object",
+		Long: `Explain the state of an object: which client changed it last and after which other
+change, what its events and conditions say, and what it waits for. The same
+follows for its owners, and for what it owns and is not ready.
+
+The answer comes from owner references, managed fields, conditions and events.
+It works with any Kubernetes API server.`,
+		Example: `  kapok why deployment/web
+  kapok why pod/web-5fc9f4bf66-4qm4d -n shop`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("want one KIND/NAME, and got %q", args)
+			}
+			if kind, name, ok := strings.Cut(args[0], "/"); !ok || kind == "" || name == "" || strings.Contains(name, "/") {
+				return fmt.Errorf("%q is not KIND/NAME, like deployment/web", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			for _, name := range []string{"kubeconfig", "context", "namespace"} {
+				if f := c.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+					return fmt.Errorf("--%s must not be empty", name)
+				}
+			}
+			return failed(w.run(c.Context(), args[0], c.OutOrStdout()))
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&w.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default $KUBECONFIG, or that of kapok up)")
+	f.StringVar(&w.context, "context", "", "context of the kubeconfig (default its current one)")
+	f.StringVarP(&w.namespace, "namespace", "n", "", "namespace of the object (default that of the context)")
+	return c
+}
+
+func (w *why) run(ctx context.Context, target string, stdout io.Writer) error {
+	if w.kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		file, err := defaultKubeconfig()
+		if err != nil {
+			return fmt.Errorf("no default for --kubeconfig: %w", err)
+		}
+		w.kubeconfig = file
+	}
+	config, namespace, err := configAndNamespaceOf(w.kubeconfig, w.context)
+	if err != nil {
+		return err
+	}
+	if w.namespace != "" {
+		namespace = w.namespace
+	}
+	config.WarningHandler = rest.NoWarnings{}
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return err
+	}
+	kind, name, _ := strings.Cut(target, "/")
+	resources, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	gvk, namespaced, err := kindNamed(c, resources, kind)
+	if err != nil {
+		return err
+	}
+	key := client.ObjectKey{Name: name}
+	if namespaced {
+		key.Namespace = namespace
+	}
+	x := explanation{client: c, now: time.Now(), out: stdout}
+	return x.explain(ctx, gvk, key)
+}
+
+// kindNamed returns the kind with a name that kubectl accepts: of a resource, in singular, plural or
+// short, with or without its group, or a kind.
+func kindNamed(c client.Client, resources discovery.DiscoveryInterface, name string) (gvk schema.GroupVersionKind, namespaced bool, err error) {
+	mapper := restmapper.NewShortcutExpander(c.RESTMapper(), resources, func(string) {})
+	resource, group, _ := strings.Cut(strings.ToLower(name), ".")
+	gvk, err = mapper.KindFor(schema.GroupVersionResource{Group: group, Resource: resource})
+	if meta.IsNoMatchError(err) {
+		return gvk, false, fmt.Errorf("the server has no kind %q", name)
+	}
+	if err != nil {
+		return gvk, false, err
+	}
+	namespaced, err = c.IsObjectNamespaced(objectOf(gvk))
+	return gvk, namespaced, err
+}
+
+func objectOf(gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(gvk)
+	return o
+}

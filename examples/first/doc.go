@@ -1,0 +1,2 @@
+// Package first is the first test that docs/testing.md shows.
+package first

@@ -1,0 +1,138 @@
+package oracle
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
+)
+
+// asControllerManager is the environment variable that makes a test binary of this package a
+// kube-controller-manager: see RunControllerManager.
+const asControllerManager = "KAPOK_ORACLE_CONTROLLER_MANAGER"
+
+// controllerFlags make kube-controller-manager comparable and quick: its rates do not limit it, and
+// what it does by the clock comes often.
+var controllerFlags = []string{
+	"--leader-elect=false",
+	"--secure-port=0",
+	"--kube-api-qps=2000",
+	"--kube-api-burst=2000",
+	"--horizontal-pod-autoscaler-sync-period=1s",
+	"--endpointslice-updates-batch-period=0s",
+	"--endpoint-updates-batch-period=0s",
+	"--mirroring-endpointslice-updates-batch-period=0s",
+	"--pvclaimbinder-sync-period=1s",
+}
+
+// asServer is the environment variable that makes a test binary of this package a server with its
+// files in the directory that is its value: kube-apiserver's globals allow one in a process.
+const asServer = "KAPOK_ORACLE_SERVER"
+
+// RunServer runs a server if this process was started to be one, and does not return then. TestMain
+// calls it.
+func RunServer() {
+	dir := os.Getenv(asServer)
+	if dir == "" {
+		return
+	}
+	s, err := Start(context.Background(), dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println(s.host)
+	_, _ = io.Copy(io.Discard, os.Stdin) // until StartServer's stop
+	_ = s.Stop()
+	os.Exit(0)
+}
+
+// StartServer starts a server in a process of its own, with its files in dir.
+func StartServer(dir string) (config *rest.Config, stop func(), err error) {
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	p := exec.Command(binary)
+	p.Env = append(os.Environ(), asServer+"="+dir)
+	in, err := p.StdinPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := p.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := p.Start(); err != nil {
+		return nil, nil, fmt.Errorf("start kube-apiserver: %w", err)
+	}
+	stop = func() {
+		_ = in.Close()
+		_ = p.Wait()
+	}
+	host, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		stop()
+		return nil, nil, fmt.Errorf("kube-apiserver ended before it was ready: %w", err)
+	}
+	s := &Server{host: strings.TrimSpace(host), ca: filepath.Join(dir, "certs", "apiserver.crt")}
+	return s.Config(), stop, nil
+}
+
+// RunControllerManager runs kube-controller-manager if this process was started to be one, and
+// does not return then. TestMain calls it.
+func RunControllerManager() {
+	if os.Getenv(asControllerManager) == "" {
+		return
+	}
+	if err := app.NewControllerManagerCommand().Execute(); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// A ControllerManager is a running kube-controller-manager, a process of this binary: its globals
+// are those of kube-apiserver, so that both cannot share a process.
+type ControllerManager struct{ process *exec.Cmd }
+
+// StartControllerManager starts a kube-controller-manager for the server of config, with its files
+// in dir, its log in log, and flags besides those of every scenario.
+func StartControllerManager(config *rest.Config, dir string, log io.Writer, flags ...string) (*ControllerManager, error) {
+	kubeconfig := filepath.Join(dir, "controller-manager.kubeconfig")
+	err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: config.Host, CertificateAuthority: config.CAFile}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {Token: config.BearerToken}},
+		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
+		CurrentContext: "x",
+	}, kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := exec.Command(binary, slices.Concat([]string{"--kubeconfig=" + kubeconfig, "--root-ca-file=" + config.CAFile}, controllerFlags, flags)...)
+	p.Env = append(os.Environ(), asControllerManager+"=yes")
+	p.Stdout, p.Stderr = log, log
+	if err := p.Start(); err != nil {
+		return nil, fmt.Errorf("start kube-controller-manager: %w", err)
+	}
+	return &ControllerManager{p}, nil
+}
+
+// Stop kills the process and waits for it.
+func (m *ControllerManager) Stop() {
+	_ = m.process.Process.Kill()
+	_ = m.process.Wait()
+}
