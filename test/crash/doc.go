@@ -16,7 +16,7 @@
 // violations they find. After a SIGKILL the machine still runs: tests of the journal and
 // test/powercut cover what a disk may lose without a sync.
 //
-//	go test ./test/crash -long           200 rounds rather than 5
+//	go test ./test/crash -long                200 rounds rather than 5
 //	go test ./test/crash -rounds 1000 -timeout 3h
-//	KAPOK_SEED=random go test ./test/crash -rounds 50    other choices
+//	KAPOK_SEED=random go test ./test/crash    other choices
 package crash
