@@ -185,6 +185,12 @@ func convertFields(ctx context.Context, d *Definition, obj Tree, to schema.Group
 	switch {
 	case (source == nil || target == nil) && from.Group != to.Group:
 		return nil, fmt.Errorf("%v is not suitable for converting to %q", from.WithKind(d.Kind), to)
+	case d.Custom && source == nil:
+		return nil, fmt.Errorf("request to convert CR from an invalid group/version: %s", from)
+	case d.Custom && target == nil:
+		// A version that the definition has lost. kube-apiserver does not drop such managers, as it does
+		// those of built-in kinds (below): applies fail, other writes leave managedFields as they are.
+		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", to)
 	case source == nil || target == nil:
 		return nil, runtime.NewNotRegisteredErrForKind("", to.WithKind(d.Kind))
 	}
