@@ -352,7 +352,12 @@ func TestLies(t *testing.T) {
 		c.must(500, "PATCH", foos+"/a", `{"spec":{"hostPort":"x:9"}}`, "Content-Type", mergePatch)
 		c.must(500, "DELETE", foos+"/a", "")
 	}
-	if after := c.must(200, "GET", foos2, ""); cutManaged(after) != cutManaged(before) {
+	// The resourceVersion of the list, behind the items, also counts writes of the server itself.
+	items := func(list string) string {
+		items, _, _ := strings.Cut(cutManaged(list), `,"kind":"FooList"`)
+		return items
+	}
+	if after := c.must(200, "GET", foos2, ""); items(after) != items(before) {
 		t.Errorf("before: %s\nafter: %s", before, after)
 	}
 
