@@ -230,15 +230,18 @@ func TestSignals(t *testing.T) {
 		case err := <-answered:
 			t.Fatalf("answered without a body: %v", err)
 		}
-		for ended := false; !ended; {
+		for ended, begun := false, time.Now(); !ended; {
 			p.Process.Signal(syscall.SIGTERM)
 			select {
 			case <-p.done:
 				ended = true
 			case <-time.After(500 * time.Millisecond): // the process may still be at its first
+				if time.Since(begun) > 2*time.Minute {
+					t.Fatal("kapok does not end")
+				}
 			}
 		}
-		// A process that waits for the request ends by itself in the end.
+		// A process that waits for the request until its time limit exits with a code.
 		if status, ok := p.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGTERM {
 			t.Errorf("ended with %v, want by the signal", p.ProcessState)
 		}

@@ -34,7 +34,7 @@ func TestFirstStart(t *testing.T) {
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	const most = 10 << 20 // measured: 3 MB; 22 MB if all kinds are initialized
+	const most = 6 << 20 // measured: 3 MB; 22 MB if all kinds are initialized
 	if n := after.TotalAlloc - before.TotalAlloc; n > most {
 		t.Errorf("the first start allocates %d KB, want at most %d", n>>10, most>>10)
 	}
