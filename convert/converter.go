@@ -32,7 +32,7 @@ type kind struct {
 // version is a Go type that may stand for several versions of the kind: those for which the scheme
 // has it.
 type version struct {
-	reflect.Type
+	goType   reflect.Type
 	gvks     []schema.GroupVersionKind
 	to, from *program
 }
@@ -65,7 +65,7 @@ func New(scheme *runtime.Scheme, all ...Rule) (*Converter, error) {
 
 // add gives a kind a version.
 func (c *Converter) add(k *kind, t reflect.Type, compiler *compiler) error {
-	v := &version{Type: t, gvks: c.gvks(t)}
+	v := &version{goType: t, gvks: c.gvks(t)}
 	if len(v.gvks) == 0 {
 		return fmt.Errorf("%v is not known to the scheme", t)
 	}
@@ -118,7 +118,7 @@ func (c *Converter) ConvertToVersion(obj runtime.Object, target runtime.GroupVer
 	if !ok || to == nil {
 		return nil, unknownVersion(gvks, target)
 	}
-	out := reflect.New(to.Type)
+	out := reflect.New(to.goType)
 	if err := k.convert(in.Elem(), out.Elem()); err != nil {
 		return nil, err
 	}
@@ -254,7 +254,7 @@ func (k *kind) version(gvk schema.GroupVersionKind) *version {
 }
 
 func (k *kind) of(t reflect.Type) *version {
-	return k.versions[slices.IndexFunc(k.versions, func(v *version) bool { return v.Type == t })]
+	return k.versions[slices.IndexFunc(k.versions, func(v *version) bool { return v.goType == t })]
 }
 
 func unknownVersion(gvks []schema.GroupVersionKind, target runtime.GroupVersioner) error {
