@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,30 +18,24 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// binary is the command under test, built once.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "kapok-test-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "kapok")
-	if runtime.GOOS == "windows" {
-		path += ".exe"
-	}
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return "", &exec.Error{Name: "go build: " + string(out), Err: err}
-	}
-	return path, nil
-})
+// asCommand is set in the environment of the test binary where it runs as kapok, or under a name of
+// a link to kapok.
+const asCommand = "KAPOK_TEST_AS_COMMAND"
 
+// TestMain makes this binary the command under test, too, for the processes that tests start: to
+// build another one takes longer than all of them.
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := binary(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
+	if os.Getenv(asCommand) != "" {
+		main()
 	}
-	os.Exit(code)
+	if err := os.Setenv(asCommand, "1"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
 }
+
+// binary returns the path of the command under test.
+func binary() (string, error) { return os.Executable() }
 
 // process is a running kapok.
 type process struct {

@@ -30,7 +30,7 @@ func TestHeartbeats(t *testing.T) {
 		start(t, env, 3)
 		env.Settle()
 		for range 24 {
-			time.Sleep(time.Hour)
+			time.Sleep(10 * time.Minute)
 			for _, name := range []string{"node-0", "node-1", "node-2"} {
 				n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 				if env.Get(n); len(n.Spec.Taints) > 0 || nodeCondition(n, corev1.NodeReady).Status != corev1.ConditionTrue {

@@ -25,16 +25,24 @@ type Options struct {
 	// this server is known to differ. Such a case must differ; of the cases that a pattern
 	// "file/prefix-*" matches, at least one must. Default: none.
 	Differences string
-	// Anonymous reaches the server; credentials in it are removed. Nil: the config of Run without
-	// credentials, which does not work if access to the server is the credential.
+	// Parallel runs scripts at the same time. Each must have a server of its own then.
+	Parallel bool
+}
+
+// A Server is a server to run scripts against.
+type Server struct {
+	// Config reaches the server as a user who is allowed everything.
+	Config *rest.Config
+	// Anonymous reaches the server; credentials in it are removed. Nil: Config without credentials,
+	// which does not work if access to the server is the credential.
 	Anonymous *rest.Config
 	// Compact makes the server drop its history. Nil: cases that need it are skipped.
 	Compact func(context.Context) error
 }
 
-// Run runs all scripts against the server of config, with a subtest for each script and each of its
-// cases. The user of config must be allowed everything.
-func Run(t *testing.T, config *rest.Config, o Options) {
+// Run runs all scripts, each against the server that start returns for it, with a subtest for each
+// script and each of its cases.
+func Run(t *testing.T, start func(*testing.T) Server, o Options) {
 	t.Helper()
 	if rewriting() && !o.Record {
 		t.Fatal("golden files are recorded by test/oracle; see its README.md")
@@ -49,7 +57,12 @@ func Run(t *testing.T, config *rest.Config, o Options) {
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
-		t.Run(name, func(t *testing.T) { runFile(t, config, o, file, listed.of(name)) })
+		t.Run(name, func(t *testing.T) {
+			if o.Parallel {
+				t.Parallel()
+			}
+			runFile(t, start(t), o, file, listed.of(name))
+		})
 	}
 }
 
@@ -65,8 +78,8 @@ type verdict struct {
 	diffs   []string
 }
 
-func runFile(t *testing.T, config *rest.Config, o Options, file string, listed differences) {
-	s, err := newSession(t.Context(), config, o)
+func runFile(t *testing.T, server Server, o Options, file string, listed differences) {
+	s, err := newSession(t.Context(), server)
 	if err != nil {
 		t.Fatal(err)
 	}

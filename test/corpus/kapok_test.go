@@ -10,8 +10,17 @@ import (
 )
 
 // TestKapok compares Kapok with kube-apiserver. In-process clients are its admin, and so anonymous
-// requests use the socket.
+// requests use the socket. Scripts that wait, for watches to end and for revisions that never come,
+// take most of the time, and so each script has a server of its own.
 func TestKapok(t *testing.T) {
+	corpus.Run(t, start, corpus.Options{
+		Dir:         "testdata",
+		Differences: "../../docs/differences.md",
+		Parallel:    true,
+	})
+}
+
+func start(t *testing.T) corpus.Server {
 	server, err := kapok.Start(t.Context(), kapok.Options{
 		Listen: "127.0.0.1:0", KeepGarbage: true,
 		// The options are those of the oracle.
@@ -20,15 +29,10 @@ func TestKapok(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Stop()
+	t.Cleanup(func() { server.Stop() })
 	socket, err := clientcmd.RESTConfigFromKubeConfig(server.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	corpus.Run(t, server.Config(), corpus.Options{
-		Dir:         "testdata",
-		Differences: "../../docs/differences.md",
-		Compact:     server.Compact,
-		Anonymous:   socket,
-	})
+	return corpus.Server{Config: server.Config(), Anonymous: socket, Compact: server.Compact}
 }

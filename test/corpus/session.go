@@ -55,14 +55,14 @@ func newClient(config *rest.Config) (*client, error) {
 	return &client{Client: c, base: base}, err
 }
 
-func newSession(ctx context.Context, config *rest.Config, o Options) (*session, error) {
-	admin, err := newClient(rest.CopyConfig(config))
+func newSession(ctx context.Context, server Server) (*session, error) {
+	admin, err := newClient(rest.CopyConfig(server.Config))
 	if err != nil {
 		return nil, err
 	}
-	anonymous := o.Anonymous
+	anonymous := server.Anonymous
 	if anonymous == nil {
-		anonymous = config
+		anonymous = server.Config
 	}
 	nobody, err := newClient(rest.AnonymousClientConfig(anonymous))
 	if err != nil {
@@ -71,7 +71,7 @@ func newSession(ctx context.Context, config *rest.Config, o Options) (*session, 
 	s := &session{
 		admin:   admin,
 		nobody:  nobody,
-		compact: o.Compact,
+		compact: server.Compact,
 		ns:      "corpus-" + strings.ToLower(rand.Text()[:6]),
 		kept:    map[string]any{},
 		streams: map[string]*stream{},

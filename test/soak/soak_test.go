@@ -46,7 +46,7 @@ func TestSoak(t *testing.T) {
 		stretches = max(int(*soak/stretch)/lives, 4)
 	}
 	binary := filepath.Join(t.TempDir(), "kapok")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/kapok").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "../../cmd/kapok").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	dir, seed := t.TempDir(), seeds.Of(t)
