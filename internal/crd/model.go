@@ -35,6 +35,7 @@ var (
 	_ resource.RatchetingValidator = (*model)(nil)
 
 	_ resource.Completer = (*model)(nil)
+	_ resource.Defaulter = (*model)(nil)
 )
 
 func newModel(m *manifest, from *source, v *manifestVersion, types *fieldTypes) *model {
@@ -137,6 +138,16 @@ func (m *model) normalise(obj resource.Tree, strict *[]error, by func(*schema.Pr
 			*strict = append(*strict, fmt.Errorf("unknown field %q", path))
 		}
 	}
+	return obj, nil
+}
+
+// Default sets defaults, and keeps all else.
+func (m *model) Default(obj resource.Tree) (resource.Tree, error) {
+	p, err := m.program()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnservable, err)
+	}
+	p.Default(obj)
 	return obj, nil
 }
 

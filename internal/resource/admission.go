@@ -79,6 +79,10 @@ type Admitted struct {
 	Options runtime.Object
 	// Passes tells mutators which pass they are in.
 	Passes Passes
+	// Raw says that Object is a custom resource that a mutator has changed, and is not normalised.
+	Raw bool
+
+	kinds *Set // the served kinds; nil for none
 }
 
 // Passes are the passes of mutators over an object: one, or two if a mutator requests another because
@@ -127,7 +131,7 @@ func (s *Store) attempt(r *Request, op Operation, old Tree) *attempt {
 	if by == nil {
 		return nil
 	}
-	a := &attempt{by: by, admitted: Admitted{Request: r, Operation: op, Kind: r.BodyKind(), Name: r.Name, Old: old, Options: optionsOf(op, r.Options)}}
+	a := &attempt{by: by, admitted: Admitted{kinds: s.registry.Load(), Request: r, Operation: op, Kind: r.BodyKind(), Name: r.Name, Old: old, Options: optionsOf(op, r.Options)}}
 	if r.OneOfMany {
 		a.admitted.Name = ""
 	}
@@ -172,6 +176,9 @@ func (a *attempt) mutate(ctx context.Context, obj Tree) (Tree, error) {
 	a.checkManagedFields(before)
 	return a.admitted.Object, nil
 }
+
+// raw reports whether the mutated object may not be normalised.
+func (a *attempt) raw() bool { return a != nil && a.admitted.Raw }
 
 // checkManagedFields restores the managedFields of an object if a mutator has made them invalid.
 func (a *attempt) checkManagedFields(before any) {

@@ -155,7 +155,8 @@ func (r *Request) answer(ctx context.Context, o *object.Object) (*object.Object,
 }
 
 // encode returns the object to store for a tree in the version of the request. The tree is used up.
-func (r *Request) encode(ctx context.Context, obj Tree) (*object.Object, error) {
+// raw says that it may not be normalised.
+func (r *Request) encode(ctx context.Context, obj Tree, raw bool) (*object.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -173,6 +174,12 @@ func (r *Request) encode(ctx context.Context, obj Tree) (*object.Object, error) 
 	}
 	key := d.Key(r.Namespace, metaString(obj, "name"))
 	normalised := stamp(d.Storage)
+	if raw && r.Version == d.Storage {
+		var err error
+		if obj, normalised, err = encodeRaw(d.Storage, obj); err != nil {
+			return nil, err
+		}
+	}
 	if m, ok := d.Storage.Model.(completer); ok && m.Completes(obj) {
 		normalised = 0 // what a hook has dropped comes back with its default whenever the object is read
 	}
@@ -192,7 +199,7 @@ type completer interface {
 
 // Translate converts an object from one version of the resource to another, for webhooks and policies
 // that match requests in a version of their own. It does not change obj, and returns obj itself if
-// the versions are the same.
+// the versions are the same. A custom resource keeps fields that its new version does not know.
 func (d *Definition) Translate(ctx context.Context, obj Tree, from, to *Version) (Tree, error) {
 	if from == to || obj == nil {
 		return obj, nil
@@ -200,8 +207,8 @@ func (d *Definition) Translate(ctx context.Context, obj Tree, from, to *Version)
 	copied := runtime.DeepCopyJSON(obj)
 	copied["apiVersion"], copied["kind"] = d.APIVersion(from), d.Kind
 	translated, err := convert(ctx, d, copied, from, to)
-	if err != nil {
-		return nil, err
+	if err != nil || d.Custom {
+		return translated, err
 	}
 	return to.Model.Prune(translated)
 }

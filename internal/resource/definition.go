@@ -190,6 +190,12 @@ type Completer interface {
 	Complete(obj Tree) (Tree, error)
 }
 
+// A Defaulter is a Model of objects that have no Go type. Default sets defaults of fields that are
+// absent, or null although the schema forbids it, and returns obj, which need not be normalised.
+type Defaulter interface {
+	Default(obj Tree) (Tree, error)
+}
+
 // A TypedModel is a Model that also decodes objects of its Go type. TreeOf is Decode for an object of
 // the type of New, and takes ownership of it.
 type TypedModel interface {

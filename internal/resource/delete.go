@@ -140,7 +140,7 @@ func (d *deletion) mark() {
 func (d *deletion) append(ctx context.Context) (Result, error) {
 	r := d.request
 	seconds, _ := metaInt(d.obj, "deletionGracePeriodSeconds")
-	marked, err := r.encode(ctx, d.obj)
+	marked, err := r.encode(ctx, d.obj, false)
 	if err != nil {
 		return Result{}, err
 	}

@@ -293,25 +293,6 @@ func (r *Request) sameKind(meta metav1.TypeMeta) error {
 	return fmt.Errorf("unable to decode %s into %s", got, want)
 }
 
-// StaysKind returns an error if admission has changed the kind of an object. data is its JSON, want
-// its kind before.
-func (r *Request) StaysKind(want schema.GroupVersionKind, name string, data []byte) error {
-	var meta metav1.TypeMeta
-	if err := stdjson.Unmarshal(data, &meta); err != nil {
-		return apierrors.NewInternalError(err)
-	}
-	got := meta.GroupVersionKind()
-	switch {
-	case r.customBody() && meta.Kind == "":
-		return apierrors.NewInternalError(runtime.NewMissingKindErr(string(data)))
-	case r.customBody():
-		return mustBe(want, name, meta)
-	case got.Kind == "" || meta.APIVersion == "" || got == want:
-		return nil
-	}
-	return fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", got.Version, got.Kind, internalPackage(want.Group), want.Kind)
-}
-
 // staysCustom returns an error if a patch has changed or removed the kind or apiVersion of a custom
 // resource.
 func (r *Request) staysCustom(live Tree, meta metav1.TypeMeta) error {

@@ -16,20 +16,30 @@ func (d *Definition) validateName() validation.ValidateNameFunc {
 	return validation.NameIsDNSSubdomain
 }
 
-// validateCreate validates a new object. The error is Invalid, or that of the context: validation is
-// most of the work of a write, and stops when the client has left.
-func validateCreate(ctx context.Context, r *Request, obj Tree) error {
+// validateCreate validates a new object; raw says that it may not be normalised. The error is Invalid,
+// or that of the context: validation is most of the work of a write, and stops when the client has
+// left.
+func validateCreate(ctx context.Context, r *Request, obj Tree, raw bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	d := r.Definition
-	errs := validation.ValidateObjectMetaAccessor(validatedMeta{accessor(obj)}, d.Namespaced, d.validateName(), field.NewPath("metadata"))
+	var errs field.ErrorList
+	if raw {
+		if errs = wrongKind(d, obj); errs != nil {
+			return invalid(ctx, r, obj, errs)
+		}
+		errs = noObjectMeta(obj)
+	}
+	if errs == nil {
+		errs = validation.ValidateObjectMetaAccessor(validatedMeta{accessor(obj)}, d.Namespaced, d.validateName(), field.NewPath("metadata"))
+	}
 	errs = append(errs, validateModel(ctx, r, errs, obj, nil, "")...)
 	return invalid(ctx, r, obj, errs)
 }
 
 // validateUpdate validates a changed object. Its errors are those of validateCreate.
-func validateUpdate(ctx context.Context, r *Request, obj, old Tree) error {
+func validateUpdate(ctx context.Context, r *Request, obj, old Tree, raw bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -39,6 +49,12 @@ func validateUpdate(ctx context.Context, r *Request, obj, old Tree) error {
 	errs = append(errs, changes...)
 	if d.Custom || d.Strategy.ValidatesMetadataTwice {
 		errs = append(errs, changes...)
+	}
+	if raw {
+		if other := wrongKind(d, obj); other != nil {
+			return invalid(ctx, r, obj, append(errs, other...))
+		}
+		errs = append(errs, noObjectMeta(obj)...)
 	}
 	subresource := r.Subresource
 	if subresource == scaleSubresource {
@@ -64,6 +80,9 @@ func invalid(ctx context.Context, r *Request, obj Tree, errs field.ErrorList) er
 	gk := r.Definition.GroupVersionKind(r.Version).GroupKind()
 	if r.Version.Warning == "" { // of two groups that are no worse than each other, the kind has the name of its own
 		gk.Group = r.Definition.Group
+	}
+	if kind := namedKind(obj).Kind; kind != "" {
+		gk.Kind = kind
 	}
 	return causes.Invalid(gk, metaString(obj, "name"), errs)
 }

@@ -37,6 +37,7 @@ type write struct {
 	obj     Tree           // the next object, in the version of the request; a view of it from derive to mutate
 	asked   *attempt       // nil where admission is not asked
 
+	raw      bool            // obj is a custom resource as admission has left it, not normalised
 	guards   []journal.Guard // what must not change if an object is to be created
 	claims   *Claims
 	finished bool           // the update ends the deletion of the object
@@ -149,8 +150,7 @@ func (w *write) deriveNew() error {
 	return nil
 }
 
-// mutate lets admission change the next object, and normalises what it has changed. Each mutator does
-// that for itself, as the next one sees the result.
+// mutate lets admission change the next object.
 func (w *write) mutate(ctx context.Context) error {
 	if w.current == nil {
 		return w.mutateNew(ctx)
@@ -159,6 +159,7 @@ func (w *write) mutate(ctx context.Context) error {
 	if w.obj, err = w.asked.mutate(ctx, w.obj); err != nil {
 		return err
 	}
+	w.raw = w.asked.raw()
 	// Again, as admission may have moved the object to another namespace.
 	if err := ensureNamespace(w.request, w.obj); err != nil {
 		return err
@@ -185,6 +186,12 @@ func (w *write) mutateNew(ctx context.Context) error {
 		var err error
 		if w.obj, err = asked.mutate(ctx, w.obj); err != nil {
 			return err
+		}
+		w.raw = asked.raw()
+		if m, found := w.obj["metadata"]; found {
+			if _, ok := m.(map[string]any); !ok {
+				return apierrors.NewInternalError(errors.New("system metadata was not initialized"))
+			}
 		}
 		dedupOwners(r, w.obj, repeatedOwnersAfter)
 		if err := ensureNamespace(r, w.obj); err != nil {
@@ -235,9 +242,9 @@ func (w *write) validate(ctx context.Context) error {
 	r := w.request
 	var err error
 	if w.current == nil {
-		err = validateCreate(ctx, r, w.obj)
+		err = validateCreate(ctx, r, w.obj, w.raw)
 	} else {
-		err = validateUpdate(ctx, r, w.obj, w.old)
+		err = validateUpdate(ctx, r, w.obj, w.old, w.raw)
 	}
 	if err != nil {
 		return err
@@ -303,7 +310,7 @@ func (w *write) claim(context.Context) error {
 
 // encode encodes the tree as the object to store, and uses it up.
 func (w *write) encode(ctx context.Context) (err error) {
-	w.next, err = w.request.encode(ctx, w.obj)
+	w.next, err = w.request.encode(ctx, w.obj, w.raw)
 	return err
 }
 

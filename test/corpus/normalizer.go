@@ -168,7 +168,7 @@ var (
 	// The error about an invalid patch contains the whole object, with fields in the order of the
 	// Go types.
 	quotedObject = regexp.MustCompile(`Invalid value: "\{(?:[^"\\]|\\.)*\}"`)
-	revisions    = regexp.MustCompile(`(?i)(resource ?version:? |resource ?version in (?:precondition|object meta): |current: |in record \()(\d+)(?:( \()(\d+))?`)
+	revisions    = regexp.MustCompile(`(?i)(resource ?version:? |resource ?version in (?:precondition|object meta): |current: |in record \(|"resourceversion":")(\d+)(?:( \()(\d+))?`)
 )
 
 // text normalises values within a string.

@@ -108,7 +108,7 @@ func (m *mutation) show(ctx context.Context, as match.As) (*shown, error) {
 		return m.shown, nil
 	}
 	if err := m.settle(ctx); err != nil {
-		return nil, err
+		return nil, apierrors.NewInternalError(apierrors.NewInternalError(err)) // as Kubernetes wraps it
 	}
 	s, err := m.question.show(ctx, as, m.base)
 	if err == nil {
@@ -120,16 +120,9 @@ func (m *mutation) show(ctx context.Context, as match.As) (*shown, error) {
 // settle converts the changes of webhooks to the version of the request.
 func (m *mutation) settle(ctx context.Context) error {
 	if m.dirty {
-		m.base = m.shown.object
-		if m.shown.Kind != m.Kind {
-			r := m.Request
-			translated, err := r.Definition.Translate(ctx, m.base, m.shown.Version, r.Version)
-			if err != nil {
-				return err
-			}
-			if m.base, err = r.Version.Model.Normalise(translated, nil); err != nil {
-				return err
-			}
+		var err error
+		if m.base, err = m.Restore(ctx, m.shown.object); err != nil {
+			return err
 		}
 		m.dirty = false
 	}
@@ -206,31 +199,22 @@ func (m *mutation) apply(ctx context.Context, h *hook, s *shown, a *answer) (cha
 	}
 	patched, err := m.patched(ctx, s, patch)
 	if err != nil {
-		return false, broken(err)
+		return false, broken(apierrors.NewInternalError(err))
 	}
 	changed = !object.Equal(s.object, patched)
+	if patched, err = m.Default(patched); err != nil {
+		return false, broken(apierrors.NewInternalError(err))
+	}
 	s.object, s.objectJSON = patched, nil
 	m.Object, m.dirty = patched, true
 	return changed, nil
 }
 
-// patched returns the patched object, decoded like the body of a request.
+// patched returns the patched object.
 func (m *mutation) patched(ctx context.Context, s *shown, patch jsonpatch.Patch) (resource.Tree, error) {
 	data, err := resource.ApplyJSONPatch(ctx, patch, s.objectJSON, nil)
 	if err != nil {
-		return nil, apierrors.NewInternalError(err)
-	}
-	if err := m.Request.StaysKind(s.Kind, m.Name, data); err != nil {
 		return nil, err
 	}
-	model := m.Request.BodyModel()
-	if s.Kind != m.Kind {
-		model = s.Version.Model
-	}
-	obj, err := model.Decode(data, nil)
-	if err != nil {
-		return nil, apierrors.NewInternalError(err)
-	}
-	obj["apiVersion"], obj["kind"] = s.Kind.GroupVersion().String(), s.Kind.Kind
-	return obj, nil
+	return m.Decode(data, s.Kind, s.Version, nil)
 }

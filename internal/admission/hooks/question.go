@@ -79,6 +79,9 @@ func (q *question) show(ctx context.Context, as match.As, obj resource.Tree) (*s
 		}
 	}
 	if s.object != nil {
+		if s.object["kind"] != as.Kind.Kind { // a webhook has named another kind, which the object keeps if this one changes nothing
+			s.object = maps.Clone(s.object)
+		}
 		s.object["apiVersion"], s.object["kind"] = as.Kind.GroupVersion().String(), as.Kind.Kind
 	}
 	if s.old != nil {

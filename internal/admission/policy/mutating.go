@@ -165,6 +165,9 @@ func (m *mutator) mutate(ctx context.Context) error {
 			passes.used[u.key()] = true
 		}
 	}
+	if err := m.settle(ctx); err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
+	}
 	if m.touched { // even if the object is equal
 		passes.changed()
 		m.Passes.Again = true
@@ -209,16 +212,31 @@ func (m *mutator) change(ctx context.Context, u *use, x *expressions, p *mutatio
 	if err != nil {
 		return err
 	}
-	r := m.Request
-	if u.as.Version != r.Version && !m.ownBody() {
-		if obj, err = r.Definition.Translate(ctx, obj, u.as.Version, r.Version); err == nil {
-			obj, err = r.Version.Model.Normalise(obj, nil)
-		}
-		if err != nil {
-			return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
+	m.Object, m.form, m.touched = obj, u.as.Version, true
+	m.forget()
+	return nil
+}
+
+// show returns the request in the version of a rule. Changes in another version are converted first.
+func (m *mutator) show(ctx context.Context, as match.As) (*shown, error) {
+	if m.form != nil && m.form != as.Version {
+		if err := m.settle(ctx); err != nil {
+			return nil, err
 		}
 	}
-	m.Object, m.touched = obj, true
+	return m.subject.show(ctx, as)
+}
+
+// settle converts the changes to the version of the request.
+func (m *mutator) settle(ctx context.Context) error {
+	if m.form == nil {
+		return nil
+	}
+	obj, err := m.Restore(ctx, m.Object)
+	if err != nil {
+		return err
+	}
+	m.Object, m.form = obj, nil
 	m.forget()
 	return nil
 }

@@ -35,7 +35,11 @@ func (v *shown) patched(ctx context.Context, kind admissionv1.PatchType, value r
 	if err != nil {
 		return nil, err
 	}
-	return v.model().Normalise(obj, nil)
+	if v.Request.Definition.Custom && !v.ownBody() {
+		v.Raw = true
+		return v.Default(obj)
+	}
+	return obj, nil
 }
 
 // model returns the model of the object.
@@ -73,7 +77,10 @@ func (v *shown) configured(value ref.Val) (resource.Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("error applying patch: %w", err)
 	}
-	return obj, nil
+	if v.Request.Definition.Custom && !v.ownBody() {
+		return obj, nil
+	}
+	return v.model().Normalise(obj, nil)
 }
 
 // jsonPatched applies a JSON patch to the object. A failed test in the patch leaves the object
@@ -95,11 +102,15 @@ func (v *shown) jsonPatched(ctx context.Context, value ref.Val) (resource.Tree, 
 		return nil, fmt.Errorf("JSON Patch: %w", err)
 	}
 	var strict []error
-	obj, err := v.model().Decode(after, &strict)
+	kind := v.as.Kind
+	if v.ownBody() {
+		kind = v.Kind
+	}
+	obj, err := v.Decode(after, kind, v.as.Version, &strict)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	if len(strict) > 0 && !v.Request.Definition.Custom {
+	if len(strict) > 0 {
 		return nil, apierrors.NewInternalError(runtime.NewStrictDecodingError(strict))
 	}
 	return obj, nil

@@ -26,7 +26,8 @@ import (
 type subject struct {
 	*Policies
 	*resource.Admitted
-	space *object.Object // the namespace; nil if there is none, or the request is for a namespace
+	space *object.Object    // the namespace; nil if there is none, or the request is for a namespace
+	form  *resource.Version // that Object is in; nil for that of the request
 	shows map[match.As]*shown
 }
 
@@ -66,8 +67,10 @@ func (s *subject) show(ctx context.Context, as match.As) (*shown, error) {
 	obj, old := s.Object, s.Old
 	if as.Version != s.Request.Version && !s.ownBody() {
 		var err error
-		if obj, err = s.Request.Definition.Translate(ctx, obj, s.Request.Version, as.Version); err != nil {
-			return nil, err
+		if s.form == nil {
+			if obj, err = s.Request.Definition.Translate(ctx, obj, s.Request.Version, as.Version); err != nil {
+				return nil, err
+			}
 		}
 		if old, err = s.Request.Definition.Translate(ctx, old, s.Request.Version, as.Version); err != nil {
 			return nil, err
