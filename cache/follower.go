@@ -114,7 +114,7 @@ func (f *follower) run() error {
 		defer f.mu.Unlock()
 		return f.why
 	}
-	retired, ended := f.watch.Retired(), f.ended
+	w, retired, ended := f.watch, f.watch.Retired(), f.ended
 	f.mu.Unlock()
 	for {
 		wait := f.pull()
@@ -125,21 +125,23 @@ func (f *follower) run() error {
 			defer f.mu.Unlock()
 			return f.why
 		case <-retired:
-			f.pull() // what came before that
-			f.end(local.ErrRetired)
+			f.pull() // what came before that, and the next watch if there is another definition
+			f.end(w, local.ErrRetired)
 		case <-f.informer.state.Stopped():
-			f.end(errServerStopped)
+			f.end(w, errServerStopped)
 		case <-f.ctx.Done():
 			return f.ctx.Err()
 		}
 	}
 }
 
-// end ends the watch, if it has not ended yet.
-func (f *follower) end(why error) {
+// end ends a watch, if it has not ended yet.
+func (f *follower) end(w local.Watch, why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.endLocked(why)
+	if f.watch == w {
+		f.endLocked(why)
+	}
 }
 
 func (f *follower) endLocked(why error) {
@@ -159,9 +161,21 @@ func (f *follower) endLocked(why error) {
 func (f *follower) pull() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	w := f.watch
 	wait, err := f.pullLocked()
-	if (errors.Is(err, local.ErrRetired) || isExpired(err)) && f.openLocked() == nil {
+	if !errors.Is(err, local.ErrRetired) && !isExpired(err) {
+		return wait
+	}
+	switch failed := f.openLocked(); {
+	case failed == nil:
 		wait, _ = f.pullLocked() // at once: a reader must not miss a change
+	case errors.Is(failed, local.ErrElsewhere):
+		// The next definition has been removed already, and before it all objects: this watch, which
+		// nothing has replaced then, has their deletions.
+		f.watch, f.ended = w, make(chan struct{})
+		if _, err := f.pullLocked(); err == nil {
+			f.endLocked(local.ErrRetired)
+		}
 	}
 	return wait
 }

@@ -33,8 +33,9 @@ type play struct {
 type played struct {
 	refused error
 	events  []local.Event
-	at      string // the resourceVersion after the events
-	err     error  // after the events; nil: there are no more
+	at      string        // the resourceVersion after the events
+	err     error         // after the events; nil: there are no more
+	more    []local.Event // after err, from a watch that is read on
 	retired chan struct{}
 }
 
@@ -54,6 +55,10 @@ func (w *played) Next(context.Context) ([]local.Event, <-chan struct{}, error) {
 	if events := w.events; events != nil {
 		w.events = nil
 		return events, nil, nil
+	}
+	if err := w.err; err != nil && w.more != nil {
+		w.events, w.more, w.err = w.more, nil, nil
+		return nil, nil, err
 	}
 	return nil, make(chan struct{}), w.err
 }
@@ -124,6 +129,22 @@ func TestWatchesThatEnd(t *testing.T) {
 				{events: []local.Event{pod(watch.Deleted, "a", 4)}, at: "4"},
 			},
 			asked: `"" "2" "2"`, events: "+a -a", pods: "",
+		},
+		{
+			name: "stays with the next definition",
+			watches: []*played{
+				{events: []local.Event{pod(watch.Added, "a", 1), listEnds}, at: "2", err: local.ErrRetired, retired: closed()},
+				{events: []local.Event{pod(watch.Added, "b", 3)}, at: "3"},
+			},
+			asked: `"" "2"]`, events: "+a +b", pods: "a@1 b@3",
+		},
+		{
+			name: "reads on if the next definition is gone, too",
+			watches: []*played{
+				{events: []local.Event{pod(watch.Added, "a", 1), listEnds}, at: "2", err: local.ErrRetired, more: []local.Event{pod(watch.Deleted, "a", 4)}},
+				{refused: fmt.Errorf("pods: %w", local.ErrElsewhere)},
+			},
+			asked: `"" "2"`, events: "+a -a", pods: "",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
