@@ -296,14 +296,10 @@ func (c *Controller) reconcile(ctx context.Context, name string) (freed bool, er
 		stored, err := c.writeStatus(ctx, m)
 		switch {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-			// Another writer changed the definition; its event follows. Until then, serve what is
-			// stored.
-			m, err := readManifest(o)
-			if err != nil {
-				return freed, err
-			}
-			c.serve(e, m)
-			return true, nil
+			// Another writer changed or deleted the definition; its event follows. Until then it is
+			// served on: clients may have used it, and watches would end for nothing.
+			e.manifest, err = readManifest(o)
+			return true, err
 		case err != nil:
 			return freed, err
 		}
