@@ -83,6 +83,7 @@ func TestInvariants(t *testing.T) {
 func play(t *testing.T, env *kapoktest.Env, r *rand.Rand) {
 	definition := newDefinition("v1")
 	env.Create(definition)
+	env.Settle() // it is served a moment later
 	var widgets []*unstructured.Unstructured
 	for i := range 50 {
 		widgets = append(widgets, newWidget(fmt.Sprint("w", i)))
