@@ -66,6 +66,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(newUp(), newControllers(), newUser(), newSnapshot(), newDoctor(), newWhy(), newConvert(), newBench(), newEnvtest(), newKubectl(), newPort(), newVersion())
+	root.AddCommand(newToolkit()...)
 	group(root)
 	root.SetFlagErrorFunc(wrongFlag)
 	helpOf(root)

@@ -101,11 +101,6 @@ func (p *process) end(t *testing.T) (int, string) {
 	return p.ProcessState.ExitCode(), p.out.String()
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 func status(t *testing.T, config *rest.Config, path string) int {
 	t.Helper()
 	client, err := rest.HTTPClientFor(config)

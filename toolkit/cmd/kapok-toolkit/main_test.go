@@ -1,0 +1,279 @@
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// asCommand is set in the environment of the test binary where it runs as kapok-toolkit.
+const asCommand = "KAPOK_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// A project is a directory in which a test runs commands.
+type project struct {
+	*testing.T
+	dir string
+}
+
+func newProject(t *testing.T) *project { return &project{t, t.TempDir()} }
+
+// run executes a command line of the toolkit, whose words are separated by single blanks, and returns its exit code and
+// what it prints.
+func (p *project) run(line string) (code int, out string) {
+	p.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		p.Fatal(err)
+	}
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		p.Fatal(err)
+	}
+	return p.command(append(os.Environ(), asCommand+"=1", "KAPOK_SOURCE="+root), self, strings.Split(line, " ")...)
+}
+
+func (p *project) command(env []string, name string, args ...string) (code int, out string) {
+	p.Helper()
+	c := exec.CommandContext(p.Context(), name, args...)
+	c.Dir, c.Env = p.dir, env
+	said, err := c.CombinedOutput()
+	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
+		p.Fatal(err)
+	}
+	return c.ProcessState.ExitCode(), string(said)
+}
+
+// must executes a command line that has to succeed.
+func (p *project) must(line string) string {
+	p.Helper()
+	code, out := p.run(line)
+	if code != 0 {
+		p.Fatalf("kapok %s: exit code %d\n%s", line, code, out)
+	}
+	return out
+}
+
+// tool executes a command of Go in the project.
+func (p *project) tool(args ...string) {
+	p.Helper()
+	if code, out := p.command(os.Environ(), "go", args...); code != 0 {
+		p.Fatalf("go %s: exit code %d\n%s", strings.Join(args, " "), code, out)
+	}
+}
+
+func (p *project) read(name string) string {
+	p.Helper()
+	data, err := os.ReadFile(filepath.Join(p.dir, name))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return string(data)
+}
+
+func (p *project) write(name, data string) {
+	p.Helper()
+	if err := os.WriteFile(filepath.Join(p.dir, name), []byte(data), 0o644); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// state returns a hash for each file.
+func (p *project) state() map[string]string {
+	p.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(p.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			all[path] = "directory"
+			return err
+		}
+		data, err := os.ReadFile(path)
+		all[path] = fmt.Sprintf("%x", sha256.Sum256(data))
+		return err
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return all
+}
+
+// changes returns the files that differ between two states.
+func changes(before, after map[string]string) []string {
+	var names []string
+	for name := range before {
+		if after[name] != before[name] {
+			names = append(names, name)
+		}
+	}
+	for name := range after {
+		if _, known := before[name]; !known {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// TestTutorial types the commands of the kubebuilder tutorial (rows K1 to K13 and W1 of the documents),
+// and checks after each of them that the project compiles and that its tests pass.
+func TestTutorial(t *testing.T) {
+	p := newProject(t)
+	p.must("init --domain tutorial.kubebuilder.io --repo tutorial.kubebuilder.io/project")
+	for _, want := range []string{"domain: tutorial.kubebuilder.io", "- go.kubebuilder.io/v4", "repo: tutorial.kubebuilder.io/project", `version: "3"`} {
+		if text := p.read("PROJECT"); !strings.Contains(text, want) {
+			t.Errorf("PROJECT lacks %q:\n%s", want, text)
+		}
+	}
+	if text := p.read("cmd/main.go"); !strings.Contains(text, `"80807133.tutorial.kubebuilder.io"`) {
+		t.Error("the leader election ID is not that of kubebuilder")
+	}
+	if text := p.read("Makefile"); strings.Contains(text, "KUBEBUILDER_ASSETS=") || !strings.Contains(text, "\ntest: manifests generate fmt vet ## Run tests.\n\tgo test $$(go list ./... | grep -v /e2e) -coverprofile cover.out\n") {
+		t.Error("the target test of the Makefile starts programs")
+	}
+
+	p.must("create api --group batch --version v1 --kind CronJob")
+	for _, name := range []string{"api/v1/zz_generated.deepcopy.go", "config/crd/bases/batch.tutorial.kubebuilder.io_cronjobs.yaml", "config/rbac/role.yaml", "internal/controller/cronjob_controller.go"} {
+		p.read(name)
+	}
+	p.must("create webhook --group batch --version v1 --kind CronJob --defaulting --programmatic-validation")
+	p.read("config/webhook/manifests.yaml")
+	p.tool("vet", "./...")
+	p.tool("test", "./internal/...")
+
+	out := p.must("create api --group batch --version v2 --kind CronJob")
+	if !strings.Contains(out, "api/v1/cronjob_types.go: objects are stored in this version") {
+		t.Errorf("it says\n%s", out)
+	}
+	p.must("create webhook --group batch --version v1 --kind CronJob --conversion --spoke v2")
+	p.must("edit --multigroup=true")
+	p.must("create api --group apps --version v1alpha1 --kind Frigate --namespaced=false")
+	p.tool("vet", "./...")
+	p.tool("test", "./internal/...")
+	if code, out := p.run("generate --check"); code != 0 {
+		t.Errorf("generated files are not current in a new project: exit code %d\n%s", code, out)
+	}
+}
+
+// TestNothingHalfDone checks that commands that fail leave the project as it was, and say why.
+func TestNothingHalfDone(t *testing.T) {
+	p := newProject(t)
+	for _, tc := range []struct{ line, want string }{
+		{"create api --group batch --version v1 --kind CronJob", "project must be initialized"},
+		{"generate", "does not contain main module"},
+		{"generate nonsense", `unknown option "nonsense"`},
+		{"generate --nonsense", "unknown flag --nonsense"},
+		{"nonsense", "want one of the commands"},
+	} {
+		before := p.state()
+		code, out := p.run(tc.line)
+		if code == 0 || !strings.Contains(out, tc.want) || strings.Contains(out, "Usage:") || strings.Count(out, "\n") > 3 {
+			t.Errorf("kapok %s: exit code %d\n%s", tc.line, code, out)
+		}
+		if changed := changes(before, p.state()); len(changed) > 0 {
+			t.Errorf("kapok %s has changed %v", tc.line, changed)
+		}
+	}
+	p.must("init --domain example.com --repo example.com/project")
+	p.must("create api --group batch --version v1 --kind CronJob")
+	types := p.read("api/v1/cronjob_types.go")
+	field := func(marker, line string) string {
+		return strings.Replace(types, "\tFoo *string `json:\"foo,omitempty\"`", marker+"\t"+line, 1)
+	}
+	for _, tc := range []struct{ types, line, want string }{
+		{types, "init --domain example.com", "already initialized"},
+		{types, "create api --group batch --version v1 --kind CronJob", "already exists"},
+		{types, "create api --group Batch --version v1 --kind Job", "lower case alphanumeric"},
+		{types, "create api --group batch --version v1 --kind job", "must start with an uppercase character"},
+		{types, "create api --group batch --version 1 --kind Job", `--version "1": must be like v1, v1beta1 or v2alpha1`},
+		{types, "create webhook --group batch --version v1 --kind CronJob --conversion --spoke v2", `invalid spoke version "v2"`},
+		{types, "init --test-env=cluster --domain example.com", "already initialized"},
+		{types, "edit --test-env=cluster", `--test-env "cluster": must be kapoktest or envtest`},
+		{field("\t// +kubebuilder:validation:MinLenght=1\n", "Foo *string `json:\"foo,omitempty\"`"), "generate",
+			"api/v1/cronjob_types.go:36:2: unknown marker +kubebuilder:validation:MinLenght (did you mean +kubebuilder:validation:MinLength?)"},
+		{field("\t// +kubebuilder:validation:MinLength=a\n", "Foo *string `json:\"foo,omitempty\"`"), "generate", `api/v1/cronjob_types.go:36:2: expected integer, got "a"`},
+		{field("", "Foo *string"), "generate", `api/v1/cronjob_types.go:36:2: encountered struct field "Foo" without JSON tag`},
+		{field("", "Foo float64 `json:\"foo\"`"), "generate", "api/v1/cronjob_types.go:36:6: found float"},
+		{types + "func {", "generate", "api/v1/cronjob_types.go:97:6: expected 'IDENT', found '{'"},
+		// A command that has written files by the time it meets the error.
+		{field("\t// +kubebuilder:validation:MinLenght=1\n", "Foo *string `json:\"foo,omitempty\"`"), "create api --group batch --version v1 --kind Job", "unknown marker"},
+	} {
+		p.write("api/v1/cronjob_types.go", tc.types)
+		before := p.state()
+		code, out := p.run(tc.line)
+		if code == 0 || !strings.Contains(out, tc.want) || strings.Contains(out, "Usage:") {
+			t.Errorf("kapok %s: exit code %d, want %q\n%s", tc.line, code, tc.want, out)
+		}
+		if changed := changes(before, p.state()); len(changed) > 0 {
+			t.Errorf("kapok %s has changed %v", tc.line, changed)
+		}
+	}
+}
+
+// TestEnvtest makes a project whose suites are those of kubebuilder.
+func TestEnvtest(t *testing.T) {
+	p := newProject(t)
+	p.must("init --domain example.com --repo example.com/project --test-env envtest --fetch-deps=false")
+	if text := p.read("PROJECT"); !strings.Contains(text, "kapok.dev/v1:\n    testEnv: envtest\n") {
+		t.Errorf("PROJECT:\n%s", text)
+	}
+	if text := p.read("Makefile"); !strings.Contains(text, "KUBEBUILDER_ASSETS=") {
+		t.Error("the Makefile is not that of kubebuilder")
+	}
+	p.must("create api --group batch --version v1 --kind CronJob")
+	if text := p.read("internal/controller/suite_test.go"); strings.Contains(text, "kapoktest") || !strings.Contains(text, "envtest.Environment") {
+		t.Errorf("the suite is not that of kubebuilder:\n%s", text)
+	}
+	if text := p.read("go.mod"); strings.Contains(text, "kapok") {
+		t.Errorf("go.mod:\n%s", text)
+	}
+}
+
+// TestAsControllerGen compares what kapok generate writes with the files of controller-gen.
+func TestAsControllerGen(t *testing.T) {
+	p := newProject(t)
+	p.must("init --domain example.com --repo example.com/project")
+	p.must("create api --group batch --version v1 --kind CronJob")
+	p.must("create webhook --group batch --version v1 --kind CronJob --defaulting --programmatic-validation")
+	const crd = "config/crd/bases/batch.example.com_cronjobs.yaml"
+	after := p.state()
+	for _, name := range []string{"api/v1/zz_generated.deepcopy.go", "config/crd/bases/batch.example.com_cronjobs.yaml", "config/rbac/role.yaml", "config/webhook/manifests.yaml"} {
+		if err := os.Remove(filepath.Join(p.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tool := filepath.Join(t.TempDir(), "controller-gen")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", tool, "sigs.k8s.io/controller-tools/cmd/controller-gen")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// The calls of the Makefile.
+	year := strings.Fields(p.read("internal/controller/suite_test.go"))[2]
+	for _, args := range [][]string{
+		{"rbac:roleName=manager-role", "crd", "webhook", "paths=./...", "output:crd:artifacts:config=config/crd/bases"},
+		{`object:headerFile="hack/boilerplate.go.txt",year=` + strings.TrimSuffix(year, "."), "paths=./..."},
+	} {
+		if code, out := p.command(os.Environ(), tool, args...); code != 0 {
+			t.Fatalf("controller-gen %v: exit code %d\n%s", args, code, out)
+		}
+	}
+	if changed := changes(after, p.state()); len(changed) > 0 {
+		t.Errorf("controller-gen writes other files: %v", changed)
+	}
+	// The definition of a type that is gone is named.
+	p.write("config/crd/bases/own.yaml", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n")
+	p.write("config/crd/bases/batch.example.com_jobs.yaml", strings.ReplaceAll(p.read(crd), "cronjob", "job"))
+	if out := p.must("generate"); !strings.Contains(out, "config/crd/bases/batch.example.com_jobs.yaml: no type has this definition") || strings.Contains(out, "own.yaml") {
+		t.Errorf("it says\n%s", out)
+	}
+}

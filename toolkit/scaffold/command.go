@@ -1,0 +1,111 @@
+package scaffold
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync/atomic"
+
+	"sigs.k8s.io/kubebuilder/v4/pkg/cli"
+	cfgv3 "sigs.k8s.io/kubebuilder/v4/pkg/config/v3"
+	"sigs.k8s.io/kubebuilder/v4/pkg/plugin"
+	kustomizev2 "sigs.k8s.io/kubebuilder/v4/pkg/plugins/common/kustomize/v2"
+	"sigs.k8s.io/kubebuilder/v4/pkg/plugins/golang"
+	golangv4 "sigs.k8s.io/kubebuilder/v4/pkg/plugins/golang/v4"
+	grafana "sigs.k8s.io/kubebuilder/v4/pkg/plugins/optional/grafana/v1alpha"
+)
+
+// Commands are the first words of the command lines that Run takes.
+var Commands = []string{"init", "create", "edit"}
+
+// Options configure Run.
+type Options struct {
+	// Args is the command line, without the name of the program.
+	Args []string
+	// Version of Kapok that projects require, such as v0.3.0. Default: the newest.
+	Version string
+	// Source is a directory with the source of Kapok, which projects use instead of a published version.
+	// Default: none.
+	Source string
+	// Stderr receives what is done, and errors. Default: os.Stderr.
+	Stderr io.Writer
+}
+
+// Run executes a command line in the working directory. If it fails, or if the process is interrupted
+// meanwhile, the files of the project are as they were, and the error says why.
+func Run(o Options) error {
+	if o.Stderr == nil {
+		o.Stderr = os.Stderr
+	}
+	slog.SetDefault(slog.New(plain{o.Stderr}))
+	was := os.Args
+	defer func() { os.Args = was }()
+	os.Args = append([]string{"kapok"}, o.Args...) // cli.New reads them
+
+	project, err := take(".")
+	if err != nil {
+		return fmt.Errorf("read the project before changing it: %w", err)
+	}
+	var interrupted atomic.Bool
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, os.Interrupt)
+	defer signal.Stop(stop)
+	done := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-stop: // the go command that may run has got it, too, and ends
+			interrupted.Store(true)
+		case <-done:
+		}
+	}()
+	err = run(o)
+	close(done)
+	<-ended
+	if err == nil && interrupted.Load() {
+		err = errors.New("interrupted")
+	}
+	if err == nil {
+		return nil
+	}
+	if undo := project.restore(); undo != nil {
+		return fmt.Errorf("%w; what was changed could not be undone: %w", err, undo)
+	}
+	return err
+}
+
+func run(o Options) error {
+	ours := &kapokPlugin{version: o.Version, source: o.Source, out: o.Stderr}
+	base := &quietPlugin{}
+	bundle, err := plugin.NewBundleWithOptions(
+		plugin.WithName(golang.DefaultNameQualifier),
+		plugin.WithVersion(plugin.Version{Number: 4}),
+		plugin.WithPlugins(kustomizev2.Plugin{}, base, ours),
+		plugin.WithDescription("kubebuilder's project, with tests on Kapok"),
+	)
+	if err != nil {
+		return err
+	}
+	c, err := cli.New(
+		cli.WithCommandName("kapok"),
+		cli.WithDescription("Make and extend the project of an operator. PROJECT and layout are those of kubebuilder 4.\n"),
+		cli.WithPlugins(bundle, golangv4.Plugin{}, kustomizev2.Plugin{}, ours, &grafana.Plugin{}),
+		cli.WithDefaultPlugins(cfgv3.Version, bundle),
+		cli.WithDefaultProjectVersion(cfgv3.Version),
+		cli.WithFilesystem(fileSystem()),
+	)
+	if err != nil {
+		return err
+	}
+	root := c.Command()
+	root.SilenceUsage, root.SilenceErrors = true, true
+	err = c.Run()
+	if inner := errors.Unwrap(err); inner != nil { // "error executing command" says nothing
+		return inner
+	}
+	return err
+}

@@ -1,0 +1,309 @@
+package scaffold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kapok-dev/kapok/toolkit/generate"
+
+	"github.com/spf13/afero"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/kubebuilder/v4/pkg/config"
+	cfgv3 "sigs.k8s.io/kubebuilder/v4/pkg/config/v3"
+	"sigs.k8s.io/kubebuilder/v4/pkg/machinery"
+	"sigs.k8s.io/kubebuilder/v4/pkg/model/resource"
+	"sigs.k8s.io/kubebuilder/v4/pkg/model/stage"
+	"sigs.k8s.io/kubebuilder/v4/pkg/plugin"
+)
+
+const (
+	pluginName = "kapok.dev"
+	pluginKey  = pluginName + "/v1"
+	module     = "github.com/kapok-dev/kapok"
+)
+
+// A kapokPlugin comes after kubebuilder's plugins: it puts the test suites that are new on Kapok, and does what
+// kubebuilder leaves to make.
+type kapokPlugin struct {
+	version, source string
+	out             io.Writer
+}
+
+var _ plugin.Full = (*kapokPlugin)(nil)
+
+func (*kapokPlugin) Name() string            { return pluginName }
+func (*kapokPlugin) Version() plugin.Version { return plugin.Version{Number: 1, Stage: stage.Stable} }
+func (*kapokPlugin) SupportedProjectVersions() []config.Version {
+	return []config.Version{cfgv3.Version}
+}
+func (*kapokPlugin) Description() string { return "Tests on Kapok, and generators in the process" }
+
+func (p *kapokPlugin) GetInitSubcommand() plugin.InitSubcommand {
+	return &initStep{step{plugin: p}}
+}
+
+func (p *kapokPlugin) GetCreateAPISubcommand() plugin.CreateAPISubcommand {
+	return &apiStep{suiteStep{step: step{plugin: p}}}
+}
+
+func (p *kapokPlugin) GetCreateWebhookSubcommand() plugin.CreateWebhookSubcommand {
+	return &webhookStep{suiteStep{step: step{plugin: p}}}
+}
+
+func (p *kapokPlugin) GetEditSubcommand() plugin.EditSubcommand {
+	return &editStep{step{plugin: p}}
+}
+
+// settings are what PROJECT keeps for this plugin. The defaults are not kept, so that PROJECT is that of
+// kubebuilder.
+type settings struct {
+	TestEnv string `json:"testEnv,omitempty"`
+}
+
+// The test environments.
+const (
+	onKapok   = "kapoktest"
+	onEnvtest = "envtest"
+)
+
+// A step is the part of this plugin in one command.
+type step struct {
+	plugin  *kapokPlugin
+	config  config.Config
+	testEnv string
+	tidies  bool
+}
+
+func (s *step) InjectConfig(c config.Config) error {
+	s.config = c
+	var kept settings
+	if err := c.DecodePluginConfig(pluginKey, &kept); err != nil && !errors.As(err, &config.PluginKeyNotFoundError{}) && !errors.As(err, &config.UnsupportedFieldError{}) {
+		return fmt.Errorf("read plugins.%s of PROJECT: %w", pluginKey, err)
+	}
+	if s.testEnv == "" {
+		s.testEnv = kept.TestEnv
+	}
+	switch s.testEnv {
+	case "", onKapok, onEnvtest:
+		return nil
+	}
+	return fmt.Errorf("--test-env %q: must be %s or %s", s.testEnv, onKapok, onEnvtest)
+}
+
+func (s *step) bindTestEnv(flags *pflag.FlagSet) {
+	flags.StringVar(&s.testEnv, "test-env", "", "what test suites run on: kapoktest, a server in the test process, or envtest (default kapoktest)")
+}
+
+// keep stores the settings in PROJECT.
+func (s *step) keep() error {
+	if s.testEnv == "" || s.testEnv == onKapok {
+		return nil
+	}
+	return s.config.EncodePluginConfig(pluginKey, settings{TestEnv: s.testEnv})
+}
+
+// finish does what kubebuilder leaves to make and go: it updates go.mod, and generates.
+func (s *step) finish(generates bool) error {
+	if err := s.requireKapok(); err != nil {
+		return err
+	}
+	if s.tidies {
+		if err := s.goCommand("mod", "tidy"); err != nil {
+			return err
+		}
+	}
+	if !generates {
+		return nil
+	}
+	result, err := generate.Run(context.Background(), generate.Options{})
+	if err != nil {
+		return fmt.Errorf("generate code and manifests:\n%w", err)
+	}
+	for _, name := range result.Written {
+		fmt.Fprintf(s.plugin.out, "  %s\n", name)
+	}
+	return nil
+}
+
+// requireKapok makes go.mod use the source of Kapok from which this program comes, if it is not published.
+func (s *step) requireKapok() error {
+	if s.testEnv == onEnvtest {
+		return nil
+	}
+	if s.plugin.source != "" {
+		return s.goCommand("mod", "edit", "-require="+module+"@v0.0.0", "-replace="+module+"="+s.plugin.source)
+	}
+	if s.plugin.version != "" {
+		return s.goCommand("mod", "edit", "-require="+module+"@"+s.plugin.version)
+	}
+	return nil
+}
+
+func (s *step) goCommand(args ...string) error {
+	var said strings.Builder
+	c := exec.Command("go", args...)
+	c.Stdout, c.Stderr = &said, &said
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, said.String())
+	}
+	return nil
+}
+
+// An initStep is part of kapok init.
+type initStep struct{ step }
+
+func (s *initStep) BindFlags(flags *pflag.FlagSet) {
+	s.bindTestEnv(flags)
+	flags.BoolVar(&s.tidies, "fetch-deps", true, "download dependencies")
+}
+
+func (s *initStep) Scaffold(files machinery.Filesystem) error {
+	if err := s.keep(); err != nil {
+		return err
+	}
+	return putMakefileOnKapok(files, s.testEnv)
+}
+
+func (s *initStep) PostScaffold() error {
+	if err := s.finish(false); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.plugin.out, "The project is ready. Add a kind with a controller:\n\n  kapok create api --group GROUP --version v1 --kind KIND\n")
+	return nil
+}
+
+// An editStep is part of kapok edit.
+type editStep struct{ step }
+
+func (s *editStep) BindFlags(flags *pflag.FlagSet) { s.bindTestEnv(flags) }
+
+func (s *editStep) Scaffold(machinery.Filesystem) error { return s.keep() }
+
+// versions are the names of versions that Kubernetes orders by their stability.
+var versions = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
+
+// A suiteStep is part of a command that may make a test suite.
+type suiteStep struct {
+	step
+	resource *resource.Resource
+	isNew    bool // the suite
+}
+
+func (s *suiteStep) InjectResource(r *resource.Resource) error {
+	if !versions.MatchString(r.Version) {
+		return fmt.Errorf("--version %q: must be like v1, v1beta1 or v2alpha1", r.Version)
+	}
+	s.resource = r
+	return nil
+}
+
+// notThere reports whether a file is missing, and so will be made by the command.
+func notThere(files machinery.Filesystem, path string) (bool, error) {
+	there, err := afero.Exists(files.FS, path)
+	return !there, err
+}
+
+func (s *suiteStep) scaffold(files machinery.Filesystem, suite machinery.Builder) error {
+	boilerplate, err := afero.ReadFile(files.FS, filepath.Join("hack", "boilerplate.go.txt"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return machinery.NewScaffold(files,
+		machinery.WithConfig(s.config),
+		machinery.WithBoilerplate(string(boilerplate)),
+		machinery.WithResource(s.resource),
+	).Execute(suite)
+}
+
+// An apiStep is part of kapok create api.
+type apiStep struct{ suiteStep }
+
+func (s *apiStep) BindFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&s.tidies, "fetch-deps", true, "download dependencies")
+}
+
+func (s *apiStep) suite() *controllerSuite {
+	suite := &controllerSuite{}
+	suite.locate(s.config.IsMultiGroup(), s.resource)
+	return suite
+}
+
+func (s *apiStep) PreScaffold(files machinery.Filesystem) (err error) {
+	s.isNew, err = notThere(files, s.suite().Path)
+	return err
+}
+
+func (s *apiStep) Scaffold(files machinery.Filesystem) error {
+	if s.resource.HasAPI() {
+		if err := s.markStorage(files, s.resource); err != nil {
+			return err
+		}
+	}
+	suite := s.suite()
+	made, err := afero.Exists(files.FS, suite.Path)
+	if err != nil || !made || !s.isNew || s.testEnv == onEnvtest {
+		return err
+	}
+	return s.scaffold(files, suite)
+}
+
+func (s *apiStep) PostScaffold() error {
+	if err := s.finish(true); err != nil {
+		return err
+	}
+	if s.resource.HasAPI() {
+		fmt.Fprintf(s.plugin.out, "Next: fields of the kind in %s, then the controller. Generate and test:\n\n  kapok generate\n  go test ./internal/...\n",
+			strings.TrimPrefix(s.resource.Path, s.config.GetRepository()+"/"))
+	}
+	return nil
+}
+
+// A webhookStep is part of kapok create webhook.
+type webhookStep struct{ suiteStep }
+
+func (s *webhookStep) BindFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&s.tidies, "fetch-deps", true, "download dependencies")
+}
+
+func (s *webhookStep) suite() *webhookSuite {
+	suite := &webhookSuite{}
+	suite.locate(s.config.IsMultiGroup(), s.resource)
+	return suite
+}
+
+// PreScaffold refuses webhooks for a kind of the project that does not exist yet but is named like one of
+// Kubernetes: kubebuilder takes it for that one.
+func (s *webhookStep) PreScaffold(files machinery.Filesystem) (err error) {
+	if known, err := s.config.GetResources(); err == nil && s.resource.Core && len(known) > 0 && !slices.ContainsFunc(known, func(r resource.Resource) bool {
+		return r.Group == s.resource.Group && r.Kind == s.resource.Kind
+	}) {
+		fmt.Fprintf(s.plugin.out, "WARN: %s/%s %s is the kind of Kubernetes; for one of this project, run kapok create api first\n", s.resource.Group, s.resource.Version, s.resource.Kind)
+	}
+	s.isNew, err = notThere(files, s.suite().Path)
+	return err
+}
+
+func (s *webhookStep) Scaffold(files machinery.Filesystem) error {
+	suite := s.suite()
+	made, err := afero.Exists(files.FS, suite.Path)
+	if err != nil || !made || !s.isNew || s.testEnv == onEnvtest {
+		return err
+	}
+	return s.scaffold(files, suite)
+}
+
+func (s *webhookStep) PostScaffold() error {
+	if err := s.finish(true); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.plugin.out, "Next: the functions of the webhook. Generate and test:\n\n  kapok generate\n  go test ./internal/...\n")
+	return nil
+}
