@@ -34,9 +34,9 @@ type Options struct {
 	// FieldOwner is the field manager of writes that do not set one. Default: the server derives it
 	// from the user agent.
 	FieldOwner string
-	// FieldValidation is how the server handles unknown and duplicate fields of writes that do not
-	// set it: metav1.FieldValidationIgnore, -Warn or -Strict. Default: that of the server, which is
-	// Warn.
+	// FieldValidation configures how the server handles unknown and duplicate fields of writes that
+	// do not set it: metav1.FieldValidationIgnore, -Warn or -Strict. Default: that of the server,
+	// which is Warn.
 	FieldValidation string
 }
 
@@ -53,7 +53,8 @@ type CacheOptions struct {
 	// Stale disables the wait of reads for the client's own writes. Default: if the Reader is a
 	// Waiter, reads wait.
 	Stale bool
-	// WaitTimeout is how long a read waits before it returns ErrStale. Default: DefaultWaitTimeout.
+	// WaitTimeout is the time after which a waiting read returns ErrStale. Default:
+	// DefaultWaitTimeout.
 	WaitTimeout time.Duration
 	// Metrics registers a histogram of the waiting times of reads: kapok_client_cache_wait_seconds.
 	// Default: none.

@@ -16,7 +16,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// protobufPrefix is how the protobuf of Kubernetes begins; a runtime.Unknown follows.
+// protobufPrefix is the prefix of Kubernetes' protobuf encoding; a runtime.Unknown follows.
 var protobufPrefix = []byte("k8s\x00")
 
 // A protobufObject is a Go type that has been generated with protobuf.

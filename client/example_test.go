@@ -147,8 +147,8 @@ func ExampleDynamic() {
 	// web 3
 }
 
-// An apply says which fields its owner wants, by client-go's apply configurations or by a plain
-// object.
+// An apply sends the fields that its owner sets, as an apply configuration of client-go or as a
+// plain object.
 func ExampleApplyConfigurationFrom() {
 	ctx := context.Background()
 	c, stop := exampleClient(ctx)

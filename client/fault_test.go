@@ -153,8 +153,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// All goes on when a cache gives no token, and when a server has forgotten and does not say how to
-// go on.
+// All continues after a page of a cache without a continue token, and after a 410 response without
+// one.
 func TestAllFaults(t *testing.T) {
 	page := func(next string, names ...string) *http.Response {
 		var items []string

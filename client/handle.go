@@ -193,9 +193,9 @@ func (h *Handle[T]) Patch(ctx context.Context, obj T, patch Patch, opts ...Patch
 	return h.client.Patch(ctx, obj, patch, opts...)
 }
 
-// Apply is a server-side apply of obj, and decodes the response into it. ApplyConfigurationFrom
-// says which fields are sent. Controllers should use the option ForceOwnership: without it, a field
-// that another owner has set to another value is a conflict.
+// Apply is a server-side apply of obj, and decodes the response into it. It sends the fields that
+// ApplyConfigurationFrom describes. Controllers should use the option ForceOwnership: without it, a
+// field that another owner has set to another value is a conflict.
 func (h *Handle[T]) Apply(ctx context.Context, obj T, opts ...ApplyOption) error {
 	if err := h.adopt(obj); err != nil {
 		return err
@@ -303,8 +303,8 @@ func (s *SubHandle[T]) Patch(ctx context.Context, obj T, patch Patch, opts ...Su
 	return s.of.client.SubResource(s.name).Patch(ctx, obj, patch, opts...)
 }
 
-// Apply is a server-side apply of obj to its subresource. ApplyConfigurationFrom says which fields
-// are sent.
+// Apply is a server-side apply of obj to its subresource. It sends the fields that
+// ApplyConfigurationFrom describes.
 func (s *SubHandle[T]) Apply(ctx context.Context, obj T, opts ...SubResourceApplyOption) error {
 	if err := s.of.adopt(obj); err != nil {
 		return err

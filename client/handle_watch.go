@@ -94,7 +94,7 @@ type rewatch[T Object] struct {
 	client   WithWatch
 	list     ObjectList
 	options  ListOptions
-	marks    bool   // the server is asked to mark the end of the existing objects
+	marks    bool   // request a bookmark at the end of the existing objects
 	revision string // where to resume; "" until all existing objects are reported
 	told     int    // events
 	yield    func(Event[T], error) bool

@@ -21,7 +21,7 @@ import (
 const (
 	refreshBurst = 10
 	refreshEvery = time.Second
-	// refreshTimeout is how long a refresh may take, as in client-go.
+	// refreshTimeout limits a refresh, as in client-go.
 	refreshTimeout = 32 * time.Second
 )
 
@@ -30,7 +30,7 @@ const (
 // Misses cause at most ten queries in a row, and then one a second; in between, a missing kind
 // stays missing. It is safe for concurrent use. For a kind that the server does not have it returns
 // a meta.NoKindMatchError or a meta.NoResourceMatchError. If the server of an extension group is
-// unreachable, or the server does not answer within 32 seconds, it returns an error that says so.
+// unreachable, or the server does not respond within 32 seconds, it returns the error of that request.
 //
 // It is also a meta.RESTMapperWithContext.
 //
@@ -142,7 +142,8 @@ func (m *mapper) ResourceSingularizerWithContext(ctx context.Context, resource s
 	})
 }
 
-// groupVersion is what of a group is looked for. Several versions are all of them.
+// groupVersion returns the group version to look up: without a version unless versions has exactly
+// one, which means every version of the group.
 func groupVersion(gk schema.GroupKind, versions []string) schema.GroupVersion {
 	if len(versions) == 1 {
 		return gk.WithVersion(versions[0]).GroupVersion()

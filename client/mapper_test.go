@@ -122,7 +122,7 @@ func TestMapperFails(t *testing.T) {
 	}
 }
 
-// Many callers miss the same kind at once, and a server that is slow is asked once.
+// Many callers miss the same kind at once, and a slow server receives one request.
 func TestMapperStampede(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := startServer(t)
@@ -168,8 +168,7 @@ func TestMapperStampede(t *testing.T) {
 	})
 }
 
-// Who waits for a server that does not answer waits for no longer than its context, and than 32
-// seconds.
+// A call to a server that does not respond ends with its context, and after 32 seconds at the latest.
 func TestMapperOfASilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := roundTripper(func(r *http.Request) (*http.Response, error) {

@@ -11,19 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// A GetOption says how one object is read.
+// A GetOption is an option of Get.
 type GetOption interface{ ApplyToGet(*GetOptions) }
 
-// A ListOption says what is listed, and how.
+// A ListOption is an option of List and Watch.
 type ListOption interface{ ApplyToList(*ListOptions) }
 
-// A WriteOption says how an object is written.
+// A WriteOption is an option of Create, Update, Patch and Apply, of objects and of subresources.
 type WriteOption interface{ ApplyToWrite(*WriteOptions) }
 
-// A DeleteOption says how an object is deleted.
+// A DeleteOption is an option of Delete.
 type DeleteOption interface{ ApplyToDelete(*DeleteOptions) }
 
-// A DeleteAllOfOption says which objects are deleted, and how.
+// A DeleteAllOfOption is an option of DeleteAllOf: it selects objects or configures their deletion.
 type DeleteAllOfOption interface{ ApplyToDeleteAllOf(*DeleteAllOfOptions) }
 
 // All verbs that write take the same options; the names are those that users of Kubernetes' clients
@@ -85,7 +85,7 @@ type WriteOptions struct {
 	DryRun []string
 	// FieldManager is the owner of the fields that the write sets. Default: that of the client.
 	FieldManager string
-	// FieldValidation is what the server does about unknown and repeated fields:
+	// FieldValidation configures how the server handles unknown and duplicate fields:
 	// metav1.FieldValidationIgnore, -Warn or -Strict. Default: that of the client, or that of the
 	// server. An apply is always strict.
 	FieldValidation string
@@ -104,7 +104,8 @@ type DeleteOptions struct {
 	GracePeriodSeconds *int64
 	// Preconditions must hold for the object; otherwise the deletion is a conflict.
 	Preconditions *metav1.Preconditions
-	// PropagationPolicy says how dependents are deleted. Default: that of the kind.
+	// PropagationPolicy selects whether dependents are deleted in the background, in the foreground,
+	// or orphaned. Default: that of the kind.
 	PropagationPolicy *metav1.DeletionPropagation
 	// DryRun holds metav1.DryRunAll for a request that changes nothing.
 	DryRun []string
@@ -147,16 +148,16 @@ type Continue string
 // FieldOwner is the owner of the fields that the write sets.
 type FieldOwner string
 
-// FieldValidation is what the server does about unknown and repeated fields.
+// FieldValidation configures how the server handles unknown and duplicate fields of the write.
 type FieldValidation string
 
-// GracePeriodSeconds is how long an object has to end.
+// GracePeriodSeconds is the time in seconds that the object has to terminate.
 type GracePeriodSeconds int64
 
-// Preconditions are what must be true of an object that is to be deleted.
+// Preconditions must hold for the object that is deleted; otherwise the deletion is a conflict.
 type Preconditions metav1.Preconditions
 
-// PropagationPolicy is what becomes of dependents of an object that is deleted.
+// PropagationPolicy selects how the garbage collector handles the dependents of a deleted object.
 type PropagationPolicy metav1.DeletionPropagation
 
 type (

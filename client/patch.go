@@ -51,7 +51,7 @@ func StrategicMergeFrom(obj Object, opts ...MergeFromOption) Patch {
 	return newMergeFrom(types.StrategicMergePatchType, obj, opts)
 }
 
-// A MergeFromOption says how a patch is made of two objects.
+// A MergeFromOption is an option of MergeFromWithOptions and StrategicMergeFrom.
 type MergeFromOption interface{ ApplyToMergeFrom(*MergeFromOptions) }
 
 // MergeFromOptions are all options of MergeFrom and StrategicMergeFrom.

@@ -99,7 +99,7 @@ func (r *request) patch(patch Patch, obj Object, gvk schema.GroupVersionKind) *r
 		return r.fail(errors.New("the patch is nil"))
 	}
 	if patch.Type() == types.ApplyPatchType && obj != nil && obj.GetObjectKind().GroupVersionKind().Empty() {
-		// What is applied says which kind it is.
+		// The body of an apply must have a kind.
 		obj.GetObjectKind().SetGroupVersionKind(gvk)
 		defer obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	}
@@ -167,7 +167,7 @@ func (r *request) do(ctx context.Context, obj runtime.Object) error {
 	return decode(body, contentType, obj, r.answer)
 }
 
-// doOrStatus does so, but for an answer that is a Status, and says no more than that all went well.
+// doOrStatus is do, but it ignores a response that is a Status: that of a success carries no object.
 func (r *request) doOrStatus(ctx context.Context, obj runtime.Object) error {
 	body, contentType, err := r.send(ctx, accept(obj, r.protobuf))
 	if err != nil || isStatus(body) {

@@ -25,12 +25,12 @@ const (
 )
 
 // RESTClientFor returns a client for requests of one's own about kinds of the group and version of
-// gvk. The errors that the server answers are errors of k8s.io/apimachinery/pkg/api/errors; all
-// else comes as bytes, by DoRaw and Stream, as the client decodes no object. contentType is what
-// the server is asked to answer; when that is protobuf, it may answer with JSON, too. "": JSON.
+// gvk. Error responses are returned as errors of k8s.io/apimachinery/pkg/api/errors; other responses
+// are bytes, from DoRaw and Stream, because the client decodes no object. contentType is the media
+// type to accept, JSON if empty; if it is protobuf, the server may still respond with JSON.
 //
-// Unlike in client-go, a cfg without QPS and RateLimiter means that the client does not throttle
-// itself: servers do that better.
+// Unlike in client-go, a client whose cfg has neither QPS nor RateLimiter does not throttle itself:
+// the server's priority and fairness does that better.
 func RESTClientFor(gvk schema.GroupVersionKind, cfg *rest.Config, hc *http.Client, contentType string) (rest.Interface, error) {
 	cfg = rest.CopyConfig(cfg)
 	gv := gvk.GroupVersion()

@@ -12,11 +12,11 @@ type (
 	}
 	SubResourcePatchOptions struct {
 		PatchOptions
-		// SubResourceBody is what the patch is of, instead of the object.
+		// SubResourceBody is the object to compute the patch from, instead of the main object.
 		SubResourceBody Object
 	}
 
-	// SubResourceUpdateAndPatchOption is what WithSubResourceBody returns.
+	// SubResourceUpdateAndPatchOption is the result type of WithSubResourceBody.
 	SubResourceUpdateAndPatchOption = WriteOption
 )
 

@@ -47,7 +47,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.server.RoundTrip(r)
 }
 
-// take returns what has been sent since it was called last, but for discovery.
+// take returns the requests sent since its last call, except those for discovery.
 func (w *wire) take() (sent []*http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -169,8 +169,8 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// What cannot be meant is said at once, and nothing is sent: above all, no selector that selects
-// nothing, which a server would take for one that selects everything.
+// Invalid arguments return an error without a request: above all a selector that selects nothing,
+// which a server would take for one that selects everything.
 func TestNothingSent(t *testing.T) {
 	ctx := t.Context()
 	cfg := startServer(t)
