@@ -151,7 +151,7 @@ func (s *podServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: header, Body: io.NopCloser(body), Request: r, ProtoMajor: 1, ProtoMinor: 1}, nil
 }
 
-// endless is a body that says nothing until the request ends.
+// endless is a body without data that ends with the request.
 type endless struct{ ctx context.Context }
 
 func (e endless) Read([]byte) (int, error) {

@@ -72,7 +72,7 @@ func TestDeltasLikeDeltaFIFO(t *testing.T) {
 			if got != want {
 				t.Fatalf("seed %d: got %s, want %s", seed, got, want)
 			}
-			// What is said to be reached is there: all that is pending is later.
+			// All pending changes are later than the reached revision.
 			for _, p := range ours.order[ours.head:] {
 				var first int
 				fmt.Sscan(p.deltas[0].revision, &first)

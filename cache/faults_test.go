@@ -56,7 +56,7 @@ func onFake(t *testing.T, prepare func(*fakeServer), test func(s *fakeServer, in
 	})
 }
 
-// asked returns what was asked since the last call, in short.
+// asked returns the requests since the last call, in short form.
 func (s *fakeServer) asked() (all []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,7 +250,7 @@ func TestNoHotLoop(t *testing.T) {
 				}
 				s.cut()
 				time.Sleep(time.Hour)
-				// 30 to 60 seconds apart, but for the first; of a list and a watch each.
+				// After the first, attempts of a list and a watch each are 30 to 60 seconds apart.
 				if n := len(s.asked()); n > 260 {
 					t.Errorf("%d requests within an hour", n)
 				}
@@ -315,7 +315,7 @@ func TestLateKind(t *testing.T) {
 	})
 }
 
-// Who waits in vain hears why.
+// A wait that times out returns the reason why the cache has not synced.
 func TestWaitInVain(t *testing.T) {
 	inBubble(t, cache.Options{Mapper: fakeMapper(), Logger: slog.New(slog.DiscardHandler)}, func(w *world) {
 		ctx, cancel := context.WithTimeout(w.ctx, time.Minute)

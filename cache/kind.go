@@ -46,7 +46,7 @@ type kind struct {
 	form    form
 	scheme  *runtime.Scheme
 	storage Storage
-	shared  bool // reads share objects with the cache, unless they say otherwise
+	shared  bool // reads share objects with the cache by default
 	events  bool // handlers and index functions share objects with the cache
 	packer  packer
 	recent  recent

@@ -10,6 +10,6 @@ import (
 
 func TestMain(m *testing.M) {
 	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard) // client-go tells of each fault that the tests make
+	klog.SetOutput(io.Discard) // client-go logs each injected fault
 	goleak.VerifyTestMain(m)
 }

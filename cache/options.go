@@ -52,9 +52,9 @@ type Options struct {
 	MutationDetected func(kind schema.GroupVersionKind, key client.ObjectKey, diff string)
 	// State is the state of a server in this process, from which the cache reads instead of its
 	// connection: see local.Of. A read then sees every write that was committed before it, of all
-	// kinds, and the cache has no copies of the server's objects, but for those that were read last.
-	// Kinds of extension servers are still read from the connection. Transforms and index functions
-	// must not read the same cache. Default: none.
+	// kinds, and the cache copies only the objects that were read last. Kinds of extension servers
+	// are still read from the connection. Transforms and index functions must not read the same
+	// cache. Default: none.
 	State local.State
 	// ByObject has settings for single kinds.
 	ByObject map[client.Object]ByObject

@@ -33,8 +33,8 @@ const (
 	// does not end it.
 	minWatch  = 5 * time.Minute
 	graceTime = 30 * time.Second
-	// silence is how long a streaming list may report nothing before the reflector assumes a plain
-	// watch of a server without streaming lists.
+	// silence is the time without an event after which the reflector takes a streaming list for the
+	// plain watch of a server without streaming lists.
 	silence  = 30 * time.Second
 	pageSize = 500
 )

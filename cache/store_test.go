@@ -166,7 +166,8 @@ func TestDecodedSharesNothing(t *testing.T) {
 	}
 }
 
-// Reads of a cache that keeps Go objects share them only if they say so, or the cache does.
+// Reads of a cache that stores Go objects share them only if an option of the read or of the cache
+// allows it.
 func TestUnsafeDisableDeepCopyShares(t *testing.T) {
 	k := &kind{storage: Decoded}
 	kept := &corev1.ConfigMap{Data: map[string]string{"a": "1"}}

@@ -199,7 +199,7 @@ func TestOpaqueRevisions(t *testing.T) {
 	})
 }
 
-// A Scale does not say whether its object is kept.
+// A write of a Scale does not show whether the cache keeps its object.
 func TestScaleOfWhatIsNotKept(t *testing.T) {
 	opts := cache.Options{DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"value": "1"})}
 	inBubble(t, opts, func(w *world) {
