@@ -37,7 +37,7 @@ func adds(names ...string) controller.Source {
 	})
 }
 
-// logLines is what has been logged.
+// logLines records log lines.
 type logLines struct {
 	mu    sync.Mutex
 	lines []string
@@ -96,7 +96,7 @@ func run(t *testing.T, opts controller.Options, sources []controller.Source, tes
 	return err
 }
 
-// What a Reconciler returns says when it is called again.
+// The result and error of a Reconciler determine when it is called again.
 func TestResults(t *testing.T) {
 	type call struct {
 		result controller.Result

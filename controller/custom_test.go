@@ -96,7 +96,7 @@ func definition() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// noteReconciler writes Notes to ConfigMaps, and says so in the status.
+// noteReconciler writes Notes to ConfigMaps, and records it in the status.
 type noteReconciler struct {
 	client.Client
 	finalized []string

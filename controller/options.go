@@ -35,11 +35,11 @@ type TypedOptions[request comparable] struct {
 	// manager.ControllerOptions. Default: every request.
 	Owns func(request) bool
 
-	// CacheSyncTimeout is how long the controller waits for its sources to sync before it fails.
+	// CacheSyncTimeout is the time after which the controller fails if its sources have not synced.
 	// Negative: no limit, for example for a kind that is defined later. Default 2 minutes.
 	CacheSyncTimeout time.Duration
-	// ReconciliationTimeout is how long one call of Reconcile may take before its context ends.
-	// Default: no limit.
+	// ReconciliationTimeout is the timeout of the context of one call of Reconcile. Default: no
+	// limit.
 	ReconciliationTimeout time.Duration
 	// RecoverPanic turns a panic in Reconcile into an error. Otherwise the panic ends the program.
 	// Default true.

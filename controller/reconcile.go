@@ -13,7 +13,7 @@ import (
 // A Request is the key of the object to reconcile.
 type Request = handler.Request
 
-// A Result says when to reconcile an object again. The zero value means at its next event.
+// A Result schedules the next reconciliation of an object. The zero value means at its next event.
 type Result struct {
 	// RequeueAfter reconciles the object again after this time. Default 0: not before its next
 	// event.
@@ -45,8 +45,8 @@ type TypedReconciler[request comparable] interface {
 	// called concurrently for the same request.
 	//
 	// An error retries the request with backoff, and the Result is ignored. A TerminalError is not
-	// retried. Without an error the Result says when to call Reconcile again. When the controller
-	// stops, ctx ends, and the controller waits for running calls.
+	// retried. Without an error the Result schedules the next call. When the controller stops, ctx
+	// ends, and the controller waits for running calls.
 	//
 	// Reconcile must not call runtime.Goexit, as testing.T.FailNow does: that ends a worker
 	// permanently.

@@ -357,7 +357,7 @@ func TestKindOfOneType(t *testing.T) {
 	})
 }
 
-// What cannot work is refused with an error that says why.
+// Invalid combinations of types return an error with the reason.
 func TestTypedMistakes(t *testing.T) {
 	managed(t, manager.Options{}, func(t *testing.T, m manager.Manager, _ client.Client, _ func()) {
 		r := &typedRecord[clusterRequest]{}

@@ -1,4 +1,5 @@
-// Package finalizer has a registry of what is to be done before an object is deleted.
+// Package finalizer implements a registry of finalizers: functions that run before an object is
+// deleted.
 //
 //	finalizers := finalizer.NewFinalizers()
 //	err := finalizers.Register("example.com/bucket", deleteBucket)
@@ -20,17 +21,17 @@ import (
 	"github.com/kapok-dev/kapok/client"
 )
 
-// A Finalizer does what is to be done before an object is deleted. It may change the object, and
-// says what it has changed. It is called again until it succeeds.
+// A Finalizer cleans up before an object is deleted. It may change the object in memory, and reports
+// its changes in the Result. It is called again until it succeeds.
 type Finalizer interface {
 	Finalize(context.Context, client.Object) (Result, error)
 }
 
-// Result says what of an object has changed in memory, and is to be written.
+// A Result reports which parts of an object have changed in memory and must be written.
 type Result struct {
-	// Updated says that something other than the status has changed.
+	// Updated reports that something other than the status has changed.
 	Updated bool
-	// StatusUpdated says that the status has changed.
+	// StatusUpdated reports that the status has changed.
 	StatusUpdated bool
 }
 
@@ -41,10 +42,10 @@ type Registerer interface {
 	Register(key string, f Finalizer) error
 }
 
-// Finalizers is a Finalizer that calls others. An object that is not deleted gets the keys of all;
-// of one that is deleted those are called, in the order of their keys, that it still has, and each
-// key is removed when its Finalizer has succeeded. What fails does not keep the others from being
-// called.
+// Finalizers is a Finalizer that calls the registered ones. It adds all keys to an object that is
+// not being deleted. For an object that is being deleted, it calls the Finalizers whose keys the
+// object still has, in the order of the keys, and removes each key after its Finalizer has
+// succeeded. After an error the remaining ones are still called.
 type Finalizers interface {
 	Registerer
 	Finalizer

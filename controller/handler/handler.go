@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Request names the object that is to be reconciled, and says nothing about what has happened.
+// A Request is the namespace and name of an object to reconcile. It does not describe the event.
 type Request struct {
 	types.NamespacedName
 }
@@ -29,8 +29,9 @@ type (
 	Funcs = TypedFuncs[client.Object, Request]
 )
 
-// A TypedEventHandler puts requests into a queue, for what happens to objects. Its methods must not
-// block for long: the events of a kind wait for each other. The objects belong to the handler.
+// A TypedEventHandler adds requests to a queue in response to events of objects. Its methods must not
+// block for long, because the events of a kind are handled one after another. The objects belong to
+// the handler.
 type TypedEventHandler[object any, request comparable] interface {
 	Create(context.Context, TypedCreateEvent[object], workqueue.TypedRateLimitingInterface[request])
 	Update(context.Context, TypedUpdateEvent[object], workqueue.TypedRateLimitingInterface[request])

@@ -203,7 +203,7 @@ func TestNoObject(t *testing.T) {
 	}
 }
 
-// A handler for owners of a type that no scheme knows says so.
+// Err of a handler for owners of a type without a kind in the scheme returns an error.
 func TestUnknownOwner(t *testing.T) {
 	type stranger struct{ corev1.Pod }
 	h := handler.EnqueueRequestForOwner(scheme.Scheme, unknown{}, &stranger{})

@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// An OwnerOption says which owners EnqueueRequestForOwner looks at.
+// An OwnerOption selects the owners that EnqueueRequestForOwner handles.
 type OwnerOption func(*ownerOptions)
 
 type ownerOptions struct{ onlyController bool }
 
-// OnlyControllerOwner has only the owner looked at that controls an object.
+// OnlyControllerOwner ignores owners of an object other than its controller.
 func OnlyControllerOwner() OwnerOption {
 	return func(o *ownerOptions) { o.onlyController = true }
 }
@@ -72,10 +72,10 @@ type owners struct {
 	err    error
 }
 
-// Err says why the handler is of no use. Sources ask before they start.
+// Err returns an error if the handler cannot work. Sources check it before they start.
 func (o *owners) Err() error { return o.err }
 
-// MetadataOnly says that the metadata of objects is enough.
+// MetadataOnly reports that the handler needs only the metadata of objects.
 func (o *owners) MetadataOnly() bool { return true }
 
 func (o *owners) add(ctx context.Context, q Queue, objects ...client.Object) {

@@ -12,7 +12,7 @@ func Or[object any](predicates ...TypedPredicate[object]) TypedPredicate[object]
 	return or[object](predicates)
 }
 
-// Not passes an event that a predicate refuses.
+// Not passes an event that the predicate rejects.
 func Not[object any](p TypedPredicate[object]) TypedPredicate[object] { return not[object]{p} }
 
 type and[object any] []TypedPredicate[object]

@@ -1,6 +1,6 @@
-// Package predicate says which events a controller hears of. A source asks its predicates before it
-// calls its handler, and drops an event that one of them refuses. What the cache keeps is not their
-// matter: see cache.Options for that.
+// Package predicate filters the events of a controller. A source drops an event that any of its
+// predicates rejects, before the handler is called. Predicates do not change what the cache stores:
+// see cache.Options for that.
 //
-// Predicates have no state and start no goroutine; several may call them.
+// Predicates have no state, start no goroutine, and are safe for concurrent use.
 package predicate

@@ -18,7 +18,7 @@ type (
 	Funcs = TypedFuncs[client.Object]
 )
 
-// A TypedPredicate says which events are handled. It must not change their objects.
+// A TypedPredicate reports whether an event is to be handled. It must not change the objects.
 type TypedPredicate[object any] interface {
 	Create(handler.TypedCreateEvent[object]) bool
 	Update(handler.TypedUpdateEvent[object]) bool
