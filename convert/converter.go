@@ -39,8 +39,8 @@ type version struct {
 
 var _ runtime.ObjectConvertor = (*Converter)(nil)
 
-// New compiles rules. All types of spokes must be known to the scheme, which must not change any
-// more. The error tells of every field that would be lost.
+// New compiles rules. All types of spokes must be registered in the scheme, which must not change
+// afterwards. The error names every field that a conversion would lose.
 func New(scheme *runtime.Scheme, all ...Rule) (*Converter, error) {
 	compiler := newCompiler(all)
 	c := &Converter{scheme: scheme, types: scheme.AllKnownTypes(), labels: compiler.labels, kinds: map[reflect.Type]*kind{}}

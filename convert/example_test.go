@@ -36,8 +36,8 @@ var (
 	v1       = schema.GroupVersion{Group: "cnat.example.com", Version: "v1"}
 )
 
-// Here the newest version is the hub. Of its fields only the command must be told about: what has
-// the same name in both versions is converted already.
+// Here the newest version is the hub. Only the field of the command needs a rule, because fields
+// with the same name in both versions are converted without one.
 func Example() {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(v1.WithKind("At"), &AtV1{})

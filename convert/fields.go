@@ -254,7 +254,7 @@ type fieldError struct {
 func (e *fieldError) Error() string { return e.path + ": " + e.err.Error() }
 func (e *fieldError) Unwrap() error { return e.err }
 
-// at says where an error is, from the inside out.
+// at prepends the name of a field to the path of an error.
 func at(name string, err error) error {
 	inner, ok := err.(*fieldError)
 	switch {

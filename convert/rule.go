@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Rule is a part of what a [Converter] knows.
+// A Rule configures a [Converter].
 type Rule func(*rules)
 
-// rules are what New is given, before it is compiled.
+// rules collects the rules of New before they are compiled.
 type rules struct {
 	spokes []spoke
 	funcs  map[pair]func(in, out reflect.Value) error
@@ -63,10 +63,10 @@ func Ignore[A, B any]() Rule {
 }
 
 // A LabelFunc converts a field selector of one version, as "spec.nodeName" and the value to compare
-// with, to that of the hub, or says that there is no such label.
+// with, to that of the hub, or returns an error if there is no such label.
 type LabelFunc func(label, value string) (string, string, error)
 
-// FieldLabels registers the field labels of T. Without, the scheme is asked.
+// FieldLabels registers the field labels of T. By default those of the scheme are used.
 func FieldLabels[T any](convert LabelFunc) Rule {
 	return func(r *rules) { r.labels[reflect.TypeFor[T]()] = convert }
 }
