@@ -25,7 +25,7 @@ import (
 // ErrLeaderElectionLost is the error of Start when another process may hold the Lease.
 var ErrLeaderElectionLost = errors.New("leader election lost")
 
-// namespaceFile is where a pod finds its own namespace.
+// namespaceFile is the file with the namespace of the pod.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // newLock returns the lock on the Lease that elects a leader.

@@ -98,7 +98,7 @@ type HealthChecks interface {
 	AddReadyzCheck(name string, check Checker) error
 }
 
-// Telemetry is where a program reports what it does.
+// Telemetry provides the logger, the metrics and the traces of a program.
 type Telemetry interface {
 	// GetLogger returns Options.Logger, or its default.
 	GetLogger() logr.Logger

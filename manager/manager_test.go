@@ -511,7 +511,7 @@ func TestSharedRegistry(t *testing.T) {
 }
 
 // TestWaitsForWebhooks checks that caches, and everything that needs them, wait until webhooks are
-// served, but for a limited time, and no longer than the manager runs.
+// served, up to a limit, and no longer than the manager runs.
 func TestWaitsForWebhooks(t *testing.T) {
 	for _, tc := range []struct{ needs, stops, elected, ends time.Duration }{
 		{needs: 3 * time.Second, stops: time.Minute, elected: 3 * time.Second, ends: time.Minute},

@@ -73,11 +73,11 @@ type Options struct {
 	// LeaderElectionResourceLockInterface replaces the Lease by another lock. ID, Namespace, Config
 	// and Labels are then ignored.
 	LeaderElectionResourceLockInterface resourcelock.Interface
-	// LeaseDuration is how long other candidates wait after the last renewal that they observed. In
-	// the Lease it is rounded up to a second. Default 15 s.
+	// LeaseDuration is the time after the last observed renewal at which other candidates try to
+	// acquire the Lease. In the Lease it is rounded up to a second. Default 15 s.
 	LeaseDuration *time.Duration
-	// RenewDeadline is how long the leader retries a renewal before it gives up. It must be less
-	// than LeaseDuration. Default 10 s.
+	// RenewDeadline is the time after which a leader that cannot renew the Lease gives up. It must
+	// be less than LeaseDuration. Default 10 s.
 	RenewDeadline *time.Duration
 	// RetryPeriod is the time between two attempts to acquire or renew the Lease. Default 2 s.
 	RetryPeriod *time.Duration
@@ -100,9 +100,9 @@ type Options struct {
 	// BaseContext returns the parent of the contexts of Runnables. Its cancellation has no effect.
 	// Default: the values of the context of Start.
 	BaseContext func() context.Context
-	// GracefulShutdownTimeout is how long Start waits for Runnables to end. With 0 Start does not
-	// wait, and because Runnables may still run, the Lease expires instead of being released.
-	// Negative: no limit. Default 30 s.
+	// GracefulShutdownTimeout limits the time that Start waits for Runnables to end. With 0 Start
+	// does not wait, and because Runnables may still run, the Lease expires instead of being
+	// released. Negative: no limit. Default 30 s.
 	GracefulShutdownTimeout *time.Duration
 }
 

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// seriesEnd is how long after its last event a series ends, and how long a single event waits
-	// to become a series.
+	// seriesEnd is the time after its last event at which a series ends. An equal event after that
+	// starts over, also after a single event.
 	seriesEnd = 6 * time.Minute
-	// seriesRefresh is how often the count of a series is written, so that its event does not
-	// expire.
+	// seriesRefresh is the interval at which the count of a series is written, so that its event
+	// does not expire.
 	seriesRefresh = 30 * time.Minute
 
 	seriesPatch = types.MergePatchType

@@ -18,11 +18,11 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// lastMoment is the least time that a group has to end, when the groups before have used up the
-// timeout.
+// lastMoment is the minimum time that a group has to end, even if the groups before it have used up
+// the timeout.
 const lastMoment = time.Second
 
-// webhooksPatience is how long the start waits for webhook servers. It polls them every
+// webhooksPatience limits the time that the start waits for webhook servers. It polls them every
 // webhooksPoll.
 const (
 	webhooksPatience = 10 * time.Second

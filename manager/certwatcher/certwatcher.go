@@ -18,13 +18,13 @@ import (
 	"github.com/kapok-dev/kapok/manager/log"
 )
 
-// Interval is how often the files are read, unless WithWatchInterval says otherwise.
+// Interval is the default interval at which the files are read. See WithWatchInterval.
 const Interval = 10 * time.Second
 
-// A CertWatcher has the certificate of two files, in PEM. The files are read again rather than
-// watched: files of a Secret are links whose targets change, and a file may change twice within the
-// resolution of its time. While the files are no pair, as when only one of them has been written
-// yet, the last pair stays.
+// A CertWatcher provides the certificate of two PEM files. The files are polled rather than watched:
+// files of a Secret are links whose targets change, and a file may change twice within the
+// resolution of its time. While the files do not match, for example because only one of them has
+// been written, the last matching pair is used.
 type CertWatcher struct {
 	cert, key string
 	interval  time.Duration
@@ -81,7 +81,7 @@ func (w *CertWatcher) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, er
 // NeedLeaderElection is false: every replica serves.
 func (w *CertWatcher) NeedLeaderElection() bool { return false }
 
-// Start reads the files again and again, until ctx ends.
+// Start reads the files at every interval until ctx ends.
 func (w *CertWatcher) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithValues("certificate", w.cert, "key", w.key)
 	ticker := time.NewTicker(w.interval)

@@ -72,8 +72,8 @@ func IntoContext(ctx context.Context, log logr.Logger) context.Context {
 	return logr.NewContext(ctx, log)
 }
 
-// NullLogSink logs nothing: logr.New(NullLogSink{}) is a logger for Options, which logr.Discard()
-// is not, as it cannot be told from no logger.
+// NullLogSink discards all logs. Use logr.New(NullLogSink{}) as the logger of Options: logr.Discard()
+// cannot be distinguished from an unset logger.
 type NullLogSink struct{}
 
 // Init implements logr.LogSink, as do the methods below.

@@ -24,7 +24,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// path is where metrics are served.
+// path is the URL path of the metrics.
 const path = "/metrics"
 
 // A Server serves metrics. A manager runs the one of its options.
@@ -48,12 +48,12 @@ type Registry interface {
 type Options struct {
 	// SecureServing serves HTTPS. Default: HTTP.
 	SecureServing bool
-	// BindAddress is where metrics are served, HOST:PORT. Default, and "0": nowhere.
+	// BindAddress is the HOST:PORT that serves metrics. Default, and "0": metrics are not served.
 	BindAddress string
 	// ExtraHandlers are served beside /metrics, by their paths.
 	ExtraHandlers map[string]http.Handler
-	// FilterProvider makes the Filter of all requests, such as
-	// filters.WithAuthenticationAndAuthorization. Default: every request is answered.
+	// FilterProvider creates the Filter of all requests, such as
+	// filters.WithAuthenticationAndAuthorization. Default: every request is served.
 	FilterProvider func(*rest.Config, *http.Client) (Filter, error)
 
 	// CertDir, CertName and KeyName are the files of the certificate, in PEM, which are read again
@@ -66,12 +66,12 @@ type Options struct {
 	TLSOpts []func(*tls.Config)
 	// HandlerOpts change the options of the handler of /metrics.
 	HandlerOpts []func(*promhttp.HandlerOpts)
-	// ListenConfig is how the server listens.
+	// ListenConfig creates the listener of the server.
 	ListenConfig net.ListenConfig
 
-	// Registry has the metrics. Default: a new one; that of a manager has the metrics of Go and of
-	// the process. Several managers may share one, but not webhook servers: the metrics of the
-	// second would be nowhere, and manager.New fails.
+	// Registry holds the metrics. Default: a new one; that of a manager has the metrics of Go and of
+	// the process. Several managers may share one, but only one of them may have a webhook server:
+	// manager.New fails for the second, whose metrics could not be registered.
 	Registry Registry
 }
 

@@ -1,4 +1,4 @@
-// Package shards divides work among processes by key, with no key in two hands.
+// Package shards divides work among processes by key. Each key belongs to one process at a time.
 //
 //	err := shards.Run(ctx, cfg, shards.Options{Namespace: "default", Name: "my-operator"},
 //		func(ctx context.Context, cfg *rest.Config, owns shards.Owns) error {
@@ -16,13 +16,13 @@
 // (rendezvous hashing), so that a member that comes or goes moves only its own share of the keys.
 //
 //  1. A member renews its Lease every RetryPeriod, and reads the Leases of all members.
-//  2. When the set of members is another than that of its work, the member ends its work, waits until
+//  2. When the set of members differs from that of its work, the member stops its work, waits until
 //     it has ended, and then writes the new set to its Lease.
 //  3. It starts to work with a set when the Leases of all members of that set show it. All of them
 //     have ended their earlier work by then, and divide the keys in the same way.
-//  4. A Lease that has not been renewed for LeaseDuration is deleted by the others. A member that
-//     cannot renew its Lease for RenewDeadline, or whose work does not end in that time, stops to
-//     work and becomes a new member later.
+//  4. The other members delete a Lease that has not been renewed for LeaseDuration. A member that
+//     cannot renew its Lease for RenewDeadline, or whose work does not end in that time, stops
+//     working and becomes a new member later.
 //
 // # Promises
 //

@@ -30,11 +30,12 @@ type Options struct {
 	Name string
 	// Identity is shown as the holder of the Lease. Default: the name of the host and a random uid.
 	Identity string
-	// LeaseDuration is how long the other members wait after the last renewal that they observed
-	// before they replace a member. Default 15 s.
+	// LeaseDuration is the time after the last observed renewal of a member at which the other
+	// members replace it. Default 15 s.
 	LeaseDuration time.Duration
-	// RenewDeadline is how long a member works without a renewal, and how long its work may take to
-	// end. It must be less than LeaseDuration. Default 10 s.
+	// RenewDeadline is the time without a renewal after which a member stops its work, and the time
+	// in which stopped work must end before the member gives up its Lease. It must be less than
+	// LeaseDuration. Default 10 s.
 	RenewDeadline time.Duration
 	// RetryPeriod is the time between two renewals. It must be less than half of RenewDeadline.
 	// Default 2 s.

@@ -12,12 +12,12 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// courtesy is how long requests to a server may take that is to stop.
+// courtesy is the time that active requests have to finish after a server starts to stop.
 const courtesy = 5 * time.Second
 
-// HTTP serves requests of a listener until ctx ends, and then those that are under way, for 5 s at
-// most. It closes the listener. The values of ctx are those of the contexts of requests. name is
-// used in messages.
+// HTTP serves requests of a listener until ctx ends, and then waits for active requests for up to
+// 5 s. It closes the listener. The contexts of requests have the values of ctx. name is used in
+// messages.
 func HTTP(ctx context.Context, name string, listener net.Listener, handler http.Handler, logger logr.Logger) error {
 	logger.Info("Serving", "server", name, "address", listener.Addr().String())
 	server := &http.Server{
