@@ -22,25 +22,25 @@ type CertificateOptions struct {
 	// Hosts are the DNS names and IP addresses under which API servers reach the webhooks: see
 	// ServiceHosts. At least one.
 	Hosts []string
-	// Secret is where the certificate is kept, as tls.crt, tls.key and ca.crt, and shared with
-	// other replicas. Its namespace must exist. Default: it is kept in memory, which is for one
-	// replica.
+	// Secret stores the certificate, as tls.crt, tls.key and ca.crt, and shares it with other
+	// replicas. Its namespace must exist. Default: the certificate is stored in memory, which suits
+	// a single replica.
 	Secret client.ObjectKey
 
 	// MutatingWebhookConfigurations, ValidatingWebhookConfigurations and CustomResourceDefinitions
-	// are names of the objects that get the authority as caBundle: for all their webhooks, and for
-	// the conversion webhook. They may be made later.
+	// name the objects in which caBundle is set to the authority: of all their webhooks, and of the
+	// conversion webhook. The objects may be created later.
 	MutatingWebhookConfigurations   []string
 	ValidatingWebhookConfigurations []string
 	CustomResourceDefinitions       []string
-	// URL is where this process is, as https://127.0.0.1:9443, when API servers cannot reach it as
-	// the service that the objects name: they get the URL instead, with the path of the service. It
-	// is for programs that run on the developer's machine.
+	// URL is the address of this process, such as https://127.0.0.1:9443, if API servers cannot
+	// reach it through the service that the objects name: it replaces the service in the objects,
+	// with the path of the service appended. It is meant for programs on a developer's machine.
 	URL string
 
-	// Validity of a certificate. When a third of it is left, there is a new one. Default 365 days.
+	// Validity of a certificate. It is replaced when a third of it is left. Default 365 days.
 	Validity time.Duration
-	// Interval is how often the Secret and the objects are looked at. Default 1 minute.
+	// Interval is the interval at which the Secret and the objects are checked. Default 1 minute.
 	Interval time.Duration
 }
 
@@ -168,7 +168,7 @@ func (c *Certificates) obtain(ctx context.Context) (*selfSigned, error) {
 	return nil, fmt.Errorf("the Secret %s: too many conflicts with other writers", c.options.Secret)
 }
 
-// conflicts is how often a change is retried after a conflict with another writer.
+// conflicts is the maximum number of attempts to write the Secret, if other writers change it too.
 const conflicts = 10
 
 // renew returns a certificate unchanged, or its replacement if it is due. old may be nil. Replicas

@@ -98,7 +98,7 @@ func point(obj map[string]any, base string, caBundle []byte) (changed bool, err 
 	return changed, nil
 }
 
-// clientConfigs returns the parts of an object that say how its webhooks are reached.
+// clientConfigs returns the clientConfigs of the webhooks of an object.
 func clientConfigs(obj map[string]any) ([]map[string]any, error) {
 	var holders []any
 	if _, definition := obj["spec"]; definition {

@@ -24,7 +24,7 @@ import (
 // DefaultPort is the default of Options.Port.
 const DefaultPort = 9443
 
-// stopTime is how long a stopping server waits for active requests.
+// stopTime limits the time that a stopping server waits for active requests.
 const stopTime = time.Minute
 
 // A Server serves webhooks over TLS. A manager runs it.

@@ -64,7 +64,7 @@ type Queue[K comparable] struct {
 	draining bool
 }
 
-// maxIdle is how many unused entries are kept.
+// maxIdle is the maximum number of idle entries that are retained.
 const maxIdle = 1024
 
 // An entry is the state of a key in the queue.
