@@ -16,7 +16,7 @@ import (
 	"github.com/kapok-dev/kapok/cmd/kapok/internal/bench"
 )
 
-// Flags that make no sense are refused before anything is asked of a server.
+// Invalid flags are rejected before the first request to a server.
 func TestBenchFlags(t *testing.T) {
 	kubeconfig := kubeconfigOf(t, "http://127.0.0.1:1")
 	broken := filepath.Join(t.TempDir(), "broken")

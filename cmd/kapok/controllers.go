@@ -71,8 +71,9 @@ func (r *ranges) Set(text string) error {
 	return nil
 }
 
-// chores is the value of kube-apiserver's flag --controllers, which that of Kubernetes does not have:
-// true is what the server itself can do, and a list also runs controllers.
+// chores is the value of the flag --controllers of kapok kube-apiserver, which Kubernetes'
+// kube-apiserver does not have: true enables the background work of the server, such as garbage
+// collection, and a list also runs controllers.
 type chores kapok.Options
 
 // String, Set and Type implement pflag.Value.

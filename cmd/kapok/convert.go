@@ -68,7 +68,7 @@ Custom resources are converted if --crd names their CustomResourceDefinition.`,
 	return c
 }
 
-// check returns the version to convert to, empty if none is said.
+// check validates the flags, and returns the version to convert to, empty without --output-version.
 func (v *conversion) check() (schema.GroupVersion, error) {
 	switch {
 	case len(v.files) == 0:

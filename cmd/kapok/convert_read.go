@@ -25,7 +25,7 @@ import (
 type document struct {
 	source string // file
 	number int    // of the document within, from 1
-	item   int    // of the item within a list, from 1; 0 if it is none
+	item   int    // of the item within a list, from 1; 0 for an object outside of a list
 	gvk    schema.GroupVersionKind
 	name   string
 	data   []byte // JSON

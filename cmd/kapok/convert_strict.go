@@ -9,9 +9,9 @@ import (
 
 // The values of --validate.
 const (
-	validateStrict = "strict" // what would be lost in silence is an error
+	validateStrict = "strict" // an unknown or duplicate field is an error
 	validateWarn   = "warn"   // printed as a warning
-	validateIgnore = "ignore" // it is lost in silence
+	validateIgnore = "ignore" // dropped silently
 )
 
 // findings are the unknown and duplicate fields of manifests.

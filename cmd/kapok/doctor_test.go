@@ -14,7 +14,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/doctor"
 )
 
-// Damage in the files of a stopped store is found, and the exit code says so.
+// Damage in the files of a stopped store is found, and sets the exit code.
 func TestDoctorFindsDamage(t *testing.T) {
 	written := stopped(t)
 	file, restored := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "restored")

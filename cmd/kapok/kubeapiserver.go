@@ -205,7 +205,8 @@ func (s *apiServer) admit(opts *kapok.Options) {
 	opts.Admission.Enable = slices.DeleteFunc(slices.Clone(opts.Admission.Enable), func(name string) bool { return slices.Contains(missing, name) })
 }
 
-// certificate takes the one in the directory of certificates, if there is one and nothing else is said.
+// certificate sets the serving certificate to the one in --cert-dir, if no flag names another and the
+// directory has one.
 func (s *apiServer) certificate(opts *kapok.Options) error {
 	serving := &opts.Serving
 	if serving.CertFile != "" || serving.KeyFile != "" {
@@ -229,7 +230,8 @@ func (s *apiServer) certificate(opts *kapok.Options) error {
 	return nil
 }
 
-// store says where the state is: in the directory that an etcd of Kapok lends, in a real etcd, or in memory.
+// store configures the storage: the data directory on loan from an etcd of Kapok, a real etcd, or
+// memory.
 func (s *apiServer) store(ctx context.Context, opts *kapok.Options) (giveBack func(), err error) {
 	none := func() {}
 	if len(s.etcdServers) == 0 {

@@ -52,7 +52,7 @@ func useRunningServer(args []string) {
 	})
 }
 
-// noServer is where kubectl looks for a server if nothing names one.
+// noServer is kubectl's default address of the server.
 const noServer = "localhost:8080"
 
 // choosesServer reports whether an argument selects a server.

@@ -104,7 +104,7 @@ func TestKubectl(t *testing.T) {
 	}
 }
 
-// Its texts speak of kubectl, and what is wrong with a command line is said by it and not by kapok.
+// Usage texts and command line errors are kubectl's own.
 func TestKubectlCommandLine(t *testing.T) {
 	t.Parallel()
 	s := newShell(t, "")

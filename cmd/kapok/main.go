@@ -13,8 +13,8 @@ import (
 
 // Exit codes.
 const (
-	exitFailure = 1 // what was asked for did not work
-	exitUsage   = 2 // what was asked for makes no sense
+	exitFailure = 1 // the command failed
+	exitUsage   = 2 // the command line is invalid
 )
 
 func main() {

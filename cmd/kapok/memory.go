@@ -116,7 +116,8 @@ func (t *thrift) paceLocked(now time.Time) {
 	t.last = now
 }
 
-// garbagePercent is how much garbage there may be, in percent of what lives.
+// garbagePercent returns the value for debug.SetGCPercent: the garbage at which the next collection
+// starts, in percent of the live heap.
 func garbagePercent(live uint64, starting, hurried bool) int {
 	live = max(live, 1<<20)
 	garbage := max(live/garbagePart, littleGarbage)

@@ -48,7 +48,7 @@ func TestOrphanAtBirth(t *testing.T) {
 	}
 }
 
-// orphan runs a command whose parent ends at once, and returns what it says when it has ended.
+// orphan runs a command whose parent exits at once, and returns its output after it has ended.
 func orphan(t *testing.T, command string) string {
 	t.Helper()
 	read, write, err := os.Pipe()

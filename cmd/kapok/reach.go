@@ -27,8 +27,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// reach is how a command gets at a store: through the server that runs on it, or
-// in the directory of one that is stopped.
+// reach is the access of a command to a store: through the running server, or directly in the data
+// directory of a stopped one.
 type reach struct {
 	kubeconfig string
 	dataDir    string
@@ -164,10 +164,10 @@ func (r *reach) explain(err error) error {
 	return fmt.Errorf("kapok is running on data directory %s: use --kubeconfig %s instead of --data-dir, or stop the server", r.dataDir, kubeconfig)
 }
 
-// journalDir is where kapok up keeps its journal.
+// journalDir returns the directory of the journal in a data directory of kapok up.
 func journalDir(dataDir string) string { return filepath.Join(dataDir, "journal") }
 
-// sealer loads the configuration of encryption at rest; none if there is none.
+// sealer loads the configuration of encryption at rest. It returns nil if file is empty.
 func sealer(file string) (journal.Sealer, error) {
 	if file == "" {
 		return nil, nil

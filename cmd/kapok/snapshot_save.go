@@ -86,7 +86,7 @@ func (s *save) fromServer(ctx context.Context, w, stderr io.Writer) error {
 		return err
 	}
 	defer answer.Body.Close()
-	warnings, _ := net.ParseWarningHeaders(answer.Header.Values("Warning")) // those that are none say nothing
+	warnings, _ := net.ParseWarningHeaders(answer.Header.Values("Warning")) // malformed ones are ignored
 	for _, warning := range warnings {
 		fmt.Fprintf(stderr, "Warning: %s\n", warning.Text)
 	}

@@ -227,7 +227,7 @@ func TestSnapshotOfStopped(t *testing.T) {
 	}
 }
 
-// summary is what kapok snapshot inspect -o json says.
+// summary returns the output of kapok snapshot inspect -o json.
 func summary(t *testing.T, file string) (s snapshot.Summary) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(must(t, "snapshot", "inspect", file, "-o", "json")), &s); err != nil {
@@ -429,7 +429,7 @@ func TestSnapshotServerFails(t *testing.T) {
 	}
 }
 
-// Who interrupts it finds nothing half done.
+// An interrupted save leaves no partial file.
 func TestSnapshotInterrupted(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a process cannot be interrupted there")

@@ -222,7 +222,7 @@ func welcome(w io.Writer, s *kapok.Server, opts kapok.Options, ready time.Durati
 	fmt.Fprintf(w, "In another shell:\n\n  %s\n  kubectl api-resources\n\n", export("KUBECONFIG", file))
 }
 
-// reachable is where a server is reached that listens on an address.
+// reachable returns the URL of a server that listens on an address, for users.
 func reachable(address string) string {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !at.Addr().IsUnspecified() {

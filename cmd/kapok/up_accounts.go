@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// accountFlags adds what is said of service accounts and their tokens, as kube-apiserver calls it.
+// accountFlags adds the flags for service accounts and their tokens, with the names of kube-apiserver.
 func accountFlags(c *cobra.Command, o *kapok.AccountOptions) {
 	f := c.Flags()
 	f.BoolFunc("service-accounts", "create the service account default and the config map kube-root-ca.crt in each namespace, write tokens into secrets, and set the service account of pods (default true)", func(s string) error {

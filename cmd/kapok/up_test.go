@@ -75,7 +75,8 @@ func TestServiceRange(t *testing.T) {
 	}
 }
 
-// TestScheduler checks when the scheduler runs: if a flag says so, and with nodes unless a flag says not.
+// TestScheduler checks when the scheduler runs: if --scheduler is set, and by default with simulated
+// nodes.
 func TestScheduler(t *testing.T) {
 	for _, tc := range []struct {
 		u    up

@@ -44,7 +44,7 @@ func wrongFlag(c *cobra.Command, err error) error {
 	return err
 }
 
-// spelled is how a flag is written.
+// spelled returns the spelling of a flag for messages, such as "-f, --filename".
 func spelled(f *pflag.Flag) string {
 	if f.Shorthand != "" {
 		return "-" + f.Shorthand + ", --" + f.Name
@@ -194,7 +194,8 @@ func nearest(name string, known []string, prefix string) string {
 	return fmt.Sprintf(": did you mean %s%s?", prefix, best)
 }
 
-// distance is how many letters must be put in, taken out or replaced to make one word of another (Levenshtein).
+// distance returns the number of letters to insert, delete or replace to turn one word into the other
+// (Levenshtein distance).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What is wrong with a command line is said in words of its user's: the command or flag, what is wrong, and what is wanted.
+// Errors of a command line name the command or flag, the value and the rule.
 func TestWrongCommandLines(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	file := filepath.Join(t.TempDir(), "file")

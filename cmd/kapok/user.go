@@ -130,7 +130,7 @@ func (u *userAdd) checkRest() error {
 	return nil
 }
 
-// longestName is what a certificate may have for a name (RFC 5280).
+// longestName is the maximum length in bytes of a common name (RFC 5280, ub-common-name).
 const longestName = 64
 
 func checkName(what, name string) error {

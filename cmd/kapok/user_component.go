@@ -41,7 +41,7 @@ func componentNames() string {
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
-// componentOf returns the component of a name; nil if it is none.
+// componentOf returns the component with a user name, or nil.
 func componentOf(name string) *component {
 	for i := range components {
 		c := &components[i]

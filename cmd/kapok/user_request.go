@@ -22,10 +22,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// signingTime is how long a server may take to sign.
+// signingTime limits the time that a server takes to sign.
 const signingTime = 30 * time.Second
 
-// byServer has a server sign: it makes a request, and approves it. It returns the server's address, too.
+// byServer creates and approves a CertificateSigningRequest, and returns the certificate that the
+// server signs, and the address of the server.
 func (u *userAdd) byServer(ctx context.Context, name string, _ time.Time) (_ *pki.Client, server string, err error) {
 	config, err := clientcmd.BuildConfigFromFlags("", u.kubeconfig)
 	if err == nil {
