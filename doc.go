@@ -16,7 +16,7 @@
 //   - [Options.Listen] opens a socket with TLS and HTTP/2. [Server.Kubeconfig] has the credentials of
 //     the admin; other users authenticate as the options say.
 //
-// # The way of a request
+// # Request path
 //
 // A request passes these packages in this order:
 //

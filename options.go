@@ -49,11 +49,11 @@ type Options struct {
 	HistoryMemory int
 	// HistoryDisk is the maximum size in bytes of the history in DataDir. Default 1 GiB.
 	HistoryDisk int64
-	// HistoryAge is how long the history of changes is kept, within HistoryMemory and HistoryDisk:
-	// watches resume, and lists continue, from a resourceVersion that is not older. Older ones return
-	// 410 Gone, as if kube-apiserver had compacted etcd; running watches continue. If several servers
-	// share a Store, the setting of the server that compacts it counts. Default 5 minutes; without
-	// DataDir and Store, as long as memory allows.
+	// HistoryAge is the time that the history of changes is retained, within HistoryMemory and
+	// HistoryDisk: watches resume, and lists continue, from a resourceVersion that is not older. Older
+	// ones return 410 Gone, as if kube-apiserver had compacted etcd; running watches continue. If
+	// several servers share a Store, the setting of the server that compacts it applies. Default 5
+	// minutes; without DataDir and Store, as long as memory allows.
 	HistoryAge time.Duration
 
 	// Listen is the address of the TLS socket, HOST:PORT; port 0 picks a free one, an empty host means
@@ -123,9 +123,9 @@ type Options struct {
 	// none.
 	Controllers Controllers
 
-	// NamespaceGrace is how long a namespace that is being deleted keeps its objects, so that clients
-	// that delete both find both, like kubectl delete -f. Kubernetes waits for 5 seconds. Default: no
-	// time.
+	// NamespaceGrace is the delay before the objects of a terminating namespace are deleted, so that a
+	// client that deletes the namespace and then its objects, like kubectl delete -f, still finds
+	// them. Kubernetes waits for 5 seconds. Default: no delay.
 	NamespaceGrace time.Duration
 }
 
