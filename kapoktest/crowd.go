@@ -22,10 +22,10 @@ type crowd struct {
 	most  int
 	at    time.Time
 	asked map[same]int
-	stuck bool // there was too much of it; clients are refused since
+	stuck bool // the limit was exceeded; requests have been refused since then
 }
 
-// same is what requests for the same have in common.
+// same is the key under which equal requests are counted.
 type same struct{ method, path string }
 
 // add counts a request, and reports whether it is one too many.
@@ -41,7 +41,7 @@ func (c *crowd) add(r *http.Request) (tooMany bool) {
 	return c.asked[what] > most
 }
 
-// String is the busiest requests.
+// String lists the five most frequent requests of the moment.
 func (c *crowd) String() string {
 	all := slices.SortedFunc(maps.Keys(c.asked), func(a, b same) int {
 		return cmp.Or(c.asked[b]-c.asked[a], strings.Compare(a.path, b.path), strings.Compare(a.method, b.method))

@@ -10,8 +10,8 @@ const (
 	far    = 2000 // more lines to take out and put in than that are not looked for one by one
 )
 
-// lineDiff shows how the lines of a YAML text have changed: runs of lines taken out and put in,
-// with the lines around them, under headings that say where in the object they are, as in
+// lineDiff shows how the lines of a YAML text have changed: runs of removed and added lines, with
+// context, under headings with their path in the object:
 //
 //	@@ spec.containers[app].env[COLOR]
 //	    - name: COLOR

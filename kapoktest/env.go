@@ -427,5 +427,5 @@ func (e *Env) describe(obj client.Object) string {
 	return kind + " " + name
 }
 
-// patience is how long the Env itself waits for the server. In a bubble it is no time at all.
+// patience limits the time that the Env itself waits for the server. In a bubble that is virtual time.
 const patience = 30 * time.Second

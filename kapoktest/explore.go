@@ -109,8 +109,8 @@ type outcome struct {
 	said     string
 	met      []Fault
 	begun    bool      // faults had begun
-	schedule *schedule // that an option has asked for, or nil
-	unread   error     // why there is none, though an option has asked for it
+	schedule *schedule // of the option, or nil
+	unread   error     // the error of reading the schedule of the option
 }
 
 // attempt runs a scenario once, with the given faults, or with all faults of the seed if they are

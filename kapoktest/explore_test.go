@@ -456,8 +456,8 @@ func TestExploreLastSeed(t *testing.T) {
 	}
 }
 
-// TestExploreBegin checks that faults begin when a test says so; by default when the first cache
-// has synced, or when a client without a cache writes.
+// TestExploreBegin checks that faults begin when the test calls for them; by default when the first
+// cache has synced, or when a client without a cache writes.
 func TestExploreBegin(t *testing.T) {
 	list := func(t testing.TB, env *kapoktest.Env) error {
 		_, err := clientOf(t, env.Config()).CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})

@@ -248,7 +248,7 @@ func orSecond(d time.Duration) time.Duration {
 	return d
 }
 
-// generated is how names end that Kubernetes generates: with letters and digits that make no words.
+// generated matches the random suffix of names that Kubernetes generates: consonants and digits.
 var generated = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5,10}(/|$)`)
 
 // fault returns the Fault of a request, without What.

@@ -49,9 +49,9 @@ type backend struct {
 	server  *kapok.Server
 	phase   phase
 	missed  time.Time     // until when clients may not have noticed that there is a server again
-	own     int           // requests of the Env that are under way, but for watches
-	done    chan struct{} // closed when the restart that is under way, or was the last, is over
-	stopped chan struct{} // closed when there is to be no restart any more
+	own     int           // active requests of the Env, without watches
+	done    chan struct{} // closed when the current or last restart is over
+	stopped chan struct{} // closed to end restarts
 }
 
 type phase int

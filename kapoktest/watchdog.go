@@ -30,8 +30,8 @@ const defaultBlocked = 5 * time.Second
 // of the limit, and more often once all of them are blocked. The bubble is stuck if enough
 // inspections in a row find the same state.
 type watchdog struct {
-	seen  atomic.Pointer[watched] // nil until the bubble says who it is
-	away  atomic.Bool             // the bubble waits for its next body, and is to be left alone
+	seen  atomic.Pointer[watched] // nil until the bubble has identified itself
+	away  atomic.Bool             // the bubble waits for its next body, and is not checked
 	trace []byte
 
 	last string // the goroutines as the last look has found them; "" if they were not blocked
@@ -175,7 +175,7 @@ func blockedIn(dump, mark string) (b blocked) {
 	if len(b.outside) == 0 || others && !listens {
 		return blocked{}
 	}
-	slices.Sort(b.states) // whose order says nothing
+	slices.Sort(b.states) // the order of goroutines is arbitrary
 	return b
 }
 

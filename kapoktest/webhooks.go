@@ -212,7 +212,8 @@ func hasHub(crd *unstructured.Unstructured, scheme *runtime.Scheme) bool {
 	return false
 }
 
-// hubConversion is where both frameworks convert.
+// hubConversion returns the conversion of a definition with the path at which both frameworks, Kapok
+// and controller-runtime, serve it.
 func hubConversion() map[string]any {
 	return map[string]any{"strategy": "Webhook", "webhook": map[string]any{
 		"conversionReviewVersions": []any{"v1"},

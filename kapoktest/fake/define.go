@@ -19,10 +19,11 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// patience is how long a definition may take until its kind is served; it takes milliseconds.
+// patience limits the time until the kind of a new definition is served, which takes milliseconds.
 const patience = 30 * time.Second
 
-// define has the server serve the kinds of the Scheme that are not Kubernetes' own.
+// define creates definitions of the kinds of the Scheme that are not built in, and waits until the
+// server serves them.
 func (b *ClientBuilder) define(ctx context.Context, server *kapok.Server, objects []client.Object) error {
 	c, err := client.New(server.Config(), client.Options{Scheme: b.scheme})
 	if err != nil {
