@@ -128,7 +128,7 @@ func (w *world) run() (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// logged says how many lines of the logs have a text in them.
+// logged returns the number of occurrences of a text in the logs.
 func (w *world) logged(text string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,7 +168,7 @@ func (w *world) phase(name string) string {
 	return at.Status.Phase
 }
 
-// pod is the pod of an At, or nil if there is none.
+// pod returns the pod of an At, or nil.
 func (w *world) pod(at string) *corev1.Pod {
 	w.Helper()
 	synctest.Wait()
@@ -276,7 +276,7 @@ func TestManyAts(t *testing.T) {
 	})
 }
 
-// TestDeleteMany: pods go with their Ats, and mostly before the controller hears of that. No command runs again because of it.
+// TestDeleteMany: pods are deleted with their Ats, mostly before the controller receives the event. No command runs again.
 func TestDeleteMany(t *testing.T) {
 	inWorld(t, crd, func(w *world) {
 		defer w.run()()
@@ -493,7 +493,7 @@ func TestFirstDefinition(t *testing.T) {
 	})
 }
 
-// TestBadSchedule: without a schema there are schedules that are none. The controller waits for a better one.
+// TestBadSchedule: without a schema schedules can be invalid. The controller waits for a valid one.
 func TestBadSchedule(t *testing.T) {
 	inWorld(t, "testdata/at-crd.yaml", func(w *world) {
 		defer w.run()()

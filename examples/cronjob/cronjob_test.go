@@ -71,7 +71,7 @@ func TestWeek(t *testing.T) {
 			runs  int
 			every time.Duration // from each time that was served to the next. 0: not regular
 			late  time.Duration // at most, after the time
-			min   int           // how many other jobs run beside each, but for the first
+			min   int           // other jobs that run beside each, except the first
 			max   int
 			kept  int // jobs that have ended
 			alive int // jobs that run in the end
@@ -258,7 +258,7 @@ func TestBadSchedule(t *testing.T) {
 	})
 }
 
-// TestForeignJobs: jobs that a CronJob does not control are none of its business, whatever they look like.
+// TestForeignJobs: a CronJob ignores jobs that it does not control, whatever they look like.
 func TestForeignJobs(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stop := w.run(manager.Options{}, nil)

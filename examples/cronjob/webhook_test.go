@@ -109,7 +109,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// patched is what becomes of YAML by a JSON patch.
+// patched applies a JSON patch to YAML.
 func patched(t *testing.T, doc string, patch []byte) []byte {
 	t.Helper()
 	data, err := yaml.YAMLToJSON([]byte(doc))

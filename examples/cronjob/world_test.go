@@ -121,7 +121,7 @@ func (w *world) run(options manager.Options, clock Clock) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// cronJob creates a CronJob whose jobs take some time, and end well unless change says otherwise.
+// cronJob creates a CronJob whose jobs take some time, and succeed unless change modifies them.
 func (w *world) cronJob(name, schedule string, takes time.Duration, change ...func(*batchv1.CronJob)) *batchv1.CronJob {
 	w.Helper()
 	c := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
@@ -172,7 +172,7 @@ func (w *world) jobs(name string) []kbatch.Job {
 	return list.Items
 }
 
-// logged says how many lines of the logs have a text in them.
+// logged returns the number of occurrences of a text in the logs.
 func (w *world) logged(text string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +184,8 @@ const (
 	failsAnnotation = "test/fails" // there if it fails
 )
 
-// A kubelet stands in for what runs jobs in a cluster: each starts at once, and ends when its annotations say so.
+// A kubelet simulates the job controller and the kubelets of a cluster: each job starts at once, and ends after the time in
+// its annotations.
 type kubelet struct {
 	api client.Client
 

@@ -45,7 +45,7 @@ func TestTutorial(t *testing.T) {
 		networks := memory.New(printed)
 		w.run(settings{period: 0}, networks)
 
-		// Before its CRD: it asks again and again.
+		// Without its CRD the controller retries.
 		time.Sleep(time.Minute)
 		w.Logged("INFO Setting up event handlers", "INFO Starting Network control loop", "INFO Waiting for informer caches to sync")
 		if missed := w.Log.Count(`no matches for kind "Network" in version "samplecrd.k8s.io/v1"`); missed < 2 {

@@ -1,3 +1,3 @@
-// Package tools is the module of the tool that generates what the examples do not write by hand:
-// DeepCopy methods, definitions of custom resources, roles. Its dependencies are none of Kapok's.
+// Package tools is a module with the dependencies of controller-gen, which generates DeepCopy methods,
+// CustomResourceDefinitions and roles of the examples. It keeps them out of Kapok's go.mod.
 package tools

@@ -49,7 +49,7 @@ func TestConvergence(t *testing.T) {
 	}
 }
 
-// converge is what the controller does for a Network that exists or not.
+// converge does one reconciliation of the controller for a Network that exists or not.
 func converge(ctx context.Context, p provider.Provider, key types.NamespacedName, wanted provider.Spec, exists bool) error {
 	if !exists {
 		return p.Delete(ctx, key)

@@ -12,17 +12,17 @@ const (
 	PhaseDone = "DONE"
 )
 
-// AtSpec is what is to be run, and when.
+// AtSpec is a command and the time at which it runs.
 type AtSpec struct {
-	// When the command is run: a date and a time in UTC, as 2026-07-03T02:00:00Z. A time that has passed means at once.
+	// The date and time in UTC at which the command runs, such as 2026-07-03T02:00:00Z. A time in the past means immediately.
 	// +kubebuilder:validation:Pattern=`^\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$`
 	Schedule string `json:"schedule"`
 
-	// The command, as one would type it in a shell.
+	// The command, as typed in a shell.
 	Command string `json:"command"`
 }
 
-// AtStatus is how far it is.
+// AtStatus is the progress of an At.
 type AtStatus struct {
 	// PENDING, RUNNING or DONE.
 	// +optional

@@ -6,16 +6,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CronJobSpec is what is wanted of a CronJob.
+// CronJobSpec is the desired state of a CronJob.
 type CronJobSpec struct {
-	// When jobs start, in the format of cron: minute, hour, day of the month, month, day of the week. See
-	// https://en.wikipedia.org/wiki/Cron. It is read in the time zone of the controller, unless it begins with
+	// The times at which jobs start, in cron format: minute, hour, day of the month, month, day of the week. See
+	// https://en.wikipedia.org/wiki/Cron. Times are in the time zone of the controller, unless the schedule begins with
 	// CRON_TZ=Zone/Name and a space.
 	// +kubebuilder:validation:MinLength=0
 	Schedule string `json:"schedule"`
 
-	// For how many seconds after its time a job may still be started, if it has been missed for any reason. A job that is
-	// not started by then is left out. Without it, a job may be started however late.
+	// The deadline in seconds after the scheduled time for starting a job that was missed for any reason. After that the job
+	// is skipped. If unset, there is no deadline.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
@@ -27,25 +27,25 @@ type CronJobSpec struct {
 	// +optional
 	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
 
-	// Starts no more jobs while it is true. Jobs that run already go on. Defaults to false.
+	// Whether to start no further jobs. Jobs that are already running continue. Defaults to false.
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
 
-	// The job that is made at each scheduled time.
+	// The job that is created at each scheduled time.
 	JobTemplate batchv1.JobTemplateSpec `json:"jobTemplate"`
 
-	// How many finished jobs that succeeded are kept. 0 and nothing are different: without a limit, all are kept.
+	// The number of successful jobs to keep. If unset, all are kept; 0 keeps none.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	SuccessfulJobsHistoryLimit *int32 `json:"successfulJobsHistoryLimit,omitempty"`
 
-	// How many finished jobs that failed are kept. 0 and nothing are different: without a limit, all are kept.
+	// The number of failed jobs to keep. If unset, all are kept; 0 keeps none.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	FailedJobsHistoryLimit *int32 `json:"failedJobsHistoryLimit,omitempty"`
 }
 
-// ConcurrencyPolicy says what happens when a job is due while an earlier one runs. The default is Allow.
+// ConcurrencyPolicy selects what happens when a job is due while an earlier one runs. The default is Allow.
 // +kubebuilder:validation:Enum=Allow;Forbid;Replace
 type ConcurrencyPolicy string
 
@@ -58,9 +58,9 @@ const (
 	ReplaceConcurrent ConcurrencyPolicy = "Replace"
 )
 
-// CronJobStatus is what the controller has seen of the jobs of a CronJob.
+// CronJobStatus is the last observed state of the jobs of a CronJob.
 type CronJobStatus struct {
-	// The jobs that run.
+	// The jobs that are running.
 	// +optional
 	Active []corev1.ObjectReference `json:"active,omitempty"`
 

@@ -17,15 +17,15 @@ type Foo struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the Deployment that is wanted.
+	// Spec is the desired state of the Deployment.
 	Spec FooSpec `json:"spec"`
-	// Status is what the Deployment has come to.
+	// Status is the observed state of the Deployment.
 	//
 	// +kubebuilder:default={availableReplicas: 0}
 	Status FooStatus `json:"status,omitempty"`
 }
 
-// A FooSpec says which Deployment a Foo has.
+// A FooSpec describes the Deployment of a Foo.
 type FooSpec struct {
 	// DeploymentName is the name of the Deployment, in the namespace of the Foo.
 	//
@@ -33,16 +33,17 @@ type FooSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	DeploymentName string `json:"deploymentName"`
-	// Replicas is how many Pods the Deployment is to have. Without it, the Deployment may have as many as it has; it begins with one.
+	// Replicas is the desired number of Pods. If unset, the Deployment is created with one, and its number of Pods is not
+	// changed afterwards.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 }
 
-// A FooStatus is what was last seen of the Deployment of a Foo.
+// A FooStatus is the last observed state of the Deployment of a Foo.
 type FooStatus struct {
-	// AvailableReplicas is how many Pods of the Deployment are available.
+	// AvailableReplicas is the number of available Pods of the Deployment.
 	//
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`

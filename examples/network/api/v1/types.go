@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Network is a network that is to exist at a provider, as an OpenStack cloud.
+// A Network is a network at a provider, such as an OpenStack cloud.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -18,13 +18,13 @@ type Network struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the network that is wanted.
+	// Spec is the desired state of the network.
 	Spec NetworkSpec `json:"spec"`
-	// Status is the network that there is.
+	// Status is the observed state of the network.
 	Status NetworkStatus `json:"status,omitempty"`
 }
 
-// A NetworkSpec says which addresses a network has.
+// A NetworkSpec is the address range and the gateway of a network.
 //
 // +kubebuilder:validation:XValidation:rule="!isCIDR(self.cidr) || !isIP(self.gateway) || cidr(self.cidr).masked().containsIP(self.gateway)",message="gateway must be an address of cidr",fieldPath=".gateway"
 type NetworkSpec struct {
@@ -40,9 +40,9 @@ type NetworkSpec struct {
 	Gateway string `json:"gateway"`
 }
 
-// A NetworkStatus is what was last seen of a network.
+// A NetworkStatus is the last observed state of a network.
 type NetworkStatus struct {
-	// ID is the provider's name for the network.
+	// ID is the ID of the network at the provider.
 	//
 	// +optional
 	ID string `json:"id,omitempty"`
@@ -50,7 +50,7 @@ type NetworkStatus struct {
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions has one, Ready: the network is at the provider as spec wants it.
+	// Conditions contains one condition, Ready: the network at the provider matches the spec.
 	//
 	// +optional
 	// +listType=map
@@ -59,20 +59,20 @@ type NetworkStatus struct {
 }
 
 const (
-	// Ready is the type of the condition that the network is as it is wanted.
+	// Ready is the type of the condition that the network matches its spec.
 	Ready = "Ready"
 
-	// ReasonInSync is why a Network is ready: the provider has what is wanted.
+	// ReasonInSync is the reason of a ready Network: that of the provider matches the spec.
 	ReasonInSync = "InSync"
-	// ReasonInvalid is why a Network is not: its spec makes no sense.
+	// ReasonInvalid is the reason if the spec is invalid.
 	ReasonInvalid = "InvalidSpec"
-	// ReasonNameTaken is the reason if the provider has a network of that name that was not made
+	// ReasonNameTaken is the reason if the provider has a network of that name that was not created
 	// for this Network.
 	ReasonNameTaken = "NameTaken"
-	// ReasonProvider is why a Network is not: the provider refuses, or cannot be reached.
+	// ReasonProvider is the reason if the provider returns an error or cannot be reached.
 	ReasonProvider = "ProviderError"
 
-	// Finalizer keeps a Network until it is gone at the provider.
+	// Finalizer keeps a Network until it is deleted at the provider.
 	Finalizer = "samplecrd.k8s.io/network"
 )
 

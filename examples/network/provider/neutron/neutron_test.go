@@ -251,7 +251,8 @@ func TestPagination(t *testing.T) {
 	}
 }
 
-// A network with machines in it stays, and says why; so does its subnet. Without them both go.
+// Deleting a network with machines returns the error of Neutron, and so does changing its subnet.
+// Without the machines both succeed.
 func TestInUse(t *testing.T) {
 	cloud, p := start(t)
 	network := must(t)(p.Create(t.Context(), key, spec("10.0.0.0/8", "10.0.0.1")))

@@ -75,7 +75,8 @@ func (c *Cloud) createSubnetLocked(w http.ResponseWriter, r *http.Request) {
 	}
 	s.ID, s.CIDR = c.idLocked(), cidr.String()
 	if len(s.AllocationPools) == 0 {
-		// Neutron would go around the gateway; here are the addresses behind it, which is enough to be in the way of another gateway.
+		// Neutron allocates all addresses except the gateway; here only those after it, which is enough to conflict with
+		// another gateway.
 		s.AllocationPools = []Pool{{Start: gateway.Next().String(), End: provider.LastAddr(cidr).Prev().String()}}
 	}
 	c.subnets = append(c.subnets, s)
@@ -83,7 +84,7 @@ func (c *Cloud) createSubnetLocked(w http.ResponseWriter, r *http.Request) {
 	answer(w, 201, map[string]any{"subnet": s})
 }
 
-// updateSubnet changes the gateway and the pools. A gateway of null is none.
+// updateSubnet changes the gateway and the pools. A gateway of null removes it.
 func updateSubnet(w http.ResponseWriter, r *http.Request, s *Subnet) {
 	var body struct{ Subnet map[string]any }
 	if !read(w, r, &body) {
