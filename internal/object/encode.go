@@ -184,7 +184,7 @@ func (e *encoder) value(v any, depth int) error {
 		}
 		e.buf = append(e.buf, ']')
 	default:
-		return fmt.Errorf("no JSON value: %T", v)
+		return fmt.Errorf("not a JSON value: %T", v)
 	}
 	return nil
 }

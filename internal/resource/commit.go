@@ -24,7 +24,7 @@ const maxStored = 1536<<10 - 128
 
 // ErrReplaced is returned by writes with Request.Exact if their resource has got another definition.
 // Nothing has been written.
-var ErrReplaced = errors.New("the resource has another definition by now")
+var ErrReplaced = errors.New("the definition of the resource has changed")
 
 // append commits one write with its claims, which may be nil. o is nil for a deletion. It returns
 // errConflict if the object at key, a claim, or the object of Request.While is no longer what the write

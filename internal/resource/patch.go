@@ -74,7 +74,7 @@ func (s *Store) patcher(ctx context.Context, r *Request, p Patch) (func(Tree) (T
 	case types.ApplyPatchType:
 		return r.applyPatch(manager, p)
 	default:
-		err = fmt.Errorf("there is no patch type %q", p.Type)
+		err = fmt.Errorf("unknown patch type %q", p.Type)
 	}
 	if err != nil {
 		return nil, err

@@ -103,7 +103,7 @@ func (s *Store) Watch(ctx context.Context, r *Request, o WatchOptions) (*Watch, 
 // ErrEnds is returned by Watch.Next when the journal cannot be read at the moment, or a webhook does
 // not convert. The stream ends, as it does in Kubernetes then, and a client that watches again from
 // its last resourceVersion continues there.
-var ErrEnds = errors.New("the watch cannot go on now")
+var ErrEnds = errors.New("the watch cannot continue")
 
 // Next returns the next events to send. If there are none, it returns a channel that is closed when
 // there may be some. An error must be sent as an event, and ends the watch.
