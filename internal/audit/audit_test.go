@@ -371,7 +371,7 @@ func TestWebhookServer(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	for path, want := range map[string]string{"/audit": "", "/moved": "answers 307"} {
+	for path, want := range map[string]string{"/audit": "", "/moved": "returned 307"} {
 		config := write(t, "kubeconfig", fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
 			"clusters":[{"name":"c","cluster":{"server":%q,"insecure-skip-tls-verify":true}}],"users":[{"name":"u","user":{"token":"secret"}}]}`, server.URL+path))
 		w, err := newWebhook(Options{Webhook: config}.withDefaults())

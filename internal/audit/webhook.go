@@ -107,7 +107,7 @@ func (w *webhook) send(ctx context.Context, data []byte) error {
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // so that the connection can be kept
 	if answer.StatusCode/100 != 2 {
-		return fmt.Errorf("the webhook answers %s", answer.Status)
+		return fmt.Errorf("the webhook returned %s", answer.Status)
 	}
 	return nil
 }

@@ -37,5 +37,5 @@ func parseRoot(data []byte, now time.Time) (pair, string, error) {
 			return authority, string(block.Bytes), nil
 		}
 	}
-	return pair{}, "", errors.New("shared authority: no token in it")
+	return pair{}, "", errors.New("shared authority: it has no token")
 }

@@ -14,7 +14,7 @@ import (
 // been read back and synced. Only its owner can read it.
 func WriteFile(path string, write func(io.Writer) error) (_ Summary, err error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return Summary{}, &fs.PathError{Op: "write", Path: path, Err: fmt.Errorf("is no regular file")}
+		return Summary{}, &fs.PathError{Op: "write", Path: path, Err: fmt.Errorf("not a regular file")}
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // with mode 0600
 	if err != nil {

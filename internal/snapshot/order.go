@@ -33,9 +33,9 @@ func (v *order) next(o *object.Object) error {
 	case v.objects > 0 && compare(k, v.last) <= 0:
 		return fmt.Errorf("%s comes after %s: %w", k, v.last, errOrder)
 	case o.Revision < 1 || o.Revision > v.revision:
-		return fmt.Errorf("%s is of revision %d, the store of %d", k, o.Revision, v.revision)
+		return fmt.Errorf("%s has revision %d, but the store is at %d", k, o.Revision, v.revision)
 	case len(o.Raw) > maxObject:
-		return fmt.Errorf("%s has %d bytes, the most are %d", k, len(o.Raw), maxObject)
+		return fmt.Errorf("%s has %d bytes, the maximum is %d", k, len(o.Raw), maxObject)
 	}
 	if k.Resource != v.last.Resource {
 		if err := v.end(); err != nil {
@@ -54,7 +54,7 @@ func (v *order) end() error {
 	slices.Sort(v.seen)
 	for i, r := range v.seen {
 		if i > 0 && v.seen[i-1] == r {
-			return fmt.Errorf("two objects of %s are of revision %d", v.last.Resource, r)
+			return fmt.Errorf("two objects of %s have revision %d", v.last.Resource, r)
 		}
 	}
 	v.seen = v.seen[:0]

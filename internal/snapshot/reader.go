@@ -102,7 +102,7 @@ func (r *Reader) begin() ([]byte, error) {
 	case found != version && !number(found):
 		return nil, ErrForeign
 	case found != version:
-		return nil, fmt.Errorf("%w: v%s, the newest that it reads is v%s", ErrNewer, found, version)
+		return nil, fmt.Errorf("%w: v%s, the newest supported one is v%s", ErrNewer, found, version)
 	}
 	head := bytes.IndexByte(rest, '\n')
 	if head < 0 && n == cap(start) {
@@ -176,7 +176,7 @@ func (d *decoder) next() (*object.Object, error) {
 	case recordEnd:
 		return nil, d.end()
 	}
-	return nil, fmt.Errorf("record of kind %d", kind)
+	return nil, fmt.Errorf("unknown record kind %d", kind)
 }
 
 func (d *decoder) object() (*object.Object, error) {
@@ -248,7 +248,7 @@ func (d *decoder) end() error {
 		return errEnd
 	}
 	if _, err := d.in.ReadByte(); err != io.EOF {
-		return errors.New("something follows its end")
+		return errors.New("unexpected data after its end")
 	}
 	return nil
 }
@@ -261,7 +261,7 @@ func (d *decoder) bytes(most uint64, buf *[]byte) ([]byte, error) {
 		return nil, cut(err)
 	}
 	if size > most {
-		return nil, fmt.Errorf("a field of %d bytes, the most are %d", size, most)
+		return nil, fmt.Errorf("a field of %d bytes, the maximum is %d", size, most)
 	}
 	const step = 4 << 20
 	b := (*buf)[:0]

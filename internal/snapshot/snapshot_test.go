@@ -138,15 +138,15 @@ func TestWriteRefuses(t *testing.T) {
 		{"order of names", []*object.Object{newObject(t, key(pods, "ns", "b"), 2, ""), a}, "pods/ns/a comes after pods/ns/b: out of order"},
 		{"order of resources", []*object.Object{a, newObject(t, key(nodes, "", "b"), 2, "")}, "out of order"},
 		{"twice", []*object.Object{a, a}, "out of order"},
-		{"one revision", []*object.Object{a, newObject(t, key(pods, "ns", "b"), 1, "")}, "two objects of pods are of revision 1"},
-		{"one revision, another resource last", []*object.Object{a, newObject(t, key(pods, "ns", "b"), 1, ""), newObject(t, key(widgets, "", "b"), 2, "")}, "two objects of pods are of revision 1"},
-		{"no revision", []*object.Object{newObject(t, key(pods, "ns", "a"), 0, "")}, "is of revision 0, the store of 5"},
-		{"too new", []*object.Object{newObject(t, key(pods, "ns", "a"), 6, "")}, "is of revision 6, the store of 5"},
+		{"one revision", []*object.Object{a, newObject(t, key(pods, "ns", "b"), 1, "")}, "two objects of pods have revision 1"},
+		{"one revision, another resource last", []*object.Object{a, newObject(t, key(pods, "ns", "b"), 1, ""), newObject(t, key(widgets, "", "b"), 2, "")}, "two objects of pods have revision 1"},
+		{"no revision", []*object.Object{newObject(t, key(pods, "ns", "a"), 0, "")}, "has revision 0, but the store is at 5"},
+		{"too new", []*object.Object{newObject(t, key(pods, "ns", "a"), 6, "")}, "has revision 6, but the store is at 5"},
 		{"no name", []*object.Object{newObject(t, key(pods, "ns", ""), 1, "")}, "is not the key of an object"},
 		{"no resource", []*object.Object{newObject(t, key(schema.GroupResource{}, "ns", "a"), 1, "")}, "is not the key of an object"},
 		{"slash", []*object.Object{newObject(t, key(pods, "ns", "a/b"), 1, "")}, "is not the key of an object"},
 		{"zero byte", []*object.Object{newObject(t, key(pods, "n\x00s", "a"), 1, "")}, "is not the key of an object"},
-		{"too large", []*object.Object{newObject(t, key(pods, "ns", "a"), 1, strings.Repeat("x", maxObject))}, "the most are"},
+		{"too large", []*object.Object{newObject(t, key(pods, "ns", "a"), 1, strings.Repeat("x", maxObject))}, "the maximum is"},
 	}
 	for _, test := range tests {
 		var b bytes.Buffer
@@ -244,7 +244,7 @@ func TestRefusals(t *testing.T) {
 		{"text", []byte("apiVersion: v1\nkind: List\nitems: []\n"), ErrForeign, ""},
 		{"etcd", make([]byte, 64<<10), ErrForeign, ""},
 		{"no number", []byte("kapok snapshot v1beta1\n"), ErrForeign, ""},
-		{"newer", []byte("kapok snapshot v2\nwhatever that may be"), ErrNewer, "v2, the newest that it reads is v1"},
+		{"newer", []byte("kapok snapshot v2\nwhatever that may be"), ErrNewer, "v2, the newest supported one is v1"},
 		{"no header", []byte("kapok snapshot v1\n"), ErrTruncated, ""},
 		{"endless header", []byte("kapok snapshot v1\n" + strings.Repeat("x", 64<<10)), ErrDamaged, "header has no end"},
 		{"bad header", forge("kapok snapshot v1\n{\"revision\":\"x\"}\n", end), ErrDamaged, "header"},
@@ -255,12 +255,12 @@ func TestRefusals(t *testing.T) {
 		{"half", forge(start, object[:len(object)-1]), ErrDamaged, "unexpected EOF"},
 		{"too few", forge(start, slices.Concat(object, binary.AppendUvarint([]byte{recordEnd, 2}, uint64(len(raw))))), ErrDamaged, errEnd.Error()},
 		{"other bytes", forge(start, slices.Concat(object, []byte{recordEnd, 1, 1})), ErrDamaged, errEnd.Error()},
-		{"more", forge(start, slices.Concat(object, end, end)), ErrDamaged, "something follows its end"},
-		{"kind", forge(start, []byte{7}), ErrDamaged, "record of kind 7"},
+		{"more", forge(start, slices.Concat(object, end, end)), ErrDamaged, "unexpected data after its end"},
+		{"kind", forge(start, []byte{7}), ErrDamaged, "unknown record kind 7"},
 		{"twice", forge(start, slices.Concat(object, object, end)), ErrDamaged, "out of order"},
-		{"too new", forge("kapok snapshot v1\n{\"revision\":2}\n", slices.Concat(object, end)), ErrDamaged, "is of revision 3, the store of 2"},
+		{"too new", forge("kapok snapshot v1\n{\"revision\":2}\n", slices.Concat(object, end)), ErrDamaged, "has revision 3, but the store is at 2"},
 		{"no JSON", forge(start, slices.Concat(object[:len(object)-1], []byte("]"), end)), ErrDamaged, "decode pods/ns/a"},
-		{"huge", forge(start, huge), ErrDamaged, "the most are"},
+		{"huge", forge(start, huge), ErrDamaged, "the maximum is"},
 	}
 	for _, test := range tests {
 		_, _, err := read(test.file)

@@ -162,7 +162,7 @@ func TestWebhook(t *testing.T) {
 		{"no", lenient, jane("deny"), authz.Deny, "because", ""},
 		{"nothing", lenient, jane("get"), authz.NoOpinion, "outside: because\nrbac: RBAC: nothing", ""},
 		{"error", lenient, jane("fail"), authz.NoOpinion, "rbac: RBAC: nothing", "418"},
-		{"no JSON", lenient, jane("nonsense"), authz.NoOpinion, "rbac: RBAC: nothing", "does not answer with a review"},
+		{"no JSON", lenient, jane("nonsense"), authz.NoOpinion, "rbac: RBAC: nothing", "did not return a review"},
 		{"error, strict", strict, jane("fail"), authz.Deny, "", "418"},
 		{"condition fails, strict", strict, &authz.Attributes{User: &authn.User{Name: "jane"}, Path: "/x", Verb: "allow"}, authz.Deny, "", "cel evaluation error"},
 		{"condition says no", lenient, &authz.Attributes{User: &authn.User{Name: "joe"}, Path: "/x", Verb: "allow"}, authz.NoOpinion, "rbac: RBAC: nothing", ""},

@@ -206,10 +206,10 @@ func (w *webhook) post(ctx context.Context, body []byte) (_ authorizationv1.Subj
 		return answer.Status, false, err
 	case response.StatusCode < 200 || response.StatusCode > 299:
 		again = response.StatusCode == http.StatusTooManyRequests || response.StatusCode >= 500
-		return answer.Status, again, fmt.Errorf("the webhook at %s answers %s", w.url, response.Status)
+		return answer.Status, again, fmt.Errorf("the webhook at %s returned %s", w.url, response.Status)
 	}
 	if err := json.Unmarshal(data, &answer); err != nil {
-		return answer.Status, false, fmt.Errorf("the webhook at %s does not answer with a review: %w", w.url, err)
+		return answer.Status, false, fmt.Errorf("the webhook at %s did not return a review: %w", w.url, err)
 	}
 	return answer.Status, false, nil
 }

@@ -42,7 +42,7 @@ func foreignV2(others []Foreign, definitions map[string]json.RawMessage) *fragme
 			_, err = f.protoV2("")
 		}
 		if err != nil {
-			slog.Warn("openapi document of another server left out", "groupVersion", other.Name, "error", err)
+			slog.Warn("skipped the openapi document of an extension server", "groupVersion", other.Name, "error", err)
 			continue
 		}
 		whole = merge([]*fragment{whole, f})

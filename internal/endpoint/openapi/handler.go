@@ -179,7 +179,7 @@ func serve(w http.ResponseWriter, r *http.Request, typ, hash string, document fu
 		w.Header().Del("Etag")
 		w.Header().Del("Cache-Control")
 		w.Header().Del("Expires")
-		http.Error(w, "the document could not be made", http.StatusServiceUnavailable)
+		http.Error(w, "the document cannot be built", http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("Content-Type", typ)
