@@ -70,7 +70,7 @@ type (
 	Func = controller.Func
 	// Request is the key of the object to reconcile.
 	Request = controller.Request
-	// Result says when to reconcile an object again. The zero value means at its next change.
+	// Result schedules the next reconciliation of an object. The zero value means at its next event.
 	Result = controller.Result
 )
 

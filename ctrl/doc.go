@@ -1,4 +1,4 @@
-// Package ctrl is the front door of the framework: one import with the names that most controllers
+// Package ctrl is the entry point of the framework: one import with the names that most controllers
 // need. It works with any Kubernetes API server.
 //
 //	type Isolator struct{ ctrl.Client }

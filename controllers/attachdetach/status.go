@@ -12,8 +12,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// report writes the volumes that are attached to a node into its status, but for those that are being
-// detached. Volumes that are not of CSI drivers stay as they are.
+// report writes the volumes that are attached to a node into its status, except those that are being
+// detached. Entries of volumes that are not of CSI drivers are not changed.
 func (r *reconciler) report(ctx context.Context, name string) error {
 	var n corev1.Node
 	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, &n, client.UnsafeDisableDeepCopy); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// period is how often the clocks are compared.
+	// period is the interval at which the clocks are compared.
 	period = time.Minute
 	// tolerance is the difference that is not a jump.
 	tolerance = time.Second

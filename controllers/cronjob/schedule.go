@@ -17,8 +17,8 @@ const (
 	margin = 100 * time.Millisecond
 	// many is the number of missed slots above which an event asks to check the clock.
 	many = 100
-	// farthest is how far back missed slots are counted. Kubernetes has no limit, and none for the time
-	// that the count takes.
+	// farthest limits how far back missed slots are counted. Kubernetes has no limit, so its count can
+	// take any time.
 	farthest = 200 // years
 )
 

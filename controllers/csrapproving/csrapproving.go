@@ -117,8 +117,8 @@ func decided(csr *certificatesv1.CertificateSigningRequest) bool {
 	})
 }
 
-// permissionsFor returns the permissions of which one approves a request; none if it is not that of
-// a kubelet for a client certificate.
+// permissionsFor returns the permissions any of which suffices to approve a request, and none for a
+// request that is not that of a kubelet for a client certificate.
 func permissionsFor(csr *certificatesv1.CertificateSigningRequest) ([]permission, error) {
 	block, _ := pem.Decode(csr.Spec.Request)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {

@@ -10,11 +10,11 @@ import (
 const (
 	firstPause   = time.Second
 	longestPause = 15 * time.Minute
-	// forgetAfter is the time without a failure after which the pauses begin anew.
+	// forgetAfter is the time without a failure after which the backoff is reset.
 	forgetAfter = 2 * longestPause
 )
 
-// A place is a node of a set. A set whose spec has changed begins anew.
+// A place is a node of a set. A change of the spec resets the backoff.
 type place struct {
 	set        types.UID
 	generation int64 // that the status has observed

@@ -27,7 +27,7 @@ func templateOf(set *appsv1.DaemonSet) *template {
 	}
 }
 
-// fits is what a node is to a set.
+// fits is the result of matching a node with a set.
 type fits struct {
 	runs  bool // the node should have a pod
 	stays bool // a pod that it has stays

@@ -30,7 +30,7 @@ var always = []corev1.Toleration{
 	tolerationOf(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule),
 }
 
-// withoutNetwork is what pods in the network of the node tolerate, too.
+// withoutNetwork is an additional toleration of pods in the network of the node.
 var withoutNetwork = tolerationOf(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule)
 
 func tolerationOf(taint string, effect corev1.TaintEffect) corev1.Toleration {

@@ -95,8 +95,7 @@ func (o *rollout) estimate(status *appsv1.DeploymentStatus, had *appsv1.Deployme
 	case o.isComplete(status):
 		setCondition(status, appsv1.DeploymentProgressing, corev1.ConditionTrue, reasonAvailable, what+" has successfully progressed.")
 	case o.isProgress(status):
-		// It replaces a condition of the same reason, since lastUpdateTime is when the deadline starts
-		// anew.
+		// It replaces a condition of the same reason, since the deadline restarts at lastUpdateTime.
 		removeCondition(status, appsv1.DeploymentProgressing)
 		next := newCondition(appsv1.DeploymentProgressing, corev1.ConditionTrue, "ReplicaSetUpdated", what+" is progressing.")
 		if had != nil && had.Status == corev1.ConditionTrue {

@@ -20,7 +20,7 @@ import (
 // statusPeriod is the shortest time between two updates of the status of a rule.
 const statusPeriod = 10 * time.Second
 
-// counts is what a rule affects.
+// counts are the numbers of objects that a rule affects.
 type counts struct{ pods, namespaces, published, allocated int }
 
 // reconcileRule keeps the condition of a rule.

@@ -52,7 +52,7 @@ func matches(t *resourcev1.DeviceTaintRule, driver, pool, device string) bool {
 	return s != nil && is(s.Driver, driver) && is(s.Pool, pool) && is(s.Device, device)
 }
 
-// An eviction says when a pod must go, and which rules are among the reasons.
+// An eviction is the time at which a pod is deleted, and the rules that contribute to it.
 type eviction struct {
 	at    time.Time
 	rules []rule
@@ -154,8 +154,8 @@ func (t *taints) ofDevice(ctx context.Context, d *resourcev1.DeviceRequestAlloca
 	return nil
 }
 
-// leaves returns when the users of a device must go because of a taint. The shortest time of the
-// tolerations counts, unless one of them tolerates the taint for ever.
+// leaves returns the time at which the pods that use a device are deleted because of a taint: after
+// the shortest time of the tolerations, unless one of them tolerates the taint without a limit.
 func leaves(d *resourcev1.DeviceRequestAllocationResult, taint resourcev1.DeviceTaint) (at time.Time, ok bool) {
 	if taint.Effect != resourcev1.DeviceTaintEffectNoExecute || taint.TimeAdded == nil {
 		return at, false

@@ -28,7 +28,7 @@ type expectation struct {
 }
 
 // expect returns what a budget asks for. A number of pods that must be available counts those that
-// exist; for everything else, the controllers of the pods say how many there should be.
+// exist; otherwise the expected number is that of the controllers of the pods.
 func (r *reconciler) expect(ctx context.Context, b *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (e expectation, err error) {
 	switch most, least := b.Spec.MaxUnavailable, b.Spec.MinAvailable; {
 	case most != nil:

@@ -27,7 +27,7 @@ func compareKeys(a, b key) int {
 	return cmp.Or(cmp.Compare(a.family, b.family), cmp.Compare(a.ports, b.ports))
 }
 
-// content is what a slice is to hold.
+// content is the desired content of a slice.
 type content struct {
 	ports     []discoveryv1.EndpointPort
 	endpoints []discoveryv1.Endpoint

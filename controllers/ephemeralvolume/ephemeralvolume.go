@@ -1,8 +1,8 @@
 // Package ephemeralvolume creates the PersistentVolumeClaims of pods with generic ephemeral volumes:
 // a pod p with an ephemeral volume v has the claim p-v, which goes with the pod.
 //
-// A claim of that name which belongs to another owner is left alone: an event says so, and the pod
-// is tried again with growing pauses. A claim that is deleted while its pod exists is created again.
+// A claim of that name that belongs to another owner is not changed: the pod gets an event, and is
+// retried with backoff. A claim that is deleted while its pod exists is created again.
 //
 // The package starts no goroutine.
 package ephemeralvolume

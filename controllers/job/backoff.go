@@ -18,7 +18,7 @@ const (
 	maxBackoff = 10 * time.Minute
 )
 
-// backoff is what delays the next pods of a Job, or of an index.
+// backoff is the state from which the delay of the next pods of a Job or an index is computed.
 type backoff struct {
 	failures int32 // since the last success
 	last     time.Time

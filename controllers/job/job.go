@@ -44,7 +44,7 @@ import (
 var gvk = batchv1.SchemeGroupVersion.WithKind("Job")
 
 const (
-	// batchPeriod is how long events of pods are collected before their Job is reconciled.
+	// batchPeriod is the time for which events of pods are collected before their Job is reconciled.
 	batchPeriod = time.Second
 	// burst is the maximum number of pods that a pass creates, deletes or counts.
 	burst = 500

@@ -208,7 +208,7 @@ func (r *reconciler) provision(ctx context.Context, c *corev1.PersistentVolumeCl
 	return nil
 }
 
-// refusal says what of a claim or class a directory cannot do.
+// refusal returns an error if a claim or its class has a setting that directories do not support.
 func refusal(c *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) error {
 	switch {
 	case c.Spec.VolumeMode != nil && *c.Spec.VolumeMode == corev1.PersistentVolumeBlock:

@@ -144,7 +144,7 @@ func (r *reconciler) unready(ctx context.Context, node string) error {
 	return err
 }
 
-// unreadyOne lets a pod be unready whose node cannot say so.
+// unreadyOne sets the condition Ready of a pod to False, because its node is not available.
 func (r *reconciler) unreadyOne(ctx context.Context, p *corev1.Pod) error {
 	c := pod.Condition(p, corev1.PodReady)
 	if c == nil || c.Status == corev1.ConditionFalse {

@@ -15,7 +15,7 @@ import (
 // excluded is the label of nodes that do not count in their zones.
 const excluded = "node.kubernetes.io/exclude-disruption"
 
-// nodes are what is known of nodes and zones: a function of the calls of its methods, and of the clock.
+// nodes is the state of nodes and zones. It depends only on the calls of its methods and the clock.
 type nodes struct {
 	options Options
 	metrics metrics
@@ -141,7 +141,7 @@ func condition(n *corev1.Node, of corev1.NodeConditionType) *corev1.NodeConditio
 	return &n.Status.Conditions[i]
 }
 
-// change is what follows when the counts of zones have changed.
+// change is the consequence of a change in the counts of zones.
 type change struct {
 	wake []string // zones whose nodes may get taints
 	all  []string // nodes to be looked at

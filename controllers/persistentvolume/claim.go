@@ -224,7 +224,7 @@ func (r *reconciler) lose(ctx context.Context, c *claim, reason, message string)
 	return nil
 }
 
-// announceDelay says what a claim waits for.
+// announceDelay records an event with the reason for which a claim waits.
 func (r *reconciler) announceDelay(ctx context.Context, c *claim) error {
 	pods, err := storage.Pods(ctx, r.client, c)
 	if err != nil {
@@ -408,7 +408,7 @@ func large(v *volume, c *claim) bool {
 	return has.Cmp(want) >= 0
 }
 
-// mismatch says why a volume does not do for a claim, or "".
+// mismatch returns the reason why a volume cannot be bound to a claim, or "".
 func mismatch(v *volume, c *claim) string {
 	switch {
 	case v.DeletionTimestamp != nil:

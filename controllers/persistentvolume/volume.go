@@ -196,7 +196,7 @@ func (r *reconciler) delete(ctx context.Context, v *volume) (*volume, error) {
 	return now, r.client.Delete(ctx, now, client.Preconditions{UID: &now.UID, ResourceVersion: &now.ResourceVersion})
 }
 
-// deleter reports whether this controller deletes a volume, or says why nothing can.
+// deleter reports whether this controller deletes a volume, or returns the reason why none can.
 func deleter(v *volume) (mine bool, why string) {
 	if provisioner := v.Annotations[storage.ProvisionedBy]; provisioner != "" {
 		switch {

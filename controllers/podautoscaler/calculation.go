@@ -99,14 +99,14 @@ func (c *calculation) byUtilization(s samples, of corev1.ResourceName, container
 	})
 }
 
-// byAverage proposes replicas so that pods have a value on average. The resource is empty for a metric
-// that is none.
+// byAverage proposes replicas so that pods have a value on average. of is empty for a metric that is
+// not a resource.
 func (c *calculation) byAverage(s samples, of corev1.ResourceName, target int64) (proposal, error) {
 	return c.byPods(s, of, func() (load, error) { return average{target}, nil })
 }
 
-// byPods proposes replicas for a load that pods share. Pods that say nothing about it yet never turn
-// scaling around: they are counted such that they make the change smaller. It changes the samples.
+// byPods proposes replicas for a load that pods share. Pods without a sample never reverse the
+// direction of scaling: they are counted so that they make the change smaller. It changes the samples.
 func (c *calculation) byPods(s samples, of corev1.ResourceName, load func() (load, error)) (proposal, error) {
 	if len(c.pods) == 0 {
 		return proposal{}, errNoPods

@@ -271,7 +271,7 @@ func (p *pass) set(c autoscalingv2.HorizontalPodAutoscalerCondition) {
 	}
 }
 
-// setReplicas sets all of the status but for its conditions and the time of the last change.
+// setReplicas sets the status except its conditions and the time of the last change.
 func (p *pass) setReplicas(current, desired int32, statuses []autoscalingv2.MetricStatus) {
 	p.hpa.Status = autoscalingv2.HorizontalPodAutoscalerStatus{
 		ObservedGeneration: new(p.hpa.Generation), LastScaleTime: p.hpa.Status.LastScaleTime, Conditions: p.hpa.Status.Conditions,

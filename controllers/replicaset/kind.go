@@ -100,7 +100,7 @@ var replicaSets = kind{
 	},
 }
 
-// Statuses of ReplicationControllers have the fields and conditions of those of ReplicaSets, but for
+// The status of a ReplicationController has the fields and conditions of that of a ReplicaSet, except
 // terminatingReplicas.
 var replicationControllers = kind{
 	gvk:        corev1.SchemeGroupVersion.WithKind("ReplicationController"),

@@ -29,7 +29,7 @@ func (o *round) maxUnavailable() (int, error) {
 }
 
 // roll deletes pods of other revisions than the update's, the highest ordinals first, as long as
-// maxUnavailable allows it. The next reconcile creates them anew.
+// maxUnavailable allows it. The next reconcile creates them again.
 func (o *round) roll(ctx context.Context) error {
 	if o.set.Spec.UpdateStrategy.Type != appsv1.RollingUpdateStatefulSetStrategyType {
 		return nil
@@ -50,7 +50,7 @@ func (o *round) roll(ctx context.Context) error {
 		}
 	}
 	if o.inParallel() {
-		// Those that are not available go at once: they would use up the room for ever.
+		// Unavailable ones are deleted at once: otherwise they could use up maxUnavailable forever.
 		for _, p := range old {
 			if !o.isAvailable(p) {
 				if err := o.replace(ctx, p); err != nil {

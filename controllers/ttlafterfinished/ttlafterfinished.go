@@ -49,8 +49,8 @@ func add(j *batchv1.Job, q handler.Queue) {
 	}
 }
 
-// expires returns when a Job is to be deleted, and whether it is at all. A Job that does not say when it
-// has finished stays.
+// expires returns the time at which a Job is to be deleted, and whether it is to be deleted at all. A
+// Job without the time at which it finished is kept.
 func expires(j *batchv1.Job) (time.Time, bool) {
 	end, ttl := job.Finished(j), j.Spec.TTLSecondsAfterFinished
 	if j.DeletionTimestamp != nil || ttl == nil || end == nil || end.LastTransitionTime.IsZero() {

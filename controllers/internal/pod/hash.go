@@ -11,8 +11,8 @@ import (
 )
 
 // TemplateHash returns the hash of a template for names and the label pod-template-hash. It is the
-// one that Kubernetes computes, so that a store which a kube-controller-manager has used causes no
-// rollout. collisions changes the hash where two templates have the same; nil is none so far.
+// hash that Kubernetes computes, so that a store that a kube-controller-manager has used causes no
+// rollout. collisions is part of the hash, to resolve collisions of two templates; nil means none.
 func TemplateHash(template *corev1.PodTemplateSpec, collisions *int32) string {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%v", dump.ForHash(*template))

@@ -39,7 +39,7 @@ const (
 	BetaDefaultClass = "storageclass.beta.kubernetes.io/is-default-class"
 )
 
-// HasClass reports whether a claim says which class it wants, which may be none.
+// HasClass reports whether the class of a claim is set, possibly to "".
 func HasClass(c *corev1.PersistentVolumeClaim) bool {
 	return c.Spec.StorageClassName != nil || metav1.HasAnnotation(c.ObjectMeta, corev1.BetaStorageClassAnnotation)
 }
