@@ -233,8 +233,8 @@ func (a *Aggregator) inquire(key backendKey, versions []schema.GroupVersion) {
 	})
 }
 
-// ask requests the documents of a backend again and again until ctx is done: after refreshInterval,
-// after a growing pause if it failed, or when poked.
+// ask requests the documents of a backend until ctx is done: every refreshInterval, with backoff after
+// a failure, and when poked.
 func (a *Aggregator) ask(ctx context.Context, i *inquiry) {
 	pause := firstRefresh
 	for ctx.Err() == nil {

@@ -108,7 +108,7 @@ func (a *Auditor) Begin(r *http.Request, by *authz.Attributes, id string, receiv
 	return &Record{auditor: a, rule: rule, event: newEvent(r, by, rule.Level, types.UID(id), received)}
 }
 
-// emit queues an event, which must not change any more but for its maps.
+// emit queues an event, of which only the maps may change afterwards.
 func (a *Auditor) emit(e auditv1.Event) {
 	a.metrics.events.Inc()
 	for _, q := range a.queues {

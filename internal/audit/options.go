@@ -20,9 +20,9 @@ type Options struct {
 	LogPath string
 	// LogMaxSize is the size, in MiB, at which the file is rotated. Default 100.
 	LogMaxSize int
-	// LogMaxBackups is how many rotated files are kept. Default: all.
+	// LogMaxBackups is the number of rotated files to keep. Default: all.
 	LogMaxBackups int
-	// LogMaxAge is for how many days rotated files are kept. Default: forever.
+	// LogMaxAge is the number of days for which rotated files are kept. Default: forever.
 	LogMaxAge int
 	// LogCompress compresses rotated files with gzip.
 	LogCompress bool
@@ -30,13 +30,12 @@ type Options struct {
 	// Webhook is a kubeconfig: its current cluster is the webhook that batches of events are sent
 	// to, its user the credentials. Default: none.
 	Webhook string
-	// WebhookInitialBackoff is how long to wait after the first attempt to send a batch that fails;
-	// each later wait is half as long again. A batch is dropped after five attempts. Default 10
-	// seconds.
+	// WebhookInitialBackoff is the delay before the first retry of a batch; each later delay is 1.5
+	// times as long. A batch is dropped after five attempts. Default 10 seconds.
 	WebhookInitialBackoff time.Duration
 	// WebhookBatchMaxSize is the maximum number of events in a batch. Default 400.
 	WebhookBatchMaxSize int
-	// WebhookBatchMaxWait is how long a batch waits for more events. Default 30 seconds.
+	// WebhookBatchMaxWait is the maximum time that a batch waits for more events. Default 30 seconds.
 	WebhookBatchMaxWait time.Duration
 }
 

@@ -35,7 +35,7 @@ type sink interface {
 	close() error
 }
 
-// queue is what stands between requests and a sink. It owns the goroutine that writes.
+// queue buffers events between requests and a sink. It owns the goroutine that writes to the sink.
 type queue struct {
 	sink    sink
 	log     *slog.Logger
@@ -87,8 +87,8 @@ func (q *queue) poke() {
 	}
 }
 
-// size is what an event takes, roughly: all that others choose the length of counts, as strangers,
-// too, are written down.
+// size returns the approximate size of an event. It counts every field whose length a client chooses,
+// because requests of unauthenticated clients are recorded, too.
 func size(e *auditv1.Event) int {
 	n := 1<<10 + len(e.RequestURI) + len(e.Verb) + len(e.UserAgent) + sizeOf(&e.User)
 	if e.ImpersonatedUser != nil {

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxUserAgent is how much of a User-Agent is written down, as in Kubernetes.
+// maxUserAgent is the maximum recorded length of a User-Agent, as in Kubernetes.
 const maxUserAgent = 1024
 
 // A Record is the audit record of one request. It belongs to the goroutine that serves the request.
@@ -96,7 +96,7 @@ func (r *Record) Impersonates(u *authn.User, constraint string) {
 	}
 }
 
-// Annotate adds an annotation. What has been said stays.
+// Annotate adds an annotation. It does not replace an existing one.
 func (r *Record) Annotate(key, value string) {
 	if r == nil {
 		return

@@ -124,7 +124,7 @@ func (f *finisher) update(ctx context.Context, edit func(*manifest)) error {
 	return ctx.Err()
 }
 
-// patience is how long deletions may take before the condition Terminating reports it.
+// patience limits the time that deletions take before the condition Terminating reports it.
 const patience = time.Minute
 
 // deleteInstances deletes all objects and waits until they are gone. With an error it returns the

@@ -18,7 +18,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/state"
 )
 
-// Report is what an examination finds.
+// Report is the result of an examination.
 type Report struct {
 	// Revision of the store when it was examined.
 	Revision object.Revision `json:"revision"`
@@ -30,9 +30,9 @@ type Report struct {
 	// size. Both are zero for a journal that keeps nothing.
 	Records int   `json:"records"`
 	Bytes   int64 `json:"bytes"`
-	// Problems are the first of what does not fit, MaxProblems at most. It is not nil.
+	// Problems are the first problems, MaxProblems at most. It is not nil.
 	Problems []Problem `json:"problems"`
-	// More is how many problems there are besides.
+	// More is the number of further problems.
 	More int `json:"more,omitempty"`
 }
 
@@ -113,6 +113,5 @@ func (e *examination) problem(key object.Key, rev object.Revision, format string
 	e.report.AddAll([]journal.Problem{{Key: key, Revision: rev, Text: fmt.Sprintf(format, args...)}})
 }
 
-// patience is how often something is looked at again that changes while it is
-// looked at.
+// patience is the number of attempts to read something that changes while it is read.
 const patience = 5

@@ -41,7 +41,7 @@ type groupVersion struct {
 	priority int
 	custom   bool
 	kinds    []*resource.Definition // by name
-	remote   *aggregate.Remote      // if another server serves it; kinds are none then
+	remote   *aggregate.Remote      // if an extension server serves it; kinds is empty then
 }
 
 // catalogue returns the catalogue of the current definitions.

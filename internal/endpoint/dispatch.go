@@ -142,8 +142,8 @@ func (c *call) dispatchBuiltIn() error {
 	return c.verb()
 }
 
-// absent is the error for a path that a built-in resource does not have. If Kubernetes has it, the
-// error says why Kapok does not.
+// absent returns the error for a path that a built-in resource does not have. If Kubernetes has the
+// path, the error gives the reason why Kapok does not.
 func (c *call) absent() error {
 	why, d := c.definition.Absent[c.info.Subresource], c.definition
 	if why == "" || d.Namespaced != (c.info.Namespace != "") {

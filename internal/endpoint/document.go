@@ -10,7 +10,7 @@ import (
 // A Document is served unchanged to users who are authorized for its path.
 type Document struct {
 	MediaType string
-	// MaxAge is how long clients may cache it. Default 0: they ask again each time.
+	// MaxAge is the time for which clients may cache it. Default 0: they request it each time.
 	MaxAge time.Duration
 	// Body returns the bytes.
 	Body func() ([]byte, error)

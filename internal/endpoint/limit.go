@@ -57,7 +57,7 @@ func (c *call) await(wait func(patience time.Duration)) {
 	c.waited += time.Since(begun)
 }
 
-// patience is how long a request may wait before it is served: a quarter of its timeout.
+// patience returns the maximum time that a request waits in a queue: a quarter of its timeout.
 func (c *call) patience() time.Duration {
 	if c.info.longRunning() {
 		return requestTimeout / 4

@@ -11,8 +11,8 @@ import (
 const (
 	// stallTimeout limits one write to a client that does not read.
 	stallTimeout = 60 * time.Second
-	// slowClient is how long a write, or reading the body, may wait for the client before the
-	// request gives its seats back.
+	// slowClient is the time after which a request whose write, or read of the body, waits for the
+	// client releases its seats.
 	slowClient = 20 * time.Millisecond
 	// gzipState is the approximate memory, in bytes, for compressing a response.
 	gzipState = 1 << 20
@@ -31,7 +31,7 @@ type watchdog struct {
 	timer *time.Timer // nil until it is armed for the first time
 
 	mu    sync.Mutex
-	armed func(*http.ResponseController) // called when time is up; nil if not armed
+	armed func(*http.ResponseController) // called at until; nil if not armed
 	until time.Time
 }
 

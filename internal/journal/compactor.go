@@ -10,9 +10,9 @@ import (
 	"github.com/kapok-dev/kapok/internal/object"
 )
 
-// A Policy defines how much history is kept. Zero values mean the defaults.
+// A Policy defines how much history is retained. Zero values mean the defaults.
 type Policy struct {
-	// Keep is how long an entry stays in the history at least, unless the history exceeds
+	// Keep is the minimum time that an entry stays in the history, unless the history exceeds
 	// KeepBytes. Default 5 minutes.
 	Keep time.Duration
 	// KeepBytes limits the size of the history, whatever its age. Default 1 GiB.

@@ -36,7 +36,7 @@
 //     history to the Sink, before any Append.
 //  6. History. Entries after Compacted can be read with History, each with what
 //     it replaced. Compact moves that bound forward, never back, and takes
-//     nothing else away: the newest entry of a live key stays for ever.
+//     nothing else away: the newest entry of a live key stays forever.
 //  7. Revisions are used once: also after a restart, and after everything has
 //     been deleted and compacted, new entries are numbered above all old ones.
 //  8. Consistency. When Sync returns, the Sink holds everything that was committed
@@ -44,8 +44,8 @@
 //  9. Close waits for running calls, and then for every goroutine that the
 //     journal owns. Later calls return [ErrClosed].
 //
-// All methods of a Journal are safe for concurrent use, but for Recover, which
-// comes first and alone.
+// All methods of a Journal are safe for concurrent use, except Recover, which
+// must be called first and has to return before any other call.
 //
 // # What the API makes of errors
 //
@@ -260,7 +260,7 @@ var (
 	// ErrLocked is returned when a journal is opened: another process, or this one,
 	// has it open.
 	ErrLocked = errors.New("journal is in use")
-	// ErrClosed is returned by all methods after Close, but for Close itself, which
+	// ErrClosed is returned by all methods after Close, except Close itself, which
 	// does nothing then.
 	ErrClosed = errors.New("journal is closed")
 )

@@ -116,7 +116,7 @@ func (e *encoder) metadata(m map[string]any) error {
 	return nil
 }
 
-// MaxDepth is how deeply the values of an object may be nested, the same limit as in encoding/json.
+// MaxDepth is the maximum depth of the values of an object, the same limit as in encoding/json.
 const MaxDepth = 10000
 
 var errDepth = errors.New("exceeded max depth")

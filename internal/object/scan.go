@@ -18,7 +18,7 @@ type scanner struct {
 	escaped bool // the latest text contains an escape
 }
 
-// maxScan is how deeply the scanner descends; documents that are nested deeper are decoded.
+// maxScan is the maximum depth of the scanner; deeper documents are decoded.
 const maxScan = 500
 
 func (s *scanner) peek() byte {

@@ -46,8 +46,8 @@ const (
 	authorityLife = 10 * 365 * 24 * time.Hour
 	leafLife      = 2 * 365 * 24 * time.Hour
 	leafReserve   = 365 * 24 * time.Hour
-	// authorityBackdate is how long before its creation an authority becomes valid, as the clock
-	// may be set back.
+	// authorityBackdate is the time before its creation from which an authority is valid, because
+	// the clock may be set back.
 	authorityBackdate = 30 * 24 * time.Hour
 )
 

@@ -62,7 +62,7 @@ var renamed = map[string]string{
 	"pkg/webhook/conversion.NewWebhookHandler": "NewConversionHandler",
 }
 
-// advice says how to replace packages and names that the framework does not have. The key of a
+// advice maps packages and names that the framework does not have to their replacement. The key of a
 // package has no name.
 var advice = map[string]string{
 	"pkg/envtest": "the import stays: envtest runs on Kapok's binary (`kapok envtest`), " +

@@ -193,7 +193,7 @@ func (r *Request) encode(ctx context.Context, obj Tree, raw bool) (*object.Objec
 
 // A completer is a Model that fills in defaults of the fields at the root.
 type completer interface {
-	// Completes says whether Normalise would add a field at the root of obj.
+	// Completes reports whether Normalise would add a field at the root of obj.
 	Completes(obj Tree) bool
 }
 

@@ -46,7 +46,7 @@ func (s *Store) Create(ctx context.Context, r *Request, body Body) (Result, erro
 	return s.createGenerated(ctx, w)
 }
 
-// generateAttempts is how many generated names are tried, as Kubernetes does.
+// generateAttempts is the maximum number of generated names that are tried, as in Kubernetes.
 const generateAttempts = 8
 
 func (s *Store) createGenerated(ctx context.Context, w *write) (result Result, err error) {

@@ -35,8 +35,8 @@ type Definition struct {
 	Categories []string
 	Namespaced bool
 	Custom     bool // defined by a CRD
-	// StoredAt is where kube-apiserver stores the objects in etcd, as in object.Place.Path. Default:
-	// group/plural.
+	// StoredAt is the prefix of the objects in the etcd of kube-apiserver, as in object.Place.Path.
+	// Default: group/plural.
 	StoredAt string
 
 	// DefinedBy is the key of the CRD that defines a custom resource, and DefinedByUID its uid.
@@ -71,8 +71,8 @@ type Definition struct {
 	// Strategy and Deletion are the few places in which kinds differ.
 	Strategy Strategy
 	Deletion Deletion
-	// Given is what the kind needs besides the store, for the functions of its Strategy and its
-	// actions, which are shared by all definitions of the kind. The verbs do not look at it.
+	// Given holds the dependencies of the kind besides the store, for the functions of its Strategy
+	// and its actions, which are shared by all definitions of the kind. The verbs do not use it.
 	Given any
 
 	retired chan struct{} // closed when the registry drops the definition
@@ -168,8 +168,8 @@ type Validator interface {
 	Validate(ctx context.Context, obj, old Tree, subresource string) field.ErrorList
 }
 
-// A Structure is the part of a Model that says how objects are merged: which fields are lists, maps
-// or atoms, and by which keys the items of a list are the same.
+// A Structure is the part of a Model that defines how objects are merged: which fields are lists, maps
+// or atoms, and the keys that identify the items of a list.
 type Structure interface {
 	// FieldTypes returns the types that field management needs, for all versions of the kind.
 	FieldTypes() (func(schema.GroupVersionKind) *fields.Type, error)
@@ -239,8 +239,8 @@ type Scale struct {
 	SelectorOf     func(obj Tree) string // instead of Selector, where it must be computed
 }
 
-// A Strategy says how objects of a kind are created and updated. Its fields are in the order in
-// which a write uses them; each of them may be left zero.
+// A Strategy defines how objects of a kind are created and updated. Its fields are in the order in
+// which a write uses them; each of them may be zero.
 type Strategy struct {
 	// CreateOnUpdate lets an update (PUT) create an object. UnconditionalUpdate lets it overwrite one
 	// without a resourceVersion.
@@ -268,20 +268,20 @@ type Strategy struct {
 	// has claimed. old is nil on create, and obj where the object is removed. An update that only sets
 	// the deletionTimestamp claims nothing. The error is a Kubernetes API error.
 	Claim func(c *Claims, obj, old Tree) error
-	// TTL is how long an object lives after its last write. Default: without limit.
+	// TTL is the time after its last write at which an object expires. Default: never.
 	TTL time.Duration
 }
 
-// A Deletion says how objects of a kind are deleted. Each of its fields may be left zero: then
-// objects are removed at once, and their dependents by the garbage collector.
+// A Deletion defines how objects of a kind are deleted. Each of its fields may be zero: then objects
+// are removed at once, and their dependents by the garbage collector.
 type Deletion struct {
 	// Allow refuses deletions; the error is a Kubernetes API error.
 	Allow func(o *object.Object) error
 	// Grace returns the grace period in seconds of the deletion of obj. asked is that of the request,
 	// which is nil if it names none, and never negative. Default: no grace period.
 	Grace func(obj Tree, asked *int64) int64
-	// OrphanByDefault keeps the dependents of a deleted object unless the request says otherwise.
-	// OrphanWarning is sent where that happens.
+	// OrphanByDefault orphans the dependents of a deleted object unless the request sets another
+	// propagation policy. OrphanWarning is the warning that such a request gets.
 	OrphanByDefault bool
 	OrphanWarning   string
 	// Finalization lets a deletion wait for more than metadata.finalizers.

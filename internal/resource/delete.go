@@ -116,7 +116,7 @@ func (d *deletion) admit(ctx context.Context) error {
 	return d.asked.validate(ctx, nil)
 }
 
-// propagate sets the finalizers that say what becomes of the dependents.
+// propagate sets the finalizers that select what the garbage collector does with the dependents.
 func (d *deletion) propagate() {
 	setFinalizers(d.obj, propagationFinalizers(d.kind, d.obj, d.options))
 	d.waits = len(finalizersOf(d.obj)) > 0 || d.kind.Finalization.waits(d.obj)

@@ -10,10 +10,10 @@
 //	read current -> decode or patch -> normalise -> admit (mutate) -> normalise -> prepare
 //	-> validate -> admit (validate) -> journal.Append
 //
-// Create, update, patch and apply, of objects and of subresources, only say how the next object
-// comes from the live one: see the type change. A write that meets another one starts again from
-// read, unless the client has named the resourceVersion that it means. A creation reads nothing,
-// and is mutated by admission once, however often it is tried.
+// Create, update, patch and apply, of objects and of subresources, differ only in how they derive the
+// next object from the live one: see the type change. A write that conflicts with another one starts
+// again from read, unless the client has set a resourceVersion. A creation reads nothing, and runs
+// mutating admission once, however often it is tried.
 //
 // A deletion has the same steps, without those about a next object: admission comes first, and what
 // is appended is a removal, or a mark if something has to happen before (see delete.go). An [Action]

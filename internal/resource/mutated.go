@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// What a mutator leaves of an object is not a request body. An object of a built-in kind is decoded
-// anew, by the model of the kind that it names then. A custom resource stays as it is, except that
-// defaults are set: its unknown fields and nulls are seen by all that comes after the mutator, and
-// are stored. Only answers and reads are without them.
+// The object that a mutator returns is not treated like a request body. An object of a built-in kind
+// is decoded again, by the model of the kind that it names then. A custom resource is kept as it is,
+// except that defaults are set: later admission and validation see its unknown fields and nulls, and
+// they are stored. Only responses and reads omit them.
 
 // Decode decodes the JSON of an object that a mutator has changed. kind and v are those in which the
 // mutator got it. Unless strict is nil, an error for each unknown field of a built-in kind is appended

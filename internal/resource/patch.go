@@ -37,7 +37,7 @@ type Patch struct {
 	Copies func() func(data []byte) error
 }
 
-// maxJSONPatchOperations is what Kubernetes allows a JSON patch to hold.
+// maxJSONPatchOperations is the maximum number of operations in a JSON patch, as in Kubernetes.
 const maxJSONPatchOperations = 10000
 
 // Patch changes an object, or the part of it that a subresource shows. An apply creates an object that

@@ -14,7 +14,7 @@ import (
 // refused is the error for a stored object that a webhook could not convert. Kubernetes reports the
 // object as corrupt then.
 type refused struct {
-	of   *object.Object // the first of those that it was asked for
+	of   *object.Object // the first one of the call
 	path string         // of this object in etcd
 	err  error
 }

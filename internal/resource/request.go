@@ -48,7 +48,7 @@ type Request struct {
 	// Exact lets a write fail with ErrReplaced if the resource has another definition by then, whose
 	// objects may have fields that this one does not know.
 	Exact bool
-	// While is an object that must exist when the write commits. The zero value is none.
+	// While is an object that must exist when the write commits. The zero value requires none.
 	While Holding
 	// Warn receives warnings for the client; never nil.
 	Warn func(string)

@@ -31,8 +31,8 @@ func parseRevision(s string) (object.Revision, error) {
 	return object.Revision(n), nil
 }
 
-// freshWait is how long a read waits for a revision that has not been reached, as in the watch cache
-// of kube-apiserver.
+// freshWait limits the time that a read waits for a revision that has not been reached, as in the
+// watch cache of kube-apiserver.
 const freshWait = 3 * time.Second
 
 // reach waits until the state is new enough for a read at a resourceVersion, which is at when parsed.

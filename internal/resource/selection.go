@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// A selection says which objects a list or watch returns: those of a namespace or of all, which labels
-// and fields select.
+// A selection defines the objects that a list or watch returns: those of one namespace or of all, by
+// label and field selectors.
 type selection struct {
 	definition *Definition
 	version    *Version

@@ -257,8 +257,8 @@ func (w *write) validate(ctx context.Context) error {
 	return nil
 }
 
-// admit lets admission validate the object. A creation asks admission anew, since the first attempt
-// has run once for all tries.
+// admit runs validating admission on the object. A creation runs a new admission, because the mutating
+// one has run once for all attempts.
 func (w *write) admit(ctx context.Context) error {
 	if w.current != nil {
 		if w.asked == nil {

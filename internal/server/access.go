@@ -25,7 +25,7 @@ type access struct {
 }
 
 // newAccess returns the authorizer over a store, and creates the default roles and bindings of
-// Kubernetes. Members of system:masters are allowed before any authorizer is asked, so that no
+// Kubernetes. Members of system:masters are allowed before any authorizer is called, so that no
 // configuration can lock out the admin.
 func newAccess(ctx context.Context, p parts, store *resource.Store) (*access, error) {
 	if err := roles.Ensure(ctx, store, !p.options.KeepGarbage, p.options.Logger); err != nil {

@@ -62,7 +62,7 @@ func (in *inner) Store() *resource.Store { return in.store }
 // Close implements handler.
 func (in *inner) Close() { _ = in.closers.close() } // none of them returns an error
 
-// parts are what newHandler builds the handler on.
+// parts are the dependencies of newHandler.
 type parts struct {
 	state         *state.State
 	shared        bool                   // other servers write to the journal, too

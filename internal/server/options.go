@@ -58,7 +58,7 @@ type Options struct {
 	NamespaceGrace        time.Duration
 }
 
-// Journals are what the journals of a server write to, for tests that replace it with [StartOn].
+// Journals are the storage of the journals of a server, for tests that replace it with [StartOn].
 // Package kapok has no such option.
 type Journals struct {
 	// Memory keeps the objects of a server without DataDir and Store, and outlives the server. Default:

@@ -17,12 +17,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// drainTime is how long Stop waits for running requests.
+// drainTime limits the time that Stop waits for running requests.
 const drainTime = 10 * time.Second
 
-// courtesy is how much longer than its context a server runs, so that clients of the same context can
-// end before it: they stop watches, release leases, write their last events. In a testing/synctest
-// bubble, whose clock stands still while a goroutine can run, all of them have ended by then.
+// courtesy is the time that a server runs after its context has ended, so that clients of the same
+// context can end before it: they stop watches, release leases, write their last events. In a
+// testing/synctest bubble, whose clock stands still while a goroutine can run, all of them have ended
+// by then.
 const courtesy = 10 * time.Millisecond
 
 // Server is a running API server. Its methods are safe for concurrent use. Package kapok documents them.

@@ -62,8 +62,8 @@ type State struct {
 type Options struct {
 	// HistoryBytes limits the bytes of events in memory. Default DefaultHistoryBytes.
 	HistoryBytes int
-	// HistoryAge is how long an event stays readable at least; it is dropped soon after. Set it for
-	// journals without a Compactor. Default 0: as long as HistoryBytes and the journal allow.
+	// HistoryAge is the minimum time that an event stays readable; it is dropped soon after. Set it
+	// for journals without a Compactor. Default 0: as long as HistoryBytes and the journal allow.
 	HistoryAge time.Duration
 	// Stale reports whether the stored form of an object is outdated, in addition to objects whose
 	// Stale field is set. Default nil: none.

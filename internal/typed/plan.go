@@ -16,10 +16,10 @@ type field struct {
 	name   string
 	offset uintptr
 	codec  *codec
-	// text is whether the field is a string. Most fields are, and read and tree do not call the
+	// text reports whether the field is a string. Most fields are, and read and tree do not call the
 	// codec for them.
 	text bool
-	// omit tells how to test for the values that omitempty omits.
+	// omit selects the test for the values that omitempty omits.
 	omit emptiness
 	// zero reports whether omitzero omits the value; nil without omitzero.
 	zero func(p unsafe.Pointer) bool

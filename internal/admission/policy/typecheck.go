@@ -254,7 +254,7 @@ func inPlace(s *spec.Schema, above []string) *spec.Schema {
 	return &whole
 }
 
-// reference returns the name of the definition that a schema refers to; "" if it is none.
+// reference returns the name of the definition that a schema refers to, or "".
 func reference(s *spec.Schema) string {
 	ref := s.Ref.String()
 	for i := range s.AllOf {

@@ -29,7 +29,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver"
 )
 
-// tokenTTL is how long a token of an OpenID Connect provider is cached, as in Kubernetes.
+// tokenTTL is the time for which a token of an OpenID Connect provider is cached, as in Kubernetes.
 const tokenTTL = 10 * time.Second
 
 // Config are the dependencies of Methods, and their options.

@@ -15,7 +15,8 @@ type Options struct {
 	// Version is the version of the TokenReviews that are sent: v1 or v1beta1. Default v1beta1, as
 	// in Kubernetes.
 	Version string
-	// CacheTTL is how long results are cached. Default 2 minutes; negative disables the cache.
+	// CacheTTL is the time for which results are cached. Default 2 minutes; negative disables the
+	// cache.
 	CacheTTL time.Duration
 }
 

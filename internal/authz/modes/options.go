@@ -28,10 +28,10 @@ type Options struct {
 	// WebhookVersion is the version of the SubjectAccessReviews that are sent to the webhook: v1 or
 	// v1beta1. Default v1beta1, as in Kubernetes.
 	WebhookVersion string
-	// WebhookAuthorizedTTL is how long a request that the webhook has allowed is cached. Default 5
-	// minutes.
+	// WebhookAuthorizedTTL is the time for which a decision of the webhook to allow is cached.
+	// Default 5 minutes.
 	WebhookAuthorizedTTL time.Duration
-	// WebhookUnauthorizedTTL is how long a request that the webhook has not allowed is cached.
+	// WebhookUnauthorizedTTL is the time for which any other decision of the webhook is cached.
 	// Default 30 seconds.
 	WebhookUnauthorizedTTL time.Duration
 }

@@ -34,7 +34,7 @@ const (
 	consumer = "api-priority-and-fairness-config-consumer-v1"
 )
 
-// repairAfter is how long a default object may be missing, or different, until it is restored.
+// repairAfter is the delay before a missing or modified default object is restored.
 const repairAfter = time.Minute
 
 // A Maintainer keeps the default objects, and the status of all FlowSchemas, up to date.
@@ -224,7 +224,7 @@ func known(key object.Key) bool {
 	return slices.ContainsFunc(fairness.Defaults(), func(d *fairness.Default) bool { return d.Key == key })
 }
 
-// annotation returns the value of the annotation that says whether the server updates an object.
+// annotation returns the value of the annotation that controls whether the server updates an object.
 func annotation(obj resource.Tree) string {
 	value, _, _ := unstructured.NestedString(obj, "metadata", "annotations", flowcontrolv1.AutoUpdateAnnotationKey)
 	return value

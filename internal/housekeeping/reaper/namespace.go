@@ -64,7 +64,7 @@ func (i *item) graceEnds(ns *corev1.Namespace) time.Time {
 	return at
 }
 
-// remains is what is left in a namespace.
+// remains describes the remaining content of a namespace.
 type remains struct {
 	total      int
 	resources  []string // with their counts

@@ -44,7 +44,7 @@ type Reaper struct {
 // Options configure a Reaper.
 type Options struct {
 	Logger *slog.Logger
-	// NamespaceGrace is how long the objects in a namespace are kept after its deletion. A client
+	// NamespaceGrace is the delay before the objects of a terminating namespace are deleted. A client
 	// that deletes a namespace and then its objects one by one, as kubectl delete -f does, still
 	// finds them. Default: 0.
 	NamespaceGrace time.Duration

@@ -36,9 +36,9 @@ import (
 )
 
 const (
-	// duration is how long a Lease is valid after a renewal.
+	// duration is the time for which a Lease is valid after a renewal.
 	duration = 15 * time.Second
-	// trust is how long a leader leads after its last successful renewal.
+	// trust is the time for which a leader leads after its last successful renewal.
 	trust = 10 * time.Second
 	// renewal is the interval of renewals; again is the interval of retries.
 	renewal = 5 * time.Second

@@ -28,7 +28,7 @@
 //	                       or when it has applied it itself because it is the next revision
 //	Sync                   a linearizable read, for its revision alone; calls that arrive
 //	                       during a read share the next one. If no event delivers that
-//	                       revision, the watch is asked for its progress
+//	                       revision, a progress notification is requested
 //	Recover                a list in pages at one revision; the watch starts behind it
 //	History                a watch from an older revision, with the previous values
 //	Compact                writes the mark, so that all replicas agree, then compacts etcd

@@ -28,7 +28,7 @@ type follower struct {
 	cleared []object.Key                   // keys that became readable or were deleted in the current call
 }
 
-// follow opens the watch again and again until the journal is closed.
+// follow runs the watch, and opens it again after it has ended, until the journal is closed.
 func (f *follower) follow(ctx context.Context) {
 	var pause pause
 	for {

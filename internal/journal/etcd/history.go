@@ -65,7 +65,7 @@ func (j *Journal) readHistory(ctx context.Context, resource schema.GroupResource
 	if err != nil {
 		return nil, err
 	}
-	// The watch of past revisions is asked for its progress until it has caught up.
+	// Progress of the watch of past revisions is requested until it has caught up.
 	asking := make(chan struct{})
 	defer func() { cancel(); <-asking }()
 	go func() {

@@ -26,11 +26,13 @@ type Options struct {
 	Logger *slog.Logger
 	// Sealer encrypts values. Default: values are stored unencrypted.
 	Sealer journal.Sealer
-	// DialTimeout is how long Open and Recover look for a member that answers. Default 10 seconds.
+	// DialTimeout limits the time in which Open and Recover look for a member that responds. Default
+	// 10 seconds.
 	DialTimeout time.Duration
-	// RequestTimeout is how long Append waits for an etcd that is slow but answers reads. If no
-	// member answers, Append and Sync return an error after at most two fifths of it. A member that
-	// does not answer a read within three tenths of it is given up. Default 5 seconds.
+	// RequestTimeout limits the time that Append waits for an etcd that is slow but responds to
+	// reads. If no member responds, Append and Sync return an error after at most two fifths of it.
+	// The connection to a member that does not respond to a read within three tenths of it is
+	// closed. Default 5 seconds.
 	RequestTimeout time.Duration
 	// Paths has the keys in etcd of built-in kinds. Default: only custom resources are recognized.
 	Paths *object.Paths

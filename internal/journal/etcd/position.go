@@ -23,7 +23,7 @@ type position struct {
 
 type waiter struct {
 	revision object.Revision
-	asks     bool // no event may deliver the revision: the watch must be asked for its progress
+	asks     bool // no event may deliver the revision: a progress notification must be requested
 	done     chan struct{}
 }
 

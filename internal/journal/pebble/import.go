@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// importBatch is how many bytes of objects go into one write.
+// importBatch is the size in bytes of the objects of one write.
 const importBatch = 1 << 20
 
 // Import creates a journal from objects, each at its own revision, in a directory that is empty or

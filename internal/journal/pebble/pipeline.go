@@ -104,7 +104,7 @@ func (p *pipeline) each(take func(journal.Entry)) (err error) {
 
 func newChunk() *chunk { return &chunk{done: make(chan struct{})} }
 
-// fits says whether there is room for a record. There is always room for a first.
+// fits reports whether a chunk has space for a record. An empty chunk always does.
 func (c *chunk) fits(r *record) bool {
 	return len(c.records) == 0 || len(c.records) < chunkRecords && c.size+len(r.raw) <= chunkBytes
 }

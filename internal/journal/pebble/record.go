@@ -136,7 +136,7 @@ func (d *decoder) object(key object.Key, r *record) (*object.Object, error) {
 	return o, nil
 }
 
-// size is what the record counts in bounds on history, as journal.Entry has it.
+// size returns the size of the record for limits on the history, as journal.Entry defines it.
 func (r *record) size() int64 {
 	e := journal.Entry{}
 	return int64(e.Size() + len(r.namespace) + len(r.name) + len(r.raw))
@@ -194,7 +194,7 @@ func batchSize(entries []journal.Entry) int {
 	return n
 }
 
-// recordKeyExtra is what a record's key has beside group and resource: r, the
+// recordKeyExtra is the length of a record's key without group and resource: r, the
 // slash, the zero byte and the revision.
 const recordKeyExtra = 1 + 1 + 1 + 8
 

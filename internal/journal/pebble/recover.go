@@ -51,7 +51,7 @@ func (j *Journal) restore(ctx context.Context, s *store, sink journal.Sink) (byt
 	return bytes, judge(j.dir, "the store in "+j.dir, err)
 }
 
-// ctxEvery is how many records are read before the context is asked.
+// ctxEvery is the number of records between two checks of the context.
 const ctxEvery = 1024
 
 // scan calls take with every record of a store, in the order of keys, and compares

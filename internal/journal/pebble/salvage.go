@@ -55,10 +55,10 @@ type salvage struct {
 	gone   map[string]struct{} // keys of records that have been removed
 	swept  object.Revision     // records from logs up to this revision are not reliable
 	newest map[object.Key]version
-	totals totals // the newest that anything tells of
+	totals totals // the newest recorded ones
 }
 
-// version is what a key was at last.
+// version is the last known state of a key.
 type version struct {
 	revision object.Revision
 	deleted  bool

@@ -79,7 +79,7 @@ func deviceNamed(s *resourcev1.ResourceSlice, name string) *resourcev1.Device {
 	return nil
 }
 
-// validateSliceNodes requires exactly one of the fields that say which nodes can access the
+// validateSliceNodes requires exactly one of the fields that select the nodes which can access the
 // devices.
 func validateSliceNodes(spec *resourcev1.ResourceSliceSpec, at *field.Path) (all field.ErrorList) {
 	var set []string

@@ -29,7 +29,7 @@ type Kind[P runtime.Object] struct {
 	ShortNames    []string
 	Categories    []string
 	ClusterScoped bool
-	// StoredAt is where kube-apiserver stores the objects in etcd. Default: Plural.
+	// StoredAt is the prefix of the objects in the etcd of kube-apiserver. Default: Plural.
 	StoredAt string
 
 	// Defaults fills in omitted fields. It runs on every decoded object, stored ones included, and

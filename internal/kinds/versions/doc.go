@@ -7,7 +7,7 @@
 // through the hub of its kind (package convert). The result is that of Kubernetes 1.37's own
 // conversion, which goes through its internal types; test/convert compares the two. Versions that
 // Kubernetes has removed from its sources (autoscaling/v2beta1 and v2beta2, batch/v2alpha1) are
-// defined here. Kinds without a successor (PodSecurityPolicy) return an error that says so.
+// defined here. Kinds without a successor (PodSecurityPolicy) return an error with the remedy.
 //
 // The scheme and the converter are built on first use, immutable and shared by the whole process.
 // The package starts no goroutine.

@@ -89,7 +89,7 @@ func (n *node) equal(o *node) bool {
 	}
 }
 
-// maxDepth is how deeply objects and lists may be nested, the same limit as in encoding/json.
+// maxDepth is the maximum depth of objects and lists, the same limit as in encoding/json.
 const maxDepth = 10000
 
 var errDepth = errors.New("exceeded max depth")
