@@ -88,7 +88,7 @@ func (s *scheduler) unbind(ctx context.Context, n *pending, err error) {
 	s.queue.fail(n, nil, now)
 }
 
-// refuse says why no node can take a pod, which waits.
+// refuse reports the reasons why a pod fits no node, in its condition and an event. The pod waits.
 func (s *scheduler) refuse(ctx context.Context, n *pending, d place.Decision) {
 	refused := d.Plugins()
 	if s.cluster.Len() == 0 {

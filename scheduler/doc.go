@@ -6,10 +6,10 @@
 //
 // # Parts
 //
-// Package place decides where a pod runs: a function of nodes and pods. A queue (queue.go) says which pod is
-// next: the one with the highest priority, and among equals the one that came first. A pod that no node can take
-// waits until something happens that may help, and then, depending on how often it was tried, some seconds.
-// The scheduler itself (scheduler.go, watch.go, bind.go) tells both what happens, and writes what was decided.
+// Package place selects the node of a pod: a function of nodes and pods. A queue (queue.go) returns the next
+// pod: the one with the highest priority, and among equals the oldest one. A pod that fits no node waits for an
+// event that may make it schedulable, and then for a backoff that grows with the number of attempts. The
+// scheduler itself (scheduler.go, watch.go, bind.go) passes events to both, and writes the decisions.
 //
 // # Promises
 //

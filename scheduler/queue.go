@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The pauses after a pod was tried in vain: the first, which doubles, and the last.
+// The backoff after a failed attempt to schedule a pod: the first one, which doubles, and the last.
 const (
 	firstPause = time.Second
 	lastPause  = 10 * time.Second
@@ -53,8 +53,8 @@ const (
 	waiting        // until something helps
 )
 
-// set adds a pod, or replaces what is known of it. A pod that waits is tried again if its spec or labels
-// have changed: moved says so.
+// set adds or replaces a pod. A waiting pod is retried if its spec or labels have changed, which moved
+// reports.
 func (q *queue) set(p *corev1.Pod, moved bool, now time.Time) {
 	if q.pods == nil {
 		q.pods = map[types.UID]*pending{}

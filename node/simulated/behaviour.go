@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// SimulationAnnotation is the annotation of a pod that says how its containers behave, in YAML or
+// SimulationAnnotation is the annotation of a pod that defines how its containers behave, in YAML or
 // JSON:
 //
 //	containers:
@@ -48,7 +48,7 @@ type behaviour struct {
 // forever is the duration of a run without an end.
 const forever = duration(-1)
 
-// A duration is not negative, but for forever.
+// A duration is not negative, except forever.
 type duration time.Duration
 
 // UnmarshalJSON reads what time.ParseDuration does, and "forever".
@@ -177,7 +177,7 @@ type run struct {
 	message string
 }
 
-// defaultRun is how long a container runs that completes, if nothing else is said.
+// defaultRun is the time that a container that completes runs by default.
 const defaultRun = time.Second
 
 // run returns how a container ends that has been restarted some times before, and whether it ends.

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A containerKind says when a container starts, and whether it is started again.
+// A containerKind determines when a container starts, and whether it is restarted.
 type containerKind int
 
 const (
@@ -29,7 +29,7 @@ type container struct {
 	fresh  bool                    // it was started in this look
 }
 
-// The back-off of a container that ends again and again.
+// The backoff of a container that exits repeatedly.
 const (
 	minBackoff = 10 * time.Second
 	maxBackoff = 5 * time.Minute

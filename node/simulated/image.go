@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// showPullError is how long the reason of a failed pull is ErrImagePull. Then it is
+	// showPullError is the time for which the reason of a failed pull is ErrImagePull. Then it is
 	// ImagePullBackOff, until the next attempt.
 	showPullError = 5 * time.Second
 	imageSize     = 10_000_000 // bytes, in events

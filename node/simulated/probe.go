@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// probes are what the probes of a running container find. Zero times are never.
+// probes are the results of the probes of a running container. A zero time means never.
 //
 // A kubelet runs a probe at the start of the container, or when it has started by its startup probe,
 // and once in each period from then on. Until the initial delay is over it does not count.
@@ -142,7 +142,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// failureOf is what a failing probe reports.
+// failureOf returns the message of a failing probe.
 func failureOf(p *corev1.Probe) string {
 	switch {
 	case p.HTTPGet != nil:

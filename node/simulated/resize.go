@@ -86,7 +86,7 @@ func (c *container) restartsFor(has corev1.ResourceRequirements) bool {
 	return false
 }
 
-// summary is what events about a resize say of the containers.
+// summary returns the description of the containers in events about a resize.
 func (l *look) summary(problem string) string {
 	type allocation struct {
 		Name      string                      `json:"name"`

@@ -9,10 +9,10 @@
 //
 // # How containers behave
 //
-// By default, images are there, containers run at once, are ready as soon as their probes allow, and
-// stop at once. Init containers complete at once. The containers of a Job's pods complete after a
-// second. The annotation kapok.dev/simulation of a pod says what differs, for each container by its
-// name, or for all of them by "*":
+// By default, images are present, containers start without delay, become ready as soon as their
+// probes allow, and stop immediately. Init containers complete immediately, and the containers of a
+// Job's pods after a second. The annotation kapok.dev/simulation of a pod changes this, for each
+// container by its name, or for all of them by "*":
 //
 //	kapok.dev/simulation: |
 //	  containers:
@@ -33,8 +33,8 @@
 //	stop: 3s          the time from the signal TERM to its end
 //
 // A pod with this annotation whose restartPolicy is not Always completes after a second, as that of a
-// Job, unless the annotation says otherwise. A Warning event names errors of the annotation, and the
-// pod behaves as if it had none.
+// Job, unless the annotation sets another time. A Warning event names errors of the annotation, and
+// the pod behaves as if it had none.
 //
 // # What follows the kubelet
 //
@@ -106,14 +106,15 @@ const (
 	byNode      = "spec.nodeName"
 )
 
-// Options say which nodes there are. The zero value creates none, and runs those that others create.
+// Options configure the simulated nodes. The zero value creates none, and runs those that other
+// clients create.
 type Options struct {
 	// Nodes is the number of nodes that are created: node-0, node-1, and so on. Nodes that exist are
 	// kept as they are.
 	Nodes int
-	// NamePrefix is what the names of created nodes begin with. Default "node-".
+	// NamePrefix is the prefix of the names of created nodes. Default "node-".
 	NamePrefix string
-	// Allocatable are the resources of a node that says nothing about its capacity. Default: 32 CPUs,
+	// Allocatable are the resources of a node without a capacity in its status. Default: 32 CPUs,
 	// 256Gi of memory, 110 pods, 1Ti of ephemeral storage.
 	Allocatable corev1.ResourceList
 	// Labels and Taints are those of created nodes, in addition to the labels of every node.

@@ -86,7 +86,7 @@ func (l *look) ended() outcome {
 	return o
 }
 
-// A telling says when the events about containers that stop are sent.
+// A telling selects when the events about stopping containers are sent.
 type telling int
 
 const (

@@ -19,8 +19,8 @@ type class struct {
 	profile *Profile
 	rules   []ruled
 	refusal *Refusal        // of all nodes
-	only    map[string]bool // names of the nodes that are looked at; nil is all
-	onlyBy  []string        // the plugins that say so
+	only    map[string]bool // names of the nodes that are considered; nil is all
+	onlyBy  []string        // the plugins that restrict them
 
 	epoch    int
 	at       int       // how many changes it has followed
@@ -105,7 +105,7 @@ func containersOf(all []corev1.Container) []corev1.Container {
 	return key
 }
 
-// forgetClasses drops the classes that were used longest ago, but for one, while there are too many verdicts.
+// forgetClasses drops the least recently used classes, except one, while there are too many verdicts.
 func (c *Cluster) forgetClasses(but *class) {
 	for len(c.classes)*max(len(c.slots), 1) > maxVerdicts {
 		oldest := ""
@@ -121,7 +121,7 @@ func (c *Cluster) forgetClasses(but *class) {
 	}
 }
 
-// follow computes anew what has changed since the class was used last.
+// follow computes the verdicts again that may have changed since the class was used last.
 func (c *Cluster) follow(k *class) {
 	changed, known := c.since(k.at)
 	k.at = c.first + len(c.changes)
@@ -229,8 +229,8 @@ func (k *class) judge(n *Node, slot int) {
 	}
 }
 
-// selectorOf returns the selector of the pods that are spread with a pod that says nothing about that: those
-// of its services and of its controller.
+// selectorOf returns the selector of the pods that are spread with a pod without topology spread constraints:
+// those of its services and of its controller.
 func (c *Cluster) selectorOf(p *corev1.Pod) labels.Selector {
 	set := labels.Set{}
 	for _, selector := range c.services[p.Namespace] {

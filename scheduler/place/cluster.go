@@ -275,7 +275,7 @@ func (c *Cluster) RemoveNamespace(name string) {
 // An ownerKey identifies a controller of pods.
 type ownerKey struct{ kind, namespace, name string }
 
-// SetService sets the selector of a service. Pods of a service are spread if nothing else is said.
+// SetService sets the selector of a service. Pods of a service are spread by default.
 func (c *Cluster) SetService(namespace, name string, selector map[string]string) {
 	if c.services[namespace] == nil {
 		c.services[namespace] = map[string]labels.Set{}
@@ -286,8 +286,8 @@ func (c *Cluster) SetService(namespace, name string, selector map[string]string)
 // RemoveService forgets a service.
 func (c *Cluster) RemoveService(namespace, name string) { delete(c.services[namespace], name) }
 
-// SetOwner sets the selector of a controller of pods, which are spread if nothing else is said. Those that
-// count are ReplicationControllers, ReplicaSets and StatefulSets. A nil selector forgets it.
+// SetOwner sets the selector of a controller of pods, which are spread by default. The controllers that count
+// are ReplicationControllers, ReplicaSets and StatefulSets. A nil selector removes it.
 func (c *Cluster) SetOwner(kind, namespace, name string, selector labels.Selector) {
 	key := ownerKey{kind, namespace, name}
 	if selector == nil {

@@ -183,7 +183,7 @@ func (d Decision) Scores() map[string]map[string]int64 {
 	return all
 }
 
-// Message says why no node is feasible, in the words of kube-scheduler.
+// Message returns the reasons why no node is feasible, in the words of kube-scheduler.
 func (d Decision) Message() string {
 	if d.cluster.count == 0 {
 		return "no nodes available to schedule pods"

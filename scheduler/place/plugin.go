@@ -41,7 +41,7 @@ type Wide interface {
 	Score(feasible []*Node) []int64
 }
 
-// A Refusal says why a node is not feasible.
+// A Refusal is the reason why a node is not feasible.
 type Refusal struct {
 	Plugin  string
 	Reasons []string // in the words of kube-scheduler
@@ -51,7 +51,7 @@ type Refusal struct {
 
 // A Profile is a list of plugins.
 type Profile struct {
-	// Plugins are asked in this order: the first one that refuses a node gives the reason.
+	// Plugins run in this order: the first one that rejects a node gives the reason.
 	Plugins []Weighted
 }
 

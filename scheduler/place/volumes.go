@@ -19,7 +19,7 @@ const SelectedNode = "volume.kubernetes.io/selected-node"
 // noProvisioner is the provisioner of classes whose volumes an administrator creates.
 const noProvisioner = "kubernetes.io/no-provisioner"
 
-// storage is what is known of volumes.
+// storage holds the claims, volumes and classes that the scheduler has received.
 type storage struct {
 	claims  map[string]*corev1.PersistentVolumeClaim // by namespace/name
 	volumes map[string]*corev1.PersistentVolume
