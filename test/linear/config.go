@@ -17,7 +17,7 @@ type Config struct {
 	// Seed determines the choices of clients, watchers and nemeses; their outcomes depend on timing
 	// too. Two runs on a server need different ones. Default: that of the test.
 	Seed uint64
-	// Duration is how long the clients work. Default: 3 s.
+	// Duration is the time for which the clients run. Default: 3 s.
 	Duration time.Duration
 	// Operations is the minimum number of operations, which can prolong the run. Default: 100.
 	Operations int
@@ -36,7 +36,7 @@ type Config struct {
 	NoDeletes bool
 	// Unreadable allows reads to return 500, because stored objects can be unreadable at times.
 	Unreadable bool
-	// Timeout is how long a client waits for a response. Default: 5 s.
+	// Timeout limits the time that a client waits for a response. Default: 5 s.
 	Timeout time.Duration
 	// Settle bounds the time at the end until the watchers have received everything, and the
 	// endpoints serve. Default: 30 s.

@@ -66,7 +66,7 @@
 //
 // At the end each must have received everything. If all watchers found at one time that history is
 // gone (410), none of them saw the events of that time, and the ledger can lack deletions and
-// writes of unknown outcome. If there are any, the history cannot be judged: [ErrUndecided].
+// writes of unknown outcome. If there are any, the history cannot be checked: [ErrUndecided].
 // [Config.NoDeletes] avoids that.
 //
 // # Out of scope

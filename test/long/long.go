@@ -15,7 +15,7 @@ import (
 // Variable is the environment variable that must be set for these tests to run.
 const Variable = "KAPOK_LONG"
 
-// Only skips t unless the variable is set. why says what the result depends on.
+// Only skips t unless the variable is set. why names the conditions that the result depends on.
 func Only(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv(Variable) == "" {

@@ -30,7 +30,7 @@
 // encrypted and some after SIGKILL, each with the commits that a model made of its operations. The
 // present server must show everything that was written, at every version and in every watch, and
 // then continue with random operations; the same holds for the snapshots of the older programs. A
-// change of the stored form adds a directory: versions_test.go says how.
+// change of the stored form adds a directory: see versions_test.go.
 //
 // # Failures
 //

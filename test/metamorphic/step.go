@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// verb is what a step does.
+// verb is the operation of a step.
 type verb string
 
 const (
@@ -44,7 +44,7 @@ type step struct {
 	at       key                // name and namespace may be empty
 	app      *string            // to be written; nil leaves it
 	set      map[string]*string // values to be written; nil removes one
-	finalize []string           // finalizers to be written, if writes says so
+	finalize []string           // finalizers to be written, if writes is true
 	writes   bool
 	phase    string
 	ref      int // the version that is sent as resourceVersion, -1 for none
@@ -60,11 +60,11 @@ type step struct {
 	learn    int         // the version that the object in the answer has, 0 for none
 	versions map[key]int // those of objects that no answer shows
 	stays    int         // the version that the object in the answer keeps, as nothing was changed; 0 for none
-	past     int         // the version of the past that is asked for, -1 for none
+	past     int         // the requested past version, -1 for none
 	want     answer
 }
 
-// answer is what is compared.
+// answer is the part of a response that is compared.
 type answer struct {
 	code    int
 	reason  string

@@ -14,12 +14,12 @@
 // The server, kapok up on its own data directory, runs as a process with 512 MB of memory and one
 // core: in a Linux control group (v1 or v2) if the test can create one, which needs root. Elsewhere
 // it gets GOMAXPROCS=1 and GOMEMLIMIT=400MiB, the floor below is five times as high, and the log
-// says so.
+// mentions it.
 //
 // The victim is a user with the role edit in its own namespace, and a process of its own. It has
 // one connection, on which it sends 50 gets and 50 creates a second. It is measured alone, and then
-// again during the attack: by users with the role edit (or admin, if the row says so) in another
-// namespace, or by clients without credentials.
+// again during the attack: by users with the role edit (in some rows admin) in another namespace, or
+// by clients without credentials.
 //
 // A row passes if all of these hold:
 //

@@ -3,7 +3,7 @@
 // The outcomes were recorded with the real kube-controller-manager by test/oracle, and are never
 // written by hand. Run plays the scripts with any controllers against any server, and compares.
 //
-// No node runs pods in a scenario: the script says what happens to them. There are the nodes n1 and n2.
+// No node runs pods in a scenario: the script sets their status. There are the nodes n1 and n2.
 // Nodes and other objects without a namespace are shared by the scenarios that are recorded at once:
 // the names of those of a scenario begin with {ns}-, also after a colon, or have .{ns}. in them.
 //

@@ -58,7 +58,7 @@ type Metrics struct {
 	registered  bool
 }
 
-// figures are what a script says: see the package doc.
+// figures are the metrics of a script: see the package doc.
 type figures struct {
 	Usage []struct {
 		about
@@ -78,7 +78,7 @@ type figures struct {
 	Fails    map[string]int
 }
 
-// about says which pods an entry is about.
+// about selects the pods of an entry.
 type about struct {
 	Name  string
 	Pods  map[string]string

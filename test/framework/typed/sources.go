@@ -44,7 +44,7 @@ func (n nodes) request(node *corev1.Node) Request {
 	return Request{n.cluster, types.NamespacedName{Name: node.Name}}
 }
 
-// ticks is a source that adds a request again and again.
+// ticks is a source that adds a request periodically.
 func ticks(every time.Duration, r Request) source.TypedSource[Request] {
 	return source.TypedFunc[Request](func(ctx context.Context, q workqueue.TypedRateLimitingInterface[Request]) error {
 		go func() {

@@ -7,12 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// WidgetSpec is what is wanted.
+// WidgetSpec is the desired state.
 type WidgetSpec struct {
 	Size int32 `json:"size,omitempty"`
 }
 
-// WidgetStatus is what is there.
+// WidgetStatus is the observed state.
 type WidgetStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
