@@ -74,7 +74,7 @@ func TestOutsides(t *testing.T) {
 	}
 }
 
-// TestTable checks that the table of docs/controllers.md has every controller, and says where it is.
+// TestTable checks that the table of docs/controllers.md has every controller with its place.
 func TestTable(t *testing.T) {
 	data, err := os.ReadFile("../docs/controllers.md")
 	if err != nil {

@@ -28,8 +28,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// keep is a finalizer of all pods of a history: none vanishes, so that the pods themselves say what
-// the Job must have counted.
+// keep is a finalizer of all pods of a history: none vanishes, so that the expected counts of the Job
+// follow from the pods.
 const keep = "example.com/keep"
 
 // TestInvariants checks what a Job promises while its pods succeed, fail and are deleted at random,

@@ -34,7 +34,7 @@ func prefixes(texts ...string) (all []netip.Prefix) {
 func TestValidate(t *testing.T) {
 	for _, tc := range []struct {
 		options nodeipam.Options
-		want    string // in the error; "" is none
+		want    string // in the error; "" for no error
 	}{
 		{nodeipam.Options{}, ""},
 		{nodeipam.Options{ClusterCIDRs: prefixes("10.0.0.0/8")}, ""},

@@ -99,8 +99,8 @@ func (h *history) play() {
 	}
 }
 
-// behavior returns a random one, or nil. Its tolerances are zero, so that the metric alone says what
-// is recommended.
+// behavior returns a random one, or nil. Its tolerances are zero, so that the recommendation depends
+// on the metric alone.
 func (h *history) behavior() *autoscalingv2.HorizontalPodAutoscalerBehavior {
 	rules := func() *autoscalingv2.HPAScalingRules {
 		r := &autoscalingv2.HPAScalingRules{Tolerance: new(resource.MustParse("0")), StabilizationWindowSeconds: new(h.r.Int32N(5) * 40)}
@@ -221,8 +221,8 @@ func (h *history) check(c scaled) {
 	}
 }
 
-// limit returns how far policies allow to scale, computed anew from all changes. A change is seen up to a
-// second late: one that may be in a period or not counts if more is allowed then.
+// limit returns the bound that policies set, computed from all changes. A change is seen up to a second
+// late: one that may be in a period or not counts if that allows more.
 func (h *history) limit(rules *autoscalingv2.HPAScalingRules, c scaled, up bool) int32 {
 	limit, first := 0.0, true
 	for _, p := range rules.Policies {

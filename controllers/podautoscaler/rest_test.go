@@ -85,7 +85,7 @@ func TestReadOnly(t *testing.T) {
 	}, withQueues)
 }
 
-// TestNoMetricsAPI checks what an autoscaler says where the metrics APIs do not exist.
+// TestNoMetricsAPI checks the conditions and events of an autoscaler without metrics APIs.
 func TestNoMetricsAPI(t *testing.T) {
 	for name, tc := range map[string]struct {
 		metric autoscalingv2.MetricSpec

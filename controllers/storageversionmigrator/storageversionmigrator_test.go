@@ -159,8 +159,8 @@ func newWebhook() *unstructured.Unstructured {
 	}}
 }
 
-// TestTransientErrors checks that a migration which the server puts off says so, is tried again with
-// growing pauses, and succeeds when the server allows it.
+// TestTransientErrors checks that a migration that the server delays reports it, is retried with
+// backoff, and succeeds when the server allows it.
 func TestTransientErrors(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		hook := newWebhook()

@@ -51,8 +51,8 @@ func toleration(key string, seconds int64) corev1.Toleration {
 //
 //   - No pod is evicted before one of the taints of its node has been there for the time for which the pod tolerates it,
 //     without a break.
-//   - No pod is evicted that tolerates all taints for ever.
-//   - A pod is evicted at the moment when its time is over.
+//   - No pod is evicted that tolerates all taints without a limit.
+//   - A pod is evicted at the moment when its toleration ends.
 //
 // With faults of the server, the controller may see a taint late; what it has seen in the end counts.
 func TestInvariants(t *testing.T) {
@@ -217,7 +217,7 @@ func (h *history) plan(s *seen) {
 	}
 }
 
-// tolerates returns for how many seconds a pod tolerates a taint; nil is for ever.
+// tolerates returns the seconds for which a pod tolerates a taint; nil means without a limit.
 func (h *history) tolerates(p *corev1.Pod, key string) *int64 {
 	for _, t := range p.Spec.Tolerations {
 		if t.Key == key {

@@ -10,8 +10,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/authz"
 )
 
-// BenchmarkRecord is what a request costs that is written down at the level Metadata, without the
-// line that another goroutine writes.
+// BenchmarkRecord measures the cost of recording a request at the level Metadata, without the line
+// that another goroutine writes.
 func BenchmarkRecord(b *testing.B) {
 	for _, level := range []string{"None", "Metadata"} {
 		b.Run(level, func(b *testing.B) {

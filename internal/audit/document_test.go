@@ -10,7 +10,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/authz"
 )
 
-// The policy that docs/audit.md shows does what is said beside it.
+// The policy in docs/audit.md has the effects that the page describes.
 func TestDocument(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "audit.md"))
 	if err != nil {

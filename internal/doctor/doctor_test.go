@@ -58,13 +58,13 @@ func newObject(t testing.TB, key object.Key, tree map[string]any) *object.Object
 	return o
 }
 
-// fixture is a state over a journal of which a test can say what it reports.
+// fixture is a state over a journal whose report a test can replace.
 type fixture struct {
 	*state.State
 	t testing.TB
 	// report changes what Check reports, if it is set.
 	report func(*journal.Report) error
-	// sync is what Sync returns.
+	// sync is the error of Sync.
 	sync error
 }
 
@@ -364,8 +364,8 @@ func TestPlantedDamage(t *testing.T) {
 	}
 }
 
-// The journal may be ahead for a moment, and its revision for ever: that of etcd
-// is.
+// The journal may be ahead for a moment, and its revision permanently, as that of
+// etcd is.
 func TestJournalAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, memory.New(), 1<<20)

@@ -281,5 +281,5 @@ func TestWatchErrors(t *testing.T) {
 	}
 	s.must(422, "GET", widgetPath+"?watch=1&sendInitialEvents=true", "")
 	s.EndWatches()
-	s.must(429, "GET", widgetPath+"?watch=1", "") // informers come back later, and do not list anew
+	s.must(429, "GET", widgetPath+"?watch=1", "") // informers retry later, without a new list
 }

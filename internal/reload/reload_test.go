@@ -30,7 +30,7 @@ func rewrite(t *testing.T, path, content string) {
 	}
 }
 
-// target is what contents are loaded into. Contents with a "!" are invalid.
+// target is the destination of loaded contents. Contents with a "!" are invalid.
 type target struct {
 	loaded []string
 	calls  int
@@ -155,7 +155,7 @@ func TestWatch(t *testing.T) {
 		rewrite(t, path, "2")
 		expect(after(1), "") // what is in force
 		rewrite(t, path, "!")
-		expect(after(1), invalid) // anew
+		expect(after(1), invalid) // again
 		rewrite(t, other, "y")
 		expect(after(1), `level=INFO msg="second loaded" file=`+other+"\n")
 		if want := []string{"1", "2"}; strings.Join(g.loaded, " ") != strings.Join(want, " ") {

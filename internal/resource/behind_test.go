@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// hub is what several servers write to.
+// hub is the shared store of several servers.
 type hub struct {
 	*journaltest.Twin
 	core *memory.Journal

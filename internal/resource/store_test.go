@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// freeModel lets objects hold whatever they like, but for spec.bad.
+// freeModel accepts all objects without spec.bad.
 type freeModel struct{}
 
 func (freeModel) Fingerprint() uint64 { return 7 }

@@ -51,7 +51,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkAppend is the way of a write through the memory journal.
+// BenchmarkAppend measures a write through the memory journal.
 func BenchmarkAppend(b *testing.B) {
 	s := filled(b, 5000)
 	i := 0

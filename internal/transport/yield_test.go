@@ -11,7 +11,7 @@ type endless struct{ net.Conn }
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// one is a listener that accepts a single connection again and again.
+// one is a listener whose Accept always returns the same connection.
 type one struct {
 	net.Listener
 	conn net.Conn

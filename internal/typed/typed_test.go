@@ -65,7 +65,7 @@ func compareFrom(t reflect.Type, tree map[string]any) error {
 	return nil
 }
 
-// strictly is what FromTreeStrict is compared with.
+// strictly is the reference for FromTreeStrict.
 func strictly(tree map[string]any, into any) error {
 	return converter.FromUnstructuredWithValidation(tree, into, true)
 }

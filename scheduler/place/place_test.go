@@ -32,7 +32,7 @@ func newTestPod(name string, edit ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// TestMessage checks what is said of a pod for which no node is feasible.
+// TestMessage checks the message for a pod without a feasible node.
 func TestMessage(t *testing.T) {
 	c := NewCluster(1)
 	profile := DefaultProfile()

@@ -82,10 +82,10 @@ func (s spec) after(r result) spec {
 	}
 }
 
-// environment is what the e2e test program needs.
+// environment holds the paths that the e2e test program needs.
 type environment struct{ e2e, kubectl, kubeconfig string }
 
-// result is how a spec ended. State is a state of Ginkgo, such as passed or failed.
+// result is the result of a spec. State is a state of Ginkgo, such as passed or failed.
 type result struct{ Name, State, Message string }
 
 // run runs a spec. A spec that exceeds the limit is interrupted, so that it removes its objects.

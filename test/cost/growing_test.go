@@ -32,7 +32,7 @@ const (
 	definitions    = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 )
 
-// thingDefinition has a field for each way in which values of custom resources are judged.
+// thingDefinition has a field for each way in which values of custom resources are validated.
 const thingDefinition = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
 	"spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"}, "versions": [{"name": "v1", "served": true, "storage": true,
 	"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {

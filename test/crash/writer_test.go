@@ -21,8 +21,8 @@ func newWriter(k kind, id, names int) *writer {
 	return w
 }
 
-// run writes until the server gives no answer; done is called after each that it
-// gives. An answer that is none of the expected ones is an error.
+// run writes until the server does not respond; done is called after each response.
+// An unexpected response is an error.
 func (w *writer) run(ctx context.Context, c *client, random *rand.Rand, done func()) error {
 	for {
 		h := w.names[random.IntN(len(w.names))]

@@ -194,7 +194,7 @@ func (s *server) discovery() *clientdiscovery.DiscoveryClient {
 	return c
 }
 
-// mapper is what clients have to find kinds by name.
+// mapper returns the mapper with which clients find kinds by name.
 func (s *server) mapper() meta.RESTMapper {
 	s.Helper()
 	groups, err := restmapper.GetAPIGroupResources(s.discovery())

@@ -12,7 +12,7 @@ import (
 type row struct {
 	id   string
 	says string
-	// but says what today's clients expect instead, or why the sentence does not hold.
+	// but is what today's clients expect instead, or the reason why the sentence does not hold.
 	but string
 	// script is the file of test/kubectl with kubectl's output.
 	script string

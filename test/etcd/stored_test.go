@@ -255,7 +255,7 @@ func TestLateKey(t *testing.T) {
 	}
 }
 
-// TestShared: all replicas get the secret of who came first.
+// TestShared: all replicas get the secret of the one that wrote it first.
 func TestShared(t *testing.T) {
 	c := startCluster(t, 1)
 	var made atomic.Int64
@@ -289,8 +289,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestForeignCompaction: history that another program has compacted is known to be
-// gone, by who looks for it and by who starts then.
+// TestForeignCompaction: reads of history that another program has compacted return
+// ErrCompacted, and so do those of a replica that starts afterwards.
 func TestForeignCompaction(t *testing.T) {
 	c := startCluster(t, 1)
 	a := c.replica(t)

@@ -23,7 +23,7 @@ import (
 //     of these prints now;
 //   - "..." is anything, and a line of nothing else any number of lines.
 //
-// What is looked up again and again until it is as it is printed: gets, and what programs print.
+// Gets and the output of programs are repeated until they match the page.
 // What follows the section "Try it" is not tried.
 func TestReadmes(t *testing.T) {
 	for _, example := range []string{"network", "foo", "at"} {

@@ -41,7 +41,7 @@ var (
 	kill      = flag.Bool("kill", false, "end the program with SIGKILL")
 )
 
-// fixture is what is known of a data directory.
+// fixture describes a data directory.
 type fixture struct {
 	Commits   []savedCommit
 	Revisions []int64

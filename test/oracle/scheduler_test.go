@@ -230,7 +230,7 @@ func judge(c *place.Cluster, p *corev1.Pod) string {
 
 var defaultProfile = place.DefaultProfile()
 
-// scoreText renders scores. A plugin that gives a node nothing is left out: whether it was asked makes no
+// scoreText renders scores. A plugin whose score is zero is omitted: whether it was called makes no
 // difference.
 func scoreText(byPlugin map[string]int64) string {
 	var parts []string

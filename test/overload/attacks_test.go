@@ -121,7 +121,7 @@ func fillBindings(ctx context.Context, b *battle) error {
 	return err
 }
 
-// roleChurn changes a role without rules, again and again.
+// roleChurn repeatedly changes a role without rules.
 func roleChurn(ctx context.Context, b *battle) {
 	b.flood(ctx, "attacker", 4, func(client, i int) shot {
 		return shot{

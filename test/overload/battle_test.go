@@ -183,8 +183,8 @@ func newClient(config *rest.Config, two bool) (*http.Client, error) {
 type shot struct {
 	method, path, contentType, accept string
 	body                              []byte
-	// leaves is how long the client waits for the response after it has sent the request. 0: until
-	// its end.
+	// leaves is the time that the client waits for the response after it has sent the request. 0:
+	// until its end.
 	leaves time.Duration
 }
 

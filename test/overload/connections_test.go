@@ -151,7 +151,7 @@ func readAway(conn net.Conn) error {
 	return err
 }
 
-// handshakes are clients without credentials that connect and go, again and again.
+// handshakes are clients without credentials that repeatedly connect and disconnect.
 func handshakes(ctx context.Context, b *battle) {
 	dial := func(ctx context.Context) (net.Conn, error) { return b.dial(ctx, "", "h2", false) }
 	b.hold(ctx, 64, dial, func(context.Context, net.Conn) error { return nil })

@@ -42,7 +42,7 @@ func manyContainers(ctx context.Context, b *battle) {
 	})
 }
 
-// bigConfigMaps are valid, of the maximum size, and written again and again.
+// bigConfigMaps repeatedly writes valid objects of the maximum size.
 func bigConfigMaps(ctx context.Context, b *battle) {
 	var bodies [][]byte
 	for i := range 2 {

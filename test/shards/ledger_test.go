@@ -63,8 +63,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// work returns the work of a member: it holds its keys again and again, each for the time that rest
-// returns.
+// work returns the work of a member: it repeatedly holds its keys, each for the time that rest returns.
 func work(self string, rest func() time.Duration) shards.Work {
 	return func(ctx context.Context, cfg *restConfig, owns shards.Owns) error {
 		c, err := kubernetes.NewForConfig(cfg)

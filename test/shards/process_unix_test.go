@@ -155,7 +155,7 @@ func (p *processes) until(wanted func(holders map[string]bool) bool) {
 		case !wanted(holders):
 			held, reached = map[string]bool{}, false
 		case !reached:
-			reached = true // what was written before says nothing
+			reached = true // earlier writes prove nothing
 		case ok && o.Data["holder"] != "" && holders[o.Data["holder"]]:
 			held[o.Name] = true
 		}

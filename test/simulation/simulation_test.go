@@ -62,7 +62,7 @@ func simulate(t testing.TB, s seed, dir string, w world) (err error) {
 		Clients: 2 + s.int("clients", 5), Keys: 2 + s.int("keys", 5), Watchers: 1 + s.int("watchers", 2),
 	}
 	forgetful := s.int("forgetful", 4) == 0
-	if forgetful { // watchers have to list; a deletion that no watcher saw cannot be judged
+	if forgetful { // watchers have to list; a deletion that no watcher saw cannot be checked
 		m.options.HistoryAge, m.options.HistoryMemory = time.Duration(1+s.int("age", 1000))*time.Millisecond, 10_000
 		work.NoDeletes = true
 		faults.fast = true // pebble starts a new log with a lock held that compaction needs, too

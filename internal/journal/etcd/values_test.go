@@ -55,7 +55,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// protobufOf is what kube-apiserver stores.
+// protobufOf returns the form in which kube-apiserver stores an object.
 func protobufOf(t testing.TB, o runtime.Object, version schema.GroupVersion) []byte {
 	t.Helper()
 	s := runtime.NewScheme()

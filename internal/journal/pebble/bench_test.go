@@ -98,7 +98,7 @@ func BenchmarkNote(b *testing.B) {
 }
 
 // BenchmarkRecover reads back 100,000 objects of 1 KB, as the journal alone and with
-// the state machine; JOURNAL_BENCH_OBJECTS says how many else.
+// the state machine; JOURNAL_BENCH_OBJECTS sets another number.
 func BenchmarkRecover(b *testing.B) {
 	objects := 100_000
 	if text := os.Getenv("JOURNAL_BENCH_OBJECTS"); text != "" {

@@ -67,8 +67,8 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestCheck: every kind of damage to the records is a problem that Check tells of,
-// and one that keeps the store from being opened.
+// TestCheck: Check reports every kind of damage to the records, and the damaged
+// store cannot be opened.
 func TestCheck(t *testing.T) {
 	key := func(rev object.Revision) []byte { return appendRecordKey(nil, pods, rev) }
 	for _, test := range []struct {

@@ -69,8 +69,8 @@ type specimen struct {
 	twin  *journaltest.Twin
 	from  object.Revision // there is history after it
 
-	// acknowledged is how far it must be read back: to the last write, but where the
-	// power failed and no note of it was left on the disk.
+	// acknowledged is the revision up to which it must be read back: that of the last
+	// write, unless the power failed before it was recorded on the disk.
 	acknowledged object.Revision
 }
 
@@ -232,7 +232,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// damage damages a file of a copy, and says whether the store was refused.
+// damage damages a file of a copy, and reports whether the store was rejected.
 func (s *specimen) damage(t *testing.T, rng *rand.Rand, name string, d damage) (refused bool) {
 	t.Helper()
 	files, before := copyFiles(t, s.files)
@@ -367,8 +367,8 @@ func TestSalvageWhole(t *testing.T) {
 	}
 }
 
-// TestSalvageOldLogs: what a log tells of records up to where the tables have been
-// swept is not believed, nor what has been removed anywhere.
+// TestSalvageOldLogs: records in logs up to the revision to which the tables have
+// been swept are ignored, and so are removed ones.
 func TestSalvageOldLogs(t *testing.T) {
 	db := openDB(t)
 	_, value := encoded(t, db, put(pods, "a", 0, ""))

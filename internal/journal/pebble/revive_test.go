@@ -48,7 +48,7 @@ func TestJournalThatCameBack(t *testing.T) {
 	})
 }
 
-// TestComesBack: the files fail again and again under writers, readers and
+// TestComesBack: the files fail repeatedly under writers, readers and
 // compactions, and the machine may lose power at any moment. Nothing that was
 // acknowledged is lost, and what was not is there as a whole or never.
 func TestComesBack(t *testing.T) {

@@ -126,7 +126,7 @@ func TestFullDiskTakesDeletions(t *testing.T) {
 	await(t, func() bool { return r.create() == nil && r.Health() == nil && r.hasReserve() })
 }
 
-// TestStartOnFullDisk starts on a disk that others have filled: the log says so, and objects can be deleted.
+// TestStartOnFullDisk starts on a disk that other programs have filled: this is logged, and objects can be deleted.
 func TestStartOnFullDisk(t *testing.T) {
 	for _, reserved := range []bool{true, false} {
 		t.Run(fmt.Sprintf("reserved=%t", reserved), func(t *testing.T) {

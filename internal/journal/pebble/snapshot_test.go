@@ -127,7 +127,7 @@ func TestSnapshotsAreClosedInOrder(t *testing.T) {
 	var log strings.Builder
 	s := &store{disk: newDisk(vfs.NewMem(), slog.New(slog.NewTextHandler(&log, nil)), nil)}
 	hung := make(chan struct{})
-	var closed []int // without a lock: the race detector tells of two goroutines
+	var closed []int // without a lock: the race detector reports two goroutines
 	s.users.Add(1)
 	for i := range 100 {
 		s.closeLater(closeFunc(func() error {

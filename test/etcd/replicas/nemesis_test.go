@@ -19,7 +19,7 @@ type nemesis struct {
 	cluster   *cluster
 	servers   []*server
 	endpoints []*linear.Endpoint // of the servers
-	config    *rest.Config       // of all of them, but for the address
+	config    *rest.Config       // of all of them, except the address
 
 	mu   sync.Mutex
 	done map[string]int
