@@ -30,7 +30,7 @@ func newCage(t *testing.T) cage {
 	g, err := newGroup()
 	if err != nil {
 		t.Logf("no control group (%v): the server gets GOMAXPROCS=1 and GOMEMLIMIT=400MiB, and its memory is watched, not bounded", err)
-		return door{}
+		return runtimeLimits{}
 	}
 	return g
 }

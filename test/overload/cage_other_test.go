@@ -6,7 +6,7 @@ import "testing"
 
 func newCage(t *testing.T) cage {
 	t.Log("no control groups on this system: the server gets GOMAXPROCS=1 and GOMEMLIMIT=400MiB, and its memory is not watched")
-	return door{}
+	return runtimeLimits{}
 }
 
 // preferred starts a process.

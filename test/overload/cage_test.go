@@ -17,15 +17,15 @@ type cage interface {
 	remove()
 }
 
-// A door is a cage that only sets limits of the Go runtime.
-type door struct{}
+// runtimeLimits is a cage that only sets limits of the Go runtime.
+type runtimeLimits struct{}
 
-func (door) start(c *exec.Cmd) error {
+func (runtimeLimits) start(c *exec.Cmd) error {
 	c.Env = append(os.Environ(), "GOMAXPROCS=1", "GOMEMLIMIT=400MiB")
 	return preferred(c.Start)
 }
 
 // The server competes with the attackers, and with other programs.
-func (door) floor() time.Duration { return 50 * time.Millisecond }
+func (runtimeLimits) floor() time.Duration { return 50 * time.Millisecond }
 
-func (door) remove() {}
+func (runtimeLimits) remove() {}
