@@ -190,8 +190,8 @@ func (i *injector) duplicate(r *http.Request, f Fault, key object.Key) *http.Req
 
 // toldSince returns the revision after which a client has received changes, and reports whether its
 // watch resumes. A new watch counts from the current revision.
-func (i *injector) toldSince(who string, from object.Revision, anew bool) (since object.Revision, resumes bool) {
-	if anew {
+func (i *injector) toldSince(who string, from object.Revision, fresh bool) (since object.Revision, resumes bool) {
+	if fresh {
 		from = i.store.Head()
 	}
 	i.mu.Lock()
@@ -200,7 +200,7 @@ func (i *injector) toldSince(who string, from object.Revision, anew bool) (since
 		i.begun = map[string]object.Revision{}
 	}
 	since, known := i.begun[who]
-	if anew || !known {
+	if fresh || !known {
 		i.begun[who] = from
 		return 0, false
 	}
