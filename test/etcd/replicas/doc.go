@@ -7,7 +7,7 @@
 //
 // Between the processes are lines, TCP proxies that can be cut and frozen:
 //
-//	clients -> door -> server -> one line a member -> etcd
+//	clients -> front line -> server -> one line per member -> etcd
 //
 // A server dies without a shutdown if its lines are cut before it is stopped: nothing that it does
 // then reaches a client. Members of etcd are disconnected from each other by etcd itself.

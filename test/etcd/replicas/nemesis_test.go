@@ -41,7 +41,7 @@ func newNemesis(t *testing.T, c *cluster, servers []*server) *nemesis {
 // serve directs clients to a server.
 func (n *nemesis) serve(e *linear.Endpoint, s *server) error {
 	config := rest.CopyConfig(n.config)
-	config.Host = "https://" + s.door.address()
+	config.Host = "https://" + s.front.address()
 	return e.Serve(config)
 }
 
@@ -130,8 +130,8 @@ func (n *nemesis) ofServers() []fault {
 		}},
 		{"server paused", func(_ context.Context, random *rand.Rand) error {
 			s := n.server(random)
-			s.door.freeze()
-			defer s.door.heal()
+			s.front.freeze()
+			defer s.front.heal()
 			s.reach((*line).freeze)
 			defer s.reach((*line).heal)
 			n.wait(random)

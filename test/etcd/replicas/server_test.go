@@ -14,13 +14,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// A server is a Kapok with lines to each member of an etcd, and a door for clients whose address
+// A server is a Kapok with lines to each member of an etcd, and a front line for clients whose address
 // stays the same after a restart.
 type server struct {
 	*api
 	options kapok.Options
 	lines   []*line
-	door    *line
+	front   *line
 
 	mu    sync.Mutex
 	kapok *kapok.Server // nil while dead
@@ -29,7 +29,7 @@ type server struct {
 // startServer starts a server, and waits until it is connected to etcd.
 func (c *cluster) startServer(t testing.TB, change ...func(*kapok.Options)) *server {
 	t.Helper()
-	s := &server{door: newLine(t, "")}
+	s := &server{front: newLine(t, "")}
 	var addresses []string
 	for i := range c.configs {
 		l := c.way(t, i)
@@ -50,7 +50,7 @@ func (c *cluster) startServer(t testing.TB, change ...func(*kapok.Options)) *ser
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		s.door.cut() // closing an open connection would take a second
+		s.front.cut() // closing an open connection would take a second
 		s.reach((*line).heal)
 		if err := s.stop(context.Background()); err != nil {
 			t.Errorf("stop: %v", err)
@@ -69,7 +69,7 @@ func (c *cluster) startServers(t testing.TB, count int, change ...func(*kapok.Op
 	return all
 }
 
-// start starts the server again behind the same door.
+// start starts the server again behind the same front line.
 func (s *server) start(ctx context.Context) error {
 	k, err := kapok.Start(context.WithoutCancel(ctx), s.options)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *server) start(ctx context.Context) error {
 	s.mu.Lock()
 	s.kapok = k
 	s.mu.Unlock()
-	s.door.lead(k.Address())
+	s.front.lead(k.Address())
 	return nil
 }
 
@@ -97,7 +97,7 @@ func (s *server) stop(ctx context.Context) error {
 // die ends the server without a graceful shutdown. Afterwards the server's lines are repaired, for
 // the next one.
 func (s *server) die() {
-	s.door.cut()
+	s.front.cut()
 	s.reach((*line).cut)
 	hurry, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -112,7 +112,7 @@ func (s *server) reach(do func(*line)) {
 	}
 }
 
-// config returns a client configuration for the door. It is valid for any server there, as all
+// config returns a client configuration for the front line. It is valid for any server there, as all
 // servers accept the same credentials.
 func (s *server) config(t testing.TB) *rest.Config {
 	t.Helper()
@@ -120,7 +120,7 @@ func (s *server) config(t testing.TB) *rest.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Host = "https://" + s.door.address()
+	config.Host = "https://" + s.front.address()
 	return config
 }
 
