@@ -11,10 +11,10 @@
 //
 // Clients reach the same handler in two ways:
 //
-//   - [Server.Config] is for clients in the process. Their connections are in memory, and they have
-//     the rights of the admin.
+//   - [Server.Config] is for clients in the process. Their connections are in memory, and their
+//     requests are those of the admin.
 //   - [Options.Listen] opens a socket with TLS and HTTP/2. [Server.Kubeconfig] has the credentials of
-//     the admin; other users authenticate as the options say.
+//     the admin; [Options.Authentication] configures how other users authenticate.
 //
 // # Request path
 //
@@ -47,6 +47,6 @@
 // In a bubble, end the server and its clients with one context, or end the clients first. Otherwise
 // client-go may report errors through HandleError of k8s.io/apimachinery/pkg/util/runtime, which
 // sleeps until a millisecond after the last error, or the start, of the process. On the clock of a
-// bubble that is decades away, so the goroutine seems to hang. Tests that expect errors remove the
+// bubble that is decades away, so the goroutine appears to hang. Tests that expect errors remove the
 // sleep, the second of ErrorHandlers, in TestMain. Package kapoktest does all of this.
 package kapok

@@ -41,8 +41,8 @@ func (s *Server) Compact(ctx context.Context) error { return s.server().Compact(
 
 // Stop shuts the server down gracefully, and returns when all its goroutines have ended: it rejects
 // new connections, ends watches, sends GOAWAY, and gives running requests ten seconds to finish. It
-// can be called at any time and more than once. The error reports what failed meanwhile; the server
-// has stopped nevertheless.
+// can be called at any time and more than once. The error reports failures in between; the server has
+// stopped in any case.
 func (s *Server) Stop() error { return s.server().Stop() }
 
 // Shutdown is Stop with another time limit: running requests can finish until ctx is done.

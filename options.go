@@ -22,9 +22,9 @@ import (
 // Options are the settings of a server. With zero values it keeps everything in memory and opens no
 // socket.
 type Options struct {
-	// DataDir is the directory for what outlives the process: objects (unless Store is set),
-	// certificates, the kubeconfig. It is created if it is missing, is private to its owner, and is
-	// locked by one server at a time. Default: nothing outlives the process.
+	// DataDir is the directory of the persistent state: objects (unless Store is set), certificates,
+	// the kubeconfig. It is created if it is missing, is private to its owner, and is locked by one
+	// server at a time. Default: no state outlives the process.
 	DataDir string
 
 	// UnsafeNoFsync lets the operating system decide when writes to DataDir reach the disk. Objects
@@ -33,15 +33,16 @@ type Options struct {
 	UnsafeNoFsync bool
 
 	// Store is an etcd that stores the objects instead of DataDir, as etcd://HOST:PORT,HOST:PORT. Any
-	// number of servers can share one. Objects are where kube-apiserver keeps them. The kubeconfig of
-	// one server is valid for the others, too, except for the address.
+	// number of servers can share one. Keys and values are those of kube-apiserver. The kubeconfig of
+	// one server is also valid for the others, except for the address.
 	Store string
 
 	// Etcd configures the connection to the etcd of Store. Needs Store.
 	Etcd EtcdOptions
 
-	// EncryptionConfig is a file with Kubernetes' EncryptionConfiguration: which kinds are encrypted
-	// at rest. It is read again when it changes. Needs DataDir or Store. Default: none is encrypted.
+	// EncryptionConfig is a file with Kubernetes' EncryptionConfiguration, which selects the kinds that
+	// are encrypted at rest. It is read again when it changes. Needs DataDir or Store. Default: no
+	// encryption.
 	EncryptionConfig string
 
 	// HistoryMemory is the maximum size in bytes of the history of changes that memory holds for
@@ -105,9 +106,9 @@ type Options struct {
 	// ServiceCIDRs define the ranges. Default 10.96.0.0/12.
 	ServiceAddresses netip.Prefix
 
-	// KeepGarbage turns off what kube-apiserver does not do, either: deletion of dependents whose
-	// owners are gone, of the contents of deleted namespaces, and of expired events; and the status of
-	// admission policies. It is for programs with controllers of their own for these.
+	// KeepGarbage turns off tasks that are not done by kube-apiserver itself: deletion of dependents
+	// whose owners no longer exist, of the contents of deleted namespaces, and of expired events; and
+	// the status of admission policies. It is for programs with controllers of their own for these.
 	KeepGarbage bool
 
 	// Housekeeping turns off tasks of the server because another program, such as a
@@ -159,7 +160,7 @@ type (
 	//
 	//	go doc github.com/kapok-dev/kapok/internal/authn/methods.Options
 	AuthenticationOptions = methods.Options
-	// Controllers act on what a server stores:
+	// Controllers run with a server, on its objects:
 	//
 	//	go doc github.com/kapok-dev/kapok/internal/server.Controllers
 	Controllers = server.Controllers

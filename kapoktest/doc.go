@@ -1,5 +1,5 @@
-// Package kapoktest runs a Kubernetes API server for a test, in the process of the test. It starts
-// within milliseconds and stops with the test, in virtual time if wanted.
+// Package kapoktest runs a Kubernetes API server for a test, in the process of the test. The server
+// starts within milliseconds and stops with the test. It can run in virtual time.
 //
 //	func TestFoo(t *testing.T) {
 //		env := kapoktest.Start(t, kapoktest.CRDs("../config/crd"))
@@ -26,7 +26,7 @@
 //		...
 //	}, kapoktest.CRDs("../config/crd"))
 //
-// A bubble cannot contain waits for the outside: sockets, processes, channels that were made
+// A bubble must not wait for anything outside: sockets, processes, channels that were created
 // outside. A webhook, for example, must be called in memory: see [Webhooks].
 //
 // # Rights
