@@ -13,8 +13,8 @@ type program struct {
 	run func(in, out reflect.Value) error
 }
 
-// compiler makes programs of types. Programs are made once for each pair, and before what they
-// consist of, so that types may contain themselves.
+// compiler compiles programs for pairs of types, each pair once. A program is registered before its
+// parts are compiled, so that types may be recursive.
 type compiler struct {
 	rules
 	programs map[pair]*program
@@ -38,7 +38,7 @@ func (c *compiler) compile(from, to reflect.Type) (*program, error) {
 	c.programs[p] = done
 	run, err := c.make(p)
 	if err != nil {
-		// What has been compiled within may lead back here.
+		// Programs that were compiled for its parts may refer to this one.
 		done.run = func(_, _ reflect.Value) error { return err }
 		delete(c.programs, p)
 		return nil, err
@@ -75,7 +75,7 @@ func (c *compiler) make(p pair) (func(in, out reflect.Value) error, error) {
 	}, nil
 }
 
-// sequence runs one after the other; the second may be nil.
+// sequence returns a function that calls both, one after the other; the second may be nil.
 func sequence(first, second func(in, out reflect.Value) error) func(in, out reflect.Value) error {
 	if second == nil {
 		return first
@@ -88,7 +88,7 @@ func sequence(first, second func(in, out reflect.Value) error) func(in, out refl
 	}
 }
 
-// fields converts a struct field by field. Where a function follows, what has no counterpart is
+// fields converts a struct field by field. If a function follows, fields without a counterpart are
 // left to it.
 func (c *compiler) fields(p pair, lenient bool) (func(in, out reflect.Value) error, error) {
 	type step struct {
@@ -128,7 +128,7 @@ func (c *compiler) fields(p pair, lenient bool) (func(in, out reflect.Value) err
 	}, nil
 }
 
-// elements converts what a pointer, slice, map or array holds. Nil stays nil, and empty stays
+// elements converts the elements of a pointer, slice, map or array. Nil stays nil, and empty stays
 // empty.
 func (c *compiler) elements(p pair) (func(in, out reflect.Value) error, error) {
 	elem, err := c.compile(p.from.Elem(), p.to.Elem())
@@ -181,8 +181,8 @@ func (c *compiler) elements(p pair) (func(in, out reflect.Value) error, error) {
 	}, nil
 }
 
-// copy copies a value of one type. What is plain is assigned; what has a deep copy of its own is
-// asked for it.
+// copy copies a value of one type. Plain values are assigned; types with a method DeepCopyInto or
+// DeepCopy are copied by it.
 func (c *compiler) copy(t reflect.Type) (func(in, out reflect.Value) error, error) {
 	if plain(t) {
 		return func(in, out reflect.Value) error { out.Set(in); return nil }, nil
@@ -208,7 +208,7 @@ func (c *compiler) copy(t reflect.Type) (func(in, out reflect.Value) error, erro
 	return nil, fmt.Errorf("no deep copy of %v", t)
 }
 
-// plain types share nothing when they are assigned.
+// plain reports whether an assigned value of a type shares no memory with its source.
 func plain(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -232,7 +232,7 @@ func addressable(v reflect.Value) reflect.Value {
 	return a
 }
 
-// label is the JSON name of a field, by which people know it; "" for what is inlined.
+// label returns the JSON name of a field, for messages; "" for an inlined field.
 func label(field reflect.StructField) string {
 	tag, tagged := field.Tag.Lookup("json")
 	name, _, _ := strings.Cut(tag, ",")
@@ -245,7 +245,7 @@ func label(field reflect.StructField) string {
 	return field.Name
 }
 
-// fieldError is an error and where in the object it is.
+// fieldError is an error at a path in the object.
 type fieldError struct {
 	path string
 	err  error

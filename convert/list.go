@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// other converts what is no version of a kind: lists of them, and what has no versions.
+// other converts objects that are not versions of a kind: lists, and types without versions.
 func (c *Converter) other(obj runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	if unversioned, known := c.scheme.IsUnversioned(obj); known && unversioned {
 		return obj.DeepCopyObject(), nil
@@ -30,7 +30,8 @@ func (c *Converter) other(obj runtime.Object, target runtime.GroupVersioner) (ru
 	return c.only(obj, target)
 }
 
-// only copies what has no spokes. It is of all versions for which the scheme has its type.
+// only copies an object of a type without spokes. It is of all versions for which the scheme has the
+// type.
 func (c *Converter) only(obj runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	gvks := c.Versions(obj)
 	if len(gvks) == 0 {
@@ -85,7 +86,7 @@ func (c *Converter) list(obj runtime.Object, items reflect.Value, target runtime
 	return result, nil
 }
 
-// mixed converts the items of a list that may hold anything.
+// mixed converts the items of a list of any types.
 func (c *Converter) mixed(obj runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	items, err := meta.ExtractList(obj)
 	if err != nil {

@@ -19,10 +19,10 @@ type rules struct {
 	labels map[reflect.Type]LabelFunc
 }
 
-// pair is a direction.
+// A pair is a direction of conversion.
 type pair struct{ from, to reflect.Type }
 
-// spoke is a version of a kind. Its functions are among the funcs.
+// A spoke is a version of a kind. Its functions are in rules.funcs.
 type spoke struct{ hub, version reflect.Type }
 
 // object is a Go type whose pointer is an object.
@@ -31,10 +31,10 @@ type object[T any] interface {
 	runtime.Object
 }
 
-// Spoke registers T as a version of the kind whose hub is Hub, with the way to the hub and the way
-// back. Functions are called with the fields of the same name already converted; nil means that
-// this is all. The hub is a version by itself if the scheme knows it, and else never seen from
-// outside.
+// Spoke registers T as a version of the kind whose hub is Hub, with functions for both directions.
+// They are called after the fields of the same name have been converted; nil means that nothing else
+// is to be converted. The hub is itself a version if it is registered in the scheme, and internal
+// otherwise.
 func Spoke[Hub, T any, P object[T]](to func(in *T, hub *Hub) error, from func(hub *Hub, out *T) error) Rule {
 	return func(r *rules) {
 		r.spokes = append(r.spokes, spoke{hub: reflect.TypeFor[Hub](), version: reflect.TypeFor[T]()})
@@ -47,8 +47,8 @@ func Spoke[Hub, T any, P object[T]](to func(in *T, hub *Hub) error, from func(hu
 	}
 }
 
-// Func registers what is to be done wherever, within an object, an A becomes a B. It is called with
-// the fields of the same name already converted.
+// Func registers a function that is called wherever, within an object, an A is converted to a B,
+// after the fields of the same name have been converted.
 func Func[A, B any](convert func(in *A, out *B) error) Rule {
 	return func(r *rules) {
 		r.funcs[pair{reflect.TypeFor[A](), reflect.TypeFor[B]()}] = func(in, out reflect.Value) error {
@@ -57,7 +57,7 @@ func Func[A, B any](convert func(in *A, out *B) error) Rule {
 	}
 }
 
-// Ignore has conversions of A to B do nothing: the B stays what it was.
+// Ignore makes conversions of A to B leave the B unchanged.
 func Ignore[A, B any]() Rule {
 	return func(r *rules) { r.ignore[pair{reflect.TypeFor[A](), reflect.TypeFor[B]()}] = true }
 }
@@ -79,7 +79,7 @@ func (c *Converter) ConvertFieldLabel(gvk schema.GroupVersionKind, label, value 
 	return c.scheme.ConvertFieldLabel(gvk, label, value)
 }
 
-// Rules is several rules in one.
+// Rules combines several rules into one.
 func Rules(all ...Rule) Rule {
 	return func(r *rules) {
 		for _, rule := range all {
@@ -88,9 +88,9 @@ func Rules(all ...Rule) Rule {
 	}
 }
 
-// Names returns a function that converts the fields of the same name and leaves all others as they
-// are: for use in functions where a part of an object has moved to another place. It is compiled
-// when it is first called.
+// Names returns a function that converts the fields of the same name and leaves all others unchanged.
+// It is for functions of objects of which a part has moved to another field. It is compiled at the
+// first call.
 func Names[A, B any](within ...Rule) func(in *A, out *B) error {
 	compiled := sync.OnceValues(func() (func(in, out reflect.Value) error, error) {
 		c := newCompiler(within)
