@@ -106,7 +106,7 @@ func (c *Converter) To(obj runtime.Object, target schema.GroupVersion) (runtime.
 func (c *Converter) ConvertToVersion(obj runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	in := reflect.ValueOf(obj)
 	if in.Kind() != reflect.Pointer || in.IsNil() {
-		return nil, fmt.Errorf("%w: %T is no object", ErrUnknown, obj)
+		return nil, fmt.Errorf("%w: %T is not an object", ErrUnknown, obj)
 	}
 	k := c.kinds[in.Type().Elem()]
 	if k == nil {

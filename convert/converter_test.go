@@ -158,7 +158,7 @@ func TestTo(t *testing.T) {
 		{name: "the wrong version of the only one", in: &corev1.ConfigMap{}, target: sea1,
 			err: "not known to the converter: ConfigMap has no version sea/v1, but v1"},
 		{name: "an unknown type", in: &corev1.Pod{}, target: sea1, err: "not known to the converter: *v1.Pod"},
-		{name: "nil", in: (*shipV1)(nil), target: sea1, err: "not known to the converter: *convert_test.shipV1 is no object"},
+		{name: "nil", in: (*shipV1)(nil), target: sea1, err: "not known to the converter: *convert_test.shipV1 is not an object"},
 		{name: "an error within", in: &shipV1{Masts: []mastV1{{}, {Wood: "ebony"}}}, target: sea2, err: "masts[1]: " + errWood.Error()},
 		{name: "an error within a list", in: &shipV1List{Items: []shipV1{{Masts: []mastV1{{Wood: "ebony"}}}}}, target: sea2,
 			err: "items[0].masts[0]: " + errWood.Error()},

@@ -64,7 +64,7 @@ func TestDocumentScheme(t *testing.T) {
 			t.Error("an unversioned kind is registered twice")
 		}
 	})
-	t.Run("S5 what can be asked", func(t *testing.T) {
+	t.Run("S5 queries", func(t *testing.T) {
 		scheme := example()
 		if got := len(scheme.KnownTypes(core)); got != 2 {
 			t.Errorf("%d known types", got)
