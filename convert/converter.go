@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ErrUnknown is within the errors for objects and versions that a converter does not know. Errors
-// of functions come as they are, behind the path of the field.
+// ErrUnknown is wrapped by errors for objects and versions that are not registered. Errors of
+// functions are wrapped with the path of the field.
 var ErrUnknown = errors.New("not known to the converter")
 
 // A Converter converts objects between versions.
@@ -29,8 +29,7 @@ type kind struct {
 	versions []*version
 }
 
-// version is a Go type that may stand for several versions of the kind: those for which the scheme
-// has it.
+// version is a Go type of one or several versions of the kind: those for which the scheme has it.
 type version struct {
 	goType   reflect.Type
 	gvks     []schema.GroupVersionKind
@@ -63,7 +62,7 @@ func New(scheme *runtime.Scheme, all ...Rule) (*Converter, error) {
 	return c, nil
 }
 
-// add gives a kind a version.
+// add adds a version to a kind.
 func (c *Converter) add(k *kind, t reflect.Type, compiler *compiler) error {
 	v := &version{goType: t, gvks: c.gvks(t)}
 	if len(v.gvks) == 0 {
@@ -80,7 +79,7 @@ func (c *Converter) add(k *kind, t reflect.Type, compiler *compiler) error {
 	return errors.Join(toErr, fromErr)
 }
 
-// gvks are the versions for which the scheme has a type.
+// gvks returns the versions for which the scheme has a type.
 func (c *Converter) gvks(t reflect.Type) []schema.GroupVersionKind {
 	obj, ok := reflect.New(t).Interface().(runtime.Object)
 	if !ok {
@@ -93,8 +92,8 @@ func (c *Converter) gvks(t reflect.Type) []schema.GroupVersionKind {
 	return gvks
 }
 
-// To returns the object in another version, the preferred one if target is empty. The group may be
-// another, too, where a kind has moved.
+// To returns the object in another version, the preferred one if target is empty. The group may
+// differ, if the kind has moved.
 func (c *Converter) To(obj runtime.Object, target schema.GroupVersion) (runtime.Object, error) {
 	if target.Empty() {
 		return c.ConvertToVersion(obj, preferred{c})
@@ -102,7 +101,7 @@ func (c *Converter) To(obj runtime.Object, target schema.GroupVersion) (runtime.
 	return c.ConvertToVersion(obj, target)
 }
 
-// ConvertToVersion converts to the version that a GroupVersioner chooses.
+// ConvertToVersion converts to the version that a GroupVersioner selects.
 func (c *Converter) ConvertToVersion(obj runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	in := reflect.ValueOf(obj)
 	if in.Kind() != reflect.Pointer || in.IsNil() {
@@ -127,8 +126,9 @@ func (c *Converter) ConvertToVersion(obj runtime.Object, target runtime.GroupVer
 	return result, nil
 }
 
-// Convert converts an object into another at hand, both pointers, which decides the version and
-// keeps its type meta. It is of [runtime.ObjectConvertor]; the last argument means nothing.
+// Convert converts an object into another one. Both are pointers. The type of out selects the
+// version, and its type meta is kept. It implements [runtime.ObjectConvertor]; the last argument is
+// ignored.
 func (c *Converter) Convert(in, out, _ any) error {
 	from, to := reflect.ValueOf(in), reflect.ValueOf(out)
 	if from.Kind() != reflect.Pointer || to.Kind() != reflect.Pointer || from.IsNil() || to.IsNil() {
@@ -149,7 +149,7 @@ func (c *Converter) Convert(in, out, _ any) error {
 	return nil
 }
 
-// convert goes through the hub.
+// convert converts through the hub.
 func (k *kind) convert(in, out reflect.Value) error {
 	hub := reflect.New(k.hub).Elem()
 	if err := k.of(in.Type()).to.run(in, hub); err != nil {
@@ -158,7 +158,8 @@ func (k *kind) convert(in, out reflect.Value) error {
 	return k.of(out.Type()).from.run(hub, out)
 }
 
-// kindOf is the kind that an object says it has, else the first that the scheme knows for it.
+// kindOf returns the kind in the type meta of an object, or else the first one that the scheme has
+// for its type.
 func (c *Converter) kindOf(obj runtime.Object) string {
 	gvks := c.gvks(reflect.TypeOf(obj).Elem())
 	if says := obj.GetObjectKind().GroupVersionKind(); slices.Contains(gvks, says) || len(gvks) == 0 {
@@ -196,7 +197,7 @@ func (c *Converter) Preferred(obj runtime.Object) (schema.GroupVersionKind, erro
 	return versions[0], nil
 }
 
-// prioritised sorts the versions within each group by their priority.
+// prioritised returns the versions sorted by their priority within each group.
 func (c *Converter) prioritised(gvks []schema.GroupVersionKind) []schema.GroupVersionKind {
 	var groups []string
 	for _, gvk := range gvks {
@@ -219,7 +220,7 @@ func (c *Converter) prioritised(gvks []schema.GroupVersionKind) []schema.GroupVe
 	return gvks
 }
 
-// preferred chooses the version that is preferred.
+// preferred selects the preferred version.
 type preferred struct{ *Converter }
 
 func (p preferred) KindForGroupVersionKinds(gvks []schema.GroupVersionKind) (schema.GroupVersionKind, bool) {
@@ -231,7 +232,7 @@ func (p preferred) KindForGroupVersionKinds(gvks []schema.GroupVersionKind) (sch
 
 func (p preferred) Identifier() string { return "preferred" }
 
-// gvks are the versions under a name; without the internal one of a scheme, which is never served.
+// gvks are the versions of a type, without the internal one of a scheme, which is never served.
 func (k *kind) gvks(name string) []schema.GroupVersionKind {
 	var all []schema.GroupVersionKind
 	for _, v := range k.versions {
