@@ -119,7 +119,7 @@ func TestDeltasLikeDeltaFIFO(t *testing.T) {
 					}
 				}
 				if gone > 1 {
-					continue // their order is none
+					continue // their order is undefined
 				}
 				rv := fmt.Sprint(revision)
 				ours.replace(list, 0, rv, false, known())

@@ -22,8 +22,8 @@ type Cache interface {
 type Informers interface {
 	client.FieldIndexer
 
-	// GetInformer returns the informer of the kind of obj. It creates it if there is none, and
-	// waits until it has synced unless an option says otherwise.
+	// GetInformer returns the informer of the kind of obj. It creates it if there is none, and waits
+	// until it has synced: see BlockUntilSynced.
 	GetInformer(ctx context.Context, obj client.Object, opts ...InformerGetOption) (Informer, error)
 	// GetInformerForKind is GetInformer for a kind in the Scheme.
 	GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...InformerGetOption) (Informer, error)
