@@ -321,10 +321,10 @@ func TestRefusals(t *testing.T) {
 			reason string
 			read   func(client.Reader) error
 		}{
-			{"the kind has no namespaces", func(r client.Reader) error {
+			{"the kind is cluster-scoped", func(r client.Reader) error {
 				return r.List(w.ctx, &corev1.NamespaceList{}, client.InNamespace("default"))
 			}},
-			{"the kind has no namespaces", func(r client.Reader) error {
+			{"the kind is cluster-scoped", func(r client.Reader) error {
 				return r.Get(w.ctx, client.Key("foo", "default"), &corev1.Namespace{})
 			}},
 			{"the namespace is missing", func(r client.Reader) error { return r.Get(w.ctx, client.Key("", "a"), &corev1.ConfigMap{}) }},

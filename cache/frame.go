@@ -204,7 +204,7 @@ func (j *jsonFrames) value() ([]byte, error) {
 				continue
 			}
 			if chunk[0] != '{' {
-				return nil, fmt.Errorf("an event begins with %q", chunk[0])
+				return nil, fmt.Errorf("unexpected %q at the start of an event", chunk[0])
 			}
 		}
 		end := 0

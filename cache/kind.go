@@ -213,7 +213,7 @@ func (k *kind) readInto(e *entry, into client.Object, shared bool) error {
 		if e.object == nil {
 			return k.decodeInto(e, into) // any type of the kind will do
 		}
-		return fmt.Errorf("the cache has %T, but %T was asked for", obj, into)
+		return fmt.Errorf("the cache holds %T, and cannot return %T", obj, into)
 	}
 	if !shared {
 		from = reflect.ValueOf(obj.DeepCopyObject())
@@ -298,7 +298,7 @@ func (k *kind) prepare(e *entry, transform TransformFunc) (*entry, error) {
 		}
 		var ok bool
 		if obj, ok = changed.(client.Object); !ok {
-			return e, fmt.Errorf("transform of %s returned %T, which is no object", e.key(), changed)
+			return e, fmt.Errorf("transform of %s returned %T, which is not a client.Object", e.key(), changed)
 		}
 	}
 	kept := &entry{object: obj, identity: identity{namespace: obj.GetNamespace(), name: obj.GetName(), uid: string(obj.GetUID()),

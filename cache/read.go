@@ -120,7 +120,7 @@ func (s *store) find(o *client.ListOptions) (iter.Seq[*entry], error) {
 	}, nil
 }
 
-var errNoNamespaces = errors.New("the kind has no namespaces")
+var errNoNamespaces = errors.New("the kind is cluster-scoped")
 
 // accepts validates the key of an object, as a client that reads from the server does.
 func (inf *informer) accepts(key client.ObjectKey) error {

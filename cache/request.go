@@ -80,7 +80,7 @@ func (o encoded) statusError() error {
 	if s, ok := o.status(); ok {
 		return apierrors.FromObject(s)
 	}
-	return fmt.Errorf("an event with an error that is no Status: %.200q", o.bytes)
+	return fmt.Errorf("an ERROR event without a Status: %.200q", o.bytes)
 }
 
 // bookmark reads an event of type BOOKMARK. end says that it ends a streaming list.

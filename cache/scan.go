@@ -287,7 +287,7 @@ func skipValue(b []byte, i int) (int, error) {
 		i++
 	}
 	if i == begin {
-		return 0, fmt.Errorf("%w: %q is no value", errJSON, b[i])
+		return 0, fmt.Errorf("%w: unexpected %q", errJSON, b[i])
 	}
 	return i, nil
 }

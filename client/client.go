@@ -309,7 +309,7 @@ func (c *client) listKind(list ObjectList) (schema.GroupVersionKind, error) {
 		return gvk, err
 	}
 	if !isList(list) {
-		return gvk, fmt.Errorf("list %s: %T is no list", gvk.Kind, list)
+		return gvk, fmt.Errorf("list %s: %T is not a list type", gvk.Kind, list)
 	}
 	if formOf(list) != typed && !strings.HasSuffix(gvk.Kind, "List") {
 		gvk.Kind += "List"
@@ -321,7 +321,7 @@ func (c *client) listKind(list ObjectList) (schema.GroupVersionKind, error) {
 func (c *client) writable(obj Object) (schema.GroupVersionKind, error) {
 	gvk, err := c.GroupVersionKindFor(obj)
 	if err == nil && formOf(obj) == metadata {
-		err = fmt.Errorf("write %s: metadata alone can be patched, but neither created nor updated", gvk.Kind)
+		err = fmt.Errorf("write %s: a PartialObjectMetadata can be patched, but neither created nor updated", gvk.Kind)
 	}
 	return gvk, err
 }

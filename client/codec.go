@@ -73,7 +73,7 @@ func encode(obj runtime.Object, gvk schema.GroupVersionKind, takesProtobuf bool)
 // unstructured objects and metadata have one, typed objects usually do not.
 func decode(body []byte, contentType string, obj runtime.Object, gvk schema.GroupVersionKind) error {
 	if len(body) == 0 {
-		return fmt.Errorf("decode %s: the answer of the server is empty", gvk.Kind)
+		return fmt.Errorf("decode %s: the response is empty", gvk.Kind)
 	}
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -85,7 +85,7 @@ func decode(body []byte, contentType string, obj runtime.Object, gvk schema.Grou
 	case mediaType == protobufType:
 		got, err = decodeProtobuf(body, obj)
 	case mediaType != jsonType:
-		err = fmt.Errorf("the media type of the answer is %q", contentType)
+		err = fmt.Errorf("unsupported media type %q in the response", contentType)
 	default:
 		got, err = decodeJSON(body, obj)
 	}
@@ -100,7 +100,7 @@ func decode(body []byte, contentType string, obj runtime.Object, gvk schema.Grou
 		}
 	}
 	if got != gvk && got.Kind != "" && !partial {
-		return fmt.Errorf("decode %s: the server answers with kind %q of %q", gvk.Kind, got.Kind, got.GroupVersion())
+		return fmt.Errorf("decode %s: the response has kind %q of %q", gvk.Kind, got.Kind, got.GroupVersion())
 	}
 	if formOf(obj) != unstructured {
 		obj.GetObjectKind().SetGroupVersionKind(said)
@@ -132,11 +132,11 @@ func isStatus(body []byte) bool {
 func decodeProtobuf(body []byte, obj runtime.Object) (schema.GroupVersionKind, error) {
 	into, ok := obj.(protobufObject)
 	if !ok {
-		return schema.GroupVersionKind{}, fmt.Errorf("%T is not made for protobuf", obj)
+		return schema.GroupVersionKind{}, fmt.Errorf("%T does not support protobuf", obj)
 	}
 	message, ok := bytes.CutPrefix(body, protobufPrefix)
 	if !ok {
-		return schema.GroupVersionKind{}, fmt.Errorf("protobuf that does not begin with %q", protobufPrefix)
+		return schema.GroupVersionKind{}, fmt.Errorf("protobuf without the prefix %q", protobufPrefix)
 	}
 	var envelope runtime.Unknown
 	if err := envelope.Unmarshal(message); err != nil {
@@ -168,7 +168,7 @@ func decodeJSON(body []byte, obj runtime.Object) (schema.GroupVersionKind, error
 func setUnstructuredList(list *unstructuredv1.UnstructuredList, content map[string]any) (schema.GroupVersionKind, error) {
 	items, ok := content["items"].([]any)
 	if !ok && content["items"] != nil {
-		return schema.GroupVersionKind{}, fmt.Errorf("items are a %T", content["items"])
+		return schema.GroupVersionKind{}, fmt.Errorf("items must be an array, not a %T", content["items"])
 	}
 	delete(content, "items")
 	list.Object = content
@@ -177,7 +177,7 @@ func setUnstructuredList(list *unstructuredv1.UnstructuredList, content map[stri
 	for i := range items {
 		fields, ok := items[i].(map[string]any)
 		if !ok {
-			return schema.GroupVersionKind{}, fmt.Errorf("item %d is a %T", i, items[i])
+			return schema.GroupVersionKind{}, fmt.Errorf("item %d must be an object, not a %T", i, items[i])
 		}
 		item := &list.Items[i]
 		item.Object = fields

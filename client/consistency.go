@@ -23,7 +23,7 @@ const DefaultWaitTimeout = 10 * time.Second
 
 // ErrStale is wrapped by the error of a read from a cache that did not see the client's own writes
 // in time.
-var ErrStale = errors.New("the cache has not yet seen what its client wrote")
+var ErrStale = errors.New("the cache has not seen the latest writes of its client")
 
 // A Waiter is a cache that can wait until it has seen a write. If the Reader of a client is a
 // Waiter, the client reads its own writes: a read that begins after a write of the client has
@@ -120,7 +120,7 @@ func newConsistency(o *CacheOptions) (*consistency, error) {
 	}
 	c.waited = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "kapok_client_cache_wait_seconds",
-		Help:    "How long reads from the cache waited until it had seen what the client wrote. Reads that found it there already are not counted.",
+		Help:    "Time that reads from the cache waited for the client's own writes. Reads that did not wait are not counted.",
 		Buckets: prometheus.ExponentialBuckets(0.000_5, 2, 16),
 	}, []string{"group", "kind"})
 	err := o.Metrics.Register(c.waited)

@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A slowCache reads from the server, and pretends to see writes when the test says so. It records
-// what it waited for.
+// A slowCache reads from the server, and pretends to have seen only the writes that the test selects.
+// It records what it waited for.
 type slowCache struct {
 	client.Reader
 	keeps func(client.Object) bool
@@ -159,7 +159,7 @@ func TestReadYourWrites(t *testing.T) {
 		{"another form waits, too", nil, list(client.InNamespace("default")), func() []string { return []string{"*v1.ConfigMapList default " + a.ResourceVersion} }},
 		{"both have seen it", nil, list(), nil},
 		{"no change", func() error { return c.Update(ctx, a) }, get(client.Stale), nil},
-		{"but for a read that is not stale", nil, get(), func() []string { return []string{"*v1.ConfigMap default " + a.ResourceVersion} }},
+		{"except for a read that is not stale", nil, get(), func() []string { return []string{"*v1.ConfigMap default " + a.ResourceVersion} }},
 		{"a stale write", func() error { return c.Update(ctx, a, client.Stale) }, get(), nil},
 		{"a dry run", func() error { return c.Update(ctx, a.DeepCopy(), client.DryRunAll) }, get(), nil},
 		{"another namespace", func() error { return c.Create(ctx, other) }, get(), nil},

@@ -83,7 +83,7 @@ func TestHandleWatchFaults(t *testing.T) {
 		{"broken in a frame",
 			[]*http.Response{answerJSON(200, event("BOOKMARK", "", "5", end)+`{"type":"ADD`), answerJSON(200, event("ADDED", "b", "6", ""))},
 			[]string{"marks", "5", "6"}, "ADDED b", nil},
-		{"broken before all has been told",
+		{"broken before all objects are reported",
 			[]*http.Response{answerJSON(200, event("ADDED", "a", "3", "")), answerJSON(200, event("ADDED", "a", "3", "")+event("BOOKMARK", "", "5", end))},
 			[]string{"marks", "marks", "5"}, "ADDED a, ADDED a", nil},
 		{"a server that does not mark",

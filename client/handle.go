@@ -371,7 +371,7 @@ func (h *Handle[T]) adopt(obj T) error {
 }
 
 func (h *Handle[T]) elsewhere(namespace string) error {
-	return fmt.Errorf("namespace %q, by a handle of namespace %q", namespace, h.namespace)
+	return fmt.Errorf("namespace %q: the handle is restricted to namespace %q", namespace, h.namespace)
 }
 
 // emptyList returns a list for objects of the kind.
@@ -394,7 +394,7 @@ func (h *Handle[T]) emptyList() (ObjectList, error) {
 		}
 		list, ok := made.(ObjectList)
 		if !ok {
-			return nil, fmt.Errorf("list %s: %T is no list", gvk.Kind, made)
+			return nil, fmt.Errorf("list %s: %T is not a list type", gvk.Kind, made)
 		}
 		return list, nil
 	}

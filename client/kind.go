@@ -40,7 +40,7 @@ func GVKForObject(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersi
 	case slices.Contains(gvks, said):
 		return said, nil
 	}
-	return schema.GroupVersionKind{}, fmt.Errorf("kind of %T: registered as %v, and the object does not say which", obj, gvks)
+	return schema.GroupVersionKind{}, fmt.Errorf("kind of %T: registered as %v: set apiVersion and kind to one of these", obj, gvks)
 }
 
 // IsObjectNamespaced reports whether the kind of obj is namespaced.

@@ -162,7 +162,7 @@ func lookUp[T any](ctx context.Context, m *mapper, gv schema.GroupVersion, find 
 	select {
 	case m.refreshes <- struct{}{}:
 	case <-ctx.Done():
-		return found, fmt.Errorf("wait for the groups of the server: %w", context.Cause(ctx))
+		return found, fmt.Errorf("wait for discovery: %w", context.Cause(ctx))
 	}
 	defer func() { <-m.refreshes }()
 	if known := m.known.Load(); known != g { // others have missed something, too
@@ -178,7 +178,7 @@ func lookUp[T any](ctx context.Context, m *mapper, gv schema.GroupVersion, find 
 	if meta.IsNoMatchError(err) {
 		for failed, reason := range fresh.failed {
 			if failed.Group == gv.Group && (gv.Version == "" || failed.Version == gv.Version) {
-				return found, fmt.Errorf("look into %s: %w", failed, reason)
+				return found, fmt.Errorf("discover %s: %w", failed, reason)
 			}
 		}
 	}
@@ -198,7 +198,7 @@ func (m *mapper) refresh(ctx context.Context, begun int64) (*groups, error) {
 	defer cancel()
 	list, resources, err := m.discovery.ServerGroupsAndResourcesWithContext(ctx)
 	if err != nil && (ctx.Err() != nil || !discovery.IsGroupDiscoveryFailedError(err) || list == nil) {
-		return nil, fmt.Errorf("ask for the groups of the server: %w", err)
+		return nil, fmt.Errorf("discover the groups of the server: %w", err)
 	}
 	if failed := (*discovery.ErrGroupDiscoveryFailed)(nil); errors.As(err, &failed) {
 		fresh.failed = failed.Groups

@@ -326,7 +326,7 @@ func (names HasLabels) ApplyToDeleteAllOf(o *DeleteAllOfOptions) { names.ApplyTo
 func (o *ListOptions) selectLabel(name string, op selection.Operator, values ...string) {
 	r, err := labels.NewRequirement(name, op, values)
 	if err != nil {
-		o.err = errors.Join(o.err, fmt.Errorf("label %q to be selected: %w", name, err))
+		o.err = errors.Join(o.err, fmt.Errorf("label selector: label %q: %w", name, err))
 		return
 	}
 	if o.LabelSelector == nil {

@@ -52,7 +52,7 @@ func setOwner(ref metav1.OwnerReference, owner, object metav1.Object, scheme *ru
 		return fmt.Errorf("owner %s of an object: the object is nil (%T)", owner.GetName(), object)
 	}
 	if namespace := owner.GetNamespace(); namespace != "" && namespace != object.GetNamespace() {
-		return fmt.Errorf("owner %s/%s of %q: an owner must be in the namespace of the object, which is %q, or in none",
+		return fmt.Errorf("owner %s/%s of %q: an owner must be in the namespace of the object, %q, or cluster-scoped",
 			namespace, owner.GetName(), object.GetName(), object.GetNamespace())
 	}
 	ref.Name, ref.UID = owner.GetName(), owner.GetUID()
@@ -94,7 +94,7 @@ func removeOwner(owner, object metav1.Object, scheme *runtime.Scheme, is func(me
 	refs := object.GetOwnerReferences()
 	i := indexOwner(refs, ref)
 	if i < 0 || !is(refs[i]) {
-		return fmt.Errorf("%s %q is no owner of %q, or not its controller", ref.Kind, ref.Name, object.GetName())
+		return fmt.Errorf("%s %q is not an owner of %q, or not its controller", ref.Kind, ref.Name, object.GetName())
 	}
 	object.SetOwnerReferences(slices.Concat(refs[:i], refs[i+1:]))
 	return nil
@@ -118,7 +118,7 @@ func HasOwnerReference(refs []metav1.OwnerReference, owner Object, scheme *runti
 func identify(ref *metav1.OwnerReference, owner metav1.Object, scheme *runtime.Scheme) error {
 	obj, ok := owner.(runtime.Object)
 	if !ok {
-		return fmt.Errorf("owner of an object: %T is no runtime.Object", owner)
+		return fmt.Errorf("owner of an object: %T is not a runtime.Object", owner)
 	}
 	gvk, err := GVKForObject(obj, scheme)
 	if err != nil {

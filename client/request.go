@@ -33,7 +33,7 @@ func (c *client) all(ctx context.Context, verb string, gvk schema.GroupVersionKi
 		return r
 	}
 	if namespace != "" && !r.resource.namespaced {
-		return r.fail(errors.New("the kind has no namespaces"))
+		return r.fail(errors.New("the kind is cluster-scoped"))
 	}
 	r.rest = r.resource.Verb(verb).NamespaceIfScoped(namespace, namespace != "").Resource(r.resource.name)
 	return r

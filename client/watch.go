@@ -125,7 +125,7 @@ func (s *watchStream) Decode() (watch.EventType, runtime.Object, error) {
 	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
 		obj = s.newItem()
 	default:
-		return "", nil, fmt.Errorf("watch %s: there is no event of type %q", s.gvk.Kind, event.Type)
+		return "", nil, fmt.Errorf("watch %s: unknown event type %q", s.gvk.Kind, event.Type)
 	}
 	if err := decode(event.Object.Raw, contentType, obj, gvk); err != nil {
 		return "", nil, fmt.Errorf("watch: %w", err)

@@ -338,7 +338,7 @@ func TestOddAnswers(t *testing.T) {
 		{"an error in text", &http.Response{StatusCode: 502, Header: http.Header{"Content-Type": {"text/plain"}}, Body: io.NopCloser(strings.NewReader("oh"))}, anyError},
 		{"HTML", &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(strings.NewReader("<p>"))}, anyError},
 		{"no media type", &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("x"))}, anyError},
-		{"protobuf that is none", &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/vnd.kubernetes.protobuf"}}, Body: io.NopCloser(strings.NewReader("x"))}, anyError},
+		{"invalid protobuf", &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/vnd.kubernetes.protobuf"}}, Body: io.NopCloser(strings.NewReader("x"))}, anyError},
 		{"half protobuf", &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/vnd.kubernetes.protobuf"}}, Body: io.NopCloser(bytes.NewReader([]byte("k8s\x00\x0a\xff")))}, anyError},
 	} {
 		w.answer = func(r *http.Request) *http.Response {
