@@ -34,7 +34,7 @@ func newBench() *cobra.Command {
 
 The load is always the same, so that two servers can be compared, and it is heavy:
 do not run it against a cluster that is in use. It creates its own namespace and
-definitions, and removes them when it ends, also when it is interrupted.
+definitions, and removes them when it ends, even if it is interrupted.
 
 With --pid, it also measures the CPU time and memory of a server on this machine.
 docs/performance.md describes the measures.`,

@@ -29,19 +29,19 @@ import (
 // controllersFlags adds the flags that select and configure controllers.
 func controllersFlags(f *pflag.FlagSet, o *controllers.Options, names []string, usage string) {
 	f.StringSliceVar(&o.Names, "controllers", names, usage+", like '*' or '*,-foo', where * is all of: "+strings.Join(controllers.Names(), ", "))
-	f.BoolVar(&o.Shard, "shard-controllers", false, "let all replicas act at the same time, each on a share of the objects, instead of electing one that acts")
+	f.BoolVar(&o.Shard, "shard-controllers", false, "let all replicas run the controllers, each for a share of the objects, instead of electing a leader")
 	f.Var((*ranges)(&o.LoadBalancerPool), "load-balancer-pool", "ranges of the addresses of services of type LoadBalancer (default "+(*ranges)(new(loadbalancer.DefaultPool())).String()+")")
 	a, usual := &o.PodAutoscaler, podautoscaler.Options{}.Complete()
-	f.DurationVar(&a.SyncPeriod, "horizontal-pod-autoscaler-sync-period", usual.SyncPeriod, "time between two looks at a HorizontalPodAutoscaler")
-	f.DurationVar(&a.DownscaleStabilization, "horizontal-pod-autoscaler-downscale-stabilization", usual.DownscaleStabilization, "time in which the highest recommendation of a HorizontalPodAutoscaler counts, unless its spec sets another")
+	f.DurationVar(&a.SyncPeriod, "horizontal-pod-autoscaler-sync-period", usual.SyncPeriod, "interval between two evaluations of a HorizontalPodAutoscaler")
+	f.DurationVar(&a.DownscaleStabilization, "horizontal-pod-autoscaler-downscale-stabilization", usual.DownscaleStabilization, "time for which the highest recommendation of a HorizontalPodAutoscaler applies, unless its spec sets another")
 	f.Float64Var(&a.Tolerance, "horizontal-pod-autoscaler-tolerance", usual.Tolerance, "smallest relative difference of a metric from its target that changes the number of replicas")
-	f.DurationVar(&a.CPUInitializationPeriod, "horizontal-pod-autoscaler-cpu-initialization-period", usual.CPUInitializationPeriod, "time after the start of a pod in which its CPU counts only if it was ready all the time")
+	f.DurationVar(&a.CPUInitializationPeriod, "horizontal-pod-autoscaler-cpu-initialization-period", usual.CPUInitializationPeriod, "time after the start of a pod during which a CPU sample counts only if the pod was ready for all of it")
 	f.DurationVar(&a.InitialReadinessDelay, "horizontal-pod-autoscaler-initial-readiness-delay", usual.InitialReadinessDelay, "time after the start of a pod in which it becomes unready only if it was never ready")
-	f.IntVar(&a.ConcurrentSyncs, "concurrent-horizontal-pod-autoscaler-syncs", usual.ConcurrentSyncs, "HorizontalPodAutoscalers that are looked at at once")
-	f.StringVar(&o.LocalPath.Dir, "local-path-dir", localpath.DefaultDir, "directory on the nodes of the volumes that kapok.dev/local-path provisions")
+	f.IntVar(&a.ConcurrentSyncs, "concurrent-horizontal-pod-autoscaler-syncs", usual.ConcurrentSyncs, "number of HorizontalPodAutoscalers that are evaluated concurrently")
+	f.StringVar(&o.LocalPath.Dir, "local-path-dir", localpath.DefaultDir, "directory on nodes for the volumes that kapok.dev/local-path provisions")
 	f.BoolVar(&o.LocalPath.Default, "local-path-default-class", false, "create the StorageClass "+localpath.ClassName+" as a default class")
 	f.DurationVar(&o.NodeLifecycle.NodeMonitorGracePeriod, "node-monitor-grace-period", 0, "time without a heartbeat after which a node is lost (default 50s)")
-	f.Var((*ranges)(&o.NodeIPAM.ClusterCIDRs), "cluster-cidr", "ranges of which nodes get ranges for their pods, one of each family (default none)")
+	f.Var((*ranges)(&o.NodeIPAM.ClusterCIDRs), "cluster-cidr", "ranges from which nodes get the ranges of their pods, at most one per family (default none)")
 	f.IntVar(&o.NodeIPAM.NodeCIDRMaskSizeIPv4, "node-cidr-mask-size-ipv4", 0, "mask size of the IPv4 ranges of nodes (default 24)")
 	f.IntVar(&o.NodeIPAM.NodeCIDRMaskSizeIPv6, "node-cidr-mask-size-ipv6", 0, "mask size of the IPv6 ranges of nodes (default 64)")
 }
@@ -111,11 +111,11 @@ func newControllers() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "controllers",
 		Short: "Run Kubernetes' controllers against a server",
-		Long: `Run Kubernetes' controllers against a server until they are interrupted: what
-creates the pods of a Deployment, for example.
+		Long: `Run Kubernetes' controllers against a server until they are interrupted, for
+example the one that creates the pods of a Deployment.
 
-They work with any Kubernetes API server that no kube-controller-manager works
-on. kapok up --controllers runs them in the server itself.`,
+They work with any Kubernetes API server that has no kube-controller-manager.
+kapok up --controllers runs them in the server itself.`,
 		Example: `  kapok controllers --kubeconfig ./kubeconfig
   kapok controllers --controllers='*,-cronjob' --leader-elect=false`,
 		Args: noArgs,
@@ -130,15 +130,15 @@ on. kapok up --controllers runs them in the server itself.`,
 	f.StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default $KUBECONFIG)")
 	f.StringVar(&a.context, "context", "", "context of the kubeconfig (default its current one)")
 	controllersFlags(f, &a.options, []string{"*"}, "controllers to run")
-	f.Var((*ranges)(&a.options.NodeIPAM.ServiceCIDRs), "service-cluster-ip-range", "ranges of services, which no node gets from --cluster-cidr (default none)")
-	f.BoolVar(&a.elect, "leader-elect", true, "act only while this process has a Lease, so that one of several acts")
+	f.Var((*ranges)(&a.options.NodeIPAM.ServiceCIDRs), "service-cluster-ip-range", "ranges of services, which are excluded from --cluster-cidr (default none)")
+	f.BoolVar(&a.elect, "leader-elect", true, "run the controllers only while this process holds the Lease, so that one of several processes runs them")
 	f.StringVar(&m.LeaderElectionNamespace, "leader-elect-resource-namespace", metav1.NamespaceSystem, "namespace of the Lease")
 	f.StringVar(&m.LeaderElectionID, "leader-elect-resource-name", controllers.UserAgent, "name of the Lease")
 	f.DurationVar(&a.lease, "leader-elect-lease-duration", 15*time.Second, "time after which another process takes over from one that does not renew the Lease")
 	f.DurationVar(&a.deadline, "leader-elect-renew-deadline", 10*time.Second, "time after which a process that cannot renew the Lease stops")
 	f.DurationVar(&a.retry, "leader-elect-retry-period", 2*time.Second, "time between two attempts to acquire or renew the Lease")
-	f.StringVar(&m.Metrics.BindAddress, "metrics-bind-address", "0", "address of /metrics, HOST:PORT; 0 serves none")
-	f.StringVar(&m.HealthProbeBindAddress, "health-probe-bind-address", "0", "address of /healthz and /readyz, HOST:PORT; 0 serves none")
+	f.StringVar(&m.Metrics.BindAddress, "metrics-bind-address", "0", "address of /metrics, HOST:PORT; 0 disables it")
+	f.StringVar(&m.HealthProbeBindAddress, "health-probe-bind-address", "0", "address of /healthz and /readyz, HOST:PORT; 0 disables it")
 	f.Var(&a.logLevel, "log-level", "lowest level that is logged: debug, info, warn, error")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "same as --log-level=info")
 	exclude(c, "log-level", "verbose")

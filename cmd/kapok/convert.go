@@ -41,7 +41,7 @@ Files, directories or the standard input (-) are read as YAML or JSON, with any 
 of objects and lists in each. Without --output-version every object is converted to
 the preferred version of its group. No server is needed. The output is complete: if
 one object cannot be converted, nothing is printed. Unknown and duplicate fields are
-errors, too, unless --validate is warn or ignore.
+also errors, unless --validate is warn or ignore.
 
 Versions that Kubernetes has removed are supported, with the defaults that they had.
 Custom resources are converted if --crd names their CustomResourceDefinition.`,
@@ -63,7 +63,7 @@ Custom resources are converted if --crd names their CustomResourceDefinition.`,
 	f.StringSliceVar(&v.crds, "crd", nil, "file or directory with CustomResourceDefinitions: also convert objects of their kinds")
 	f.StringVar(&v.target, "output-version", "", "version to convert to, like apps/v1 (default the preferred version of each object's group)")
 	f.StringVarP(&v.format, "output", "o", "yaml", "format: yaml or json")
-	f.StringVar(&v.validate, "validate", validateStrict, "how to treat unknown and duplicate fields: strict (an error), warn or ignore")
+	f.StringVar(&v.validate, "validate", validateStrict, "treatment of unknown and duplicate fields: strict (an error), warn or ignore")
 	f.BoolVar(&v.local, "local", true, "convert without a server; must be true")
 	return c
 }

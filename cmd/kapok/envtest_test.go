@@ -212,7 +212,7 @@ func TestTenancyLater(t *testing.T) {
 	}()
 	select {
 	case err := <-got:
-		t.Fatalf("before anybody listens: %v", err)
+		t.Fatalf("rent returned before a server listens: %v", err)
 	case <-time.After(10 * time.Millisecond):
 	}
 	var err error

@@ -18,9 +18,9 @@ import (
 // TestOrphanAtBirth starts programs whose parent is gone before they can look: they end, and leave no directory that was made for them.
 func TestOrphanAtBirth(t *testing.T) {
 	if own, err := unix.Getsid(0); err != nil || own == os.Getpid() {
-		t.Skip("who takes in orphans here cannot be told from a parent")
+		t.Skip("the process that adopts orphans cannot be distinguished from a parent")
 	} else if init, err := unix.Getsid(1); err == nil && init == own {
-		t.Skip("who takes in orphans here is of the same session")
+		t.Skip("the process that adopts orphans is in the same session")
 	}
 	kapok, err := binary()
 	if err != nil {

@@ -34,8 +34,8 @@ func newSnapshotRestore() *cobra.Command {
 		Long: `Create a data directory from a snapshot.
 
 The directory is created if it is missing, and must not contain a store. All objects
-keep their resourceVersions; new ones begin far above all earlier ones, so that clients
-that have read later ones than the snapshot's get 410 Gone and list again, instead of
+keep their resourceVersions. New ones begin far above, so that clients that have seen a
+later resourceVersion than that of the snapshot get 410 Gone and list again, instead of
 taking old objects for new.`,
 		Example: `  kapok snapshot restore backup.snapshot --data-dir ./restored
   kapok up --data-dir ./restored`,

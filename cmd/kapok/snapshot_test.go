@@ -512,7 +512,7 @@ func TestSnapshotErrors(t *testing.T) {
 		{"snapshot save FILE --data-dir " + path("nowhere"), 1, path("nowhere") + " contains no store"},
 		{"snapshot save FILE --data-dir " + path("nowhere") + " --salvage", 1, path("nowhere") + " contains no store"},
 		{"snapshot save FILE --data-dir " + occupied + " --encryption-provider-config " + path("not-encryption"), 1, "not-encryption"},
-		{"snapshot save " + base + " --data-dir " + occupied, 1, "is no regular file"},
+		{"snapshot save " + base + " --data-dir " + occupied, 1, "not a regular file"},
 		{"snapshot save " + path("no/backup") + " --data-dir " + occupied, 1, "no such file or directory"},
 		{"snapshot restore FILE", 2, "--data-dir is required: set the directory to restore to"},
 		{"snapshot restore --data-dir x", 2, "FILE is missing: want kapok snapshot restore FILE --data-dir DIR"},

@@ -9,7 +9,7 @@ import (
 // accessFlags adds the flags of kapok up for authorization, with kube-apiserver's names.
 func accessFlags(f *pflag.FlagSet, o *kapok.AccessOptions) {
 	f.StringSliceVar(&o.Modes, "authorization-mode", nil,
-		"authorizers, asked in this order: RBAC, Webhook, AlwaysAllow (default RBAC)")
+		"authorizers, called in this order: RBAC, Webhook, AlwaysAllow (default RBAC)")
 	f.StringVar(&o.ConfigFile, "authorization-config", "",
 		"file with an AuthorizationConfiguration, instead of --authorization-mode; reloaded when it changes")
 	f.StringVar(&o.WebhookConfigFile, "authorization-webhook-config-file", "",
@@ -17,7 +17,7 @@ func accessFlags(f *pflag.FlagSet, o *kapok.AccessOptions) {
 	f.StringVar(&o.WebhookVersion, "authorization-webhook-version", "v1beta1",
 		"version of the SubjectAccessReviews sent to the webhook: v1 or v1beta1")
 	f.DurationVar(&o.WebhookAuthorizedTTL, "authorization-webhook-cache-authorized-ttl", 0,
-		"how long allowed requests are cached (default 5m)")
+		"time for which allowed requests are cached (default 5m)")
 	f.DurationVar(&o.WebhookUnauthorizedTTL, "authorization-webhook-cache-unauthorized-ttl", 0,
-		"how long denied requests are cached (default 30s)")
+		"time for which denied requests are cached (default 30s)")
 }

@@ -15,7 +15,7 @@ func auditFlags(f *pflag.FlagSet, o *kapok.AuditOptions) {
 	f.IntVar(&o.LogMaxAge, "audit-log-maxage", 0, "days to keep rotated files (default forever)")
 	f.BoolVar(&o.LogCompress, "audit-log-compress", false, "compress rotated files with gzip")
 	f.StringVar(&o.Webhook, "audit-webhook-config-file", "", "kubeconfig with the address to send batches of audit events to")
-	f.DurationVar(&o.WebhookInitialBackoff, "audit-webhook-initial-backoff", 0, "how long to wait before the first retry of a batch (default 10s)")
+	f.DurationVar(&o.WebhookInitialBackoff, "audit-webhook-initial-backoff", 0, "delay before the first retry of a batch (default 10s)")
 	f.IntVar(&o.WebhookBatchMaxSize, "audit-webhook-batch-max-size", 0, "maximum number of events in a batch (default 400)")
-	f.DurationVar(&o.WebhookBatchMaxWait, "audit-webhook-batch-max-wait", 0, "how long a batch waits for more events (default 30s)")
+	f.DurationVar(&o.WebhookBatchMaxWait, "audit-webhook-batch-max-wait", 0, "maximum time that a batch waits for more events (default 30s)")
 }

@@ -31,7 +31,7 @@ func authenticationFlags(f *pflag.FlagSet, o *kapok.AuthenticationOptions) {
 
 	f.StringVar(&o.Webhook.ConfigFile, "authentication-token-webhook-config-file", "", "kubeconfig with the address of the webhook that authenticates tokens")
 	f.StringVar(&o.Webhook.Version, "authentication-token-webhook-version", "v1beta1", "version of the TokenReviews that are sent: v1 or v1beta1")
-	f.DurationVar(&o.Webhook.CacheTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long results are cached; negative disables the cache")
+	f.DurationVar(&o.Webhook.CacheTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "time for which results are cached; negative disables the cache")
 }
 
 // servingFlags adds the flags for the serving certificate and for TLS. Their names are

@@ -46,12 +46,12 @@ func newUserAdd() *cobra.Command {
 		Short: "Write a kubeconfig for a new user",
 		Long: `Write a kubeconfig for a new user.
 
-It contains a certificate signed by the CA in the data directory, and is created whether the server runs or not. The
-server keeps no list of users: the certificate names the user, and roles grant access. A certificate cannot be revoked
-before it expires, so remove the roles of a user who must not have access any more.
+It contains a certificate signed by the CA in the data directory; the server need not run. The server has no list of
+users: the certificate names the user, and roles grant access. A certificate cannot be revoked before it expires, so
+remove the role bindings of a user to end the access.
 
-Servers that share an etcd keep their CA there, and not in a directory. With --kubeconfig, the server signs the
-certificate, on behalf of an admin who may approve it.`,
+Servers that share an etcd store their CA there, and not in a directory. With --kubeconfig, the server signs the
+certificate; the user of that kubeconfig must be allowed to approve it.`,
 		Example: `  kapok user add alice --group developers --output alice.kubeconfig
   kapok user add ci --expires 24h > ci.kubeconfig
   kapok user add bob --kubeconfig admin.kubeconfig > bob.kubeconfig

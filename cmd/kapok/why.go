@@ -32,12 +32,12 @@ func newWhy() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "why KIND/NAME",
 		Short: "Explain the state of an object",
-		Long: `Explain the state of an object: which client changed it last and after which other
-change, what its events and conditions say, and what it waits for. The same
-follows for its owners, and for what it owns and is not ready.
+		Long: `Explain the state of an object: the client that changed it last, the change that
+this probably followed, its events and conditions, and what it waits for. The same
+follows for its owners, and for its dependents that are not ready.
 
-The answer comes from owner references, managed fields, conditions and events.
-It works with any Kubernetes API server.`,
+The explanation is derived from owner references, managed fields, conditions and
+events. It works with any Kubernetes API server.`,
 		Example: `  kapok why deployment/web
   kapok why pod/web-5fc9f4bf66-4qm4d -n shop`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -31,7 +31,7 @@ func (r *run) identify(ctx context.Context) error {
 	case errors.As(err, &refused) && refused.code == http.StatusUnauthorized:
 		return fmt.Errorf("%s does not accept the credentials: use a kubeconfig of this server: %w", r.dialler.host, err)
 	case errors.As(err, &refused):
-		return fmt.Errorf("%s is no Kubernetes API server, or does not serve /version: %w", r.dialler.host, err)
+		return fmt.Errorf("%s is not a Kubernetes API server, or does not serve /version: %w", r.dialler.host, err)
 	case err != nil:
 		return fmt.Errorf("no server at %s: %w", r.dialler.host, err)
 	}
