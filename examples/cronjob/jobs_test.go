@@ -90,7 +90,7 @@ func TestSurplus(t *testing.T) {
 		{name: "those that never started go first", jobs: []kbatch.Job{started("a", 1), started("b", -1), started("c", 2), started("d", -1)},
 			limit: new(int32(1)), want: "b d a"},
 		{name: "none is kept", jobs: []kbatch.Job{started("a", 1), started("b", 2)}, limit: new(int32(0)), want: "a b"},
-		{name: "but for the newest of all", jobs: []kbatch.Job{started("a", 1), started("b", 2)}, newest: "b", limit: new(int32(0)), want: "a"},
+		{name: "except the newest of all", jobs: []kbatch.Job{started("a", 1), started("b", 2)}, newest: "b", limit: new(int32(0)), want: "a"},
 		{name: "below zero is zero", jobs: []kbatch.Job{started("a", 1)}, limit: new(int32(-1)), want: "a"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -235,7 +235,7 @@ func TestLongName(t *testing.T) {
 			Spec: v1alpha1.FooSpec{DeploymentName: name}}))
 		time.Sleep(time.Second)
 		if d := w.deployment(name); *d.Spec.Replicas != 1 {
-			t.Errorf("%d replicas, want 1 where the Foo says nothing", *d.Spec.Replicas)
+			t.Errorf("%d replicas, want 1 for a Foo without replicas", *d.Spec.Replicas)
 		}
 		w.Stop()
 	})

@@ -25,11 +25,11 @@ import (
 func main() {
 	var opts ctrl.Options
 	kubeconfig := flag.String("kubeconfig", "", "a kubeconfig; without it $KUBECONFIG, the service account of the pod, or ~/.kube/config")
-	master := flag.String("master", "", "the address of the API server, if it is another than that of the kubeconfig")
-	flag.StringVar(&opts.Metrics.BindAddress, "metrics-bind-address", "0", "where metrics are served, HOST:PORT; 0: nowhere")
-	flag.StringVar(&opts.HealthProbeBindAddress, "health-probe-bind-address", "0", "where /healthz and /readyz are served, HOST:PORT; 0: nowhere")
-	flag.BoolVar(&opts.LeaderElection, "leader-elect", false, "act only as the leader of all controllers of this kind that run")
-	flag.StringVar(&opts.LeaderElectionNamespace, "leader-election-namespace", "", "the namespace of the Lease; outside of a cluster it must be said")
+	master := flag.String("master", "", "the address of the API server; overrides that of the kubeconfig")
+	flag.StringVar(&opts.Metrics.BindAddress, "metrics-bind-address", "0", "address of /metrics, HOST:PORT; 0 disables it")
+	flag.StringVar(&opts.HealthProbeBindAddress, "health-probe-bind-address", "0", "address of /healthz and /readyz, HOST:PORT; 0 disables it")
+	flag.BoolVar(&opts.LeaderElection, "leader-elect", false, "act only as the elected leader of all running instances of this controller")
+	flag.StringVar(&opts.LeaderElectionNamespace, "leader-election-namespace", "", "the namespace of the Lease; required outside of a cluster")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "foo: unexpected argument %q\n", flag.Arg(0))

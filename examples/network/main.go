@@ -42,14 +42,14 @@ type settings struct {
 func main() {
 	var s settings
 	kubeconfig := flag.String("kubeconfig", "", "a kubeconfig; without it $KUBECONFIG, the service account of the pod, or ~/.kube/config")
-	master := flag.String("master", "", "the address of the API server, if it is another than that of the kubeconfig")
-	flag.StringVar(&s.manager.Metrics.BindAddress, "metrics-bind-address", "0", "where metrics are served, HOST:PORT; 0: nowhere")
-	flag.StringVar(&s.manager.HealthProbeBindAddress, "health-probe-bind-address", "0", "where /healthz and /readyz are served, HOST:PORT; 0: nowhere")
-	flag.BoolVar(&s.manager.LeaderElection, "leader-elect", false, "act only as the leader of all controllers of this kind that run")
-	flag.StringVar(&s.manager.LeaderElectionNamespace, "leader-election-namespace", "", "the namespace of the Lease; outside of a cluster it must be said")
+	master := flag.String("master", "", "the address of the API server; overrides that of the kubeconfig")
+	flag.StringVar(&s.manager.Metrics.BindAddress, "metrics-bind-address", "0", "address of /metrics, HOST:PORT; 0 disables it")
+	flag.StringVar(&s.manager.HealthProbeBindAddress, "health-probe-bind-address", "0", "address of /healthz and /readyz, HOST:PORT; 0 disables it")
+	flag.BoolVar(&s.manager.LeaderElection, "leader-elect", false, "act only as the elected leader of all running instances of this controller")
+	flag.StringVar(&s.manager.LeaderElectionNamespace, "leader-election-namespace", "", "the namespace of the Lease; required outside of a cluster")
 	flag.StringVar(&s.provider, "provider", "memory", "the provider of networks: memory, which only logs what it would do, or neutron, configured by the OS_* variables")
 	flag.StringVar(&s.cluster, "cluster-name", "kubernetes", "the first part of the names of networks at Neutron")
-	flag.DurationVar(&s.period, "compare-period", 5*time.Minute, "how often networks are compared that have not changed")
+	flag.DurationVar(&s.period, "compare-period", 5*time.Minute, "interval between comparisons of unchanged networks with the provider")
 	flag.StringVar(&s.pool, "deployment-networks", "", "make a Network for each Deployment, of addresses from this range, like 10.0.0.0/8")
 	flag.Parse()
 	if flag.NArg() > 0 {
