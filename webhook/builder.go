@@ -197,7 +197,7 @@ func (b *WebhookBuilder[T]) registerConversion() error {
 	server, ok := b.server.(interface{ Converters() *Converters })
 	if b.converter != nil {
 		if !ok {
-			return fmt.Errorf("WithConverter needs a server of NewServer, and %T is none", b.server)
+			return fmt.Errorf("WithConverter needs a server of NewServer, not a %T", b.server)
 		}
 		converter, err := b.converter(b.scheme)
 		if err != nil {

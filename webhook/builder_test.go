@@ -133,7 +133,7 @@ func TestCompleteErrors(t *testing.T) {
 		"no object":       {NewWebhookManagedBy[*WidgetV1](m, nil).Complete(), "needs an object"},
 		"no server":       {NewWebhookManagedBy(without, &WidgetV1{}).Complete(), "has no webhook server"},
 		"unknown type":    {NewWebhookManagedBy(empty, &WidgetV1{}).Complete(), "no kind is registered"},
-		"two kinds":       {NewWebhookManagedBy(two, &WidgetV1{}).Complete(), "is of 2 kinds, want one"},
+		"two kinds":       {NewWebhookManagedBy(two, &WidgetV1{}).Complete(), "is registered as 2 kinds, want one"},
 		"two defaulters":  {NewWebhookManagedBy(m, &WidgetV1{}).WithDefaulter(colors{}).WithCustomDefaulter(anyDefaulter{}).Complete(), "only one of Defaulter"},
 		"two validators":  {NewWebhookManagedBy(m, &WidgetV1{}).WithValidator(sizes{}).WithCustomValidator(anyValidator{}).Complete(), "only one of Validator"},
 		"partial":         {NewWebhookManagedBy(partial, &unconvertible{}).Complete(), "0 hubs"},

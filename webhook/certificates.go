@@ -82,7 +82,7 @@ func (c *Certificates) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, e
 	if current := c.current.Load(); current != nil {
 		return &current.tls, nil
 	}
-	return nil, errors.New("the certificate of the webhook server is not there yet")
+	return nil, errors.New("the webhook server has no certificate yet")
 }
 
 // CABundle returns the authorities that clients must trust, in PEM. It is nil until there is a
@@ -101,7 +101,7 @@ func (c *Certificates) run(ctx context.Context) {
 	for {
 		next := c.options.Interval
 		if err := c.Ensure(ctx); err != nil && ctx.Err() == nil {
-			log.Error(err, "the certificates of webhooks are not as they should be")
+			log.Error(err, "cannot update the certificates of webhooks")
 			next = min(pause, next)
 			pause = 2 * next
 		} else {
@@ -165,7 +165,7 @@ func (c *Certificates) obtain(ctx context.Context) (*selfSigned, error) {
 			return made, err
 		}
 	}
-	return nil, fmt.Errorf("the Secret %s: too many conflicts with other writers", c.options.Secret)
+	return nil, fmt.Errorf("Secret %s: too many conflicts with other writers", c.options.Secret)
 }
 
 // conflicts is the maximum number of attempts to write the Secret, if other writers change it too.
@@ -193,7 +193,7 @@ func (c *Certificates) obtainShared(ctx context.Context) (*selfSigned, error) {
 	err := c.client.Get(ctx, c.options.Secret, secret)
 	exists := err == nil
 	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("the Secret %s: %w", c.options.Secret, err)
+		return nil, fmt.Errorf("Secret %s: %w", c.options.Secret, err)
 	}
 	stored, err := parseSelfSigned(secretData(secret, corev1.TLSCertKey), secretData(secret, corev1.TLSPrivateKeyKey), secretData(secret, caKey))
 	old := stored
@@ -206,7 +206,7 @@ func (c *Certificates) obtainShared(ctx context.Context) (*selfSigned, error) {
 	}
 	for key, value := range map[string][]byte{corev1.TLSCertKey: made.cert, corev1.TLSPrivateKeyKey: made.key, caKey: made.bundle} {
 		if err := unstructured.SetNestedField(secret.Object, base64.StdEncoding.EncodeToString(value), "data", key); err != nil {
-			return nil, fmt.Errorf("the Secret %s: %w", c.options.Secret, err)
+			return nil, fmt.Errorf("Secret %s: %w", c.options.Secret, err)
 		}
 	}
 	if exists {
@@ -219,9 +219,9 @@ func (c *Certificates) obtainShared(ctx context.Context) (*selfSigned, error) {
 	}
 	switch {
 	case apierrors.IsNotFound(err) && !exists:
-		return nil, fmt.Errorf("the Secret %s cannot be made: %v", c.options.Secret, err) // it is its namespace that is not found
+		return nil, fmt.Errorf("create Secret %s: %v", c.options.Secret, err) // it is its namespace that is not found
 	case err != nil:
-		return nil, fmt.Errorf("the Secret %s: %w", c.options.Secret, err)
+		return nil, fmt.Errorf("Secret %s: %w", c.options.Secret, err)
 	}
 	return made, nil
 }
@@ -250,7 +250,7 @@ func (c *Certificates) tell(ctx context.Context, bundle []byte) (told bool, err 
 	for _, kind := range configurationKinds {
 		for _, name := range kind.names(&c.options) {
 			if err := c.tellOne(ctx, kind, name, bundle); err != nil {
-				errs = append(errs, fmt.Errorf("the %s %s: %w", kind.Kind, name, err))
+				errs = append(errs, fmt.Errorf("%s %s: %w", kind.Kind, name, err))
 				told = told && apierrors.IsNotFound(err)
 			}
 		}

@@ -364,20 +364,20 @@ func TestCertificateErrors(t *testing.T) {
 				return conflict(kind)
 			}
 			return nil
-		}, want: "the MutatingWebhookConfiguration mutating: too many conflicts with other writers"},
+		}, want: "MutatingWebhookConfiguration mutating: too many conflicts with other writers"},
 		"a Secret that the client must not read": {options: CertificateOptions{Secret: secret}, before: func(_ int, verb, kind string) error {
 			if kind == "Secret" {
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "serving", errors.New("no"))
 			}
 			return nil
-		}, want: "the Secret default/serving: "},
+		}, want: "Secret default/serving: "},
 		"a Secret that comes and goes": {options: CertificateOptions{Secret: secret}, before: func(_ int, verb, kind string) error {
 			if kind == "Secret" && verb == "create" {
 				return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "secrets"}, "serving")
 			}
 			return nil
-		}, want: "the Secret default/serving: too many conflicts with other writers"},
-		"no namespace": {options: CertificateOptions{Secret: client.ObjectKey{Namespace: "nowhere", Name: "serving"}}, want: `the Secret nowhere/serving cannot be made: namespaces "nowhere" not found`},
+		}, want: "Secret default/serving: too many conflicts with other writers"},
+		"no namespace": {options: CertificateOptions{Secret: client.ObjectKey{Namespace: "nowhere", Name: "serving"}}, want: `create Secret nowhere/serving: namespaces "nowhere" not found`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -125,7 +125,7 @@ func clientConfigs(obj map[string]any) ([]map[string]any, error) {
 	for i, holder := range holders {
 		holder, ok := holder.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("webhook %d is no object", i)
+			return nil, fmt.Errorf("webhook %d is not an object", i)
 		}
 		config, ok := holder["clientConfig"].(map[string]any)
 		if !ok {

@@ -43,7 +43,7 @@ func (c *Converters) Register(kind schema.GroupKind, converter Converter) error 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.byKind[kind]; ok {
-		return fmt.Errorf("%s has a converter already", kind)
+		return fmt.Errorf("a converter of %s is already registered", kind)
 	}
 	if c.byKind == nil {
 		c.byKind = map[schema.GroupKind]Converter{}
@@ -125,11 +125,11 @@ func NewHubSpokeConverter[H runtime.Object](hub H, spokes ...SpokeConverter[H]) 
 			case err != nil:
 				return nil, fmt.Errorf("a spoke of %s: %w", hubKind.GroupKind(), err)
 			case kind.GroupKind() != hubKind.GroupKind():
-				return nil, fmt.Errorf("%s is no version of %s", kind, hubKind.GroupKind())
+				return nil, fmt.Errorf("%s is not a version of %s", kind, hubKind.GroupKind())
 			case kind == hubKind:
-				return nil, fmt.Errorf("%s is a spoke and the hub", kind)
+				return nil, fmt.Errorf("%s is both a spoke and the hub", kind)
 			case c.spokes[kind] != nil:
-				return nil, fmt.Errorf("%s is a spoke twice", kind)
+				return nil, fmt.Errorf("spoke %s is given twice", kind)
 			}
 			c.spokes[kind] = spoke
 		}
@@ -273,7 +273,7 @@ func kindOf(scheme *runtime.Scheme, obj runtime.Object) (schema.GroupVersionKind
 		return schema.GroupVersionKind{}, err
 	}
 	if len(gvks) != 1 {
-		return schema.GroupVersionKind{}, fmt.Errorf("%T is of %d kinds, want one: %v", obj, len(gvks), gvks)
+		return schema.GroupVersionKind{}, fmt.Errorf("%T is registered as %d kinds, want one: %v", obj, len(gvks), gvks)
 	}
 	return gvks[0], nil
 }

@@ -123,13 +123,13 @@ func TestConversion(t *testing.T) {
 			"why":                 {conversionOf("things.example.com/v1", alpha("b", "x")), "size x is no number"},
 			"on the way":          {conversionOf("things.example.com/v1alpha1", beta("b", 1, 2)), "width and height must be equal"},
 			"panic":               {conversionOf("things.example.com/v1", alpha("panicking", "1")), "panic: a widget that panics [recovered]"},
-			"renamed":             {conversionOf("things.example.com/v1", alpha("renamed", "1")), "its name, namespace and uid must stay, and are now n/other (renamed-1)"},
+			"renamed":             {conversionOf("things.example.com/v1", alpha("renamed", "1")), "name, namespace and uid must not change, but are now n/other (renamed-1)"},
 			"unknown version":     {conversionOf("things.example.com/v2", alpha("a", "1")), `"things.example.com/v2"`},
-			"another group":       {conversionOf("example.com/v1", alpha("a", "1")), "the group is another"},
+			"another group":       {conversionOf("example.com/v1", alpha("a", "1")), "the groups differ"},
 			"unknown kind":        {conversionOf("things.example.com/v1", `{"apiVersion":"things.example.com/v1beta1","kind":"Gadget"}`), "Gadget"},
 			"no kind":             {conversionOf("things.example.com/v1", `{"a":1}`), "objects[0]: "},
 			"no object":           {conversionOf("things.example.com/v1", `null`), "objects[0]: "},
-			"no desired version":  {conversionOf("", alpha("a", "1")), `desiredAPIVersion "" is no version`},
+			"no desired version":  {conversionOf("", alpha("a", "1")), `desiredAPIVersion "" is not a version`},
 			"another type":        {conversionOf("things.example.com/v1", strings.Replace(alpha("a", "1"), `"1"`, `1`, 1)), "size"},
 		}
 		for name, test := range failures {
@@ -189,11 +189,11 @@ func TestConverters(t *testing.T) {
 	gadgets.AddKnownTypeWithName(v1.WithKind("Gadget"), &unconvertible{})
 	a, b := spoke(&WidgetV1alpha1{}), spoke(&WidgetV1beta1{})
 	for want, spokes := range map[string][]SpokeConverter[*WidgetV1]{
-		"Kind=Widget has no spoke":                {a},
-		"Kind=Widget is a spoke twice":            {a, a, b},
-		"is a spoke and the hub":                  {a, b, spoke(&WidgetV1{})},
-		"is no version of Widget.things.example.": {a, spoke(&unconvertible{})},
-		"a spoke of Widget.things.example.com: ":  {a, spoke(&stranger{})},
+		"Kind=Widget has no spoke":                   {a},
+		"Kind=Widget is given twice":                 {a, a, b},
+		"is both a spoke and the hub":                {a, b, spoke(&WidgetV1{})},
+		"is not a version of Widget.things.example.": {a, spoke(&unconvertible{})},
+		"a spoke of Widget.things.example.com: ":     {a, spoke(&stranger{})},
 	} {
 		if _, err := NewHubSpokeConverter(&WidgetV1{}, spokes...)(gadgets); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
@@ -203,7 +203,7 @@ func TestConverters(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := NewWebhookManagedBy(m, &WidgetV1{}).WithConverter(NewHubSpokeConverter(&WidgetV1{}, a, b)).Complete()
-	if err == nil || !strings.Contains(err.Error(), "has a converter already") {
+	if err == nil || !strings.Contains(err.Error(), "a converter of Widget.things.example.com is already registered") {
 		t.Errorf("got %v", err)
 	}
 	resp, _ := converted(t, at(m.server.WebhookMux(), ConvertPath), conversionOf("things.example.com/v1beta1", alpha("a", "1")))

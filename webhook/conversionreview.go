@@ -99,7 +99,7 @@ func failure(err error) metav1.Status {
 func (c *conversion) convertAll(ctx context.Context, req *apiextensionsv1.ConversionRequest) ([]runtime.RawExtension, error) {
 	desired, err := schema.ParseGroupVersion(req.DesiredAPIVersion)
 	if err != nil || desired.Empty() {
-		return nil, fmt.Errorf("desiredAPIVersion %q is no version", req.DesiredAPIVersion)
+		return nil, fmt.Errorf("desiredAPIVersion %q is not a version", req.DesiredAPIVersion)
 	}
 	converted := make([]runtime.RawExtension, 0, len(req.Objects))
 	for i, obj := range req.Objects {
@@ -135,7 +135,7 @@ func (c *conversion) convert(ctx context.Context, raw []byte, desired schema.Gro
 		return raw, nil
 	}
 	if gvk.Group != desired.Group {
-		return nil, fmt.Errorf("%s cannot become %s: the group is another", gvk, desired)
+		return nil, fmt.Errorf("cannot convert %s to %s: the groups differ", gvk, desired)
 	}
 	src.GetObjectKind().SetGroupVersionKind(*gvk)
 	dst, err := c.scheme.New(desired.WithKind(gvk.Kind))
@@ -158,7 +158,7 @@ func (c *conversion) convert(ctx context.Context, raw []byte, desired schema.Gro
 	// Functions that copy all of an object copy its version, too.
 	dst.GetObjectKind().SetGroupVersionKind(desired.WithKind(gvk.Kind))
 	if now, err := identityOf(dst); err != nil || now != same {
-		return nil, fmt.Errorf("%s %s to %s: its name, namespace and uid must stay, and are now %s", gvk.Kind, same, desired, now)
+		return nil, fmt.Errorf("%s %s to %s: name, namespace and uid must not change, but are now %s", gvk.Kind, same, desired, now)
 	}
 	return json.Marshal(dst)
 }

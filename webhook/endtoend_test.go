@@ -127,12 +127,12 @@ func TestLocalConfigurations(t *testing.T) {
 		t.Errorf("got %v, %v", configs, err)
 	}
 	for want, obj := range map[string]client.Object{
-		"its conversion has no webhook": &apiextensionsv1.CustomResourceDefinition{},
-		"it has no webhooks":            &admissionregistrationv1.ValidatingWebhookConfiguration{},
-		"webhook 0 has no clientConfig": parse(t, `{webhooks: [{name: a}]}`)[0],
-		"webhook 0 is no object":        parse(t, `{webhooks: [a]}`)[0],
-		"spec.conversion.strategy":      parse(t, `{spec: {conversion: {strategy: 5}}}`)[0],
-		"webhook 0 is no object\x00crd": parse(t, `{spec: {conversion: {strategy: Webhook}}}`)[0],
+		"its conversion has no webhook":     &apiextensionsv1.CustomResourceDefinition{},
+		"it has no webhooks":                &admissionregistrationv1.ValidatingWebhookConfiguration{},
+		"webhook 0 has no clientConfig":     parse(t, `{webhooks: [{name: a}]}`)[0],
+		"webhook 0 is not an object":        parse(t, `{webhooks: [a]}`)[0],
+		"spec.conversion.strategy":          parse(t, `{spec: {conversion: {strategy: 5}}}`)[0],
+		"webhook 0 is not an object\x00crd": parse(t, `{spec: {conversion: {strategy: Webhook}}}`)[0],
 	} {
 		want, _, _ = strings.Cut(want, "\x00")
 		if err := LocalConfigurations("https://localhost:9443", nil, obj); err == nil || !strings.Contains(err.Error(), want) {

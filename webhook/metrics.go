@@ -29,7 +29,7 @@ func NewMetrics() *Metrics {
 		}, []string{"webhook", "code"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:                            "controller_runtime_webhook_latency_seconds",
-			Help:                            "How long webhooks take to answer, by path.",
+			Help:                            "Time until webhooks respond, by path.",
 			Buckets:                         prometheus.ExponentialBuckets(1e-8, 10, 12),
 			NativeHistogramBucketFactor:     1.1,
 			NativeHistogramMaxBucketNumber:  100,
@@ -37,7 +37,7 @@ func NewMetrics() *Metrics {
 		}, []string{"webhook"}),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "controller_runtime_webhook_requests_in_flight",
-			Help: "Requests that webhooks are about to answer, by path.",
+			Help: "Requests in flight to webhooks, by path.",
 		}, []string{"webhook"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "controller_runtime_webhook_panics_total",

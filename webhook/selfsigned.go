@@ -32,7 +32,7 @@ type selfSigned struct {
 // bundle consists of the authority and the authorities of another bundle that have not expired.
 func newSelfSigned(hosts []string, validity time.Duration, now time.Time, others []byte) (*selfSigned, error) {
 	if len(hosts) == 0 {
-		return nil, errors.New("no hosts to make a certificate for")
+		return nil, errors.New("no hosts for the certificate")
 	}
 	authority := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "webhook-ca", SerialNumber: now.UTC().Format(time.RFC3339)},
