@@ -14,8 +14,8 @@ import (
 
 var errServerStopped = errors.New("the server has stopped")
 
-// A follower does what a reflector does, with the state of a server in this process. Its goroutine
-// applies changes to the store as they come, and readers apply those that have not been applied yet.
+// A follower is a reflector for the state of a server in this process. Its goroutine applies changes
+// to the store, and readers apply those that have not been applied yet.
 type follower struct {
 	informer *informer
 	source   int

@@ -40,7 +40,7 @@ type Options struct {
 	FieldValidation string
 }
 
-// CacheOptions configure what a Client reads from a cache.
+// CacheOptions configure the reads of a Client from a cache.
 type CacheOptions struct {
 	// Reader is the cache.
 	Reader Reader

@@ -62,7 +62,7 @@ type Keeper interface {
 	WaitForChange(ctx context.Context, obj runtime.Object, key ObjectKey, resourceVersion string) error
 }
 
-// consistency records what a client wrote, until its cache has seen it.
+// consistency records the writes of a client until its cache has seen them.
 //
 // It records one revision for each namespace of a kind, the highest one, because informers see them
 // in order; and deletions, because they have no revision of their own. A cache keeps a kind in up

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// An OperationResult is what CreateOrUpdate or CreateOrPatch did.
+// An OperationResult is the action of CreateOrUpdate or CreateOrPatch.
 type OperationResult string
 
 // The results of CreateOrUpdate and CreateOrPatch.

@@ -57,7 +57,7 @@ func IsObjectNamespaced(obj runtime.Object, scheme *runtime.Scheme, mapper meta.
 	return mapping.Scope.Name() != meta.RESTScopeNameRoot, nil
 }
 
-// A form is what of an object a Go type holds.
+// A form is the part of an object that a Go type holds.
 type form int
 
 const (

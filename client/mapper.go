@@ -151,7 +151,7 @@ func groupVersion(gk schema.GroupKind, versions []string) schema.GroupVersion {
 	return schema.GroupVersion{Group: gk.Group}
 }
 
-// lookUp looks for something in what is known, and after a miss in what the server has now.
+// lookUp calls find with the known discovery, and after a miss with that of a refresh.
 func lookUp[T any](ctx context.Context, m *mapper, gv schema.GroupVersion, find func(*groups) (T, error)) (T, error) {
 	begun := m.begun.Load()
 	g := m.known.Load()

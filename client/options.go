@@ -52,7 +52,7 @@ type GetOptions struct {
 	Stale bool
 	// UnsafeDisableDeepCopy is the option of the same name.
 	UnsafeDisableDeepCopy *bool
-	// Raw is sent as it is, for what is not here.
+	// Raw are options that have no field here. They are sent unchanged.
 	Raw *metav1.GetOptions
 }
 
@@ -73,10 +73,10 @@ type ListOptions struct {
 	Stale bool
 	// UnsafeDisableDeepCopy is the option of the same name.
 	UnsafeDisableDeepCopy *bool
-	// Raw is sent as it is, for what is not here.
+	// Raw are options that have no field here. They are sent unchanged.
 	Raw *metav1.ListOptions
 
-	err error // what is wrong with an option
+	err error // of an invalid option
 }
 
 // WriteOptions are all options of the verbs that write. They are an option themselves.

@@ -35,8 +35,8 @@ type rawPatch struct {
 func (p rawPatch) Type() types.PatchType       { return p.patchType }
 func (p rawPatch) Data(Object) ([]byte, error) { return p.data, nil }
 
-// MergeFrom is a merge patch of what has changed since obj, which should be a deep copy of the
-// object from before the change. A list that has changed replaces the one of the server as a whole.
+// MergeFrom returns a merge patch of the changes since obj, a deep copy of the object from before the
+// change. A list that has changed replaces that of the server as a whole.
 func MergeFrom(obj Object) Patch { return MergeFromWithOptions(obj) }
 
 // MergeFromWithOptions is MergeFrom with options.
@@ -56,7 +56,7 @@ type MergeFromOption interface{ ApplyToMergeFrom(*MergeFromOptions) }
 
 // MergeFromOptions are all options of MergeFrom and StrategicMergeFrom.
 type MergeFromOptions struct {
-	// OptimisticLock has the server refuse the patch as a conflict, if its object is not of the
+	// OptimisticLock makes the server reject the patch as a conflict if its object does not have the
 	// resourceVersion of the old one.
 	OptimisticLock bool
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A request is made step by step. The first step that fails decides: nothing is sent then.
+// A request is built step by step. If a step fails, no request is sent, and its error is returned.
 type request struct {
 	resource *resource
 	verb     string
@@ -145,7 +145,7 @@ func (r *request) decodeAs(gvk schema.GroupVersionKind) *request {
 	return r
 }
 
-// send sends the request, and returns what the server answers.
+// send sends the request, and returns the response.
 func (r *request) send(ctx context.Context, accept string) (body []byte, contentType string, err error) {
 	if r.err != nil {
 		return nil, "", r.err
@@ -158,7 +158,7 @@ func (r *request) send(ctx context.Context, accept string) (body []byte, content
 	return body, contentType, err
 }
 
-// do sends the request, and decodes what the server answers into obj.
+// do sends the request, and decodes the response into obj.
 func (r *request) do(ctx context.Context, obj runtime.Object) error {
 	body, contentType, err := r.send(ctx, accept(obj, r.protobuf))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 const (
 	jsonType     = runtime.ContentTypeJSON
 	protobufType = runtime.ContentTypeProtobuf
-	// What is sent as Accept, best first.
+	// The values of Accept, the preferred type first.
 	acceptProtobuf = protobufType + "," + jsonType
 	acceptMetadata = protobufType + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
 		jsonType + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1," + jsonType
@@ -57,7 +57,7 @@ func RESTClientFor(gvk schema.GroupVersionKind, cfg *rest.Config, hc *http.Clien
 	return rest.RESTClientForConfigAndClient(cfg, hc)
 }
 
-// statusCodec decodes what servers answer instead of an object. It never changes.
+// statusCodec decodes responses without an object. It never changes.
 var statusCodec = sync.OnceValue(func() runtime.NegotiatedSerializer {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})

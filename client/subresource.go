@@ -91,7 +91,7 @@ func (s subResource) Apply(ctx context.Context, obj runtime.ApplyConfiguration, 
 	return s.client.apply(ctx, obj, s.name, opts)
 }
 
-// body returns what is sent to the subresource of obj, and its kind.
+// body returns the body of a request to the subresource of obj, and its kind.
 func (s subResource) body(obj Object, o *WriteOptions) (Object, schema.GroupVersionKind, error) {
 	if o.SubResourceBody == nil {
 		gvk, err := s.client.writable(obj)

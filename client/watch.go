@@ -39,7 +39,7 @@ func (c *client) Watch(ctx context.Context, list ObjectList, opts ...ListOption)
 	return watch.NewStreamWatcher(s, apierrors.NewClientErrorReporter(http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding")), nil
 }
 
-// itemType returns what makes empty items of a list.
+// itemType returns a function that creates empty items of a list.
 func (c *client) itemType(list ObjectList, gvk schema.GroupVersionKind) (func() runtime.Object, error) {
 	switch formOf(list) {
 	case metadata:
@@ -101,11 +101,11 @@ func (s *watchStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxEvent bounds what a length in a stream makes the client allocate. Servers do not store objects
-// that are a tenth of that.
+// maxEvent limits the memory that the length in a stream makes the client allocate. Servers do not
+// store objects of a tenth of that size.
 const maxEvent = 64 << 20
 
-// Close ends a Decode that waits, too.
+// Close also ends a waiting Decode.
 func (s *watchStream) Close() { s.closed.Do(func() { _ = s.body.Close() }) }
 
 // Decode returns the next event, and io.EOF after the last.

@@ -27,8 +27,8 @@ var (
 	ErrRetired = errors.New("the resource has another definition")
 )
 
-// A State is what a server stores. It is read with the permissions of an administrator, and reads
-// are neither audited nor limited. A State is safe for concurrent use.
+// A State holds the objects of a server. It is read with the permissions of an administrator, and
+// reads are neither audited nor limited. A State is safe for concurrent use.
 type State interface {
 	// Watch follows some objects of a resource. The error is a Kubernetes API error, as that of a
 	// request, or wraps ErrElsewhere; it is that of a refused connection after the server has

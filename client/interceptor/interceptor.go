@@ -18,7 +18,7 @@ import (
 // Funcs are called instead of the methods of a client, which they get. Methods whose function is
 // nil are those of the client.
 //
-// SubResource comes before the functions for the methods of what it returns, and Status is
+// SubResource is called before the functions for the methods of its result, and Status is
 // SubResource("status").
 type Funcs struct {
 	Get         func(ctx context.Context, client client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error
