@@ -48,13 +48,13 @@ type (
 
 // Managers: see package manager.
 type (
-	// Manager runs controllers and what they need.
+	// Manager runs controllers and their dependencies.
 	Manager = manager.Manager
 	// Options configure a Manager. The zero value opens no socket and elects no leader.
 	Options = manager.Options
 	// EventRecorder records events (events.k8s.io). Manager.GetEventRecorder returns one.
 	EventRecorder = manager.EventRecorder
-	// Checker is a health check: it returns what is wrong, or nil.
+	// Checker is a health check. It returns an error if it fails.
 	Checker = manager.Checker
 )
 

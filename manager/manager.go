@@ -22,9 +22,9 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// A Manager runs controllers and what they need: New returns one. Functions that need only a part
-// of it take one of the interfaces that it consists of. Its methods are safe for concurrent use,
-// and what its getters return belongs to the manager.
+// A Manager runs controllers and their dependencies: New returns one. Functions that need only a part
+// of it take one of the interfaces that it consists of. Its methods are safe for concurrent use, and
+// the results of its getters belong to the manager.
 type Manager interface {
 	Runner
 	Clients
@@ -33,7 +33,7 @@ type Manager interface {
 	HealthChecks
 	Telemetry
 
-	// GetWebhookServer returns Options.WebhookServer, or nil, and adds it to what the manager runs.
+	// GetWebhookServer returns Options.WebhookServer, or nil. The manager then runs it.
 	GetWebhookServer() WebhookServer
 	// GetControllerOptions returns the defaults for controllers.
 	GetControllerOptions() ControllerOptions

@@ -29,7 +29,7 @@ const (
 	webhooksPoll     = 50 * time.Millisecond
 )
 
-// failure records the first error and cancels what runs.
+// failure records the first error and stops the manager.
 type failure struct {
 	mu       sync.Mutex
 	err      error

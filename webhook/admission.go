@@ -24,8 +24,8 @@ type Request struct {
 // A Response is the answer to a Request. Allowed, Denied, Errored, Patched and PatchResponseFromRaw
 // return one.
 type Response struct {
-	// Patches change the object, and are what Patch and PatchType are made of. Leave them empty to
-	// set these by yourself.
+	// Patches change the object. Patch and PatchType are set from them; to set these directly, leave
+	// Patches empty.
 	Patches []JSONPatchOp
 	admissionv1.AdmissionResponse
 }
@@ -77,10 +77,10 @@ type Webhook struct {
 	// RecoverPanic has a panic of the Handler be an answer with code 500. Default true; else it
 	// goes on to net/http, which closes the connection.
 	RecoverPanic *bool
-	// WithContextFunc adds to the context of a request what the HTTP request says. Optional.
+	// WithContextFunc adds values of the HTTP request to the context. Optional.
 	WithContextFunc func(context.Context, *http.Request) context.Context
-	// LogConstructor makes the logger that the context of the Handler carries. The request is nil
-	// where it is not known yet. Default: DefaultLogConstructor.
+	// LogConstructor creates the logger in the context of the Handler. The request is nil if it has
+	// not been decoded yet. Default: DefaultLogConstructor.
 	LogConstructor func(base logr.Logger, req *Request) logr.Logger
 
 	log logr.Logger // without a sink: that of the context

@@ -56,8 +56,8 @@ func (w *CertWatcher) WithWatchInterval(interval time.Duration) *CertWatcher {
 	return w
 }
 
-// RegisterCallback has f called with the current certificate, and with each later one, until
-// another function is registered.
+// RegisterCallback calls f with the current certificate, and with each later one, until another
+// function is registered.
 func (w *CertWatcher) RegisterCallback(f func(tls.Certificate)) {
 	w.mu.Lock()
 	w.mu.callback = f

@@ -33,7 +33,7 @@ type Cluster interface {
 	Start(ctx context.Context) error
 }
 
-// Options are the settings of a Cluster. They mean what they do for a manager: see manager.Options.
+// Options are the settings of a Cluster. They have the meaning of those of manager.Options.
 type Options struct {
 	Scheme           *runtime.Scheme
 	MapperProvider   func(*rest.Config, *http.Client) (meta.RESTMapper, error)
@@ -64,5 +64,5 @@ func New(cfg *rest.Config, opts ...Option) (Cluster, error) {
 	return cluster{m}, nil
 }
 
-// cluster hides what else a manager can do.
+// cluster hides the other methods of a manager.
 type cluster struct{ Cluster }

@@ -11,7 +11,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// A Checker returns what is wrong, or nil. It must be safe for concurrent use, and should return
+// A Checker returns an error if the check fails. It must be safe for concurrent use, and should return
 // when the context of the request ends. A Checker that panics has failed.
 type Checker func(*http.Request) error
 
@@ -29,9 +29,9 @@ func (c Checker) Check(r *http.Request) (err error) {
 }
 
 // A Handler serves Checks: all of them at its root, without those of ?exclude=NAME, and each at
-// /NAME. The answer is 200 or 500; with ?verbose, or after a failure, it has a line for each check.
+// /NAME. The response is 200 or 500; with ?verbose, or after a failure, it has a line for each check.
 // Without any Checks there is ping. The path of the request must be relative to the Handler: see
-// http.StripPrefix. What failed is logged by the logger of the request's context, not answered.
+// http.StripPrefix. Errors are logged by the logger of the request's context, and not sent to clients.
 type Handler struct {
 	Checks map[string]Checker
 }

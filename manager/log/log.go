@@ -8,8 +8,8 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Log is the logger of a program, for what is not in a controller. It writes to slog's default, as
-// that is when something is logged: so it may be had before SetLogger is called.
+// Log is the logger of a program outside of controllers. It writes to slog's default logger at the time
+// of the call, so it can be copied before SetLogger is called.
 var Log = logr.FromSlogHandler(defaultHandler{})
 
 // SetLogger makes a logger slog's default, and thereby that of Log and of every manager made later

@@ -123,7 +123,7 @@ type server struct {
 
 func (s *server) NeedLeaderElection() bool { return false }
 
-// AddExtraHandler returns as an error what is wrong with the path, for which a mux panics.
+// AddExtraHandler returns an error for an invalid path, for which a mux panics.
 func (s *server) AddExtraHandler(path string, h http.Handler) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -167,7 +167,7 @@ func (s *server) Start(ctx context.Context) error {
 	return serve.HTTP(ctx, "metrics", tls.NewListener(listener, config), handler, logger)
 }
 
-// tls returns the configuration, and what keeps its certificate up to date, or nil.
+// tls returns the configuration, and the watcher that keeps its certificate up to date, or nil.
 func (s *server) tls() (*tls.Config, *certwatcher.CertWatcher, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	for _, opt := range s.options.TLSOpts {

@@ -49,8 +49,8 @@ type Options struct {
 // for each other set.
 type Work func(ctx context.Context, cfg *rest.Config, owns Owns) error
 
-// Run is a member until ctx ends, and returns nil then, after it has deleted its Lease. It returns an
-// error for invalid options, and what work returns if that ends before its context.
+// Run is a member until ctx ends, and then returns nil, after it has deleted its Lease. It returns an
+// error for invalid options, and the result of work if that ends before its context.
 func Run(ctx context.Context, cfg *rest.Config, o Options, work Work) error {
 	if err := o.complete(); err != nil {
 		return fmt.Errorf("shards: %w", err)

@@ -48,7 +48,7 @@ func newHandler(o Options) *handler {
 // called "msg".
 const none = "\x00"
 
-// replace leaves out what is not an attribute, and shortens objects.
+// replace omits placeholders, which are not attributes, and shortens objects.
 func replace(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 {
 		switch {
@@ -71,7 +71,7 @@ func replace(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// identity returns what identifies an object; not of a list, nor of a nil pointer.
+// identity returns the attributes that identify an object. Lists and nil pointers have none.
 func identity(obj k8sruntime.Object) (attrs []slog.Attr, ok bool) {
 	if v := reflect.ValueOf(obj); v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, false

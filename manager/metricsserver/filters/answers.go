@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxAnswers bounds what is kept: an attacker can ask with any number of tokens.
+// maxAnswers limits the cache: an attacker can send any number of tokens.
 const maxAnswers = 1024
 
 // answers keeps answers for a while. Of several callers that miss the same answer one asks, and the
@@ -26,8 +26,8 @@ func newAnswers[K comparable, V any]() *answers[K, V] {
 	return &answers[K, V]{known: map[K]answer[V]{}, asking: map[K]chan struct{}{}}
 }
 
-// get returns what is known, or asks, and keeps the answer for as long as ask says. Errors are not
-// kept.
+// get returns a cached answer, or calls ask and caches its answer for the returned time. Errors are
+// not cached.
 func (a *answers[K, V]) get(ctx context.Context, key K, ask func() (V, time.Duration, error)) (V, error) {
 	for {
 		a.mu.Lock()
@@ -64,7 +64,7 @@ func (a *answers[K, V]) get(ctx context.Context, key K, ask func() (V, time.Dura
 	return value, err
 }
 
-// makeRoomLocked forgets what has expired, or, if that is not enough, any answer.
+// makeRoomLocked evicts expired answers, and any answer if that is not enough.
 func (a *answers[K, V]) makeRoomLocked() {
 	if len(a.known) < maxAnswers {
 		return

@@ -36,7 +36,7 @@ const (
 // a minute, permissions for 5 minutes, refusals for 30 seconds.
 //
 // The manager needs the permission to create tokenreviews.authentication.k8s.io and
-// subjectaccessreviews.authorization.k8s.io, and what reads metrics a ClusterRole with
+// subjectaccessreviews.authorization.k8s.io. A client that reads metrics needs a ClusterRole with
 // nonResourceURLs ["/metrics"] and verbs ["get"].
 func WithAuthenticationAndAuthorization(cfg *rest.Config, hc *http.Client) (metricsserver.Filter, error) {
 	authentication, err := authenticationclient.NewForConfigAndClient(cfg, hc)
@@ -58,7 +58,7 @@ func WithAuthenticationAndAuthorization(cfg *rest.Config, hc *http.Client) (metr
 	}, nil
 }
 
-// A user is what a token stands for; nil if it stands for none.
+// A user is the user of a token; nil if the token is invalid.
 type user = *authenticationv1.UserInfo
 
 type decision struct {
