@@ -1,4 +1,4 @@
-// Package scheduler gives pods their nodes, as kube-scheduler does.
+// Package scheduler binds pods to nodes, as kube-scheduler does.
 //
 //	mgr, err := manager.New(cfg, manager.Options{})
 //	...
@@ -13,13 +13,13 @@
 //
 // # Promises
 //
-// A pod is decided on while the pods that have got nodes before count on these, although the server may not
-// have confirmed it yet. A binding that the server refuses is forgotten, and the pod is tried again. What the
-// scheduler knows follows from the objects: a restart loses nothing but pauses.
+// A decision takes earlier decisions into account, even if the server has not confirmed their bindings yet. If
+// the server rejects a binding, the pod is removed from the node and retried. The state of the scheduler is
+// derived from the objects: a restart loses only the backoff of pods.
 //
 // # Goroutines and locks
 //
-// One goroutine, in Start, owns the queue and what place knows. Handlers of events and bindings, which run
-// in goroutines that Start waits for, hand it functions to call (inbox.go); the lock of the inbox is not
+// One goroutine, in Start, owns the queue and the state of package place. Handlers of events and bindings, which
+// run in goroutines that Start waits for, send it functions to call (inbox.go); the lock of the inbox is not
 // held while they run.
 package scheduler

@@ -1,24 +1,22 @@
-// Package handler is the way from what happens to an object to the keys that a reconciler is to
-// look at.
+// Package handler maps the events of objects to requests for a reconciler.
 //
-// A source of events (package controller has several) calls an [EventHandler] for each of them, and
-// that puts a [Request] into the queue of a controller for each object to be reconciled:
-// [EnqueueRequestForObject] the object itself, [EnqueueRequestForOwner] those that own it,
-// [EnqueueRequestsFromMapFunc] what a function says, [Funcs] what functions do.
+// A source of events (package controller has several) calls an [EventHandler] for each event. The
+// handler adds a [Request] to the queue of a controller for each object to reconcile:
+// [EnqueueRequestForObject] for the object itself, [EnqueueRequestForOwner] for its owners,
+// [EnqueueRequestsFromMapFunc] the requests that a function returns, and [Funcs] calls functions.
 //
 // # Priorities
 //
-// Old news has a low priority. While a handler is called for an object of the initial list, or for
-// an unchanged one of a resync, the requests that it adds have priority [LowPriority], unless it
-// sets another with AddWithOpts. This holds for every handler.
+// Events that are not new have a low priority. While a handler is called for an object of the initial
+// list, or for an unchanged one of a resync, the requests that it adds have priority [LowPriority],
+// unless it sets another with AddWithOpts. This applies to every handler.
 //
 // # Metadata
 //
-// A handler with a method MetadataOnly() bool that is true needs no more of an object than a
-// metav1.PartialObjectMetadata. If the predicates of a source are also of this sort, objects are
-// not decoded for it.
+// A handler whose method MetadataOnly() bool returns true needs only a metav1.PartialObjectMetadata
+// of an object. If this is also true of the predicates of a source, objects are not decoded for it.
 //
 // # Goroutines
 //
-// The handlers here have no state, and start no goroutine. They may be called by several.
+// The handlers of this package have no state, start no goroutine, and are safe for concurrent use.
 package handler
