@@ -117,7 +117,7 @@ func (e *Env) still() {
 	synctest.Wait()
 }
 
-// unsettled returns what prevents an Env from settling.
+// unsettled lists the requests or faults because of which an Env has not settled.
 func (e *Env) unsettled(quiet time.Duration) string {
 	if waiting := e.record.unanswered(); len(waiting) > 0 {
 		return "requests without a response:\n" + lines(waiting)

@@ -133,8 +133,7 @@ func (r reached) step(d, k int) (x, y, toX, toY int) {
 	return x, x - k + 1, x + 1, x - k + 1
 }
 
-// where names the place of the first line of a run: the keys above it, and of the items of lists on
-// the way what tells them from others.
+// where returns the path of the first line of a run: the keys above it, and the labels of list items.
 func (r run) where(before, after []string) string {
 	if r.newFrom < r.newTo {
 		return place(after, r.newFrom)
@@ -168,8 +167,8 @@ func place(lines []string, at int) (text string) {
 	return text
 }
 
-// label returns what tells an item of a list, which begins in a line, from others: the keys by
-// which Kubernetes merges lists.
+// label returns the identity of the list item that begins in a line: the keys by which Kubernetes
+// merges lists.
 func label(lines []string, first, column int) string {
 	found := map[string]string{}
 	for i := first; i < len(lines); i++ {

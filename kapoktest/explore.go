@@ -264,7 +264,7 @@ func (w *witness) run(f func()) {
 	<-done
 }
 
-// end runs what a test runs at its end.
+// end runs the cleanups of the test.
 func (w *witness) end() {
 	w.cancel()
 	for {

@@ -83,7 +83,7 @@ func (e *Env) Golden(file string, kinds ...client.Object) {
 	e.t.Errorf("the objects differ from %s (%s=1 writes it):\n%s", file, update, cmp.Or(text, "the same objects in another format\n"))
 }
 
-// dump returns what the golden file is to be.
+// dump returns the content for the golden file.
 func (e *Env) dump(kinds []client.Object) ([]byte, error) {
 	var all []unstructured.Unstructured
 	ends := []int{} // of each kind, in all

@@ -58,7 +58,7 @@ func refusalOf(answer *http.Response) string {
 	return http.StatusText(answer.StatusCode)
 }
 
-// failing is the end of what was read, which was the end or an error.
+// failing is a reader that returns an error, or io.EOF.
 type failing struct{ err error }
 
 // Read implements io.Reader.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A scrubber removes from objects what differs in each run.
+// A scrubber removes values from objects that differ in each run.
 type scrubber struct {
 	words *strings.Replacer
 	begin time.Time // of the server; zero if times are to stay
@@ -100,7 +100,7 @@ func (s *scrubber) scrub(u *unstructured.Unstructured) {
 	}
 }
 
-// value returns a value without what differs. inStatus means that it is part of a status.
+// value returns a scrubbed value. inStatus means that it is part of a status.
 func (s *scrubber) value(v any, inStatus bool) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -121,8 +121,8 @@ func (s *scrubber) value(v any, inStatus bool) any {
 	return v
 }
 
-// entries returns a map without what differs. Keys that become equal are numbered in the order of
-// their values, because the order of the keys differs in each run.
+// entries returns a scrubbed map. Keys that become equal are numbered in the order of their values,
+// because the order of the keys differs in each run.
 func (s *scrubber) entries(m map[string]any, inStatus bool) map[string]any {
 	byWord := make(map[string][]any, len(m))
 	for key, value := range m {

@@ -119,7 +119,7 @@ func (i *injector) exactly(r *http.Request, at object.Revision, query url.Values
 func (i *injector) get(r *http.Request, f Fault, key object.Key) (*http.Response, error) {
 	answer, err := i.backend.RoundTrip(r)
 	if err != nil || answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusNotFound {
-		return answer, err // it is forbidden, for one, and so is what was before
+		return answer, err // if it is forbidden, for example, so is an earlier version
 	}
 	accept := r.Header.Get("Accept")
 	if strings.Contains(accept, "as=Table") || accept != "" && !strings.Contains(accept, "json") && !strings.Contains(accept, "*/*") {

@@ -50,7 +50,7 @@ func BubbleSuite(t *testing.T, runner testing.TB, run func(env *Env, around func
 		e.t = runner
 		begun <- &suite{env: e, test: t, runner: runner, bodies: bodies, free: free}
 		for {
-			w.away.Store(true) // the runner may do for long what it does outside
+			w.away.Store(true) // the runner may be busy outside of the bubble for long
 			body, more := <-bodies
 			w.away.Store(false)
 			if !more {

@@ -232,7 +232,7 @@ func (g goroutine) listens() bool {
 	return g.status == "IO wait" && strings.Contains(g.text, ").accept(")
 }
 
-// what returns what the goroutine waits for.
+// what names the thing that the goroutine waits for.
 func (g goroutine) what() string {
 	has := func(function string) bool { return strings.Contains(g.text, "\n"+function) }
 	switch {
@@ -304,7 +304,7 @@ func (g goroutine) place() string {
 // mostBlocked is the maximum number of goroutines in a report.
 const mostBlocked = 5
 
-// report returns what a stuck bubble waits for.
+// report describes the waits of a stuck bubble.
 func (b blocked) report(limit time.Duration) string {
 	var out, stacks bytes.Buffer
 	fmt.Fprintf(&out, "the bubble is blocked: all its goroutines have been waiting for %v, and virtual time does not advance while one waits for something outside the bubble.\n", limit)
