@@ -44,9 +44,9 @@ func MergeFromWithOptions(obj Object, opts ...MergeFromOption) Patch {
 	return newMergeFrom(types.MergePatchType, obj, opts)
 }
 
-// StrategicMergeFrom is a strategic merge patch of what has changed since obj. It merges lists by
-// their keys, as the tags patchStrategy and patchMergeKey of the Go type say. Servers do not take
-// it for custom kinds.
+// StrategicMergeFrom returns a strategic merge patch of the changes since obj. It merges lists by their
+// keys, according to the tags patchStrategy and patchMergeKey of the Go type. Servers do not accept it
+// for custom kinds.
 func StrategicMergeFrom(obj Object, opts ...MergeFromOption) Patch {
 	return newMergeFrom(types.StrategicMergePatchType, obj, opts)
 }

@@ -18,7 +18,7 @@ type input struct {
 	now        time.Time
 }
 
-// A host is what a look needs to know of the node.
+// A host is the part of a node that a look depends on.
 type host struct {
 	ips         []string
 	allocatable corev1.ResourceList
@@ -33,7 +33,7 @@ type needs struct {
 
 func (n *needs) empty() bool { return len(n.volumes) == 0 && n.claims == "" && len(n.config) == 0 }
 
-// An outcome is what follows from a look.
+// An outcome is the result of a look.
 type outcome struct {
 	status corev1.PodStatus // shares memory with the pod
 	events []event          // in their order
@@ -50,7 +50,7 @@ type event struct {
 	standing  bool // it is reported at each look as long as its cause lasts
 }
 
-// A look brings the status of a pod from what was written last to now.
+// A look computes the current status of a pod from the last written one.
 type look struct {
 	input
 	old       *corev1.PodStatus

@@ -23,7 +23,7 @@ const (
 	rootCA = "kube-root-ca.crt"
 )
 
-// A reading finds out what a pod refers to and is missing.
+// A reading finds the objects that a pod refers to and that do not exist.
 type reading struct {
 	ctx    context.Context
 	client client.Reader
@@ -31,7 +31,7 @@ type reading struct {
 	err    error // of a read that has failed
 }
 
-// A missing object or key is the error of what needs it, in the words of a kubelet.
+// missing is the error for a missing object or key, in the words of a kubelet.
 type missing struct{ message string }
 
 func (m missing) Error() string { return m.message }
@@ -102,7 +102,7 @@ func containerRefs(c *corev1.Container, add func(kind, name string)) {
 	}
 }
 
-// needs returns what is missing.
+// needs returns the missing objects.
 func (r *reading) needs() (needs, error) {
 	var n needs
 	for i := range r.pod.Spec.Volumes {

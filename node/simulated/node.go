@@ -30,7 +30,7 @@ type nodes struct {
 	leases map[string]*lease // by the names of nodes
 }
 
-// A lease is what is known of the Lease of a node. The worker that holds the key of the node owns it.
+// A lease is the cached state of the Lease of a node. The worker that holds the key of the node owns it.
 type lease struct {
 	node types.UID
 	next time.Time // of the next renewal
@@ -210,7 +210,8 @@ func (r *nodes) patchLease(ctx context.Context, node string, patch leasePatch) e
 	return r.client.Patch(ctx, partial("Lease", "coordination.k8s.io/v1", key), client.RawPatch(types.MergePatchType, data), client.Stale)
 }
 
-// lease returns what is known of the Lease of a node; nothing of that of another node of its name.
+// lease returns the cached state of the Lease of a node, and an empty one after another node of the
+// same name.
 func (r *nodes) lease(n *corev1.Node) *lease {
 	r.mu.Lock()
 	defer r.mu.Unlock()

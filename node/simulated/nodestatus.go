@@ -21,8 +21,8 @@ const (
 	kubeletPort     = 10250
 )
 
-// nodeStatus returns the status of a node that runs: what it has, and what is missing or wrong of
-// what a kubelet posts.
+// nodeStatus returns the status of a running node: the current one, with the fields that a kubelet
+// posts added or corrected.
 func (o *Options) nodeStatus(n *corev1.Node, now time.Time) corev1.NodeStatus {
 	s := *n.Status.DeepCopy()
 	if len(s.Capacity) == 0 {
@@ -120,7 +120,7 @@ func plus(a netip.Addr, n uint32) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// hostOf returns what pods need to know of their node. It has no address before its first status.
+// hostOf returns the host of a node. It has no address before the first status of the node.
 func hostOf(n *corev1.Node) host {
 	h := host{allocatable: n.Status.Allocatable}
 	for _, a := range n.Status.Addresses {

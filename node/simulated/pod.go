@@ -68,7 +68,7 @@ func (r *pods) forget(o client.Object) {
 	delete(r.warned, o.GetUID())
 }
 
-// nodeEvents adds requests for the pods of nodes that change in what pods depend on.
+// nodeEvents adds requests for the pods of a node when a part changes that pods depend on.
 func (r *pods) nodeEvents() handler.Funcs {
 	all := func(ctx context.Context, node string, q handler.Queue) {
 		var list corev1.PodList
@@ -151,7 +151,7 @@ func (r *pods) simulation(p *corev1.Pod) simulation {
 	return s
 }
 
-// find finds the addresses of a pod, and what it needs to start a container.
+// find finds the addresses of a pod, and the missing objects that keep its containers from starting.
 func (r *pods) find(ctx context.Context, in *input, n *corev1.Node) error {
 	p := in.pod
 	key := client.ObjectKeyFromObject(p)

@@ -61,7 +61,7 @@ func (l *look) probe(c *container) {
 	s.Ready = ready
 }
 
-// probes computes what the probes of a running container find.
+// probes computes the results of the probes of a running container.
 func (l *look) probes(c *container) (p probes) {
 	start := c.status.State.Running.StartedAt.Time
 	responds := start.Add(c.does.Ready.orZero()) // zero: never

@@ -11,7 +11,7 @@ import (
 )
 
 // resize gives running containers the resources of their specs (KEP-1287). It takes no time, so the
-// condition PodResizeInProgress is never written. What exceeds the node is not possible.
+// condition PodResizeInProgress is never written. Resources that exceed the node are infeasible.
 func (l *look) resize() {
 	l.status.Conditions = slices.DeleteFunc(slices.Clone(l.status.Conditions), func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
 	var changed []*container
@@ -71,8 +71,8 @@ func (l *look) infeasible() string {
 	return ""
 }
 
-// restartsFor reports whether the policies of a container want it to be restarted for what differs
-// from its resources.
+// restartsFor reports whether the policies of a container require a restart for the resources that
+// differ.
 func (c *container) restartsFor(has corev1.ResourceRequirements) bool {
 	for _, p := range c.spec.ResizePolicy {
 		if p.RestartPolicy != corev1.RestartContainer {

@@ -1,11 +1,11 @@
-// Package simulated runs nodes that do not exist. Their pods behave as pods on kubelets do, without
-// containers: a pod runs as soon as it is bound, and the rest of its life follows from its spec.
+// Package simulated runs simulated nodes. Pods on them behave as pods on kubelets do, without
+// containers: a pod runs as soon as it is bound, and its further phases follow from its spec.
 //
 //	err := simulated.Options{Nodes: 1000}.Add(mgr)
 //
 // A node is simulated if it has the annotation kapok.dev/node: simulated, which the nodes of
 // Options.Nodes get, or KWOK's kwok.x-k8s.io/node: fake. Such a node has a status, a Lease in
-// kube-node-lease and heartbeats. Pods of other nodes are left alone.
+// kube-node-lease and heartbeats. Pods of other nodes are ignored.
 //
 // # How containers behave
 //
@@ -19,7 +19,7 @@
 //	    web: {pull: 2s, ready: 5s}
 //	    "*": {run: 30s, exit: 1, times: 2}
 //
-//	pull: 2s          how long the image is pulled before the first start
+//	pull: 2s          the time for which the image is pulled before the first start
 //	pullError: true   the image cannot be pulled
 //	start: 1s         the time between pull and start
 //	ready: 5s         the time after a start at which the container responds to its probes
@@ -36,16 +36,16 @@
 // Job, unless the annotation sets another time. A Warning event names errors of the annotation, and
 // the pod behaves as if it had none.
 //
-// # What follows the kubelet
+// # Differences from the kubelet
 //
 // The specification is the kubelet of Kubernetes 1.37: conditions, states of containers, reasons,
-// messages, events, back-offs, probes, the order of init containers and sidecars, restart policies,
+// messages, events, backoff, probes, the order of init containers and sidecars, restart policies,
 // deadlines, resizes, graceful deletion, and waiting for ConfigMaps, Secrets, claims of volumes and
-// of resources. What differs:
+// of resources. The differences:
 //
 //   - Times have the resolution of the API, one second.
-//   - What takes no time is written once: the good path is one write for a pod. A resize is never in
-//     progress, and it is infeasible or done, not deferred.
+//   - Changes without a delay between them are one write: a pod without problems takes one write. A
+//     resize is never in progress, and it is infeasible or done, not deferred.
 //   - Normal events are limited to Options.EventsPerSecond for all nodes together. A failing
 //     readiness probe is one event, not one for each failure.
 //   - Pods do not wait for kube-root-ca.crt, for the attachment of volumes, and for other pods of
@@ -53,18 +53,18 @@
 //   - A restart rule with the action RestartAllContainers restarts the container alone.
 //   - The status of a container has no user, and its volumes of images have no digests.
 //
-// Pods of a node that has gone stay as they are, and so do those of a node with the annotation
+// Pods of a deleted node are not changed, and neither are those of a node with the annotation
 // kapok.dev/node: down, which has no heartbeats.
 //
 // # State
 //
-// A look at a pod (look.go) is a function of the pod, what it refers to, and the time: it has no
-// clock, goroutine or client. The status of the pod is all that it knows of the past, so that pods
-// go on after a restart of the process.
+// A look at a pod (look.go) is a function of the pod, the objects that it refers to, and the time: it
+// has no clock, goroutine or client. Its only input from the past is the status of the pod, so that
+// pods continue after a restart of the process.
 //
-// In memory are the addresses that are in use (addresses.go), the objects for which pods wait
-// (waiting.go), and when Leases were renewed (node.go). Each has its own lock, and none is held during
-// a request or while another one is. The goroutines are the workers of two controllers and one
+// The addresses in use (addresses.go), the objects for which pods wait (waiting.go), and the times at
+// which Leases were renewed (node.go) are in memory. Each has its own lock, which is not held during
+// a request or while another one is held. The goroutines are the workers of two controllers and one
 // Runnable that writes events; the manager owns them.
 package simulated
 
@@ -109,8 +109,8 @@ const (
 // Options configure the simulated nodes. The zero value creates none, and runs those that other
 // clients create.
 type Options struct {
-	// Nodes is the number of nodes that are created: node-0, node-1, and so on. Nodes that exist are
-	// kept as they are.
+	// Nodes is the number of nodes to create: node-0, node-1, and so on. Existing nodes are not
+	// changed.
 	Nodes int
 	// NamePrefix is the prefix of the names of created nodes. Default "node-".
 	NamePrefix string
@@ -120,14 +120,14 @@ type Options struct {
 	// Labels and Taints are those of created nodes, in addition to the labels of every node.
 	Labels map[string]string
 	Taints []corev1.Taint
-	// LeaseDuration is that of Leases, in whole seconds. They are renewed four times in it. Default
-	// 40 s.
+	// LeaseDuration is the duration of Leases, in whole seconds. They are renewed four times in that
+	// time. Default 40 s.
 	LeaseDuration time.Duration
 	// StatusInterval is the time between two heartbeats in the status of a node. Default 5 minutes.
 	StatusInterval time.Duration
 	// EventsPerSecond limits the Normal events of all nodes together, after a burst of twice as many.
-	// More are dropped; Warning events are not. Default 50, the limit of one kubelet; negative: no
-	// limit.
+	// Normal events beyond it are dropped, Warning events are not. Default 50, the limit of one
+	// kubelet; negative: no limit.
 	EventsPerSecond int
 }
 

@@ -67,7 +67,7 @@ func (l *look) deleting() outcome {
 	return o
 }
 
-// ended stops what runs in a pod of which another client has said that it has ended.
+// ended stops the containers of a pod whose phase another client has set to a final one.
 func (l *look) ended() outcome {
 	running := false
 	for _, c := range l.all() {
