@@ -17,11 +17,11 @@ func Compare(r *Report, st *state.State, read func(func(*object.Object) error) e
 		seen[o.Key] = struct{}{}
 		switch shown, _ := st.Get(o.Key); {
 		case shown == nil:
-			e.problem(o.Key, 0, "the files hold it at revision %d, and a server would not show it", o.Revision)
+			e.problem(o.Key, 0, "it is in the files at revision %d, but missing in the state of the server", o.Revision)
 		case shown.Revision != o.Revision:
-			e.problem(o.Key, 0, "the files hold it at revision %d, and a server would show it at revision %d", o.Revision, shown.Revision)
+			e.problem(o.Key, 0, "it is in the files at revision %d, but at revision %d in the state of the server", o.Revision, shown.Revision)
 		case !bytes.Equal(shown.Raw, o.Raw):
-			e.problem(o.Key, o.Revision, "the files hold it as something else than a server would show")
+			e.problem(o.Key, o.Revision, "its content in the files differs from the state of the server")
 		}
 		return nil
 	})

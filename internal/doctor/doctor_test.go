@@ -268,43 +268,43 @@ func TestPlantedDamage(t *testing.T) {
 			o := f.put(a)
 			o.Raw = append(o.Raw, ' ')
 		}, []string{"pods/ns/a: is not stored as canonical JSON"}},
-		{"finalizers", func(f *fixture) { f.put(a).Meta.Finalizers = []string{"a"} }, []string{"pods/ns/a: the metadata that the server goes by is not that of the object"}},
+		{"finalizers", func(f *fixture) { f.put(a).Meta.Finalizers = []string{"a"} }, []string{"pods/ns/a: the indexed metadata differs from that of the object"}},
 		{"revision of the future", func(f *fixture) { f.put(a).Revision = 77 }, []string{
-			"pods/ns/a: its revision is not one of the store, which is at 3 (revision 77)",
-			"pods/ns/a: its event shows it at revision 77 (revision 3)",
-			"pods/ns/a: its last event left revision 3, and the store shows revision 77",
+			"pods/ns/a: its revision is invalid: the store is at 3 (revision 77)",
+			"pods/ns/a: its event has the object at revision 77 (revision 3)",
+			"pods/ns/a: its last event left revision 3, but the store has revision 77",
 		}},
 		{"revision twice", func(f *fixture) { f.put(a).Revision = 2 }, []string{
-			"pods: two objects are of one revision (revision 2)",
-			"pods/ns/a: its event shows it at revision 2 (revision 3)",
-			"pods/ns/a: its last event left revision 3, and the store shows revision 2",
+			"pods: two objects have this revision (revision 2)",
+			"pods/ns/a: its event has the object at revision 2 (revision 3)",
+			"pods/ns/a: its last event left revision 3, but the store has revision 2",
 		}},
 		{"order", func(f *fixture) {
 			f.put(a)
 			z := f.put(b)
 			*z = *newObject(f.t, object.Key{Resource: pods, Namespace: "ns", Name: "A"}, tree(object.Key{Namespace: "ns", Name: "A"}))
 			z.Revision = 4
-		}, []string{"pods/ns/A: comes after pods/ns/a in the index", "pods/ns/a: is in the index, and cannot be found there", "pods/ns/a: its last event left revision 3, and the store shows no object"}},
+		}, []string{"pods/ns/A: is out of order in the index: it follows pods/ns/a", "pods/ns/a: is in the index, but a lookup does not find it", "pods/ns/a: its last event left revision 3, but the store has no object"}},
 		{"resource", func(f *fixture) {
 			f.put(object.Key{Resource: pods, Namespace: "ns", Name: "z"}).Key.Resource = nodes
-		}, []string{"nodes/ns/z: its event stands in the history of pods", "nodes/ns/z: stands among the objects of pods"}},
-		{"dependent that is none", func(f *fixture) {
+		}, []string{"nodes/ns/z: its event is in the history of pods", "nodes/ns/z: is stored among the objects of pods"}},
+		{"dependent that does not name the owner", func(f *fixture) {
 			o := f.put(a, "uid-of-first")
 			*o = *newObject(f.t, a, tree(a))
 			o.Revision = 3
-		}, []string{"pods/ns/a: the index of owners has it as a dependent of uid-of-first, which it is not"}},
+		}, []string{"pods/ns/a: the owner index lists it as a dependent of uid-of-first, but the object does not name that owner"}},
 		{"dependent that is unknown", func(f *fixture) {
 			o := f.put(a)
 			*o = *newObject(f.t, a, tree(a, "uid-of-first", "elsewhere"))
 			o.Revision = 3
-		}, []string{"pods/ns/a: the index of owners lacks it as a dependent of uid-of-first", "pods/ns/a: the index of owners lacks it as a dependent of elsewhere"}},
+		}, []string{"pods/ns/a: the owner index does not list it as a dependent of uid-of-first", "pods/ns/a: the owner index does not list it as a dependent of elsewhere"}},
 		{"history", func(f *fixture) {
 			old := f.put(a)
 			f.put(a)
 			old.Revision = 1
 		}, []string{
-			"pods/ns/a: its event shows it at revision 1 (revision 3)",
-			"pods/ns/a: its event replaces revision 1, and the one before left revision 3 (revision 4)",
+			"pods/ns/a: its event has the object at revision 1 (revision 3)",
+			"pods/ns/a: its event replaces revision 1, but the previous event left revision 3 (revision 4)",
 		}},
 		{"replaced without a write", func(f *fixture) {
 			lost := newObject(f.t, a, tree(a))
@@ -321,8 +321,8 @@ func TestPlantedDamage(t *testing.T) {
 			}
 			events[0].Prev.Revision = 5
 		}, []string{
-			"pods/ns/a: its event shows it at revision 5 (revision 3)",
-			"pods/ns/a: its event replaces revision 5, and the one before left revision 3 (revision 4)",
+			"pods/ns/a: its event has the object at revision 5 (revision 3)",
+			"pods/ns/a: its event replaces revision 5, but the previous event left revision 3 (revision 4)",
 		}},
 		{"problems of the journal", func(f *fixture) {
 			f.report = func(r *journal.Report) error {
@@ -332,10 +332,10 @@ func TestPlantedDamage(t *testing.T) {
 		}, []string{"pods/ns/a: malformed record (revision 3)", "block 7"}},
 		{"objects are missing", func(f *fixture) {
 			f.report = func(r *journal.Report) error { r.Objects--; return nil }
-		}, []string{"the journal holds 1 objects at revision 2, and the server shows 2"}},
+		}, []string{"the journal has 1 objects at revision 2, but the server has 2"}},
 		{"the journal is behind", func(f *fixture) {
 			f.report = func(r *journal.Report) error { r.Head = 1; return nil }
-		}, []string{"the journal ends at revision 1, and the server has shown revision 2"}},
+		}, []string{"the journal ends at revision 1, but the server has already served revision 2"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -384,7 +384,7 @@ func TestJournalAhead(t *testing.T) {
 			t.Errorf("%v after %d checks", r.Problems, checks)
 		}
 		f.sync = context.DeadlineExceeded
-		if r := f.examine(); len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "the journal holds revision 7, and the server shows 2: context deadline exceeded") {
+		if r := f.examine(); len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "the journal is at revision 7, but the server at 2: context deadline exceeded") {
 			t.Errorf("%v", r.Problems)
 		}
 		f.sync = journal.ErrUnavailable
@@ -419,9 +419,9 @@ func TestCompare(t *testing.T) {
 	}{
 		{[]*object.Object{get("same"), get("lost"), get("other"), get("old")}, nil},
 		{[]*object.Object{get("same"), old, other, dead}, []string{
-			"nodes/old: the files hold it at revision 1, and a server would show it at revision 2",
-			"nodes/other: the files hold it as something else than a server would show (revision 3)",
-			"nodes/dead: the files hold it at revision 9, and a server would not show it",
+			"nodes/old: it is in the files at revision 1, but at revision 2 in the state of the server",
+			"nodes/other: its content in the files differs from the state of the server (revision 3)",
+			"nodes/dead: it is in the files at revision 9, but missing in the state of the server",
 			"nodes/lost: a server would show it, and the files do not hold it (revision 4)",
 		}},
 	} {

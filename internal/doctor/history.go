@@ -74,7 +74,7 @@ func (w *walk) run(table state.Snapshot) error {
 				break
 			}
 			if event.Revision <= last {
-				w.problem(event, "its event comes after that of revision %d", last)
+				w.problem(event, "its event is out of order: it follows revision %d", last)
 			}
 			last = event.Revision
 			w.event(event)
@@ -90,7 +90,7 @@ func (w *walk) run(table state.Snapshot) error {
 		}
 		if at != revision {
 			w.found = append(w.found, journal.Problem{Key: key,
-				Text: fmt.Sprintf("its last event left %s, and the store shows %s", described(revision), described(at))})
+				Text: fmt.Sprintf("its last event left %s, but the store has %s", described(revision), described(at))})
 		}
 	}
 	return nil
@@ -100,10 +100,10 @@ func (w *walk) run(table state.Snapshot) error {
 func (w *walk) event(event *state.Event) {
 	key := event.Last().Key
 	if key.Resource != w.resource {
-		w.problem(event, "its event stands in the history of %s", w.resource)
+		w.problem(event, "its event is in the history of %s", w.resource)
 	}
 	if event.Object != nil && event.Object.Revision != event.Revision {
-		w.problem(event, "its event shows it at revision %d", event.Object.Revision)
+		w.problem(event, "its event has the object at revision %d", event.Object.Revision)
 	}
 	replaced := object.Revision(0)
 	if event.Prev != nil {
@@ -112,9 +112,9 @@ func (w *walk) event(event *state.Event) {
 	held, seen := w.held[key]
 	switch {
 	case seen && held != replaced:
-		w.problem(event, "its event replaces %s, and the one before left %s", described(replaced), described(held))
+		w.problem(event, "its event replaces %s, but the previous event left %s", described(replaced), described(held))
 	case !seen && replaced > w.begin:
-		w.problem(event, "its event replaces %s, whose own event is missing", described(replaced))
+		w.problem(event, "its event replaces %s, for which there is no event", described(replaced))
 	}
 	w.held[key] = 0
 	if event.Object != nil {

@@ -20,7 +20,7 @@ func (e *examination) journal() error {
 	e.report.Compacted, e.report.Records, e.report.Bytes = stored.Compacted, stored.Records, stored.Bytes
 	e.report.AddAll(stored.Problems)
 	if known && shown != stored.Objects {
-		e.problem(object.Key{}, 0, "the journal holds %d objects at revision %d, and the server shows %d", stored.Objects, stored.Head, shown)
+		e.problem(object.Key{}, 0, "the journal has %d objects at revision %d, but the server has %d", stored.Objects, stored.Head, shown)
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func (e *examination) stored() (stored journal.Report, known bool, shown int, er
 			continue
 		}
 		if err := e.catchUp(); err != nil {
-			e.problem(object.Key{}, 0, "the journal holds revision %d, and the server shows %d: %v", stored.Head, e.state.Revision(), err)
+			e.problem(object.Key{}, 0, "the journal is at revision %d, but the server at %d: %v", stored.Head, e.state.Revision(), err)
 			return stored, false, 0, e.ctx.Err()
 		}
 		if stored.Records == 0 && stored.Objects == 0 && stored.Compacted >= stored.Head {
@@ -57,7 +57,7 @@ func (e *examination) stored() (stored journal.Report, known bool, shown int, er
 		}
 	}
 	if stored.Head < before {
-		e.problem(object.Key{}, 0, "the journal ends at revision %d, and the server has shown revision %d", stored.Head, before)
+		e.problem(object.Key{}, 0, "the journal ends at revision %d, but the server has already served revision %d", stored.Head, before)
 		return stored, false, 0, e.ctx.Err()
 	}
 	return stored, known, shown, nil

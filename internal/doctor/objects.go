@@ -37,17 +37,17 @@ func (e *examination) table(table state.Snapshot) error {
 		}
 		if last != nil {
 			if o.Key.Resource != last.Key.Resource {
-				e.problem(o.Key, o.Revision, "stands among the objects of %s", last.Key.Resource)
+				e.problem(o.Key, o.Revision, "is stored among the objects of %s", last.Key.Resource)
 			}
 			if !last.Key.Less(o.Key) {
-				e.problem(o.Key, o.Revision, "comes after %s in the index", last.Key)
+				e.problem(o.Key, o.Revision, "is out of order in the index: it follows %s", last.Key)
 			}
 		}
 		if table.Get(o.Key.Namespace, o.Key.Name) != o {
-			e.problem(o.Key, o.Revision, "is in the index, and cannot be found there")
+			e.problem(o.Key, o.Revision, "is in the index, but a lookup does not find it")
 		}
 		if o.Revision < 1 || o.Revision > e.revision {
-			e.problem(o.Key, o.Revision, "its revision is not one of the store, which is at %d", e.revision)
+			e.problem(o.Key, o.Revision, "its revision is invalid: the store is at %d", e.revision)
 		}
 		e.object(o)
 		last = o
@@ -56,7 +56,7 @@ func (e *examination) table(table state.Snapshot) error {
 	slices.Sort(revisions)
 	for i := 1; i < len(revisions); i++ {
 		if revisions[i] == revisions[i-1] {
-			e.problem(object.Key{Resource: last.Key.Resource}, revisions[i], "two objects are of one revision")
+			e.problem(object.Key{Resource: last.Key.Resource}, revisions[i], "two objects have this revision")
 		}
 	}
 	return nil
@@ -93,8 +93,8 @@ func (e *examination) object(o *object.Object) {
 	case !bytes.Equal(fresh.Raw, o.Raw):
 		e.problem(o.Key, o.Revision, "is not stored as canonical JSON")
 	case !reflect.DeepEqual(fresh.Meta, o.Meta):
-		e.problem(o.Key, o.Revision, "the metadata that the server goes by is not that of the object")
+		e.problem(o.Key, o.Revision, "the indexed metadata differs from that of the object")
 	case !bytes.Equal(fresh.Stored().AppendTo(nil, 1), o.Stored().AppendTo(nil, 1)):
-		e.problem(o.Key, o.Revision, "the place for its resourceVersion is wrong")
+		e.problem(o.Key, o.Revision, "the recorded position of its resourceVersion is wrong")
 	}
 }

@@ -79,9 +79,9 @@ func (e *examination) dependent(uid types.UID, key object.Key) {
 		owned := o != nil && owns(uid, o)
 		switch {
 		case indexed && !owned:
-			e.problem(key, 0, "the index of owners has it as a dependent of %s, which it is not", uid)
+			e.problem(key, 0, "the owner index lists it as a dependent of %s, but the object does not name that owner", uid)
 		case owned && !indexed:
-			e.problem(key, 0, "the index of owners lacks it as a dependent of %s", uid)
+			e.problem(key, 0, "the owner index does not list it as a dependent of %s", uid)
 		}
 		return
 	}
