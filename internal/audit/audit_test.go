@@ -242,7 +242,7 @@ func TestSlowSink(t *testing.T) {
 			}
 		}
 		if !strings.Contains(log.String(), "slower than the requests") {
-			t.Errorf("the log says nothing of it:\n%s", &log)
+			t.Errorf("the log does not report lost events:\n%s", &log)
 		}
 		if len(s.taken) < 100 || s.taken[0] != "first" || s.taken[1] != "0" || s.taken[2] != "1" {
 			t.Errorf("taken: %d", len(s.taken))
@@ -302,7 +302,7 @@ func TestCloseGivesUp(t *testing.T) {
 		synctest.Wait()
 		begin := time.Now()
 		if err := q.close(); err == nil {
-			t.Error("nothing is said of what is lost")
+			t.Error("close returns nil although events are lost")
 		}
 		if took := time.Since(begin); took != closing {
 			t.Errorf("took %v", took)
@@ -356,7 +356,7 @@ func TestWebhookComesBack(t *testing.T) {
 			t.Errorf("dropped %v, got %d after %v", n, len(got), time.Since(begin))
 		}
 		if err := q.close(); err == nil {
-			t.Error("nothing is said of what is lost")
+			t.Error("close returns nil although events are lost")
 		}
 	})
 }

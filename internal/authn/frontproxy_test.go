@@ -58,7 +58,7 @@ func TestFrontProxy(t *testing.T) {
 		{"another name", &all, other, claims, ""},
 		{"any name will do", &anyName, other, claims, "bob"},
 		{"expired", &all, expired, claims, ""},
-		{"the proxy says nothing", &all, proxy, http.Header{"X-Remote-Group": {"system:masters"}}, ""},
+		{"the proxy sends no user header", &all, proxy, http.Header{"X-Remote-Group": {"system:masters"}}, ""},
 		{"the proxy names no user", &all, proxy, http.Header{"X-Remote-User": {""}}, ""},
 		{"no proxy is trusted", nil, proxy, claims, ""},
 		{"no authorities", &noAuthority, proxy, claims, ""},

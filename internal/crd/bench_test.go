@@ -17,7 +17,7 @@ import (
 func large(i, n int) string {
 	var fields strings.Builder
 	for f := range n {
-		fmt.Fprintf(&fields, `              field%d: {type: string, description: "field %d of the resource, which says what it is good for", maxLength: %d}
+		fmt.Fprintf(&fields, `              field%d: {type: string, description: "field %d of the resource, with a description of its use", maxLength: %d}
 `, f, f, 10+f)
 	}
 	return fmt.Sprintf(`

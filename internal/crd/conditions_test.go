@@ -37,7 +37,7 @@ func TestReview(t *testing.T) {
 		{"bypassed", annotated("unapproved, an experiment"), policy + `False | UnapprovedAnnotation | not approved: "unapproved, an experiment"` + fine},
 		{"invalid", annotated("yes"), policy + `False | InvalidAnnotation | protected groups must have approval annotation "api-approved.kubernetes.io" with either a URL or a reason starting with "unapproved", see https://github.com/kubernetes/enhancements/pull/1111` + fine},
 		{"missing", annotated(""), policy + `False | MissingAnnotation | protected groups must have approval annotation "api-approved.kubernetes.io", see https://github.com/kubernetes/enhancements/pull/1111` + fine},
-		{"a CA bundle that is none", func(m *manifest) {
+		{"an invalid CA bundle", func(m *manifest) {
 			m.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
 				Strategy: apiextensionsv1.WebhookConverter,
 				Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: &apiextensionsv1.WebhookClientConfig{CABundle: []byte("no certificate")}},

@@ -128,7 +128,7 @@ func TestDelete(t *testing.T) {
 		b, _ := s.store.State().Get(d.Key("default", "b"))
 		return s.store.State().Count(d.GroupResource()) == 1 && b.Meta.Deleting()
 	})
-	s.wait("the definition to say so", func() bool {
+	s.wait("the condition Terminating", func() bool {
 		return strings.Contains(conditions(s.crd("widgets.example.com")), "Terminating | True | InstanceDeletionInProgress | CustomResource deletion is in progress")
 	})
 	if _, err := s.create(`{apiVersion: example.com/v1, kind: Widget, metadata: {name: c}}`); err == nil ||

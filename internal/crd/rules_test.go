@@ -217,7 +217,7 @@ func TestRulesOfDefinitions(t *testing.T) {
 		{"reason", `{type: integer, x-kubernetes-validations: [{rule: self > 1, reason: Nonsense}]}`, `reason: Unsupported value: "Nonsense"`},
 		{"field path", `{type: object, properties: {a: {type: integer}}, x-kubernetes-validations: [{rule: "true", fieldPath: .b}]}`, `fieldPath: Invalid value: ".b": must be a valid path`},
 		{"old value where nothing correlates", `{type: array, maxItems: 3, items: {type: integer, x-kubernetes-validations: [{rule: self > oldSelf}]}}`, "oldSelf cannot be used on the uncorrelatable portion of the schema within " + place},
-		{"optional old value in vain", `{type: integer, x-kubernetes-validations: [{rule: self > 1, optionalOldSelf: true}]}`, "may not be set if oldSelf is not used in rule"},
+		{"unused optional old value", `{type: integer, x-kubernetes-validations: [{rule: self > 1, optionalOldSelf: true}]}`, "may not be set if oldSelf is not used in rule"},
 		{"in an alternative", `{type: object, properties: {a: {type: integer}}, anyOf: [{x-kubernetes-validations: [{rule: "true"}]}]}`, "must be empty to be structural"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

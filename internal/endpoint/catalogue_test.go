@@ -66,7 +66,7 @@ func TestOnlyWhatChanges(t *testing.T) {
 	registry.Put(thing("b.example.com", "fours", made))
 	second := newCatalogue(registry.Load(), nil, first)
 	if first.byName["a.example.com"] != second.byName["a.example.com"] || first.byName["b.example.com"] == second.byName["b.example.com"] {
-		t.Error("only the group that has changed is made anew")
+		t.Error("want only the changed group rebuilt")
 	}
 	after := readAll()
 	wanted("after a change in b", map[string]int{"a.example.com/ones": 1, "b.example.com/twos": 2, "b.example.com/threes": 2, "b.example.com/fours": 1})

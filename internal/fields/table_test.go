@@ -120,7 +120,7 @@ func TestTable(t *testing.T) {
 			apply a {numbers: [1, 1.5, -3, 100000000000000000000000, 0.0000001], flags: [true, false], eithers: [1, "1", true, 1.5], set: ["a<b>&c", "é", "\"q\\", ""]}
 			update u {numbers: [1.0, 2], flags: [true], eithers: ["1"], set: ["é"]}
 			apply a {numbers: [1], flags: [false], eithers: [true], set: ["a<b>&c"]}`,
-		"not to be told apart": `
+		"indistinguishable": `
 			apply a {eithers: [{x: 1}]}
 			apply a {eithers: [[1]]}
 			apply a {eithers: [null]}

@@ -280,7 +280,7 @@ func TestJournalErrors(t *testing.T) {
 				t.Errorf("a write answers %v, want %d", err, tc.code)
 			}
 			if retry := got.Details; tc.retry > 0 && (retry == nil || retry.RetryAfterSeconds != tc.retry) || tc.retry == 0 && retry != nil && retry.RetryAfterSeconds > 0 {
-				t.Errorf("a write says when to try again: %+v, want %d", retry, tc.retry)
+				t.Errorf("retryAfterSeconds of a write: got %+v, want %d", retry, tc.retry)
 			}
 			// What need not be new can be read, whatever the journal says.
 			if _, err := b.Get(t.Context(), b.request("x"), "0"); err != nil {

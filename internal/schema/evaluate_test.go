@@ -148,7 +148,7 @@ var ruleCases = []struct {
 		old: `[{namespace: a}]`, new: `[{namespace: a}]`},
 	{name: "maps as lists with many keys", schema: `{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [a, b, c, d], items: {type: object, properties: {a: {type: number}, b: {type: number}, c: {type: number}, d: {type: number}}}, x-kubernetes-validations: [{rule: self == oldSelf}]}`,
 		old: `[{a: 1, b: 1, c: 1, d: 2}, {a: 1, b: 1, c: 1, d: 1}]`, new: `[{a: 1, b: 1, c: 1, d: 1}, {a: 1, b: 1, c: 1, d: 2}]`},
-	{name: "keys that do not fit are none in sums", schema: `{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: string}}}, x-kubernetes-validations: [{rule: (self + oldSelf).size() == 2}]}`,
+	{name: "keys of the wrong type are none in sums", schema: `{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: string}}}, x-kubernetes-validations: [{rule: (self + oldSelf).size() == 2}]}`,
 		old: `[{k: 3}]`, new: `[{k: 1}, {k: 2}]`},
 	{name: "keys that are lists", schema: `{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: string}}}, x-kubernetes-validations: [{rule: self == oldSelf || true}, {rule: (self + oldSelf).size() == 3, message: size}]}`,
 		old: `[{k: a}]`, new: `[{k: [a]}]`, want: []string{

@@ -138,7 +138,7 @@ func TestDerivedRandom(t *testing.T) {
 					t.Fatalf("step %d: folded %d objects, and %d have changed", i, got.folded, len(changed))
 				}
 				if whole && !got.complete {
-					t.Fatalf("step %d: history tells of what has none", i)
+					t.Fatalf("step %d: after a rebase the result is not complete", i)
 				}
 			}
 			if bytes == 0 && complete > 100 {

@@ -47,7 +47,7 @@ func TestOwners(t *testing.T) {
 		{name: "created with an owner", obj: of(owner("apps/v1", "ReplicaSet", "r", nil))},
 		{name: "not changed", obj: of(owner("apps/v1", "ReplicaSet", "r", true)), old: of(owner("apps/v1", "ReplicaSet", "r", true))},
 		{name: "changed", obj: of(owner("apps/v1", "ReplicaSet", "r", nil)), old: of(), may: allowed{"delete /pods/ n/p": true}},
-		{name: "changed by who may not delete", obj: of(), old: of(owner("apps/v1", "ReplicaSet", "r", nil)),
+		{name: "changed without permission to delete", obj: of(), old: of(owner("apps/v1", "ReplicaSet", "r", nil)),
 			want: prefix + "cannot set an ownerRef on a resource you can't delete: not delete /pods/ n/p, <nil>"},
 		{name: "blocks", obj: of(owner("apps/v1", "ReplicaSet", "r", true)), may: allowed{"update apps/replicasets/finalizers n/r": true}},
 		{name: "blocks everything", obj: of(owner("a/v1", "B", "r", true)), may: allowed{"update */*/finalizers /*": true}},

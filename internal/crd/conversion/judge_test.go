@@ -113,7 +113,7 @@ var answers = []struct {
 	{"uid of another request", response(func(_, r Tree) { r["uid"] = "x" })},
 	{"no uid", response(func(_, r Tree) { delete(r, "uid") })},
 	{"failure", response(func(_, r Tree) { r["result"] = Tree{"status": "Failure", "message": "I will not"} })},
-	{"failure without a word", response(func(_, r Tree) { r["result"] = Tree{"status": "Failure"} })},
+	{"failure without a message", response(func(_, r Tree) { r["result"] = Tree{"status": "Failure"} })},
 	{"no result", response(func(_, r Tree) { delete(r, "result") })},
 	{"success with a message", response(func(_, r Tree) { r["result"] = Tree{"status": "Success", "message": "fine"} })},
 	{"no response", response(func(review, _ Tree) { delete(review, "response") })},

@@ -259,7 +259,7 @@ func (s *specimen) damage(t *testing.T, rng *rand.Rand, name string, d damage) (
 	if !errors.As(err, &damaged) && !errors.Is(err, errFormat) {
 		fail("%v", err)
 	} else if damaged != nil && (damaged.What == "" || !strings.Contains(damaged.Advice, "restore")) {
-		fail("%v does not say what to do", err)
+		fail("%v has no advice to restore a backup", err)
 	}
 	after, _ := files.List("journal")
 	for _, file := range before {

@@ -395,7 +395,7 @@ func await(t *testing.T, condition func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatal("waited in vain")
+			t.Fatal("timed out waiting for the condition")
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestApply(t *testing.T) {
 		{"negative indices", `[{"op":"add","path":"/l/-1","value":9},{"op":"remove","path":"/l/-2"},{"op":"replace","path":"/l/-1","value":7},{"op":"test","path":"/l/-3","value":1},{"op":"remove","path":"/a"},{"op":"remove","path":"/~0~1"}]`, `{"l":[1,[2],7]}`},
 		{"index below", `[{"op":"add","path":"/l/-5","value":9}]`, `error in add for path: '/l/-5': Unable to access invalid index: -5: invalid index referenced`},
 		{"index beyond", `[{"op":"add","path":"/l/4","value":9}]`, `error in add for path: '/l/4': Unable to access invalid index: 4: invalid index referenced`},
-		{"index that is none", `[{"op":"add","path":"/l/one","value":9}]`, `error in add for path: '/l/one': value was not a proper array index: 'one': strconv.Atoi: parsing "one": invalid syntax`},
+		{"invalid index", `[{"op":"add","path":"/l/one","value":9}]`, `error in add for path: '/l/one': value was not a proper array index: 'one': strconv.Atoi: parsing "one": invalid syntax`},
 		{"integer and float", `[{"op":"test","path":"/a/b","value":1.0}]`, `testing value /a/b failed: test failed`},
 		{"strings by their text", `[{"op":"test","path":"/a/s","value":"x\u003cy"}]`, `testing value /a/s failed: test failed`},
 		{"null of the document", `[{"op":"test","path":"/a/n","value":null},{"op":"test","path":"/a/absent","value":null},{"op":"test","path":"/a/n"}]`, ""},
