@@ -52,8 +52,8 @@ func (l letters) Open(key object.Key, stored []byte) (raw []byte, stale bool, er
 	return mirror(stored[len(l.prefix(key, letter)):]), letter != l.letter, nil
 }
 
-// TestSealer: what is stored can be read by every way that reads it, and only with
-// a sealer; what was stored before, too, and it is said to be stale.
+// TestSealer: encrypted records can be read by every kind of read, and only with a
+// sealer; so can records from before, which are reported as stale.
 func TestSealer(t *testing.T) {
 	fs := vfs.NewMem()
 	open := func(sealer journal.Sealer) (*Journal, *journaltest.Twin, error) {
