@@ -280,7 +280,7 @@ func TestRefusedControllerAndMetrics(t *testing.T) {
 			t.Error("two controllers have one name")
 		}
 		if err := testutil.GatherAndCompare(m.GetMetricsRegistry(), strings.NewReader(`
-			# HELP controller_runtime_max_concurrent_reconciles Objects that are reconciled at a time, at most.
+			# HELP controller_runtime_max_concurrent_reconciles Maximum number of objects that are reconciled concurrently.
 			# TYPE controller_runtime_max_concurrent_reconciles gauge
 			controller_runtime_max_concurrent_reconciles{controller="configmap"} 3
 		`), "controller_runtime_max_concurrent_reconciles"); err != nil {

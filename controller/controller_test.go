@@ -327,10 +327,10 @@ func TestConcurrency(t *testing.T) {
 			t.Errorf("%d calls", calls)
 		}
 		if err := testutil.GatherAndCompare(registry, strings.NewReader(`
-			# HELP controller_runtime_active_workers Objects that are reconciled now.
+			# HELP controller_runtime_active_workers Objects that are being reconciled.
 			# TYPE controller_runtime_active_workers gauge
 			controller_runtime_active_workers{controller="c"} 0
-			# HELP controller_runtime_max_concurrent_reconciles Objects that are reconciled at a time, at most.
+			# HELP controller_runtime_max_concurrent_reconciles Maximum number of objects that are reconciled concurrently.
 			# TYPE controller_runtime_max_concurrent_reconciles gauge
 			controller_runtime_max_concurrent_reconciles{controller="c"} 4
 		`), "controller_runtime_active_workers", "controller_runtime_max_concurrent_reconciles"); err != nil {

@@ -41,15 +41,15 @@ func newMetrics(r prometheus.Registerer, name string) (*metrics, error) {
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		return register(r, &firstErr, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"controller"}))
 	}
-	total := counter("controller_runtime_reconcile_total", "Reconciles, by what became of them.", "result")
+	total := counter("controller_runtime_reconcile_total", "Reconciles, by result.", "result")
 	failed := counter("controller_runtime_reconcile_errors_total", "Reconciles that failed.")
-	terminal := counter("controller_runtime_terminal_reconcile_errors_total", "Reconciles that failed and are not tried again.")
+	terminal := counter("controller_runtime_terminal_reconcile_errors_total", "Reconciles that failed and are not retried.")
 	panicked := counter("controller_runtime_reconcile_panics_total", "Reconciles that panicked.")
-	timeouts := counter("controller_runtime_reconcile_timeouts_total", "Reconciles that took longer than they may.")
-	limit := gauge("controller_runtime_max_concurrent_reconciles", "Objects that are reconciled at a time, at most.")
-	active := gauge("controller_runtime_active_workers", "Objects that are reconciled now.")
+	timeouts := counter("controller_runtime_reconcile_timeouts_total", "Reconciles that exceeded their timeout.")
+	limit := gauge("controller_runtime_max_concurrent_reconciles", "Maximum number of objects that are reconciled concurrently.")
+	active := gauge("controller_runtime_active_workers", "Objects that are being reconciled.")
 	seconds := register(r, &firstErr, prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "controller_runtime_reconcile_time_seconds", Help: "How long reconciles take.",
+		Name: "controller_runtime_reconcile_time_seconds", Help: "Time of a reconcile.",
 		Buckets: []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0,
 			1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60},
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,

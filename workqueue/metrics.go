@@ -38,7 +38,7 @@ func NewMetrics() *Metrics {
 		}, labels)
 	}
 	return &Metrics{
-		adds:       counter("workqueue_adds_total", "Keys that were added, without those that were there already."),
+		adds:       counter("workqueue_adds_total", "Keys that were added, except those that were already waiting."),
 		retries:    counter("workqueue_retries_total", "Keys that were added with a rate limit."),
 		queued:     histogram("workqueue_queue_duration_seconds", "How long keys are ready before a worker takes them."),
 		work:       histogram("workqueue_work_duration_seconds", "How long workers have keys."),

@@ -27,7 +27,7 @@ func newMetrics(r manager.Registry) (m metrics, err error) {
 		return m, err
 	}
 	m.evictions, err = manager.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "node_collector_evictions_total", Help: "Nodes that have got a taint NoExecute.",
+		Name: "node_collector_evictions_total", Help: "Nodes that got a taint NoExecute.",
 	}, []string{"zone"}))
 	return m, err
 }

@@ -15,13 +15,13 @@ type metrics struct{ deleted, failed *prometheus.CounterVec }
 func newMetrics(r manager.Registry) (m metrics, err error) {
 	labels := []string{"namespace", "reason"}
 	m.deleted, err = manager.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "pod_gc_collector_force_delete_pods_total", Help: "Pods that were to be deleted at once.",
+		Name: "pod_gc_collector_force_delete_pods_total", Help: "Pods to be force-deleted.",
 	}, labels))
 	if err != nil {
 		return m, err
 	}
 	m.failed, err = manager.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "pod_gc_collector_force_delete_pod_errors_total", Help: "Pods whose deletion has failed.",
+		Name: "pod_gc_collector_force_delete_pod_errors_total", Help: "Pods whose forced deletion failed.",
 	}, labels))
 	return m, err
 }

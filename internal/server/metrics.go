@@ -33,7 +33,7 @@ func (s *store) collectors() []prometheus.Collector {
 	counter("entries", "Writes in these groups.", func(s pebble.Stats) int64 { return s.Entries })
 	counter("bytes", "Bytes of these groups.", func(s pebble.Stats) int64 { return s.Bytes })
 	counter("syncs", "Syncs of all files, including those in the background.", func(s pebble.Stats) int64 { return s.Syncs })
-	counter("failures", "Times that the files could not be written.", func(s pebble.Stats) int64 { return s.Failures })
-	counter("returns", "Times that the journal has recovered from that.", func(s pebble.Stats) int64 { return s.Returns })
+	counter("failures", "Failures to write the files.", func(s pebble.Stats) int64 { return s.Failures })
+	counter("returns", "Recoveries from such failures.", func(s pebble.Stats) int64 { return s.Returns })
 	return all
 }
