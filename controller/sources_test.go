@@ -124,7 +124,7 @@ func TestSharedSource(t *testing.T) {
 			synctest.Wait()
 		}
 		if calls != 10 {
-			t.Errorf("the first controller heard of %d events, not 10", calls)
+			t.Errorf("the first controller handled %d events, want 10", calls)
 		}
 		stop()
 		select {

@@ -304,7 +304,7 @@ var subjects = []struct {
 		`: 1 of the \d+ faults (?:is|are) enough:\n  StaleList: request \d+ of \S+ GET /api/v1/namespaces/default/configmaps\n[45678] replicas, not 3$`,
 	},
 	{
-		"does not list anew", kapoktest.Faults{Restart: 0.2, MaxOutage: 20 * time.Second, ServerError: 0.05}, mirror,
+		"does not list again", kapoktest.Faults{Restart: 0.2, MaxOutage: 20 * time.Second, ServerError: 0.05}, mirror,
 		`: [1-3] of the \d+ faults (?:is|are) enough:\n(.*\n)*  Restart: request \d+ of \S+ WATCH .*\n(.*\n)*the mirror shows map`,
 	},
 	{

@@ -259,7 +259,7 @@ func TestSettleWaitsForFaults(t *testing.T) {
 			}
 		}, kapoktest.WithFaults(1, kapoktest.Faults{Restart: 1, MaxOutage: 10 * time.Minute}))
 	})
-	t.Run("held for ever", func(t *testing.T) {
+	t.Run("held forever", func(t *testing.T) {
 		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 			env.Go(func(ctx context.Context) error {
 				for ctx.Err() == nil {

@@ -80,7 +80,7 @@ func TestBubbleSuiteReportsFailures(t *testing.T) {
 			env.Go(func(context.Context) error { return errors.New("no matches for kind") })
 			time.Sleep(time.Second)
 		}, "function in Env.Go: no matches for kind"},
-		{"wait for ever", func(ctx context.Context, env *kapoktest.Env) { <-ctx.Done() }, "ten years have passed"},
+		{"wait forever", func(ctx context.Context, env *kapoktest.Env) { <-ctx.Done() }, "ten years have passed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			runner := &failing{TB: t}

@@ -55,7 +55,7 @@ func TestEvents(t *testing.T) {
 		<-p.Elected()
 		core, v1 := p.GetEventRecorderFor("ctl"), p.GetEventRecorder("ctl")
 		core.AnnotatedEventf(about, map[string]string{"k": "v"}, "Warning", "Core", "number %d", 1)
-		core.Event(about, "Odd", "Refused", "the type is none")
+		core.Event(about, "Odd", "Refused", "the type is invalid")
 		for i := range 5 {
 			core.Eventf(about, "Normal", "Repeated", "again")
 			v1.Eventf(about, nil, "Normal", "Series", "Doing", "number %d", i)

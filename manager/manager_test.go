@@ -477,7 +477,7 @@ func TestBadOptions(t *testing.T) {
 			"a renewal longer than a lease":  {LeaderElection: true, LeaderElectionID: "x", LeaderElectionNamespace: "default", RenewDeadline: new(time.Minute)},
 			"two checks at one path":         {LivenessEndpointName: "/x", ReadinessEndpointName: "x/"},
 			"metrics twice":                  {Metrics: manager.MetricsOptions{ExtraHandlers: handlers("/metrics")}},
-			"a path that is none":            {Metrics: manager.MetricsOptions{ExtraHandlers: handlers("")}},
+			"an invalid path":                {Metrics: manager.MetricsOptions{ExtraHandlers: handlers("")}},
 		} {
 			if _, err := manager.New(s.Config(), opts); err == nil {
 				t.Errorf("%s is accepted", name)

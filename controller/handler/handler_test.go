@@ -161,7 +161,7 @@ func TestOwnerOfOldVersion(t *testing.T) {
 		}
 	}
 	if mapper.missed > 0 {
-		t.Errorf("what is not known is asked for %d times, which may be a request each", mapper.missed)
+		t.Errorf("%d lookups of unknown kinds, each of which may be a request, want none", mapper.missed)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestUnknownOwner(t *testing.T) {
 	type stranger struct{ corev1.Pod }
 	h := handler.EnqueueRequestForOwner(scheme.Scheme, unknown{}, &stranger{})
 	if h, ok := h.(interface{ Err() error }); !ok || h.Err() == nil {
-		t.Error("it says nothing")
+		t.Error("Err returns nil for an unknown type of owner")
 	}
 	if got := events(h, pod("a"), pod("a", "v1|Pod|x")); len(got["create"]) > 0 {
 		t.Errorf("got %v", got)

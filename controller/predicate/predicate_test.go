@@ -82,6 +82,6 @@ func TestPredicates(t *testing.T) {
 		})
 	}
 	if _, err := predicate.LabelSelectorPredicate(metav1.LabelSelector{MatchLabels: map[string]string{"": "!"}}); err == nil {
-		t.Error("a selector that is none is one")
+		t.Error("an invalid selector was accepted")
 	}
 }
