@@ -134,7 +134,7 @@ func (s *session) send(ctx context.Context, r *request, anonymous bool) (*answer
 func (s *session) open(ctx context.Context, r *request, anonymous bool) (*http.Response, error) {
 	c := s.admin
 	if anonymous {
-		c = s.nobody
+		c = s.anonymous
 	}
 	target, err := url.Parse(strings.TrimSuffix(c.base.String(), "/") + strings.ReplaceAll(r.path, " ", "%20"))
 	if err != nil {

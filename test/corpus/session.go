@@ -22,14 +22,14 @@ const patience = 30 * time.Second
 
 // A session is the state of one script: connections, namespace, kept responses, open streams.
 type session struct {
-	admin   *client
-	nobody  *client
-	compact func(context.Context) error
-	n       *normalizer
-	ns      string
-	kept    map[string]any // decoded responses by name
-	streams map[string]*stream
-	crds    []string // to be deleted at the end
+	admin     *client
+	anonymous *client
+	compact   func(context.Context) error
+	n         *normalizer
+	ns        string
+	kept      map[string]any // decoded responses by name
+	streams   map[string]*stream
+	crds      []string // to be deleted at the end
 
 	hooks          hooks
 	configurations []string // paths, to be deleted at the end
@@ -60,21 +60,21 @@ func newSession(ctx context.Context, server Server) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	anonymous := server.Anonymous
-	if anonymous == nil {
-		anonymous = server.Config
+	target := server.Anonymous
+	if target == nil {
+		target = server.Config
 	}
-	nobody, err := newClient(rest.AnonymousClientConfig(anonymous))
+	anonymous, err := newClient(rest.AnonymousClientConfig(target))
 	if err != nil {
 		return nil, err
 	}
 	s := &session{
-		admin:   admin,
-		nobody:  nobody,
-		compact: server.Compact,
-		ns:      "corpus-" + strings.ToLower(rand.Text()[:6]),
-		kept:    map[string]any{},
-		streams: map[string]*stream{},
+		admin:     admin,
+		anonymous: anonymous,
+		compact:   server.Compact,
+		ns:        "corpus-" + strings.ToLower(rand.Text()[:6]),
+		kept:      map[string]any{},
+		streams:   map[string]*stream{},
 	}
 	s.beginCase()
 	a, err := s.ask(ctx, "POST", "/api/v1/namespaces", `{"metadata":{"name":"`+s.ns+`"}}`)
