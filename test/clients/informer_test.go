@@ -100,7 +100,7 @@ func (n *names) await(t *testing.T, added, deleted int) {
 	})
 	if err != nil {
 		a, d := n.count()
-		t.Fatalf("informer told of %d added and %d deleted objects, want %d and %d", a, d, added, deleted)
+		t.Fatalf("informer delivered %d added and %d deleted objects, want %d and %d", a, d, added, deleted)
 	}
 }
 

@@ -144,7 +144,7 @@ func TestVirtualDay(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		if ticks < 24 || updates < 24 {
-			t.Errorf("in a day the controller ran %d times, the informer told of %d updates", ticks, updates)
+			t.Errorf("in a day the controller ran %d times, the informer delivered %d updates", ticks, updates)
 		}
 		if age := time.Since(begin); age < 24*time.Hour {
 			t.Errorf("only %v have passed", age)

@@ -6,13 +6,13 @@ import (
 )
 
 func TestParseDifferences(t *testing.T) {
-	d, err := parseDifferences("# A page\n\nWith text: x.\n\n    list/limit: not yet\n    list/other: for ever: really\n    \n    rule/a-b: never\n    rule/a-*: later\n")
+	d, err := parseDifferences("# A page\n\nWith text: x.\n\n    list/limit: not yet\n    list/other: forever: really\n    \n    rule/a-b: never\n    rule/a-*: later\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
 		"list/limit":    "not yet",
-		"list/other":    "for ever: really",
+		"list/other":    "forever: really",
 		"list/others":   "",
 		"rule/a-thing":  "later",
 		"rule/a-b":      "never",

@@ -270,7 +270,7 @@ func (s *server) until(path string, done func(*answer) bool) *answer {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			s.Fatalf("%s: waited in vain, last answer %.2000s", a.request, a.text)
+			s.Fatalf("%s: timed out, last response %.2000s", a.request, a.text)
 		}
 	}
 }

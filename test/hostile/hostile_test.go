@@ -244,7 +244,7 @@ func (s *target) until(t *testing.T, path string, complete func(text string) boo
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: waited in vain: %s %.2000s", path, r.Status, data)
+			t.Fatalf("%s: timed out: %s %.2000s", path, r.Status, data)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestOptions(t *testing.T) {
 			for _, field := range of.Fields.List {
 				for _, name := range field.Names {
 					if fields++; !strings.HasPrefix(field.Doc.Text(), name.Name+" ") {
-						t.Errorf("the doc of %s.%s does not begin with its name: say what it is, with units and default", spec.Name, name)
+						t.Errorf("the doc of %s.%s does not begin with its name: define it, with units and default", spec.Name, name)
 					}
 				}
 			}

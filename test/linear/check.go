@@ -11,7 +11,7 @@ const patience = time.Minute
 
 // ErrUndecided is returned by Check for a history that is incomplete: all watchers got 410 Gone at
 // one time.
-var ErrUndecided = errors.New("the history cannot be judged")
+var ErrUndecided = errors.New("the history cannot be checked")
 
 // Check returns nil if a history is linearizable and its watchers received it correctly. The error
 // lists violations; later ones may follow from the first.

@@ -157,13 +157,13 @@ func TestCheck(t *testing.T) {
 		{"a refused write happens", func(r *Report) { r.Operations[updateB].Outcome = Refused }, "a refused write has happened"},
 		{"not written", func(r *Report) { r.Operations = slices.Delete(r.Operations, updateB, updateB+1) }, "which was not written"},
 		{"not deleted", func(r *Report) { r.Operations = slices.Delete(r.Operations, deleteB, deleteB+1) }, "which was not deleted"},
-		{"deleted before it was asked for", func(r *Report) { r.Operations[deleteB].Call = 235 }, "which was not deleted"},
+		{"deleted before the request", func(r *Report) { r.Operations[deleteB].Call = 235 }, "which was not deleted"},
 		{"deleted against the precondition", func(r *Report) { r.Operations[deleteB].Revision = 50 }, "which was not deleted"},
 		{"one of many deletions", func(r *Report) {
 			more(10, Operation{Verb: Delete, Key: b})(r)
 			more(236, Operation{Verb: Delete, Key: b, UID: "u3"})(r)
 		}, ""},
-		{"a write before it was asked for", func(r *Report) { r.Operations[updateB].Call = 155 }, "a write in the past"},
+		{"a write before its request", func(r *Report) { r.Operations[updateB].Call = 155 }, "a write in the past"},
 		{"a write in the past", func(r *Report) { r.Operations[createAgain].Call, r.Operations[createAgain].Return = 110, 112 }, "a write in the past"},
 		{"a uid for two", func(r *Report) {
 			r.Operations[createAgain].Object.UID = "u1"

@@ -72,7 +72,7 @@ func (l *ledger) search(ops []Operation, patience time.Duration) error {
 		case porcupine.Illegal:
 			errs = append(errs, fmt.Errorf("%s is not linearizable: porcupine finds no order for its %d operations", k, len(keys[k])))
 		case porcupine.Unknown:
-			errs = append(errs, fmt.Errorf("cannot be judged: porcupine has not finished with the %d operations on %s in %v", len(keys[k]), k, patience))
+			errs = append(errs, fmt.Errorf("cannot be checked: porcupine has not finished with the %d operations on %s in %v", len(keys[k]), k, patience))
 		}
 	}
 	return errors.Join(limit(errs)...)

@@ -151,7 +151,7 @@ func (l *ledger) listed(o *Operation, bound Revision) (Revision, error) {
 	case o.Mode == Latest && p < bound:
 		return p, fmt.Errorf("a stale list: revision %d had been seen before: %v", bound, o)
 	case o.Mode == NotOlder && p < o.At, o.Mode == Exact && p != o.At:
-		return p, fmt.Errorf("a list at another revision than it was asked for: %v", o)
+		return p, fmt.Errorf("a list at a revision other than the requested one: %v", o)
 	}
 	if want := l.collection(o.Key.Kind, p); !slices.Equal(items, want) {
 		return p, fmt.Errorf("a torn list: %v: it has %s", o, difference(items, want))

@@ -262,10 +262,10 @@ func TestPartsOfAStatus(t *testing.T) {
 				`resourceclaims.resource.k8s.io is forbidden: User "jane" cannot patch resource "resourceclaims/binding" in API group "resource.k8s.io" at the cluster scope`)
 		check("admin access by allocation", patch("scheduler", result(`, "adminAccess": true`)), "status.allocation.devices.results[0].adminAccess: Forbidden: admin access to devices requires")
 		check("a scheduler allocates", patch("scheduler", result("")), "")
-		check("jane tells of devices", patch("jane", device("d.example.com")),
+		check("jane reports devices", patch("jane", device("d.example.com")),
 			`status.devices: Forbidden: changing status.devices requires resource="resourceclaims/driver", verb="[arbitrary-node:patch]" permission: `+
 				`resourceclaims.resource.k8s.io "d.example.com" is forbidden: User "jane" cannot arbitrary-node:patch resource "resourceclaims/driver"`)
-		check("a driver tells of its devices", patch("driver", device("d.example.com")), "")
+		check("a driver reports its devices", patch("driver", device("d.example.com")), "")
 		check("jane forgets devices", patch("jane", `{"devices": null}`), "requires resource=\"resourceclaims/driver\"")
 		check("jane changes nothing", patch("jane", "{}"), "")
 

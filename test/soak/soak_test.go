@@ -128,7 +128,7 @@ func (p *process) until(t *testing.T, what string, holds func() bool) {
 		case <-p.done:
 			t.Fatalf("the server ended by itself: %v\n%s", p.ProcessState, &p.out)
 		case <-deadline:
-			t.Fatalf("waited in vain until %s", what)
+			t.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func TestStartWithoutEtcd(t *testing.T) {
 			t.Errorf("%s: it took %v to say that there is no etcd", name, took)
 		}
 		if !strings.Contains(fmt.Sprint(err), l.address()) {
-			t.Errorf("%s: %v does not say which etcd", name, err)
+			t.Errorf("%s: %v does not name the etcd", name, err)
 		}
 	}
 }
