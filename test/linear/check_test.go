@@ -199,9 +199,9 @@ func TestCheck(t *testing.T) {
 		{"a list at a revision", more(170, Operation{Verb: List, Mode: Exact, At: 50, Key: Key{Kind: Registers}, Outcome: Done,
 			Pages: []Page{{50, []Item{{"a", a3}, {"b", b1}}}}}), ""},
 		{"a list at another revision", more(170, Operation{Verb: List, Mode: Exact, At: 49, Key: Key{Kind: Registers}, Outcome: Done,
-			Pages: []Page{{50, []Item{{"a", a3}, {"b", b1}}}}}), "at another revision"},
+			Pages: []Page{{50, []Item{{"a", a3}, {"b", b1}}}}}), "at a revision other than"},
 		{"a list from before", more(170, Operation{Verb: List, Mode: NotOlder, At: 51, Key: Key{Kind: Registers}, Outcome: Done,
-			Pages: []Page{{50, []Item{{"a", a3}, {"b", b1}}}}}), "at another revision"},
+			Pages: []Page{{50, []Item{{"a", a3}, {"b", b1}}}}}), "at a revision other than"},
 		{"a list of the future", func(r *Report) {
 			r.Operations[listBoth].Pages = []Page{{65, []Item{{"a", a3}, {"b", b2}}}}
 		}, "a write in the past"},
