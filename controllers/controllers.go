@@ -1,12 +1,12 @@
-// Package controllers runs Kubernetes' built-in controllers: what makes ReplicaSets of Deployments,
-// pods of ReplicaSets, and so on.
+// Package controllers runs Kubernetes' built-in controllers, which create the ReplicaSets of
+// Deployments, the pods of ReplicaSets, and so on.
 //
 //	mgr, err := controllers.New(cfg, controllers.Options{})
 //	...
 //	err = mgr.Start(ctx)
 //
 // They act as those of kube-controller-manager 1.37, under the same names, and work with any
-// Kubernetes API server. Each is in a package below this one.
+// Kubernetes API server. Each has a package below this one.
 package controllers
 
 import (

@@ -1,26 +1,26 @@
-// Package cronjob starts the Jobs of CronJobs: one for each time of the schedule, as the concurrency
-// policy, the deadline and the suspension allow, and deletes the oldest that have finished.
+// Package cronjob starts the Jobs of CronJobs, one for each time of the schedule, as the concurrency
+// policy, the deadline and the suspension allow, and deletes the oldest finished ones.
 //
 // # Slots
 //
-// A slot is a time of the schedule. The Job of a slot is named after it, so that the server refuses a
-// second one while the first exists. Of the slots that were missed, the latest is started.
+// A slot is a time of the schedule. The Job of a slot is named after it, so that the server rejects a
+// second one while the first exists. If several slots were missed, only the latest is started.
 //
-// A slot is not started twice, even if its Job has finished and is gone. status.lastScheduleTime says
-// which slot was started last; until the cache has that, the controller remembers it. Should the
-// process end between the creation of a Job and the write of the status, the next one finds the Job by
-// its name and annotation, and does not delete it before its slot is written. One case is left: the
-// process ends there, and another client deletes the Job before the next one has started.
+// A slot is not started twice, even if its Job has finished and was deleted. status.lastScheduleTime is
+// the slot that was started last; until the cache has it, the controller keeps it in memory. If the
+// process ends between the creation of a Job and the write of the status, the next process finds the
+// Job by its name and annotation, and does not delete it before its slot is written. One case is not
+// covered: the process ends there, and another client deletes the Job before the next process starts.
 //
 // # Time
 //
-// A CronJob is reconciled at its events and at its next slot. Timers follow the monotonic clock: clock
-// notices when the wall clock jumps, or has run on while the machine was suspended, and has all CronJobs
-// reconciled. After a jump forward, each starts its latest slot; after a jump back, none before the
-// slot that follows the last one.
+// A CronJob is reconciled at its events and at its next slot. Timers follow the monotonic clock. The
+// type clock detects jumps of the wall clock, including the time for which the machine was suspended,
+// and requests a reconcile of all CronJobs. After a jump forward, each starts its latest slot; after a
+// jump back, none before the slot that follows the last one.
 //
 // The only goroutine is that of clock, which the manager owns. The only state in memory are the slots
-// that the cache does not show yet; their lock is held for a lookup only.
+// that the cache does not have yet; their lock is held only during a lookup.
 package cronjob
 
 import (

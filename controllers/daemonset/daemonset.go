@@ -1,13 +1,12 @@
-// Package daemonset keeps a pod of each DaemonSet on every node that its template fits, as
+// Package daemonset runs a pod of each DaemonSet on every node that matches its template, as
 // Kubernetes' controller of this name does.
 //
 // A reconcile finds the revision of the template (revision.go), compares the pods with the nodes
 // (manage.go), takes the next step of an update (update.go, surge.go), and writes the status
-// (status.go). The event of what it wrote starts the next reconcile.
+// (status.go). The events of its writes start the next reconcile.
 //
-// A change of a node starts a reconcile of the DaemonSets for which the node fits afterwards and did
-// not before, or the reverse (nodes.go). Others cost nothing if the labels of their node selector are
-// not those of the node.
+// A change of a node starts a reconcile of the DaemonSets for which the node starts or stops to match
+// (nodes.go). DaemonSets whose node selector does not match the labels of the node cost nothing.
 //
 // It reads from the manager's cache, which waits for the manager's own writes. The package starts no
 // goroutine that outlives a reconcile.

@@ -1,9 +1,9 @@
 // Package deployment rolls out the pod templates of Deployments, as Kubernetes' controller of this
-// name does: it keeps a ReplicaSet for each template, and moves replicas from the old ones to that
-// of the current template.
+// name does: it maintains a ReplicaSet for each template, and moves replicas from the old ones to
+// that of the current template.
 //
 // A reconcile reads the ReplicaSets, takes one step (rolling.go, recreate.go, scale.go), and writes
-// the status (status.go). The event of what it wrote starts the next step.
+// the status (status.go). The events of its writes start the next step.
 //
 // The package starts no goroutine.
 package deployment

@@ -1,12 +1,12 @@
-// Package devicetainteviction deletes pods that use devices with a NoExecute taint which their claims
+// Package devicetainteviction deletes pods that use devices with a NoExecute taint that their claims
 // do not tolerate. Taints are those of devices in ResourceSlices, and those of DeviceTaintRules.
 //
-// A pod is one request, a rule another one. That of a pod (evict.go) computes from the claims reserved
-// for it when the pod must go (taints.go), waits until then, and looks again. That of a rule
-// (status.go) keeps the condition EvictionInProgress, at most every ten seconds.
+// Pods and rules have requests of their own. That of a pod (evict.go) computes the time of the eviction
+// from the claims reserved for the pod (taints.go), waits until then, and computes it again. That of a
+// rule (status.go) updates the condition EvictionInProgress, at most every ten seconds.
 //
-// Which evictions are pending, and how many pods a rule has evicted, is in memory: a restart loses the
-// number, and finds the evictions again. The package starts no goroutine.
+// The pending evictions, and the number of pods that a rule has evicted, are in memory: a restart loses
+// the number, and finds the evictions again. The package starts no goroutine.
 package devicetainteviction
 
 import (

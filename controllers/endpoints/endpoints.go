@@ -1,5 +1,5 @@
-// Package endpoints keeps the Endpoints of Services with a selector, as Kubernetes' controller of
-// this name does. EndpointSlices, which replace them, are in package endpointslice.
+// Package endpoints maintains the Endpoints of Services with a selector, as Kubernetes' controller of
+// this name does. Package endpointslice maintains EndpointSlices, which replace them.
 //
 // The package starts no goroutine.
 package endpoints

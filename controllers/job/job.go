@@ -20,7 +20,7 @@
 // The manager's client reads its own writes: after a finalizer has been removed, no later pass finds
 // the pod with it, and no pod is counted twice.
 //
-// A second controller (orphans.go) removes the finalizer from pods whose Job is gone or has finished.
+// A second controller (orphans.go) removes the finalizer from pods whose Job is deleted or finished.
 //
 // The package starts no goroutine that outlives a reconcile. The only state in memory is the backoff
 // of each Job; its lock is held for a lookup only.

@@ -1,10 +1,10 @@
-// Package nodeipam gives nodes ranges of addresses for their pods, spec.podCIDRs: one of each range
+// Package nodeipam allocates ranges of addresses for the pods of nodes, spec.podCIDRs: one of each range
 // of the cluster.
 //
-// The nodes are the only state. At its start the controller lists them before it gives a range to any, so that no two
-// nodes have the same, also after a restart. A range that could not be written is kept for its node,
-// which may have it after all; it is free again when the node has gone. Nodes for which there is none get
-// one as soon as one is free.
+// The nodes are the only state. At its start the controller lists them before it allocates a range, so
+// that no two nodes have the same one, even after a restart. A range whose write failed stays reserved
+// for its node, because the write may have succeeded; it is free again when the node is deleted. Nodes
+// without a range get one as soon as one is free.
 //
 // # Locks
 //

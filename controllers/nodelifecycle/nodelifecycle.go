@@ -1,26 +1,26 @@
-// Package nodelifecycle judges from heartbeats whether nodes are there, as Kubernetes' controller of
-// this name does. A heartbeat is a renewed Lease in kube-node-lease, or a status whose condition Ready
-// has another lastHeartbeatTime.
+// Package nodelifecycle monitors the heartbeats of nodes, as Kubernetes' controller of this name does.
+// A heartbeat is a renewed Lease in kube-node-lease, or a status whose condition Ready has a new
+// lastHeartbeatTime.
 //
 //   - A node without heartbeats for a grace period gets the condition Ready=Unknown, and its pods
 //     become unready.
 //   - Taints of the effect NoSchedule follow the conditions and spec.unschedulable.
-//   - A node that is not ready gets the taint not-ready or unreachable of the effect NoExecute, by which the
-//     controller of package tainteviction evicts its pods. Each zone has a rate at which nodes get
-//     it: see Options. If no node of any zone is ready, more likely the network of this controller is
-//     broken than all nodes are: then no node has the taint.
+//   - A node that is not ready gets the taint not-ready or unreachable of the effect NoExecute, because
+//     of which package tainteviction evicts its pods. Each zone has a rate at which nodes get it: see
+//     Options. If no node of any zone is ready, the network of this controller is probably broken
+//     rather than all nodes, and the taint is removed from all of them.
 //   - The labels beta.kubernetes.io/os and arch follow those without beta.
 //
-// Kubernetes' controller looks at all nodes every five seconds. This one looks at a node when it
-// changes, or at the moment when its grace period ends: a heartbeat costs the same with any number of nodes.
-// Only when all zones begin or cease to be lost, it looks at all of them.
+// Kubernetes' controller checks all nodes every five seconds. This one checks a node when it changes,
+// and when its grace period ends: a heartbeat costs the same with any number of nodes. It checks all
+// nodes only when the last zone becomes lost, or the first one is available again.
 //
-// What the controller knows of heartbeats is not stored. After a start every node has a whole grace
-// period, and taints NoExecute are removed and come again at their rate.
+// The state of heartbeats is in memory only. After a start every node has a whole grace period, and
+// taints NoExecute are removed and added again at their rate.
 //
 // # Locks
 //
-// The package starts no goroutine. One lock guards what is known of all nodes; it is not held during
+// The package starts no goroutine. One lock guards the state of all nodes; it is not held during
 // requests.
 package nodelifecycle
 

@@ -2,9 +2,9 @@
 // config maps that they read: the more nodes there are, the longer. A kubelet that watches these
 // objects does not need it.
 //
-// A node gets another value when it changes, which a heartbeat does too; that the number of nodes
-// passes a limit alone writes nothing. The limits up and down differ, so that a cluster at a limit is
-// at rest. The package starts no goroutine.
+// A node gets a new value when it changes, for example at a heartbeat; a change in the number of nodes
+// alone causes no write. The limits for more and for fewer nodes differ, so that values do not alternate
+// at a limit. The package starts no goroutine.
 package nodettl
 
 import (

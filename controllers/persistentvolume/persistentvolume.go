@@ -1,14 +1,15 @@
 // Package persistentvolume binds PersistentVolumeClaims to PersistentVolumes, as Kubernetes'
 // controller of this name does: each claim to one volume, and each volume to one claim.
 //
-// A claim gets the smallest of the volumes that fit, or waits for its provisioner or its first pod
-// (claim.go). A volume whose claim has gone is released and reclaimed (volume.go). Kubernetes looks at
-// all of them every 15 seconds; this controller looks at those to which something happens, and at
-// their partners. An index by class and size (index.go) finds the volume for a claim, so that the
-// cost does not depend on the number of volumes.
+// A claim gets the smallest volume that fits, or waits for its provisioner or its first pod (claim.go).
+// A volume whose claim was deleted is released and reclaimed (volume.go). Kubernetes checks all of them
+// every 15 seconds; this controller checks claims and volumes with events, and those that they are
+// bound to. An index by class and size (index.go) finds the volume for a claim, so that the cost does
+// not depend on the number of volumes.
 //
-// Every write has the resourceVersion of what it was decided by: of two that want the same volume,
-// the server refuses one. The package starts no goroutine, and has one worker, which owns the index.
+// Every write has the resourceVersion of the object that the decision was based on: if two claims get
+// the same volume, the server rejects one of the writes. The package starts no goroutine, and has one
+// worker, which owns the index.
 package persistentvolume
 
 import (

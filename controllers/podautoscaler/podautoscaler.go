@@ -1,5 +1,5 @@
-// Package podautoscaler sets the number of replicas of a workload by metrics, as a
-// HorizontalPodAutoscaler asks for. It acts as Kubernetes' controller of this kind.
+// Package podautoscaler scales workloads by metrics according to HorizontalPodAutoscalers, as
+// Kubernetes' controller of this kind does.
 //
 //	err := podautoscaler.Options{SyncPeriod: 5 * time.Second}.Add(mgr)
 //
@@ -13,10 +13,10 @@
 //
 // A target is never scaled beyond minReplicas and maxReplicas, and never faster than the policies of
 // its autoscaler allow. Recommendations and changes of replicas are kept in memory, as in Kubernetes:
-// windows and periods begin again when the controller restarts.
+// windows and periods start again when the controller restarts.
 //
-// An autoscaler is looked at once in a period, because metrics have no events, and at once when its
-// spec changes. A pass that finds nothing new writes nothing.
+// An autoscaler is evaluated once per period, because metrics have no events, and immediately when its
+// spec changes. A pass without a change writes nothing.
 //
 // # Goroutines and locks
 //

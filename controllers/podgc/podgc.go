@@ -1,7 +1,7 @@
-// Package podgc deletes pods that no node will ever finish: those of nodes that do not exist, those
-// that are deleted before they have a node, those that are deleted on a node that is out of service,
-// and the oldest of those that have ended, if there are too many. Kubernetes' controller of this name
-// looks at all pods every 20 seconds; this one looks at those to which something happens.
+// Package podgc deletes pods that no node deletes: those of nodes that do not exist, terminating pods
+// without a node, terminating pods of a node that is out of service, and the oldest finished pods if
+// there are too many. Kubernetes' controller of this name checks all pods every 20 seconds; this one
+// checks pods with events.
 //
 // The package starts no goroutine.
 package podgc

@@ -1,9 +1,9 @@
-// Package replicaset keeps the number of pods that ReplicaSets and ReplicationControllers ask for,
-// as Kubernetes' controllers of these names do.
+// Package replicaset maintains the number of pods of ReplicaSets and ReplicationControllers, as
+// Kubernetes' controllers of these names do.
 //
 // A reconcile claims the pods that the selector matches, creates or deletes the difference to
 // spec.replicas, and writes the status. It reads from the manager's cache, which waits for the
-// manager's own writes: nothing is created twice because the cache is behind.
+// manager's own writes: no pod is created twice because the cache is stale.
 //
 // The package starts no goroutine that outlives a reconcile.
 package replicaset

@@ -1,7 +1,7 @@
-// Package servicecidr keeps ServiceCIDRs for as long as Services have addresses of theirs: it gives
-// them a finalizer and the condition Ready, which it sets to False while a range that is being
-// deleted cannot go yet. A range can go when every address of it is also in another range, and
-// not before it has been deleted for ten seconds: until then, a server may still allocate from it.
+// Package servicecidr delays the deletion of ServiceCIDRs whose addresses are in use: it adds a
+// finalizer and the condition Ready, which it sets to False while the range is terminating. A range is
+// removed when every allocated address of it is also in another range, and at the earliest ten seconds
+// after its deletion: until then, a server may still allocate from it.
 //
 // The package starts no goroutine.
 package servicecidr

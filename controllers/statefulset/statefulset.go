@@ -1,9 +1,9 @@
-// Package statefulset keeps the pods of StatefulSets, each with an identity and storage of its own,
-// as Kubernetes' controller of this name does.
+// Package statefulset runs the pods of StatefulSets, each with a stable identity and storage, as
+// Kubernetes' controller of this name does.
 //
 // A reconcile finds the revisions of the template (revision.go) and the pods (identity.go), takes the
 // next steps (step.go, update.go), in order or in parallel, and writes the status (status.go). The
-// event of what it wrote starts the next reconcile.
+// events of its writes start the next reconcile.
 //
 // It reads from the manager's cache, which waits for the manager's own writes. The package starts no
 // goroutine that outlives a reconcile.

@@ -1,17 +1,17 @@
-// Package storageversionmigrator carries out StorageVersionMigrations: it has every object of a
-// resource written again, so that all of them are stored in the present storage version, and then
-// removes the earlier versions from the status of their CustomResourceDefinition.
+// Package storageversionmigrator performs StorageVersionMigrations: it writes every object of a
+// resource again, so that all of them are stored in the current storage version, and then removes the
+// earlier versions from the status of their CustomResourceDefinition.
 //
 // One migration of a resource runs at a time, the oldest first. All its state is in its status:
 //
 //   - Running becomes True, and the condition StorageMigrating of the definition,
-//   - resourceVersion is that of the resource now: what is written later needs no migration,
-//   - each object that is older gets an empty patch, which fails if it has changed meanwhile,
+//   - resourceVersion is set to the current one of the resource: later writes need no migration,
+//   - each older object gets an empty patch, which fails if the object has changed in between,
 //   - Succeeded or Failed becomes True,
 //   - Running becomes False. After a success the definition has one stored version, unless it was
 //     changed during the migration.
 //
-// A migration that is interrupted begins again with the objects; those that are done are newer.
+// An interrupted migration lists the objects again; migrated ones are newer and skipped.
 //
 // The package starts no goroutine.
 package storageversionmigrator

@@ -1,13 +1,13 @@
-// Package tainteviction deletes the pods of nodes with taints of the effect NoExecute, as far as they
-// do not tolerate them, or tolerate them only for some time. Kubernetes has the controller of this
-// name since it is no part of the node lifecycle any more (KEP-3902).
+// Package tainteviction deletes the pods of nodes with taints of the effect NoExecute that the pods do
+// not tolerate, or tolerate only for some time. In Kubernetes this controller was separated from that
+// of the node lifecycle (KEP-3902).
 //
-// The time of a toleration begins when the controller sees pod and taint together, so it begins again
-// when the controller starts. An eviction that has a time keeps it, whatever further taints or
-// tolerations come, unless one of them evicts the pod at once or no longer at all.
+// The time of a toleration starts when the controller sees both pod and taint, so it starts again when
+// the controller restarts. A scheduled eviction keeps its time when taints or tolerations are added,
+// unless one of them evicts the pod at once or makes the eviction unnecessary.
 //
-// A change of a node costs what its pods cost, and a change of a pod does not depend on the number of
-// others. The package starts no goroutine.
+// The cost of a change of a node depends only on the number of its pods, and that of a change of a pod
+// does not depend on the number of other pods. The package starts no goroutine.
 package tainteviction
 
 import (

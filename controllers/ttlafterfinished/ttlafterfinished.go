@@ -1,7 +1,6 @@
-// Package ttlafterfinished deletes Jobs when they have been finished for as long as
-// spec.ttlSecondsAfterFinished says.
+// Package ttlafterfinished deletes Jobs spec.ttlSecondsAfterFinished seconds after they have finished.
 //
-// The package starts no goroutine and has no state: a timer in the queue has each Job that has finished.
+// The package starts no goroutine and has no state: each finished Job is a delayed request in the queue.
 package ttlafterfinished
 
 import (

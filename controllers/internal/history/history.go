@@ -1,4 +1,4 @@
-// Package history keeps earlier templates of StatefulSets and DaemonSets, as ControllerRevisions.
+// Package history stores the templates of StatefulSets and DaemonSets as ControllerRevisions.
 //
 // Data, names and hashes are those of kube-controller-manager, byte for byte: a store that it has
 // used causes no rollout.

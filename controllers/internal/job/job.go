@@ -1,7 +1,6 @@
-// Package job answers what controllers other than the one of Jobs ask about Jobs: whether and how one
-// has finished.
+// Package job reports for other controllers than that of Jobs whether and how a Job has finished.
 //
-// It starts no goroutine and has no locks, and changes no Job that it is given.
+// It starts no goroutine, has no locks, and does not change Jobs.
 package job
 
 import (

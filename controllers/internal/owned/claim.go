@@ -1,5 +1,5 @@
-// Package owned is about the objects that a controller owns: it claims those that its selector
-// matches, finds them by an index of the cache, and maps their events to requests for their owner.
+// Package owned handles the objects that a controller owns: it adopts and releases objects by a
+// selector, finds them by an index of the cache, and maps their events to requests for their owner.
 //
 // It starts no goroutine and has no locks.
 package owned

@@ -1,7 +1,8 @@
-// Package pod answers what the built-in controllers ask about pods: whether one is active, ready or
-// available, and which one is deleted first when a set shrinks. It also makes pods from templates.
+// Package pod contains the functions on pods that built-in controllers share: whether a pod is active,
+// ready or available, and the order in which pods are deleted when a set is scaled down. It also
+// creates pods from templates.
 //
-// It starts no goroutine and has no locks, and changes no pod that it is given.
+// It starts no goroutine, has no locks, and does not change the pods that it receives.
 package pod
 
 import (

@@ -4,7 +4,7 @@
 //
 // An index has pairs "key=value". An object is found by each pair of its labels; a selector is found
 // by one of its pairs, which all objects that it matches have. A selector without a pair (one that
-// only has expressions such as "key exists") is looked at for all labels.
+// only has expressions such as "key exists") is evaluated for all labels.
 //
 // It starts no goroutine and has no locks.
 package selected

@@ -1,4 +1,5 @@
-// Package storage has what the controllers of volumes share: names, classes, and the pods of a claim.
+// Package storage contains code that the controllers of volumes share: names, classes, and the pods of
+// a claim.
 package storage
 
 import (
