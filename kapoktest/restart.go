@@ -58,7 +58,7 @@ type phase int
 
 const (
 	up     phase = iota
-	ending       // only the Env's own requests are let in
+	ending       // only the Env's own requests are served
 	down
 	gone // and does not come back
 )

@@ -30,7 +30,7 @@ func (s *scheduler) write(ctx context.Context, do func()) {
 	})
 }
 
-// bind binds a pod to a node. If that fails, the pod does not count there any more, and is tried again.
+// bind binds a pod to a node. If that fails, the pod no longer counts on the node, and is retried.
 func (s *scheduler) bind(ctx context.Context, n *pending, node string) {
 	p := n.pod
 	s.write(ctx, func() {

@@ -13,7 +13,7 @@ import (
 const (
 	firstPause = time.Second
 	lastPause  = 10 * time.Second
-	// longestWait is the time after which a pod is tried again, whatever happens.
+	// longestWait is the time after which a pod is retried even without an event.
 	longestWait = 5 * time.Minute
 )
 
@@ -129,12 +129,12 @@ func (q *queue) fail(n *pending, refused []string, now time.Time) {
 	heap.Push(&q.paused, n)
 }
 
-// pause returns how long a pod is not tried again.
+// pause returns the backoff of a pod.
 func (n *pending) pause() time.Duration {
 	return min(firstPause<<min(max(n.attempts-1, 0), 10), lastPause)
 }
 
-// retry lets a pod that waits be tried again, after its pause.
+// retry makes a waiting pod ready after its backoff.
 func (q *queue) retry(n *pending, now time.Time) {
 	switch n.at {
 	case trying:
@@ -151,7 +151,7 @@ func (q *queue) retry(n *pending, now time.Time) {
 	}
 }
 
-// happened lets the pods be tried again that one of the plugins has refused.
+// happened retries the pods that one of the plugins has rejected.
 func (q *queue) happened(now time.Time, plugins ...string) {
 	q.events++
 	var helped []*pending

@@ -19,7 +19,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// customKinds are the kinds of the CustomResourceDefinitions at hand.
+// customKinds are the kinds of the CustomResourceDefinitions of --crd.
 type customKinds []*customKind
 
 // customKind is a kind of a CustomResourceDefinition.

@@ -27,7 +27,7 @@ const (
 	deepest      = 4 // levels of dependents
 )
 
-// dependentKinds are those in which dependents of an object are looked for.
+// dependentKinds are the kinds that are searched for dependents of an object.
 var dependentKinds = []schema.GroupVersionKind{
 	{Group: "apps", Version: "v1", Kind: "Deployment"},
 	{Group: "apps", Version: "v1", Kind: "StatefulSet"},

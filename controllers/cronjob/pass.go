@@ -78,7 +78,7 @@ func (p *pass) run(ctx context.Context) (again time.Duration, err error) {
 	return p.orRetry(untilNext(p.schedule, p.cron, p.now)), nil
 }
 
-// orRetry returns a time, or an earlier one if a deletion is to be tried again.
+// orRetry returns a time, or an earlier one if a deletion is to be retried.
 func (p *pass) orRetry(again time.Duration) time.Duration {
 	if p.failed && (again == 0 || again > longestPause) {
 		return longestPause

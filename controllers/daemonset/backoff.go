@@ -27,7 +27,7 @@ type place struct {
 type backoff struct {
 	mu     sync.Mutex
 	pauses map[place]pause
-	swept  time.Time // when those to forget were looked for
+	swept  time.Time // the time of the last sweep of old places
 }
 
 type pause struct {

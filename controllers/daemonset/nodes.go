@@ -56,7 +56,7 @@ func named(node string) string { return "name=" + node }
 func labeled(key, value string) string { return "label:" + key + "=" + value }
 
 // targetOf returns the condition by which a set is found. Of several pairs, the one with the longest
-// value selects the fewest nodes, as a rule.
+// value usually selects the fewest nodes.
 func targetOf(set *appsv1.DaemonSet) string {
 	spec := &set.Spec.Template.Spec
 	if spec.NodeName != "" {

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// judge returns the outcome of the Job, or nil if it goes on. What a former pass has decided comes
+// judge returns the outcome of the Job, or nil if it continues. The decision of a former pass comes
 // first. Then failures come before successes.
 func (p *pass) judge() *batchv1.JobCondition {
 	spec := &p.job.Spec

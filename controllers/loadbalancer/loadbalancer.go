@@ -191,7 +191,7 @@ func (r *reconciler) cleanUp(ctx context.Context, s *corev1.Service) error {
 	return nil
 }
 
-// patch writes a change of a Service, unless the Service has changed meanwhile.
+// patch writes a change of a Service, unless the Service has changed in between.
 func (r *reconciler) patch(ctx context.Context, s *corev1.Service, change func()) error {
 	before := s.DeepCopy()
 	change()

@@ -157,12 +157,12 @@ func (r *reconciler) delete(ctx context.Context, name string) error {
 		v.DeletionTimestamp != nil || v.Annotations[storage.ProvisionedBy] != Provisioner {
 		return nil
 	}
-	// Not if the policy has changed meanwhile.
+	// Not if the policy has changed in between.
 	return r.client.Delete(ctx, v.DeepCopy(), client.Preconditions{UID: &v.UID, ResourceVersion: &v.ResourceVersion})
 }
 
-// provision makes the volume of a claim that waits for one. What is refused is announced by an event,
-// and tried again when the claim or its class changes.
+// provision creates the volume of a claim that waits for one. Rejected claims get an event,
+// and are retried when the claim or its class changes.
 func (r *reconciler) provision(ctx context.Context, c *corev1.PersistentVolumeClaim) error {
 	if c.Annotations[storage.Provisioner] != Provisioner || c.Spec.VolumeName != "" || c.DeletionTimestamp != nil {
 		return nil

@@ -180,7 +180,7 @@ func (r *reconciler) start(ctx context.Context) error {
 	return nil
 }
 
-// write gives a node its ranges. The server refuses to change those that it has meanwhile.
+// write sets the ranges of a node. The server rejects the write if the node has others by then.
 func (r *reconciler) write(ctx context.Context, n *corev1.Node, ranges []string) (err error) {
 	for range tries {
 		next := n.DeepCopy()

@@ -189,7 +189,7 @@ type reconciler struct {
 	nodes   nodes
 }
 
-// Reconcile implements controller.TypedReconciler. A node that has changed meanwhile is looked at again: a new
+// Reconcile implements controller.TypedReconciler. A node that has changed in between is reconciled again: a new
 // node often does.
 func (r *reconciler) Reconcile(ctx context.Context, req request) (controller.Result, error) {
 	result, err := r.reconcile(ctx, req)

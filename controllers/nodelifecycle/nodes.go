@@ -51,7 +51,7 @@ func (n *nodes) init(o Options, m metrics) {
 	n.options, n.metrics, n.nodes, n.zones = o, m, map[string]*node{}, map[string]*zone{}
 }
 
-// start counts nodes before any of them is looked at.
+// start counts nodes before the first of them is reconciled.
 func (n *nodes) start(all []corev1.Node) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -144,7 +144,7 @@ func condition(n *corev1.Node, of corev1.NodeConditionType) *corev1.NodeConditio
 // change is the consequence of a change in the counts of zones.
 type change struct {
 	wake []string // zones whose nodes may get taints
-	all  []string // nodes to be looked at
+	all  []string // nodes to reconcile
 }
 
 // count counts a node in its zone, and reports whether that has changed the count.

@@ -103,7 +103,7 @@ func (n *nodes) first(zone string) (name string, wait time.Duration) {
 	return z.waiting[0], time.Until(z.next)
 }
 
-// take counts a node that is going to get a taint, unless the rate has become lower meanwhile.
+// take counts a node that is going to get a taint, unless the rate has been reduced in between.
 func (n *nodes) take(zone string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

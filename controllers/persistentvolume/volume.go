@@ -192,7 +192,7 @@ func (r *reconciler) delete(ctx context.Context, v *volume) (*volume, error) {
 			return v, err
 		}
 	}
-	// Not if the policy has changed meanwhile.
+	// Not if the policy has changed in between.
 	return now, r.client.Delete(ctx, now, client.Preconditions{UID: &now.UID, ResourceVersion: &now.ResourceVersion})
 }
 

@@ -61,7 +61,7 @@ type Options struct {
 	// InitialReadinessDelay is the time after the start of a pod in which a change to unready means
 	// that the pod has not been ready yet. Default 30 s.
 	InitialReadinessDelay time.Duration
-	// ConcurrentSyncs is the number of autoscalers that are looked at at once. Default 5.
+	// ConcurrentSyncs is the number of autoscalers that are evaluated concurrently. Default 5.
 	ConcurrentSyncs int
 }
 

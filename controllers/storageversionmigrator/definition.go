@@ -20,7 +20,7 @@ import (
 // definitionOwner is the field manager of what the controller writes into definitions.
 const definitionOwner = "migration-runner-controller"
 
-// attempts is the number of times that the status of a definition is written if it changes meanwhile.
+// attempts is the maximum number of attempts to write the status of a definition that changes in between.
 const attempts = 5
 
 // markDefinition says in the definition of a custom resource that it is being migrated. Other

@@ -154,7 +154,7 @@ func (r *reconciler) old(ctx context.Context, of *resource, revision string) (ob
 	}
 }
 
-// rewrite has an object written, unless it has changed meanwhile.
+// rewrite writes an object again, unless it has changed in between.
 func (r *reconciler) rewrite(ctx context.Context, of *resource, o *metav1.PartialObjectMetadata) error {
 	version, kind := of.kind().ToAPIVersionAndKind()
 	data, err := json.Marshal(map[string]any{

@@ -30,7 +30,7 @@ type sink interface {
 	name() string
 	// batch returns the maximum number of events of a batch, and how long the sink waits for them.
 	batch() (most int, wait time.Duration)
-	// write may take its time until the context ends. What it returns an error for is lost.
+	// write may block until the context ends. Events for which it returns an error are lost.
 	write(ctx context.Context, events []*auditv1.Event) error
 	close() error
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // owners compares the index of dependents with the objects. The index is always
-// the newest, so what differs is looked at again where nothing can come between.
+// the newest, so differences are checked again where nothing can come between.
 func (e *examination) owners() error {
 	dependents := map[types.UID]int{} // by owner, how many the objects say there are
 	for _, table := range e.tables {

@@ -196,7 +196,7 @@ type call struct {
 	dryRun     bool
 	data       []byte           // of the body, once read
 	dataErr    error            // with which reading it failed
-	late       bool             // the seat was given back while the body was read
+	late       bool             // the seat was released while the body was read
 	reading    int64            // bytes reserved for reading the body
 	readingOf  *fairness.Memory // that they are reserved from
 	weighed    int64            // estimated bytes of the request

@@ -29,7 +29,7 @@
 //  4. Unknown outcomes. When durability cannot be established (a failed sync, a
 //     lost connection), Append returns [ErrUnknown]: the entries may be there or
 //     not. A journal that cannot write refuses to, with [ErrUnavailable], and
-//     comes back by itself: a local one reads back what its files hold, a
+//     recovers automatically: a local one reads back what its files hold, a
 //     replicated one reconnects. If the entries turn out to be there, Sink.Apply
 //     gets them then, as it gets every commit.
 //  5. Recovery. Recover hands the newest entry of each live key and the kept

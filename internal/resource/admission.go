@@ -48,7 +48,7 @@ const (
 // An Admission admits the writes of users. Implementations are safe for concurrent use.
 type Admission interface {
 	// Begin returns the Admitter of a request, nil if none of the plugins handles it, which must be
-	// cheap to find out. It is called again when a write is tried again.
+	// cheap to find out. It is called again when a write is retried.
 	Begin(r *Request, op Operation) Admitter
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Claims are the objects that a write creates and removes in the same commit, besides its own object.
 // A name can be created only once: so whatever has a name (an address, a port) is never given twice,
-// however many servers write. If another write is faster, the whole write is tried again on a state
+// however many servers write. If another write is faster, the whole write is retried on a state
 // that shows it.
 type Claims struct {
 	state   *state.State

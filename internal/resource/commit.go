@@ -105,7 +105,7 @@ func (f final) Unwrap() error { return f.error }
 //
 // Where several servers write, the state that a write starts from may lack writes that other servers
 // have acknowledged. The journal refuses to commit on top of such a state. A write that fails, or
-// changes nothing, without a commit is tried again once on a state that is known to be new enough.
+// changes nothing, without a commit is retried once on a state that is known to be new enough.
 func (s *Store) retry(ctx context.Context, r *Request, write func() (Result, error)) (Result, error) {
 	synced := false
 	for {

@@ -71,7 +71,7 @@ func (p progress) done(steps ...step) {
 // order.
 func (p progress) checks(o *Options, j interface{ Health() error }) []endpoint.Check {
 	all := []endpoint.Check{
-		// A journal that does not accept writes recovers by itself, and objects can be read meanwhile.
+		// A journal that does not accept writes recovers automatically, and objects can be read until then.
 		{Name: "etcd", Run: func(*http.Request) error {
 			if err := j.Health(); errors.Is(err, journal.ErrClosed) {
 				return err

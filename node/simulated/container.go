@@ -214,7 +214,7 @@ func (l *look) willRestart(c *container) string {
 	return ", will be restarted"
 }
 
-// endOf returns when and how a running container ends by itself; nil if it does not.
+// endOf returns when and how a running container exits without a signal; nil if it does not.
 func (l *look) endOf(c *container) (time.Time, *corev1.ContainerStateTerminated) {
 	run, ends := l.simulation.run(c, c.status.RestartCount)
 	if !ends {

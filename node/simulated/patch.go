@@ -8,7 +8,7 @@ import (
 )
 
 // statusPatch returns the strategic merge patch from the status of a pod to another one; nil if they
-// are equal. It is a conflict if the pod is not the one that was looked at, or has changed. It has
+// are equal. It is a conflict if the pod is not the one that was read, or has changed. It has
 // the fields that a kubelet owns, and of the conditions those that differ.
 func statusPatch(p *corev1.Pod, now *corev1.PodStatus) ([]byte, error) {
 	old := &p.Status

@@ -21,7 +21,7 @@ type Rule struct {
 	Score func(*Node) int64
 	// Normalize changes the scores of all feasible nodes to numbers from 0 to MaxScore.
 	Normalize func(scores []int64)
-	// Only are the names of the nodes that are looked at; nil is all.
+	// Only are the names of the nodes that are considered; nil means all.
 	Only map[string]bool
 	// Wide is a rule that depends on several nodes.
 	Wide Wide

@@ -15,7 +15,7 @@ type Resources struct {
 	Others               map[corev1.ResourceName]int64
 }
 
-// What a container counts as if it requests nothing, when nodes are compared.
+// The requests that a container without requests counts with in the scores of nodes.
 var assumed = corev1.ResourceList{
 	corev1.ResourceCPU:    resource.MustParse("100m"),
 	corev1.ResourceMemory: resource.MustParse("200Mi"),

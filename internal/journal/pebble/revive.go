@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// The journal recovers from a failure of its files by itself. It tries to reopen them, with growing
+// The journal recovers from a failure of its files automatically. It tries to reopen them, with growing
 // intervals, until that succeeds. The failed store stays open for its current readers; what they
 // read after the failure is not reliable, so they get an ErrUnavailable. State still has the live
 // objects and the newest history.

@@ -121,7 +121,7 @@ func (r *run) work(ctx context.Context, clients []*client, a amount, op operatio
 	return all, elapsed, context.Cause(ctx)
 }
 
-// watchOver waits until done, and reports progress meanwhile.
+// watchOver waits until done, and reports progress until then.
 func (r *run) watchOver(done <-chan time.Duration, part func() float64) time.Duration {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
