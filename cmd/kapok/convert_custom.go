@@ -29,7 +29,7 @@ type customKind struct {
 	webhook  bool            // converts from one version to another
 }
 
-// customVersion is a version and what objects of it may hold.
+// customVersion is a version and the schema of its objects.
 type customVersion struct {
 	name    string
 	program *customschema.Program
@@ -115,9 +115,9 @@ func (kinds customKinds) of(gk schema.GroupKind) *customKind {
 	return nil
 }
 
-// convert brings an object from one version to another, the preferred one if target is empty, as the strategy None does:
-// what either schema does not know is dropped, and defaults are filled in.
-// Fields that the version of the object does not know are added to strict, and those that are there twice.
+// convert converts an object to another version, the preferred one if target is empty, as the strategy None does: it drops
+// fields that are unknown in either schema, and fills in defaults. Fields that are unknown in the version of the object, and
+// duplicate fields, are added to strict.
 func (k *customKind) convert(d document, target schema.GroupVersion, strict *[]error) (map[string]any, error) {
 	from := k.version(d.gvk.Version)
 	if from == nil {
@@ -157,7 +157,7 @@ func (k *customKind) convert(d document, target schema.GroupVersion, strict *[]e
 	return obj, nil
 }
 
-// tidyMetadata drops what ObjectMeta does not know.
+// tidyMetadata drops unknown fields of ObjectMeta.
 func tidyMetadata(obj map[string]any, unknown *[]string) error {
 	written, found := obj["metadata"]
 	if !found {

@@ -36,8 +36,8 @@ func acceptable(definition runtime.Object) error {
 	return fmt.Errorf("version %s of CustomResourceDefinition is not supported", gvk.GroupVersion())
 }
 
-// keepUnknownFields says in the schemas what spec.preserveUnknownFields says for a whole definition, which is the default in
-// v1beta1 and refused in v1: that fields are kept which are not in the schema.
+// keepUnknownFields moves spec.preserveUnknownFields, which is the default in v1beta1 and rejected in v1, into the schemas:
+// fields that are not in a schema are kept.
 func keepUnknownFields(definition *apiextensionsv1.CustomResourceDefinition) {
 	spec := &definition.Spec
 	if !spec.PreserveUnknownFields {

@@ -48,7 +48,7 @@ var manifestExtensions = []string{".json", ".yaml", ".yml"}
 // manifests are the objects of files, directories and the standard input; lists are taken apart.
 type manifests struct {
 	documents []document
-	findings  findings // of what stands around the objects
+	findings  findings // outside of the objects
 	files     int
 	stream    bool // the standard input is among them
 }
@@ -157,7 +157,7 @@ func (m *manifests) read(source string, r io.Reader) error {
 	return nil
 }
 
-// splitJSON takes apart what is nothing but objects of JSON, one after the other.
+// splitJSON splits a sequence of JSON objects.
 func splitJSON(stream []byte) (texts [][]byte, ok bool) {
 	if !utilyaml.IsJSONBuffer(stream) {
 		return nil, false
@@ -190,7 +190,7 @@ func splitYAML(stream []byte) (texts [][]byte, err error) {
 	}
 }
 
-// open finds out what the document is.
+// open determines the kind of the document.
 func (d *document) open() error {
 	var head struct {
 		runtime.TypeMeta

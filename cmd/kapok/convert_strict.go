@@ -17,7 +17,7 @@ const (
 // findings are the unknown and duplicate fields of manifests.
 type findings []error
 
-// add notes what was found in a document.
+// add records the findings of a document.
 func (f *findings) add(d document, errs ...error) {
 	for _, err := range errs {
 		*f = append(*f, fmt.Errorf("%s: %w", d, err))

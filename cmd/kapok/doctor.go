@@ -91,8 +91,8 @@ func (e *examine) askServer(ctx context.Context) (*doctor.Report, error) {
 }
 
 // lookInto examines the store of a stopped server. Its files are read a second
-// time, one by one, for a comparison; where damage keeps the store from being
-// opened, what that finds is the report.
+// time, one by one, for a comparison; if damage keeps the store from being
+// opened, the report has the results of that.
 func (e *examine) lookInto(ctx context.Context) (*doctor.Report, error) {
 	var (
 		report *doctor.Report

@@ -58,8 +58,8 @@ that. Both programs end when their parent process ends.`,
 	return c
 }
 
-// fillAssets puts this program into a directory under the names that envtest looks for. It replaces what it has put there
-// before, and nothing else.
+// fillAssets puts this program into a directory under the names that envtest looks for. It replaces only files that it has
+// created before.
 func fillAssets(dir string) error {
 	if err := checkDirectory("directory", dir); err != nil {
 		return err

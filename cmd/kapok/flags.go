@@ -6,9 +6,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// sift takes a command line apart: into what flags know, and the flags that they do not, of which the values go, too. One
-// dash does for two, and an underscore for a dash; a digit may follow a flag of one letter, as in -v4. It is for programs
-// that are called with flags of another.
+// sift splits a command line into known arguments and unknown flags; the values of unknown flags are dropped. It accepts
+// one dash instead of two, an underscore instead of a dash, and a digit after a flag of one letter, as in -v4. It is for
+// programs that are called with the flags of another program.
 func sift(f *pflag.FlagSet, args []string) (known, unknown []string) {
 	for len(args) > 0 {
 		arg := args[0]

@@ -21,8 +21,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// apiServer is the command line of the program kube-apiserver. What follows its first flags is as in kapok up, under
-// kube-apiserver's own names.
+// apiServer is the command line of the program kube-apiserver. The fields after the first flags are those of kapok up, with
+// the names of kube-apiserver.
 type apiServer struct {
 	bind         string
 	port         int
@@ -110,7 +110,8 @@ may contain more flags, separated by spaces.`,
 	return runForeign(c, append(slices.Clone(args), more...), stdout, stderr)
 }
 
-// run serves until ctx is done. What envtest has made for an orphan goes with it, whether or not it has come to serve.
+// run serves until ctx is done. It removes the directory that envtest has created for an orphaned process, even if the
+// server did not start.
 func (s *apiServer) run(ctx context.Context) error {
 	err := s.serve(ctx)
 	if orphaned(ctx) {
@@ -141,8 +142,8 @@ func (s *apiServer) serve(ctx context.Context) error {
 	return server.Wait()
 }
 
-// complete returns the options with what is not said by one flag alone, and what to call when the server
-// has ended.
+// complete returns the options, with the settings that depend on several flags, and a function to call
+// after the server has stopped.
 func (s *apiServer) complete(ctx context.Context) (opts kapok.Options, giveBack func(), err error) {
 	if s.insecurePort != 0 {
 		return opts, nil, errors.New("--insecure-port must be 0: there is none since Kubernetes 1.24")

@@ -79,13 +79,13 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// failure is an error of what a command does. All others, which cobra finds, are
-// errors of the command line.
+// failure is an error of the execution of a command. All others, which cobra finds,
+// are errors of the command line.
 type failure struct{ error }
 
 func (f *failure) Unwrap() error { return f.error }
 
-// failed marks the error of what a command does.
+// failed marks an error of the execution of a command.
 func failed(err error) error {
 	if err == nil {
 		return nil

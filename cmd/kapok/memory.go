@@ -10,10 +10,9 @@ import (
 )
 
 // thrift keeps the process small. Most of its heap are the bytes of objects, which
-// live long and have no pointers in them: a collection is cheap, and may come before
-// there is as much garbage as there are objects, which is when Go collects by
-// default. And what a burst of requests has taken goes back to the operating
-// system once it is over.
+// live long and contain no pointers: a collection is cheap, and can start before
+// there is as much garbage as live memory, which is Go's default. Memory that a
+// burst of requests has used is returned to the operating system after the burst.
 //
 // It looks after each collection, and every few seconds. Where GOGC is set there is
 // none.

@@ -82,7 +82,7 @@ func (r *reach) server() (*http.Client, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("kubeconfig %s: %w", file, err)
 	}
-	config.DisableCompression = true // what is large is compressed already
+	config.DisableCompression = true // large responses are already compressed
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, "", fmt.Errorf("kubeconfig %s: %w", file, err)
@@ -108,7 +108,7 @@ func (r *reach) get(ctx context.Context, path string) (*http.Response, error) {
 		return answer, nil
 	}
 	defer answer.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10)) // what there is of the reason
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10)) // the reason, as far as it can be read
 	var status metav1.Status
 	switch {
 	case answer.StatusCode == http.StatusNotFound:
@@ -179,8 +179,8 @@ func sealer(file string) (journal.Sealer, error) {
 	return config, nil
 }
 
-// interruptible is a context that ends with the first signal, so that what is half
-// done can be cleared away. The second one ends the process.
+// interruptible returns a context that ends with the first signal, so that partial
+// results can be removed. The second one ends the process.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, restore := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, restore)

@@ -119,8 +119,8 @@ func holdsStore(dataDir string) bool {
 	return err == nil && slices.ContainsFunc(files, func(f os.DirEntry) bool { return f.Name() != "LOCK" })
 }
 
-// forget removes what an import that failed has made around it, if all of it was
-// made for the import.
+// forget removes the directories that a failed import has created, unless they
+// existed before.
 func (r *restore) forget(existed bool) {
 	if existed {
 		return

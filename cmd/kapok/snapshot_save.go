@@ -103,8 +103,8 @@ func (s *save) fromDirectory(ctx context.Context, w, _ io.Writer) error {
 	})
 }
 
-// fromWreck saves what can be read of a store that may be damaged, and lists what
-// cannot.
+// fromWreck saves the readable objects of a store that may be damaged, and lists the
+// unreadable ones.
 func (s *save) fromWreck(ctx context.Context, w, stderr io.Writer) error {
 	opts, err := s.options()
 	if err != nil {

@@ -141,7 +141,7 @@ func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) erro
 	}
 }
 
-// complete returns the options with what is not said by one flag alone.
+// complete returns the options, with the settings that depend on several flags.
 func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 	opts := u.options
 	if opts.Listen == "" {
@@ -242,8 +242,8 @@ func export(name, path string) string {
 	return "export " + name + "=" + path
 }
 
-// defaultDataDir follows the XDG base directories, and what other systems have
-// in their place.
+// defaultDataDir returns the data directory by the XDG base directories, or their
+// equivalent of other systems.
 func defaultDataDir() (string, error) {
 	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "kapok"), nil

@@ -130,7 +130,7 @@ func maybeOneArg(what string) cobra.PositionalArgs {
 	}
 }
 
-// group makes a command whose work is done by its subcommands print its help, and refuse what is no subcommand.
+// group makes a command with subcommands print its help, and reject unknown subcommands.
 func group(c *cobra.Command) {
 	c.DisableFlagsInUseLine = true
 	c.Args = func(c *cobra.Command, args []string) error {

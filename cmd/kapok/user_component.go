@@ -14,8 +14,8 @@ const nodesGroup = "system:nodes"
 type component struct {
 	name   string // with a colon at its end, it is followed by a name of one's own
 	groups []string
-	gives  string // what its holder may do, as in: which ...
-	next   string // what the admin runs to give these rights; "" if default bindings do
+	gives  string // its permissions, in a clause after "which"
+	next   string // the command that grants them; "" if default bindings do
 }
 
 var components = []component{

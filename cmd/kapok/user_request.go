@@ -62,7 +62,7 @@ func (u *userAdd) byServer(ctx context.Context, name string, _ time.Time) (_ *pk
 	return &pki.Client{Certificate: signed, Key: key, Authority: config.CAData, NotAfter: certificate.NotAfter}, config.Host, nil
 }
 
-// signingServer signs what is approved.
+// signingServer signs approved requests.
 type signingServer struct {
 	client *http.Client
 	url    string // of requests for certificates

@@ -62,7 +62,7 @@ func (x *explanation) explain(ctx context.Context, gvk schema.GroupVersionKind, 
 	return x.dependents(ctx, o, 1)
 }
 
-// object prints what is known of one object.
+// object prints the explanation of one object.
 func (x *explanation) object(ctx context.Context, o *unstructured.Unstructured, relation string) error {
 	if relation != "" {
 		relation += " "
@@ -258,7 +258,7 @@ func (x *explanation) owners(ctx context.Context, o *unstructured.Unstructured) 
 	}
 }
 
-// dependents explains what an object controls and is not ready.
+// dependents explains the controlled objects that are not ready.
 func (x *explanation) dependents(ctx context.Context, o *unstructured.Unstructured, depth int) error {
 	all, err := x.dependentsOf(ctx, o)
 	if err != nil || len(all) == 0 || depth > deepest {
@@ -279,7 +279,7 @@ func (x *explanation) dependents(ctx context.Context, o *unstructured.Unstructur
 	return nil
 }
 
-// dependentsOf returns what an object controls.
+// dependentsOf returns the objects that an object controls.
 func (x *explanation) dependentsOf(ctx context.Context, o *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	if o.GetNamespace() == "" {
 		return nil, nil
@@ -308,7 +308,7 @@ func (x *explanation) dependentsOf(ctx context.Context, o *unstructured.Unstruct
 
 func uidKey(namespace string, uid types.UID) string { return namespace + "/" + string(uid) }
 
-// isReady reports whether a dependent is what it shall be.
+// isReady reports whether a dependent has its desired state.
 func isReady(o *unstructured.Unstructured) bool {
 	if o.GetDeletionTimestamp() != nil {
 		return false
@@ -336,7 +336,7 @@ func isReady(o *unstructured.Unstructured) bool {
 	return true
 }
 
-// waitsOf returns what has to happen next to an object, as far as it shows.
+// waitsOf returns the events that an object waits for, as far as its fields show them.
 func waitsOf(o *unstructured.Unstructured) (lines []string) {
 	if o.GetDeletionTimestamp() != nil {
 		if f := o.GetFinalizers(); len(f) > 0 {

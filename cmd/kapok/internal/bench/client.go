@@ -69,7 +69,7 @@ func (d *dialler) client() (*client, error) {
 
 func (c *client) close() { utilnet.CloseIdleConnectionsFor(c.http.Transport) }
 
-// A request is what a client sends.
+// A request is an HTTP request of a client.
 type request struct {
 	method, path, contentType, body string
 	encoding                        string // Accept-Encoding; empty for none
