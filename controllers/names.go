@@ -35,9 +35,8 @@ var outsides = []outside{
 	{name: "token-cleaner-controller", alias: "tokencleaner", reason: "Kapok has no bootstrap tokens"},
 }
 
-// check returns an error for names that kube-controller-manager does not know, and for those that ask
-// for what this package cannot do: to run a controller that does not exist, or to turn off a task of
-// the server.
+// check returns an error for names that kube-controller-manager does not know, for controllers that this
+// package does not have, and for names that would turn off a task of the server.
 func check(names []string) error {
 	for _, text := range names {
 		name, off := strings.CutPrefix(text, "-")

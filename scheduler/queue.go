@@ -116,8 +116,8 @@ func (q *queue) next() time.Time {
 	return q.paused[0].until
 }
 
-// fail puts a pod back that was taken. It waits for something that helps with what the plugins have
-// refused, or, without any, for a pause.
+// fail puts a taken pod back. The pod waits for an event that one of the plugins in refused is
+// interested in, or, without any, for its backoff.
 func (q *queue) fail(n *pending, refused []string, now time.Time) {
 	if q.pods[n.pod.UID] != n {
 		return

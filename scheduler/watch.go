@@ -82,7 +82,7 @@ func (h handler) in(b *inbox) cache.EventHandler {
 	return posted{h, b}
 }
 
-// posted is a cache.EventHandler that hands what happens to an inbox.
+// posted is a cache.EventHandler that sends events to an inbox.
 type posted struct {
 	handler
 	inbox *inbox

@@ -220,13 +220,13 @@ type reconciler struct {
 	managed map[string]bool    // nodes that have had the annotation
 }
 
-// A volume is what is remembered of a PersistentVolume with attachments.
+// A volume is the state of a PersistentVolume with attachments.
 type volume struct {
 	pods  map[types.UID]bool // that use it, once all references between pod, claim and volume were right
 	links map[string]*link   // by node
 }
 
-// A link is what is remembered of a volume at a node.
+// A link is the state of a volume at a node.
 type link struct {
 	unique    corev1.UniqueVolumeName
 	unsure    string        // name of a VolumeAttachment that may have been created; "" if there is none

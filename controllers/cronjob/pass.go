@@ -101,7 +101,7 @@ func (p *pass) recall() (found bool) {
 	return found
 }
 
-// observe takes over into the status what the Jobs say.
+// observe updates the status from the Jobs.
 func (p *pass) observe(ctx context.Context) error {
 	var live *batchv1.CronJob
 	for _, j := range p.jobs {

@@ -93,7 +93,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req controller.Request) (con
 	if err := r.client.Get(ctx, req.NamespacedName, set, client.UnsafeDisableDeepCopy); err != nil {
 		return controller.Result{}, client.IgnoreNotFound(err)
 	}
-	if set.DeletionTimestamp != nil { // what it owned may have gone already, and cannot be counted
+	if set.DeletionTimestamp != nil { // its objects may already be deleted, and cannot be counted
 		return controller.Result{}, nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)

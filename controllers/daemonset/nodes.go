@@ -71,7 +71,7 @@ func targetOf(set *appsv1.DaemonSet) string {
 	return target
 }
 
-// nodeEvents returns the handler of what happens to nodes.
+// nodeEvents returns the handler of events of nodes.
 func (r *reconciler) nodeEvents() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e handler.CreateEvent, q handler.Queue) {

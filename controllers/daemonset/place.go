@@ -11,7 +11,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// A template is what of a set's pods decides about nodes.
+// A template is the part of a set's pods that determines the matching nodes.
 type template struct {
 	nodeName    string
 	tolerations []corev1.Toleration
@@ -60,13 +60,13 @@ func (t *template) repelled(n *corev1.Node, effect corev1.TaintEffect) bool {
 	return found
 }
 
-// placed is a node with what it is to the set of a round.
+// placed is a node with its result for the set of a round.
 type placed struct {
 	name string
 	fits
 }
 
-// place finds what nodes are to the set.
+// place computes the results of all nodes for the set.
 func (o *round) place(nodes []*corev1.Node) {
 	t := templateOf(o.set)
 	o.nodes, o.places = make([]placed, 0, len(nodes)), make(map[string]fits, len(nodes))

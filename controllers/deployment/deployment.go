@@ -183,7 +183,7 @@ func (o *rollout) all() []*appsv1.ReplicaSet {
 	return append(slices.Clip(o.old), o.current)
 }
 
-// step does what is to be done next.
+// step takes the next step.
 func (o *rollout) step(ctx context.Context) error {
 	deleted := o.d.DeletionTimestamp != nil
 	if !deleted {

@@ -230,7 +230,7 @@ func (o *rollout) write(ctx context.Context, rs *appsv1.ReplicaSet, n int32) err
 	return nil
 }
 
-// replace puts a set that was written in the place of what it was.
+// replace replaces a set by its written version.
 func (o *rollout) replace(rs, next *appsv1.ReplicaSet) {
 	if rs == o.current {
 		o.current = next

@@ -57,7 +57,7 @@ func (r *reconciler) reconcileRule(ctx context.Context, req request) (controller
 	return controller.Result{}, client.IgnoreNotFound(r.client.Status().Apply(ctx, config, client.FieldOwner(name), client.ForceOwnership))
 }
 
-// count counts what a rule affects, or would affect if its effect is None.
+// count counts the objects that a rule affects, or would affect if its effect is None.
 func (r *reconciler) count(ctx context.Context, of *resourcev1.DeviceTaintRule) (n counts, err error) {
 	var t *taints
 	switch of.Spec.Taint.Effect {

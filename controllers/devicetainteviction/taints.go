@@ -76,7 +76,7 @@ type taints struct {
 	rules  []resourcev1.DeviceTaintRule // that evict
 }
 
-// taints returns what evicts now. With simulate, this rule is the only one, and evicts.
+// taints returns the taints that evict now. With simulate, this rule is the only one, and evicts.
 func (r *reconciler) taints(ctx context.Context, simulate *resourcev1.DeviceTaintRule) (*taints, error) {
 	if simulate != nil {
 		simulate = simulate.DeepCopy()

@@ -20,14 +20,14 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// An expectation is what a budget asks for.
+// An expectation is the number of pods that a budget requires.
 type expectation struct {
 	pods      int32 // all that there should be
 	desired   int32 // those that must be healthy
 	unmanaged bool  // there are pods without a controller, which pods does not count
 }
 
-// expect returns what a budget asks for. A number of pods that must be available counts those that
+// expect returns the expectation of a budget. A number of pods that must be available counts those that
 // exist; otherwise the expected number is that of the controllers of the pods.
 func (r *reconciler) expect(ctx context.Context, b *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (e expectation, err error) {
 	switch most, least := b.Spec.MaxUnavailable, b.Spec.MinAvailable; {

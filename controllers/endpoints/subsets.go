@@ -112,7 +112,7 @@ func ownLabels(of map[string]string) map[string]string {
 	return of
 }
 
-// fill sets what the controller decides of Endpoints.
+// fill sets the fields of Endpoints that the controller owns.
 func fill(e *corev1.Endpoints, s *corev1.Service, want []corev1.EndpointSubset, over bool, changed time.Time) {
 	e.Labels = map[string]string{}
 	maps.Copy(e.Labels, s.Labels)

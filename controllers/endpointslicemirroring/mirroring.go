@@ -122,7 +122,7 @@ func (r *reconciler) source(ctx context.Context, req controller.Request) (*corev
 	return &e, nil
 }
 
-// write makes the slices what a plan says.
+// write creates, updates and deletes slices according to a plan.
 func (r *reconciler) write(ctx context.Context, p writes) error {
 	for _, s := range p.create {
 		switch err := r.client.Create(ctx, s); {

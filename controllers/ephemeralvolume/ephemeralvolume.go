@@ -43,7 +43,7 @@ func Add(m manager.Manager) error {
 		return err
 	}
 	return controller.NewControllerManagedBy(m).Named(name).
-		Watches(&corev1.Pod{}, handler.Funcs{CreateFunc: podCreated}). // what matters of a pod never changes
+		Watches(&corev1.Pod{}, handler.Funcs{CreateFunc: podCreated}). // the relevant fields of a pod are immutable
 		Watches(&corev1.PersistentVolumeClaim{}, handler.Funcs{DeleteFunc: r.claimDeleted}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)

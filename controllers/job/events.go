@@ -12,7 +12,7 @@ import (
 )
 
 // jobEvents adds a Job at once when its spec changes, and with the next batch when its status does:
-// the status is mostly what this controller has written.
+// most changes of the status are this controller's own.
 func jobEvents() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, event handler.CreateEvent, q handler.Queue) {

@@ -16,7 +16,7 @@ type indexes []interval
 
 type interval struct{ first, last int }
 
-// parseIndexes parses a text, without indexes of completions or more. It ignores what is no index.
+// parseIndexes parses a text, without indexes of completions or more. It ignores invalid indexes.
 func parseIndexes(text string, completions int) (all indexes) {
 	for part := range strings.SplitSeq(text, ",") {
 		from, to, isRange := strings.Cut(part, "-")

@@ -22,7 +22,7 @@ type pass struct {
 	stored batchv1.JobStatus // that the server has; it is not changed
 	now    time.Time
 	again  time.Duration // when the Job needs another pass without an event; 0 is never
-	action string        // what was done, for metrics
+	action string        // the action, for metrics
 
 	pods        []*corev1.Pod // all that the Job controls
 	activePods  []*corev1.Pod // those that have not ended and are not being deleted

@@ -19,7 +19,7 @@ type allocator struct {
 	waiting []string // nodes for which there was no range, in their order
 }
 
-// A claim is what a node has, or is going to have.
+// A claim is the set of ranges that a node has, or is going to have.
 type claim struct {
 	ranges []string
 	spans  []span // by set; those outside the sets are empty

@@ -30,7 +30,7 @@ type nodes struct {
 	lost          bool // all zones are full: the state of which the rates of the zones are a consequence
 }
 
-// A node is what is known of one.
+// A node is the state of a node.
 type node struct {
 	uid        types.UID
 	registered bool
@@ -68,7 +68,7 @@ func (n *nodes) start(all []corev1.Node) {
 	n.started.Store(true)
 }
 
-// nodeLocked returns what is known of a node, which may be new.
+// nodeLocked returns the state of a node, which may be new.
 func (n *nodes) nodeLocked(of *corev1.Node) *node {
 	known := n.nodes[of.Name]
 	if known == nil {

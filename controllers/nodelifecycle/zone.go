@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// pause is the time between a change of a node and what follows for its zone. What happens to other
-// nodes at the same time is known then: whether all of them are lost, for example. Kubernetes' controller
-// looks at the queues of the zones in turns of this length.
+// pause is the time between a change of a node and the consequences for its zone. Concurrent changes of
+// other nodes are known by then, for example that all of them are lost. Kubernetes' controller handles the
+// queues of the zones at this interval.
 const pause = 100 * time.Millisecond
 
 // A zone counts nodes, and limits the rate at which they get taints NoExecute. At most one node is

@@ -19,7 +19,7 @@ type index struct {
 	entries map[string]place // by name of the volume
 }
 
-// A group is what else a claim asks for exactly.
+// A group is the set of further properties that must match exactly.
 type group struct {
 	access     string // sorted modes
 	mode       corev1.PersistentVolumeMode
@@ -56,7 +56,7 @@ func free(v *corev1.PersistentVolume) bool {
 	return v.Spec.ClaimRef == nil && v.DeletionTimestamp == nil && v.Status.Phase == corev1.VolumeAvailable
 }
 
-// put replaces what the index has of a volume.
+// put replaces the entry of a volume in the index.
 func (x *index) put(v *corev1.PersistentVolume) {
 	x.remove(v.Name)
 	if !free(v) {

@@ -269,7 +269,7 @@ func migrate(annotations map[string]string, keys ...string) bool {
 }
 
 // finalizers returns the finalizers that a volume should have: a provisioner that is part of
-// kube-controller-manager protects what it deletes.
+// kube-controller-manager protects the volumes that it deletes.
 func finalizers(v *volume) []string {
 	provisioner, ok := v.Annotations[storage.ProvisionedBy]
 	without := func(all []string, names ...string) []string {

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A calculation proposes a number of replicas for a metric. It has what all metrics of an autoscaler
-// share, and changes nothing of it.
+// A calculation proposes a number of replicas for a metric. Its fields are shared by all metrics of an
+// autoscaler, and are not changed.
 type calculation struct {
 	pods                      []*corev1.Pod // of the target
 	spec, status              int32         // the replicas of the target: those wanted, and those that exist
@@ -24,7 +24,7 @@ type calculation struct {
 // A proposal is the outcome of a calculation.
 type proposal struct {
 	replicas    int32
-	usage       int64 // what is shown as the current value, in thousandths
+	usage       int64 // the current value to show, in thousandths
 	utilization int32 // usage in percent of the request, for a target of that form
 }
 

@@ -22,7 +22,7 @@ type limits struct {
 	now        time.Time
 }
 
-// A bounded is what limits make of a recommendation, with the conditions AbleToScale and ScalingLimited.
+// A bounded is a limited recommendation, with the conditions AbleToScale and ScalingLimited.
 type bounded struct {
 	replicas      int32
 	able, limited autoscalingv2.HorizontalPodAutoscalerCondition

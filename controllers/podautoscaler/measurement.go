@@ -21,7 +21,7 @@ type measurement struct {
 	selector  labels.Selector // of the pods of the target
 }
 
-// A measured is what one metric asks for.
+// A measured is the result of one metric.
 type measured struct {
 	replicas int32
 	name     string // in conditions and events
@@ -32,7 +32,7 @@ type measured struct {
 type failure struct {
 	reason string // of the event and the condition
 	cause  error  // in the event and the condition
-	err    error  // with what was wanted
+	err    error  // with a description of the measurement
 }
 
 // of reads a metric, and calculates the replicas that it asks for.
@@ -99,7 +99,7 @@ func (m *measurement) ofContainerResource(ctx context.Context, spec *autoscaling
 	return got, nil
 }
 
-// resourceOfPods calculates with what pods use of a resource.
+// resourceOfPods calculates with the resource usage of pods.
 func (m *measurement) resourceOfPods(ctx context.Context, of corev1.ResourceName, container string, target *autoscalingv2.MetricTarget) (*measured, autoscalingv2.MetricValueStatus, error) {
 	current := autoscalingv2.MetricValueStatus{}
 	wanted := "usage"

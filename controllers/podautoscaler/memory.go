@@ -15,7 +15,7 @@ const (
 	longestPeriod = 30 * time.Minute
 )
 
-// A memory is what was recommended and changed for an autoscaler. The zero value is a new one.
+// A memory holds the recommendations and changes of an autoscaler. The zero value is empty.
 //
 // recommendations and changes are sorted by time. Of recommendations in a row that are equal only the
 // last one is kept: it says as much as all of them, because a window ends now.

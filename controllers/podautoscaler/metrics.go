@@ -131,7 +131,7 @@ func (m *metrics) ofPods(ctx context.Context, of corev1.ResourceName, namespace 
 	return all, nil
 }
 
-// usage returns what a pod uses of a resource, and whether that is known.
+// usage returns the resource usage of a pod, and whether it is known.
 func (p *podMetrics) usage(of corev1.ResourceName, container string) (sum int64, known bool) {
 	for _, c := range p.Containers {
 		if container != "" && c.Name != container {

@@ -27,7 +27,7 @@ type pass struct {
 	from, to int32 // the replicas before and after a change of the target; equal if there was none
 }
 
-// A plan is what a pass does with its target.
+// A plan is the decision of a pass about its target.
 type plan struct {
 	replicas int32
 	reason   string // of a change

@@ -187,7 +187,7 @@ func (r *reconciler) memoryOf(hpa *autoscalingv2.HorizontalPodAutoscaler) *memor
 	return m
 }
 
-// forget drops what is kept of an autoscaler that does not exist any more.
+// forget drops the state of a deleted autoscaler.
 func (r *reconciler) forget(key types.NamespacedName) {
 	r.selectors.drop(key)
 	r.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A sample is what a metrics API says about one pod, in thousandths.
+// A sample is the value of a metrics API for one pod, in thousandths.
 type sample struct {
 	value  int64
 	at     time.Time

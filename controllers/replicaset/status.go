@@ -60,7 +60,7 @@ func (s *set) conditions(active int, failed error, now time.Time) []appsv1.Repli
 	return s.status.Conditions
 }
 
-// reasonFor names what has failed.
+// reasonFor returns the reason for a failed action.
 func reasonFor(replicas int32, active int) string {
 	switch {
 	case active < int(replicas):

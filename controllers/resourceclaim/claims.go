@@ -20,7 +20,7 @@ func done(p *corev1.Pod) bool {
 	return pod.Ended(p) || p.DeletionTimestamp != nil && p.Spec.NodeName == ""
 }
 
-// reconcileClaim takes back what pods do not use any more.
+// reconcileClaim removes unused reservations and allocations.
 func (r *reconciler) reconcileClaim(ctx context.Context, key client.ObjectKey) error {
 	var claim resourcev1.ResourceClaim
 	if err := r.client.Get(ctx, key, &claim, client.UnsafeDisableDeepCopy); err != nil {

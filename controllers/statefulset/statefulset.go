@@ -152,7 +152,7 @@ type round struct {
 	status          appsv1.StatefulSetStatus
 }
 
-// reconcile brings the pods nearer to what the set asks for, and writes the status.
+// reconcile takes the next steps towards the spec of the set, and writes the status.
 func (o *round) reconcile(ctx context.Context) error {
 	if err := o.findRevisions(ctx); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// definitionOwner is the field manager of what the controller writes into definitions.
+// definitionOwner is the field manager of the controller's writes to definitions.
 const definitionOwner = "migration-runner-controller"
 
 // attempts is the maximum number of attempts to write the status of a definition that changes in between.

@@ -71,8 +71,8 @@ type reconciler struct {
 	pods map[types.NamespacedName]*eviction
 }
 
-// An eviction is what the controller is going to do to a pod. The worker that holds the key of the
-// pod owns it, except for changed.
+// An eviction is a planned eviction of a pod. The worker that holds the key of the pod owns it, except
+// for changed.
 type eviction struct {
 	changed bool // the pod or its node, since a worker has looked last; under reconciler.mu
 	uid     types.UID
@@ -222,7 +222,7 @@ func (r *reconciler) judge(ctx context.Context, p *corev1.Pod, e *eviction) {
 	key := client.ObjectKeyFromObject(p)
 	taints, known := r.taints(ctx, p.Spec.NodeName)
 	if !known {
-		return // what is planned for the pods of a node that was deleted remains
+		return // the planned evictions of the pods of a deleted node remain
 	}
 	wait, tolerated := tolerates(p.Spec.Tolerations, taints)
 	switch {

@@ -9,9 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// InterPodAffinity refuses nodes by what pods run in the same domain as they do, a rack for example: pods
-// that a pod wants to run beside, pods that it wants to keep away from, and pods that want to keep away from
-// it. It prefers nodes likewise.
+// InterPodAffinity rejects nodes by the pods in the same domain, a rack for example: by the affinity and the
+// anti-affinity of the pod, and the anti-affinity of the pods in the domain. It prefers nodes likewise.
 type InterPodAffinity struct {
 	// HardPodAffinityWeight is the weight of the required affinity of pods on nodes, which attracts others.
 	HardPodAffinityWeight int64
@@ -136,7 +135,7 @@ type affine struct {
 	lonely, repelled, unwelcome *Refusal
 }
 
-// A share is what a node adds to the sums.
+// A share is the contribution of a node to the sums.
 type share struct{ wanted, avoided, avoiding, worth []amount }
 
 type amount struct {

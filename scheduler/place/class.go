@@ -13,7 +13,7 @@ import (
 // were used last keep theirs.
 const maxVerdicts = 1 << 20
 
-// A class is pods that rules do not distinguish, and what is known of all nodes for them.
+// A class is a set of pods that rules do not distinguish, with the verdicts on all nodes for them.
 type class struct {
 	pod     *Pod // one of them
 	profile *Profile
@@ -38,7 +38,7 @@ type ruled struct {
 	weight int64
 }
 
-// A verdict is what rules say of a node that depend on nothing else.
+// A verdict is the result of the rules that depend only on the node itself.
 type verdict struct {
 	known   bool     // there is a node
 	refusal *Refusal // of rules before those that are wide
@@ -62,7 +62,7 @@ func (c *Cluster) classOf(object *corev1.Pod, profile *Profile) *class {
 	return k
 }
 
-// keyOf returns what rules look at in a pod.
+// keyOf returns the parts of a pod that rules depend on.
 func (c *Cluster) keyOf(p *corev1.Pod) string {
 	meta := metav1.ObjectMeta{Namespace: p.Namespace, Labels: p.Labels}
 	s := &p.Spec
@@ -85,7 +85,7 @@ func (c *Cluster) keyOf(p *corev1.Pod) string {
 		fmt.Fprintf(&key, "%d ", len(data))
 		key.Write(data)
 	}
-	if names := claimsOf(p); len(names) > 0 { // what is known of volumes is not followed by classes
+	if names := claimsOf(p); len(names) > 0 { // classes do not follow changes of volumes
 		fmt.Fprintf(&key, "%d ", c.storage.changes)
 		for _, n := range names {
 			fmt.Fprintf(&key, "%s %v ", n.claim, n.volume.Ephemeral != nil)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Cluster is what decisions are made of: nodes, and the pods on them. It belongs to one goroutine.
+// A Cluster is the input of decisions: nodes, and the pods on them. It belongs to one goroutine.
 type Cluster struct {
 	nodes map[string]*Node
 	slots []*Node // nodes by their slots; nil where none is
@@ -56,7 +56,7 @@ type Node struct {
 	Allocatable Resources
 	Requested   Resources
 
-	assumedCPU, assumedMemory int64 // what its pods request or are assumed to
+	assumedCPU, assumedMemory int64 // the requests of its pods, actual or assumed
 	ports                     map[port]int
 	images                    map[string]int64 // sizes, by all their names
 	slot                      int
@@ -115,7 +115,7 @@ func portsOf(p *corev1.Pod) (all []port) {
 	return all
 }
 
-// SetNode adds a node, or replaces what is known of it.
+// SetNode adds or replaces a node.
 func (c *Cluster) SetNode(object *corev1.Node) {
 	n := c.node(object.Name)
 	if n.Object == nil {
@@ -141,7 +141,7 @@ func (c *Cluster) RemoveNode(name string) {
 	c.drop(n)
 }
 
-// node returns what is known of a node, which may be new.
+// node returns the entry of a node, which may be new.
 func (c *Cluster) node(name string) *Node {
 	if n := c.nodes[name]; n != nil {
 		return n
@@ -214,7 +214,7 @@ func (c *Cluster) setImages(n *Node, list []corev1.ContainerImage) {
 	c.epoch++
 }
 
-// SetPod adds a pod with a node, or replaces what is known of it.
+// SetPod adds or replaces a pod with a node.
 func (c *Cluster) SetPod(object *corev1.Pod) {
 	c.RemovePod(object.UID)
 	c.add(newPod(object), object.Spec.NodeName)

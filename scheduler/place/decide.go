@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A Decision is what Place decides about a pod.
+// A Decision is the result of Place for a pod.
 type Decision struct {
 	Node     string // "" if no node is feasible
 	Feasible int    // number of feasible nodes

@@ -13,12 +13,12 @@
 // sample of the nodes if there are many, it evaluates all of them. Among nodes with equal scores, random
 // numbers decide that the Cluster draws when nodes are added.
 //
-// # What it costs
+// # Cost
 //
-// Pods that do not differ in what rules look at are of one class, like those of a ReplicaSet. What rules say of
-// a node is kept for each class, and computed again only when the node or its pods have changed; rules that
-// depend on several nodes, such as spreading, keep a share for each node and a sum. So a decision computes
-// again only what changed since the last one of its class, and then compares numbers.
+// Pods that do not differ in the fields that rules depend on are of one class, like those of a ReplicaSet. The
+// verdicts on nodes are cached for each class, and computed again only when the node or its pods have changed;
+// rules that depend on several nodes, such as spreading, cache a share for each node and a sum. So a decision
+// computes only the changes since the last one of its class, and then compares numbers.
 //
 // # Goroutines and locks
 //

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// NodeResourcesFit refuses nodes that lack what a pod requests, and prefers those of which less is
-// requested.
+// NodeResourcesFit rejects nodes without enough resources for a pod, and prefers those with more resources
+// left.
 type NodeResourcesFit struct{}
 
 func (NodeResourcesFit) Name() string { return "NodeResourcesFit" }

@@ -7,8 +7,8 @@ const MaxScore = 100
 type Plugin interface {
 	// Name is the name in KubeSchedulerConfiguration.
 	Name() string
-	// Compile returns what the plugin says of the pods of a class, of which p is one. A Refusal means that
-	// no node is feasible.
+	// Compile returns the rule of the plugin for the class of p. A Refusal means that no node is
+	// feasible.
 	Compile(c *Cluster, p *Pod) (Rule, *Refusal)
 }
 

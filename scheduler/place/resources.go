@@ -11,7 +11,7 @@ import (
 // Resources are amounts: of CPU in thousandths, of others in units or bytes.
 type Resources struct {
 	CPU, Memory, Storage int64
-	Pods                 int64 // only of what a node has
+	Pods                 int64 // only of nodes
 	Others               map[corev1.ResourceName]int64
 }
 
@@ -71,8 +71,8 @@ func (r *Resources) add(other *Resources, n int64) {
 	}
 }
 
-// requestsOf returns what a pod requests. For a pod on a node, the resources that the node has given its
-// containers count, too.
+// requestsOf returns the requests of a pod. For a pod on a node, the resources that the node has allocated
+// to its containers are included.
 func requestsOf(p *corev1.Pod, onNode bool) (list corev1.ResourceList) {
 	return requests.PodRequests(p, requests.PodResourcesOptions{
 		UseStatusResources: onNode, InPlacePodLevelResourcesVerticalScalingEnabled: onNode,

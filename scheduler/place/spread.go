@@ -137,7 +137,7 @@ type spreadShare struct {
 // A group is the nodes of a domain and their pods.
 type group struct{ nodes, pods int64 }
 
-// A part is what a node adds to a constraint.
+// A part is the contribution of a node to a constraint.
 type part struct {
 	hard  bool
 	index int

@@ -27,7 +27,7 @@ type storage struct {
 	changes int
 }
 
-// SetClaim adds a claim, or replaces what is known of it.
+// SetClaim adds or replaces a claim.
 func (c *Cluster) SetClaim(claim *corev1.PersistentVolumeClaim) {
 	c.storage.claims[claim.Namespace+"/"+claim.Name] = claim
 	c.storage.changes++
@@ -39,7 +39,7 @@ func (c *Cluster) RemoveClaim(namespace, name string) {
 	c.storage.changes++
 }
 
-// SetVolume adds a volume, or replaces what is known of it.
+// SetVolume adds or replaces a volume.
 func (c *Cluster) SetVolume(v *corev1.PersistentVolume) {
 	c.storage.volumes[v.Name] = v
 	c.storage.changes++
@@ -51,7 +51,7 @@ func (c *Cluster) RemoveVolume(name string) {
 	c.storage.changes++
 }
 
-// SetStorageClass adds a class, or replaces what is known of it.
+// SetStorageClass adds or replaces a class.
 func (c *Cluster) SetStorageClass(class *storagev1.StorageClass) {
 	c.storage.classes[class.Name] = class
 	c.storage.changes++
@@ -186,14 +186,14 @@ func reachable(v *corev1.PersistentVolume, n *corev1.Node) bool {
 	return err == nil && selector.Match(n)
 }
 
-// A Choice is what becomes of a claim when a pod has got a node: a volume that exists, or, without one, a
-// volume that is provisioned.
+// A Choice is the decision about a claim of a pod that has got a node: an existing volume or, if nil, a
+// volume to be provisioned.
 type Choice struct {
 	Claim  *corev1.PersistentVolumeClaim
 	Volume *corev1.PersistentVolume
 }
 
-// Choices returns what is to be done so that a pod has its volumes on a node. It is empty if it has them.
+// Choices returns the choices to make so that a pod has its volumes on a node. It is empty if it has them.
 func (c *Cluster) Choices(p *corev1.Pod, node string) []Choice {
 	var open []*corev1.PersistentVolumeClaim
 	for _, n := range claimsOf(p) {

@@ -32,7 +32,7 @@ const HashLabel = "controller.kubernetes.io/hash"
 // maxPrefix is the maximum length of the owner's name in that of a revision.
 const maxPrefix = 223
 
-// Data returns what a revision keeps of a template: a strategic merge patch that restores it.
+// Data returns the data of a revision of a template: a strategic merge patch that restores it.
 // It rounds numbers as Kubernetes does for StatefulSets.
 func Data(template *corev1.PodTemplateSpec) ([]byte, error) {
 	return dataOf(template, func(data []byte, to any) error { return json.Unmarshal(data, to) })
@@ -51,7 +51,7 @@ func dataOf(template *corev1.PodTemplateSpec, unmarshal func([]byte, any) error)
 	return json.Marshal(map[string]any{"spec": map[string]any{"template": fields}})
 }
 
-// ExactData returns what a revision of a DaemonSet keeps: Data with all digits of large numbers.
+// ExactData returns the data of a revision of a DaemonSet: Data with all digits of large numbers.
 func ExactData(template *corev1.PodTemplateSpec) ([]byte, error) {
 	return dataOf(template, utiljson.Unmarshal)
 }

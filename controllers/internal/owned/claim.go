@@ -32,7 +32,7 @@ type Claim[T client.Object] struct {
 	Selector labels.Selector
 	// Accepts limits adoption and ownership further. Default: all objects.
 	Accepts func(T) bool
-	// Finalizers are added to what is adopted, and removed from what is released.
+	// Finalizers are added to adopted objects, and removed from released ones.
 	Finalizers []string
 
 	checked bool
