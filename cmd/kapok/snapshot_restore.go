@@ -119,8 +119,8 @@ func holdsStore(dataDir string) bool {
 	return err == nil && slices.ContainsFunc(files, func(f os.DirEntry) bool { return f.Name() != "LOCK" })
 }
 
-// forget removes the directories that a failed import has created, unless they
-// existed before.
+// forget removes the empty directories that a failed import has created, unless the
+// data directory existed before.
 func (r *restore) forget(existed bool) {
 	if existed {
 		return

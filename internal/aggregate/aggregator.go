@@ -97,7 +97,7 @@ func Start(o Options) (*Aggregator, error) {
 	return a, nil
 }
 
-// Load returns what other servers serve now; nil if there are none, or a is nil.
+// Load returns the group versions that other servers serve now; nil if there are none, or a is nil.
 func (a *Aggregator) Load() *Set {
 	if a == nil {
 		return nil

@@ -17,8 +17,8 @@
 //   - [StartProbes] probes the services and writes the condition Available of their APIServices;
 //     [StartLocals] keeps an APIService for each group version that this server serves itself. Both
 //     run on one server for all servers of a store.
-//   - [Publish] writes to a config map what other servers need to authenticate this one and its
-//     users.
+//   - [Publish] writes to a config map the authorities with which other servers authenticate this one
+//     and its users.
 //
 // # Promises
 //

@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// A Trust has what other servers need to authenticate users: those who connect to them, and those
-// whom a front proxy names.
+// A Trust holds the authorities and headers with which other servers authenticate users: those that
+// connect to them, and those that a front proxy names.
 type Trust struct {
 	// ClientCA are the authorities of users' certificates, ProxyCA those of front proxies, in PEM.
 	ClientCA, ProxyCA []byte

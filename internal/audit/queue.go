@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxQueued bounds the events that wait for a sink, as kube-apiserver does for webhooks;
-	// maxQueuedBytes what they take, as far as clients and webhooks choose it.
+	// maxQueued bounds the number of events that wait for a sink, as kube-apiserver does for webhooks;
+	// maxQueuedBytes bounds the parts of them whose length clients and webhooks choose.
 	maxQueued      = 10_000
 	maxQueuedBytes = 64 << 20
 	// closing is the time limit for writing the queued events when the server ends.

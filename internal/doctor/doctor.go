@@ -73,7 +73,7 @@ func (r *Report) Add(p Problem) {
 	r.More++
 }
 
-// AddAll adds what a journal has found.
+// AddAll adds the problems that a journal has found.
 func (r *Report) AddAll(found []journal.Problem) {
 	for _, p := range found {
 		problem := Problem{Revision: p.Revision, Text: p.Text}

@@ -96,7 +96,7 @@ func (w *walk) run(table state.Snapshot) error {
 	return nil
 }
 
-// event compares one event with what those before it have left.
+// event compares one event with the result of those before it.
 func (w *walk) event(event *state.Event) {
 	key := event.Last().Key
 	if key.Resource != w.resource {

@@ -25,10 +25,10 @@ func (e *examination) journal() error {
 	return nil
 }
 
-// stored returns what the journal says that it holds, and how many objects the
-// state showed at the same revision, as far as that is known. Where the two do not
-// agree it looks again: the journal learns of a commit before the state does, or
-// after; a resource may have come and gone meanwhile, and its history with it.
+// stored returns the report of the journal, and the number of objects in the state
+// at the same revision, as far as it is known. If the two differ it reads them
+// again: the journal gets a commit before the state does, or after; a resource may
+// have been created and deleted in between, with its history.
 //
 // That the journal is ahead for good is not asked by revision: that of etcd moves
 // with whatever else is written there.

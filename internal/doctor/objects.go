@@ -70,7 +70,7 @@ func (e *examination) object(o *object.Object) {
 		return
 	}
 	if o.Key.Resource == (schema.GroupResource{Resource: "ranges"}) {
-		return // what services have been given lies as kube-apiserver keeps it, without a name and a uid
+		return // allocations of services have the form of kube-apiserver, without a name and a uid
 	}
 	metadata, _ := tree["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)

@@ -65,9 +65,9 @@ func (e *examination) owners() error {
 	return nil
 }
 
-// dependent compares what index and object say about one owner of one object, at
-// one revision. Where writes keep coming between, it is given up: an index that
-// has been wrong stays wrong, and is found the next time.
+// dependent compares index and object for one owner of one object, at one revision.
+// It gives up if writes keep coming between: an index that is wrong stays wrong, and
+// is found the next time.
 func (e *examination) dependent(uid types.UID, key object.Key) {
 	for range 100 * patience {
 		before := e.state.Revision()

@@ -30,7 +30,7 @@ type catalogue struct {
 type apiGroup struct {
 	name        string
 	definitions []*resource.Definition // that it was made of
-	remotes     []*aggregate.Remote    // likewise: what other servers serve of it, by version
+	remotes     []*aggregate.Remote    // likewise: the versions that other servers serve
 	priority    int
 	versions    []*groupVersion // the preferred first
 	documents

@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// watches counts open watches by what they watch and by user.
+// watches counts open watches by scope and by user.
 type watches struct {
 	most int // limit for one user; negative: no limit
 

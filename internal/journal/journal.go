@@ -1,5 +1,5 @@
-// Package journal is the contract between the state machine and what makes its
-// writes durable, and holds what the journals of one machine share.
+// Package journal defines the contract between the state machine and the journals
+// that make its writes durable, and contains the code that local journals share.
 //
 // # Model
 //
@@ -10,8 +10,8 @@
 // Two entries of one resource never share a revision, and every entry of a batch
 // has a higher one than all entries of the batches before. Within a batch a
 // journal may number the entries one by one, or give entries of different
-// resources the same number (etcd does, for whom a transaction is one revision;
-// it returns [errors.ErrUnsupported] for a batch that writes two objects of one
+// resources the same number (as etcd, where a transaction is one revision; it
+// returns [errors.ErrUnsupported] for a batch that writes two objects of one
 // resource).
 //
 // # Promises
@@ -20,24 +20,24 @@
 //     Sink.Apply sees every commit exactly once, in that order, and all entries
 //     of a batch in one call.
 //  2. Preconditions. A batch commits only if every entry's key is at Entry.Prev
-//     and all its guards hold at the moment of its commit: of two writers who
-//     expect the same revision one wins. A batch that fails leaves no trace, but
+//     and all its guards hold at the moment of its commit: of two writers that
+//     expect the same revision one succeeds. A batch that fails has no effect, but
 //     revisions may be skipped.
 //  3. Durability. Append returns nil only when the batch is as durable as the
 //     journal makes it, and has been applied to the Sink. Nothing is applied
-//     that is not durable: readers never see what a crash could take back.
+//     that is not durable: readers never see a write that a crash could undo.
 //  4. Unknown outcomes. When durability cannot be established (a failed sync, a
-//     lost connection), Append returns [ErrUnknown]: the entries may be there or
-//     not. A journal that cannot write refuses to, with [ErrUnavailable], and
-//     recovers automatically: a local one reads back what its files hold, a
-//     replicated one reconnects. If the entries turn out to be there, Sink.Apply
-//     gets them then, as it gets every commit.
+//     lost connection), Append returns [ErrUnknown]: the entries may be committed
+//     or not. A journal that cannot write returns [ErrUnavailable], and recovers
+//     automatically: a local one reads its files again, a replicated one
+//     reconnects. If the entries turn out to be committed, Sink.Apply gets them
+//     then, as it gets every commit.
 //  5. Recovery. Recover hands the newest entry of each live key and the kept
 //     history to the Sink, before any Append.
-//  6. History. Entries after Compacted can be read with History, each with what
-//     it replaced. Compact moves that bound forward, never back, and takes
-//     nothing else away: the newest entry of a live key stays forever.
-//  7. Revisions are used once: also after a restart, and after everything has
+//  6. History. Entries after Compacted can be read with History, each with the
+//     object that it replaced. Compact moves that bound forward, never back, and
+//     removes nothing else: the newest entry of a live key stays forever.
+//  7. Revisions are used once: even after a restart, and after everything has
 //     been deleted and compacted, new entries are numbered above all old ones.
 //  8. Consistency. When Sync returns, the Sink holds everything that was committed
 //     by any writer when Sync was called. A journal with one writer is always there.
@@ -47,11 +47,11 @@
 // All methods of a Journal are safe for concurrent use, except Recover, which
 // must be called first and has to return before any other call.
 //
-// # What the API makes of errors
+// # Errors in the API
 //
-//	*ConflictError           the write starts again from what is there now, or 409
+//	*ConflictError           the write starts again from the current object, or 409
 //	ErrTooLarge              500 in the words of etcd: nothing was written
-//	ErrFull                  507: nothing was written; there is no room on the disk
+//	ErrFull                  507: nothing was written; there is no space on the disk
 //	ErrUnavailable, other    503 with Retry-After: nothing was written
 //	ErrUnknown               504: the write may have happened
 //	ErrCompacted             410
@@ -186,7 +186,7 @@ type Journal interface {
 	Admin
 }
 
-// A Log is the part of a Journal that commits: what the state is folded from.
+// A Log is the part of a Journal that commits entries, of which the state is the fold.
 type Log interface {
 	// Recover reads the journal into the sink, which then receives every commit. It is called once,
 	// before all other methods except Close.
@@ -265,7 +265,7 @@ var (
 	ErrClosed = errors.New("journal is closed")
 )
 
-// DamagedError is returned where what is stored cannot be what was written.
+// DamagedError is returned if the stored bytes cannot be those that were written.
 type DamagedError struct {
 	What   string // is damaged, and where
 	Advice string // what to do about it

@@ -1,5 +1,5 @@
 // Package kinds defines the kinds that Kubernetes ships. Each group of kinds is a package; each
-// kind is a row that declares what is special about it. The package of a group has its rows,
+// kind is a row that declares its particularities. The package of a group has its rows,
 // defaults, validation (validate_*.go), table columns (columns*.go) and conversions between
 // versions (versions*.go).
 //

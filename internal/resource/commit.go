@@ -27,8 +27,8 @@ const maxStored = 1536<<10 - 128
 var ErrReplaced = errors.New("the definition of the resource has changed")
 
 // append commits one write with its claims, which may be nil. o is nil for a deletion. It returns
-// errConflict if the object at key, a claim, or the object of Request.While is no longer what the write
-// started from.
+// errConflict if the object at key, a claim, or the object of Request.While has changed since the write
+// started.
 func (s *Store) append(ctx context.Context, r *Request, key object.Key, prev *object.Object, o *object.Object, claims *Claims) error {
 	// The live object has been read already. As long as the definition is the served one, no other
 	// write can have stored that object under a newer definition.

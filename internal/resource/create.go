@@ -14,7 +14,7 @@ import (
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 )
 
-// Create stores a new object, or does what a create means for the resource.
+// Create stores a new object, or runs the Action of the resource.
 func (s *Store) Create(ctx context.Context, r *Request, body Body) (Result, error) {
 	obj, err := s.decode(ctx, r, body)
 	if err != nil {

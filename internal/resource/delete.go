@@ -31,8 +31,8 @@ func (s *Store) Delete(ctx context.Context, r *Request, options *metav1.DeleteOp
 	})
 }
 
-// A deletion is one try to delete an object. Its methods are the steps, below in the order in which
-// they run, which is that of a write with what a deletion does not have left out: there is no next
+// A deletion is one attempt to delete an object. Its methods are the steps, below in the order in which
+// they run. It is that of a write without the steps that a deletion does not have: there is no next
 // object that admission could change, and nothing to validate.
 type deletion struct {
 	store   *Store

@@ -33,8 +33,8 @@ type Watch struct {
 	first     []state.Event    // read already
 	endMark   bool             // the initial events end with a bookmark
 	started   object.Revision
-	failed    error           // what Next tells; nil while all is well
-	behind    object.Revision // what the client has seen all of when a conversion failed
+	failed    error           // the error of Next; nil before
+	behind    object.Revision // up to which the client has received all events when a conversion failed
 }
 
 // Watch returns the events after a revision. They begin with the current objects if the client names

@@ -65,8 +65,8 @@ func readAuthorities(file string) (*x509.CertPool, []byte, error) {
 	return pool, data, nil
 }
 
-// proxying is the client certificate of the server for aggregated servers, and what they need to verify
-// it.
+// proxying is the client certificate of the server for aggregated servers, and the authorities with which
+// they verify it.
 type proxying struct {
 	certificate aggregate.ClientCertificate // nil for none
 	trust       *aggregate.Trust            // nil if nothing is published
@@ -116,7 +116,7 @@ func (o *AggregationOptions) proxying(dataDir string, out *socket, authenticator
 	return p, nil
 }
 
-// tell publishes what aggregated servers need to authenticate requests of this server.
+// tell publishes the authorities with which aggregated servers authenticate requests of this server.
 func (p *proxying) tell(ctx context.Context, store *resource.Store) error {
 	if p == nil || p.trust == nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Controllers act on what a server stores. Package controllers has Kubernetes' own.
+// Controllers run with a server, on its objects. Package controllers has Kubernetes' own.
 type Controllers interface {
 	// Validate returns an error for options that are out of range or contradict each other.
 	Validate() error

@@ -49,7 +49,7 @@ type Server struct {
 	}
 }
 
-// setup is the options of a server, and what only tests replace.
+// setup is the options of a server, and the dependencies that tests replace.
 type setup struct {
 	Options
 	journals   Journals
@@ -228,7 +228,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return s.err
 }
 
-// Wait waits until the server has stopped for any reason, and returns what Stop returns.
+// Wait waits until the server has stopped for any reason, and returns the error of Stop.
 func (s *Server) Wait() error {
 	<-s.done
 	return s.err

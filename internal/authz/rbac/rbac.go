@@ -1,4 +1,4 @@
-// Package rbac decides by Kubernetes' roles and bindings who may do what.
+// Package rbac authorizes requests by Kubernetes' roles and bindings.
 //
 // An [Authorizer] keeps an index of the objects of rbac.authorization.k8s.io in the state of a
 // store. The first request after a write updates the index, so that granted and revoked permissions

@@ -1,4 +1,4 @@
-// Package flowschemas keeps the FlowSchemas and PriorityLevelConfigurations that every server has.
+// Package flowschemas maintains the FlowSchemas and PriorityLevelConfigurations that every server has.
 //
 // [Ensure] creates the missing ones at start. A [Maintainer] restores default objects that have been
 // deleted or changed, unless the annotation apf.kubernetes.io/autoupdate-spec leaves them to the

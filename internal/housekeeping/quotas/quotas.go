@@ -1,5 +1,5 @@
-// Package quotas settles resource quotas: it has the use of new quotas counted, and their status
-// written. Admission counts each write, see internal/admission/quota.
+// Package quotas settles resource quotas: it counts the usage of new quotas, and writes their status.
+// Admission counts each write, see internal/admission/quota.
 package quotas
 
 import (

@@ -16,9 +16,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// A Kind is a row of the table: what is special about the kind whose objects are of the Go type
-// that P points to. Names follow from that type; every field but Plural and Version may be left
-// zero.
+// A Kind is a row of the table: the particularities of the kind whose objects are of the Go type
+// that P points to. Names follow from that type; every field except Plural and Version may be zero.
 //
 // The parameter is the pointer, not the struct, because Go compiles generic code once for each
 // underlying struct type, but once for all pointers: with structs, the definitions of a hundred
@@ -80,7 +79,7 @@ type Kind[P runtime.Object] struct {
 	Deletion resource.Deletion
 }
 
-// Status declares what is special about a status subresource.
+// Status declares the particularities of a status subresource.
 type Status[P runtime.Object] struct {
 	Validate func(obj, old P) field.ErrorList
 	// Keeps are dotted paths, besides the spec, that writes to the status do not change.

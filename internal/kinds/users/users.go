@@ -1,5 +1,5 @@
-// Package users passes built-in kinds what they need to know of users: token authentication,
-// authorization and RBAC rules. [resource.Store] depends on none of it.
+// Package users provides built-in kinds with token authentication, authorization and RBAC rules.
+// [resource.Store] does not depend on these.
 package users
 
 import (
@@ -25,7 +25,7 @@ type Users struct {
 	Accounts *serviceaccount.Issuer
 }
 
-// Of returns what the kind of a request was given; never nil.
+// Of returns the Users of the kind of a request; never nil.
 func Of(r *resource.Request) *Users {
 	if u, ok := r.Definition.Given.(*Users); ok && u != nil {
 		return u
