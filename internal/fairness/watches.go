@@ -34,7 +34,7 @@ func (w *watches) add(a *authz.Attributes) (forget func(), err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := w.byUser[user]; w.most >= 0 && n >= w.most && !a.User.In(authn.Masters) {
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("user %q has %d watches open, and no user may have more: end some of them first", user, n), 10)
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("user %q has %d watches open, the maximum for one user: end some of them first", user, n), 10)
 	}
 	if w.of == nil {
 		w.of, w.byUser = map[watched]int{}, map[string]int{}

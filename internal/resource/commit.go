@@ -67,7 +67,7 @@ func writeError(err error) error {
 	case errors.Is(err, journal.ErrTooLarge):
 		return final{errors.New("etcdserver: request is too large")} // the words that clients know
 	case errors.Is(err, journal.ErrUnknown):
-		return final{apierrors.NewTimeoutError("it is not known whether the write was committed: "+err.Error(), 0)}
+		return final{apierrors.NewTimeoutError("the outcome of the write is unknown: "+err.Error(), 0)}
 	case errors.Is(err, journal.ErrFull):
 		return final{full(err)}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
