@@ -140,8 +140,8 @@ func generateAll(ctx context.Context, run *genall.Runtime, files *token.FileSet)
 	return errors.Join(unique(found)...)
 }
 
-// errorsOf returns errors of a package. Type errors are not among the kinds that are asked for: the
-// code that is to be generated may be missing.
+// errorsOf returns the errors of a package that are of the given kinds. Callers do not want type
+// errors: the code that is to be generated may be missing.
 func errorsOf(p *loader.Package, kinds ...packages.ErrorKind) []error {
 	var all []error
 	for _, err := range p.Errors {

@@ -35,7 +35,7 @@ type Options struct {
 }
 
 // Run executes a command line in the working directory. If it fails, or if the process is interrupted
-// meanwhile, the files of the project are as they were, and the error says why.
+// meanwhile, the files of the project are as they were.
 func Run(o Options) error {
 	if o.Stderr == nil {
 		o.Stderr = os.Stderr
@@ -104,7 +104,7 @@ func run(o Options) error {
 	root := c.Command()
 	root.SilenceUsage, root.SilenceErrors = true, true
 	err = c.Run()
-	if inner := errors.Unwrap(err); inner != nil { // "error executing command" says nothing
+	if inner := errors.Unwrap(err); inner != nil { // without the prefix "error executing command"
 		return inner
 	}
 	return err

@@ -165,7 +165,7 @@ func TestTutorial(t *testing.T) {
 	}
 }
 
-// TestNothingHalfDone checks that commands that fail leave the project as it was, and say why.
+// TestNothingHalfDone checks that commands that fail report an error and leave the project as it was.
 func TestNothingHalfDone(t *testing.T) {
 	p := newProject(t)
 	for _, tc := range []struct{ line, want string }{
