@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/kubebuilder/v4/pkg/plugin"
 	kustomizev2 "sigs.k8s.io/kubebuilder/v4/pkg/plugins/common/kustomize/v2"
 	"sigs.k8s.io/kubebuilder/v4/pkg/plugins/golang"
+	deployimage "sigs.k8s.io/kubebuilder/v4/pkg/plugins/golang/deploy-image/v1alpha1"
 	golangv4 "sigs.k8s.io/kubebuilder/v4/pkg/plugins/golang/v4"
 	grafana "sigs.k8s.io/kubebuilder/v4/pkg/plugins/optional/grafana/v1alpha"
 )
@@ -80,12 +81,20 @@ func Run(o Options) error {
 
 func run(o Options) error {
 	ours := &kapokPlugin{version: o.Version, source: o.Source, out: o.Stderr}
-	base := &quietPlugin{}
 	bundle, err := plugin.NewBundleWithOptions(
 		plugin.WithName(golang.DefaultNameQualifier),
 		plugin.WithVersion(plugin.Version{Number: 4}),
-		plugin.WithPlugins(kustomizev2.Plugin{}, base, ours),
+		plugin.WithPlugins(kustomizev2.Plugin{}, &quietPlugin{}, ours),
 		plugin.WithDescription("kubebuilder's project, with tests on Kapok"),
+	)
+	if err != nil {
+		return err
+	}
+	image, err := plugin.NewBundleWithOptions(
+		plugin.WithName(deployimage.Plugin{}.Name()),
+		plugin.WithVersion(deployimage.Plugin{}.Version()),
+		plugin.WithPlugins(&imagePlugin{}, ours),
+		plugin.WithDescription(deployimage.Plugin{}.Description()),
 	)
 	if err != nil {
 		return err
@@ -93,7 +102,7 @@ func run(o Options) error {
 	c, err := cli.New(
 		cli.WithCommandName("kapok"),
 		cli.WithDescription("Make and extend the project of an operator. PROJECT and layout are those of kubebuilder 4.\n"),
-		cli.WithPlugins(bundle, golangv4.Plugin{}, kustomizev2.Plugin{}, ours, &grafana.Plugin{}),
+		cli.WithPlugins(bundle, golangv4.Plugin{}, kustomizev2.Plugin{}, ours, image, &grafana.Plugin{}),
 		cli.WithDefaultPlugins(cfgv3.Version, bundle),
 		cli.WithDefaultProjectVersion(cfgv3.Version),
 		cli.WithFilesystem(fileSystem()),

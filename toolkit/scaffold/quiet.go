@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/kubebuilder/v4/pkg/machinery"
 	"sigs.k8s.io/kubebuilder/v4/pkg/model/resource"
 	"sigs.k8s.io/kubebuilder/v4/pkg/plugin"
+	deployimage "sigs.k8s.io/kubebuilder/v4/pkg/plugins/golang/deploy-image/v1alpha1"
 	golangv4 "sigs.k8s.io/kubebuilder/v4/pkg/plugins/golang/v4"
 )
 
@@ -28,11 +29,21 @@ func (p *quietPlugin) GetCreateAPISubcommand() plugin.CreateAPISubcommand {
 }
 
 func (p *quietPlugin) GetCreateWebhookSubcommand() plugin.CreateWebhookSubcommand {
-	return &quietWebhook{quiet{of: p.Plugin.GetCreateWebhookSubcommand()}}
+	return &quietResource{quiet{of: p.Plugin.GetCreateWebhookSubcommand()}}
 }
 
 func (p *quietPlugin) GetEditSubcommand() plugin.EditSubcommand {
 	return &quiet{of: p.Plugin.GetEditSubcommand()}
+}
+
+// An imagePlugin is kubebuilder's plugin for an API whose controller runs an image, without the programs
+// that it runs at the end.
+type imagePlugin struct{ deployimage.Plugin }
+
+var _ plugin.CreateAPI = (*imagePlugin)(nil)
+
+func (p *imagePlugin) GetCreateAPISubcommand() plugin.CreateAPISubcommand {
+	return &quietResource{quiet{of: p.Plugin.GetCreateAPISubcommand()}}
 }
 
 // quiet forwards all steps of a subcommand but the last one, PostScaffold.
@@ -116,8 +127,9 @@ func (q *quietAPI) controls(r *resource.Resource) bool {
 	return false
 }
 
-type quietWebhook struct{ quiet }
+// quietResource is a command for a resource, which is given to it.
+type quietResource struct{ quiet }
 
-func (q *quietWebhook) InjectResource(r *resource.Resource) error {
+func (q *quietResource) InjectResource(r *resource.Resource) error {
 	return q.of.(plugin.CreateWebhookSubcommand).InjectResource(r)
 }

@@ -220,6 +220,21 @@ func TestNothingHalfDone(t *testing.T) {
 	}
 }
 
+// TestDeployImage makes an API whose controller runs an image.
+func TestDeployImage(t *testing.T) {
+	p := newProject(t)
+	p.must("init --domain example.com --repo example.com/project")
+	p.must("create api --group cache --version v1alpha1 --kind Memcached --image=memcached:1.6-alpine --image-container-port=11211 --plugins=deploy-image/v1-alpha")
+	if text := p.read("PROJECT"); !strings.Contains(text, "deploy-image.go.kubebuilder.io/v1-alpha:") {
+		t.Errorf("PROJECT:\n%s", text)
+	}
+	p.tool("vet", "./...")
+	p.tool("test", "./internal/...")
+	if code, out := p.run("generate --check"); code != 0 {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+}
+
 // TestEnvtest makes a project whose suites are those of kubebuilder.
 func TestEnvtest(t *testing.T) {
 	p := newProject(t)
