@@ -115,7 +115,7 @@ func applied(c Client, obj runtime.ApplyConfiguration) (gvk schema.GroupVersionK
 		}
 		return gvk, ObjectKey{Namespace: deref(o.GetNamespace()), Name: deref(o.GetName())}, nil
 	}
-	return gvk, key, fmt.Errorf("apply: %T has no kind, name and namespace: see ApplyConfigurationFrom", obj)
+	return gvk, key, fmt.Errorf("apply: cannot read kind, name and namespace of a %T: use ApplyConfigurationFrom", obj)
 }
 
 func deref(s *string) string {

@@ -203,7 +203,7 @@ func (c *client) Create(ctx context.Context, obj Object, opts ...CreateOption) e
 		return err
 	}
 	if obj.GetName() == "" && obj.GetGenerateName() == "" && !isReview(gvk) {
-		return fmt.Errorf("create %s: neither a name nor a generateName", gvk.Kind)
+		return fmt.Errorf("create %s: the object has neither metadata.name nor metadata.generateName", gvk.Kind)
 	}
 	o := c.writeOptions(opts)
 	if err := c.all(ctx, http.MethodPost, gvk, obj.GetNamespace()).inNamespace().params(o.AsCreateOptions()).body(obj, gvk).do(ctx, obj); err != nil {

@@ -154,7 +154,7 @@ func (s *watchStream) next() (event metav1.WatchEvent, contentType string, err e
 	}
 	n := binary.BigEndian.Uint32(length[:])
 	if n > maxEvent {
-		return event, "", fmt.Errorf("watch %s: an event of %d bytes", s.gvk.Kind, n)
+		return event, "", fmt.Errorf("watch %s: an event of %d bytes, the maximum is %d", s.gvk.Kind, n, maxEvent)
 	}
 	frame := make([]byte, n)
 	if _, err = io.ReadFull(s.in, frame); err != nil {

@@ -76,7 +76,7 @@ func (e *Env) Settle() {
 	e.SettleFor(quiet)
 }
 
-// SettleFor is Settle with another idle time, which must be longer than the pauses within the work
+// SettleFor is Settle with an idle time other than ten seconds, which must be longer than the pauses within the work
 // of the program under test, and shorter than those between two pieces of work. If requests never
 // cease, the test ends after one hour, ten idle times, or a hundred times MaxDelay or MaxOutage of
 // [Faults], whichever is longest.

@@ -10,14 +10,13 @@
 //
 // [Env.Config] returns a rest.Config for any client: that of package client, client-go, or a
 // manager of controller-runtime. Garbage collection and namespace deletion work as in a cluster.
-// The server opens no socket and writes no file. Parallel tests have a server each and share
-// nothing.
+// The server opens no socket and writes no file. Each parallel test has its own server.
 //
 // # Virtual time
 //
 // [Bubble] runs a test with its server in a bubble of testing/synctest: time stands still while any
-// goroutine runs, and advances when all of them wait. A test that sleeps for a week takes as long
-// as the work of that week.
+// goroutine runs, and advances when all of them wait. A test that sleeps for a week takes
+// only as long as the work that is done in that week.
 //
 //	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 //		env.Go(manager.Start)
@@ -29,11 +28,11 @@
 // A bubble must not wait for anything outside: sockets, processes, channels that were created
 // outside. A webhook, for example, must be called in memory: see [Webhooks].
 //
-// # Rights
+// # Permissions
 //
-// The test has the rights of the admin. [Env.User] and [Env.ServiceAccount] return configurations
-// for other users, with the rights that the roles of the manifests and the test grant. Requests
-// that the server has denied them are reported when a wait fails, and by [Env.Refused].
+// The test has the permissions of the admin. [Env.User] and [Env.ServiceAccount] return
+// configurations for other users, with the permissions that the roles of the manifests and the test
+// grant. Rejected requests are shown when a wait fails, and returned by [Env.Refused].
 //
 // # Faults
 //
@@ -44,5 +43,5 @@
 // # Failures
 //
 // Methods of an Env end the test on an unexpected error, so that tests need no error handling. They
-// must be called by the goroutine of the test.
+// must be called by the goroutine of the test or of one of its subtests.
 package kapoktest

@@ -236,9 +236,9 @@ func (e *Env) Context() context.Context { return e.ctx }
 // Server returns the running server; after a restart, the new one.
 func (e *Env) Server() *kapok.Server { return e.backend.current() }
 
-// Go runs a function in the background. Its context ends with the test, which then waits for it. An
-// error other than that of its context after the end of the test, or a panic, fails the test and
-// ends its waits.
+// Go runs a function in the background. Its context ends with the test, which then waits for it. A
+// panic or an error fails the test and ends its waits, except for the error of the context after the
+// test has ended.
 func (e *Env) Go(run func(ctx context.Context) error) {
 	e.running.Go(func() {
 		returned := false
@@ -332,7 +332,7 @@ func (e *Env) Exists(obj client.Object) bool {
 }
 
 // Update reads an object, calls change, which changes obj in place, and writes obj. After a
-// conflict it retries all three, for one minute at most:
+// conflict it starts again, for one minute at most:
 //
 //	env.Update(web, func() { web.Spec.Paused = true })
 //

@@ -28,7 +28,7 @@ type checks struct {
 
 func (c *checks) add(name string, check Checker) error {
 	if name == "" || strings.Contains(name, "/") || check == nil {
-		return fmt.Errorf("a check needs a name without slashes, and a function: %q", name)
+		return fmt.Errorf("check %q: want a name without slashes, and a Checker that is not nil", name)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

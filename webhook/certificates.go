@@ -165,7 +165,7 @@ func (c *Certificates) obtain(ctx context.Context) (*selfSigned, error) {
 			return made, err
 		}
 	}
-	return nil, fmt.Errorf("Secret %s: too many conflicts with other writers", c.options.Secret)
+	return nil, fmt.Errorf("secret %s: too many conflicts with other writers", c.options.Secret)
 }
 
 // conflicts is the maximum number of attempts to write the Secret, if other writers change it too.
@@ -193,7 +193,7 @@ func (c *Certificates) obtainShared(ctx context.Context) (*selfSigned, error) {
 	err := c.client.Get(ctx, c.options.Secret, secret)
 	exists := err == nil
 	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("Secret %s: %w", c.options.Secret, err)
+		return nil, fmt.Errorf("secret %s: %w", c.options.Secret, err)
 	}
 	stored, err := parseSelfSigned(secretData(secret, corev1.TLSCertKey), secretData(secret, corev1.TLSPrivateKeyKey), secretData(secret, caKey))
 	old := stored
@@ -206,7 +206,7 @@ func (c *Certificates) obtainShared(ctx context.Context) (*selfSigned, error) {
 	}
 	for key, value := range map[string][]byte{corev1.TLSCertKey: made.cert, corev1.TLSPrivateKeyKey: made.key, caKey: made.bundle} {
 		if err := unstructured.SetNestedField(secret.Object, base64.StdEncoding.EncodeToString(value), "data", key); err != nil {
-			return nil, fmt.Errorf("Secret %s: %w", c.options.Secret, err)
+			return nil, fmt.Errorf("secret %s: %w", c.options.Secret, err)
 		}
 	}
 	if exists {
@@ -219,9 +219,9 @@ func (c *Certificates) obtainShared(ctx context.Context) (*selfSigned, error) {
 	}
 	switch {
 	case apierrors.IsNotFound(err) && !exists:
-		return nil, fmt.Errorf("create Secret %s: %v", c.options.Secret, err) // it is its namespace that is not found
+		return nil, fmt.Errorf("create secret %s: %v", c.options.Secret, err) // it is its namespace that is not found
 	case err != nil:
-		return nil, fmt.Errorf("Secret %s: %w", c.options.Secret, err)
+		return nil, fmt.Errorf("secret %s: %w", c.options.Secret, err)
 	}
 	return made, nil
 }

@@ -370,14 +370,14 @@ func TestCertificateErrors(t *testing.T) {
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "serving", errors.New("no"))
 			}
 			return nil
-		}, want: "Secret default/serving: "},
+		}, want: "secret default/serving: "},
 		"a Secret that comes and goes": {options: CertificateOptions{Secret: secret}, before: func(_ int, verb, kind string) error {
 			if kind == "Secret" && verb == "create" {
 				return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "secrets"}, "serving")
 			}
 			return nil
-		}, want: "Secret default/serving: too many conflicts with other writers"},
-		"no namespace": {options: CertificateOptions{Secret: client.ObjectKey{Namespace: "nowhere", Name: "serving"}}, want: `create Secret nowhere/serving: namespaces "nowhere" not found`},
+		}, want: "secret default/serving: too many conflicts with other writers"},
+		"no namespace": {options: CertificateOptions{Secret: client.ObjectKey{Namespace: "nowhere", Name: "serving"}}, want: `create secret nowhere/serving: namespaces "nowhere" not found`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -96,7 +96,7 @@ func (b *benchmark) run(ctx context.Context, stdout, stderr io.Writer) error {
 	var left *bench.LeftError
 	switch {
 	case ctx.Err() != nil && errors.As(err, &left):
-		return fmt.Errorf("interrupted, and %w", left)
+		return fmt.Errorf("interrupted; %w", left)
 	case ctx.Err() != nil && err != nil:
 		return errors.New("interrupted; the objects it had created are removed")
 	case err != nil && (report == nil || len(report.Measures) == 0):
@@ -108,7 +108,7 @@ func (b *benchmark) run(ctx context.Context, stdout, stderr io.Writer) error {
 		err = errors.Join(err, report.WriteTable(stdout))
 	}
 	if n := report.Failed(); err == nil && n > 0 {
-		err = fmt.Errorf("measures that failed: %d of %d", n, len(report.Measures))
+		err = fmt.Errorf("%d of %d measures failed", n, len(report.Measures))
 	}
 	return err
 }

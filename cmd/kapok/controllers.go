@@ -36,7 +36,7 @@ func controllersFlags(f *pflag.FlagSet, o *controllers.Options, names []string, 
 	f.DurationVar(&a.DownscaleStabilization, "horizontal-pod-autoscaler-downscale-stabilization", usual.DownscaleStabilization, "time for which the highest recommendation of a HorizontalPodAutoscaler applies, unless its spec sets another")
 	f.Float64Var(&a.Tolerance, "horizontal-pod-autoscaler-tolerance", usual.Tolerance, "smallest relative difference of a metric from its target that changes the number of replicas")
 	f.DurationVar(&a.CPUInitializationPeriod, "horizontal-pod-autoscaler-cpu-initialization-period", usual.CPUInitializationPeriod, "time after the start of a pod during which a CPU sample counts only if the pod was ready for all of it")
-	f.DurationVar(&a.InitialReadinessDelay, "horizontal-pod-autoscaler-initial-readiness-delay", usual.InitialReadinessDelay, "time after the start of a pod in which it becomes unready only if it was never ready")
+	f.DurationVar(&a.InitialReadinessDelay, "horizontal-pod-autoscaler-initial-readiness-delay", usual.InitialReadinessDelay, "time after the start of a pod during which a pod that was never ready counts as not yet started")
 	f.IntVar(&a.ConcurrentSyncs, "concurrent-horizontal-pod-autoscaler-syncs", usual.ConcurrentSyncs, "number of HorizontalPodAutoscalers that are evaluated concurrently")
 	f.StringVar(&o.LocalPath.Dir, "local-path-dir", localpath.DefaultDir, "directory on nodes for the volumes that kapok.dev/local-path provisions")
 	f.BoolVar(&o.LocalPath.Default, "local-path-default-class", false, "create the StorageClass "+localpath.ClassName+" as a default class")
@@ -153,7 +153,7 @@ func (a *acting) check(c *cobra.Command) error {
 		}
 	}
 	if len(a.options.Names) == 0 {
-		return errors.New("--controllers selects none")
+		return errors.New("--controllers selects no controller")
 	}
 	if err := a.options.PodAutoscaler.Validate(); err != nil {
 		return fmt.Errorf("--horizontal-pod-autoscaler-...: %w", err)

@@ -18,7 +18,7 @@ func TestControllersFlags(t *testing.T) {
 		want string
 	}{
 		{"more", 2, `unexpected argument "more"`},
-		{"--controllers=", 2, "--controllers selects none"},
+		{"--controllers=", 2, "--controllers selects no controller"},
 		{"--controllers=*,nothing", 2, `--controllers: "nothing" is not in the list of known controllers: `},
 		{"--load-balancer-pool=10.0.0.0", 2, `--load-balancer-pool: "10.0.0.0" is invalid: want ranges of addresses, like 192.0.2.0/24`},
 		{"--horizontal-pod-autoscaler-sync-period=-1s", 2, "--horizontal-pod-autoscaler-...: podautoscaler.Options.SyncPeriod -1s is negative"},

@@ -94,7 +94,7 @@ may contain more flags, separated by spaces.`,
 	fairnessFlags(f, &o.Fairness)
 	told := f.Bool("version", false, "print the version, and exit")
 	accept(f, apiServerFlags)
-	f.Lookup("authorization-mode").Usage = "authorizers, called in this order: RBAC, Webhook, AlwaysAllow (default AlwaysAllow)"
+	f.Lookup("authorization-mode").Usage = "authorizers in the order in which they are called: RBAC, Webhook or AlwaysAllow (default AlwaysAllow)"
 	more := strings.Fields(os.Getenv(moreFlags))
 	if _, unknown := sift(f, more); len(unknown) > 0 {
 		fmt.Fprintf(stderr, "kube-apiserver: %s: unknown flags: %s\n", moreFlags, strings.Join(unknown, " "))

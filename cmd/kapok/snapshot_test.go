@@ -499,7 +499,7 @@ func TestSnapshotErrors(t *testing.T) {
 	}{
 		{"snapshot nope", 2, `unknown command "nope" for "kapok snapshot"`},
 		{"snapshot save", 2, "FILE is missing: want kapok snapshot save FILE"},
-		{"snapshot save a b", 2, `want one FILE, and got ["a" "b"]`},
+		{"snapshot save a b", 2, `want one FILE, got ["a" "b"]`},
 		{"snapshot save FILE --nope", 2, "unknown flag: --nope"},
 		{"snapshot save FILE --salvage", 2, "--salvage requires a stopped server: set --data-dir"},
 		{"snapshot save FILE --kubeconfig a --data-dir b", 2, "exclude each other"},

@@ -42,9 +42,9 @@ func newUp() *cobra.Command {
 		Short: "Run the server until it is interrupted",
 		Long: `Run the server until it is interrupted.
 
-Objects, certificates and an admin's kubeconfig are kept in the data directory.
-The kubeconfig is complete whenever it exists, and is written when the server is
-ready: a script can wait for it.`,
+By default the data directory contains the objects, the certificates and, while
+the server runs, the admin's kubeconfig. The kubeconfig appears, complete, when
+the server is ready, so that scripts can wait for the file.`,
 		Example: `  kapok up
   kapok up --in-memory --listen 127.0.0.1:0 --kubeconfig ./kubeconfig
   kapok up --store etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379`,
@@ -63,11 +63,11 @@ ready: a script can wait for it.`,
 	f.StringVar(&o.DataDir, "data-dir", "", "directory for the state (default "+shown(defaultDataDir())+")")
 	f.BoolVar(&u.inMemory, "in-memory", false, "keep the state in memory only: it is lost when the process ends")
 	f.BoolVar(&o.UnsafeNoFsync, "unsafe-no-fsync", false, "let the operating system decide when the state is written to disk: it survives the process, but not a crash of the machine")
-	f.StringVar(&o.Store, "store", "", "etcd that stores the objects instead of the data directory, etcd://HOST:PORT,HOST:PORT; several servers may share it")
+	f.StringVar(&o.Store, "store", "", "address of an etcd that stores the objects instead of the data directory, etcd://HOST:PORT,HOST:PORT; several servers may share it")
 	f.StringVar(&o.Etcd.Prefix, "etcd-prefix", "/registry", "prefix of the keys in etcd")
 	f.StringVar(&o.Etcd.CAFile, "etcd-cafile", "", "file with the CA of etcd's certificates")
 	f.StringVar(&o.Etcd.CertFile, "etcd-certfile", "", "file with the client certificate for etcd")
-	f.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", "", "file with the key of that certificate")
+	f.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", "", "file with the key of the client certificate for etcd")
 	f.StringVar(&o.Etcd.Username, "etcd-username", "", "user name for etcd; the password is read from the environment variable "+etcdPassword)
 	f.StringVar(&o.EncryptionConfig, "encryption-provider-config", "", "file with an EncryptionConfiguration for encryption at rest")
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "file to write the admin's kubeconfig to (default kubeconfig in the data directory, a temporary file with --in-memory)")
@@ -75,7 +75,7 @@ ready: a script can wait for it.`,
 	f.BoolVar(&o.RetiredAPIs, "serve-retired-apis", false, "also accept and serve built-in kinds in versions that Kubernetes has removed, like apps/v1beta1, with a warning")
 	serviceFlag(f, &o.ServiceAddresses, "10.96.0.0/12")
 	f.DurationVar(&o.NamespaceGrace, "namespace-grace", 5*time.Second, "delay before the objects of a terminating namespace are deleted, so that kubectl delete -f finds them")
-	f.StringSliceVar(&o.Housekeeping, "housekeeping", nil, "tasks to turn off because a kube-controller-manager does them, each with a leading -: "+strings.Join(kapok.Housekeeping(), ", ")+"; -* is all")
+	f.StringSliceVar(&o.Housekeeping, "housekeeping", nil, "tasks of the server to turn off, each with a leading -, for example if a kube-controller-manager does them: "+strings.Join(kapok.Housekeeping(), ", ")+"; -* is all")
 	controllersFlags(f, &u.controllers, []string{"*"}, "built-in controllers to run, none if empty")
 	f.BoolVar(&u.schedule, "scheduler", false, "run the scheduler, which binds pods to nodes (default with --nodes)")
 	f.IntVar(&u.nodes.Nodes, "nodes", 0, "simulated nodes to run: pods on them behave as on kubelets, without containers")
@@ -157,7 +157,7 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		u.controllers.NodeIPAM.ServiceCIDRs = []netip.Prefix{opts.ServiceAddresses}
 		runs = append(runs, u.controllers)
 	} else if o := u.controllers; o.LoadBalancerPool != nil || o.NodeIPAM.ClusterCIDRs != nil || o.LocalPath.Default || o.Shard {
-		return kapok.Options{}, errors.New("--load-balancer-pool, --cluster-cidr, --local-path-default-class and --shard-controllers have no effect without --controllers")
+		return kapok.Options{}, errors.New("--load-balancer-pool, --cluster-cidr, --local-path-default-class and --shard-controllers have no effect because --controllers is empty")
 	}
 	if u.nodes.Nodes != 0 {
 		if err := u.nodes.Validate(); err != nil {

@@ -12,6 +12,6 @@ func admissionFlags(f *pflag.FlagSet, o *kapok.AdmissionOptions) {
 	f.StringSliceVar(&o.Disable, "disable-admission-plugins", nil, "admission plugins to disable although they are enabled by default")
 	f.StringVar(&o.ConfigFile, "admission-control-config-file", "", "file with an AdmissionConfiguration, for the plugin PodSecurity")
 	o.NotReadySeconds, o.UnreachableSeconds = new(int64), new(int64)
-	f.Int64Var(o.NotReadySeconds, "default-not-ready-toleration-seconds", 300, "seconds for which pods without such a toleration tolerate a node that is not ready")
-	f.Int64Var(o.UnreachableSeconds, "default-unreachable-toleration-seconds", 300, "seconds for which pods without such a toleration tolerate an unreachable node")
+	f.Int64Var(o.NotReadySeconds, "default-not-ready-toleration-seconds", 300, "seconds for which pods tolerate a node that is not ready, unless they have a toleration of their own")
+	f.Int64Var(o.UnreachableSeconds, "default-unreachable-toleration-seconds", 300, "seconds for which pods tolerate an unreachable node, unless they have a toleration of their own")
 }

@@ -23,7 +23,7 @@ func authenticationFlags(f *pflag.FlagSet, o *kapok.AuthenticationOptions) {
 	f.StringVar(&o.OIDC.ClientID, "oidc-client-id", "", "audience of the provider's tokens")
 	f.StringVar(&o.OIDC.CAFile, "oidc-ca-file", "", "file with the CAs of the provider's certificate (default those of the system)")
 	f.StringVar(&o.OIDC.UsernameClaim, "oidc-username-claim", "", `claim with the user's name (default "sub")`)
-	f.StringVar(&o.OIDC.UsernamePrefix, "oidc-username-prefix", "", "prefix of user names; - for none (default the provider's URL and #, none for an email)")
+	f.StringVar(&o.OIDC.UsernamePrefix, "oidc-username-prefix", "", "prefix of user names; - for none (default: the provider's URL followed by #; no prefix if the claim is email)")
 	f.StringVar(&o.OIDC.GroupsClaim, "oidc-groups-claim", "", "claim with the user's groups")
 	f.StringVar(&o.OIDC.GroupsPrefix, "oidc-groups-prefix", "", "prefix of groups")
 	f.StringSliceVar(&o.OIDC.SigningAlgs, "oidc-signing-algs", nil, "algorithms that tokens may be signed with (default RS256)")
@@ -37,8 +37,8 @@ func authenticationFlags(f *pflag.FlagSet, o *kapok.AuthenticationOptions) {
 // servingFlags adds the flags for the serving certificate and for TLS. Their names are
 // kube-apiserver's.
 func servingFlags(f *pflag.FlagSet, o *kapok.ServingOptions) {
-	f.StringVar(&o.CertFile, "tls-cert-file", "", "file with the certificate to serve with (default one of the server's own authority)")
-	f.StringVar(&o.KeyFile, "tls-private-key-file", "", "file with the key of that certificate")
+	f.StringVar(&o.CertFile, "tls-cert-file", "", "file with the certificate to serve with (default: one that the server's own CA signs)")
+	f.StringVar(&o.KeyFile, "tls-private-key-file", "", "file with the key of the serving certificate")
 	f.StringVar(&o.MinVersion, "tls-min-version", "VersionTLS12", "VersionTLS12 or VersionTLS13")
 	f.StringSliceVar(&o.CipherSuites, "tls-cipher-suites", nil, "names of the cipher suites that are used up to TLS 1.2 (default ECDHE with AES-GCM or ChaCha20-Poly1305)")
 }
@@ -77,7 +77,7 @@ func (p *pairs) String() string {
 func (p *pairs) Set(text string) error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok || key == "" {
-		return fmt.Errorf("malformed pair, expect string=string, not %q", text)
+		return fmt.Errorf("want KEY=VALUE, not %q", text)
 	}
 	if *p == nil {
 		*p = pairs{}

@@ -12,7 +12,7 @@ import (
 // fairnessFlags adds the flags that bound concurrent requests, under their names in kube-apiserver.
 func fairnessFlags(f *pflag.FlagSet, o *kapok.FairnessOptions) {
 	o.MaxRequestsInFlight, o.MaxMutatingRequestsInFlight, o.MaxWatchesPerUser = 400, 200, 10_000
-	f.Var((*bound)(&o.MaxRequestsInFlight), "max-requests-inflight", "maximum number of concurrent reads; priority levels share the sum with --max-mutating-requests-inflight. 0: none, or no limit without priority and fairness")
+	f.Var((*bound)(&o.MaxRequestsInFlight), "max-requests-inflight", "maximum number of concurrent reads. With priority and fairness, the priority levels share its sum with --max-mutating-requests-inflight; without, 0 means no limit")
 	f.Var((*bound)(&o.MaxMutatingRequestsInFlight), "max-mutating-requests-inflight", "maximum number of concurrent writes")
 	f.Var((*negated)(&o.Unfair), "enable-priority-and-fairness", "limit requests according to FlowSchemas and PriorityLevelConfigurations")
 	f.Lookup("enable-priority-and-fairness").NoOptDefVal = "true"

@@ -112,7 +112,7 @@ func oneArg(what string) cobra.PositionalArgs {
 		case len(args) == 0:
 			return fmt.Errorf("%s is missing: want %s", what, c.UseLine())
 		case len(args) > 1:
-			return fmt.Errorf("too many arguments: want one %s, and got %q", what, args)
+			return fmt.Errorf("too many arguments: want one %s, got %q", what, args)
 		case args[0] == "":
 			return fmt.Errorf("%s must not be empty", what)
 		}

@@ -188,7 +188,7 @@ func (u *userAdd) bySelf(_ context.Context, name string, now time.Time) (_ *pki.
 	}
 	authority, err := pki.ReadAuthority(filepath.Join(dir, "pki"), now)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", fmt.Errorf("%w: want --kubeconfig, or the data directory of a kapok up that has run once without --in-memory and --store", err)
+		return nil, "", fmt.Errorf("%w: want --kubeconfig, or a data directory that kapok up has used without --in-memory and --store", err)
 	}
 	if err != nil {
 		return nil, "", err
@@ -206,7 +206,7 @@ func (u *userAdd) bySelf(_ context.Context, name string, now time.Time) (_ *pki.
 func serverOf(dir string) (string, error) {
 	file := filepath.Join(dir, "kubeconfig")
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s does not exist because no server runs: set the server's address with --server https://HOST:PORT", file)
+		return "", fmt.Errorf("%s does not exist: start the server, or set its address with --server https://HOST:PORT", file)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", file)
 	if err != nil {

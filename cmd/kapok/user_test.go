@@ -134,7 +134,7 @@ func TestUserAdd(t *testing.T) {
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr := add(1, "bob"); !strings.Contains(stderr, "no server runs") {
+	if _, stderr := add(1, "bob"); !strings.Contains(stderr, "does not exist: start the server") {
 		t.Errorf("it says %s", stderr)
 	}
 	stdout, _ = add(0, "bob", "--server", "https://kapok.example:6443")
@@ -175,7 +175,7 @@ func TestUserAddRefuses(t *testing.T) {
 		{[]string{"alice", "--output", ""}, 2, "--output"},
 		{[]string{"alice", "--kubeconfig", "x", "--allow-admin"}, 2, "exclude each other"},
 		{[]string{"alice", "--kubeconfig", "/nowhere/at/all"}, 1, "no such file"},
-		{[]string{"alice", "--data-dir", "/nowhere/at/all"}, 1, "the data directory of a kapok up that has run once"},
+		{[]string{"alice", "--data-dir", "/nowhere/at/all"}, 1, "a data directory that kapok up has used"},
 	} {
 		var out, errs bytes.Buffer
 		if code := run(append([]string{"user", "add"}, tc.args...), &out, &errs); code != tc.code || !strings.Contains(errs.String(), tc.text) {

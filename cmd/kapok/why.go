@@ -42,7 +42,7 @@ events. It works with any Kubernetes API server.`,
   kapok why pod/web-5fc9f4bf66-4qm4d -n shop`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("want one KIND/NAME, and got %q", args)
+				return fmt.Errorf("want one KIND/NAME, got %q", args)
 			}
 			if kind, name, ok := strings.Cut(args[0], "/"); !ok || kind == "" || name == "" || strings.Contains(name, "/") {
 				return fmt.Errorf("%q is not KIND/NAME, like deployment/web", args[0])

@@ -11,7 +11,7 @@ import (
 )
 
 func TestColors(t *testing.T) {
-	env := kapoktest.Start(t) // a server of this test, which ends with it
+	env := kapoktest.Start(t) // starts a server that stops when the test ends
 	configMaps := kubernetes.NewForConfigOrDie(env.Config()).CoreV1().ConfigMaps("default")
 
 	colors := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "colors"}, Data: map[string]string{"sky": "blue"}}

@@ -117,7 +117,7 @@ type LeftError struct {
 
 // Error returns the command that removes the objects, and the cause.
 func (e *LeftError) Error() string {
-	return fmt.Sprintf("not everything was removed, run: kubectl delete namespaces,customresourcedefinitions -l %s=%s: %v", mark, e.id, e.err)
+	return fmt.Sprintf("some objects are left: remove them with kubectl delete namespaces,customresourcedefinitions -l %s=%s: %v", mark, e.id, e.err)
 }
 
 // Unwrap returns the cause.

@@ -51,7 +51,7 @@ func TestRefused(t *testing.T) {
 		answers []answer
 		want    []string
 	}{
-		{"no such server", nil, []string{"is no Kubernetes API server", "GET /version: 404 Not Found"}},
+		{"no such server", nil, []string{"is not a Kubernetes API server", "GET /version: 404 Not Found"}},
 		{"not JSON", []answer{{"GET /version", 200, "<html>"}}, []string{"no server at http://", "GET /version: invalid character '<'"}},
 		{"stranger", []answer{{"GET /version", 401, `{"kind":"Status","message":"Unauthorized"}`}}, []string{"does not accept the credentials", "401 Unauthorized"}},
 		{"no namespaces", []answer{version, {"POST /api/v1/namespaces", 403, forbidden}}, []string{
@@ -61,7 +61,7 @@ func TestRefused(t *testing.T) {
 		{"not served", []answer{version, namespace, gone}, []string{
 			"serves no CustomResourceDefinitions of apiextensions.k8s.io/v1", "404 Not Found"}},
 		{"left behind", []answer{version, namespace, {"DELETE /api/v1/namespaces/", 403, ""}}, []string{
-			"serves no CustomResourceDefinitions", "not everything was removed, run: kubectl delete namespaces,customresourcedefinitions -l kapok.dev/bench=", "403 Forbidden"}},
+			"serves no CustomResourceDefinitions", "some objects are left: remove them with kubectl delete namespaces,customresourcedefinitions -l kapok.dev/bench=", "403 Forbidden"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			config, _ := scripted(t, tc.answers...)
