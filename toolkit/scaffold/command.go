@@ -73,8 +73,11 @@ func Run(o Options) error {
 	if err == nil {
 		return nil
 	}
-	if undo := project.restore(); undo != nil {
+	switch aside, undo := project.restore(); {
+	case undo != nil:
 		return fmt.Errorf("%w; what was changed could not be undone: %w", err, undo)
+	case aside != "":
+		return fmt.Errorf("%w\nThe project is as it was before. The files of this attempt are in %s", err, aside)
 	}
 	return err
 }

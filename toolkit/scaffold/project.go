@@ -78,10 +78,21 @@ func otherModule(dir string) bool {
 	return err == nil
 }
 
-// restore makes the files of the project what they were.
-func (p *project) restore() error {
+// restore makes the files of the project what they were. It moves what has changed to a directory outside
+// of the project, which it returns, "" if nothing has changed: another program may have written there,
+// too.
+func (p *project) restore() (aside string, err error) {
 	var errs []error
 	var madeDirs []string
+	keep := func(path string, data []byte) error {
+		if aside == "" {
+			if aside, err = os.MkdirTemp("", "kapok-undone-"); err != nil {
+				return err
+			}
+		}
+		to := filepath.Join(aside, path)
+		return errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, data, 0o644))
+	}
 	errs = append(errs, p.each(func(path string, info fs.FileInfo) error {
 		was, known := p.files[path]
 		switch {
@@ -90,14 +101,18 @@ func (p *project) restore() error {
 				madeDirs = append(madeDirs, path)
 			}
 			return nil
-		case !known:
-			return os.Remove(path)
 		}
 		data, err := os.ReadFile(path)
-		if err == nil && !bytes.Equal(data, was.data) {
-			err = os.WriteFile(path, was.data, was.mode)
+		if err != nil || known && bytes.Equal(data, was.data) {
+			return err
 		}
-		return err
+		if err := keep(path, data); err != nil {
+			return err
+		}
+		if !known {
+			return os.Remove(path)
+		}
+		return os.WriteFile(path, was.data, was.mode)
 	}))
 	for path, was := range p.files {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -108,7 +123,7 @@ func (p *project) restore() error {
 	for _, dir := range madeDirs {
 		errs = append(errs, os.Remove(dir))
 	}
-	return errors.Join(errs...)
+	return aside, errors.Join(errs...)
 }
 
 // fileSystem is that of the machine, on which kubebuilder works.

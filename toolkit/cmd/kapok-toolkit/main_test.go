@@ -25,10 +25,10 @@ func TestMain(m *testing.M) {
 // A project is a directory in which a test runs commands.
 type project struct {
 	*testing.T
-	dir string
+	dir, temp string
 }
 
-func newProject(t *testing.T) *project { return &project{t, t.TempDir()} }
+func newProject(t *testing.T) *project { return &project{t, t.TempDir(), t.TempDir()} }
 
 // run executes a command line of the toolkit, whose words are separated by single blanks, and returns its exit code and
 // what it prints.
@@ -42,7 +42,7 @@ func (p *project) run(line string) (code int, out string) {
 	if err != nil {
 		p.Fatal(err)
 	}
-	return p.command(append(os.Environ(), asCommand+"=1", "KAPOK_SOURCE="+root), self, strings.Split(line, " ")...)
+	return p.command(append(os.Environ(), asCommand+"=1", "KAPOK_SOURCE="+root, "TMPDIR="+p.temp), self, strings.Split(line, " ")...)
 }
 
 func (p *project) command(env []string, name string, args ...string) (code int, out string) {
@@ -206,7 +206,7 @@ func TestNothingHalfDone(t *testing.T) {
 		{field("", "Foo float64 `json:\"foo\"`"), "generate", "api/v1/cronjob_types.go:36:6: found float"},
 		{types + "func {", "generate", "api/v1/cronjob_types.go:97:6: expected 'IDENT', found '{'"},
 		// A command that has written files by the time it meets the error.
-		{field("\t// +kubebuilder:validation:MinLenght=1\n", "Foo *string `json:\"foo,omitempty\"`"), "create api --group batch --version v1 --kind Job", "unknown marker"},
+		{field("\t// +kubebuilder:validation:MinLenght=1\n", "Foo *string `json:\"foo,omitempty\"`"), "create api --group batch --version v1 --kind Job", "The project is as it was before. The files of this attempt are in " + p.temp},
 	} {
 		p.write("api/v1/cronjob_types.go", tc.types)
 		before := p.state()
