@@ -3,7 +3,6 @@ package resource
 import (
 	"bytes"
 	"context"
-	"errors"
 
 	"github.com/kapok-dev/kapok/internal/object"
 
@@ -25,9 +24,12 @@ func (s *Store) Delete(ctx context.Context, r *Request, options *metav1.DeleteOp
 	if kind.OrphanByDefault && kind.OrphanWarning != "" && options.PropagationPolicy == nil && options.OrphanDependents == nil {
 		r.Warn(kind.OrphanWarning)
 	}
+	var marked *object.Object
 	return s.retry(ctx, r, func() (Result, error) {
-		d := deletion{store: s, request: r, kind: kind, options: options}
-		return d.run(ctx)
+		d := deletion{store: s, request: r, kind: kind, options: options, marked: marked}
+		result, err := d.run(ctx)
+		marked = d.marked
+		return result, err
 	})
 }
 
@@ -40,6 +42,10 @@ type deletion struct {
 	kind    *Deletion
 	options *metav1.DeleteOptions
 
+	// marked is the object as this request has marked it, also in an earlier try; nil before that. From
+	// then on the request is about this object, and not about a later one of its name.
+	marked *object.Object
+
 	current *object.Object // the stored object
 	seen    *object.Object // current as the client sees it
 	obj     Tree           // seen, decoded; the marked object from grace on
@@ -51,6 +57,15 @@ type deletion struct {
 
 // run is a whole try.
 func (d *deletion) run(ctx context.Context) (Result, error) {
+	if d.marked != nil {
+		if now := d.store.current(d.request); now == nil || now.Meta.UID != d.marked.Meta.UID {
+			answer, err := d.request.answer(ctx, d.marked)
+			if err != nil {
+				return Result{}, err
+			}
+			return deleted(d.request, answer, false).done(), nil // another write has removed it
+		}
+	}
 	if err := d.read(ctx); err != nil {
 		return Result{}, err
 	}
@@ -164,11 +179,8 @@ func (d *deletion) append(ctx context.Context) (Result, error) {
 	if !d.graceful || seconds > 0 || d.waits {
 		return Result{Object: answer, Pending: true, committed: true}, nil
 	}
-	result, err := d.remove(ctx, marked, answer)
-	if errors.Is(err, errConflict) && d.store.current(r) == nil {
-		return deleted(r, answer, false).done(), nil // another write has removed it
-	}
-	return result, err
+	d.marked = marked
+	return d.remove(ctx, marked, answer)
 }
 
 // remove appends the removal of an object to the journal, with what is released by it. The answer
