@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,17 +80,17 @@ type step struct {
 	plugin  *kapokPlugin
 	config  config.Config
 	testEnv string
+	kept    settings
 	tidies  bool
 }
 
 func (s *step) InjectConfig(c config.Config) error {
 	s.config = c
-	var kept settings
-	if err := c.DecodePluginConfig(pluginKey, &kept); err != nil && !errors.As(err, &config.PluginKeyNotFoundError{}) && !errors.As(err, &config.UnsupportedFieldError{}) {
+	if err := c.DecodePluginConfig(pluginKey, &s.kept); err != nil && !errors.As(err, &config.PluginKeyNotFoundError{}) && !errors.As(err, &config.UnsupportedFieldError{}) {
 		return fmt.Errorf("read plugins.%s of PROJECT: %w", pluginKey, err)
 	}
 	if s.testEnv == "" {
-		s.testEnv = kept.TestEnv
+		s.testEnv = s.kept.TestEnv
 	}
 	switch s.testEnv {
 	case "", onKapok, onEnvtest:
@@ -99,12 +100,12 @@ func (s *step) InjectConfig(c config.Config) error {
 }
 
 func (s *step) bindTestEnv(flags *pflag.FlagSet) {
-	flags.StringVar(&s.testEnv, "test-env", "", "what test suites run on: kapoktest, a server in the test process, or envtest (default kapoktest)")
+	flags.StringVar(&s.testEnv, "test-env", "", "what new test suites run on: kapoktest, a server in the test process, or envtest (default kapoktest)")
 }
 
-// keep stores the settings in PROJECT.
+// keep stores the settings in PROJECT, if they are others than before.
 func (s *step) keep() error {
-	if s.testEnv == "" || s.testEnv == onKapok {
+	if cmp.Or(s.testEnv, onKapok) == cmp.Or(s.kept.TestEnv, onKapok) {
 		return nil
 	}
 	return s.config.EncodePluginConfig(pluginKey, settings{TestEnv: s.testEnv})

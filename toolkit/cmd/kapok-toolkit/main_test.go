@@ -252,6 +252,10 @@ func TestEnvtest(t *testing.T) {
 	if text := p.read("go.mod"); strings.Contains(text, "kapok") {
 		t.Errorf("go.mod:\n%s", text)
 	}
+	p.must("edit --test-env kapoktest")
+	if text := p.read("PROJECT"); strings.Contains(text, "testEnv: envtest") {
+		t.Errorf("PROJECT after the change back:\n%s", text)
+	}
 }
 
 // TestAsControllerGen compares what kapok generate writes with the files of controller-gen.
