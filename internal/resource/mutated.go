@@ -29,7 +29,6 @@ func (a *Admitted) Decode(data []byte, kind schema.GroupVersionKind, v *Version,
 		return nil, err
 	}
 	if a.Request.customBody() {
-		a.Raw = true
 		return decodeRaw(data)
 	}
 	model := Decoder(v.Model)
@@ -102,11 +101,13 @@ var metaKinds = map[string]bool{
 }
 
 // Default sets the defaults of a custom resource that a mutator has changed: those of the version that
-// it names. It returns obj itself, and leaves one of another kind as it is.
+// it names. It returns obj itself, and leaves one of another kind as it is. Mutators call it for each object
+// that they have changed: from then on Object may not be normalised.
 func (a *Admitted) Default(obj Tree) (Tree, error) {
 	if !a.Request.customBody() {
 		return obj, nil
 	}
+	a.Raw = true
 	named, d := namedKind(obj), a.Request.Definition
 	if named.Kind != d.Kind {
 		return obj, nil

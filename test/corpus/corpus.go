@@ -31,7 +31,7 @@ type Options struct {
 
 // A Server is a server to run scripts against.
 type Server struct {
-	// Config reaches the server as a user who is allowed everything.
+	// Config is that of a client with all permissions.
 	Config *rest.Config
 	// Anonymous reaches the server; credentials in it are removed. Nil: Config without credentials,
 	// which does not work if access to the server is the credential.

@@ -35,11 +35,7 @@ func (v *shown) patched(ctx context.Context, kind admissionv1.PatchType, value r
 	if err != nil {
 		return nil, err
 	}
-	if v.Request.Definition.Custom && !v.ownBody() {
-		v.Raw = true
-		return v.Default(obj)
-	}
-	return obj, nil
+	return v.Default(obj)
 }
 
 // model returns the model of the object.
