@@ -2,6 +2,7 @@ package generate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/controller-tools/pkg/applyconfiguration"
@@ -24,6 +25,22 @@ func generators() map[string]genall.Generator {
 		"applyconfiguration": applyconfiguration.Generator{},
 		"schemapatch":        schemapatcher.Generator{},
 	}
+}
+
+// names are the names of all generators.
+func names() []string {
+	return slices.Sorted(func(yield func(string) bool) {
+		for name := range generators() {
+			if !yield(name) {
+				return
+			}
+		}
+		for name := range codeOptions() {
+			if !yield(name) {
+				return
+			}
+		}
+	})
 }
 
 // outputs are the forms of output by their names on the command line.
@@ -67,6 +84,11 @@ func registry() (*markers.Registry, error) {
 			if err := define("output:"+name+":"+form, rule); err != nil {
 				return nil, err
 			}
+		}
+	}
+	for name, code := range codeOptions() {
+		if err := define(name, code.options); err != nil {
+			return nil, err
 		}
 	}
 	if err := genall.RegisterOptionsMarkers(r); err != nil {

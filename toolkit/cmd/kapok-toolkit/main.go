@@ -1,5 +1,5 @@
 // Command kapok-toolkit makes and extends projects of operators, and generates their code and manifests.
-// Command kapok runs it for kapok init, create, edit and generate. It is a program of its own, so that
+// Command kapok runs it for kapok init, create, edit, generate and explain. It is a program of its own, so that
 // servers do not link the libraries of scaffolding and generators.
 package main
 
@@ -30,13 +30,15 @@ func run(args []string) int {
 	switch {
 	case len(args) > 0 && args[0] == "generate":
 		return generateCommand(args[1:])
+	case len(args) > 0 && args[0] == "explain":
+		return explainCommand(args[1:])
 	case len(args) > 0 && slices.Contains(scaffold.Commands, args[0]):
 		if err := scaffold.Run(scaffold.Options{Args: args, Version: version(), Source: source()}); err != nil {
 			return fail(exitFailure, err)
 		}
 		return 0
 	}
-	return fail(exitUsage, fmt.Errorf("want one of the commands %v and generate", scaffold.Commands))
+	return fail(exitUsage, fmt.Errorf("want one of the commands %v, generate and explain", scaffold.Commands))
 }
 
 func fail(code int, err error) int {
@@ -44,26 +46,53 @@ func fail(code int, err error) int {
 	return code
 }
 
-const generateHelp = `Generate the code and the manifests of a project from its Go types and their markers.
+const generateHelp = `Generate code and manifests from Go types and their markers.
 
 Usage:
-  kapok generate [--check] [OPTION...]
+  kapok generate [--check] [GENERATOR[:OPTION=VALUE,...]...] [PACKAGE...]
+  kapok generate [GENERATOR...] -w
 
-The options are those of controller-gen: object, crd, rbac, webhook, applyconfiguration, schemapatch with
-their arguments, paths=..., output:.... Without options they are those of the Makefile of a project: deep
-copies beside the types, definitions in config/crd/bases, config/rbac/role.yaml and
-config/webhook/manifests.yaml.
+Without generators, in a project: what make generate manifests does. That is deep copies beside the types,
+CustomResourceDefinitions in config/crd/bases, config/rbac/role.yaml and config/webhook/manifests.yaml.
+PACKAGE is a pattern such as ./api/... (default ./...); paths=PATTERN is the same.
 
-A marker that no generator knows is an error. Nothing is written if there is an error, and no file that
-does not change.
+Generators of controller-gen, with its options and output:... rules:
+  object crd rbac webhook applyconfiguration schemapatch
+
+Generators of k8s.io/code-generator, for the packages and types that have their tags, in the files that
+kube_codegen.sh writes:
+  deepcopy     zz_generated.deepcopy.go (+k8s:deepcopy-gen)
+  defaulter    zz_generated.defaults.go (+k8s:defaulter-gen)
+  conversion   zz_generated.conversion.go (+k8s:conversion-gen); peers={PACKAGE;...} have more conversions
+  validation   zz_generated.validations.go (+k8s:validation-gen)
+  helpers      the four above
+  register     zz_generated.register.go (+groupName)
+  lifecycle    zz_generated.prerelease-lifecycle.go (+k8s:prerelease-lifecycle-gen)
+  client       clientset, listers and informers below dir=DIRECTORY (+genclient). pkg=IMPORTPATH,
+               watch=false (no listers and informers), applyconfig=true, applyconfigSchema=FILE,
+               applyconfigExternals={TYPE:PACKAGE;...}, plurals={TYPE:PLURAL;...}, protobuf=true;
+               names of directories: clientset, versioned, listers, informers, applyconfigName
+  openapi      OpenAPI definitions in dir=DIRECTORY (+k8s:openapi-gen). pkg=IMPORTPATH,
+               packages={PACKAGE;...}, report=FILE, modelNames=FILE
+  Each has headerFile=FILE (default hack/boilerplate.go.txt, if it exists).
+
+Unknown markers are errors. If there is an error, nothing is written. Only files that change are written.
+A run whose sources and results have not changed since the last one does nothing.
+
+Examples:
+  kapok generate
+  kapok generate crd ./api/... output:crd:dir=crds
+  kapok generate helpers client:dir=pkg/generated ./pkg/apis/...
 
 Flags:
       --check   change nothing, and fail if a file is not current
   -h, --help    help for generate
+  -w            list the markers of the generators; -ww, -www with details, -wwww as JSON
 `
 
 func generateCommand(args []string) int {
 	o := generate.Options{}
+	level := 0
 	for _, arg := range args {
 		switch {
 		case arg == "-h" || arg == "--help":
@@ -71,11 +100,21 @@ func generateCommand(args []string) int {
 			return 0
 		case arg == "--check":
 			o.Check = true
+		case arg == "--which-markers":
+			level++
+		case len(arg) > 1 && strings.Trim(arg, "w") == "-":
+			level += len(arg) - 1
 		case len(arg) > 0 && arg[0] == '-':
 			return fail(exitUsage, fmt.Errorf("unknown flag %s; kapok generate --help lists all", arg))
 		default:
 			o.Args = append(o.Args, arg)
 		}
+	}
+	if level > 0 {
+		if err := generate.Markers(os.Stdout, o.Args, level); err != nil {
+			return fail(exitUsage, err)
+		}
+		return 0
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -83,16 +122,47 @@ func generateCommand(args []string) int {
 	if err != nil {
 		return fail(exitFailure, err)
 	}
-	for _, name := range result.Written {
-		if !o.Check {
+	if !o.Check {
+		for _, name := range result.Written {
 			fmt.Println(name)
 		}
+		for _, name := range result.Removed {
+			fmt.Printf("%s (removed: nothing generates it)\n", name)
+		}
+	}
+	for _, text := range result.Warnings {
+		fmt.Fprintf(os.Stderr, "kapok: %s\n", text)
 	}
 	for _, name := range result.Orphans {
 		fmt.Fprintf(os.Stderr, "kapok: %s: no type has this definition; remove the file if the kind is gone\n", name)
 	}
-	if o.Check && len(result.Written) > 0 {
-		return fail(exitFailure, fmt.Errorf("not current: %s; run kapok generate", strings.Join(result.Written, ", ")))
+	if stale := append(result.Written, result.Removed...); o.Check && len(stale) > 0 {
+		return fail(exitFailure, fmt.Errorf("not current: %s; run kapok generate", strings.Join(stale, ", ")))
+	}
+	return 0
+}
+
+const explainHelp = `Explain a marker of the generators of controller-gen.
+
+Usage:
+  kapok explain MARKER
+
+Example:
+  kapok explain +kubebuilder:validation:MinLength
+
+To list all markers, run kapok generate -w.
+`
+
+func explainCommand(args []string) int {
+	switch {
+	case slices.Contains(args, "-h") || slices.Contains(args, "--help"):
+		fmt.Print(explainHelp)
+		return 0
+	case len(args) != 1:
+		return fail(exitUsage, fmt.Errorf("got %d arguments: want one marker, such as +kubebuilder:validation:MinLength", len(args)))
+	}
+	if err := generate.Explain(os.Stdout, args[0]); err != nil {
+		return fail(exitUsage, err)
 	}
 	return 0
 }
