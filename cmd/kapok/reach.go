@@ -123,6 +123,9 @@ func (r *reach) get(ctx context.Context, path string) (*http.Response, error) {
 // only.
 func (r *reach) options() (pebble.Options, error) {
 	opts := pebble.Options{Dir: journalDir(r.dataDir), ReadOnly: true, Logger: slog.New(slog.DiscardHandler)}
+	if _, err := os.Stat(r.dataDir); errors.Is(err, fs.ErrNotExist) {
+		return opts, fmt.Errorf("%s does not exist: want the data directory of kapok up", r.dataDir)
+	}
 	if _, err := os.Stat(opts.Dir); errors.Is(err, fs.ErrNotExist) {
 		return opts, fmt.Errorf("%s contains no store: want the data directory of kapok up", r.dataDir)
 	}

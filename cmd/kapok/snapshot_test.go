@@ -498,7 +498,7 @@ func TestSnapshotErrors(t *testing.T) {
 		want string
 	}{
 		{"snapshot nope", 2, `unknown command "nope" for "kapok snapshot"`},
-		{"snapshot save", 2, "FILE is missing: want kapok snapshot save FILE"},
+		{"snapshot save", 2, "FILE is missing: run kapok snapshot save FILE"},
 		{"snapshot save a b", 2, `want one FILE, got ["a" "b"]`},
 		{"snapshot save FILE --nope", 2, "unknown flag: --nope"},
 		{"snapshot save FILE --salvage", 2, "--salvage requires a stopped server: set --data-dir"},
@@ -509,13 +509,13 @@ func TestSnapshotErrors(t *testing.T) {
 		{"snapshot save FILE", 1, "no server found: " + path("kapok/kubeconfig") + " does not exist. Start a server with kapok up"},
 		{"snapshot save FILE --kubeconfig " + path("not-a-kubeconfig"), 1, "kubeconfig " + path("not-a-kubeconfig")},
 		{"snapshot save FILE --kubeconfig " + kubeconfigOf(t, "http://127.0.0.1:1"), 1, "is the server running?"},
-		{"snapshot save FILE --data-dir " + path("nowhere"), 1, path("nowhere") + " contains no store"},
-		{"snapshot save FILE --data-dir " + path("nowhere") + " --salvage", 1, path("nowhere") + " contains no store"},
+		{"snapshot save FILE --data-dir " + path("nowhere"), 1, path("nowhere") + " does not exist: want the data directory of kapok up"},
+		{"snapshot save FILE --data-dir " + path("nowhere") + " --salvage", 1, path("nowhere") + " does not exist: want the data directory of kapok up"},
 		{"snapshot save FILE --data-dir " + occupied + " --encryption-provider-config " + path("not-encryption"), 1, "not-encryption"},
 		{"snapshot save " + base + " --data-dir " + occupied, 1, "not a regular file"},
 		{"snapshot save " + path("no/backup") + " --data-dir " + occupied, 1, "no such file or directory"},
 		{"snapshot restore FILE", 2, "--data-dir is required: set the directory to restore to"},
-		{"snapshot restore --data-dir x", 2, "FILE is missing: want kapok snapshot restore FILE --data-dir DIR"},
+		{"snapshot restore --data-dir x", 2, "FILE is missing: run kapok snapshot restore FILE --data-dir DIR"},
 		{"snapshot restore FILE --data-dir x --bump-revision -1", 2, "--bump-revision -1 must not be negative"},
 		{"snapshot restore FILE --data-dir x --bump-revision many", 2, "many"},
 		{"snapshot restore FILE --data-dir x --encryption-provider-config=", 2, "--encryption-provider-config must not be empty"},
@@ -529,7 +529,7 @@ func TestSnapshotErrors(t *testing.T) {
 		{"snapshot restore " + path("newer") + " --data-dir " + path("new"), 1, "snapshot of a newer format"},
 		{"snapshot restore " + path("good") + " --data-dir " + occupied, 1, occupied + " already contains a store"},
 		{"snapshot restore " + path("good") + " --data-dir " + path("text"), 1, "is a file: want a directory"},
-		{"snapshot inspect", 2, "FILE is missing: want kapok snapshot inspect FILE"},
+		{"snapshot inspect", 2, "FILE is missing: run kapok snapshot inspect FILE"},
 		{"snapshot inspect " + path("good") + " -o yaml", 2, "want json or text"},
 		{"snapshot inspect " + path("cut"), 1, path("cut") + ": snapshot is cut off"},
 		{"snapshot inspect " + path("missing"), 1, "no such file"},
@@ -538,7 +538,7 @@ func TestSnapshotErrors(t *testing.T) {
 		{"doctor -o yaml", 2, "want json or text"},
 		{"doctor --kubeconfig a --data-dir b", 2, "exclude each other"},
 		{"doctor --encryption-provider-config f", 2, "--encryption-provider-config requires --data-dir"},
-		{"doctor --data-dir " + path("nowhere"), 1, path("nowhere") + " contains no store"},
+		{"doctor --data-dir " + path("nowhere"), 1, path("nowhere") + " does not exist: want the data directory of kapok up"},
 		{"doctor", 1, "no server found: " + path("kapok/kubeconfig") + " does not exist"},
 	} {
 		file := path("never")

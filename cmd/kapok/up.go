@@ -43,8 +43,8 @@ func newUp() *cobra.Command {
 		Long: `Run the server until it is interrupted.
 
 By default the data directory contains the objects, the certificates and, while
-the server runs, the admin's kubeconfig. The kubeconfig appears, complete, when
-the server is ready, so that scripts can wait for the file.`,
+the server runs, the admin's kubeconfig. The kubeconfig is written in one step
+when the server is ready, so that scripts can wait for the file.`,
 		Example: `  kapok up
   kapok up --in-memory --listen 127.0.0.1:0 --kubeconfig ./kubeconfig
   kapok up --store etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379`,
@@ -55,7 +55,7 @@ the server is ready, so that scripts can wait for the file.`,
 			if err != nil {
 				return err
 			}
-			return failed(u.run(c.Context(), opts, c.OutOrStdout()))
+			return failed(inFlags(u.run(c.Context(), opts, c.OutOrStdout()), c.Flags(), &u.options))
 		},
 	}
 	f, o := c.Flags(), &u.options
@@ -74,9 +74,9 @@ the server is ready, so that scripts can wait for the file.`,
 	f.BoolVar(&o.V1beta1CRDs, "crd-v1beta1", true, "also accept and serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
 	f.BoolVar(&o.RetiredAPIs, "serve-retired-apis", false, "also accept and serve built-in kinds in versions that Kubernetes has removed, like apps/v1beta1, with a warning")
 	serviceFlag(f, &o.ServiceAddresses, "10.96.0.0/12")
-	f.DurationVar(&o.NamespaceGrace, "namespace-grace", 5*time.Second, "delay before the objects of a terminating namespace are deleted, so that kubectl delete -f finds them")
-	f.StringSliceVar(&o.Housekeeping, "housekeeping", nil, "tasks of the server to turn off, each with a leading -, for example if a kube-controller-manager does them: "+strings.Join(kapok.Housekeeping(), ", ")+"; -* is all")
-	controllersFlags(f, &u.controllers, []string{"*"}, "built-in controllers to run, none if empty")
+	f.DurationVar(&o.NamespaceGrace, "namespace-grace", 5*time.Second, "delay before the objects of a terminating namespace are deleted, so that kubectl delete -f does not miss objects that a file has beside their namespace")
+	f.StringSliceVar(&o.Housekeeping, "housekeeping", nil, "housekeeping tasks to turn off, each with a leading - (-* turns off all), for example if a kube-controller-manager runs. Tasks: "+strings.Join(kapok.Housekeeping(), ", "))
+	controllersFlags(f, &u.controllers, []string{"*"}, "built-in controllers to run; an empty value runs none")
 	f.BoolVar(&u.schedule, "scheduler", false, "run the scheduler, which binds pods to nodes (default with --nodes)")
 	f.IntVar(&u.nodes.Nodes, "nodes", 0, "simulated nodes to run: pods on them behave as on kubelets, without containers")
 	f.DurationVar(&o.HistoryAge, "history-age", 5*time.Minute, "time for which history is retained, so that watches can resume and lists continue; older revisions return 410 Gone")
@@ -160,8 +160,8 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		return kapok.Options{}, errors.New("--load-balancer-pool, --cluster-cidr, --local-path-default-class and --shard-controllers have no effect because --controllers is empty")
 	}
 	if u.nodes.Nodes != 0 {
-		if err := u.nodes.Validate(); err != nil {
-			return kapok.Options{}, fmt.Errorf("--nodes: %w", err)
+		if u.nodes.Nodes < 0 {
+			return kapok.Options{}, fmt.Errorf("--nodes is %d: must not be negative", u.nodes.Nodes)
 		}
 		runs = append(runs, u.nodes)
 	}

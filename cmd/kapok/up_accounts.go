@@ -11,7 +11,7 @@ import (
 // accountFlags adds the flags for service accounts and their tokens, with the names of kube-apiserver.
 func accountFlags(c *cobra.Command, o *kapok.AccountOptions) {
 	f := c.Flags()
-	f.BoolFunc("service-accounts", "create the service account default and the config map kube-root-ca.crt in each namespace, write tokens into secrets, and set the service account of pods (default true)", func(s string) error {
+	f.BoolFunc("service-accounts", "create the service account default and the ConfigMap kube-root-ca.crt in each namespace, write tokens into secrets, and set the service account of pods (default true)", func(s string) error {
 		keep, err := strconv.ParseBool(s)
 		o.None = !keep
 		return err
@@ -26,5 +26,5 @@ func accountFlags(c *cobra.Command, o *kapok.AccountOptions) {
 		o.ExactExpiration = !extend
 		return err
 	})
-	f.StringSliceVar(&o.Audiences, "api-audiences", nil, "audiences of this server in tokens (default: the issuers)")
+	f.StringSliceVar(&o.Audiences, "api-audiences", nil, "audiences of tokens that this server accepts (default: the issuers)")
 }

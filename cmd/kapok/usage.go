@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,9 @@ func wrongFlag(c *cobra.Command, err error) error {
 				known = append(known, f.Name)
 			}
 		})
+		if ours := ofKubernetes[name]; slices.Contains(known, ours) {
+			return fmt.Errorf("unknown flag: --%s, which is --%s here", name, ours)
+		}
 		return fmt.Errorf("unknown flag: --%s%s", name, nearest(name, known, "--"))
 	case errors.As(err, &missing):
 		f := missing.GetFlag()
@@ -42,6 +46,13 @@ func wrongFlag(c *cobra.Command, err error) error {
 		return fmt.Errorf("%q is not a flag: want --NAME or --NAME=VALUE", syntax.GetSpecifiedFlag())
 	}
 	return err
+}
+
+// ofKubernetes are flags of kube-apiserver that have another name here.
+var ofKubernetes = map[string]string{
+	"bind-address": "listen",
+	"etcd-servers": "store",
+	"secure-port":  "listen",
 }
 
 // spelled returns the spelling of a flag for messages, such as "-f, --filename".
@@ -110,7 +121,7 @@ func oneArg(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) == 0:
-			return fmt.Errorf("%s is missing: want %s", what, c.UseLine())
+			return fmt.Errorf("the argument %s is missing: run %s", what, c.UseLine())
 		case len(args) > 1:
 			return fmt.Errorf("too many arguments: want one %s, got %q", what, args)
 		case args[0] == "":
