@@ -19,16 +19,17 @@ import (
 // them wait, it advances to the next timer. The server, its garbage collection, leases and
 // deadlines follow this clock, and so does everything that the test starts.
 //
-// A busy loop of requests, which prevents time from advancing, fails the test: 20,000 equal
-// requests that change an object, or 100,000 other ones, at one moment. From then on all clients
-// except the Env's are rejected, and waits of the test end.
+// A busy loop of requests prevents time from advancing, so it fails the test. The limit is 20,000
+// identical requests that change an object, or 100,000 other requests, at the same virtual time.
+// From then on the server rejects all requests except the Env's own, and pending waits of the test
+// fail.
 //
 // A bubble that is blocked by something outside, such as a socket or a process, fails the test
 // after 5 seconds of real time. The failure shows which goroutine waits and on what: see
 // [BlockedTimeout].
 //
-// Everything that the test starts must end with it: with [Env.Context], as functions of [Env.Go]
-// do, or explicitly.
+// Everything that the test starts must have stopped when the test ends. Functions passed to
+// [Env.Go] stop when [Env.Context] ends; stop everything else explicitly.
 func Bubble(t *testing.T, run func(t *testing.T, env *Env), opts ...Option) {
 	t.Helper()
 	bubble(t, func(t *testing.T, env *Env, _ *watchdog) { run(t, env) }, opts)
@@ -66,20 +67,21 @@ func inBubble() bool {
 // work queues, and than the aggregation of events.
 const quiet = 10 * time.Second
 
-// Settle advances the clock of a bubble until no work is left: for ten seconds no client sends a
-// request or waits for a response, apart from periodic requests, leases and watches; no fault
-// delays an event, and after an outage clients have had the time to reconnect. It does not wait for
-// later work, such as a RequeueAfter of a minute: see [Env.SettleFor]. Work that never ends fails
-// the test after one hour, and an error in [Env.Go] fails it immediately.
+// Settle advances the clock of a bubble until no work is left. That is the case when for ten
+// seconds no client has sent a request or waited for a response (leases, watches and requests that
+// repeat periodically do not count), no fault delays an event, and after an outage clients have had
+// time to reconnect. Settle does not wait for later work, such as a RequeueAfter of a minute: see
+// [Env.SettleFor]. Work that never ends fails the test after one hour, and an error in [Env.Go]
+// fails it immediately.
 func (e *Env) Settle() {
 	e.t.Helper()
 	e.SettleFor(quiet)
 }
 
-// SettleFor is Settle with an idle time other than ten seconds, which must be longer than the pauses within the work
-// of the program under test, and shorter than those between two pieces of work. If requests never
-// cease, the test ends after one hour, ten idle times, or a hundred times MaxDelay or MaxOutage of
-// [Faults], whichever is longest.
+// SettleFor is like Settle, with another idle time than ten seconds. Choose it longer than the
+// pauses within one piece of work of the program under test, and shorter than the pauses between
+// two. If requests never cease, the test fails after the longest of: one hour, ten times quiet, a
+// hundred times MaxDelay and MaxOutage of [Faults].
 func (e *Env) SettleFor(quiet time.Duration) {
 	e.t.Helper()
 	step, limit := max(100*time.Millisecond, quiet/100), max(time.Hour, 10*quiet)

@@ -8,7 +8,7 @@
 //		env.WaitFor(t.Context(), foo, func() bool { return foo.Status.Ready })
 //	}
 //
-// [Env.Config] returns a rest.Config for any client: that of package client, client-go, or a
+// [Env.Config] returns a rest.Config for any client: Kapok's package client, client-go, or a
 // manager of controller-runtime. Garbage collection and namespace deletion work as in a cluster.
 // The server opens no socket and writes no file. Each parallel test has its own server.
 //
@@ -31,13 +31,13 @@
 // # Permissions
 //
 // The test has the permissions of the admin. [Env.User] and [Env.ServiceAccount] return
-// configurations for other users, with the permissions that the roles of the manifests and the test
-// grant. Rejected requests are shown when a wait fails, and returned by [Env.Refused].
+// configurations for other users, whose permissions come from the roles in the manifests and from
+// grants of the test. Rejected requests are shown when a wait fails, and returned by [Env.Refused].
 //
 // # Faults
 //
 // [WithFaults] injects the faults that clients meet in clusters, [Env.Restart] replaces the running
-// server by a new one, and [Explore] searches for the few faults that a controller does not
+// server by a new one, and [Explore] searches for a small set of faults that a controller does not
 // tolerate.
 //
 // # Failures

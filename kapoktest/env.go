@@ -26,7 +26,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// An Env is an API server for one test. [Start] and [Bubble] return one.
+// An Env is an API server for one test. [Start] returns one; [Bubble], [BubbleSuite] and [Explore] pass
+// one to their function.
 type Env struct {
 	t       testing.TB
 	backend *backend
@@ -236,8 +237,9 @@ func (e *Env) Context() context.Context { return e.ctx }
 // Server returns the running server; after a restart, the new one.
 func (e *Env) Server() *kapok.Server { return e.backend.current() }
 
-// Go runs a function in the background. Its context ends with the test, which then waits for it. A
-// panic or an error fails the test and ends its waits, except for the error of the context after the
+// Go runs a function in the background. The context of the function ends when the test ends, and
+// the test then waits for the function to return. If the function panics or returns an error, the
+// test fails and its pending waits end. The error of the context itself does not count once the
 // test has ended.
 func (e *Env) Go(run func(ctx context.Context) error) {
 	e.running.Go(func() {

@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// Explore runs a scenario with faults for each of n seeds, from 1 on, in a bubble each, and
-// searches for a seed with which it fails. It then minimises the failure: it removes faults as long
-// as the scenario still fails. The test fails with the remaining faults, in the order in which they
+// Explore runs a scenario with faults once for each seed from 1 to n, each time in a new bubble,
+// until it fails with one of them. It then minimises the failure: it removes faults as long as the
+// scenario still fails. The test fails with the remaining faults, in the order in which they
 // happened, and the failures of the scenario.
 //
-// Faults begin once the first cache of a client has synced: see [FaultsBegin]. If that happens with
-// no seed, the test fails.
+// Faults begin once the first cache of a client has synced: see [FaultsBegin]. If no cache syncs
+// with any of the seeds, the test fails.
 //
 // A scenario reports failures with the methods of its TB, and must be repeatable. Its log goes to
 // the log of the test with the seed as prefix: "seed 3: ...". If it is skipped with each seed, the
@@ -26,8 +26,8 @@ import (
 //
 // With KAPOKTEST_SEED=N in the environment only that seed is run, and with the option [Schedule]
 // only the faults of an earlier failure. [Bubble] with [WithFaults] runs a seed without removing
-// faults. A seed repeats its faults as far as clients repeat their requests: their own randomness
-// is not repeated.
+// faults. A seed reproduces its faults only as far as the clients send the same requests again: it
+// does not reproduce randomness inside a client.
 func Explore(t *testing.T, n int, faults Faults, scenario func(t testing.TB, env *Env), opts ...Option) {
 	t.Helper()
 	if n < 1 {

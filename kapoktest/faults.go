@@ -24,8 +24,8 @@ import (
 )
 
 // Faults are the probabilities, from 0 to 1, of faults between clients and their server. All of
-// them happen in clusters, and a controller must tolerate them: it must neither do anything twice
-// nor omit it. Requests of the Env's own methods are exempt.
+// them happen in clusters, and a controller must tolerate them: it must neither repeat nor omit any
+// work. Requests of the Env's own methods are exempt.
 type Faults struct {
 	// Conflict rejects an update or a patch with 409, as if another client had written in between.
 	Conflict float64
@@ -47,7 +47,7 @@ type Faults struct {
 	DelayWatch float64
 	// MaxDelay is the longest delay of DelayWatch. Default one second.
 	MaxDelay time.Duration
-	// Duplicate makes a watch that resumes begin at an earlier revision than requested: its client
+	// With Duplicate, a resumed watch begins at an earlier revision than requested: its client
 	// receives the last events again, as from a server that lags behind the previous one. It works
 	// with servers in memory only.
 	Duplicate float64
@@ -63,8 +63,8 @@ type Faults struct {
 	// MaxStale is the greatest age of a stale state. Default one second.
 	MaxStale time.Duration
 
-	// Restart restarts the server while it serves the request, as [Env.Restart] does. A write has
-	// then been executed or not, and the client does not know. Connections are refused for up to
+	// Restart restarts the server while it serves the request, as [Env.Restart] does. A write may
+	// or may not have been executed, and the client cannot know. Connections are refused for up to
 	// MaxOutage. The new server has the history of the previous one, or none.
 	Restart float64
 	// MaxOutage is the longest outage of Restart. Default one second.
@@ -109,7 +109,7 @@ type Fault struct {
 	// suffix in the path is replaced by *, because it differs in the next run.
 	Request string
 	N       int // number of the request, from 1; 0 for the fault of an event
-	Event   int // number of the event in all these watches, from 1, without bookmarks; 0 for the fault of a request
+	Event   int // number of the event, from 1, over all watches that Request identifies, without bookmarks; 0 for the fault of a request
 }
 
 // String returns the form of a fault in a schedule, such as "Lost: request 1 of ...".
@@ -120,9 +120,9 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s: request %d of %s", f.What, f.N, f.Request)
 }
 
-// FaultsBegin is when faults begin. A program that fails in its first second, because discovery
-// fails before its first reconcile, is restarted in a cluster; most tests are about the behaviour
-// after that.
+// FaultsBegin is when faults begin. A program whose discovery fails before its first reconcile
+// usually exits, and a cluster restarts it. Most tests are about the behaviour after that, so
+// faults can begin later.
 type FaultsBegin int
 
 const (
@@ -144,9 +144,9 @@ func (e *Env) BeginFaults() {
 	}
 }
 
-// WithFaults injects faults into requests. The seed decides which: the nth request of a client for
-// the same thing gets the same faults with the same seed, whatever the order of other requests.
-// Clients are distinguished by their User-Agent, up to the first slash.
+// WithFaults injects faults into requests. The seed decides which ones: with a given seed, the nth
+// request of a client with a given method and path always gets the same faults, whatever the order
+// of other requests. Clients are distinguished by their User-Agent, up to the first slash.
 func WithFaults(seed uint64, faults Faults) Option {
 	return func(o *options) { o.faults = newInjector(seed, faults) }
 }

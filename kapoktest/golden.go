@@ -21,16 +21,20 @@ import (
 // update is the variable in the environment that has golden files written.
 const update = "KAPOKTEST_UPDATE"
 
-// Golden compares all objects of some kinds with a file. Each kind is given by an example. The file
-// has the objects as YAML, sorted by kind, in the order of kinds, then by namespace and name. A
-// failure shows the objects that differ.
+// Golden compares all objects of the given kinds with a file. Name each kind by an object of its Go
+// type, such as &corev1.Pod{}. The file has the objects as YAML, sorted by kind, in the order of
+// kinds, then by namespace and name. A failure shows the objects that differ.
 //
 // The file omits what differs in each run: uids, resourceVersions, managed fields, times of
-// creation. Elsewhere such values are replaced: <uid of Job default/a> for a uid, as in a label,
-// <generated> for a generated suffix of a name, <chosen> for addresses and node ports that the
-// server has allocated to services, and <time> for times: all times in a status, and elsewhere
-// those between the start of the server and now. In a bubble times are the same in each run, so the
-// file has them. Keys of a map that become equal are numbered in the order of their values:
+// creation. In other places such values are replaced:
+//
+//   - a uid, for example in a label, by <uid of Job default/a>
+//   - the generated suffix of a name by <generated>
+//   - an address or a node port that the server has allocated to a service by <chosen>
+//   - a time by <time>: in a status any time, elsewhere one between the start of the server and now. In a
+//     bubble times are the same in each run, so the file has them.
+//
+// If keys of a map become equal by this, they are numbered in the order of their values:
 // job-<generated>, job-<generated> 2.
 //
 // Golden recognizes the uids and generated names of the objects in the file, and the uids of their

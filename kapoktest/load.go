@@ -25,7 +25,7 @@ const definitionKind = "CustomResourceDefinition"
 
 // CRDs installs the CustomResourceDefinitions of files and directories. It reads the YAML and JSON
 // files in a directory and in those below it, and ignores other objects and patches for kustomize.
-// The Env starts when the kinds are served.
+// Start and Bubble continue once the kinds are served.
 func CRDs(paths ...string) Option {
 	return func(o *options) {
 		if len(paths) == 0 {
@@ -83,9 +83,9 @@ func moduleDir(module string) (string, error) {
 }
 
 // Objects creates the objects of files and directories, in the order of the file names, after the
-// definitions. Namespaces come first; missing ones are created. Objects without a namespace are in
-// the namespace default, unless their kind is cluster-scoped. A field that the kind does not have
-// is an error.
+// CustomResourceDefinitions. Namespaces come first; missing ones are created. Objects without a
+// namespace are in the namespace default, unless their kind is cluster-scoped. A field that the
+// kind does not have is an error.
 func Objects(paths ...string) Option {
 	return func(o *options) {
 		if len(paths) == 0 {
@@ -103,7 +103,7 @@ func Objects(paths ...string) Option {
 	}
 }
 
-// YAML is Objects with the objects of a text.
+// YAML is like Objects, but takes the objects from a text.
 func YAML(text string) Option {
 	return func(o *options) {
 		o.objects = append(o.objects, func() ([]*unstructured.Unstructured, error) { return decode(strings.NewReader(text)) })

@@ -21,7 +21,7 @@ type Request struct {
 	Refusal   string // message of the response, if Code is 401 or 403
 }
 
-// IsWatch reports whether the request is for events.
+// IsWatch reports whether the request is a watch.
 func (r Request) IsWatch() bool { return r.Query.Has("watch") && r.Query.Get("watch") != "false" }
 
 // IsWrite reports whether the request may have changed something.
@@ -43,8 +43,8 @@ func (r Request) String() string {
 }
 
 // Requests returns the requests that clients have sent, in their order, without those of the Env
-// itself. It keeps the last 100,000, as in a month of virtual time, and drops those for leases and
-// watches first.
+// itself. It keeps the last 100,000, about a month of virtual time, and drops requests for leases
+// and watches first.
 func (e *Env) Requests() []Request {
 	e.record.mu.Lock()
 	defer e.record.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 )
 
 // Restart stops the server, as if it were killed, and starts a new one with everything that the old
-// one has committed: objects, resourceVersions, uids, keys, and therefore valid tokens. It returns
-// when the new server serves.
+// one has committed: objects, resourceVersions, uids and keys, so that existing tokens remain
+// valid. It returns when the new server is ready.
 //
 // Watches end, and requests in progress fail, whether or not they have been executed. Like a
 // restarted kube-apiserver, whose watch cache begins with a list, the new server has no history:
@@ -25,8 +25,9 @@ import (
 // clients list again.
 //
 // Existing configurations and clients work with the new server. Requests of the Env itself wait for
-// it. Handlers of [Env.WebhookMux] continue, like those of another process, and their responses are
-// discarded. [Faults.Restart] restarts the server at random, with an outage.
+// it. Webhook handlers of [Env.WebhookMux] that run at that moment continue, as they would in
+// another process, but their responses are discarded. [Faults.Restart] restarts the server at
+// random, with an outage.
 func (e *Env) Restart() {
 	for began := false; !began; {
 		var done <-chan struct{}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Schedule injects the faults of a failure of [Explore] again, and no others. The text is the
+// Schedule replays exactly the faults that [Explore] has reported in a failure. The text is the
 // output of Explore, from the seed to the last fault; white space around lines is ignored:
 //
 //	kapoktest.Schedule(`
@@ -18,8 +18,9 @@ import (
 //	`)
 //
 // With it, Explore runs its scenario once, and does not look for a smaller failure. It also works
-// with Bubble and Start. The Faults of Explore or [WithFaults] must have the MaxDelay, MaxStale and
-// MaxOutage of the failure; their probabilities, Begin, and the seed of WithFaults have no effect.
+// with Bubble and Start. The Faults passed to Explore or [WithFaults] must have the same MaxDelay,
+// MaxStale and MaxOutage as in the run that failed. Their probabilities and Begin, and the seed of
+// WithFaults, are ignored.
 //
 // A text that is not a schedule ends the test.
 func Schedule(text string) Option {

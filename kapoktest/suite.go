@@ -9,9 +9,9 @@ import (
 )
 
 // BubbleSuite is [Bubble] for a suite whose runner must stay outside of the bubble, such as Ginkgo,
-// which handles signals and leaks goroutines. run calls the runner, and the runner calls around for
-// each spec or hook: around runs its body in the bubble, and returns or panics as the body does.
-// The clock stands still between two bodies.
+// which handles signals and leaks goroutines. The function run calls the runner. For each spec or
+// hook, the runner calls the function around with a body; around runs the body in the bubble, and
+// returns or panics when the body does. The clock stands still between two bodies.
 //
 //	func TestControllers(t *testing.T) {
 //		RegisterFailHandler(Fail)
@@ -21,17 +21,20 @@ import (
 //		}, kapoktest.CRDs("../../config/crd/bases"))
 //	}
 //
-// Failures in a body, or in [Env.Go] during one, are reported to the runner's own TB; a runner
-// without one passes t. Failures in [Env.Go] while no body runs fail t.
+// The parameter runner is the TB of the runner; if it has none, pass t. Failures in a body, or in a
+// function of [Env.Go] while a body runs, are reported to runner, and failures in a function of
+// [Env.Go] while no body runs to t.
 //
 // Start what outlives a body, such as a manager, with [Env.Go]: it must end with the suite. The
-// context of a body has the values of the runner's. It ends with the body, or when the runner's
-// ends, in real time; until then the virtual clock advances. A body that lasts for ten years of
-// virtual time fails, and its context ends.
+// context of a body has the values of the context that around received. It ends when the body ends,
+// and soon after the context that around received has ended. That one lives in real time, so the
+// virtual clock of a waiting body may advance far before it ends. A body that lasts for ten years
+// of virtual time fails, and its context ends.
 //
-// There is one body at a time. A call of around within a body, with its context, runs in place.
-// When the runner leaves a body that does not end, the next call of around panics, and so does
-// BubbleSuite, half a minute after the end of the runner.
+// There is one body at a time. If a body calls around with its own context, the inner body runs as
+// part of the outer one. If the runner abandons a body that does not end, as after a timeout, the
+// next call of around panics; if there is none, the process panics half a minute after the runner
+// has ended.
 func BubbleSuite(t *testing.T, runner testing.TB, run func(env *Env, around func(context.Context, func(context.Context))), opts ...Option) {
 	t.Helper()
 	bodies := make(chan func()) // made outside of the bubble: while it waits for the next one, time stands still

@@ -18,10 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Types installs definitions for Go types that the Scheme knows, for kinds without manifests. The
-// schema follows from the type and its JSON tags: fields without omitempty or omitzero are
-// required, a field Status is a subresource, and the plural is the one that Kubernetes guesses.
-// Markers of kubebuilder in comments have no effect: they need the manifests.
+// Types generates and installs CustomResourceDefinitions from Go types that the Scheme knows, for
+// kinds without manifests. The schema follows from the type and its JSON tags: fields without
+// omitempty or omitzero are required, a field Status is a subresource, and the plural is the one
+// that Kubernetes guesses. Markers of kubebuilder in comments have no effect: they need the
+// manifests.
 func Types(objs ...client.Object) Option { return define(apiextensionsv1.NamespaceScoped, objs) }
 
 // ClusterTypes is Types for cluster-scoped kinds.

@@ -24,7 +24,7 @@ type Grant struct {
 	namespace   string // "" for all
 }
 
-// Can grants some verbs, such as "get,list,watch" or "*", on resources, such as "configmaps",
+// Can grants the given verbs, such as "get,list,watch" or "*", on resources, such as "configmaps",
 // "deployments.apps", "foos.example.com/status". "*" is every resource, "*.apps" every resource of
 // a group; a name that begins with / is a path. The grant holds in all namespaces, unless In
 // restricts it.
@@ -60,7 +60,7 @@ func (g Grant) In(namespace string) Grant {
 	return g
 }
 
-// Named restricts the Grant to objects with some names. It has no effect on a ClusterRole.
+// Named restricts the Grant to objects with the given names. It has no effect on a ClusterRole.
 func (g Grant) Named(names ...string) Grant {
 	g.rules = slices.Clone(g.rules)
 	for i := range g.rules {
@@ -80,8 +80,8 @@ func (e *Env) User(name string, grants ...Grant) *rest.Config {
 
 // ServiceAccount grants rights to a service account, in addition to the roles and bindings of the
 // server, and returns a configuration for its clients. It creates the account and its namespace if
-// necessary. Clients use a token of the account, which is valid for one hour and rotated before, as
-// in a pod.
+// necessary. Clients use a token of the account, which is valid for one hour and rotated before it
+// expires, as in a pod.
 func (e *Env) ServiceAccount(namespace, name string, grants ...Grant) *rest.Config {
 	e.t.Helper()
 	e.account(namespace, name)

@@ -29,9 +29,9 @@ import (
 // ends first, the test ends with a failure that shows the history of the object since the Env
 // started.
 //
-// A context without a deadline, such as that of the test, is limited to one minute, in a bubble of
-// virtual time. Every wait ends before the time limit of the test binary, and when a function of
-// [Env.Go] fails.
+// If ctx has no deadline, like the context of the test, the wait is limited to one minute; in a
+// bubble that is a minute of virtual time. Every wait ends before the time limit of the test
+// binary, and when a function of [Env.Go] fails.
 func (e *Env) WaitFor(ctx context.Context, obj client.Object, condition func() bool) {
 	e.t.Helper()
 	e.wait(ctx, "wait for", obj, func(there bool) bool { return there && condition() })
@@ -195,9 +195,10 @@ func assign(obj client.Object, u *unstructured.Unstructured) error {
 // someStates is the number of states that a history shows of its beginning and of its end.
 const someStates = 50
 
-// History returns the states of an object since the Env started, as differences of YAML. Managed
-// fields are omitted; of very many states only the first and the last fifty are shown. If the
-// server has dropped the history, as after a restart, it returns the current state.
+// History returns the successive states of an object since the Env started, as diffs of YAML.
+// Managed fields are omitted. If there are more than a hundred states, only the first fifty and the
+// last fifty are shown. If the server has dropped the history, as after a restart, it returns the
+// current state.
 func (e *Env) History(obj client.Object) string {
 	states, err := e.states(obj, e.began)
 	var out strings.Builder

@@ -19,8 +19,8 @@ import (
 // limit.
 //
 // A bubble is blocked while all its goroutines wait, at least one of them for something outside,
-// and none changes its state. A bubble with a running goroutine is not blocked, even if it computes
-// for minutes.
+// and none wakes up. A bubble with a running goroutine is not blocked, even if it computes for
+// minutes.
 func BlockedTimeout(d time.Duration) Option { return func(o *options) { o.blocked = d } }
 
 // defaultBlocked is the default of BlockedTimeout.

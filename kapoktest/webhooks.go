@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Webhooks makes the server call webhooks that refer to a service in the process of the test, in
-// memory: see [Env.WebhookMux].
+// With Webhooks, the server calls webhooks that refer to a service in memory, inside the process of
+// the test: see [Env.WebhookMux].
 //
 //	env := kapoktest.Start(t, kapoktest.CRDs("../config/crd/bases"), kapoktest.Webhooks("../config/webhook"))
 //	server := webhook.NewServer(webhook.Options{Port: -1, WebhookMux: env.WebhookMux()}) // does not listen
@@ -34,9 +34,10 @@ func Webhooks(paths ...string) Option {
 	return func(o *options) { o.webhooks = append(o.webhooks, webhooksAt(paths)) }
 }
 
-// WebhookMux returns the mux that serves all services, by the paths of their webhooks. It belongs
-// to this Env, and is empty at first. Patterns with a host distinguish several services:
-// "webhook-service.other-system.svc/" has all paths of one.
+// WebhookMux returns the mux that receives the calls to the webhooks of all services: register each
+// handler under the path of its webhook. It belongs to this Env, and is empty at first. Patterns
+// with a host tell several services apart: "webhook-service.other-system.svc/" matches all paths of
+// that service.
 func (e *Env) WebhookMux() *http.ServeMux {
 	e.t.Helper()
 	if e.webhooks == nil {
