@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ import (
 	lifecycle "k8s.io/code-generator/cmd/prerelease-lifecycle-gen/prerelease-lifecycle-generators"
 	registerargs "k8s.io/code-generator/cmd/register-gen/args"
 	register "k8s.io/code-generator/cmd/register-gen/generators"
+	"k8s.io/code-generator/pkg/apidefinitions"
 	codeutil "k8s.io/code-generator/pkg/util"
 	"k8s.io/gengo/v2"
 	"k8s.io/gengo/v2/generator"
@@ -51,16 +53,20 @@ type (
 	inPlace struct {
 		// HeaderFile is the text at the top of each file. Default: hack/boilerplate.go.txt, if it exists.
 		HeaderFile string `marker:",optional"`
+		// Lint are rules of code-generator for tags: known-tags-only, require-explicit-disablement.
+		Lint []string `marker:",optional"`
 	}
 	// helperOptions are of gen_helpers: deepcopy, defaulter and conversion together.
 	helperOptions struct {
-		HeaderFile string `marker:",optional"`
+		HeaderFile string   `marker:",optional"`
+		Lint       []string `marker:",optional"`
 		// Peers are packages with further conversion functions.
 		Peers []string `marker:",optional"`
 	}
 	// clientOptions are of gen_client.
 	clientOptions struct {
-		HeaderFile string `marker:",optional"`
+		HeaderFile string   `marker:",optional"`
+		Lint       []string `marker:",optional"`
 		// Dir is the directory below which packages are generated.
 		Dir string
 		// Pkg is the import path of Dir. Default: that of the directory in its module.
@@ -252,6 +258,7 @@ func findTagged(ctx context.Context, paths []string) ([]tagged, error) {
 				return nil, err
 			}
 			t.dir = filepath.Dir(file)
+			failed = append(failed, misspelt(file, data)...)
 			for name, tag := range tags {
 				t.tags[name] = t.tags[name] || tag.Match(data)
 			}
@@ -262,6 +269,37 @@ func findTagged(ctx context.Context, paths []string) ([]tagged, error) {
 	}
 	slices.SortFunc(all, func(a, b tagged) int { return strings.Compare(a.dir, b.dir) })
 	return all, errors.Join(unique(failed)...)
+}
+
+// knownTags are the tags of the code generators, without their values and what follows a second colon.
+var knownTags = []string{
+	"genclient",
+	"k8s:applyconfiguration-gen", "k8s:client-gen", "k8s:conversion-gen", "k8s:conversion-gen-external-types", "k8s:deepcopy-gen",
+	"k8s:defaulter-gen", "k8s:defaulter-gen-input", "k8s:informer-gen", "k8s:lister-gen", "k8s:openapi-gen", "k8s:openapi-model-package",
+	"k8s:prerelease-lifecycle-gen", "k8s:protobuf-gen", "k8s:register-gen", "k8s:validation-gen", "k8s:validation-gen-input",
+	"k8s:validation-gen-scheme-registry", "k8s:validation-gen-test-fixture",
+}
+
+// tagLine matches a tag that may be one of these.
+var tagLine = regexp.MustCompile(`(?m)^[ \t]*//[ \t]*\+((?:k8s:)?[a-zA-Z0-9-]+)`)
+
+// misspelt returns an error for each tag that is nearly one of the code generators, which ignore it. Tags
+// that are like none belong to other programs.
+func misspelt(file string, data []byte) (all []error) {
+	for _, at := range tagLine.FindAllSubmatchIndex(data, -1) {
+		name := string(data[at[2]:at[3]])
+		if slices.Contains(knownTags, name) {
+			continue
+		}
+		for _, known := range knownTags {
+			if d := distance(strings.ToLower(name), known); d <= 2 && len(known) > 8 {
+				line := 1 + bytes.Count(data[:at[2]], []byte("\n"))
+				all = append(all, relative(packages.Error{Pos: fmt.Sprintf("%s:%d", file, line), Msg: fmt.Sprintf("unknown tag +%s (did you mean +%s?)", name, known)}))
+				break
+			}
+		}
+	}
+	return all
 }
 
 // A codeRun runs code generators over loaded packages.
@@ -284,19 +322,19 @@ func (c *codeRun) do(ctx context.Context, j job) error {
 	switch o := j.options.(type) {
 	case inPlace:
 		if j.name == "validation" {
-			return c.validations(ctx, header(o.HeaderFile))
+			return c.validations(ctx, header(o.HeaderFile), o.Lint)
 		}
-		return c.inPlace(j.name, header(o.HeaderFile), nil)
+		return c.inPlace(j.name, header(o.HeaderFile), o.Lint, nil)
 	case helperOptions:
 		names := []string{j.name}
 		if j.name == "helpers" {
 			names = []string{"deepcopy", "defaulter", "conversion"}
-			if err := c.validations(ctx, header(o.HeaderFile)); err != nil {
+			if err := c.validations(ctx, header(o.HeaderFile), o.Lint); err != nil {
 				return err
 			}
 		}
 		for _, name := range names {
-			if err := c.inPlace(name, header(o.HeaderFile), o.Peers); err != nil {
+			if err := c.inPlace(name, header(o.HeaderFile), o.Lint, o.Peers); err != nil {
 				return err
 			}
 		}
@@ -310,7 +348,7 @@ func (c *codeRun) do(ctx context.Context, j job) error {
 }
 
 // inPlace runs a generator that writes a file beside the types.
-func (c *codeRun) inPlace(name, header string, peers []string) error {
+func (c *codeRun) inPlace(name, header string, lint, peers []string) error {
 	var inputs []string
 	for _, p := range c.with(name) {
 		inputs = append(inputs, p.path)
@@ -323,7 +361,7 @@ func (c *codeRun) inPlace(name, header string, peers []string) error {
 		return nil
 	}
 	return c.run(of.program, of.names, of.order, inputs, func(gc *generator.Context) []generator.Target {
-		return of.targets(gc, of.file, header, peers)
+		return of.targets(gc, inPlaceFile{of.file, header, lint, peers})
 	})
 }
 
@@ -332,7 +370,13 @@ type inPlaceGenerator struct {
 	program, file string
 	names         namer.NameSystems
 	order         string
-	targets       func(gc *generator.Context, file, header string, peers []string) []generator.Target
+	targets       func(gc *generator.Context, f inPlaceFile) []generator.Target
+}
+
+// An inPlaceFile is what all these generators need.
+type inPlaceFile struct {
+	name, header string
+	lint, peers  []string
 }
 
 // inPlaceGenerators are these generators by their names on the command line. The names of their files are
@@ -341,41 +385,41 @@ func inPlaceGenerators() map[string]inPlaceGenerator {
 	return map[string]inPlaceGenerator{
 		"deepcopy": {
 			"deepcopy-gen", "zz_generated.deepcopy.go", codedeepcopy.NameSystems(), codedeepcopy.DefaultNameSystem(),
-			func(gc *generator.Context, file, header string, _ []string) []generator.Target {
+			func(gc *generator.Context, f inPlaceFile) []generator.Target {
 				a := deepcopyargs.New()
-				a.OutputFile, a.GoHeaderFile = file, header
+				a.OutputFile, a.GoHeaderFile, a.LintRules = f.name, f.header, f.lint
 				return codedeepcopy.GetTargets(gc, a)
 			},
 		},
 		"defaulter": {
 			"defaulter-gen", "zz_generated.defaults.go", defaulter.NameSystems(), defaulter.DefaultNameSystem(),
-			func(gc *generator.Context, file, header string, _ []string) []generator.Target {
+			func(gc *generator.Context, f inPlaceFile) []generator.Target {
 				a := defaulterargs.New()
-				a.OutputFile, a.GoHeaderFile = file, header
+				a.OutputFile, a.GoHeaderFile, a.LintRules = f.name, f.header, f.lint
 				return defaulter.GetTargets(gc, a)
 			},
 		},
 		"conversion": {
 			"conversion-gen", "zz_generated.conversion.go", conversion.NameSystems(), conversion.DefaultNameSystem(),
-			func(gc *generator.Context, file, header string, peers []string) []generator.Target {
+			func(gc *generator.Context, f inPlaceFile) []generator.Target {
 				a := conversionargs.New()
-				a.OutputFile, a.GoHeaderFile, a.ExtraPeerDirs = file, header, peers
+				a.OutputFile, a.GoHeaderFile, a.LintRules, a.ExtraPeerDirs = f.name, f.header, f.lint, f.peers
 				return conversion.GetTargets(gc, a)
 			},
 		},
 		"register": {
 			"register-gen", "zz_generated.register.go", register.NameSystems(), register.DefaultNameSystem(),
-			func(gc *generator.Context, file, header string, _ []string) []generator.Target {
+			func(gc *generator.Context, f inPlaceFile) []generator.Target {
 				a := registerargs.New()
-				a.OutputFile, a.GoHeaderFile = file, header
+				a.OutputFile, a.GoHeaderFile, a.LintRules = f.name, f.header, f.lint
 				return register.GetTargets(gc, a)
 			},
 		},
 		"lifecycle": {
 			"prerelease-lifecycle-gen", "zz_generated.prerelease-lifecycle.go", lifecycle.NameSystems(), lifecycle.DefaultNameSystem(),
-			func(gc *generator.Context, file, header string, _ []string) []generator.Target {
+			func(gc *generator.Context, f inPlaceFile) []generator.Target {
 				a := lifecycleargs.New()
-				a.OutputFile, a.GoHeaderFile = file, header
+				a.OutputFile, a.GoHeaderFile, a.LintRules = f.name, f.header, f.lint
 				return lifecycle.GetTargets(gc, a)
 			},
 		},
@@ -433,6 +477,7 @@ func (c *codeRun) clients(o clientOptions) error {
 		applyPkg = path.Join(pkg, applies)
 		a := applyargs.New()
 		a.OutputDir, a.OutputPkg, a.GoHeaderFile, a.OpenAPISchemaFilePath = filepath.Join(o.Dir, applies), applyPkg, header(o.HeaderFile), o.ApplyConfigSchema
+		a.LintRules = o.Lint
 		externals := applyargs.NewExternalApplyConfigurationValue(&a.ExternalApplyConfigurations, nil)
 		for _, external := range o.ApplyConfigExternals {
 			if err := externals.Set(external); err != nil {
@@ -448,21 +493,23 @@ func (c *codeRun) clients(o clientOptions) error {
 	a := clientargs.New()
 	a.OutputDir, a.OutputPkg, a.GoHeaderFile = filepath.Join(o.Dir, clientset), path.Join(pkg, clientset), header(o.HeaderFile)
 	a.ClientsetName, a.ApplyConfigurationPackage, a.Groups = versioned, applyPkg, groups
-	a.PluralExceptions, a.PrefersProtobuf = o.Plurals, o.Protobuf
+	a.PluralExceptions, a.PrefersProtobuf, a.LintRules = o.Plurals, o.Protobuf, o.Lint
 	if err := c.run("client-gen", client.NameSystems(plurals), client.DefaultNameSystem(), inputs, func(gc *generator.Context) []generator.Target {
 		return client.GetTargets(gc, a)
 	}); err != nil || !watch {
 		return err
 	}
 	l := listerargs.New()
-	l.OutputDir, l.OutputPkg, l.GoHeaderFile, l.PluralExceptions = filepath.Join(o.Dir, listers), path.Join(pkg, listers), header(o.HeaderFile), o.Plurals
+	l.OutputDir, l.OutputPkg, l.GoHeaderFile = filepath.Join(o.Dir, listers), path.Join(pkg, listers), header(o.HeaderFile)
+	l.PluralExceptions, l.LintRules = o.Plurals, o.Lint
 	if err := c.run("lister-gen", lister.NameSystems(plurals), lister.DefaultNameSystem(), inputs, func(gc *generator.Context) []generator.Target {
 		return lister.GetTargets(gc, l)
 	}); err != nil {
 		return err
 	}
 	i := informerargs.New()
-	i.OutputDir, i.OutputPkg, i.GoHeaderFile, i.PluralExceptions = filepath.Join(o.Dir, informers), path.Join(pkg, informers), header(o.HeaderFile), o.Plurals
+	i.OutputDir, i.OutputPkg, i.GoHeaderFile = filepath.Join(o.Dir, informers), path.Join(pkg, informers), header(o.HeaderFile)
+	i.PluralExceptions, i.LintRules = o.Plurals, o.Lint
 	i.VersionedClientSetPackage, i.ListersPackage = path.Join(pkg, clientset, versioned), path.Join(pkg, listers)
 	return c.run("informer-gen", informer.NameSystems(plurals), informer.DefaultNameSystem(), inputs, func(gc *generator.Context) []generator.Target {
 		return informer.GetTargets(gc, i)
@@ -567,7 +614,14 @@ func checkCode(name string, options any) error {
 		return nil
 	}
 	switch o := options.(type) {
+	case inPlace:
+		return failed(apidefinitions.ValidateFlags(o.Lint))
+	case helperOptions:
+		return failed(apidefinitions.ValidateFlags(o.Lint))
 	case clientOptions:
+		if err := apidefinitions.ValidateFlags(o.Lint); err != nil {
+			return failed(err)
+		}
 		for _, p := range o.Plurals {
 			if strings.Count(p, ":") != 1 {
 				return failed(fmt.Errorf("plurals has %q: must be TYPE:PLURAL", p))

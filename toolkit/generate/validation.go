@@ -26,7 +26,7 @@ var (
 
 // validations generates the validation of declarative markers (+k8s:minLength and others). Its generator
 // is no library but a program, which the go command builds and caches.
-func (c *codeRun) validations(ctx context.Context, header string) (err error) {
+func (c *codeRun) validations(ctx context.Context, header string, lint []string) (err error) {
 	for _, p := range c.packages {
 		c.out.owns(validationProgram, filepath.Join(p.dir, validationFile))
 	}
@@ -37,6 +37,9 @@ func (c *codeRun) validations(ctx context.Context, header string) (err error) {
 	args := []string{"run", codeGenerator + "/cmd/" + validationProgram + "@" + versionOf(codeGenerator), "--output-file", validationFile}
 	for _, pkg := range readOnly() {
 		args = append(args, "--readonly-pkg", pkg)
+	}
+	if len(lint) > 0 {
+		args = append(args, "--lint-rules", strings.Join(lint, ","))
 	}
 	if header != "" {
 		args = append(args, "--go-header-file", header)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,6 +69,60 @@ kube::codegen::gen_openapi --report-filename "$1" --update-report --output-dir p
 	p.tool("build", "./...")
 }
 
+// TestRealCode generates the code of projects of Kubernetes again, with the options of their scripts: their
+// files must stay as they are.
+func TestRealCode(t *testing.T) {
+	const models = ",applyconfig=true,applyconfigSchema=models.json openapi:dir=pkg/generated/openapi,modelNames=zz_generated.model_name.go ./pkg/apis/..."
+	for module, line := range map[string]string{
+		"k8s.io/sample-controller@v0.37.1": "generate helpers register client:dir=pkg/generated" + models,
+		"k8s.io/sample-apiserver@v0.37.2":  "generate helpers client:dir=pkg/generated" + models,
+		"k8s.io/kube-aggregator@v0.37.2":   "generate helpers client:dir=pkg/client,clientset=clientset_generated,versioned=clientset,protobuf=true" + models,
+		"k8s.io/api@v0.37.2":               "generate deepcopy:headerFile=header.txt lifecycle:headerFile=header.txt ./...",
+	} {
+		t.Run(path.Base(module), func(t *testing.T) {
+			p := newProject(t)
+			_, out := p.command(os.Environ(), "go", "mod", "download", "-json", module)
+			var downloaded struct{ Dir, Error string }
+			if err := json.Unmarshal([]byte(out), &downloaded); err != nil || downloaded.Error != "" {
+				t.Fatalf("download %s: %s %v", module, out, err)
+			}
+			if err := os.CopyFS(p.dir, os.DirFS(downloaded.Dir)); err != nil {
+				t.Fatal(err)
+			}
+			p.writable()
+			if strings.Contains(line, "models.json") {
+				code, out := p.command(os.Environ(), "go", "run", "./pkg/generated/openapi/cmd/models-schema")
+				if code != 0 {
+					t.Fatal(out)
+				}
+				p.write("models.json", out[strings.Index(out, "{"):]) // after messages about downloads
+			} else {
+				text := p.read("apps/v1/zz_generated.deepcopy.go")
+				p.write("header.txt", text[strings.Index(text, "/*"):strings.Index(text, "*/")+3])
+			}
+			before := p.state()
+			p.must(line)
+			if changed := changes(before, p.state()); len(changed) > 0 {
+				t.Errorf("%v have changed", changed)
+			}
+			// The same again, from nothing.
+			removed := 0
+			for path := range before {
+				if name := filepath.Base(path); name == "zz_generated.deepcopy.go" || name == "clientset.go" || name == "factory.go" {
+					removed++
+					if err := os.Remove(path); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			p.must(line)
+			if changed := changes(before, p.state()); len(changed) > 0 || removed == 0 {
+				t.Errorf("%d files are removed, and then %v have changed", removed, changed)
+			}
+		})
+	}
+}
+
 // TestCode checks what kapok generate promises of the code generators beyond those of Kubernetes.
 func TestCode(t *testing.T) {
 	p := sample(t)
@@ -99,6 +155,7 @@ func TestCode(t *testing.T) {
 	generated := p.state()
 	for _, c := range []struct{ name, old, new, want string }{
 		{"a tag with a value that is none", "+genclient:nonNamespaced", "+k8s:deepcopy-gen=maybe", "maybe"},
+		{"a misspelt tag", "+genclient:nonNamespaced", "+genclent:nonNamespaced", types + ":12: unknown tag +genclent (did you mean +genclient?)"},
 		{"code that cannot be parsed", "type PotList struct {", "type PotList struct", types},
 	} {
 		pots := p.read(types)
@@ -124,6 +181,7 @@ func TestCode(t *testing.T) {
 		"generate helpers ./nothing/...":         "nothing",
 		"generate client:dir=/ ./...":            "/ is in no module",
 		"generate client:dir=x,plurals=a ./...":  "must be TYPE:PLURAL",
+		"generate helpers:lint=x ./...":          "unrecognized rule",
 		"explain kubebuilder:validation:Minimun": "did you mean +kubebuilder:validation:Minimum?",
 	} {
 		code, out := p.run(line)

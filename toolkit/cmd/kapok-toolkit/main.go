@@ -74,9 +74,10 @@ kube_codegen.sh writes:
                names of directories: clientset, versioned, listers, informers, applyconfigName
   openapi      OpenAPI definitions in dir=DIRECTORY (+k8s:openapi-gen). pkg=IMPORTPATH,
                packages={PACKAGE;...}, report=FILE, modelNames=FILE
-  Each has headerFile=FILE (default hack/boilerplate.go.txt, if it exists).
+  Each has headerFile=FILE (default hack/boilerplate.go.txt, if it exists), and all but openapi have
+  lint={RULE;...}, the rules known-tags-only and require-explicit-disablement of code-generator.
 
-Unknown markers are errors. If there is an error, nothing is written. Only files that change are written.
+Unknown markers and misspelt tags are errors. If there is an error, nothing is written. Only files that change are written.
 A run whose sources and results have not changed since the last one does nothing.
 
 Examples:

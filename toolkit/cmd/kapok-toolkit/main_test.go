@@ -90,6 +90,24 @@ func (p *project) write(name, data string) {
 	}
 }
 
+// writable lets the files of the project be written: those of Go's module cache cannot.
+func (p *project) writable() {
+	p.Helper()
+	err := filepath.WalkDir(p.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		return os.Chmod(path, info.Mode().Perm()|0o200)
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
 // state returns a hash for each file.
 func (p *project) state() map[string]string {
 	p.Helper()
