@@ -105,7 +105,7 @@ func run(o Options) error {
 	c, err := cli.New(
 		cli.WithCommandName("kapok"),
 		cli.WithDescription("Make and extend the project of an operator. PROJECT and layout are those of kubebuilder 4.\n"),
-		cli.WithPlugins(bundle, golangv4.Plugin{}, kustomizev2.Plugin{}, ours, image, &grafana.Plugin{}),
+		cli.WithPlugins(bundle, golangv4.Plugin{}, kustomizev2.Plugin{}, ours, image, &helmPlugin{out: o.Stderr}, &grafana.Plugin{}),
 		cli.WithDefaultPlugins(cfgv3.Version, bundle),
 		cli.WithDefaultProjectVersion(cfgv3.Version),
 		cli.WithFilesystem(fileSystem()),

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/kubebuilder/v4/pkg/model/resource"
 	"sigs.k8s.io/kubebuilder/v4/pkg/model/stage"
 	"sigs.k8s.io/kubebuilder/v4/pkg/plugin"
+	"sigs.k8s.io/yaml"
 )
 
 const (
@@ -164,6 +165,20 @@ type initStep struct{ step }
 func (s *initStep) BindFlags(flags *pflag.FlagSet) {
 	s.bindTestEnv(flags)
 	flags.BoolVar(&s.tidies, "fetch-deps", true, "download dependencies")
+}
+
+// PreScaffold refuses names of projects that are numbers or the like in YAML: they become labels of the
+// manifests, which have to be strings.
+func (s *initStep) PreScaffold(machinery.Filesystem) error {
+	name := s.config.GetProjectName()
+	var value any
+	if err := yaml.Unmarshal([]byte(name), &value); err != nil {
+		return fmt.Errorf("--project-name %q: %w", name, err)
+	}
+	if _, ok := value.(string); !ok {
+		return fmt.Errorf("--project-name %q: must not be a number, a truth value or a date (the default is the name of the directory)", name)
+	}
+	return nil
 }
 
 func (s *initStep) Scaffold(files machinery.Filesystem) error {

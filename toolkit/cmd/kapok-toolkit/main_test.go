@@ -28,7 +28,14 @@ type project struct {
 	dir, temp string
 }
 
-func newProject(t *testing.T) *project { return &project{t, t.TempDir(), t.TempDir()} }
+// newProject makes an empty directory with a name for a project.
+func newProject(t *testing.T) *project {
+	dir := filepath.Join(t.TempDir(), "guestbook")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return &project{t, dir, t.TempDir()}
+}
 
 // run executes a command line of the toolkit, whose words are separated by single blanks, and returns its exit code and
 // what it prints.
@@ -188,7 +195,9 @@ func TestNothingHalfDone(t *testing.T) {
 	p := newProject(t)
 	for _, tc := range []struct{ line, want string }{
 		{"create api --group batch --version v1 --kind CronJob", "project must be initialized"},
-		{"generate", "does not contain main module"},
+		{"generate", "this directory has no PROJECT"},
+		{"generate object", "go.mod file not found"},
+		{"init --domain example.com --project-name 001 --repo example.com/x", "--project-name \"001\": must not be a number"},
 		{"generate nonsense", `unknown option "nonsense"`},
 		{"generate --nonsense", "unknown flag --nonsense"},
 		{"nonsense", "want one of the commands"},
