@@ -33,6 +33,7 @@ func newToolkit() []*cobra.Command {
 		{"edit", "Change settings of a project"},
 		{"generate", "Generate code and manifests from Go types"},
 		{"explain", "Explain a marker of the generators"},
+		{"alpha", "Scaffold a project again, from its PROJECT file: alpha generate"},
 	} {
 		c := &cobra.Command{
 			Use:                of.name,

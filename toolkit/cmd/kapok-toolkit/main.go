@@ -1,5 +1,5 @@
 // Command kapok-toolkit makes and extends projects of operators, and generates their code and manifests.
-// Command kapok runs it for kapok init, create, edit, generate and explain. It is a program of its own, so that
+// Command kapok runs it for kapok init, create, edit, generate, explain and alpha. It is a program of its own, so that
 // servers do not link the libraries of scaffolding and generators.
 package main
 
@@ -30,6 +30,8 @@ func run(args []string) int {
 	switch {
 	case len(args) > 0 && args[0] == "generate":
 		return generateCommand(args[1:])
+	case len(args) > 1 && args[0] == "alpha" && args[1] == "generate":
+		return regenerateCommand(args[2:])
 	case len(args) > 0 && args[0] == "explain":
 		return explainCommand(args[1:])
 	case len(args) > 0 && slices.Contains(scaffold.Commands, args[0]):
@@ -38,7 +40,7 @@ func run(args []string) int {
 		}
 		return 0
 	}
-	return fail(exitUsage, fmt.Errorf("want one of the commands %v, generate and explain", scaffold.Commands))
+	return fail(exitUsage, fmt.Errorf("want one of the commands %v, generate, explain and alpha generate", scaffold.Commands))
 }
 
 func fail(code int, err error) int {
@@ -139,6 +141,19 @@ func generateCommand(args []string) int {
 	}
 	if stale := append(result.Written, result.Removed...); o.Check && len(stale) > 0 {
 		return fail(exitFailure, fmt.Errorf("not current: %s; run kapok generate", strings.Join(stale, ", ")))
+	}
+	return 0
+}
+
+func regenerateCommand(args []string) int {
+	self, err := os.Executable()
+	if err != nil {
+		return fail(exitFailure, err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := scaffold.Regenerate(ctx, self, args, os.Stdout); err != nil {
+		return fail(exitFailure, err)
 	}
 	return 0
 }

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestAlphaGenerate scaffolds a project again from its PROJECT file. As it has no code of its own, the
+// result is the same.
+func TestAlphaGenerate(t *testing.T) {
+	p := newProject(t)
+	for _, line := range []string{
+		"init --domain example.com --repo example.com/guestbook --namespaced --multigroup",
+		"create api --group batch --version v1 --kind CronJob --plural=crons",
+		"create api --group batch --version v2 --kind CronJob --plural=crons",
+		"create api --group cache --version v1alpha1 --kind Memcached --image=memcached:1.6-alpine --image-container-port=11211 --plugins=deploy-image/v1-alpha",
+		"create api --group apps --version v1 --kind Deployment --resource=false --controller",
+		"create webhook --group batch --version v1 --kind CronJob --plural=crons --defaulting --programmatic-validation --conversion --spoke v2",
+		"edit --plugins=grafana/v1-alpha",
+		"edit --plugins=helm/v2-alpha --output-dir=charts",
+	} {
+		p.must(line)
+	}
+	file := p.read("PROJECT")
+
+	// The layout of old projects.
+	p.write("PROJECT", strings.Replace(file, "go.kubebuilder.io/v4", "go.kubebuilder.io/v3", 1))
+	made := filepath.Join(p.temp, "made")
+	out := p.must("alpha generate --output-dir " + made)
+	if want := "kapok create api --group=cache --version=v1alpha1 --kind=Memcached " +
+		"--plugins=deploy-image.go.kubebuilder.io/v1-alpha --image=memcached:1.6-alpine --image-container-port=11211\n"; !strings.Contains(out, want) {
+		t.Errorf("it says\n%s\nwant\n%s", out, want)
+	}
+	p.write("PROJECT", file)
+	want, got := p.state(), (&project{t, made, p.temp}).state()
+	for name, hash := range want {
+		if rel := strings.TrimPrefix(name, p.dir); got[made+rel] != hash {
+			t.Errorf("%s differs, or is missing", rel)
+		}
+	}
+	for name := range got {
+		if rel := strings.TrimPrefix(name, made); want[p.dir+rel] == "" {
+			t.Errorf("%s is new", rel)
+		}
+	}
+
+	for line, want := range map[string]string{
+		"alpha generate":                      "--output-dir is required",
+		"alpha generate --output-dir " + made: "is not empty",
+		"alpha generate --input-dir nowhere --output-dir " + p.temp + "/other": "read the project",
+		"alpha generate --output-dir " + p.temp + "/other extra":               `unexpected argument "extra"`,
+		"alpha update": "want one of the commands",
+	} {
+		if code, out := p.run(line); code == 0 || !strings.Contains(out, want) {
+			t.Errorf("kapok %s: exit code %d\n%s\nwant %q", line, code, out, want)
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package scaffold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/afero"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/kubebuilder/v4/pkg/config"
+	"sigs.k8s.io/kubebuilder/v4/pkg/config/store/yaml"
+	"sigs.k8s.io/kubebuilder/v4/pkg/machinery"
+	"sigs.k8s.io/kubebuilder/v4/pkg/model/resource"
+	"sigs.k8s.io/kubebuilder/v4/pkg/plugin"
+	deployimage "sigs.k8s.io/kubebuilder/v4/pkg/plugins/golang/deploy-image/v1alpha1"
+	grafana "sigs.k8s.io/kubebuilder/v4/pkg/plugins/optional/grafana/v1alpha"
+	helm "sigs.k8s.io/kubebuilder/v4/pkg/plugins/optional/helm/v2alpha"
+)
+
+const regenerateHelp = `Scaffold a project again, from its PROJECT file, in another directory.
+
+Usage:
+  kapok alpha generate --output-dir DIRECTORY [--input-dir DIRECTORY]
+
+The commands that PROJECT tells of (init, create api, create webhook, edit) run again with this version of
+the scaffolds. The result has no code of yours: compare it with the project, or merge it in a branch of its
+own. PROJECT may have the layout go.kubebuilder.io/v3; the new one has go.kubebuilder.io/v4, with main.go in
+cmd, and controllers and webhooks in internal.
+
+Flags:
+  -h, --help                help for generate
+      --input-dir string    directory with PROJECT (default: the current one)
+      --output-dir string   directory for the new project, which must be empty or not exist
+`
+
+// Regenerate executes the command line kapok alpha generate, whose arguments come after these words. It
+// runs the program self for each command, as that runs in the working directory.
+func Regenerate(ctx context.Context, self string, args []string, out io.Writer) error {
+	flags := pflag.NewFlagSet("generate", pflag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	input := flags.String("input-dir", ".", "")
+	output := flags.String("output-dir", "", "")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, pflag.ErrHelp):
+		fmt.Fprint(out, regenerateHelp)
+		return nil
+	case err != nil:
+		return err
+	case flags.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case *output == "":
+		return errors.New("--output-dir is required: set an empty directory for the new project")
+	}
+	if entries, err := os.ReadDir(*output); err == nil && len(entries) > 0 {
+		return fmt.Errorf("--output-dir %s is not empty", *output)
+	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("--output-dir: %w", err)
+	}
+	known, err := readProject(*input)
+	if err != nil {
+		return err
+	}
+	commands, err := commandsOf(known, *input)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(*output, 0o755); err != nil {
+		return err
+	}
+	for _, command := range commands {
+		fmt.Fprintf(out, "kapok %s\n", strings.Join(command, " "))
+		c := exec.CommandContext(ctx, self, command...)
+		c.Dir = *output
+		if said, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("kapok %s: %w\n%s\nThe project so far is in %s", strings.Join(command, " "), err, strings.TrimSpace(string(said)), *output)
+		}
+	}
+	fmt.Fprintf(out, "The project is in %s, without your code.\n", *output)
+	return nil
+}
+
+// readProject reads the PROJECT file of a directory, also one of the layout go/v3.
+func readProject(dir string) (config.Config, error) {
+	data, err := os.ReadFile(filepath.Join(dir, yaml.DefaultPath))
+	if err != nil {
+		return nil, fmt.Errorf("read the project: %w", err)
+	}
+	files := afero.NewMemMapFs()
+	text := strings.ReplaceAll(string(data), "go.kubebuilder.io/v3", "go.kubebuilder.io/v4")
+	if err := afero.WriteFile(files, yaml.DefaultPath, []byte(text), 0o644); err != nil {
+		return nil, err
+	}
+	store := yaml.New(machinery.Filesystem{FS: files})
+	if err := store.Load(); err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, yaml.DefaultPath), err)
+	}
+	return store.Config(), nil
+}
+
+// commandsOf returns the command lines that make a project.
+func commandsOf(c config.Config, dir string) ([][]string, error) {
+	kept := settings{}
+	if err := decode(c, pluginKey, &kept); err != nil {
+		return nil, err
+	}
+	first := []string{"init", "--domain=" + c.GetDomain(), "--repo=" + c.GetRepository(), "--project-name=" + c.GetProjectName()}
+	if c.IsMultiGroup() {
+		first = append(first, "--multigroup")
+	}
+	if c.IsNamespaced() {
+		first = append(first, "--namespaced")
+	}
+	if kept.TestEnv != "" {
+		first = append(first, "--test-env="+kept.TestEnv)
+	}
+	license, err := filepath.Abs(filepath.Join(dir, "hack", "boilerplate.go.txt"))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(license); err == nil {
+		first = append(first, "--license-file="+license)
+	}
+	commands := [][]string{first}
+
+	images := deployimage.PluginConfig{}
+	if err := decode(c, plugin.KeyFor(deployimage.Plugin{}), &images); err != nil {
+		return nil, err
+	}
+	resources, err := c.GetResources()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range resources {
+		if r.Controllers != nil && !r.Controllers.IsEmpty() {
+			return nil, fmt.Errorf("%s/%s %s has several controllers, which are not scaffolded here", r.Group, r.Version, r.Kind)
+		}
+		if command := createAPI(r, images.Resources); command != nil {
+			commands = append(commands, command)
+		}
+	}
+	for _, r := range resources { // a conversion needs all versions
+		if command := createWebhook(r); command != nil {
+			commands = append(commands, command)
+		}
+	}
+	for _, optional := range []plugin.Plugin{grafana.Plugin{}, helm.Plugin{}} {
+		kept := map[string]any{}
+		if err := c.DecodePluginConfig(plugin.KeyFor(optional), &kept); err != nil {
+			continue // the project does not use it
+		}
+		command := []string{"edit", "--plugins=" + plugin.KeyFor(optional)}
+		if dir, ok := kept["output"].(string); ok {
+			command = append(command, "--output-dir="+dir)
+		}
+		commands = append(commands, command)
+	}
+	return commands, nil
+}
+
+// decode reads the settings of a plugin, if it has any.
+func decode(c config.Config, key string, to any) error {
+	err := c.DecodePluginConfig(key, to)
+	if err == nil || errors.As(err, &config.PluginKeyNotFoundError{}) || errors.As(err, &config.UnsupportedFieldError{}) {
+		return nil
+	}
+	return fmt.Errorf("read plugins.%s of PROJECT: %w", key, err)
+}
+
+// kindFlags select a kind, which may belong to another module.
+func kindFlags(r resource.Resource) []string {
+	flags := []string{"--group=" + r.Group, "--version=" + r.Version, "--kind=" + r.Kind}
+	if r.Plural != "" && r.Plural != resource.RegularPlural(r.Kind) {
+		flags = append(flags, "--plural="+r.Plural)
+	}
+	if r.External {
+		flags = append(flags, "--external-api-path="+r.Path, "--external-api-domain="+r.Domain)
+		if r.Module != "" {
+			flags = append(flags, "--external-api-module="+r.Module)
+		}
+	}
+	return flags
+}
+
+// createAPI returns the command line for the type and the controller of a kind, nil if it has neither.
+func createAPI(r resource.Resource, images []deployimage.ResourceData) []string {
+	if !r.HasAPI() && !r.HasController() {
+		return nil
+	}
+	command := append([]string{"create", "api"}, kindFlags(r)...)
+	at := slices.IndexFunc(images, func(i deployimage.ResourceData) bool {
+		return i.Group == r.Group && i.Version == r.Version && i.Kind == r.Kind
+	})
+	if at < 0 {
+		command = append(command, "--resource="+strconv.FormatBool(r.HasAPI()), "--controller="+strconv.FormatBool(r.HasController()))
+		if r.HasAPI() {
+			command = append(command, "--namespaced="+strconv.FormatBool(r.API.Namespaced))
+			if r.API.SSA {
+				command = append(command, "--ssa")
+			}
+		}
+		return command
+	}
+	image := images[at].Options
+	command = append(command, "--plugins="+plugin.KeyFor(deployimage.Plugin{}), "--image="+image.Image)
+	for _, f := range []struct{ flag, value string }{
+		{"--image-container-command", image.ContainerCommand}, {"--image-container-port", image.ContainerPort}, {"--run-as-user", image.RunAsUser},
+	} {
+		if f.value != "" {
+			command = append(command, f.flag+"="+f.value)
+		}
+	}
+	return command
+}
+
+// createWebhook returns the command line for the webhooks of a kind, nil if it has none.
+func createWebhook(r resource.Resource) []string {
+	if r.Webhooks == nil || !r.HasDefaultingWebhook() && !r.HasValidationWebhook() && !r.HasConversionWebhook() {
+		return nil
+	}
+	command := append([]string{"create", "webhook"}, kindFlags(r)...)
+	if r.HasDefaultingWebhook() {
+		command = append(command, "--defaulting")
+	}
+	if r.HasValidationWebhook() {
+		command = append(command, "--programmatic-validation")
+	}
+	if r.HasConversionWebhook() {
+		command = append(command, "--conversion")
+	}
+	if len(r.Webhooks.Spoke) > 0 {
+		command = append(command, "--spoke="+strings.Join(r.Webhooks.Spoke, ","))
+	}
+	if path := r.Webhooks.DefaultingPath; path != "" {
+		command = append(command, "--defaulting-path="+path)
+	}
+	if path := r.Webhooks.ValidationPath; path != "" {
+		command = append(command, "--validation-path="+path)
+	}
+	return command
+}
