@@ -154,7 +154,7 @@ func readOnly() []string {
 	return append(slices.Clone(apimachinery), "k8s.io/apimachinery/pkg/types", "k8s.io/apimachinery/pkg/util/intstr", "time")
 }
 
-// A tagged package has tags of code generators.
+// A tagged package may have tags of code generators.
 type tagged struct {
 	path, dir string
 	tags      map[string]bool
@@ -207,7 +207,12 @@ func runCode(ctx context.Context, jobs []job, paths []string, out *output) error
 	}
 	var inputs []string
 	for _, p := range found {
-		inputs = append(inputs, p.path)
+		if slices.Contains(slices.Collect(maps.Values(p.tags)), true) {
+			inputs = append(inputs, p.path)
+		}
+	}
+	if len(inputs) == 0 {
+		return fmt.Errorf("no package of %s has a tag of a code generator", strings.Join(paths, " "))
 	}
 	for _, j := range jobs {
 		switch options := j.options.(type) {
@@ -216,9 +221,6 @@ func runCode(ctx context.Context, jobs []job, paths []string, out *output) error
 		case helperOptions:
 			inputs = append(append(inputs, conversionargs.DefaultBasePeerDirs...), options.Peers...)
 		}
-	}
-	if len(found) == 0 {
-		return fmt.Errorf("no package of %s has a tag of a code generator", strings.Join(paths, " "))
 	}
 	g, err := loadTypes(ctx, unrepeated(inputs), out)
 	if err != nil {
@@ -237,7 +239,7 @@ func runCode(ctx context.Context, jobs []job, paths []string, out *output) error
 	return g.format(ctx)
 }
 
-// findTagged returns the packages with tags of code generators, in the order of their directories.
+// findTagged returns packages with their tags of code generators, in the order of their directories.
 func findTagged(ctx context.Context, paths []string) ([]tagged, error) {
 	loaded, err := packages.Load(&packages.Config{
 		Context: ctx, Mode: packages.NeedName | packages.NeedFiles, BuildFlags: []string{"-tags=" + gengo.StdBuildTag},
@@ -263,7 +265,7 @@ func findTagged(ctx context.Context, paths []string) ([]tagged, error) {
 				t.tags[name] = t.tags[name] || tag.Match(data)
 			}
 		}
-		if slices.Contains(slices.Collect(maps.Values(t.tags)), true) {
+		if t.dir != "" {
 			all = append(all, t)
 		}
 	}
@@ -566,12 +568,19 @@ func (c *codeRun) openapi(o openapiOptions) error {
 	return nil
 }
 
-// header returns the file with the text at the top of files: the given one, or the one of a project.
+// header returns the file with the text at the top of files: the given one, or the one of the module.
 func header(given string) string {
-	if given == "" && exists(boilerplate) {
-		return boilerplate
+	if given != "" {
+		return given
 	}
-	return given
+	for dir := "."; ; dir = filepath.Join(dir, "..") {
+		if path := filepath.Join(dir, boilerplate); exists(path) {
+			return path
+		}
+		if absolute, err := filepath.Abs(dir); err != nil || exists(filepath.Join(dir, "go.mod")) || filepath.Dir(absolute) == absolute {
+			return ""
+		}
+	}
 }
 
 // importPath returns the import path of a directory, which need not exist yet.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -69,18 +70,18 @@ func Explain(w io.Writer, marker string) error {
 		}
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(marker, "+"), "=")
-	var names []string
+	docs := map[string][]help.MarkerDoc{}
 	for _, c := range help.ByCategory(all, help.SortByCategory) {
-		var same []help.MarkerDoc
 		for _, m := range c.Markers {
-			names = append(names, m.Name)
-			if m.Name == name {
-				same = append(same, m)
-			}
+			docs[m.Name] = append(docs[m.Name], m)
 		}
-		if len(same) == 0 {
-			continue
-		}
+	}
+	names := slices.Sorted(maps.Keys(docs))
+	same := docs[name]
+	if i := strings.LastIndex(name, ":"); len(same) == 0 && i > 0 && strings.Contains(marker, "=") {
+		same = docs[name[:i]] // NAME:argument=value
+	}
+	if len(same) > 0 {
 		targets := same[0].Target
 		for _, m := range same[1:] {
 			targets += " or a " + m.Target // with the same documentation
@@ -88,7 +89,7 @@ func Explain(w io.Writer, marker string) error {
 		explain(w, same[0], targets)
 		return nil
 	}
-	return fmt.Errorf("unknown marker +%s%s", name, didYouMean(name, names))
+	return fmt.Errorf("unknown marker +%s%s", name, didYouMean(name, names, "+"))
 }
 
 // explain prints a marker as package doc prints a function.

@@ -82,18 +82,15 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	stored, err := stateFile(dir, args)
-	if err != nil {
-		return nil, err
-	}
-	inputs, err := inputsOf(ctx, dir, args)
+	stored := stateFile(dir, args)
+	before, err := inputsOf(ctx, dir, args)
 	if err != nil {
 		return nil, err
 	}
 	out := newOutput(dir)
 	var result *Result
-	if last := readState(stored); last.Inputs == inputs && last.isCurrent() {
-		result = &Result{Same: len(last.Outputs)}
+	if last := readState(stored); last.Inputs == before.hash() && last.isCurrent() {
+		result = &Result{Same: len(last.Outputs), Warnings: last.Warnings}
 		for path := range last.Outputs {
 			out.files[path] = nil
 		}
@@ -104,8 +101,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		if result, err = out.finish(o.Check); err != nil {
 			return result, err
 		}
-		if err := out.keep(ctx, stored, dir, args, o.Check); err != nil {
-			return result, err
+		if stored != "" && !out.toStdout && (!o.Check || len(result.Written)+len(result.Removed) == 0) {
+			if after, err := inputsOf(ctx, dir, args); err == nil && before.sameBut(after, out.has) {
+				out.state(after, result).keep(stored)
+			}
 		}
 	}
 	if whole {

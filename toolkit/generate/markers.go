@@ -59,7 +59,7 @@ func unknownIn(files *token.FileSet, file *ast.File, known *markers.Registry, na
 				continue
 			}
 			name, _, _ := strings.Cut(marker, "=")
-			found = append(found, fmt.Errorf("%s: unknown marker +%s%s", position(files, comment.Pos()), name, didYouMean(name, names)))
+			found = append(found, fmt.Errorf("%s: unknown marker +%s%s", position(files, comment.Pos()), name, didYouMean(name, names, "+")))
 		}
 	}
 	return found
@@ -83,7 +83,7 @@ func position(files *token.FileSet, at token.Pos) string {
 }
 
 // didYouMean returns a suggestion for a misspelt name, "" if no known name is near.
-func didYouMean(name string, known []string) string {
+func didYouMean(name string, known []string, prefix string) string {
 	best, least := "", max(2, len(name)/5)+1
 	for _, candidate := range known {
 		for _, form := range []string{candidate, strings.ReplaceAll(candidate, ":", "")} {
@@ -95,7 +95,7 @@ func didYouMean(name string, known []string) string {
 	if best == "" {
 		return ""
 	}
-	return fmt.Sprintf(" (did you mean +%s?)", best)
+	return fmt.Sprintf(" (did you mean %s%s?)", prefix, best)
 }
 
 // distance is the number of letters to insert, delete or replace to make a of b (Levenshtein).

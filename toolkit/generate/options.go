@@ -109,7 +109,10 @@ func checkOptions(r *markers.Registry, options []string) error {
 		for _, d := range r.AllDefinitions() {
 			names = append(names, d.Name)
 		}
-		return fmt.Errorf("unknown option %q%s", option, didYouMean(name, names))
+		if strings.Contains(option, "/") && !strings.ContainsAny(option, "=:") {
+			return fmt.Errorf("unknown option %q: a pattern of packages begins with ./", option)
+		}
+		return fmt.Errorf("unknown option %q%s", option, didYouMean(name, names, ""))
 	}
 	return nil
 }

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -25,16 +27,20 @@ type state struct {
 	Inputs string `json:"inputs"`
 	// Outputs are the hashes of all generated files, by path.
 	Outputs map[string]string `json:"outputs"`
+	// Warnings are those of the run.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
-// stateFile is where the state of runs with these arguments in a directory is kept: in the user's cache.
-func stateFile(dir string, args []string) (string, error) {
+// stateFile is where the state of runs with these arguments in a directory is kept: in the user's cache. It
+// returns "" if there is no cache, or if the state would not have all inputs.
+func stateFile(dir string, args []string) string {
+	flags := os.Getenv("GOFLAGS")
 	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
+	if err != nil || strings.Contains(flags, "-modfile") || strings.Contains(flags, "-overlay") {
+		return ""
 	}
 	sum := sha256.Sum256([]byte(dir + "\x00" + strings.Join(args, "\x00")))
-	return filepath.Join(cache, "kapok", "generate", hex.EncodeToString(sum[:16])+".json"), nil
+	return filepath.Join(cache, "kapok", "generate", hex.EncodeToString(sum[:16])+".json")
 }
 
 // readState returns the state of the last run, an empty one if there is none.
@@ -57,13 +63,11 @@ func (s *state) isCurrent() bool {
 	return len(s.Outputs) > 0
 }
 
-// keep stores the state after a run.
-func (s *state) keep(path string) error {
-	data, err := json.Marshal(s)
-	if err != nil {
-		return err
+// keep stores the state after a run, if that is possible: without it the next run does the work again.
+func (s *state) keep(path string) {
+	if data, err := json.Marshal(s); err == nil {
+		_ = replace(path, data)
 	}
-	return replace(path, data)
 }
 
 func hashOf(data []byte) string {
@@ -71,60 +75,97 @@ func hashOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// inputsOf returns a hash of what determines the outputs: this program, the Go command and its settings, the
-// Go files of the module and of modules that replace others by a directory, and files that options name.
-// Other modules are determined by go.sum.
-func inputsOf(ctx context.Context, dir string, args []string) (string, error) {
+// inputs are the hashes of what determines the outputs: of files by their paths, and of all else by "".
+type inputs map[string]string
+
+// hash returns a hash of all inputs.
+func (i inputs) hash() string {
 	h := sha256.New()
-	fmt.Fprintln(h, time.Now().Year(), args)
+	for _, path := range slices.Sorted(maps.Keys(i)) {
+		fmt.Fprintf(h, "%s\x00%s\x00", path, i[path])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// sameBut reports whether inputs are the same, except for some files.
+func (i inputs) sameBut(other inputs, except func(path string) bool) bool {
+	for _, pair := range [][2]inputs{{i, other}, {other, i}} {
+		for path, hash := range pair[0] {
+			if pair[1][path] != hash && !except(path) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// inputsOf returns what determines the outputs: this program, the go command and its settings, the Go files
+// of the module and of modules that replace others by a directory, and files and directories that options
+// name. Other modules are determined by go.sum.
+func inputsOf(ctx context.Context, dir string, args []string) (inputs, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	info, err := os.Stat(self)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	fmt.Fprintln(h, self, info.Size(), info.ModTime().UnixNano())
 	env, err := exec.CommandContext(ctx, "go", "env", "GOVERSION", "GOFLAGS", "GOOS", "GOARCH", "CGO_ENABLED", "GOEXPERIMENT", "GOMOD", "GOWORK").Output()
 	if err != nil {
-		return "", fmt.Errorf("go env: %w", err)
+		return nil, fmt.Errorf("go env: %w", err)
 	}
-	fmt.Fprintf(h, "%s", env)
+	all := inputs{"": fmt.Sprintln(time.Now().Year(), args, self, info.Size(), info.ModTime().UnixNano(), string(env))}
 	lines := strings.Split(strings.TrimRight(string(env), "\n"), "\n")
-	roots, err := roots(lines[len(lines)-2:])
+	files := lines[len(lines)-2:]
+	roots, err := roots(files)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	add := func(path string) error {
+	add := func(path string) {
 		data, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+		if err == nil {
+			all[path] = hashOf(data)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			all[path] = err.Error()
 		}
-		fmt.Fprintln(h, path, hashOf(data))
-		return err
 	}
-	for _, root := range roots {
-		if err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			switch name := d.Name(); {
+	walk := func(root string, of func(name string) bool) {
+		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error { // errors are inputs
+			switch {
 			case err != nil:
-				return err
-			case d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "node_modules"):
+				all[path] = err.Error()
+			case d.IsDir() && path != root && (d.Name() == ".git" || d.Name() == "node_modules"):
 				return filepath.SkipDir
-			case strings.HasSuffix(name, ".go"), name == "go.mod", name == "go.sum", name == "modules.txt":
-				return add(path)
+			case !d.IsDir() && of(d.Name()):
+				add(path)
 			}
 			return nil
-		}); err != nil {
-			return "", err
+		})
+	}
+	for _, root := range roots {
+		if real, err := filepath.EvalSymlinks(root); err == nil {
+			root = real // which a walk does not do
+		}
+		walk(root, func(name string) bool {
+			return strings.HasSuffix(name, ".go") || name == "go.mod" || name == "go.sum" || name == "modules.txt"
+		})
+	}
+	for _, file := range files {
+		add(file)
+		add(strings.TrimSuffix(file, ".work") + ".work.sum")
+	}
+	for _, path := range append(filesIn(args), header("")) {
+		if path != "" {
+			add(path)
 		}
 	}
-	for _, path := range append(filesIn(args), filepath.Join(dir, boilerplate)) {
-		if err := add(path); err != nil {
-			return "", err
+	for _, arg := range args {
+		if match := manifestsOption.FindStringSubmatch(arg); match != nil {
+			walk(match[1], func(string) bool { return true })
 		}
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return all, nil
 }
 
 // roots returns the directories of the module, of modules that replace others, and of those of a workspace.
@@ -140,6 +181,10 @@ func roots(files []string) (all []string, err error) {
 		seen[file] = true
 		dir := filepath.Dir(file)
 		data, err := os.ReadFile(file)
+		if err != nil && filepath.Base(file) == "go.mod" && len(all) > 0 {
+			all = append(all, dir) // a replacement that the go command will complain of
+			continue
+		}
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // the go command will say so
 		}
@@ -181,10 +226,21 @@ func under(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
+var (
+	// quoted matches texts in quotes in options.
+	quoted = regexp.MustCompile("`[^`]*`|\"[^\"]*\"")
+	// manifestsOption matches the directory that the generator schemapatch reads.
+	manifestsOption = regexp.MustCompile("^schemapatch:(?:.*,)?manifests=[\"`]?([^,\"`]+)")
+)
+
 // filesIn returns the files that options name, such as headerFile="hack/header.txt".
 func filesIn(args []string) (all []string) {
 	for _, arg := range args {
-		for _, word := range strings.FieldsFunc(arg, func(r rune) bool { return strings.ContainsRune(`=,;{}"`, r) }) {
+		words := strings.FieldsFunc(arg, func(r rune) bool { return strings.ContainsRune("=,;{}\"`", r) })
+		for _, text := range quoted.FindAllString(arg, -1) {
+			words = append(words, text[1:len(text)-1])
+		}
+		for _, word := range words {
 			if info, err := os.Stat(word); err == nil && info.Mode().IsRegular() {
 				all = append(all, word)
 			}

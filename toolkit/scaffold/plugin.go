@@ -53,11 +53,11 @@ func (p *kapokPlugin) GetInitSubcommand() plugin.InitSubcommand {
 }
 
 func (p *kapokPlugin) GetCreateAPISubcommand() plugin.CreateAPISubcommand {
-	return &apiStep{suiteStep{step: step{plugin: p}}}
+	return &apiStep{suiteStep{step: step{plugin: p}, newSuite: func() located { return &controllerSuite{} }}}
 }
 
 func (p *kapokPlugin) GetCreateWebhookSubcommand() plugin.CreateWebhookSubcommand {
-	return &webhookStep{suiteStep{step: step{plugin: p}}}
+	return &webhookStep{suiteStep{step: step{plugin: p}, newSuite: func() located { return &webhookSuite{} }}}
 }
 
 func (p *kapokPlugin) GetEditSubcommand() plugin.EditSubcommand {
@@ -102,6 +102,10 @@ func (s *step) InjectConfig(c config.Config) error {
 
 func (s *step) bindTestEnv(flags *pflag.FlagSet) {
 	flags.StringVar(&s.testEnv, "test-env", "", "what new test suites run on: kapoktest, a server in the test process, or envtest (default kapoktest)")
+}
+
+func (s *step) bindFetchDeps(flags *pflag.FlagSet) {
+	flags.BoolVar(&s.tidies, "fetch-deps", true, "download dependencies")
 }
 
 // keep stores the settings in PROJECT, if they are others than before.
@@ -164,7 +168,7 @@ type initStep struct{ step }
 
 func (s *initStep) BindFlags(flags *pflag.FlagSet) {
 	s.bindTestEnv(flags)
-	flags.BoolVar(&s.tidies, "fetch-deps", true, "download dependencies")
+	s.bindFetchDeps(flags)
 }
 
 // PreScaffold refuses names of projects that are numbers or the like in YAML: they become labels of the
@@ -206,12 +210,21 @@ func (s *editStep) Scaffold(machinery.Filesystem) error { return s.keep() }
 // versions are the names of versions that Kubernetes orders by their stability.
 var versions = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 
-// A suiteStep is part of a command that may make a test suite.
+// A located suite is a template of a test suite that knows its place in the project.
+type located interface {
+	machinery.Template
+	locate(multiGroup bool, r *resource.Resource)
+}
+
+// A suiteStep is part of a command that may make a test suite: it replaces that of kubebuilder.
 type suiteStep struct {
 	step
+	newSuite func() located
 	resource *resource.Resource
 	isNew    bool // the suite
 }
+
+func (s *suiteStep) BindFlags(flags *pflag.FlagSet) { s.bindFetchDeps(flags) }
 
 func (s *suiteStep) InjectResource(r *resource.Resource) error {
 	if !versions.MatchString(r.Version) {
@@ -221,13 +234,25 @@ func (s *suiteStep) InjectResource(r *resource.Resource) error {
 	return nil
 }
 
-// notThere reports whether a file is missing, and so will be made by the command.
-func notThere(files machinery.Filesystem, path string) (bool, error) {
-	there, err := afero.Exists(files.FS, path)
-	return !there, err
+func (s *suiteStep) suite() located {
+	suite := s.newSuite()
+	suite.locate(s.config.IsMultiGroup(), s.resource)
+	return suite
 }
 
-func (s *suiteStep) scaffold(files machinery.Filesystem, suite machinery.Builder) error {
+// PreScaffold finds out whether the command makes the suite.
+func (s *suiteStep) PreScaffold(files machinery.Filesystem) error {
+	there, err := afero.Exists(files.FS, s.suite().GetPath())
+	s.isNew = !there
+	return err
+}
+
+func (s *suiteStep) Scaffold(files machinery.Filesystem) error {
+	suite := s.suite()
+	made, err := afero.Exists(files.FS, suite.GetPath())
+	if err != nil || !made || !s.isNew || s.testEnv == onEnvtest {
+		return err
+	}
 	boilerplate, err := afero.ReadFile(files.FS, filepath.Join("hack", "boilerplate.go.txt"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -239,23 +264,19 @@ func (s *suiteStep) scaffold(files machinery.Filesystem, suite machinery.Builder
 	).Execute(suite)
 }
 
+// done generates, and says what comes next.
+func (s *suiteStep) done(next string) error {
+	if err := s.finish(true); err != nil {
+		return err
+	}
+	if next != "" {
+		fmt.Fprintf(s.plugin.out, "Next: %s. Generate and test:\n\n  kapok generate\n  go test ./internal/...\n", next)
+	}
+	return nil
+}
+
 // An apiStep is part of kapok create api.
 type apiStep struct{ suiteStep }
-
-func (s *apiStep) BindFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&s.tidies, "fetch-deps", true, "download dependencies")
-}
-
-func (s *apiStep) suite() *controllerSuite {
-	suite := &controllerSuite{}
-	suite.locate(s.config.IsMultiGroup(), s.resource)
-	return suite
-}
-
-func (s *apiStep) PreScaffold(files machinery.Filesystem) (err error) {
-	s.isNew, err = notThere(files, s.suite().Path)
-	return err
-}
 
 func (s *apiStep) Scaffold(files machinery.Filesystem) error {
 	if s.resource.HasAPI() {
@@ -263,63 +284,28 @@ func (s *apiStep) Scaffold(files machinery.Filesystem) error {
 			return err
 		}
 	}
-	suite := s.suite()
-	made, err := afero.Exists(files.FS, suite.Path)
-	if err != nil || !made || !s.isNew || s.testEnv == onEnvtest {
-		return err
-	}
-	return s.scaffold(files, suite)
+	return s.suiteStep.Scaffold(files)
 }
 
 func (s *apiStep) PostScaffold() error {
-	if err := s.finish(true); err != nil {
-		return err
+	if !s.resource.HasAPI() {
+		return s.done("")
 	}
-	if s.resource.HasAPI() {
-		fmt.Fprintf(s.plugin.out, "Next: fields of the kind in %s, then the controller. Generate and test:\n\n  kapok generate\n  go test ./internal/...\n",
-			strings.TrimPrefix(s.resource.Path, s.config.GetRepository()+"/"))
-	}
-	return nil
+	return s.done("fields of the kind in " + strings.TrimPrefix(s.resource.Path, s.config.GetRepository()+"/") + ", then the controller")
 }
 
 // A webhookStep is part of kapok create webhook.
 type webhookStep struct{ suiteStep }
 
-func (s *webhookStep) BindFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&s.tidies, "fetch-deps", true, "download dependencies")
-}
-
-func (s *webhookStep) suite() *webhookSuite {
-	suite := &webhookSuite{}
-	suite.locate(s.config.IsMultiGroup(), s.resource)
-	return suite
-}
-
-// PreScaffold refuses webhooks for a kind of the project that does not exist yet but is named like one of
-// Kubernetes: kubebuilder takes it for that one.
-func (s *webhookStep) PreScaffold(files machinery.Filesystem) (err error) {
+// PreScaffold warns of a kind that the project does not have but Kubernetes does: kubebuilder takes it for
+// that one.
+func (s *webhookStep) PreScaffold(files machinery.Filesystem) error {
 	if known, err := s.config.GetResources(); err == nil && s.resource.Core && len(known) > 0 && !slices.ContainsFunc(known, func(r resource.Resource) bool {
 		return r.Group == s.resource.Group && r.Kind == s.resource.Kind
 	}) {
 		fmt.Fprintf(s.plugin.out, "WARN: %s/%s %s is the kind of Kubernetes; for one of this project, run kapok create api first\n", s.resource.Group, s.resource.Version, s.resource.Kind)
 	}
-	s.isNew, err = notThere(files, s.suite().Path)
-	return err
+	return s.suiteStep.PreScaffold(files)
 }
 
-func (s *webhookStep) Scaffold(files machinery.Filesystem) error {
-	suite := s.suite()
-	made, err := afero.Exists(files.FS, suite.Path)
-	if err != nil || !made || !s.isNew || s.testEnv == onEnvtest {
-		return err
-	}
-	return s.scaffold(files, suite)
-}
-
-func (s *webhookStep) PostScaffold() error {
-	if err := s.finish(true); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.plugin.out, "Next: the functions of the webhook. Generate and test:\n\n  kapok generate\n  go test ./internal/...\n")
-	return nil
-}
+func (s *webhookStep) PostScaffold() error { return s.done("the functions of the webhook") }

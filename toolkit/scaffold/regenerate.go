@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	deployimage "sigs.k8s.io/kubebuilder/v4/pkg/plugins/golang/deploy-image/v1alpha1"
 	grafana "sigs.k8s.io/kubebuilder/v4/pkg/plugins/optional/grafana/v1alpha"
 	helm "sigs.k8s.io/kubebuilder/v4/pkg/plugins/optional/helm/v2alpha"
+	sigsyaml "sigs.k8s.io/yaml"
 )
 
 const regenerateHelp = `Scaffold a project again, from its PROJECT file, in another directory.
@@ -71,6 +73,9 @@ func Regenerate(ctx context.Context, self string, args []string, out io.Writer) 
 	if err != nil {
 		return err
 	}
+	if err := warnOfPlugins(known, out); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(*output, 0o755); err != nil {
 		return err
 	}
@@ -106,6 +111,12 @@ func readProject(dir string) (config.Config, error) {
 
 // commandsOf returns the command lines that make a project.
 func commandsOf(c config.Config, dir string) ([][]string, error) {
+	if c.GetRepository() == "" {
+		return nil, errors.New("PROJECT has no repo, the path of the module")
+	}
+	if chain := c.GetPluginChain(); !slices.Contains(chain, "go.kubebuilder.io/v4") {
+		return nil, fmt.Errorf("PROJECT has the layout %s: only go.kubebuilder.io/v3 and v4 can be scaffolded", strings.Join(chain, ", "))
+	}
 	kept := settings{}
 	if err := decode(c, pluginKey, &kept); err != nil {
 		return nil, err
@@ -162,6 +173,27 @@ func commandsOf(c config.Config, dir string) ([][]string, error) {
 		commands = append(commands, command)
 	}
 	return commands, nil
+}
+
+// warnOfPlugins names the plugins of a project whose work is not done again.
+func warnOfPlugins(c config.Config, out io.Writer) error {
+	data, err := c.MarshalYAML()
+	if err != nil {
+		return err
+	}
+	var project struct {
+		Plugins map[string]any `json:"plugins"`
+	}
+	if err := sigsyaml.Unmarshal(data, &project); err != nil {
+		return err
+	}
+	known := []string{pluginKey, plugin.KeyFor(deployimage.Plugin{}), plugin.KeyFor(grafana.Plugin{}), plugin.KeyFor(helm.Plugin{})}
+	for _, key := range slices.Sorted(maps.Keys(project.Plugins)) {
+		if !slices.Contains(known, key) {
+			fmt.Fprintf(out, "WARN: the plugin %s is unknown, and its work is not done again\n", key)
+		}
+	}
+	return nil
 }
 
 // decode reads the settings of a plugin, if it has any.

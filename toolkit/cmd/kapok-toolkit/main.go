@@ -105,7 +105,7 @@ func generateCommand(args []string) int {
 			o.Check = true
 		case arg == "--which-markers":
 			level++
-		case len(arg) > 1 && strings.Trim(arg, "w") == "-":
+		case len(arg) > 1 && arg[0] == '-' && strings.Trim(arg[1:], "w") == "":
 			level += len(arg) - 1
 		case len(arg) > 0 && arg[0] == '-':
 			return fail(exitUsage, fmt.Errorf("unknown flag %s; kapok generate --help lists all", arg))
@@ -121,6 +121,7 @@ func generateCommand(args []string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a generator may not end: the second signal ends the process
 	result, err := generate.Run(ctx, o)
 	if err != nil {
 		return fail(exitFailure, err)

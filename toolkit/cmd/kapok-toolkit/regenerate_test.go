@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,6 +46,22 @@ func TestAlphaGenerate(t *testing.T) {
 		}
 	}
 
+	foreign := filepath.Join(p.temp, "foreign")
+	if err := os.Mkdir(foreign, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		strings.Replace(file, "go.kubebuilder.io/v4", "helm.sdk.operatorframework.io/v1", 1): "PROJECT has the layout helm.sdk.operatorframework.io/v1",
+		strings.Replace(file, "repo: ", "# ", 1):                                             "PROJECT has no repo",
+		"version: \"2\"\n":                                                                   "read ",
+	} {
+		if err := os.WriteFile(filepath.Join(foreign, "PROJECT"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if code, out := p.run("alpha generate --input-dir " + foreign + " --output-dir " + p.temp + "/other"); code == 0 || !strings.Contains(out, want) {
+			t.Errorf("exit code %d\n%s\nwant %q", code, out, want)
+		}
+	}
 	for line, want := range map[string]string{
 		"alpha generate":                      "--output-dir is required",
 		"alpha generate --output-dir " + made: "is not empty",
