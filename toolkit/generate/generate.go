@@ -23,7 +23,8 @@ type Options struct {
 	// Args are generators with their options, paths=..., output:..., as controller-gen has them, and patterns
 	// of packages, such as ./api/... Default: those of the Makefile of a project, see [ProjectArgs].
 	Args []string
-	// Check writes nothing. The Result has the files that would change.
+	// Check leaves all files as they are. The Result has those that would change. The generator validation
+	// writes its files nevertheless while it runs, and then they are put back.
 	Check bool
 }
 

@@ -34,9 +34,6 @@ type gengoRun struct {
 	out   *output
 	first *generator.Context
 	files map[string][]byte // assembled, by path, not formatted
-	ours  *generator.DefaultFileType
-	// warnings are what generators have logged without an error.
-	warnings []string
 }
 
 // loadTypes loads packages.
@@ -52,7 +49,7 @@ func loadTypes(ctx context.Context, inputs []string, out *output) (*gengoRun, er
 	if err != nil {
 		return nil, err
 	}
-	return &gengoRun{out: out, first: first, files: map[string][]byte{}, ours: generator.NewGoFile()}, nil
+	return &gengoRun{out: out, first: first, files: map[string][]byte{}}, nil
 }
 
 // run runs the generator of a program.
@@ -73,40 +70,36 @@ func (g *gengoRun) run(program string, names namer.NameSystems, order string, in
 	said := &said{}
 	defer said.listen()()
 	defer func() {
-		defer func() {
-			for _, message := range said.messages {
-				g.warnings = append(g.warnings, program+": "+message)
-			}
-		}()
 		switch p := recover().(type) {
 		case nil:
-		case runtime.Error:
-			panic(p)
 		case ended:
-			err = fmt.Errorf("%s: %s", program, said.last())
+			err = errors.New(said.last())
 		default:
-			err = fmt.Errorf("%s: %v", program, p)
+			err = fmt.Errorf("panic: %v", p)
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", program, err)
+		}
+		for _, message := range said.messages {
+			g.out.warnings = append(g.out.warnings, program+": "+message)
 		}
 	}()
 	all := targets(&c)
-	missing := missingDirs(all)
-	err = c.ExecuteTargets(all)
-	for _, dir := range missing { // gengo has made these, and they are empty
-		if failed := os.Remove(dir); failed != nil && !errors.Is(failed, fs.ErrNotExist) && err == nil {
-			err = failed
+	defer func(missing []string) {
+		for _, dir := range missing { // gengo makes these, and they stay empty
+			if failed := os.Remove(dir); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+				err = errors.Join(err, failed)
+			}
 		}
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", program, err)
-	}
-	return nil
+	}(missingDirs(all))
+	return c.ExecuteTargets(all)
 }
 
 // AssembleFile implements generator.FileType: it keeps the file.
 func (g *gengoRun) AssembleFile(f *generator.File, path string) error {
 	var b bytes.Buffer
 	w := generator.NewErrorTracker(&b)
-	g.ours.Assemble(w, f)
+	generator.NewGoFile().Assemble(w, f)
 	g.files[path] = b.Bytes()
 	return w.Error()
 }

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,18 +30,8 @@ func generators() map[string]genall.Generator {
 
 // names are the names of all generators.
 func names() []string {
-	return slices.Sorted(func(yield func(string) bool) {
-		for name := range generators() {
-			if !yield(name) {
-				return
-			}
-		}
-		for name := range codeOptions() {
-			if !yield(name) {
-				return
-			}
-		}
-	})
+	all := slices.Collect(maps.Keys(generators()))
+	return slices.Sorted(slices.Values(slices.AppendSeq(all, maps.Keys(codeOptions()))))
 }
 
 // outputs are the forms of output by their names on the command line.
@@ -86,8 +77,8 @@ func registry() (*markers.Registry, error) {
 			}
 		}
 	}
-	for name, code := range codeOptions() {
-		if err := define(name, code.options); err != nil {
+	for name, options := range codeOptions() {
+		if err := define(name, options); err != nil {
 			return nil, err
 		}
 	}
