@@ -17,8 +17,9 @@ type reworded struct {
 func (r *reworded) Error() string { return r.text }
 func (r *reworded) Unwrap() error { return r.error }
 
-// optionField matches the fields of kapok.Options in errors, and names that may be fields beside them.
-var optionField = regexp.MustCompile(`\bOptions(?:\.[A-Z]\w+)+|\b[A-Z]\w+\b`)
+// optionField matches the fields of kapok.Options in errors, names that may be fields beside them, and
+// quoted values, which stay as they are.
+var optionField = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\bOptions(?:\.[A-Z]\w+)+|\b[A-Z]\w+\b`)
 
 // inFlags returns an error about fields of options with the flags that set them: a user of the command
 // line has not seen the fields.
@@ -30,9 +31,12 @@ func inFlags(err error, f *pflag.FlagSet, options any) error {
 	flagsOf(reflect.ValueOf(options).Elem(), "Options", addresses(f), flags)
 	beside := "" // the struct of the last field, whose other fields are named without it
 	text := optionField.ReplaceAllStringFunc(err.Error(), func(name string) string {
-		if strings.HasPrefix(name, "Options.") {
+		switch {
+		case name[0] == '"':
+			return name
+		case strings.HasPrefix(name, "Options."):
 			beside = name[:strings.LastIndex(name, ".")]
-		} else {
+		default:
 			name = beside + "." + name
 		}
 		if flag, ok := flags[name]; ok {

@@ -273,6 +273,7 @@ func TestErrors(t *testing.T) {
 		{"up --listen 127.0.0.1:0 --data-dir " + dir, 1, "another kapok is running on data directory " + dir},
 		{"up --data-dir " + other + " --listen " + address, 1, address + ", which another program uses: stop it, or listen at 127.0.0.1:0, which picks a free port"},
 		{"up --data-dir " + other + " --listen nonsense", 1, `kapok: --listen is "nonsense": want HOST:PORT`},
+		{"up --data-dir " + other + " --listen DataDir", 1, `kapok: --listen is "DataDir": want HOST:PORT`},
 		{"up --listen=", 2, "--listen must not be empty"},
 		{"up --in-memory --listen=127.0.0.1:0 --tls-san=kapok:6443", 1, `kapok: --tls-san has "kapok:6443": want a DNS name`},
 		{"up --in-memory --listen=127.0.0.1:0 --tls-san=", 1, `kapok: --tls-san has "": want a DNS name`},
