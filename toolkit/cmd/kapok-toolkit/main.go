@@ -30,8 +30,8 @@ func run(args []string) int {
 	switch {
 	case len(args) > 0 && args[0] == "generate":
 		return generateCommand(args[1:])
-	case len(args) > 1 && args[0] == "alpha" && args[1] == "generate":
-		return regenerateCommand(args[2:])
+	case len(args) > 0 && args[0] == "alpha":
+		return alphaCommand(args[1:])
 	case len(args) > 0 && args[0] == "explain":
 		return explainCommand(args[1:])
 	case len(args) > 0 && slices.Contains(scaffold.Commands, args[0]):
@@ -146,7 +146,15 @@ func generateCommand(args []string) int {
 	return 0
 }
 
-func regenerateCommand(args []string) int {
+func alphaCommand(args []string) int {
+	switch {
+	case len(args) == 0 || args[0] == "-h" || args[0] == "--help":
+		args = []string{"--help"}
+	case args[0] != "generate":
+		return fail(exitUsage, fmt.Errorf("unknown command %q for kapok alpha: only generate is here, and update is in kubebuilder", args[0]))
+	default:
+		args = args[1:]
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return fail(exitFailure, err)

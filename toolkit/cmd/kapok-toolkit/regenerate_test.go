@@ -62,12 +62,17 @@ func TestAlphaGenerate(t *testing.T) {
 			t.Errorf("exit code %d\n%s\nwant %q", code, out, want)
 		}
 	}
+	for _, line := range []string{"alpha --help", "alpha", "alpha generate --help"} {
+		if out := p.must(line); !strings.Contains(out, "kapok alpha generate --output-dir DIRECTORY") {
+			t.Errorf("kapok %s says\n%s", line, out)
+		}
+	}
 	for line, want := range map[string]string{
 		"alpha generate":                      "--output-dir is required",
 		"alpha generate --output-dir " + made: "is not empty",
 		"alpha generate --input-dir nowhere --output-dir " + p.temp + "/other": "read the project",
 		"alpha generate --output-dir " + p.temp + "/other extra":               `unexpected argument "extra"`,
-		"alpha update": "want one of the commands",
+		"alpha update": `unknown command "update"`,
 	} {
 		if code, out := p.run(line); code == 0 || !strings.Contains(out, want) {
 			t.Errorf("kapok %s: exit code %d\n%s\nwant %q", line, code, out, want)
