@@ -261,14 +261,20 @@ func TestSettleWaitsForFaults(t *testing.T) {
 	})
 	t.Run("held forever", func(t *testing.T) {
 		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+			env.Create(configMap("a"))
+			cms := clientset(t, env.Config()).CoreV1().ConfigMaps("default")
 			env.Go(func(ctx context.Context) error {
-				for ctx.Err() == nil {
-					w := watch(t, env)
-					context.AfterFunc(ctx, w.Stop)
+				for {
+					w, err := cms.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=a"})
+					switch {
+					case ctx.Err() != nil:
+						return nil // the test is over
+					case err != nil:
+						return err
+					}
 					<-w.ResultChan()
 					w.Stop()
 				}
-				return nil
 			})
 			said := fails(t, func(tb testing.TB) { kapoktest.SettleWith(env, tb, 10*time.Second) })
 			if !strings.HasPrefix(said, "the server does not become idle: faults in progress:\n  DelayWatch: event ") {
