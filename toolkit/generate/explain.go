@@ -42,6 +42,11 @@ func Markers(w io.Writer, options []string, level int) error {
 	if err != nil {
 		return err
 	}
+	if slices.ContainsFunc(options, func(o string) bool { return o == "crd" || strings.HasPrefix(o, "crd:") }) {
+		if err := registerOwn(selected); err != nil {
+			return err
+		}
+	}
 	categories := help.ByCategory(selected, help.SortByCategory)
 	if level >= asJSON {
 		return json.NewEncoder(w).Encode(categories)
@@ -68,6 +73,9 @@ func Explain(w io.Writer, marker string) error {
 		if err := g.RegisterMarkers(all); err != nil {
 			return err
 		}
+	}
+	if err := registerOwn(all); err != nil {
+		return err
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(marker, "+"), "=")
 	docs := map[string][]help.MarkerDoc{}

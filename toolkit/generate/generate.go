@@ -47,14 +47,19 @@ type Result struct {
 // ProjectArgs returns the options with which the Makefile of a kubebuilder project calls
 // controller-gen, all in one. The working directory is the root of the project.
 func ProjectArgs() []string {
-	object := "object"
-	if exists(boilerplate) {
-		object += fmt.Sprintf(":headerFile=%q,year=%d", boilerplate, time.Now().Year())
-	}
 	return []string{
-		object, "rbac:roleName=manager-role", "crd", "webhook", "paths=./...",
+		ObjectArg(), "rbac:roleName=manager-role", "crd", "webhook", "paths=./...",
 		"output:crd:artifacts:config=" + definitions,
 	}
+}
+
+// ObjectArg returns the option for deep copies, with the header of the project if it has one. The working
+// directory is the root of the project.
+func ObjectArg() string {
+	if exists(boilerplate) {
+		return fmt.Sprintf("object:headerFile=%q,year=%d", boilerplate, time.Now().Year())
+	}
+	return "object"
 }
 
 // Paths in a project.
@@ -175,6 +180,9 @@ func runControllerTools(ctx context.Context, known *markers.Registry, args []str
 	}
 	if len(run.Roots) == 0 {
 		return errors.New("no packages match the option paths")
+	}
+	if err := registerOwn(run.Collector.Registry); err != nil {
+		return err
 	}
 	run.OutputRules = out.collect(run.OutputRules)
 	return generateAll(ctx, run, files)

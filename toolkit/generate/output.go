@@ -216,7 +216,7 @@ var version = regexp.MustCompile(`(?m)^(    controller-gen\.kubebuilder\.io/vers
 // versioned returns a file with the version of controller-tools in place of the version of this program,
 // for which controller-tools takes itself.
 func versioned(data []byte) []byte {
-	return version.ReplaceAll(data, []byte("${1}"+versionOf("sigs.k8s.io/controller-tools")))
+	return version.ReplaceAll(data, []byte("${1}"+VersionOf("sigs.k8s.io/controller-tools")))
 }
 
 // orphans returns the definitions in a directory that controller-gen has made, and that nothing makes

@@ -34,7 +34,7 @@ func (c *codeRun) validations(ctx context.Context, header string, lint []string)
 	if len(all) == 0 {
 		return nil
 	}
-	args := []string{"run", codeGenerator + "/cmd/" + validationProgram + "@" + versionOf(codeGenerator), "--output-file", validationFile}
+	args := []string{"run", codeGenerator + "/cmd/" + validationProgram + "@" + VersionOf(codeGenerator), "--output-file", validationFile}
 	for _, pkg := range readOnly() {
 		args = append(args, "--readonly-pkg", pkg)
 	}
@@ -92,7 +92,7 @@ func keep(path string) (restore func() error, err error) {
 const codeGenerator = "k8s.io/code-generator"
 
 // versionOf returns the version of a module of which this program is built.
-func versionOf(module string) string {
+func VersionOf(module string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "latest"

@@ -1,5 +1,5 @@
 // Command kapok-toolkit makes and extends projects of operators, and generates their code and manifests.
-// Command kapok runs it for kapok init, create, edit, generate, explain and alpha. It is a program of its own, so that
+// Command kapok runs it for kapok init, create, edit, generate, import, explain and alpha. It is a program of its own, so that
 // servers do not link the libraries of scaffolding and generators.
 package main
 
@@ -34,13 +34,15 @@ func run(args []string) int {
 		return alphaCommand(args[1:])
 	case len(args) > 0 && args[0] == "explain":
 		return explainCommand(args[1:])
+	case len(args) > 0 && args[0] == "import":
+		return importCommand(args[1:])
 	case len(args) > 0 && slices.Contains(scaffold.Commands, args[0]):
 		if err := scaffold.Run(scaffold.Options{Args: args, Version: version(), Source: source()}); err != nil {
 			return fail(exitFailure, err)
 		}
 		return 0
 	}
-	return fail(exitUsage, fmt.Errorf("want one of the commands %v, generate, explain and alpha generate", scaffold.Commands))
+	return fail(exitUsage, fmt.Errorf("want one of the commands %v, generate, import, explain and alpha generate", scaffold.Commands))
 }
 
 func fail(code int, err error) int {

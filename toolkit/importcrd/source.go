@@ -1,0 +1,153 @@
+package importcrd
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// A definition is a CustomResourceDefinition, and where it is from.
+type definition struct {
+	*apiextensionsv1.CustomResourceDefinition
+	from string
+}
+
+// readFiles returns the definitions in files, in the files below directories with the extensions yaml, yml
+// and json, and in the standard input, which is called "-". Other manifests are skipped.
+func readFiles(paths []string, stdin io.Reader) ([]definition, error) {
+	var all []definition
+	for _, path := range paths {
+		if path == "-" {
+			found, err := decode(stdin, "standard input")
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			found, err := readFile(path)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+			continue
+		}
+		err = filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == ".git"):
+				return fs.SkipDir
+			case !entry.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)):
+				return nil
+			}
+			found, err := readFile(path)
+			all = append(all, found...)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func readFile(path string) ([]definition, error) {
+	data, err := os.ReadFile(path)
+	if err != nil || !bytes.Contains(data, []byte("CustomResourceDefinition")) {
+		return nil, err
+	}
+	return decode(bytes.NewReader(data), path)
+}
+
+// decode returns the definitions in a stream of YAML or JSON documents.
+func decode(r io.Reader, from string) ([]definition, error) {
+	var all []definition
+	documents := yamlutil.NewYAMLReader(bufio.NewReader(r))
+	for n := 1; ; n++ {
+		text, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", from, err)
+		}
+		where := from
+		if n > 1 {
+			where = fmt.Sprintf("%s, document %d", from, n)
+		}
+		found, err := decodeDocument(text, where)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+}
+
+// kindOf is what all manifests have.
+type kindOf struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+}
+
+func decodeDocument(text []byte, from string) ([]definition, error) {
+	var is kindOf
+	if err := yaml.Unmarshal(text, &is); err != nil {
+		if bytes.Contains(text, []byte("{{")) {
+			return nil, fmt.Errorf("%s is a template: render it first, as in: helm template CHART --set crds.enabled=true | kapok import -f -", from)
+		}
+		return nil, fmt.Errorf("%s: %w", from, err)
+	}
+	switch {
+	case strings.HasSuffix(is.Kind, "List"):
+		var list struct {
+			Items []any `json:"items"`
+		}
+		if err := yaml.Unmarshal(text, &list); err != nil {
+			return nil, fmt.Errorf("%s: %w", from, err)
+		}
+		var all []definition
+		for i, item := range list.Items {
+			if is.Kind == "CustomResourceDefinitionList" {
+				if m, ok := item.(map[string]any); ok { // its items need no kind
+					m["apiVersion"], m["kind"] = is.APIVersion, "CustomResourceDefinition"
+				}
+			}
+			text, err := yaml.Marshal(item)
+			if err != nil {
+				return nil, fmt.Errorf("%s, item %d: %w", from, i, err)
+			}
+			found, err := decodeDocument(text, fmt.Sprintf("%s, item %d", from, i))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+		return all, nil
+	case is.Kind != "CustomResourceDefinition":
+		return nil, nil
+	case is.APIVersion != apiextensionsv1.SchemeGroupVersion.String():
+		return nil, fmt.Errorf("%s: the definition has apiVersion %q, want %s", from, is.APIVersion, apiextensionsv1.SchemeGroupVersion)
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal(text, crd); err != nil { // unknown fields are dropped, as a server does
+		return nil, fmt.Errorf("%s: %w", from, err)
+	}
+	return []definition{{crd, from}}, nil
+}
