@@ -56,11 +56,11 @@ func newToolkit() []*cobra.Command {
 
 // toolkit runs the toolkit, and exits as it does. It returns an error if the toolkit cannot be run.
 func toolkit(args []string, progress io.Writer) error {
-	path, err := findToolkit(progress)
+	line, err := toolkitCommand(progress, args...)
 	if err != nil {
 		return failed(err)
 	}
-	c := exec.Command(path, args...)
+	c := exec.Command(line[0], line[1:]...)
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if source := toolkitSource(); source != "" && os.Getenv(sourcePath) == "" {
 		c.Env = append(os.Environ(), sourcePath+"="+filepath.Dir(source))
@@ -75,6 +75,12 @@ func toolkit(args []string, progress io.Writer) error {
 		return failed(fmt.Errorf("run %s: %w", toolkitName, err))
 	}
 	return nil
+}
+
+// toolkitCommand returns the command line that runs the toolkit, which is built if it is missing.
+func toolkitCommand(progress io.Writer, args ...string) ([]string, error) {
+	path, err := findToolkit(progress)
+	return append([]string{path}, args...), err
 }
 
 // findToolkit returns the path of the toolkit: as the environment names it, beside this program, or in

@@ -1,6 +1,6 @@
 // Package importcrd writes Go types for CustomResourceDefinitions: what controller-gen does, in the other
-// direction. With the types, a program can use the kinds of somebody else without the module in which they
-// are defined.
+// direction. With the types, a program can use the kinds of another operator without the module in which
+// they are defined.
 //
 // The definitions come from files, directories or a server. Each version of a group becomes a package in
 // the module of the working directory, with the types of its kinds, markers that give the same definitions

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/cmd/kapok/internal/dev"
+	"github.com/kapok-dev/kapok/controllers"
+	"github.com/kapok-dev/kapok/node/simulated"
+	"github.com/kapok-dev/kapok/scheduler"
+
+	"github.com/spf13/cobra"
+)
+
+func newDev() *cobra.Command {
+	var o dev.Options
+	listen, nodes := "", 1
+	c := &cobra.Command{
+		Use:   "dev [-- ARGUMENT...]",
+		Short: "Run a project's operator with a server, and again after each change",
+		Long: `Run the operator of the project in this directory, with a server of its own.
+
+The server is in memory, with Kubernetes' controllers, the scheduler and a simulated node.
+The command generates code and manifests, applies config/default without its
+Deployment, builds the operator, runs it as a process with the token of its service
+account, and applies the samples. Then it waits: after a change of a file it does again
+what the change needs. Webhooks are served by the process.
+
+Lines begin with what they are from: the operator's log, events, errors of a step. After an
+error, what ran before keeps running.
+
+The operator gets ARGUMENT..., by default those that a main of kubebuilder needs here.`,
+		Example: `  kapok dev
+  kapok dev --debug-port 2345
+  kapok dev --main ./cmd/manager -- --leader-elect=false`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if nodes < 0 {
+				return fmt.Errorf("--nodes is %d: must not be negative", nodes)
+			}
+			if o.DebugPort < 0 || o.DebugPort > 65535 {
+				return fmt.Errorf("--debug-port is %d: want a port from 1 to 65535", o.DebugPort)
+			}
+			if len(args) > 0 {
+				if c.ArgsLenAtDash() != 0 {
+					return fmt.Errorf("unexpected argument %q: arguments of the operator follow --", args[0])
+				}
+				o.Args = args
+			}
+			o.Out = c.OutOrStdout()
+			return failed(runDev(c.Context(), o, listen, nodes, c))
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&listen, "listen", "127.0.0.1:0", "address of the server, HOST:PORT; port 0 picks a free one")
+	f.IntVar(&nodes, "nodes", 1, "simulated nodes to run")
+	f.StringVar(&o.Main, "main", "./cmd", "main package of the operator")
+	f.BoolVar(&o.Admin, "admin", false, "run the operator as admin, not as its service account")
+	f.BoolVar(&o.Samples, "samples", true, "apply the objects in config/samples")
+	f.IntVar(&o.DebugPort, "debug-port", 0, "port on which a debugger can connect to the operator; requires dlv (default none)")
+	return c
+}
+
+func runDev(ctx context.Context, o dev.Options, listen string, nodes int, c *cobra.Command) error {
+	project, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	o.Project = project
+	if o.Dir, err = devDir(project); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if o.Generate, err = toolkitCommand(c.ErrOrStderr(), "generate"); err != nil {
+		return err
+	}
+	o.Kustomize = []string{self, "kubectl", "kustomize"}
+
+	// The first signal ends the operator and the server gracefully, the second one ends them at once.
+	ctx, restore := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer restore()
+	context.AfterFunc(ctx, restore)
+	begin := time.Now()
+	runs := kapok.Together{controllers.Options{Names: []string{"*"}}}
+	if nodes > 0 {
+		runs = append(runs, simulated.Options{Nodes: nodes}, scheduler.Options{})
+	}
+	opts := kapok.Options{
+		Listen: listen, Kubeconfig: filepath.Join(o.Dir, "kubeconfig"), Controllers: runs,
+		Logger: slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	// The server stops after the operator.
+	server, err := kapok.Start(context.WithoutCancel(ctx), opts)
+	if err != nil {
+		return err
+	}
+	o.Config, o.Kubeconfig = server.Config(), server.Kubeconfig()
+	fmt.Fprintf(o.Out, "The server is ready after %d ms. In another shell:\n\n  %s\n\n", time.Since(begin).Milliseconds(), export("KUBECONFIG", opts.Kubeconfig))
+	return errors.Join(dev.Run(ctx, o), server.Stop())
+}
+
+// devDir returns the directory for what kapok dev keeps of a project.
+func devDir(project string) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("there is no directory for the operator: %w", err)
+	}
+	sum := sha256.Sum256([]byte(project))
+	return filepath.Join(cache, "kapok", "dev", filepath.Base(project)+"-"+hex.EncodeToString(sum[:4])), nil
+}

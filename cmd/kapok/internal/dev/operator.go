@@ -1,0 +1,137 @@
+package dev
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// patience is how long the operator has to end after it was asked to.
+const patience = 10 * time.Second
+
+// An operator is the process of the project.
+type operator struct {
+	ended chan struct{} // closed when the process has ended
+	err   error         // of the process; valid after ended
+	stop  context.CancelFunc
+}
+
+// build builds the main package, and returns the path of the program and a hash of it.
+func (d *dev) build(ctx context.Context) (program, sum string, err error) {
+	program = filepath.Join(d.Dir, "operator")
+	if runtime.GOOS == "windows" {
+		program += ".exe"
+	}
+	fresh := program + ".new"
+	args := []string{"build", "-o", fresh}
+	if d.DebugPort != 0 {
+		args = append(args, "-gcflags=all=-N -l")
+	}
+	if out, err := d.command(ctx, "go", append(args, d.Main)...).CombinedOutput(); err != nil {
+		return "", "", fmt.Errorf("build the operator:\n%s", firstOf(string(out), err.Error()))
+	}
+	if sum, err = hash(fresh); err != nil {
+		return "", "", err
+	}
+	return program, sum, nil
+}
+
+func firstOf(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func hash(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return string(h.Sum(nil)), nil
+}
+
+// start runs the program that build has made.
+func (d *dev) start(ctx context.Context, program string, env []string) (*operator, error) {
+	if err := os.Rename(program+".new", program); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	args := d.Args
+	name := program
+	if d.DebugPort != 0 {
+		name, args = "dlv", append([]string{
+			"exec", program, "--headless", "--accept-multiclient", "--continue", "--api-version=2",
+			fmt.Sprintf("--listen=127.0.0.1:%d", d.DebugPort), "--",
+		}, args...)
+	}
+	c := d.command(ctx, name, args...)
+	c.Env = append(os.Environ(), env...)
+	out := d.lines.of("operator")
+	c.Stdout, c.Stderr = out, out
+	c.Cancel = func() error {
+		if runtime.GOOS == "windows" {
+			return c.Process.Kill()
+		}
+		return c.Process.Signal(syscall.SIGTERM)
+	}
+	c.WaitDelay = patience
+	if err := c.Start(); err != nil {
+		stop()
+		if errors.Is(err, exec.ErrNotFound) && d.DebugPort != 0 {
+			return nil, errors.New("delve is not installed: run go install github.com/go-delve/delve/cmd/dlv@latest")
+		}
+		return nil, fmt.Errorf("start the operator: %w", err)
+	}
+	o := &operator{ended: make(chan struct{}), stop: stop}
+	go func() {
+		o.err = c.Wait()
+		out.flush()
+		close(o.ended)
+	}()
+	return o, nil
+}
+
+// end ends the operator, if there is one, and waits for it.
+func (o *operator) end() {
+	if o == nil {
+		return
+	}
+	o.stop()
+	<-o.ended
+}
+
+// running reports whether there is an operator that has not ended.
+func (o *operator) running() bool {
+	if o == nil {
+		return false
+	}
+	select {
+	case <-o.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// command returns a command in the directory of the project.
+func (d *dev) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir = d.Project
+	return c
+}
