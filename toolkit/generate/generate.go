@@ -39,6 +39,8 @@ type Result struct {
 	Removed []string
 	// Warnings are messages of generators without an error.
 	Warnings []string
+	// ManifestDirs are the directories with the YAML files of the run, whether these have changed or not.
+	ManifestDirs []string
 	// Orphans are definitions of a project that controller-gen has made from types that are gone. They
 	// are left alone. Only without Options.Args they are known.
 	Orphans []string
@@ -113,6 +115,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 			}
 		}
 	}
+	result.ManifestDirs = out.manifestDirs()
 	if whole {
 		result.Orphans, err = out.orphans(definitions)
 	}

@@ -242,6 +242,18 @@ func (o *output) orphans(dir string) ([]string, error) {
 	return names, nil
 }
 
+// manifestDirs returns the directories with YAML files of the run.
+func (o *output) manifestDirs() []string {
+	var dirs []string
+	for path := range o.files {
+		if dir := o.name(filepath.Dir(path)); filepath.Ext(path) == ".yaml" && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	slices.Sort(dirs)
+	return dirs
+}
+
 // name returns a path relative to the directory of the project.
 func (o *output) name(path string) string {
 	if name, err := filepath.Rel(o.dir, path); err == nil && !strings.HasPrefix(name, "..") {

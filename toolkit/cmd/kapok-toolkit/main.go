@@ -5,7 +5,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kapok-dev/kapok/toolkit/compat"
 	"github.com/kapok-dev/kapok/toolkit/generate"
 	"github.com/kapok-dev/kapok/toolkit/scaffold"
 )
@@ -53,7 +56,7 @@ func fail(code int, err error) int {
 const generateHelp = `Generate code and manifests from Go types and their markers.
 
 Usage:
-  kapok generate [--check] [GENERATOR[:OPTION=VALUE,...]...] [PACKAGE...]
+  kapok generate [--check] [--compat COMMIT] [GENERATOR[:OPTION=VALUE,...]...] [PACKAGE...]
   kapok generate [GENERATOR...] -w
 
 Without generators, in a project: what make generate manifests does. That is deep copies beside the types,
@@ -90,16 +93,26 @@ Examples:
   kapok generate helpers client:dir=pkg/generated ./pkg/apis/...
 
 Flags:
-      --check   change nothing, and fail if a file is not current
-  -h, --help    help for generate
-  -w            list the markers of the generators; -ww, -www with details, -wwww as JSON
+      --check            change nothing, and fail if a file is not current
+      --compat COMMIT    fail if definitions have changed since a commit of git, such as a tag, in ways that break
+                         their users: fields that are gone, new required ones, narrower values
+  -h, --help             help for generate
+  -w                     list the markers of the generators; -ww, -www with details, -wwww as JSON
 `
 
 func generateCommand(args []string) int {
 	o := generate.Options{}
-	level := 0
-	for _, arg := range args {
-		switch {
+	level, since := 0, ""
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		switch value, isCompat := strings.CutPrefix(arg, "--compat="); {
+		case isCompat:
+			since = value
+		case arg == "--compat":
+			if i++; i == len(args) {
+				return fail(exitUsage, errors.New("--compat needs a commit of git, such as v1.2.0"))
+			}
+			since = args[i]
 		case arg == "-h" || arg == "--help":
 			fmt.Print(generateHelp)
 			return 0
@@ -144,6 +157,26 @@ func generateCommand(args []string) int {
 	}
 	if stale := append(result.Written, result.Removed...); o.Check && len(stale) > 0 {
 		return fail(exitFailure, fmt.Errorf("not current: %s; run kapok generate", strings.Join(stale, ", ")))
+	}
+	if since != "" {
+		return compare(ctx, since, result.ManifestDirs)
+	}
+	return 0
+}
+
+// compare prints the changes of definitions since a commit that break their users.
+func compare(ctx context.Context, since string, dirs []string) int {
+	changes, err := compat.Since(ctx, since, dirs)
+	if err != nil {
+		return fail(exitFailure, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(changes)) {
+		for _, change := range changes[name] {
+			fmt.Fprintf(os.Stderr, "%s: %s\n", name, change)
+		}
+	}
+	if len(changes) > 0 {
+		return fail(exitFailure, fmt.Errorf("definitions have changed since %s in ways that break their users: see above", since))
 	}
 	return 0
 }
