@@ -31,6 +31,7 @@ func newToolkit() []*cobra.Command {
 		{"init", "Create the project of an operator in this directory"},
 		{"create", "Add an API, a controller or webhooks to a project: create api, create webhook"},
 		{"edit", "Change settings of a project"},
+		{"delete", "Remove a kind or its webhooks from a project: delete api, delete webhook"},
 		{"generate", "Generate code and manifests from Go types"},
 		{"import", "Make Go types from CustomResourceDefinitions"},
 		{"explain", "Explain a marker of the generators"},

@@ -31,6 +31,8 @@ type Options struct {
 	// Source is a directory with the source of Kapok, which projects use instead of a published version.
 	// Default: none.
 	Source string
+	// RenderOnly leaves out what follows the scaffolds: downloads, and generated files.
+	RenderOnly bool
 	// Stderr receives what is done, and errors. Default: os.Stderr.
 	Stderr io.Writer
 }
@@ -45,7 +47,12 @@ func Run(o Options) error {
 	was := os.Args
 	defer func() { os.Args = was }()
 	os.Args = append([]string{"kapok"}, o.Args...) // cli.New reads them
+	return whole(func() error { return run(o) })
+}
 
+// whole runs a function that changes the project in the working directory. If it fails, or if the process
+// is interrupted meanwhile, the files of the project are as they were.
+func whole(change func() error) error {
 	project, err := take(".")
 	if err != nil {
 		return fmt.Errorf("read the project before changing it: %w", err)
@@ -64,7 +71,7 @@ func Run(o Options) error {
 		case <-done:
 		}
 	}()
-	err = run(o)
+	err = change()
 	close(done)
 	<-ended
 	if err == nil && interrupted.Load() {
@@ -83,7 +90,7 @@ func Run(o Options) error {
 }
 
 func run(o Options) error {
-	ours := &kapokPlugin{version: o.Version, source: o.Source, out: o.Stderr}
+	ours := &kapokPlugin{version: o.Version, source: o.Source, renderOnly: o.RenderOnly, out: o.Stderr}
 	bundle, err := plugin.NewBundleWithOptions(
 		plugin.WithName(golang.DefaultNameQualifier),
 		plugin.WithVersion(plugin.Version{Number: 4}),

@@ -36,6 +36,7 @@ const (
 // kubebuilder leaves to make.
 type kapokPlugin struct {
 	version, source string
+	renderOnly      bool
 	out             io.Writer
 }
 
@@ -118,6 +119,9 @@ func (s *step) keep() error {
 
 // finish does what kubebuilder leaves to make and go: it updates go.mod, and generates.
 func (s *step) finish(generates bool) error {
+	if s.plugin.renderOnly {
+		return nil
+	}
 	if err := s.requireKapok(); err != nil {
 		return err
 	}

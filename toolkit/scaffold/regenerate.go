@@ -69,10 +69,19 @@ func Regenerate(ctx context.Context, self string, args []string, out io.Writer) 
 	if err != nil {
 		return err
 	}
-	commands, err := commandsOf(known, *input)
+	resources, err := known.GetResources()
 	if err != nil {
 		return err
 	}
+	commands, err := commandsOf(known, resources, *input)
+	if err != nil {
+		return err
+	}
+	edits, err := editsOf(known)
+	if err != nil {
+		return err
+	}
+	commands = append(commands, edits...)
 	if err := warnOfPlugins(known, out); err != nil {
 		return err
 	}
@@ -109,8 +118,8 @@ func readProject(dir string) (config.Config, error) {
 	return store.Config(), nil
 }
 
-// commandsOf returns the command lines that make a project.
-func commandsOf(c config.Config, dir string) ([][]string, error) {
+// commandsOf returns the command lines that make a project with resources.
+func commandsOf(c config.Config, resources []resource.Resource, dir string) ([][]string, error) {
 	if c.GetRepository() == "" {
 		return nil, errors.New("PROJECT has no repo, the path of the module")
 	}
@@ -144,10 +153,6 @@ func commandsOf(c config.Config, dir string) ([][]string, error) {
 	if err := decode(c, plugin.KeyFor(deployimage.Plugin{}), &images); err != nil {
 		return nil, err
 	}
-	resources, err := c.GetResources()
-	if err != nil {
-		return nil, err
-	}
 	for _, r := range resources {
 		if r.Controllers != nil && !r.Controllers.IsEmpty() {
 			return nil, fmt.Errorf("%s/%s %s has several controllers, which are not scaffolded here", r.Group, r.Version, r.Kind)
@@ -161,6 +166,12 @@ func commandsOf(c config.Config, dir string) ([][]string, error) {
 			commands = append(commands, command)
 		}
 	}
+	return commands, nil
+}
+
+// editsOf returns the command lines for the optional plugins of a project.
+func editsOf(c config.Config) ([][]string, error) {
+	var commands [][]string
 	for _, optional := range []plugin.Plugin{grafana.Plugin{}, helm.Plugin{}} {
 		kept := map[string]any{}
 		if err := c.DecodePluginConfig(plugin.KeyFor(optional), &kept); err != nil {

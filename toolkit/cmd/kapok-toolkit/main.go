@@ -1,5 +1,5 @@
 // Command kapok-toolkit makes and extends projects of operators, and generates their code and manifests.
-// Command kapok runs it for kapok init, create, edit, generate, import, explain and alpha. It is a program of its own, so that
+// Command kapok runs it for kapok init, create, edit, delete, generate, import, explain and alpha. It is a program of its own, so that
 // servers do not link the libraries of scaffolding and generators.
 package main
 
@@ -39,13 +39,15 @@ func run(args []string) int {
 		return explainCommand(args[1:])
 	case len(args) > 0 && args[0] == "import":
 		return importCommand(args[1:])
+	case len(args) > 0 && args[0] == "delete":
+		return deleteCommand(args[1:])
 	case len(args) > 0 && slices.Contains(scaffold.Commands, args[0]):
-		if err := scaffold.Run(scaffold.Options{Args: args, Version: version(), Source: source()}); err != nil {
+		if err := scaffold.Run(scaffold.Options{Args: args, Version: version(), Source: source(), RenderOnly: os.Getenv(scaffold.RenderOnly) != ""}); err != nil {
 			return fail(exitFailure, err)
 		}
 		return 0
 	}
-	return fail(exitUsage, fmt.Errorf("want one of the commands %v, generate, import, explain and alpha generate", scaffold.Commands))
+	return fail(exitUsage, fmt.Errorf("want one of the commands %v, delete, generate, import, explain and alpha generate", scaffold.Commands))
 }
 
 func fail(code int, err error) int {
@@ -197,6 +199,22 @@ func alphaCommand(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := scaffold.Regenerate(ctx, self, args, os.Stdout); err != nil {
+		return fail(exitFailure, err)
+	}
+	return 0
+}
+
+func deleteCommand(args []string) int {
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fail(exitFailure, err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := scaffold.Delete(ctx, self, args, os.Stdout); err != nil {
 		return fail(exitFailure, err)
 	}
 	return 0
