@@ -155,7 +155,7 @@ func (h *history) create(t *testing.T) {
 		if own := fmt.Sprintf("10.0.%d.0/24", h.r.IntN(4)); !h.used(t, own) {
 			n.Spec.PodCIDR, n.Spec.PodCIDRs = own, []string{own}
 			if len(h.options.ClusterCIDRs) > 1 {
-				v6 := fmt.Sprintf("fd00:0:0:%x::/64", h.r.IntN(16))
+				v6 := netip.MustParsePrefix(fmt.Sprintf("fd00:0:0:%x::/64", h.r.IntN(16))).String() // 0 is fd00::/64
 				if h.used(t, v6) {
 					return
 				}
