@@ -19,9 +19,10 @@ const (
 	toolkitName   = "kapok-toolkit"
 	toolkitModule = "github.com/kapok-dev/kapok/toolkit"
 	// toolkitPath is the environment variable with the path of another toolkit, sourcePath the one with
-	// the clone of Kapok that projects use.
+	// the clone of Kapok that projects use, and selfPath tells the toolkit where this program is.
 	toolkitPath = "KAPOK_TOOLKIT"
 	sourcePath  = "KAPOK_SOURCE"
+	selfPath    = "KAPOK_SELF"
 )
 
 // newToolkit returns the commands that the toolkit executes, with all their arguments.
@@ -63,8 +64,12 @@ func toolkit(args []string, progress io.Writer) error {
 	}
 	c := exec.Command(line[0], line[1:]...)
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	c.Env = os.Environ()
+	if self, err := os.Executable(); err == nil {
+		c.Env = append(c.Env, selfPath+"="+self)
+	}
 	if source := toolkitSource(); source != "" && os.Getenv(sourcePath) == "" {
-		c.Env = append(os.Environ(), sourcePath+"="+filepath.Dir(source))
+		c.Env = append(c.Env, sourcePath+"="+filepath.Dir(source))
 	}
 	ended := &exec.ExitError{}
 	switch err := c.Run(); {

@@ -68,8 +68,15 @@ func (p *kapokPlugin) GetEditSubcommand() plugin.EditSubcommand {
 // settings are what PROJECT keeps for this plugin. The defaults are not kept, so that PROJECT is that of
 // kubebuilder.
 type settings struct {
-	TestEnv string `json:"testEnv,omitempty"`
+	TestEnv   string `json:"testEnv,omitempty"`
+	Framework string `json:"framework,omitempty"`
 }
+
+// The frameworks.
+const (
+	onControllerRuntime = "controller-runtime"
+	onKapoksFramework   = "kapok"
+)
 
 // The test environments.
 const (
@@ -79,11 +86,12 @@ const (
 
 // A step is the part of this plugin in one command.
 type step struct {
-	plugin  *kapokPlugin
-	config  config.Config
-	testEnv string
-	kept    settings
-	tidies  bool
+	plugin    *kapokPlugin
+	config    config.Config
+	testEnv   string
+	framework string
+	kept      settings
+	tidies    bool
 }
 
 func (s *step) InjectConfig(c config.Config) error {
@@ -91,17 +99,23 @@ func (s *step) InjectConfig(c config.Config) error {
 	if err := c.DecodePluginConfig(pluginKey, &s.kept); err != nil && !errors.As(err, &config.PluginKeyNotFoundError{}) && !errors.As(err, &config.UnsupportedFieldError{}) {
 		return fmt.Errorf("read plugins.%s of PROJECT: %w", pluginKey, err)
 	}
-	if s.testEnv == "" {
-		s.testEnv = s.kept.TestEnv
+	s.testEnv = cmp.Or(s.testEnv, s.kept.TestEnv, onKapok)
+	s.framework = cmp.Or(s.framework, s.kept.Framework, onControllerRuntime)
+	switch {
+	case s.testEnv != onKapok && s.testEnv != onEnvtest:
+		return fmt.Errorf("--test-env %q: must be %s or %s", s.testEnv, onKapok, onEnvtest)
+	case s.framework != onControllerRuntime && s.framework != onKapoksFramework:
+		return fmt.Errorf("--framework %q: must be %s or %s", s.framework, onControllerRuntime, onKapoksFramework)
+	case s.framework == onKapoksFramework && s.testEnv == onEnvtest:
+		return fmt.Errorf("--framework %s: its tests run on %s, not on %s", s.framework, onKapok, onEnvtest)
+	case s.framework != onKapoksFramework && s.kept.Framework == onKapoksFramework:
+		return fmt.Errorf("--framework %s: the project is on Kapok's framework, and there is no way back", s.framework)
 	}
-	switch s.testEnv {
-	case "", onKapok, onEnvtest:
-		return nil
-	}
-	return fmt.Errorf("--test-env %q: must be %s or %s", s.testEnv, onKapok, onEnvtest)
+	return nil
 }
 
-func (s *step) bindTestEnv(flags *pflag.FlagSet) {
+func (s *step) bindSettings(flags *pflag.FlagSet) {
+	flags.StringVar(&s.framework, "framework", "", "framework of the operator: controller-runtime, or kapok, which has the same names and no controller-runtime in go.mod (default controller-runtime)")
 	flags.StringVar(&s.testEnv, "test-env", "", "what new test suites run on: kapoktest, a server in the test process, or envtest (default kapoktest)")
 }
 
@@ -111,14 +125,26 @@ func (s *step) bindFetchDeps(flags *pflag.FlagSet) {
 
 // keep stores the settings in PROJECT, if they are others than before.
 func (s *step) keep() error {
-	if cmp.Or(s.testEnv, onKapok) == cmp.Or(s.kept.TestEnv, onKapok) {
+	is := settings{}
+	if s.testEnv != onKapok {
+		is.TestEnv = s.testEnv
+	}
+	if s.framework != onControllerRuntime {
+		is.Framework = s.framework
+	}
+	if is == s.kept {
 		return nil
 	}
-	return s.config.EncodePluginConfig(pluginKey, settings{TestEnv: s.testEnv})
+	return s.config.EncodePluginConfig(pluginKey, is)
 }
 
 // finish does what kubebuilder leaves to make and go: it updates go.mod, and generates.
 func (s *step) finish(generates bool) error {
+	if s.framework == onKapoksFramework {
+		if err := portToKapok(); err != nil {
+			return err
+		}
+	}
 	if s.plugin.renderOnly {
 		return nil
 	}
@@ -171,7 +197,7 @@ func (s *step) goCommand(args ...string) error {
 type initStep struct{ step }
 
 func (s *initStep) BindFlags(flags *pflag.FlagSet) {
-	s.bindTestEnv(flags)
+	s.bindSettings(flags)
 	s.bindFetchDeps(flags)
 }
 
@@ -207,9 +233,18 @@ func (s *initStep) PostScaffold() error {
 // An editStep is part of kapok edit.
 type editStep struct{ step }
 
-func (s *editStep) BindFlags(flags *pflag.FlagSet) { s.bindTestEnv(flags) }
+func (s *editStep) BindFlags(flags *pflag.FlagSet) { s.bindSettings(flags) }
 
 func (s *editStep) Scaffold(machinery.Filesystem) error { return s.keep() }
+
+// PostScaffold moves a project to another framework.
+func (s *editStep) PostScaffold() error {
+	if s.framework == cmp.Or(s.kept.Framework, onControllerRuntime) {
+		return nil
+	}
+	s.tidies = true
+	return s.finish(false)
+}
 
 // versions are the names of versions that Kubernetes orders by their stability.
 var versions = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)

@@ -140,6 +140,9 @@ func commandsOf(c config.Config, resources []resource.Resource, dir string) ([][
 	if kept.TestEnv != "" {
 		first = append(first, "--test-env="+kept.TestEnv)
 	}
+	if kept.Framework != "" {
+		first = append(first, "--framework="+kept.Framework)
+	}
 	license, err := filepath.Abs(filepath.Join(dir, "hack", "boilerplate.go.txt"))
 	if err != nil {
 		return nil, err
