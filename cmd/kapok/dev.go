@@ -19,6 +19,7 @@ import (
 	"github.com/kapok-dev/kapok/node/simulated"
 	"github.com/kapok-dev/kapok/scheduler"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/spf13/cobra"
 )
 
@@ -31,8 +32,8 @@ func newDev() *cobra.Command {
 		Long: `Run the operator of the project in this directory, with a server of its own.
 
 The server is in memory, with Kubernetes' controllers, the scheduler and a simulated node.
-The command generates code and manifests, applies config/default without its
-Deployment, builds the operator, runs it as a process with the token of its service
+The command generates code and manifests, applies config/default without its first
+Deployment, which is the operator's, builds the operator, runs it as a process with the token of its service
 account, and applies the samples. Then it waits: after a change of a file it does again
 what the change needs. Webhooks are served by the process.
 
@@ -75,6 +76,9 @@ func runDev(ctx context.Context, o dev.Options, listen string, nodes int, c *cob
 	if err != nil {
 		return err
 	}
+	if err := dev.CheckProject(project); err != nil {
+		return err
+	}
 	o.Project = project
 	if o.Dir, err = devDir(project); err != nil {
 		return err
@@ -88,10 +92,26 @@ func runDev(ctx context.Context, o dev.Options, listen string, nodes int, c *cob
 	}
 	o.Kustomize = []string{self, "kubectl", "kustomize"}
 
-	// The first signal ends the operator and the server gracefully, the second one ends them at once.
-	ctx, restore := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer restore()
-	context.AfterFunc(ctx, restore)
+	unlock, err := lockDev(o.Dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	// The first signal ends the operator and the server gracefully, the second one kills the operator. SIGPIPE comes
+	// when what reads the output has gone.
+	hurry := make(chan struct{})
+	o.Hurry = hurry
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	defer signal.Stop(signals)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		close(hurry)
+	}()
 	begin := time.Now()
 	runs := kapok.Together{controllers.Options{Names: []string{"*"}}}
 	if nodes > 0 {
@@ -109,6 +129,18 @@ func runDev(ctx context.Context, o dev.Options, listen string, nodes int, c *cob
 	o.Config, o.Kubeconfig = server.Config(), server.Kubeconfig()
 	fmt.Fprintf(o.Out, "The server is ready after %d ms. In another shell:\n\n  %s\n\n", time.Since(begin).Milliseconds(), export("KUBECONFIG", opts.Kubeconfig))
 	return errors.Join(dev.Run(ctx, o), server.Stop())
+}
+
+// lockDev locks the directory of a project, so that there is one kapok dev for it.
+func lockDev(dir string) (unlock func(), err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := vfs.Default.Lock(filepath.Join(dir, "lock"))
+	if err != nil {
+		return nil, errors.New("kapok dev runs in this project already")
+	}
+	return func() { _ = lock.Close() }, nil
 }
 
 // devDir returns the directory for what kapok dev keeps of a project.

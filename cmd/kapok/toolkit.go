@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -56,31 +55,20 @@ func newToolkit() []*cobra.Command {
 	return all
 }
 
-// toolkit runs the toolkit, and exits as it does. It returns an error if the toolkit cannot be run.
+// toolkit runs the toolkit in place of this program. It returns an error if the toolkit cannot be run.
 func toolkit(args []string, progress io.Writer) error {
 	line, err := toolkitCommand(progress, args...)
 	if err != nil {
 		return failed(err)
 	}
-	c := exec.Command(line[0], line[1:]...)
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
-	c.Env = os.Environ()
+	env := os.Environ()
 	if self, err := os.Executable(); err == nil {
-		c.Env = append(c.Env, selfPath+"="+self)
+		env = append(env, selfPath+"="+self)
 	}
 	if source := toolkitSource(); source != "" && os.Getenv(sourcePath) == "" {
-		c.Env = append(c.Env, sourcePath+"="+filepath.Dir(source))
+		env = append(env, sourcePath+"="+filepath.Dir(source))
 	}
-	ended := &exec.ExitError{}
-	switch err := c.Run(); {
-	case err == nil:
-		os.Exit(0)
-	case errors.As(err, &ended) && ended.Exited():
-		os.Exit(ended.ExitCode())
-	default:
-		return failed(fmt.Errorf("run %s: %w", toolkitName, err))
-	}
-	return nil
+	return failed(fmt.Errorf("run %s: %w", toolkitName, become(line, env)))
 }
 
 // toolkitCommand returns the command line that runs the toolkit, which is built if it is missing.

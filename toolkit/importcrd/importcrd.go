@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
 	"go/token"
 	"io"
 	"io/fs"
@@ -13,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kapok-dev/kapok/toolkit/generate"
@@ -76,8 +79,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	there := directories(before)
 	if err := generateFrom(ctx, definitions, files, before, result); err != nil {
-		return nil, errors.Join(err, restore(before))
+		return nil, errors.Join(err, restore(before, there))
 	}
 	slices.Sort(result.Written)
 	return result, nil
@@ -129,6 +133,11 @@ func read(ctx context.Context, o Options) ([]definition, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, name := range o.Names {
+		if _, err := os.Stat(name); err == nil {
+			return nil, fmt.Errorf("%s is a file, not the name of a definition: import it by -f %[1]s", name)
+		}
+	}
 	if len(o.Names)+len(o.Groups) > 0 {
 		fetched, err := fetch(ctx, o)
 		if err != nil {
@@ -137,7 +146,11 @@ func read(ctx context.Context, o Options) ([]definition, error) {
 		all = append(all, fetched...)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("no CustomResourceDefinition in %s", strings.Join(o.Files, ", "))
+		from := strings.Join(o.Files, ", ")
+		if from == "-" {
+			from = "the standard input"
+		}
+		return nil, fmt.Errorf("no CustomResourceDefinition in %s", from)
 	}
 	byName := map[string]definition{}
 	for _, d := range all {
@@ -165,8 +178,8 @@ func check(d definition) error {
 	if kind := d.Spec.Names.Kind; goName(kind) != kind {
 		return fmt.Errorf("the kind %q of %s is no exported name in Go", kind, d.Name)
 	}
-	if len(d.Spec.Versions) == 0 {
-		return fmt.Errorf("the definition %s has no versions", d.Name)
+	if stored := slices.ContainsFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage }); !stored {
+		return fmt.Errorf("the definition %s has no version that is stored", d.Name)
 	}
 	for _, v := range d.Spec.Versions {
 		if len(validation.IsDNS1035Label(v.Name)) > 0 || token.IsKeyword(packageName(v.Name)) {
@@ -198,14 +211,16 @@ func goFiles(definitions []definition, dir string) (map[string][]byte, *Result, 
 		for _, v := range d.Spec.Versions {
 			at := filepath.Join(dir, d.Spec.Group, packageName(v.Name))
 			if taken[at] == nil {
-				taken[at] = scope{}
+				if taken[at], err = declared(at, definitions); err != nil {
+					return nil, nil, err
+				}
 				for _, name := range []string{"GroupVersion", "SchemeBuilder", "AddToScheme"} {
 					taken[at][name] = true
 				}
 			}
 			for _, name := range []string{d.Spec.Names.Kind, d.Spec.Names.Kind + "List"} {
 				if taken[at][name] {
-					return nil, nil, fmt.Errorf("%s: another definition of the group has the kind %s, too", d.Name, name)
+					return nil, nil, fmt.Errorf("%s: %s has a type %s already; import the definitions of the group together", d.Name, at, name)
 				}
 				taken[at][name] = true
 			}
@@ -221,15 +236,15 @@ func goFiles(definitions []definition, dir string) (map[string][]byte, *Result, 
 			if err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", d.Name, err)
 			}
-			if files[filepath.Join(at, strings.ToLower(k.root.name)+"_types.go")], err = k.source(head, pkg); err != nil {
+			if files[filepath.Join(at, typesFile(k.root.name))], err = k.source(head, pkg); err != nil {
 				return nil, nil, err
 			}
 			if slices.ContainsFunc(append(k.types, k.root), func(t *goType) bool { return t.unknown }) {
-				if files[filepath.Join(at, "unknown.go")], err = unknownFields(head, pkg); err != nil {
+				if files[filepath.Join(at, unknownFile)], err = unknownFields(head, pkg); err != nil {
 					return nil, nil, err
 				}
 			}
-			if files[filepath.Join(at, "groupversion_info.go")], err = groupVersion(head, pkg, d.Spec.Group, v.Name); err != nil {
+			if files[filepath.Join(at, versionFile)], err = groupVersion(head, pkg, d.Spec.Group, v.Name); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -237,19 +252,89 @@ func goFiles(definitions []definition, dir string) (map[string][]byte, *Result, 
 	return files, result, nil
 }
 
-// addModules adds to go.mod what the files import, unless it is there, in the version of this program.
-func addModules(ctx context.Context, files map[string][]byte) error {
-	for _, module := range modules {
-		used := false
-		for _, source := range files {
-			used = used || bytes.Contains(source, []byte(`"`+module+`/`))
-		}
-		if !used || exec.CommandContext(ctx, "go", "list", "-m", module).Run() == nil {
+// declared returns the names that the files of a package declare, except for those that an import of
+// definitions replaces.
+func declared(dir string, definitions []definition) (scope, error) {
+	replaced := map[string]bool{versionFile: true, unknownFile: true, deepCopies: true}
+	for _, d := range definitions {
+		replaced[typesFile(d.Spec.Names.Kind)] = true
+	}
+	names := scope{}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		if replaced[filepath.Base(path)] {
 			continue
 		}
-		if out, err := exec.CommandContext(ctx, "go", "get", module+"@"+generate.VersionOf(module)).CombinedOutput(); err != nil {
-			return fmt.Errorf("add %s to go.mod: %w\n%s", module, err, out)
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
 		}
+		for _, decl := range file.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil {
+					names[d.Name.Name] = true
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					switch s := spec.(type) {
+					case *ast.TypeSpec:
+						names[s.Name.Name] = true
+					case *ast.ValueSpec:
+						for _, name := range s.Names {
+							names[name.Name] = true
+						}
+					}
+				}
+			}
+		}
+	}
+	return names, nil
+}
+
+// The files of a package.
+const (
+	versionFile = "groupversion_info.go"
+	unknownFile = "unknown.go"
+)
+
+func typesFile(kind string) string { return strings.ToLower(kind) + "_types.go" }
+
+// addModules adds to go.mod what the files import, unless it is there, in the version of this program.
+func addModules(ctx context.Context, files map[string][]byte) error {
+	packages := map[string]bool{}
+	for path, source := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, source, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range file.Imports {
+			if path, err := strconv.Unquote(spec.Path.Value); err == nil {
+				packages[path] = true
+			}
+		}
+	}
+	args := []string{"get"}
+	for _, module := range modules {
+		var wanted []string
+		for path := range packages {
+			if strings.HasPrefix(path, module+"/") {
+				wanted = append(wanted, path+"@"+generate.VersionOf(module))
+			}
+		}
+		if len(wanted) > 0 && exec.CommandContext(ctx, "go", "list", "-m", module).Run() != nil {
+			slices.Sort(wanted)
+			args = append(args, wanted...) // packages, not the module: go.sum gets what they import
+		}
+	}
+	if len(args) == 1 {
+		return nil
+	}
+	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("add %s to go.mod: %w\n%s", strings.Join(args[1:], ", "), err, out)
 	}
 	return nil
 }
@@ -260,8 +345,9 @@ func generateFrom(ctx context.Context, definitions []definition, files, before m
 	packages := map[string]bool{}
 	for path, data := range files {
 		packages[filepath.Dir(path)] = true
-		if bytes.Equal(before[path], data) {
-			continue
+		// The comparison needs definitions. Afterwards, those of a project are without these.
+		if filepath.Base(path) == versionFile {
+			data = bytes.Replace(data, []byte(skipMarker), nil, 1)
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
@@ -269,7 +355,6 @@ func generateFrom(ctx context.Context, definitions []definition, files, before m
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			return err
 		}
-		result.Written = append(result.Written, path)
 	}
 	made, err := os.MkdirTemp("", "kapok-import-")
 	if err != nil {
@@ -286,6 +371,16 @@ func generateFrom(ctx context.Context, definitions []definition, files, before m
 	}
 	for _, path := range generated.Written {
 		if !filepath.IsAbs(path) {
+			result.Written = append(result.Written, path)
+		}
+	}
+	for path, data := range files {
+		if filepath.Base(path) == versionFile {
+			if err := os.WriteFile(path, data, 0o644); err != nil {
+				return err
+			}
+		}
+		if !bytes.Equal(before[path], data) {
 			result.Written = append(result.Written, path)
 		}
 	}
@@ -309,8 +404,21 @@ func generateFrom(ctx context.Context, definitions []definition, files, before m
 	return nil
 }
 
-// restore makes files what they were before.
-func restore(before map[string][]byte) error {
+// directories returns those that exist among the directories of files and the ones above.
+func directories(files map[string][]byte) map[string]bool {
+	there := map[string]bool{}
+	for path := range files {
+		for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
+			if _, err := os.Stat(dir); err == nil {
+				there[dir] = true
+			}
+		}
+	}
+	return there
+}
+
+// restore makes files what they were before, and removes directories that were not there.
+func restore(before map[string][]byte, there map[string]bool) error {
 	var errs []error
 	for path, data := range before {
 		if data != nil {
@@ -319,8 +427,8 @@ func restore(before map[string][]byte) error {
 			errs = append(errs, err)
 		}
 	}
-	for path := range before { // directories that were made for them
-		for dir := filepath.Dir(path); dir != "." && os.Remove(dir) == nil; dir = filepath.Dir(dir) {
+	for path := range before {
+		for dir := filepath.Dir(path); dir != "." && !there[dir] && os.Remove(dir) == nil; dir = filepath.Dir(dir) {
 			continue
 		}
 	}

@@ -20,7 +20,7 @@ import (
 func inModule(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	t.Setenv("GOFLAGS", "-mod=mod")
+	t.Setenv("GOFLAGS", "") // those of a user
 	cache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestImportErrors(t *testing.T) {
 		files            map[string]string
 	}{
 		{name: "nothing", text: "kind: ConfigMap\napiVersion: v1\n", want: "no CustomResourceDefinition in crd.yaml"},
-		{name: "no YAML", text: "kind: CustomResourceDefinition\n  a: [", want: "crd.yaml: error converting YAML to JSON"},
+		{name: "no YAML", text: "kind: CustomResourceDefinition\n  a: [", want: "crd.yaml: "},
 		{name: "template", text: "{{ if .Values.crds }}\nkind: CustomResourceDefinition\n{{ end }}", want: "is a template: render it first"},
 		{name: "old version", text: strings.Replace(good, "apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1", 1),
 			want: `has apiVersion "apiextensions.k8s.io/v1beta1", want apiextensions.k8s.io/v1`},
@@ -174,11 +174,17 @@ func TestImportErrors(t *testing.T) {
 		{name: "no Go kind", text: strings.ReplaceAll(good, "kind: Widget,", "kind: wi-dget,"), want: `the kind "wi-dget" of widgets.example.com is no exported name in Go`},
 		{name: "no version name", text: strings.ReplaceAll(good, "name: v1alpha1", "name: ../v1"), want: `has the version "../v1"`},
 		{name: "no group name", text: strings.ReplaceAll(good, "example.com", "../example"), want: `has the group "../example"`},
-		{name: "wrong type", text: strings.Replace(good, "served: false", "served: [1]", 1), want: "crd.yaml: error unmarshaling JSON"},
+		{name: "wrong type", text: strings.Replace(good, "served: false", "served: [1]", 1), want: "crd.yaml: json: cannot unmarshal array"},
 		{name: "property", text: strings.Replace(good, "replicas: {type: integer, format: int32, minimum: 0}", `"a,b": {type: string}`, 1),
 			want: `widgets.example.com: the property "a,b" of WidgetSpec: no Go field can have this name in JSON`},
 		{name: "two definitions", text: good + "\n---\n" + strings.Replace(good, "scope: Namespaced", "scope: Cluster", 1),
 			want: "widgets.example.com is defined twice, in crd.yaml and in crd.yaml, document 2"},
+		{name: "no stored version", text: strings.Replace(good, "storage: true", "storage: false", 1), want: "widgets.example.com has no version that is stored"},
+		{name: "property without a tag", text: strings.Replace(good, "replicas: {type: integer, format: int32, minimum: 0}", `"\U0001f600": {type: string}`, 1),
+			want: "no Go field can have this name in JSON"},
+		{name: "file as a name", text: good, options: importcrd.Options{Names: []string{"crd.yaml"}}, want: "crd.yaml is a file, not the name of a definition: import it by -f crd.yaml"},
+		{name: "type of another import", text: good, files: map[string]string{"apis/example.com/v1/gadget_types.go": "package v1\n\ntype WidgetList int\n"},
+			want: "apis/example.com/v1 has a type WidgetList already"},
 		{name: "no file", options: importcrd.Options{Files: []string{"absent"}}, want: "stat absent: no such file or directory"},
 		{name: "directory above", text: good, options: importcrd.Options{Dir: "../apis"}, want: "the directory ../apis is not below the working directory"},
 		{name: "file of another", text: good, files: map[string]string{"apis/example.com/v1/widget_types.go": "package v1\n"},

@@ -193,7 +193,7 @@ func quote(s string) string {
 
 // stableJSON returns JSON that gofmt does not change, see quote.
 func stableJSON(text []byte) string {
-	return strings.NewReplacer("''", `\u0027\u0027`, "``", `\u0060\u0060`).Replace(string(text))
+	return strings.NewReplacer("''", `\u0027\u0027`, "``", `\u0060\u0060`, "\ufeff", `\ufeff`).Replace(string(text))
 }
 
 // quoteUnlessPlain returns a string as the text of a marker, without quotes if it is a word.

@@ -3,9 +3,12 @@ package importcrd
 import (
 	"fmt"
 	"go/format"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
 // header is the first line of a file. Files with it are replaced by the next import.
@@ -46,8 +49,7 @@ func (k *kind) source(boilerplate, pkg string) ([]byte, error) {
 }
 
 func (t *goType) print(b *strings.Builder) {
-	comment(b, t.doc)
-	for _, marker := range t.markers {
+	for _, marker := range append(t.markers, comment(b, t.doc)...) {
 		fmt.Fprintf(b, "// +%s\n", marker)
 	}
 	if t.expr != "" {
@@ -60,8 +62,7 @@ func (t *goType) print(b *strings.Builder) {
 		if i > 0 && f.name != "" {
 			b.WriteString("\n")
 		}
-		comment(b, f.doc)
-		for _, marker := range f.markers {
+		for _, marker := range append(f.markers, comment(b, f.doc)...) {
 			fmt.Fprintf(b, "// +%s\n", marker)
 		}
 		fmt.Fprintf(b, "%s %s `json:%q`\n", f.name, f.expr, f.tag)
@@ -177,12 +178,13 @@ func (t *goType) printValues(b *strings.Builder) {
 	b.WriteString(")\n\n")
 }
 
-// comment writes a description. gofmt changes some texts in comments, such as lists and quotation marks,
-// and a line that begins with + is a marker: then the comment has the other form, which gofmt leaves alone
-// if a line comment follows. White space at the ends of lines is lost.
-func comment(b *strings.Builder, text string) {
+// comment writes a description, and returns the marker that has it instead if no comment can. gofmt changes
+// some texts in comments, such as lists and quotation marks, and a line that begins with + is a marker: then
+// the comment has the other form, which gofmt leaves alone if a line comment follows. White space at the ends of
+// lines is lost.
+func comment(b *strings.Builder, text string) (marker []string) {
 	if text == "" {
-		return
+		return nil
 	}
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -190,12 +192,22 @@ func comment(b *strings.Builder, text string) {
 	}
 	asLines := "// " + strings.Join(lines, "\n// ")
 	asLines = strings.ReplaceAll(asLines+"\n", "// \n", "//\n")
-	if !strings.Contains(text, "*/") && !isStable(asLines) {
+	switch {
+	case unspeakable.MatchString(text):
+		return schemaMarker(&apiextensionsv1.JSONSchemaProps{Description: text})
+	case isStable(asLines):
+		b.WriteString(asLines)
+	case !strings.Contains(text, "*/"):
 		fmt.Fprintf(b, "/*\n%s\n*/\n//\n", strings.Join(lines, "\n"))
-		return
+	default:
+		return schemaMarker(&apiextensionsv1.JSONSchemaProps{Description: text})
 	}
-	b.WriteString(asLines)
+	return nil
 }
+
+// unspeakable matches texts that no comment can have: controller-gen leaves out what begins with TODO
+// and all after ---, and Go source has no control characters.
+var unspeakable = regexp.MustCompile("(?m)^(TODO|---)|[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x{feff}]")
 
 // isStable reports whether gofmt leaves the lines of a comment alone, and none is a marker.
 func isStable(comment string) bool {
@@ -209,6 +221,10 @@ func isStable(comment string) bool {
 		got == comment+"//\n"
 }
 
+// skipMarker keeps the definitions of a package out of those of a project. Its types get deep copies
+// nevertheless.
+const skipMarker = "// +kubebuilder:skip\n"
+
 // groupVersion returns the Go file with the name of a version and its scheme.
 func groupVersion(boilerplate, pkg, group, version string) ([]byte, error) {
 	named := ""
@@ -220,7 +236,7 @@ func groupVersion(boilerplate, pkg, group, version string) ([]byte, error) {
 // Package %s has the kinds of the group %s in version %s.
 // +kubebuilder:object:generate=true
 // +groupName=%[4]s
-%[6]spackage %[3]s
+%[6]s%[9]spackage %[3]s
 
 import (
 	metav1 %[7]q
@@ -241,7 +257,7 @@ var (
 	// AddToScheme adds the kinds to a scheme.
 	AddToScheme = SchemeBuilder.AddToScheme
 )
-`, boilerplate, header, pkg, group, version, named, metaPackage, runtimePackage))
+`, boilerplate, header, pkg, group, version, named, metaPackage, runtimePackage, skipMarker))
 	if err != nil {
 		return nil, fmt.Errorf("format the package of %s/%s: %w", group, version, err)
 	}

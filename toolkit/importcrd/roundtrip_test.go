@@ -234,6 +234,14 @@ func checkObjects(t *testing.T, definitions []*apiextensionsv1.CustomResourceDef
 	t.Logf("%d objects of %d versions", len(lines), len(lines)/rounds)
 }
 
+// element is sample for a value in a list or a map, which can be null.
+func element(random *rand.Rand, s *apiextensionsv1.JSONSchemaProps, depth int) any {
+	if s.Nullable && random.IntN(3) == 0 {
+		return nil
+	}
+	return sample(random, s, depth)
+}
+
 // sample returns a random value that a schema allows, with zero values and empty lists, but without what Go
 // types are known to write in another way, such as fractions of seconds.
 func sample(random *rand.Rand, s *apiextensionsv1.JSONSchemaProps, depth int) any {
@@ -263,7 +271,7 @@ func sample(random *rand.Rand, s *apiextensionsv1.JSONSchemaProps, depth int) an
 		}
 		if of := s.AdditionalProperties; of != nil && of.Schema != nil {
 			for _, name := range []string{"", "a", "b/c"}[:random.IntN(4)] {
-				object[name] = sample(random, of.Schema, depth+1)
+				object[name] = element(random, of.Schema, depth+1)
 			}
 		}
 		if preserves && random.IntN(2) == 0 {
@@ -274,7 +282,7 @@ func sample(random *rand.Rand, s *apiextensionsv1.JSONSchemaProps, depth int) an
 		list := []any{}
 		if s.Items != nil && s.Items.Schema != nil {
 			for range random.IntN(3) {
-				list = append(list, sample(random, s.Items.Schema, depth+1))
+				list = append(list, element(random, s.Items.Schema, depth+1))
 			}
 		}
 		return list

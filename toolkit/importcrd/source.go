@@ -1,20 +1,20 @@
 package importcrd
 
 import (
-	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 )
 
 // A definition is a CustomResourceDefinition, and where it is from.
@@ -48,14 +48,20 @@ func readFiles(paths []string, stdin io.Reader) ([]definition, error) {
 			all = append(all, found...)
 			continue
 		}
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return nil, err
+		}
 		err = filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
 				return err
 			case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == ".git"):
 				return fs.SkipDir
-			case !entry.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)):
+			case entry.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)):
 				return nil
+			}
+			if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+				return err // a symbolic link to a file is one
 			}
 			found, err := readFile(path)
 			all = append(all, found...)
@@ -78,14 +84,20 @@ func readFile(path string) ([]definition, error) {
 
 // decode returns the definitions in a stream of YAML or JSON documents.
 func decode(r io.Reader, from string) ([]definition, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", from, err)
+	}
 	var all []definition
-	documents := yamlutil.NewYAMLReader(bufio.NewReader(r))
+	documents := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
 	for n := 1; ; n++ {
-		text, err := documents.Read()
-		if errors.Is(err, io.EOF) {
+		var text json.RawMessage
+		switch err := documents.Decode(&text); {
+		case errors.Is(err, io.EOF):
 			return all, nil
-		}
-		if err != nil {
+		case err != nil && template.Match(data):
+			return nil, fmt.Errorf("%s is a template: render it first, as in: helm template CHART --set crds.enabled=true | kapok import -f -", from)
+		case err != nil:
 			return nil, fmt.Errorf("%s: %w", from, err)
 		}
 		where := from
@@ -100,6 +112,9 @@ func decode(r io.Reader, from string) ([]definition, error) {
 	}
 }
 
+// template matches lines of a template of Helm that are no YAML.
+var template = regexp.MustCompile(`(?m)^\s*\{\{`)
+
 // kindOf is what all manifests have.
 type kindOf struct {
 	APIVersion string `json:"apiVersion"`
@@ -108,10 +123,10 @@ type kindOf struct {
 
 func decodeDocument(text []byte, from string) ([]definition, error) {
 	var is kindOf
-	if err := yaml.Unmarshal(text, &is); err != nil {
-		if bytes.Contains(text, []byte("{{")) {
-			return nil, fmt.Errorf("%s is a template: render it first, as in: helm template CHART --set crds.enabled=true | kapok import -f -", from)
-		}
+	if len(text) == 0 || string(text) == "null" {
+		return nil, nil
+	}
+	if err := json.Unmarshal(text, &is); err != nil {
 		return nil, fmt.Errorf("%s: %w", from, err)
 	}
 	switch {
@@ -119,7 +134,7 @@ func decodeDocument(text []byte, from string) ([]definition, error) {
 		var list struct {
 			Items []any `json:"items"`
 		}
-		if err := yaml.Unmarshal(text, &list); err != nil {
+		if err := json.Unmarshal(text, &list); err != nil {
 			return nil, fmt.Errorf("%s: %w", from, err)
 		}
 		var all []definition
@@ -129,7 +144,7 @@ func decodeDocument(text []byte, from string) ([]definition, error) {
 					m["apiVersion"], m["kind"] = is.APIVersion, "CustomResourceDefinition"
 				}
 			}
-			text, err := yaml.Marshal(item)
+			text, err := json.Marshal(item)
 			if err != nil {
 				return nil, fmt.Errorf("%s, item %d: %w", from, i, err)
 			}
@@ -146,7 +161,7 @@ func decodeDocument(text []byte, from string) ([]definition, error) {
 		return nil, fmt.Errorf("%s: the definition has apiVersion %q, want %s", from, is.APIVersion, apiextensionsv1.SchemeGroupVersion)
 	}
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.Unmarshal(text, crd); err != nil { // unknown fields are dropped, as a server does
+	if err := json.Unmarshal(text, crd); err != nil { // unknown fields are dropped, as a server does
 		return nil, fmt.Errorf("%s: %w", from, err)
 	}
 	return []definition{{crd, from}}, nil

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A kind has the Go types for one version of a definition.
@@ -93,7 +96,16 @@ func newKind(d *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.Cus
 		return name == "apiVersion" || name == "kind" || name == "metadata"
 	})
 	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
-	inRoot := scope{"TypeMeta": true, "ObjectMeta": true}
+	inRoot := scope{"DeepCopyObject": true}
+	for _, embedded := range []reflect.Type{reflect.TypeFor[*metav1.TypeMeta](), reflect.TypeFor[*metav1.ObjectMeta]()} {
+		inRoot[embedded.Elem().Name()] = true
+		for i := range embedded.NumMethod() {
+			inRoot[embedded.Method(i).Name] = true
+		}
+		for i := range embedded.Elem().NumField() {
+			inRoot[embedded.Elem().Field(i).Name] = true
+		}
+	}
 	if err := k.addFields(k.root, schema, names, inRoot); err != nil {
 		return nil, err
 	}
@@ -122,7 +134,7 @@ func rank(name string) int {
 
 // addFields adds fields to a struct. taken has the names that they cannot have.
 func (k *kind) addFields(t *goType, s *apiextensionsv1.JSONSchemaProps, names []string, taken scope) error {
-	for _, method := range []string{"DeepCopy", "DeepCopyInto", "DeepCopyObject"} {
+	for _, method := range []string{"DeepCopy", "DeepCopyInto", "MarshalJSON", "UnmarshalJSON"} {
 		taken[method] = true
 	}
 	for _, name := range names {
@@ -177,10 +189,10 @@ func isGoCollection(expr string) bool {
 
 // validTag reports whether encoding/json takes a name from a tag.
 func validTag(name string) bool {
-	return name != "" && !strings.ContainsAny(name, "\",\\`'") && !strings.ContainsFunc(name, isControl)
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
+	})
 }
-
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 // zeroIsValid reports whether the zero value of a scalar is a valid value of a schema, which must differ
 // from an absent one.
@@ -351,20 +363,24 @@ func (k *kind) list(s *apiextensionsv1.JSONSchemaProps, name string) use {
 }
 
 // element returns the type for the items of a list or the values of a map. Those of scalars in lists can
-// have markers of their own. Other types with markers or a description get a name, but not types of other
-// packages, which would lose their methods: then something of the schema may be missing.
+// have markers of their own. Others with markers or a description get a named type, but not types that have
+// methods, which a new name would lose, and bytes: then something of the schema may be missing. An element that
+// can be null is a pointer.
 func (k *kind) element(s *apiextensionsv1.JSONSchemaProps, name string, inList bool) (expr string, markers []string, isWhole bool) {
 	u := k.use(s, name, s.Description)
-	rest := schemaMarker(&apiextensionsv1.JSONSchemaProps{Nullable: s.Nullable, Default: s.Default, Example: s.Example})
+	rest := schemaMarker(&apiextensionsv1.JSONSchemaProps{Default: s.Default, Example: s.Example})
 	onType := slices.Concat(titleMarkers(s), u.markers, rest)
+	hasType := k.taken[u.expr] // a struct or an enumeration, which has the description
 	switch {
-	case k.taken[u.expr] && len(onType) == 0: // a struct or an enumeration, which has the description
-		return u.expr, nil, true
-	case s.Description == "" && len(onType) == 0:
+	case s.Nullable && u.form != collection:
+		return pointerTo(u.expr), nil, false
+	case s.Nullable:
+		return u.expr, nil, false
+	case len(onType) == 0 && (hasType || s.Description == ""):
 		return u.expr, nil, true
 	case s.Description == "" && inList && (u.form != collection || isForeign(u.expr)) && !slices.ContainsFunc(onType, isNoValidation):
 		return u.expr, onType, true
-	case isForeign(u.expr):
+	case hasType || isForeign(u.expr) || u.expr == "[]byte":
 		return u.expr, nil, false
 	}
 	t, isNew := k.named(s, name, s.Description)

@@ -200,6 +200,11 @@ func (d *deletion) merge(ctx context.Context, temp string, with, without map[str
 			continue
 		case err != nil:
 			return nil, err
+		}
+		if filepath.ToSlash(name) == webhookList {
+			here = bytes.Replace(here, []byte(webhooksMissing), []byte(webhooksListed), 1)
+		}
+		switch {
 		case !stays && !d.force && !bytes.Equal(here, was):
 			edited = append(edited, name)
 			continue
@@ -334,5 +339,8 @@ func (d *deletion) generate(ctx context.Context, scaffolds map[string][]byte) er
 			stale = append(stale, change{name, was})
 		}
 	}
-	return d.apply(stale)
+	if err := d.apply(stale); err != nil {
+		return err
+	}
+	return listWebhooks()
 }

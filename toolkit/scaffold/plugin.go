@@ -166,7 +166,35 @@ func (s *step) finish(generates bool) error {
 	for _, name := range result.Written {
 		fmt.Fprintf(s.plugin.out, "  %s\n", name)
 	}
-	return nil
+	return listWebhooks()
+}
+
+// Webhooks in the kustomization of a project: kubebuilder lists their manifests always, but webhooks for
+// conversions have none, and then kustomize fails.
+const (
+	webhookList     = "config/webhook/kustomization.yaml"
+	webhooksListed  = "\n- manifests.yaml\n"
+	webhooksMissing = "\n#- manifests.yaml\n"
+)
+
+// listWebhooks makes the kustomization of webhooks list their manifests if there are any.
+func listWebhooks() error {
+	data, err := os.ReadFile(webhookList)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	from, to := webhooksMissing, webhooksListed
+	if _, err := os.Stat("config/webhook/manifests.yaml"); errors.Is(err, os.ErrNotExist) {
+		from, to = to, from
+	}
+	text := "\n" + string(data)
+	if !strings.Contains(text, from) {
+		return nil
+	}
+	return os.WriteFile(webhookList, []byte(strings.Replace(text, from, to, 1)[1:]), 0o644)
 }
 
 // requireKapok makes go.mod use the source of Kapok from which this program comes, if it is not published.

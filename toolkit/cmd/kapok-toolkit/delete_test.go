@@ -28,6 +28,16 @@ func TestDelete(t *testing.T) {
 			[]string{
 				"create api --group webapp --version v2 --kind Guestbook",
 				"create webhook --group webapp --version v1 --kind Guestbook --conversion --spoke v2",
+			},
+			[]string{
+				"delete webhook --group webapp --version v1 --kind Guestbook",
+				"delete api --group webapp --version v2 --kind Guestbook",
+			},
+		},
+		{
+			[]string{
+				"create api --group webapp --version v2 --kind Guestbook",
+				"create webhook --group webapp --version v1 --kind Guestbook --conversion --spoke v2",
 				"create webhook --group webapp --version v2 --kind Guestbook --defaulting",
 			},
 			[]string{

@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/kapok-dev/kapok/toolkit/compat"
 	"github.com/kapok-dev/kapok/toolkit/generate"
@@ -136,7 +137,7 @@ func generateCommand(args []string) int {
 		}
 		return 0
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a generator may not end: the second signal ends the process
 	result, err := generate.Run(ctx, o)
@@ -196,7 +197,7 @@ func alphaCommand(args []string) int {
 	if err != nil {
 		return fail(exitFailure, err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := scaffold.Regenerate(ctx, self, args, os.Stdout); err != nil {
 		return fail(exitFailure, err)
@@ -212,7 +213,7 @@ func deleteCommand(args []string) int {
 	if err != nil {
 		return fail(exitFailure, err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := scaffold.Delete(ctx, self, args, os.Stdout); err != nil {
 		return fail(exitFailure, err)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -24,6 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -54,6 +56,8 @@ type Options struct {
 	// Config is for the server's admin, in this process, and Kubeconfig for a client in another one.
 	Config     *rest.Config
 	Kubeconfig []byte
+	// Hurry is closed when the operator is not to have time to end. nil gives it some seconds.
+	Hurry <-chan struct{}
 	// Out gets all output.
 	Out io.Writer
 	// Interval is the time between two looks for changes. Default: 300 ms.
@@ -64,7 +68,9 @@ type dev struct {
 	Options
 	lines       *output
 	client      client.WithWatch
-	applied     map[string]string // by kind and name, as text
+	manifests   set
+	samples     set
+	versions    map[string]string // resourceVersions that apply has answered, by key
 	webhookPort int
 	webhookCA   string // base64 PEM
 	operator    *operator
@@ -75,7 +81,7 @@ type dev struct {
 
 // Run runs the operator of a project until ctx is done. It returns an error only if it cannot begin.
 func Run(ctx context.Context, o Options) error {
-	d := &dev{Options: o, lines: &output{to: o.Out}, applied: map[string]string{}}
+	d := &dev{Options: o, lines: &output{to: o.Out}, manifests: set{}, samples: set{}, versions: map[string]string{}}
 	if err := d.begin(); err != nil {
 		return err
 	}
@@ -84,10 +90,20 @@ func Run(ctx context.Context, o Options) error {
 	go func() { defer close(events); d.printEvents(ctx) }()
 	defer func() {
 		cancel()
-		d.operator.end()
+		d.operator.end(d.Hurry)
 		<-events
 	}()
 	return d.loop(ctx)
+}
+
+// CheckProject returns an error unless a directory is the root of a project.
+func CheckProject(dir string) error {
+	for _, name := range []string{"go.mod", "PROJECT", "config/default/kustomization.yaml"} {
+		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+			return fmt.Errorf("this directory is not the root of a project: it has no %s. kapok init creates a project", name)
+		}
+	}
+	return nil
 }
 
 // begin checks the options, and makes what stays: the client and the credentials of webhooks.
@@ -98,10 +114,8 @@ func (d *dev) begin() error {
 	if d.Interval == 0 {
 		d.Interval = 300 * time.Millisecond
 	}
-	for _, name := range []string{"go.mod", "config/default/kustomization.yaml"} {
-		if _, err := os.Stat(filepath.Join(d.Project, name)); err != nil {
-			return fmt.Errorf("this directory is not the root of a project: %w; kapok init creates one", err)
-		}
+	if err := CheckProject(d.Project); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
 		return err
@@ -190,15 +204,15 @@ func (d *dev) loop(ctx context.Context) error {
 			}
 		}
 		var ended <-chan struct{}
-		if d.operator.running() {
+		if d.operator != nil && !d.operator.reported {
 			ended = d.operator.ended
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ended:
+			d.operator.reported = true
 			d.lines.printf("operator", "has ended: %s. It starts again after the next change.", firstOf(message(d.operator.err), "exit status 0"))
-			d.sum = ""
 		case <-ticks.C:
 			now, err := look(d.Project)
 			if err != nil {
@@ -234,7 +248,7 @@ func (d *dev) step(ctx context.Context, of map[sort]bool) error {
 		if err != nil {
 			return err
 		}
-		if err := d.apply(ctx, m.objects); err != nil {
+		if err := d.apply(ctx, d.manifests, m.objects, of[config]); err != nil {
 			return err
 		}
 		if err := d.restart(ctx, m); err != nil {
@@ -242,7 +256,7 @@ func (d *dev) step(ctx context.Context, of map[sort]bool) error {
 		}
 	}
 	if d.Samples {
-		return d.applySamples(ctx)
+		return d.applySamples(ctx, of[samples])
 	}
 	return nil
 }
@@ -292,14 +306,14 @@ func (d *dev) restart(ctx context.Context, m *manifests) error {
 		return err
 	}
 	if d.operator.running() && sum == d.sum && slices.Equal(d.env, m.env) {
-		return nil
+		return os.Remove(program + ".new")
 	}
 	d.lines.printf("build", "%s in %.1f s", d.Main, time.Since(begin).Seconds())
 	kubeconfig, err := d.kubeconfigFor(ctx, m)
 	if err != nil {
 		return err
 	}
-	d.operator.end()
+	d.operator.end(d.Hurry)
 	if d.operator, err = d.start(ctx, program, append([]string{"KUBECONFIG=" + kubeconfig}, m.env...)); err != nil {
 		return err
 	}
@@ -337,52 +351,94 @@ func (d *dev) kubeconfigFor(ctx context.Context, m *manifests) (string, error) {
 // settling is the time that the operator has to serve the webhooks that samples need.
 const settling = 20 * time.Second
 
-// applySamples applies the samples that have changed. While the operator starts, its webhooks cannot be
-// called: then it tries again.
-func (d *dev) applySamples(ctx context.Context) error {
-	names, err := filepath.Glob(filepath.Join(d.Project, filepath.FromSlash(samplesDir), "*.yaml"))
+// applySamples applies the samples that have changed, or all. While the operator starts, its webhooks cannot
+// be called: then it tries again.
+func (d *dev) applySamples(ctx context.Context, all bool) error {
+	objects, err := d.readSamples()
 	if err != nil {
-		return err
-	}
-	var objects []*unstructured.Unstructured
-	for _, name := range names {
-		if filepath.Base(name) == "kustomization.yaml" {
-			continue
-		}
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
-		for {
-			u := &unstructured.Unstructured{}
-			if err := documents.Decode(&u.Object); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				return fmt.Errorf("decode %s: %w", filepath.Base(name), err)
-			}
-			if len(u.Object) > 0 {
-				if spec, ok := u.Object["spec"]; ok && spec == nil { // a new sample
-					u.Object["spec"] = map[string]any{}
-				}
-				dropNulls(u.Object)
-				objects = append(objects, u)
-			}
-		}
+		d.lines.printf("error", "%v", err) // of some: the others are applied
 	}
 	end := time.Now().Add(settling)
 	for {
-		err := d.apply(ctx, objects)
-		if err == nil || !strings.Contains(err.Error(), "failed calling webhook") || !d.operator.running() || time.Now().After(end) {
-			return err
+		failed := d.apply(ctx, d.samples, objects, all)
+		if failed == nil || !isWebhookAway(failed) || !d.operator.running() || time.Now().After(end) {
+			return failed
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-d.operator.ended:
-			return err
+			return failed
 		case <-time.After(100 * time.Millisecond):
 		}
+	}
+}
+
+// isWebhookAway reports whether a webhook, for admission or conversion, could not be called.
+func isWebhookAway(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "failed calling webhook") || strings.Contains(text, "conversion webhook for")
+}
+
+// readSamples returns the objects in config/samples, and an error for files that cannot be read.
+func (d *dev) readSamples() ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	var errs []error
+	dir := filepath.Join(d.Project, filepath.FromSlash(samplesDir))
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case entry.IsDir() || !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) || strings.HasPrefix(entry.Name(), "kustomization."):
+			return nil
+		}
+		found, err := readObjects(path)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("read %s: %w", entry.Name(), err))
+		}
+		objects = append(objects, found...)
+		return nil
+	})
+	return objects, errors.Join(append(errs, err)...)
+}
+
+// readObjects returns the objects of a file, also those in lists.
+func readObjects(path string) ([]*unstructured.Unstructured, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	for {
+		u := &unstructured.Unstructured{}
+		if err := documents.Decode(&u.Object); errors.Is(err, io.EOF) {
+			return objects, nil
+		} else if err != nil {
+			return objects, err
+		}
+		switch {
+		case len(u.Object) == 0:
+			continue
+		case u.IsList():
+			err := u.EachListItem(func(item runtime.Object) error {
+				objects = append(objects, item.(*unstructured.Unstructured))
+				return nil
+			})
+			if err != nil {
+				return objects, err
+			}
+			continue
+		case u.GetName() == "":
+			return objects, fmt.Errorf("a %s has no metadata.name", firstOf(u.GetKind(), "object"))
+		}
+		if spec, ok := u.Object["spec"]; ok && spec == nil { // a new sample
+			u.Object["spec"] = map[string]any{}
+		}
+		dropNulls(u.Object)
+		objects = append(objects, u)
 	}
 }
 

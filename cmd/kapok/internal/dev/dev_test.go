@@ -150,6 +150,7 @@ func newProject(t *testing.T) *project {
 	p.write("go.mod", "module example.com/project\n\ngo 1.26\n")
 	p.write("cmd/main.go", program)
 	p.write("api/types.go", "package api\n\nconst Version = 1\n")
+	p.write("PROJECT", "")
 	p.write("config/default/kustomization.yaml", "")
 	p.write("config/manifests.yaml", manifests)
 	p.write("config/samples/kustomization.yaml", "resources: [widget.yaml]\n")
@@ -228,6 +229,38 @@ func TestRun(t *testing.T) {
 	}
 	p.write("config/manifests.yaml", strings.NewReplacer("maxLength: 5", "maxLength: 6", "value: red", "value: blue").Replace(manifests))
 	p.await("operator | hello 3 blue")
+
+	// What is deleted on the server comes back with the next change of the manifests. What is removed from the project is
+	// deleted, and a kind that the server does not have is left out.
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ServiceAccount"}}
+	u.SetName("manager")
+	u.SetNamespace("system")
+	if err := c.Delete(t.Context(), u); err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.NewReplacer("maxLength: 5", "maxLength: 7", "value: red", "value: blue").Replace(manifests)
+	p.write("config/manifests.yaml", changed+"---\napiVersion: example.org/v1\nkind: Other\nmetadata: {name: x}\n")
+	p.await("apply    | Other x is left out: the server does not have this kind\n")
+	for end := time.Now().Add(time.Minute); c.Get(t.Context(), client.ObjectKeyFromObject(u), u) != nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the account is not there again:\n%s", p.printed())
+		}
+	}
+	if err := os.Remove(filepath.Join(p.dir, "config/samples/widget.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	p.await("delete   | Widget default/a\n")
+
+	// An operator that ends is reported.
+	p.write("cmd/main.go", "package main\n\nfunc main() { panic(\"at once\") }\n")
+	p.await("operator | panic: at once\n")
+	p.await("operator | has ended: exit status 2. It starts again after the next change.\n")
+	p.write("cmd/main.go", program)
+	for end := time.Now().Add(time.Minute); strings.Count(p.printed(), "hello 3 blue") < 2; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the operator does not start again:\n%s", p.printed())
+		}
+	}
 }
 
 // TestNoProject checks the errors of what cannot begin.

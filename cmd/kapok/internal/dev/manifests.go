@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -14,6 +15,9 @@ import (
 	"github.com/kapok-dev/kapok/client"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -47,12 +51,13 @@ func (d *dev) read(text []byte) (*manifests, error) {
 		}
 		switch u.GetKind() {
 		case "Deployment":
-			if err := m.readDeployment(u); err != nil {
+			isOperator, err := m.readDeployment(u)
+			if err != nil {
 				return nil, err
 			}
-			continue
-		case "Certificate", "Issuer", "ServiceMonitor", "NetworkPolicy", "Service":
-			continue // for the operator in a cluster
+			if isOperator {
+				continue
+			}
 		case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
 			list, _, err := unstructured.NestedSlice(u.Object, "webhooks")
 			if err != nil {
@@ -104,15 +109,15 @@ func (d *dev) callHere(config any) {
 	c["caBundle"] = d.webhookCA
 }
 
-// readDeployment reads what the operator gets of the Deployment of the manager: its account, and the values of
-// environment variables that do not come from other objects.
-func (m *manifests) readDeployment(u *unstructured.Unstructured) error {
+// readDeployment reads what the operator gets of its Deployment, which is the first one: its account, and the
+// values of environment variables that do not come from other objects.
+func (m *manifests) readDeployment(u *unstructured.Unstructured) (isOperator bool, err error) {
+	if m.namespace != "" {
+		return false, nil
+	}
 	deployment := &appsv1.Deployment{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, deployment); err != nil {
-		return fmt.Errorf("deployment %s: %w", u.GetName(), err)
-	}
-	if m.namespace != "" {
-		return nil // the first one is the operator's
+		return false, fmt.Errorf("deployment %s: %w", u.GetName(), err)
 	}
 	pod := deployment.Spec.Template.Spec
 	m.namespace, m.account = u.GetNamespace(), firstOf(pod.ServiceAccountName, "default")
@@ -135,42 +140,81 @@ func (m *manifests) readDeployment(u *unstructured.Unstructured) error {
 			m.env = append(m.env, v.Name+"="+value)
 		}
 	}
-	return nil
+	return true, nil
 }
 
-// apply applies objects that differ from what was applied last, and waits until definitions are served.
-// It goes on after an error.
-func (d *dev) apply(ctx context.Context, objects []*unstructured.Unstructured) error {
+// A set is what was applied of one source: the manifests of the project, or its samples. The keys are kinds
+// and names.
+type set map[string]*unstructured.Unstructured
+
+// keyOf returns the key of an object, after setting its namespace if it lacks one.
+func (d *dev) keyOf(u *unstructured.Unstructured) string {
+	if u.GetNamespace() == "" {
+		if namespaced, err := d.client.IsObjectNamespaced(u); err == nil && namespaced {
+			u.SetNamespace("default")
+		}
+	}
+	return u.GroupVersionKind().String() + " " + u.GetNamespace() + "/" + u.GetName()
+}
+
+// apply applies objects, waits until definitions are served, and deletes objects of the set that are not
+// among them any more. Those that were applied as they are stay alone, unless all is wanted. It goes on after an
+// error.
+func (d *dev) apply(ctx context.Context, was set, objects []*unstructured.Unstructured, all bool) error {
 	var errs []error
+	wanted := map[string]bool{}
 	for _, u := range objects {
-		key := u.GetObjectKind().GroupVersionKind().GroupKind().String() + " " + u.GetNamespace() + "/" + u.GetName()
-		text, err := u.MarshalJSON()
-		if err != nil {
-			errs = append(errs, err)
+		key := d.keyOf(u)
+		wanted[key] = true
+		if last := was[key]; !all && last != nil && equality.Semantic.DeepEqual(last.Object, u.Object) {
 			continue
 		}
-		if d.applied[key] == string(text) {
-			continue
-		}
-		if u.GetNamespace() == "" {
-			if namespaced, err := d.client.IsObjectNamespaced(u); err == nil && namespaced {
-				u.SetNamespace("default")
+		answer := u.DeepCopy() // Apply writes the answer into it
+		err := d.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), owner, client.ForceOwnership)
+		switch {
+		case meta.IsNoMatchError(err):
+			if was[key] == nil && !forClusters[u.GroupVersionKind().Group] {
+				d.lines.printf("apply", "%s is left out: the server does not have this kind", describeObject(u))
 			}
-		}
-		// Apply writes the answer into the object.
-		if err := d.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u.DeepCopy()), owner, client.ForceOwnership); err != nil {
+			was[key] = u
+			continue
+		case err != nil:
 			errs = append(errs, fmt.Errorf("apply %s %s: %w", u.GetKind(), u.GetName(), err))
 			continue
 		}
-		d.applied[key] = string(text)
-		d.lines.printf("apply", "%s %s", u.GetKind(), strings.TrimPrefix(u.GetNamespace()+"/"+u.GetName(), "/"))
+		was[key] = u
+		if d.versions[key] != answer.GetResourceVersion() {
+			d.versions[key] = answer.GetResourceVersion()
+			d.lines.printf("apply", "%s", describeObject(u))
+		}
 		if u.GetKind() == "CustomResourceDefinition" {
 			if err := d.awaitServed(ctx, u); err != nil {
 				errs = append(errs, err)
 			}
 		}
 	}
+	for _, key := range slices.Sorted(maps.Keys(was)) {
+		if wanted[key] || len(errs) > 0 {
+			continue
+		}
+		u := was[key]
+		delete(was, key)
+		if err := d.client.Delete(ctx, u.DeepCopy()); err != nil && !meta.IsNoMatchError(err) {
+			if !apierrors.IsNotFound(err) {
+				errs = append(errs, fmt.Errorf("delete %s: %w", describeObject(u), err))
+			}
+			continue
+		}
+		d.lines.printf("delete", "%s", describeObject(u))
+	}
 	return errors.Join(errs...)
+}
+
+// forClusters are groups with kinds that scaffolds have for clusters: certificates and metrics.
+var forClusters = map[string]bool{"cert-manager.io": true, "monitoring.coreos.com": true}
+
+func describeObject(u *unstructured.Unstructured) string {
+	return u.GetKind() + " " + strings.TrimPrefix(u.GetNamespace()+"/"+u.GetName(), "/")
 }
 
 // awaitServed waits until the server serves the kind of a definition.

@@ -64,7 +64,7 @@ metadata: {name: system}
 			urls[w["name"].(string)], _ = config["url"].(string)
 		}
 	}
-	if want := []string{"Namespace", "CustomResourceDefinition", "ValidatingWebhookConfiguration"}; !slices.Equal(kinds, want) {
+	if want := []string{"Namespace", "CustomResourceDefinition", "Service", "ValidatingWebhookConfiguration"}; !slices.Equal(kinds, want) {
 		t.Errorf("the kinds are %q, want %q", kinds, want)
 	}
 	for name, want := range map[string]string{

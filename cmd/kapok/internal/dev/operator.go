@@ -10,18 +10,20 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"syscall"
+	"strings"
 	"time"
 )
 
 // patience is how long the operator has to end after it was asked to.
 const patience = 10 * time.Second
 
-// An operator is the process of the project.
+// An operator is the process of the project, with its children: they are a process group of their own, so
+// that a signal of the terminal reaches them only through this package.
 type operator struct {
-	ended chan struct{} // closed when the process has ended
-	err   error         // of the process; valid after ended
-	stop  context.CancelFunc
+	process  *os.Process
+	ended    chan struct{} // closed when the process has ended
+	err      error         // of the process; valid after ended
+	reported bool          // its end
 }
 
 // build builds the main package, and returns the path of the program and a hash of it.
@@ -31,6 +33,9 @@ func (d *dev) build(ctx context.Context) (program, sum string, err error) {
 		program += ".exe"
 	}
 	fresh := program + ".new"
+	if name, err := d.command(ctx, "go", "list", "-f", "{{.Name}}", d.Main).Output(); err == nil && strings.TrimSpace(string(name)) != "main" {
+		return "", "", fmt.Errorf("--main %s is not one main package: want a path such as ./cmd", d.Main)
+	}
 	args := []string{"build", "-o", fresh}
 	if d.DebugPort != 0 {
 		args = append(args, "-gcflags=all=-N -l")
@@ -71,7 +76,6 @@ func (d *dev) start(ctx context.Context, program string, env []string) (*operato
 	if err := os.Rename(program+".new", program); err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(ctx)
 	args := d.Args
 	name := program
 	if d.DebugPort != 0 {
@@ -80,39 +84,42 @@ func (d *dev) start(ctx context.Context, program string, env []string) (*operato
 			fmt.Sprintf("--listen=127.0.0.1:%d", d.DebugPort), "--",
 		}, args...)
 	}
-	c := d.command(ctx, name, args...)
+	c := d.command(context.WithoutCancel(ctx), name, args...)
 	c.Env = append(os.Environ(), env...)
 	out := d.lines.of("operator")
 	c.Stdout, c.Stderr = out, out
-	c.Cancel = func() error {
-		if runtime.GOOS == "windows" {
-			return c.Process.Kill()
-		}
-		return c.Process.Signal(syscall.SIGTERM)
-	}
-	c.WaitDelay = patience
+	c.WaitDelay = time.Second // for children that keep the output open
+	ownGroup(c)
 	if err := c.Start(); err != nil {
-		stop()
 		if errors.Is(err, exec.ErrNotFound) && d.DebugPort != 0 {
 			return nil, errors.New("delve is not installed: run go install github.com/go-delve/delve/cmd/dlv@latest")
 		}
 		return nil, fmt.Errorf("start the operator: %w", err)
 	}
-	o := &operator{ended: make(chan struct{}), stop: stop}
+	o := &operator{process: c.Process, ended: make(chan struct{})}
 	go func() {
 		o.err = c.Wait()
+		kill(o.process) // children
 		out.flush()
 		close(o.ended)
 	}()
 	return o, nil
 }
 
-// end ends the operator, if there is one, and waits for it.
-func (o *operator) end() {
-	if o == nil {
+// end asks the operator to end, if there is one, and waits for it: for some time, or until it is to hurry.
+func (o *operator) end(hurry <-chan struct{}) {
+	if !o.running() {
 		return
 	}
-	o.stop()
+	o.reported = true
+	terminate(o.process)
+	select {
+	case <-o.ended:
+		return
+	case <-hurry:
+	case <-time.After(patience):
+	}
+	kill(o.process)
 	<-o.ended
 }
 
