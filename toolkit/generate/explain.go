@@ -42,11 +42,6 @@ func Markers(w io.Writer, options []string, level int) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(options, func(o string) bool { return o == "crd" || strings.HasPrefix(o, "crd:") }) {
-		if err := registerOwn(selected); err != nil {
-			return err
-		}
-	}
 	categories := help.ByCategory(selected, help.SortByCategory)
 	if level >= asJSON {
 		return json.NewEncoder(w).Encode(categories)
