@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -207,6 +208,14 @@ func (s *scenario) history(d *datadriven.TestData) (string, error) {
 	changes := s.changes
 	s.changes = nil
 	s.mu.Unlock()
+	// Each kind has a watch, and they are not ordered among each other.
+	slices.SortStableFunc(changes, func(a, b change) int {
+		order, err := resourceversion.CompareResourceVersion(a.obj.GetResourceVersion(), b.obj.GetResourceVersion())
+		if err != nil {
+			return 0
+		}
+		return order
+	})
 	var lines []string
 	last := map[string]string{} // the field by object
 	for _, c := range changes {
