@@ -33,9 +33,9 @@ func newDev() *cobra.Command {
 
 The server is in memory, with Kubernetes' controllers, the scheduler and a simulated node.
 The command generates code and manifests, applies config/default without its first
-Deployment, which is the operator's, builds the operator, runs it as a process with the token of its service
-account, and applies the samples. Then it waits: after a change of a file it does again
-what the change needs. Webhooks are served by the process.
+Deployment, which is the operator's, builds the operator, runs it as a process with the
+token of its service account, and applies the samples. Then it waits: after a change of a
+file it does again what the change needs. Webhooks are served by the process.
 
 Lines begin with what they are from: the operator's log, events, errors of a step. After an
 error, what ran before keeps running.
@@ -97,21 +97,9 @@ func runDev(ctx context.Context, o dev.Options, listen string, nodes int, c *cob
 		return err
 	}
 	defer unlock()
-	// The first signal ends the operator and the server gracefully, the second one kills the operator. SIGPIPE comes
-	// when what reads the output has gone.
-	hurry := make(chan struct{})
+	ctx, hurry, stop := interrupts(ctx)
+	defer stop()
 	o.Hurry = hurry
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
-	defer signal.Stop(signals)
-	go func() {
-		<-signals
-		cancel()
-		<-signals
-		close(hurry)
-	}()
 	begin := time.Now()
 	runs := kapok.Together{controllers.Options{Names: []string{"*"}}}
 	if nodes > 0 {
@@ -131,6 +119,38 @@ func runDev(ctx context.Context, o dev.Options, listen string, nodes int, c *cob
 	return errors.Join(dev.Run(ctx, o), server.Stop())
 }
 
+// interrupts returns a context that the first signal ends, and a channel that the second one closes. The third
+// one ends the process. SIGPIPE is a first one, as what reads the output has gone, and no second one. stop frees
+// what belongs to them.
+func interrupts(ctx context.Context) (_ context.Context, hurry <-chan struct{}, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	second, over, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for first := true; ; first = false {
+			select {
+			case <-over:
+				return
+			case s := <-signals:
+				cancel()
+				if !first && s != syscall.SIGPIPE {
+					close(second)
+					signal.Stop(signals)
+					return
+				}
+			}
+		}
+	}()
+	return ctx, second, func() {
+		signal.Stop(signals)
+		close(over)
+		<-ended
+		cancel()
+	}
+}
+
 // lockDev locks the directory of a project, so that there is one kapok dev for it.
 func lockDev(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -138,7 +158,7 @@ func lockDev(dir string) (unlock func(), err error) {
 	}
 	lock, err := vfs.Default.Lock(filepath.Join(dir, "lock"))
 	if err != nil {
-		return nil, errors.New("kapok dev runs in this project already")
+		return nil, fmt.Errorf("kapok dev may run in this project already: lock %s: %w", dir, err)
 	}
 	return func() { _ = lock.Close() }, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -107,14 +108,17 @@ spec:
 // A project is a directory with an operator, and what Run printed so far.
 type project struct {
 	*testing.T
-	dir string
-	mu  sync.Mutex
-	out bytes.Buffer
+	dir  string
+	mu   sync.Mutex
+	out  bytes.Buffer
+	more chan struct{} // closed by the next Write
 }
 
 func (p *project) Write(data []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	close(p.more)
+	p.more = make(chan struct{})
 	return p.out.Write(data)
 }
 
@@ -138,15 +142,30 @@ func (p *project) write(name, text string) {
 // await waits for a text that is printed.
 func (p *project) await(text string) {
 	p.Helper()
-	for end := time.Now().Add(2 * time.Minute); !strings.Contains(p.printed(), text); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			p.Fatalf("%q is not printed, but:\n%s", text, p.printed())
+	p.awaitTimes(1, text)
+}
+
+// awaitTimes waits until a text was printed so many times.
+func (p *project) awaitTimes(n int, text string) {
+	p.Helper()
+	limit := time.After(2 * time.Minute)
+	for {
+		p.mu.Lock()
+		count, more := strings.Count(p.out.String(), text), p.more
+		p.mu.Unlock()
+		if count >= n {
+			return
+		}
+		select {
+		case <-more:
+		case <-limit:
+			p.Fatalf("%q is printed %d times, want %d:\n%s", text, count, n, p.printed())
 		}
 	}
 }
 
 func newProject(t *testing.T) *project {
-	p := &project{T: t, dir: t.TempDir()}
+	p := &project{T: t, dir: t.TempDir(), more: make(chan struct{})}
 	p.write("go.mod", "module example.com/project\n\ngo 1.26\n")
 	p.write("cmd/main.go", program)
 	p.write("api/types.go", "package api\n\nconst Version = 1\n")
@@ -222,10 +241,9 @@ func TestRun(t *testing.T) {
 	p.write("config/samples/widget.yaml", "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\nspec: {color: orange}\n")
 	p.await(`error    | apply Widget a: Widget.example.com "a" is invalid: spec.color: Too long`)
 	p.write("config/manifests.yaml", strings.Replace(manifests, "maxLength: 5", "maxLength: 6", 1))
-	for end := time.Now().Add(time.Minute); color() != "orange"; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the color is %q:\n%s", color(), p.printed())
-		}
+	p.awaitTimes(2, "apply    | Widget default/a\n")
+	if color() != "orange" {
+		t.Errorf("the color is %q", color())
 	}
 	p.write("config/manifests.yaml", strings.NewReplacer("maxLength: 5", "maxLength: 6", "value: red", "value: blue").Replace(manifests))
 	p.await("operator | hello 3 blue")
@@ -241,11 +259,12 @@ func TestRun(t *testing.T) {
 	changed := strings.NewReplacer("maxLength: 5", "maxLength: 7", "value: red", "value: blue").Replace(manifests)
 	p.write("config/manifests.yaml", changed+"---\napiVersion: example.org/v1\nkind: Other\nmetadata: {name: x}\n")
 	p.await("apply    | Other x is left out: the server does not have this kind\n")
-	for end := time.Now().Add(time.Minute); c.Get(t.Context(), client.ObjectKeyFromObject(u), u) != nil; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the account is not there again:\n%s", p.printed())
-		}
-	}
+	p.awaitTimes(2, "apply    | ServiceAccount system/manager\n")
+
+	// A sample that cannot be read is no sample that was removed.
+	p.write("config/samples/widget.yaml", "kind: [\n")
+	p.await("error    | read widget.yaml: ")
+	color()
 	if err := os.Remove(filepath.Join(p.dir, "config/samples/widget.yaml")); err != nil {
 		t.Fatal(err)
 	}
@@ -256,11 +275,7 @@ func TestRun(t *testing.T) {
 	p.await("operator | panic: at once\n")
 	p.await("operator | has ended: exit status 2. It starts again after the next change.\n")
 	p.write("cmd/main.go", program)
-	for end := time.Now().Add(time.Minute); strings.Count(p.printed(), "hello 3 blue") < 2; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the operator does not start again:\n%s", p.printed())
-		}
-	}
+	p.awaitTimes(2, "operator | hello 3 blue")
 }
 
 // TestNoProject checks the errors of what cannot begin.
@@ -269,4 +284,24 @@ func TestNoProject(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "is not the root of a project") || !strings.Contains(err.Error(), "go.mod") {
 		t.Errorf("the error is %v", err)
 	}
+	p := newProject(t)
+	for want, o := range map[string]dev.Options{
+		"--main ./api is not one main package": {Main: "./api"},
+		"delve is not installed":               {DebugPort: 1},
+	} {
+		t.Setenv("PATH", filepath.Dir(goProgram(t)))
+		o.Project, o.Dir, o.Out = p.dir, t.TempDir(), p
+		if err := dev.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want %q", err, want)
+		}
+	}
+}
+
+func goProgram(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

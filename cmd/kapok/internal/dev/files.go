@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// A sort of files is what a change of them needs.
-type sort int
+// An area is the files of which a change needs the same.
+type area int
 
 const (
-	other   sort = iota
+	other   area = iota
 	source       // Go code: everything
 	config       // manifests: apply
 	samples      // apply the samples
 )
 
-// sortOf returns the sort of a file of the project, by its path with slashes.
-func sortOf(name string) sort {
+// areaOf returns the area of a file of the project, by its path with slashes.
+func areaOf(name string) area {
 	base := path.Base(name)
 	switch {
 	case strings.HasSuffix(base, "_test.go"):
@@ -76,7 +76,7 @@ func look(root string) (files, error) {
 			return err
 		}
 		relative = filepath.ToSlash(relative)
-		if sortOf(relative) == other {
+		if areaOf(relative) == other {
 			return nil
 		}
 		info, err := entry.Info()
@@ -92,14 +92,14 @@ func look(root string) (files, error) {
 	return found, err
 }
 
-// changes are the files that differ between two looks, and their sorts.
+// changes are the files that differ between two looks, and their areas.
 type changes struct {
-	sorts map[sort]bool
+	areas map[area]bool
 	names []string
 }
 
 func (f files) changesTo(after files) changes {
-	c := changes{sorts: map[sort]bool{}}
+	c := changes{areas: map[area]bool{}}
 	for name, was := range f {
 		if is, ok := after[name]; !ok || is != was {
 			c.add(name)
@@ -115,7 +115,7 @@ func (f files) changesTo(after files) changes {
 
 // without returns the changes of other files than the given ones.
 func (c changes) without(names map[string]bool) changes {
-	rest := changes{sorts: map[sort]bool{}}
+	rest := changes{areas: map[area]bool{}}
 	for _, name := range c.names {
 		if !names[name] {
 			rest.add(name)
@@ -125,7 +125,7 @@ func (c changes) without(names map[string]bool) changes {
 }
 
 func (c *changes) add(name string) {
-	c.sorts[sortOf(name)] = true
+	c.areas[areaOf(name)] = true
 	c.names = append(c.names, name)
 }
 

@@ -2,6 +2,7 @@ package dev
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ type manifests struct {
 	env       []string
 }
 
-// read reads the manifests that kapok build printed. Webhooks are called at a port of this machine.
+// read reads the manifests that kustomize has built. Webhooks are called at a port of this machine.
 func (d *dev) read(text []byte) (*manifests, error) {
 	m := &manifests{}
 	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
@@ -120,7 +121,7 @@ func (m *manifests) readDeployment(u *unstructured.Unstructured) (isOperator boo
 		return false, fmt.Errorf("deployment %s: %w", u.GetName(), err)
 	}
 	pod := deployment.Spec.Template.Spec
-	m.namespace, m.account = u.GetNamespace(), firstOf(pod.ServiceAccountName, "default")
+	m.namespace, m.account = u.GetNamespace(), cmp.Or(pod.ServiceAccountName, "default")
 	for _, container := range pod.Containers {
 		for _, v := range container.Env {
 			value := v.Value
@@ -157,15 +158,12 @@ func (d *dev) keyOf(u *unstructured.Unstructured) string {
 	return u.GroupVersionKind().String() + " " + u.GetNamespace() + "/" + u.GetName()
 }
 
-// apply applies objects, waits until definitions are served, and deletes objects of the set that are not
-// among them any more. Those that were applied as they are stay alone, unless all is wanted. It goes on after an
-// error.
+// apply applies objects, and waits until definitions are served. Those of the set that were applied as they
+// are stay alone, unless all is wanted. It goes on after an error.
 func (d *dev) apply(ctx context.Context, was set, objects []*unstructured.Unstructured, all bool) error {
 	var errs []error
-	wanted := map[string]bool{}
 	for _, u := range objects {
 		key := d.keyOf(u)
-		wanted[key] = true
 		if last := was[key]; !all && last != nil && equality.Semantic.DeepEqual(last.Object, u.Object) {
 			continue
 		}
@@ -173,10 +171,10 @@ func (d *dev) apply(ctx context.Context, was set, objects []*unstructured.Unstru
 		err := d.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), owner, client.ForceOwnership)
 		switch {
 		case meta.IsNoMatchError(err):
-			if was[key] == nil && !forClusters[u.GroupVersionKind().Group] {
+			if d.versions[key] != noKind && !forClusters[u.GroupVersionKind().Group] {
 				d.lines.printf("apply", "%s is left out: the server does not have this kind", describeObject(u))
 			}
-			was[key] = u
+			d.versions[key] = noKind
 			continue
 		case err != nil:
 			errs = append(errs, fmt.Errorf("apply %s %s: %w", u.GetKind(), u.GetName(), err))
@@ -193,19 +191,32 @@ func (d *dev) apply(ctx context.Context, was set, objects []*unstructured.Unstru
 			}
 		}
 	}
+	return errors.Join(errs...)
+}
+
+// noKind stands in place of the resourceVersion of an object whose kind the server does not have.
+const noKind = "no kind"
+
+// deleteOthers deletes the objects of a set that are not wanted any more.
+func (d *dev) deleteOthers(ctx context.Context, was set, wanted []*unstructured.Unstructured) error {
+	keys := map[string]bool{}
+	for _, u := range wanted {
+		keys[d.keyOf(u)] = true
+	}
+	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(was)) {
-		if wanted[key] || len(errs) > 0 {
+		if keys[key] {
 			continue
 		}
 		u := was[key]
-		delete(was, key)
-		if err := d.client.Delete(ctx, u.DeepCopy()); err != nil && !meta.IsNoMatchError(err) {
-			if !apierrors.IsNotFound(err) {
-				errs = append(errs, fmt.Errorf("delete %s: %w", describeObject(u), err))
-			}
+		switch err := d.client.Delete(ctx, u.DeepCopy()); {
+		case err == nil:
+			d.lines.printf("delete", "%s", describeObject(u))
+		case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
+			errs = append(errs, fmt.Errorf("delete %s: %w", describeObject(u), err))
 			continue
 		}
-		d.lines.printf("delete", "%s", describeObject(u))
+		delete(was, key)
 	}
 	return errors.Join(errs...)
 }

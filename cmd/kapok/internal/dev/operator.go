@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -21,10 +22,25 @@ const patience = 10 * time.Second
 // that a signal of the terminal reaches them only through this package.
 type operator struct {
 	process  *os.Process
-	ended    chan struct{} // closed when the process has ended
-	err      error         // of the process; valid after ended
-	reported bool          // its end
+	ended    chan struct{}    // closed when the process has ended
+	state    *os.ProcessState // valid after ended
+	reported bool             // its end
 }
+
+// checkMain returns an error unless the operator can be built and run: its package is a main one, and there is
+// a debugger if there is to be one. A package that cannot be read may become one.
+func (d *dev) checkMain(ctx context.Context) error {
+	if name, err := d.command(ctx, "go", "list", "-f", "{{.Name}}", d.Main).Output(); err == nil && strings.TrimSpace(string(name)) != "main" {
+		return fmt.Errorf("--main %s is not one main package: want a path such as ./cmd", d.Main)
+	}
+	if _, err := exec.LookPath(debugger); d.DebugPort != 0 && err != nil {
+		return errors.New("delve is not installed: run go install github.com/go-delve/delve/cmd/dlv@latest")
+	}
+	return nil
+}
+
+// debugger is the program of Delve.
+const debugger = "dlv"
 
 // build builds the main package, and returns the path of the program and a hash of it.
 func (d *dev) build(ctx context.Context) (program, sum string, err error) {
@@ -33,29 +49,17 @@ func (d *dev) build(ctx context.Context) (program, sum string, err error) {
 		program += ".exe"
 	}
 	fresh := program + ".new"
-	if name, err := d.command(ctx, "go", "list", "-f", "{{.Name}}", d.Main).Output(); err == nil && strings.TrimSpace(string(name)) != "main" {
-		return "", "", fmt.Errorf("--main %s is not one main package: want a path such as ./cmd", d.Main)
-	}
 	args := []string{"build", "-o", fresh}
 	if d.DebugPort != 0 {
 		args = append(args, "-gcflags=all=-N -l")
 	}
 	if out, err := d.command(ctx, "go", append(args, d.Main)...).CombinedOutput(); err != nil {
-		return "", "", fmt.Errorf("build the operator:\n%s", firstOf(string(out), err.Error()))
+		return "", "", fmt.Errorf("build the operator:\n%s", cmp.Or(string(out), err.Error()))
 	}
 	if sum, err = hash(fresh); err != nil {
 		return "", "", err
 	}
 	return program, sum, nil
-}
-
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 func hash(path string) (string, error) {
@@ -79,7 +83,7 @@ func (d *dev) start(ctx context.Context, program string, env []string) (*operato
 	args := d.Args
 	name := program
 	if d.DebugPort != 0 {
-		name, args = "dlv", append([]string{
+		name, args = debugger, append([]string{
 			"exec", program, "--headless", "--accept-multiclient", "--continue", "--api-version=2",
 			fmt.Sprintf("--listen=127.0.0.1:%d", d.DebugPort), "--",
 		}, args...)
@@ -91,14 +95,12 @@ func (d *dev) start(ctx context.Context, program string, env []string) (*operato
 	c.WaitDelay = time.Second // for children that keep the output open
 	ownGroup(c)
 	if err := c.Start(); err != nil {
-		if errors.Is(err, exec.ErrNotFound) && d.DebugPort != 0 {
-			return nil, errors.New("delve is not installed: run go install github.com/go-delve/delve/cmd/dlv@latest")
-		}
 		return nil, fmt.Errorf("start the operator: %w", err)
 	}
 	o := &operator{process: c.Process, ended: make(chan struct{})}
 	go func() {
-		o.err = c.Wait()
+		_ = c.Wait() // the state tells how it has ended
+		o.state = c.ProcessState
 		kill(o.process) // children
 		out.flush()
 		close(o.ended)
