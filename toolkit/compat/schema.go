@@ -2,6 +2,7 @@ package compat
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -168,8 +169,8 @@ func (c *comparison) rules(path string, was, is *schema) {
 
 // merging compares how server-side apply merges lists and objects.
 func (c *comparison) merging(path string, was, is *schema) {
-	listType := func(s *schema) string { return orDefault(text(s.XListType), "atomic") }
-	mapType := func(s *schema) string { return orDefault(text(s.XMapType), "granular") }
+	listType := func(s *schema) string { return cmp.Or(text(s.XListType), "atomic") }
+	mapType := func(s *schema) string { return cmp.Or(text(s.XMapType), "granular") }
 	switch {
 	case was.Type == "array" && listType(was) != listType(is):
 		c.add(path, "the list type changes from %s to %s", listType(was), listType(is))
@@ -178,13 +179,6 @@ func (c *comparison) merging(path string, was, is *schema) {
 	case was.Type == "object" && mapType(was) != mapType(is):
 		c.add(path, "the map type changes from %s to %s", mapType(was), mapType(is))
 	}
-}
-
-func orDefault(s, value string) string {
-	if s == "" {
-		return value
-	}
-	return s
 }
 
 // fields compares the fields of objects.
@@ -198,8 +192,8 @@ func (c *comparison) fields(path string, was, is *schema) {
 		switch at := path + "." + name; {
 		case ok:
 			c.schemas(at, &old, &property)
-		case values(is) != nil:
-			c.schemas(at, &old, values(is))
+		case valuesOf(is) != nil:
+			c.schemas(at, &old, valuesOf(is))
 		case !preserves(is):
 			c.add(at, "the field is gone: objects lose it")
 		}
@@ -209,17 +203,17 @@ func (c *comparison) fields(path string, was, is *schema) {
 			c.add(path+"."+name, "the field is required now")
 		}
 	}
-	switch old := values(was); {
+	switch old := valuesOf(was); {
 	case old == nil:
-	case values(is) != nil:
-		c.schemas(path+".*", old, values(is))
+	case valuesOf(is) != nil:
+		c.schemas(path+".*", old, valuesOf(is))
 	case !preserves(is):
 		c.add(path, "fields with any name are dropped now")
 	}
 }
 
-// values returns the schema of the fields with any name, nil if there is none.
-func values(s *schema) *schema {
+// valuesOf returns the schema of the fields with any name, nil if there is none.
+func valuesOf(s *schema) *schema {
 	switch of := s.AdditionalProperties; {
 	case of == nil:
 		return nil

@@ -91,7 +91,7 @@ func keep(path string) (restore func() error, err error) {
 // codeGenerator is the module of the code generators.
 const codeGenerator = "k8s.io/code-generator"
 
-// versionOf returns the version of a module of which this program is built.
+// VersionOf returns the version of a module of which this program is built.
 func VersionOf(module string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -29,7 +29,11 @@ func readFiles(paths []string, stdin io.Reader) ([]definition, error) {
 	var all []definition
 	for _, path := range paths {
 		if path == "-" {
-			found, err := decode(stdin, "standard input")
+			data, err := io.ReadAll(stdin)
+			if err != nil {
+				return nil, fmt.Errorf("read the standard input: %w", err)
+			}
+			found, err := decode(data, "standard input")
 			if err != nil {
 				return nil, err
 			}
@@ -79,15 +83,11 @@ func readFile(path string) ([]definition, error) {
 	if err != nil || !bytes.Contains(data, []byte("CustomResourceDefinition")) {
 		return nil, err
 	}
-	return decode(bytes.NewReader(data), path)
+	return decode(data, path)
 }
 
 // decode returns the definitions in a stream of YAML or JSON documents.
-func decode(r io.Reader, from string) ([]definition, error) {
-	data, err := io.ReadAll(r)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", from, err)
-	}
+func decode(data []byte, from string) ([]definition, error) {
 	var all []definition
 	documents := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
 	for n := 1; ; n++ {
@@ -122,43 +122,47 @@ type kindOf struct {
 }
 
 func decodeDocument(text []byte, from string) ([]definition, error) {
-	var is kindOf
 	if len(text) == 0 || string(text) == "null" {
 		return nil, nil
 	}
+	var is kindOf
 	if err := json.Unmarshal(text, &is); err != nil {
 		return nil, fmt.Errorf("%s: %w", from, err)
 	}
 	switch {
 	case strings.HasSuffix(is.Kind, "List"):
-		var list struct {
-			Items []any `json:"items"`
-		}
-		if err := json.Unmarshal(text, &list); err != nil {
-			return nil, fmt.Errorf("%s: %w", from, err)
-		}
-		var all []definition
-		for i, item := range list.Items {
-			if is.Kind == "CustomResourceDefinitionList" {
-				if m, ok := item.(map[string]any); ok { // its items need no kind
-					m["apiVersion"], m["kind"] = is.APIVersion, "CustomResourceDefinition"
-				}
-			}
-			text, err := json.Marshal(item)
-			if err != nil {
-				return nil, fmt.Errorf("%s, item %d: %w", from, i, err)
-			}
-			found, err := decodeDocument(text, fmt.Sprintf("%s, item %d", from, i))
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, found...)
-		}
-		return all, nil
+		return decodeList(text, is, from)
 	case is.Kind != "CustomResourceDefinition":
 		return nil, nil
-	case is.APIVersion != apiextensionsv1.SchemeGroupVersion.String():
-		return nil, fmt.Errorf("%s: the definition has apiVersion %q, want %s", from, is.APIVersion, apiextensionsv1.SchemeGroupVersion)
+	}
+	return decodeDefinition(text, is.APIVersion, from)
+}
+
+func decodeList(text []byte, is kindOf, from string) ([]definition, error) {
+	var list struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("%s: %w", from, err)
+	}
+	var all []definition
+	for i, item := range list.Items {
+		from := fmt.Sprintf("%s, item %d", from, i)
+		found, err := decodeDocument(item, from)
+		if is.Kind == "CustomResourceDefinitionList" { // its items need no kind
+			found, err = decodeDefinition(item, is.APIVersion, from)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+func decodeDefinition(text []byte, apiVersion, from string) ([]definition, error) {
+	if apiVersion != apiextensionsv1.SchemeGroupVersion.String() {
+		return nil, fmt.Errorf("%s: the definition has apiVersion %q, want %s", from, apiVersion, apiextensionsv1.SchemeGroupVersion)
 	}
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := json.Unmarshal(text, crd); err != nil { // unknown fields are dropped, as a server does

@@ -79,7 +79,7 @@ func newKind(d *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.Cus
 	}
 	name := d.Spec.Names.Kind
 	k.root = &goType{name: name, doc: schema.Description, markers: append(k.rootMarkers(), objectMarkers(schema, nil)...)}
-	if schema.XPreserveUnknownFields != nil && *schema.XPreserveUnknownFields {
+	if preserves(schema) {
 		k.root.markers = append(k.root.markers, preserve)
 		k.root.unknown = true
 	}
@@ -224,6 +224,11 @@ const quantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[n
 // preserve is the marker for keeping unknown fields.
 const preserve = "kubebuilder:validation:XPreserveUnknownFields"
 
+// preserves reports whether a schema keeps unknown fields.
+func preserves(s *apiextensionsv1.JSONSchemaProps) bool {
+	return s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields
+}
+
 // use returns the Go type for a schema. name is for the type that it may need, and doc for the comment of
 // that type. Where a field is used, the comment is the field's.
 func (k *kind) use(s *apiextensionsv1.JSONSchemaProps, name, doc string) use {
@@ -243,7 +248,7 @@ func (k *kind) use(s *apiextensionsv1.JSONSchemaProps, name, doc string) use {
 	}
 	k.imports[jsonPackage] = true
 	u := use{expr: "apiextensionsv1.JSON", form: collection, markers: []string{"kubebuilder:validation:Schemaless"}}
-	if s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields {
+	if preserves(s) {
 		if s.Type == "" {
 			u.markers = nil
 		} else {
@@ -348,7 +353,7 @@ func (k *kind) enumeration(s *apiextensionsv1.JSONSchemaProps, name, doc string)
 
 func (k *kind) list(s *apiextensionsv1.JSONSchemaProps, name string) use {
 	u := use{form: collection, markers: append(topologyMarkers(s, ""), validationMarkers(s)...)}
-	if s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields {
+	if preserves(s) {
 		u.markers = append(u.markers, preserve)
 	}
 	of, markers, isWhole := k.element(s.Items.Schema, itemName(name), true)
@@ -398,13 +403,12 @@ func isNoValidation(marker string) bool {
 }
 
 func (k *kind) object(s *apiextensionsv1.JSONSchemaProps, name, doc string) use {
-	preserves := s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields
 	switch {
 	case len(s.Properties) > 0 && !s.XEmbeddedResource:
 		t, isNew := k.named(s, name, doc)
 		if isNew {
 			t.markers = objectMarkers(s, nil)
-			if preserves {
+			if preserves(s) {
 				t.markers = append(t.markers, preserve)
 				t.unknown = true
 			}
@@ -418,11 +422,11 @@ func (k *kind) object(s *apiextensionsv1.JSONSchemaProps, name, doc string) use 
 		if !isWhole {
 			u.markers = append(u.markers, schemaMarker(&apiextensionsv1.JSONSchemaProps{AdditionalProperties: s.AdditionalProperties})...)
 		}
-		if preserves {
+		if preserves(s) {
 			u.markers = append(u.markers, preserve)
 		}
 		return u
-	case preserves || s.XEmbeddedResource || s.AdditionalProperties != nil:
+	case preserves(s) || s.XEmbeddedResource || s.AdditionalProperties != nil:
 		k.imports[runtimePackage] = true
 		u := use{expr: "runtime.RawExtension", form: collection}
 		u.markers = objectMarkers(s, []string{"kubebuilder:validation:Type=object"})

@@ -141,12 +141,12 @@ func (d *deletion) remaining(all []resource.Resource) ([]resource.Resource, erro
 		return rest, nil
 	}
 	rest := slices.DeleteFunc(slices.Clone(all), is)
-	for i, r := range rest {
+	for _, r := range rest {
 		if r.Group != d.group || r.Kind != d.kind || r.Webhooks == nil || !slices.Contains(r.Webhooks.Spoke, d.version) {
 			continue
 		}
 		return nil, fmt.Errorf("%s converts from and to %s: run kapok delete webhook --group %s --version %s --kind %s first",
-			rest[i].Version, d.version, d.group, r.Version, d.kind)
+			r.Version, d.version, d.group, r.Version, d.kind)
 	}
 	return rest, nil
 }

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 
 	"github.com/kapok-dev/kapok/toolkit/importcrd"
 
@@ -57,9 +54,8 @@ func importCommand(args []string) int {
 	case len(o.Files)+len(o.Names)+len(o.Groups) == 0:
 		return fail(exitUsage, fmt.Errorf("nothing to import: give -f FILE, the name of a definition, or --group GROUP"))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a generator may not end: the second signal ends the process
 	result, err := importcrd.Run(ctx, o)
 	if err != nil {
 		return fail(exitFailure, err)

@@ -51,6 +51,14 @@ func run(args []string) int {
 	return fail(exitUsage, fmt.Errorf("want one of the commands %v, delete, generate, import, explain and alpha generate", scaffold.Commands))
 }
 
+// interruptible returns a context that ends with the first signal. The second one ends the process: a generator
+// may not end.
+func interruptible() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
 func fail(code int, err error) int {
 	fmt.Fprintf(os.Stderr, "kapok: %v\n", err)
 	return code
@@ -137,9 +145,8 @@ func generateCommand(args []string) int {
 		}
 		return 0
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a generator may not end: the second signal ends the process
 	result, err := generate.Run(ctx, o)
 	if err != nil {
 		return fail(exitFailure, err)
@@ -197,7 +204,7 @@ func alphaCommand(args []string) int {
 	if err != nil {
 		return fail(exitFailure, err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
 	if err := scaffold.Regenerate(ctx, self, args, os.Stdout); err != nil {
 		return fail(exitFailure, err)
@@ -213,7 +220,7 @@ func deleteCommand(args []string) int {
 	if err != nil {
 		return fail(exitFailure, err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
 	if err := scaffold.Delete(ctx, self, args, os.Stdout); err != nil {
 		return fail(exitFailure, err)
