@@ -32,6 +32,7 @@ func newToolkit() []*cobra.Command {
 		{"create", "Add an API, a controller or webhooks to a project: create api, create webhook"},
 		{"edit", "Change settings of a project"},
 		{"delete", "Remove a kind or its webhooks from a project: delete api, delete webhook"},
+		{"upgrade", "Merge the scaffolds of this version into a project"},
 		{"generate", "Generate code and manifests from Go types"},
 		{"import", "Make Go types from CustomResourceDefinitions"},
 		{"explain", "Explain a marker of the generators"},

@@ -144,7 +144,7 @@ func check(d definition) error {
 		return fmt.Errorf("the definition is called %q, want %q", d.Name, want)
 	}
 	if kind := d.Spec.Names.Kind; goName(kind) != kind {
-		return fmt.Errorf("the kind %q of %s is no exported name in Go", kind, d.Name)
+		return fmt.Errorf("the kind %q of %s is not a valid exported name in Go", kind, d.Name)
 	}
 	if stored := slices.ContainsFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage }); !stored {
 		return fmt.Errorf("the definition %s has no version that is stored", d.Name)

@@ -171,7 +171,7 @@ func TestImportErrors(t *testing.T) {
 		{name: "old version", text: strings.Replace(good, "apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1", 1),
 			want: `has apiVersion "apiextensions.k8s.io/v1beta1", want apiextensions.k8s.io/v1`},
 		{name: "wrong name", text: strings.Replace(good, "name: widgets.example.com", "name: widgets", 1), want: `is called "widgets", want "widgets.example.com"`},
-		{name: "no Go kind", text: strings.ReplaceAll(good, "kind: Widget,", "kind: wi-dget,"), want: `the kind "wi-dget" of widgets.example.com is no exported name in Go`},
+		{name: "no Go kind", text: strings.ReplaceAll(good, "kind: Widget,", "kind: wi-dget,"), want: `the kind "wi-dget" of widgets.example.com is not a valid exported name in Go`},
 		{name: "no version name", text: strings.ReplaceAll(good, "name: v1alpha1", "name: ../v1"), want: `has the version "../v1"`},
 		{name: "no group name", text: strings.ReplaceAll(good, "example.com", "../example"), want: `has the group "../example"`},
 		{name: "wrong type", text: strings.Replace(good, "served: false", "served: [1]", 1), want: "crd.yaml: json: cannot unmarshal array"},

@@ -39,9 +39,6 @@ Flags:
       --version string   version of the kind
 `
 
-// RenderOnly is the environment variable that makes the program leave out what follows the scaffolds.
-const RenderOnly = "KAPOK_TOOLKIT_RENDER_ONLY"
-
 // A deletion is a command line of kapok delete.
 type deletion struct {
 	self                 string
@@ -102,7 +99,7 @@ func (d *deletion) run(ctx context.Context) error {
 		}
 		// Directories have the same name: that of a project is in its files.
 		dir := filepath.Join(temp, fmt.Sprint(i), known.GetProjectName())
-		if rendered[i], err = d.render(ctx, dir, commands); err != nil {
+		if rendered[i], err = render(ctx, d.self, dir, commands); err != nil {
 			return err
 		}
 	}
@@ -151,33 +148,6 @@ func (d *deletion) remaining(all []resource.Resource) ([]resource.Resource, erro
 	return rest, nil
 }
 
-// render runs command lines in an empty directory, and returns the files that they make, by their paths.
-func (d *deletion) render(ctx context.Context, dir string, commands [][]string) (map[string][]byte, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	for _, command := range commands {
-		c := exec.CommandContext(ctx, d.self, command...)
-		c.Dir = dir
-		c.Env = append(os.Environ(), RenderOnly+"=1")
-		if said, err := c.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("scaffold the project for comparison: kapok %s: %w\n%s", strings.Join(command, " "), err, bytes.TrimSpace(said))
-		}
-	}
-	files := map[string][]byte{}
-	return files, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		files[name], err = os.ReadFile(path)
-		return err
-	})
-}
-
 // A change is what becomes of a file: its new content, nil if it is removed.
 type change struct {
 	name    string
@@ -223,7 +193,7 @@ func (d *deletion) merge(ctx context.Context, temp string, with, without map[str
 	}
 	switch {
 	case len(conflicts) > 0:
-		return nil, fmt.Errorf("these files have changes of yours beside the lines of the kind. Remove the lines, and run the command again:\n  %s", strings.Join(conflicts, "\n  "))
+		return nil, fmt.Errorf("your own changes in these files are next to lines that belong to the kind. Remove the lines of the kind by hand, and run the command again:\n  %s", strings.Join(conflicts, "\n  "))
 	case len(edited) > 0:
 		return nil, fmt.Errorf("these files have changes of yours. To remove them nevertheless, use --force:\n  %s", strings.Join(edited, "\n  "))
 	}
@@ -326,7 +296,7 @@ func (d *deletion) generate(ctx context.Context, scaffolds map[string][]byte) er
 	for _, name := range result.Orphans {
 		stale = append(stale, change{name, nil})
 	}
-	for _, name := range []string{"config/rbac/role.yaml", "config/webhook/manifests.yaml"} {
+	for _, name := range []string{roleFile, webhookFile} {
 		name = filepath.FromSlash(name)
 		here, err := os.ReadFile(name)
 		if slices.Contains(result.ManifestDirs, filepath.Dir(name)) || errors.Is(err, fs.ErrNotExist) {

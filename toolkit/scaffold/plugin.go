@@ -70,6 +70,8 @@ func (p *kapokPlugin) GetEditSubcommand() plugin.EditSubcommand {
 type settings struct {
 	TestEnv   string `json:"testEnv,omitempty"`
 	Framework string `json:"framework,omitempty"`
+	// Version of Kapok whose scaffolds the project has, if it is a published one.
+	Version string `json:"version,omitempty"`
 }
 
 // The frameworks.
@@ -125,14 +127,14 @@ func (s *step) bindFetchDeps(flags *pflag.FlagSet) {
 
 // keep stores the settings in PROJECT, if they are others than before.
 func (s *step) keep() error {
-	is := settings{}
+	is := settings{Version: s.kept.Version}
 	if s.testEnv != onKapok {
 		is.TestEnv = s.testEnv
 	}
 	if s.framework != onControllerRuntime {
 		is.Framework = s.framework
 	}
-	if is == s.kept {
+	if is == s.kept && is.Version == "" {
 		return nil
 	}
 	return s.config.EncodePluginConfig(pluginKey, is)
@@ -187,7 +189,7 @@ func listWebhooks() error {
 		return err
 	}
 	from, to := webhooksMissing, webhooksListed
-	if _, err := os.Stat("config/webhook/manifests.yaml"); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(webhookFile); errors.Is(err, os.ErrNotExist) {
 		from, to = to, from
 	}
 	text := "\n" + string(data)
@@ -244,6 +246,7 @@ func (s *initStep) PreScaffold(machinery.Filesystem) error {
 }
 
 func (s *initStep) Scaffold(files machinery.Filesystem) error {
+	s.kept.Version = s.plugin.version
 	if err := s.keep(); err != nil {
 		return err
 	}

@@ -158,7 +158,7 @@ func commandsOf(c config.Config, resources []resource.Resource, dir string) ([][
 	}
 	for _, r := range resources {
 		if r.Controllers != nil && !r.Controllers.IsEmpty() {
-			return nil, fmt.Errorf("%s/%s %s has several controllers, which are not scaffolded here", r.Group, r.Version, r.Kind)
+			return nil, fmt.Errorf("%s/%s %s has several controllers: this cannot be scaffolded again", r.Group, r.Version, r.Kind)
 		}
 		if command := createAPI(r, images.Resources); command != nil {
 			commands = append(commands, command)

@@ -1,5 +1,5 @@
 // Command kapok-toolkit makes and extends projects of operators, and generates their code and manifests.
-// Command kapok runs it for kapok init, create, edit, delete, generate, import, explain and alpha. It is a program of its own, so that
+// Command kapok runs it for kapok init, create, edit, delete, upgrade, generate, import, explain and alpha. It is a program of its own, so that
 // servers do not link the libraries of scaffolding and generators.
 package main
 
@@ -42,13 +42,15 @@ func run(args []string) int {
 		return importCommand(args[1:])
 	case len(args) > 0 && args[0] == "delete":
 		return deleteCommand(args[1:])
+	case len(args) > 0 && args[0] == "upgrade":
+		return upgradeCommand(args[1:])
 	case len(args) > 0 && slices.Contains(scaffold.Commands, args[0]):
 		if err := scaffold.Run(scaffold.Options{Args: args, Version: version(), Source: source(), RenderOnly: os.Getenv(scaffold.RenderOnly) != ""}); err != nil {
 			return fail(exitFailure, err)
 		}
 		return 0
 	}
-	return fail(exitUsage, fmt.Errorf("want one of the commands %v, delete, generate, import, explain and alpha generate", scaffold.Commands))
+	return fail(exitUsage, fmt.Errorf("want one of the commands %v, delete, upgrade, generate, import, explain and alpha generate", scaffold.Commands))
 }
 
 // interruptible returns a context that ends with the first signal. The second one ends the process: a generator
@@ -196,7 +198,7 @@ func alphaCommand(args []string) int {
 	case len(args) == 0 || args[0] == "-h" || args[0] == "--help":
 		args = []string{"--help"}
 	case args[0] != "generate":
-		return fail(exitUsage, fmt.Errorf("unknown command %q for kapok alpha: only generate is here, and update is in kubebuilder", args[0]))
+		return fail(exitUsage, fmt.Errorf("unknown command %q for kapok alpha: only generate is here; kapok upgrade does what update does", args[0]))
 	default:
 		args = args[1:]
 	}
@@ -223,6 +225,20 @@ func deleteCommand(args []string) int {
 	ctx, stop := interruptible()
 	defer stop()
 	if err := scaffold.Delete(ctx, self, args, os.Stdout); err != nil {
+		return fail(exitFailure, err)
+	}
+	return 0
+}
+
+func upgradeCommand(args []string) int {
+	self, err := os.Executable()
+	if err != nil {
+		return fail(exitFailure, err)
+	}
+	ctx, stop := interruptible()
+	defer stop()
+	err = scaffold.Upgrade(ctx, scaffold.UpgradeOptions{Self: self, Args: args, Version: version(), Source: source(), Out: os.Stdout})
+	if err != nil {
 		return fail(exitFailure, err)
 	}
 	return 0
