@@ -53,7 +53,7 @@ type Env struct {
 	stilling chan struct{} // holds a token while a goroutine is in synctest.Wait; not a mutex, for which a bubble would not be still
 }
 
-// An Option configures [Start] and [Bubble].
+// An Option configures [Start], [Bubble], [BubbleSuite] or [Explore].
 type Option func(*options)
 
 type options struct {
@@ -81,7 +81,7 @@ func Server(change func(*kapok.Options)) Option { return func(o *options) { chan
 //
 //	env := kapoktest.Start(t, kapoktest.Controllers(controllers.Options{Names: []string{"deployment", "replicaset"}}))
 //
-// Faults do not reach them. Default: none.
+// No faults are injected into their requests. Default: none.
 func Controllers(c kapok.Controllers) Option { return func(o *options) { o.server.Controllers = c } }
 
 // Log sets the handler of the server's log. Default: no log.
@@ -187,7 +187,7 @@ func (e *Env) stop() {
 	}
 }
 
-// Config returns a configuration for clients with the rights of the admin. The caller owns it.
+// Config returns a configuration for clients with the permissions of the admin. The caller owns it.
 func (e *Env) Config() *rest.Config {
 	c := e.Server().Config()
 	c.Transport = e.record
@@ -225,9 +225,9 @@ func (e *Env) As(user string, groups ...string) *rest.Config {
 	return c
 }
 
-// Client returns a client with the rights of the admin, the Scheme of the Env and the User-Agent
-// test. Like those of any client, its requests are subject to faults and recorded in
-// [Env.Requests]; those of the Env's own methods are neither.
+// Client returns a client with the permissions of the admin, the Scheme of the Env and the User-Agent
+// "test". Like those of any client, its requests are subject to faults and recorded in [Env.Requests].
+// The Env's own methods are exempt from both.
 func (e *Env) Client() client.WithWatch { return e.tests }
 
 // Context returns a context that ends with the test, before the server stops. Background work of
@@ -354,8 +354,8 @@ func (e *Env) Update(obj client.Object, change func()) {
 	}
 }
 
-// UpdateStatus is Update of the status subresource: of the changes of obj, only the status is
-// written.
+// UpdateStatus is like Update, but for the status subresource: changes of obj outside of its status are
+// not written.
 //
 //	env.UpdateStatus(web, func() { web.Status.ObservedGeneration = web.Generation })
 func (e *Env) UpdateStatus(obj client.Object, change func()) {

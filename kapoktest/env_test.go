@@ -237,7 +237,7 @@ func TestFailures(t *testing.T) {
 				return false
 			})
 		}, []string{"wait for ConfigMap default/a: the condition was never true", "--- added at", "+ data:", "-   color: red", "+   color: green", "--- deleted at"}},
-		{"settle outside a bubble", func(t testing.TB) { kapoktest.Start(t).Settle() }, []string{"Settle needs a Bubble"}},
+		{"settle outside a bubble", func(t testing.TB) { kapoktest.Start(t).Settle() }, []string{"Settle must be called in a Bubble"}},
 		{"user without a name", func(t testing.TB) { kapoktest.Start(t).User("", kapoktest.Can("get", "pods")) }, []string{"the user name must not be empty"}},
 		{"as a user without a name", func(t testing.TB) { kapoktest.Start(t).As("", "devs") }, []string{"the user name must not be empty"}},
 		{"no probability", func(t testing.TB) { kapoktest.Start(t, kapoktest.WithFaults(1, kapoktest.Faults{Lost: 5})) }, []string{"Faults.Lost is 5: want a probability"}},
@@ -469,7 +469,7 @@ func TestWaitWithoutDeadline(t *testing.T) {
 		text := fails(t, func(tb testing.TB) {
 			kapoktest.WaitForWith(env, tb, t.Context(), configMap("a"), func() bool { return false })
 		})
-		if took := time.Since(begin).Round(time.Minute); took != time.Minute || !strings.Contains(text, "the context has no deadline") {
+		if took := time.Since(begin).Round(time.Minute); took != time.Minute || !strings.Contains(text, "the limit for a context without a deadline") {
 			t.Errorf("after %v it says %q", took, text)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

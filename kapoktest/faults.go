@@ -47,18 +47,18 @@ type Faults struct {
 	DelayWatch float64
 	// MaxDelay is the longest delay of DelayWatch. Default one second.
 	MaxDelay time.Duration
-	// With Duplicate, a resumed watch begins at an earlier revision than requested: its client
-	// receives the last events again, as from a server that lags behind the previous one. It works
-	// with servers in memory only.
+	// With Duplicate, a resumed watch begins at an earlier revision than requested: its client receives
+	// the last events again, as from a server that lags behind the previous one. It works only with
+	// in-memory servers.
 	Duplicate float64
 	// Forget makes the server discard its history before it responds: watches that resume get 410,
 	// and clients list again.
 	Forget float64
 
-	// StaleList and StaleGet return a state that is up to MaxStale old, as a server with a stale
-	// watch cache does. They apply to lists and gets that allow it: those with resourceVersion 0,
-	// or with a minimum resourceVersion that the state meets. Other reads are consistent, as in
-	// Kubernetes. They work with servers in memory only.
+	// StaleList and StaleGet return a state that is up to MaxStale old, as a server with a stale watch
+	// cache does. They apply to lists and gets that allow it: those with resourceVersion 0, or with a
+	// minimum resourceVersion that the state meets. Other reads are consistent, as in Kubernetes. They
+	// work only with in-memory servers.
 	StaleList, StaleGet float64
 	// MaxStale is the greatest age of a stale state. Default one second.
 	MaxStale time.Duration

@@ -37,14 +37,14 @@ func CRDs(paths ...string) Option {
 	}
 }
 
-// CRDsOf is CRDs with the files of a file system, such as an embed.FS.
+// CRDsOf is like CRDs, with the files of a file system such as an embed.FS.
 func CRDsOf(files fs.FS) Option {
 	return func(o *options) {
 		o.crds = append(o.crds, func() ([]*unstructured.Unstructured, error) { return definitions(readFS(files, ".", "")) })
 	}
 }
 
-// CRDsFromModule is CRDs with paths in a Go module on which the module of the test depends, as in
+// CRDsFromModule is like CRDs, with paths in a Go module on which the module of the test depends, as in
 // CRDsFromModule("sigs.k8s.io/gateway-api", "config/crd/standard").
 func CRDsFromModule(module string, paths ...string) Option {
 	return func(o *options) {
@@ -103,7 +103,7 @@ func Objects(paths ...string) Option {
 	}
 }
 
-// YAML is like Objects, but takes the objects from a text.
+// YAML is like Objects, but takes the objects from a string.
 func YAML(text string) Option {
 	return func(o *options) {
 		o.objects = append(o.objects, func() ([]*unstructured.Unstructured, error) { return decode(strings.NewReader(text)) })

@@ -91,7 +91,7 @@ func parseFault(line string) (Fault, error) {
 		befalls = "event"
 	}
 	if match[2] != befalls {
-		return Fault{}, fmt.Errorf("%s applies to %s: want %[1]s: %[3]s N of REQUEST", f.What, map[string]string{"request": "a request", "event": "an event of a watch"}[befalls], befalls)
+		return Fault{}, fmt.Errorf("%s applies to %s: write \"%[1]s: %[3]s N of REQUEST\"", f.What, map[string]string{"request": "a request", "event": "an event of a watch"}[befalls], befalls)
 	}
 	n, err := strconv.Atoi(match[3])
 	if err != nil || n < 1 {

@@ -67,7 +67,7 @@ func (e *Env) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 		limit = time.Until(end) * 9 / 10 // leave time to report the failure
 	}
 	if _, ok := ctx.Deadline(); !ok && longest < limit {
-		limit, why = longest, fmt.Errorf("%v have passed, and the context has no deadline", longest)
+		limit, why = longest, fmt.Errorf("gave up after %v, the limit for a context without a deadline", longest)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, why)
 	ctx, abandon := context.WithCancelCause(ctx)

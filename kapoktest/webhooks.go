@@ -15,21 +15,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// With Webhooks, the server calls webhooks that refer to a service in memory, inside the process of
-// the test: see [Env.WebhookMux].
+// With Webhooks, the server calls webhooks that refer to a service directly within the test process,
+// without a connection: see [Env.WebhookMux].
 //
 //	env := kapoktest.Start(t, kapoktest.CRDs("../config/crd/bases"), kapoktest.Webhooks("../config/webhook"))
 //	server := webhook.NewServer(webhook.Options{Port: -1, WebhookMux: env.WebhookMux()}) // does not listen
 //
-// The ValidatingWebhookConfigurations and MutatingWebhookConfigurations in the files and folders
-// are created after all other objects. A CustomResourceDefinition among them is a patch, as in
-// kubebuilder's config/crd/patches: its spec.conversion is set in the definition, which comes from
-// an option such as [CRDs]. Other objects are ignored.
+// The ValidatingWebhookConfigurations and MutatingWebhookConfigurations in the files and directories are
+// created after all other objects. A CustomResourceDefinition among them is treated as a patch, as in
+// kubebuilder's config/crd/patches: its spec.conversion is set in the definition, which comes from an
+// option such as [CRDs]. Other objects are ignored.
 //
 // Kinds that have a Hub among their Go types in the [Scheme], and whose definition has no
 // conversion, are converted at /convert.
 //
-// Neither services nor a caBundle are needed. Webhooks with a url are called over the network.
+// Neither a Service nor a caBundle is needed. Webhooks with a url are called over the network.
 func Webhooks(paths ...string) Option {
 	return func(o *options) { o.webhooks = append(o.webhooks, webhooksAt(paths)) }
 }

@@ -19,7 +19,7 @@ func accountFlags(c *cobra.Command, o *kapok.AccountOptions) {
 	f.StringVar(&o.SigningKeyFile, "service-account-signing-key-file", "", "file with the private key that signs service account tokens (default: a key in the data directory)")
 	f.StringArrayVar(&o.KeyFiles, "service-account-key-file", nil, "file with additional keys that verify service account tokens; may be repeated")
 	f.StringArrayVar(&o.Issuers, "service-account-issuer", nil, "issuer of service account tokens (default https://kubernetes.default.svc); may be repeated, the first one is used in new tokens")
-	f.StringVar(&o.JWKSURI, "service-account-jwks-uri", "", "URL of the keys that verify service account tokens (default: at this server)")
+	f.StringVar(&o.JWKSURI, "service-account-jwks-uri", "", "URL of the keys that verify service account tokens (default: /openid/v1/jwks of this server)")
 	f.DurationVar(&o.MaxTokenExpiration, "service-account-max-token-expiration", 0, "longest lifetime of service account tokens, at least 1h (default: no limit)")
 	f.BoolFunc("service-account-extend-token-expiration", "extend the lifetime of tokens that are injected into pods to a year (default true)", func(s string) error {
 		extend, err := strconv.ParseBool(s)

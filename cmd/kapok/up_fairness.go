@@ -12,11 +12,11 @@ import (
 // fairnessFlags adds the flags that bound concurrent requests, under their names in kube-apiserver.
 func fairnessFlags(f *pflag.FlagSet, o *kapok.FairnessOptions) {
 	o.MaxRequestsInFlight, o.MaxMutatingRequestsInFlight, o.MaxWatchesPerUser = 400, 200, 10_000
-	f.Var((*bound)(&o.MaxRequestsInFlight), "max-requests-inflight", "maximum number of concurrent reads. With priority and fairness, the priority levels share the sum of this and --max-mutating-requests-inflight. Without it, 0 means no limit")
+	f.Var((*bound)(&o.MaxRequestsInFlight), "max-requests-inflight", "maximum number of concurrent reads. With priority and fairness, the priority levels share the sum of this and --max-mutating-requests-inflight; with --enable-priority-and-fairness=false, 0 means no limit")
 	f.Var((*bound)(&o.MaxMutatingRequestsInFlight), "max-mutating-requests-inflight", "maximum number of concurrent writes")
 	f.Var((*negated)(&o.Unfair), "enable-priority-and-fairness", "limit requests according to FlowSchemas and PriorityLevelConfigurations")
 	f.Lookup("enable-priority-and-fairness").NoOptDefVal = "true"
-	f.Var((*quantity)(&o.MaxRequestMemory), "max-request-memory", "memory that all large requests together may use, a quantity like 512Mi. 0 is a quarter of GOMEMLIMIT, but at least 128Mi, or 256Mi if GOMEMLIMIT is not set")
+	f.Var((*quantity)(&o.MaxRequestMemory), "max-request-memory", "memory that all large requests together may use, a quantity like 512Mi. 0 means a quarter of GOMEMLIMIT (at least 128Mi), or 256Mi if GOMEMLIMIT is not set")
 	f.Var((*bound)(&o.MaxWatchesPerUser), "max-watches-per-user", "maximum number of open watches of one user; 0: no limit")
 }
 

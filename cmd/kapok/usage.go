@@ -33,7 +33,7 @@ func wrongFlag(c *cobra.Command, err error) error {
 			}
 		})
 		if ours := ofKubernetes[name]; slices.Contains(known, ours) {
-			return fmt.Errorf("unknown flag: --%s, which is --%s here", name, ours)
+			return fmt.Errorf("unknown flag --%s: here its name is --%s", name, ours)
 		}
 		return fmt.Errorf("unknown flag: --%s%s", name, nearest(name, known, "--"))
 	case errors.As(err, &missing):

@@ -55,7 +55,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"user add", usage, `NAME is missing: run kapok user add NAME [flags]`},
 		{"user add alice bob", usage, `too many arguments: want one NAME, got ["alice" "bob"]`},
 		{"snapshot save", usage, `FILE is missing: run kapok snapshot save FILE [flags]`},
-		{"up --etcd-servers http://h:1", usage, `unknown flag: --etcd-servers, which is --store here`},
+		{"up --etcd-servers http://h:1", usage, `unknown flag --etcd-servers: here its name is --store`},
 		{"port a b", usage, `too many arguments: want one DIR, got ["a" "b"]`},
 		{"envtest", usage, `DIR is missing: run kapok envtest DIR [flags]`},
 		{"up --data-dir " + file, failure, `data directory ` + file + ` is a file: want a directory`},

@@ -95,7 +95,7 @@ func (u *userAdd) check(name string) error {
 		}
 		return u.checkRest()
 	} else if c != nil {
-		return fmt.Errorf("user %q is a component of Kubernetes, which %s: set --allow-component to allow it", name, c.gives)
+		return fmt.Errorf("user %q is a component of Kubernetes with special permissions (it %s): set --allow-component to create it anyway", name, c.gives)
 	}
 	if err := checkName("user", name); err != nil {
 		return err
@@ -188,7 +188,7 @@ func (u *userAdd) bySelf(_ context.Context, name string, now time.Time) (_ *pki.
 	}
 	authority, err := pki.ReadAuthority(filepath.Join(dir, "pki"), now)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", fmt.Errorf("%w: want --kubeconfig, or a data directory that kapok up has used without --in-memory and --store", err)
+		return nil, "", fmt.Errorf("%w: set --kubeconfig, or use the data directory of a kapok up that ran without --in-memory and without --store", err)
 	}
 	if err != nil {
 		return nil, "", err

@@ -104,7 +104,7 @@ func (s *signingServer) sign(ctx context.Context, request []byte, life time.Dura
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("the server has not signed the certificate within %v: are its controllers running?", signingTime)
+			return nil, fmt.Errorf("the server did not sign the certificate within %v: is the task signer turned off by --housekeeping?", signingTime)
 		}
 		if err := s.do(ctx, http.MethodGet, name, nil, csr); err != nil {
 			return nil, err

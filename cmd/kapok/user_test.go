@@ -152,7 +152,7 @@ func TestUserAddRefuses(t *testing.T) {
 		{[]string{}, 2, "NAME is missing"},
 		{[]string{""}, 2, "must not be empty"},
 		{[]string{"system:admin"}, 2, "names with the prefix system:"},
-		{[]string{"system:kube-scheduler"}, 2, "which reads all pods and nodes, and binds or deletes any pod: set --allow-component"},
+		{[]string{"system:kube-scheduler"}, 2, "it reads all pods and nodes, and binds or deletes any pod): set --allow-component"},
 		{[]string{"system:node:n1"}, 2, "set --allow-component"},
 		{[]string{"system:admin", "--allow-component"}, 2, "is not a component: want system:kube-scheduler, system:kube-controller-manager, system:kube-proxy or system:node:NAME"},
 		{[]string{"alice", "--allow-component"}, 2, "is not a component"},
@@ -175,7 +175,7 @@ func TestUserAddRefuses(t *testing.T) {
 		{[]string{"alice", "--output", ""}, 2, "--output"},
 		{[]string{"alice", "--kubeconfig", "x", "--allow-admin"}, 2, "exclude each other"},
 		{[]string{"alice", "--kubeconfig", "/nowhere/at/all"}, 1, "no such file"},
-		{[]string{"alice", "--data-dir", "/nowhere/at/all"}, 1, "a data directory that kapok up has used"},
+		{[]string{"alice", "--data-dir", "/nowhere/at/all"}, 1, "the data directory of a kapok up that ran"},
 	} {
 		var out, errs bytes.Buffer
 		if code := run(append([]string{"user", "add"}, tc.args...), &out, &errs); code != tc.code || !strings.Contains(errs.String(), tc.text) {

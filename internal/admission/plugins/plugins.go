@@ -140,7 +140,7 @@ func (o *Options) Validate() error {
 		case !ok:
 			errs = append(errs, fmt.Errorf("disable-admission-plugins plugin %q is unknown", name))
 		case state == always:
-			errs = append(errs, fmt.Errorf("disable-admission-plugins plugin %q cannot be disabled: remove it", name))
+			errs = append(errs, fmt.Errorf("disable-admission-plugins: plugin %q cannot be disabled: remove it from the list", name))
 		}
 	}
 	if slices.Sort(both); len(both) > 0 {
@@ -229,7 +229,7 @@ func (o *Options) config(plugin string) ([]byte, error) {
 	var found *apiserverv1.AdmissionPluginConfiguration
 	for i, p := range config.Plugins {
 		if p.Name != plugin {
-			return nil, fmt.Errorf("admission control configuration %s: the configuration of plugin %q is not supported: remove it, since only that of %s is", o.ConfigFile, p.Name, plugin)
+			return nil, fmt.Errorf("admission control configuration %s: plugin %q cannot be configured, only %s can: remove this entry", o.ConfigFile, p.Name, plugin)
 		}
 		if found == nil {
 			found = &config.Plugins[i]

@@ -17,7 +17,7 @@ func TestOptions(t *testing.T) {
 		{name: "both", enable: []string{"Priority", "LimitRanger"}, disable: []string{"LimitRanger", "Priority"},
 			want: "[LimitRanger Priority] in enable-admission-plugins and disable-admission-plugins overlapped"},
 		{name: "not supported", enable: []string{"AlwaysPullImages"}, want: `enable-admission-plugins plugin "AlwaysPullImages" is not supported by Kapok: remove it`},
-		{name: "not to be disabled", disable: []string{"NamespaceLifecycle"}, want: `disable-admission-plugins plugin "NamespaceLifecycle" cannot be disabled: remove it`},
+		{name: "not to be disabled", disable: []string{"NamespaceLifecycle"}, want: `disable-admission-plugins: plugin "NamespaceLifecycle" cannot be disabled: remove it from the list`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			o := Options{Enable: tc.enable, Disable: tc.disable}
