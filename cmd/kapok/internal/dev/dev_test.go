@@ -61,9 +61,9 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println("hello", api.Version, os.Getenv("COLOR"), os.Args[1:], len(config) > 0)
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
+	fmt.Println("hello", api.Version, os.Getenv("COLOR"), os.Args[1:], len(config) > 0)
 	<-stop
 	fmt.Println("goodbye", api.Version)
 }
