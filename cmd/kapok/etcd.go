@@ -193,7 +193,7 @@ func rent(ctx context.Context, at string) (_ *tenancy, giveBack func(), err erro
 		patience := time.Duration(0)
 		if errors.Is(err, errHeld) {
 			patience = 10 * time.Second // for the last one to be gone
-			err = fmt.Errorf("Kapok's etcd at %s is already used by another kube-apiserver: start a separate one for each, or use an etcd of the etcd project for all of them", at)
+			err = fmt.Errorf("the etcd that Kapok provides at %s is already used by another kube-apiserver: start a separate one for each, or use an etcd of the etcd project for all of them", at)
 		} else if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
 			patience = 20 * time.Second
 		}
