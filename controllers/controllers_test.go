@@ -100,7 +100,7 @@ func TestTable(t *testing.T) {
 		where := table[o.name]
 		switch {
 		case o.task != "" && strings.HasPrefix(where, "in the server: `"+o.task+"`"):
-		case o.task == "" && strings.HasPrefix(where, "not: "):
+		case o.task == "" && strings.HasPrefix(where, "missing: "):
 		default:
 			t.Errorf("the table says of %s: %q", o.name, where)
 		}
