@@ -141,6 +141,10 @@ func (o *Options) args() ([]string, error) {
 			args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "paths=") })
 		}
 	}
+	hasPaths := slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "paths=") })
+	if len(patterns) == 0 && !hasPaths {
+		patterns = []string{"./..."}
+	}
 	if len(patterns) > 0 {
 		args = append(args, "paths="+strings.Join(patterns, ";"))
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kapok-dev/kapok/toolkit/derive"
+
 	"sigs.k8s.io/controller-tools/pkg/applyconfiguration"
 	"sigs.k8s.io/controller-tools/pkg/crd"
 	"sigs.k8s.io/controller-tools/pkg/deepcopy"
@@ -16,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/webhook"
 )
 
-// generators are the generators by their names on the command line, which are those of controller-gen.
+// generators are the generators by their names on the command line: those of controller-gen, and ours on its library.
 func generators() map[string]genall.Generator {
 	return map[string]genall.Generator{
 		"object":             deepcopy.Generator{},
@@ -25,6 +27,10 @@ func generators() map[string]genall.Generator {
 		"webhook":            webhook.Generator{},
 		"applyconfiguration": applyconfiguration.Generator{},
 		"schemapatch":        schemapatcher.Generator{},
+		"docs":               derive.Docs{},
+		"jsonschema":         derive.JSONSchema{},
+		"samples":            derive.Samples{},
+		"typescript":         derive.TypeScript{},
 	}
 }
 

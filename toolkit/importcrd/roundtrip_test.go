@@ -9,38 +9,16 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kapok-dev/kapok/toolkit/importcrd"
+	"github.com/kapok-dev/kapok/toolkit/internal/corpus"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"sigs.k8s.io/yaml"
 )
-
-// operators are the directories with the definitions of operators, in modules of the corpus.
-var operators = []struct{ module, dir string }{
-	{"github.com/argoproj/argo-cd/v3", "manifests/crds"},
-	{"github.com/argoproj/argo-rollouts", "manifests/crds"},
-	{"github.com/cert-manager/cert-manager", "deploy/crds"},
-	{"github.com/elastic/cloud-on-k8s/v3", "config/crds/v1/resources"},
-	{"github.com/external-secrets/external-secrets", "config/crds/bases"},
-	{"github.com/fluxcd/source-controller", "config/crd/bases"},
-	{"github.com/kedacore/keda/v2", "config/crd/bases"},
-	{"github.com/kyverno/kyverno", "config/crds"},
-	{"github.com/prometheus-operator/prometheus-operator", "example/prometheus-operator-crd-full"},
-	{"github.com/vmware-tanzu/velero", "config/crd"},
-	{"istio.io/api", "kubernetes"},
-	{"knative.dev/serving", "config/core/300-resources"},
-	{"sigs.k8s.io/cluster-api", "core/config/crd/bases"},
-	{"sigs.k8s.io/cluster-api", "controlplane/kubeadm/config/crd/bases"},
-	{"sigs.k8s.io/cluster-api", "bootstrap/kubeadm/config/crd/bases"},
-	{"sigs.k8s.io/gateway-api", "config/crd/experimental"},
-	{"sigs.k8s.io/karpenter", "pkg/apis/crds"},
-}
 
 // known are the differences that are left, by definition.
 var known = map[string][]string{
@@ -51,13 +29,10 @@ var known = map[string][]string{
 // TestRoundTrip imports the definitions of operators. The definitions that are generated from the types are
 // the same, and objects are the same after they were decoded into the types and encoded again.
 func TestRoundTrip(t *testing.T) {
-	dirs := download(t)
+	definitions := corpus.Definitions(t)
+	dirs := corpus.Dirs(t)
 	inModule(t)
-	var all []string
-	for _, operator := range operators {
-		all = append(all, filepath.Join(dirs[operator.module], operator.dir))
-	}
-	result, err := importcrd.Run(t.Context(), importcrd.Options{Files: all})
+	result, err := importcrd.Run(t.Context(), importcrd.Options{Files: dirs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,56 +47,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 		}
 	}
-	checkObjects(t, definitionsIn(t, all))
-}
-
-// download returns the directories of the modules.
-func download(t *testing.T) map[string]string {
-	t.Helper()
-	args := []string{"mod", "download", "-json"}
-	for _, operator := range operators {
-		if !slices.Contains(args, operator.module) {
-			args = append(args, operator.module)
-		}
-	}
-	cmd := exec.Command("go", args...)
-	cmd.Dir = "../../test/corpus/operators/testdata/modules"
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go mod download: %v", err)
-	}
-	dirs := map[string]string{}
-	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
-		var m struct{ Path, Dir, Error string }
-		if err := d.Decode(&m); err != nil || m.Error != "" {
-			t.Fatalf("download %s: %v %s", m.Path, err, m.Error)
-		}
-		dirs[m.Path] = m.Dir
-	}
-	return dirs
-}
-
-func definitionsIn(t *testing.T, dirs []string) []*apiextensionsv1.CustomResourceDefinition {
-	t.Helper()
-	var all []*apiextensionsv1.CustomResourceDefinition
-	for _, dir := range dirs {
-		err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
-				return err
-			}
-			for document := range strings.SplitSeq(read(t, path), "\n---") {
-				crd := &apiextensionsv1.CustomResourceDefinition{}
-				if err := yaml.Unmarshal([]byte(document), crd); err == nil && crd.Kind == "CustomResourceDefinition" {
-					all = append(all, crd)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return all
+	checkObjects(t, definitions)
 }
 
 // echo is a program that decodes each line of its input into the type of the object, and prints what

@@ -69,7 +69,7 @@ func fail(code int, err error) int {
 const generateHelp = `Generate code and manifests from Go types and their markers.
 
 Usage:
-  kapok generate [--check] [--compat COMMIT] [GENERATOR[:OPTION=VALUE,...]...] [PACKAGE...]
+  kapok generate [--check] [--compat COMMIT] [--watch] [GENERATOR[:OPTION=VALUE,...]...] [PACKAGE...]
   kapok generate [GENERATOR...] -w
 
 Without generators, in a project: what make generate manifests does. That is deep copies beside the types,
@@ -97,6 +97,13 @@ kube_codegen.sh writes:
   Each has headerFile=FILE (default hack/boilerplate.go.txt, if it exists), and all but openapi have
   lint={RULE;...}, the rules known-tags-only and require-explicit-disablement of code-generator.
 
+Generators for the users of an API, which read the types and markers of crd:
+  docs         a page for each version: GROUP_VERSION.md, or .html with docs:format=html
+  jsonschema   JSON schemas for editors: GROUP/KIND_VERSION.json
+  samples      manifests with every field: GROUP_VERSION_KIND.yaml
+  typescript   types for TypeScript: GROUP_VERSION.ts
+  Each writes to config/NAME, or where output:NAME:dir=DIRECTORY says.
+
 Unknown markers and misspelt tags are errors. If there is an error, nothing is written. Only files that change are written.
 A run whose sources and results have not changed since the last one does nothing.
 
@@ -110,12 +117,13 @@ Flags:
       --compat COMMIT    fail if definitions have changed since a commit of git, such as a tag, in ways that break
                          their users: fields that are gone, new required ones, narrower values
   -h, --help             help for generate
+      --watch            generate again after each change of a source, until it is interrupted
   -w                     list the markers of the generators; -ww, -www with details, -wwww as JSON
 `
 
 func generateCommand(args []string) int {
 	o := generate.Options{}
-	level, since := 0, ""
+	level, since, watches := 0, "", false
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		switch value, isCompat := strings.CutPrefix(arg, "--compat="); {
@@ -131,6 +139,8 @@ func generateCommand(args []string) int {
 			return 0
 		case arg == "--check":
 			o.Check = true
+		case arg == "--watch":
+			watches = true
 		case arg == "--which-markers":
 			level++
 		case len(arg) > 1 && arg[0] == '-' && strings.Trim(arg[1:], "w") == "":
@@ -149,6 +159,12 @@ func generateCommand(args []string) int {
 	}
 	ctx, stop := interruptible()
 	defer stop()
+	if watches {
+		if err := watch(ctx, slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--watch" })); err != nil {
+			return fail(exitFailure, err)
+		}
+		return 0
+	}
 	result, err := generate.Run(ctx, o)
 	if err != nil {
 		return fail(exitFailure, err)
