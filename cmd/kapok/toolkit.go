@@ -34,6 +34,7 @@ func newToolkit() []*cobra.Command {
 		{"delete", "Remove a kind or its webhooks from a project: delete api, delete webhook"},
 		{"upgrade", "Merge the scaffolds of this version into a project"},
 		{"generate", "Generate code and manifests from Go types"},
+		{"vet", "Find mistakes in the Go types of an API and their markers"},
 		{"import", "Make Go types from CustomResourceDefinitions"},
 		{"explain", "Explain a marker of the generators"},
 		{"alpha", "Scaffold a project again, from its PROJECT file: alpha generate"},

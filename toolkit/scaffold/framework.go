@@ -9,20 +9,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-)
 
-// Self is the environment variable with the path of the program kapok, which has started this one.
-const Self = "KAPOK_SELF"
+	"github.com/kapok-dev/kapok/toolkit/internal/front"
+)
 
 // portToKapok moves the Go files of the project that are on controller-runtime to Kapok's framework, by
 // kapok port.
 func portToKapok() error {
-	program := os.Getenv(Self)
-	if program == "" {
-		var err error
-		if program, err = exec.LookPath("kapok"); err != nil {
-			return errors.New("--framework kapok needs the program kapok in PATH")
-		}
+	program, err := front.Program()
+	if err != nil {
+		return fmt.Errorf("--framework kapok: %w", err)
 	}
 	var said strings.Builder
 	c := exec.Command(program, "port")

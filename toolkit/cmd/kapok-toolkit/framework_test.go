@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kapok-dev/kapok/toolkit/scaffold"
+	"github.com/kapok-dev/kapok/toolkit/internal/front"
 )
 
 // TestFramework makes a project on Kapok's framework, and goes on with it.
@@ -15,7 +15,7 @@ func TestFramework(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-C", "../../..", "-o", program, "./cmd/kapok").CombinedOutput(); err != nil {
 		t.Fatalf("build kapok: %v\n%s", err, out)
 	}
-	t.Setenv(scaffold.Self, program)
+	t.Setenv(front.Self, program)
 	p := newProject(t)
 	p.must("init --domain example.com --repo example.com/guestbook --framework kapok")
 	p.must("create api --group webapp --version v1 --kind Guestbook")
@@ -45,7 +45,7 @@ func TestFramework(t *testing.T) {
 
 // TestMoveToFramework moves a project to Kapok's framework.
 func TestMoveToFramework(t *testing.T) {
-	t.Setenv(scaffold.Self, filepath.Join(t.TempDir(), "absent"))
+	t.Setenv(front.Self, filepath.Join(t.TempDir(), "absent"))
 	p := newProject(t)
 	p.must("init --domain example.com --repo example.com/guestbook")
 	before := p.state()

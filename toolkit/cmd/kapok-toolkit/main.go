@@ -1,5 +1,5 @@
 // Command kapok-toolkit makes and extends projects of operators, and generates their code and manifests.
-// Command kapok runs it for kapok init, create, edit, delete, upgrade, generate, import, explain and alpha. It is a program of its own, so that
+// Command kapok runs it for kapok init, create, edit, delete, upgrade, generate, vet, import, explain and alpha. It is a program of its own, so that
 // servers do not link the libraries of scaffolding and generators.
 package main
 
@@ -32,6 +32,10 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
 	switch {
+	case isVettool(args):
+		vettool()
+	case len(args) > 0 && args[0] == "vet":
+		return vetCommand(args[1:])
 	case len(args) > 0 && args[0] == "generate":
 		return generateCommand(args[1:])
 	case len(args) > 0 && args[0] == "alpha":
@@ -50,7 +54,7 @@ func run(args []string) int {
 		}
 		return 0
 	}
-	return fail(exitUsage, fmt.Errorf("want one of the commands %v, delete, upgrade, generate, import, explain and alpha generate", scaffold.Commands))
+	return fail(exitUsage, fmt.Errorf("want one of the commands %v, delete, upgrade, generate, vet, import, explain and alpha generate", scaffold.Commands))
 }
 
 // interruptible returns a context that ends with the first signal. The second one ends the process: a generator

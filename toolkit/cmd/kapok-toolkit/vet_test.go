@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kapok-dev/kapok/toolkit/internal/front"
+)
+
+// TestVet makes mistakes in the types of an API that a server or a generator would find, or that would stay unnoticed.
+func TestVet(t *testing.T) {
+	p := newProject(t)
+	bin := t.TempDir()
+	kapok := filepath.Join(bin, "kapok")
+	if code, out := p.command(os.Environ(), "go", "build", "-C", root(t), "-o", kapok, "./cmd/kapok"); code != 0 {
+		t.Fatalf("build kapok: %s", out)
+	}
+	t.Setenv(front.Self, kapok)
+	good, err := os.ReadFile("../../derive/testdata/api/v1/types.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write("go.mod", "module example.com/shop\n\ngo 1.26.0\n\nrequire k8s.io/apimachinery v0.37.2\n")
+	if err := os.MkdirAll(filepath.Join(p.dir, "api", "v1"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.write("api/v1/types.go", string(good))
+	p.tool("mod", "tidy")
+	if out := p.must("vet"); out != "" {
+		t.Errorf("good types:\n%s", out)
+	}
+	for _, test := range []struct{ name, from, to, at, want string }{
+		{"a rule that does not compile", "self.metadata.name.size()", "self.metadata.nam.size()", "// +kubebuilder:validation:XValidation", "undefined field 'nam'"},
+		{
+			"a rule that costs too much", "	// +optional\n	Labels", "	// +kubebuilder:validation:XValidation:rule=\"self.all(k, self.all(j, self.all(l, self[k] != self[j] || self[l] == k)))\"\n	Labels",
+			"type Order struct", "estimated rule cost exceeds budget",
+		},
+		{"a default", "default=Bike", "default=Car", "	// +kubebuilder:default=Car", `Unsupported value: "Car"`},
+		{"a key of a list", "listMapKey=name", "listMapKey=nam", "	// +listType=map", "entries must all be names of item properties"},
+		{"no key of a list", "	// +listMapKey=name\n", "", "	// +listType=map", "must not be empty if x-kubernetes-list-type is map"},
+		{"a marker for types", "	// +optional\n	Labels", "	// +kubebuilder:resource:scope=Cluster\n	Labels", "	// +kubebuilder:resource", "+kubebuilder:resource has no effect here: it belongs on a type"},
+		{"a marker for fields", "// Package v1", "// +kubebuilder:validation:MinLength=3\n\n// Package v1", "// +kubebuilder:validation:MinLength", "has no effect here: it belongs on a field or on a type"},
+		{"a misspelt marker", "validation:MinItems", "validation:MinItem", "	// +kubebuilder:validation:MinItem", "did you mean +kubebuilder:validation:MinItems?"},
+		{"no tag", "`json:\"card,omitempty\"`", "", "	Card string", "without JSON tag"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			text := strings.Replace(string(good), test.from, test.to, 1)
+			if text == string(good) {
+				t.Fatalf("%q is not in the types", test.from)
+			}
+			p.write("api/v1/types.go", text)
+			line := 1 + strings.Count(text[:strings.Index(text, test.at)], "\n")
+			at := fmt.Sprintf("api/v1/types.go:%d:", line)
+			code, out := p.run("vet")
+			if lines := strings.Split(out, "\n"); code != 1 || !strings.HasPrefix(lines[0], at) || !strings.Contains(out, test.want) {
+				t.Errorf("exit code %d\n%s\nwant %s %q", code, out, at, test.want)
+			}
+		})
+	}
+
+	// As a tool of go vet.
+	p.write("api/v1/types.go", strings.Replace(string(good), "default=Bike", "default=Car", 1))
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out := p.command(append(os.Environ(), asCommand+"=1"), "go", "vet", "-vettool="+self, "./...")
+	if code != 1 || !strings.Contains(out, "types.go:37:2: properties[spec].properties[delivery].default: Unsupported value") {
+		t.Errorf("go vet: exit code %d\n%s", code, out)
+	}
+	for line, want := range map[string]string{"vet --fix": "unknown flag --fix", "vet ./none/...": "none: no such file or directory"} {
+		if code, out := p.run(line); code == 0 || !strings.Contains(out, want) {
+			t.Errorf("kapok %s: exit code %d\n%s\nwant %q", line, code, out, want)
+		}
+	}
+}
+
+// root returns the directory of the module of the server.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
