@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -124,6 +125,9 @@ func run(o Options) error {
 	root := c.Command()
 	root.SilenceUsage, root.SilenceErrors = true, true
 	err = c.Run()
+	if err != nil && strings.Contains(err.Error(), `key "go.kubebuilder.io/v3"`) {
+		return errors.New("the project has the layout of kubebuilder 3: kapok alpha generate --output-dir DIRECTORY scaffolds it again with that of kubebuilder 4")
+	}
 	if inner := errors.Unwrap(err); inner != nil { // without the prefix "error executing command"
 		return inner
 	}

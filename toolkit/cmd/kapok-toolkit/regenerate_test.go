@@ -27,6 +27,9 @@ func TestAlphaGenerate(t *testing.T) {
 
 	// The layout of old projects.
 	p.write("PROJECT", strings.Replace(file, "go.kubebuilder.io/v4", "go.kubebuilder.io/v3", 1))
+	if code, out := p.run("create api --group batch --version v3 --kind CronJob"); code == 0 || !strings.Contains(out, "kapok alpha generate --output-dir DIRECTORY") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
 	made := filepath.Join(p.temp, "made")
 	out := p.must("alpha generate --output-dir " + made)
 	if want := "kapok create api --group=cache --version=v1alpha1 --kind=Memcached " +
