@@ -11,7 +11,7 @@ import (
 )
 
 func newCheck() *cobra.Command {
-	var files []string
+	o := check.Options{}
 	var as output
 	c := &cobra.Command{
 		Use:   "check -f FILE",
@@ -20,22 +20,25 @@ func newCheck() *cobra.Command {
 
 The objects in the files are created on a server that runs in memory: first namespaces and
 CustomResourceDefinitions, then the others in their order, which may use these definitions. An
-unknown field is an error. The exit code is 1 if an object is rejected.`,
+unknown field is an error. Webhooks are validated, and not called. The exit code is 1 if an object
+is rejected, or if there is none.`,
 		Example: `  kapok check -f config/crd/bases -f config/samples
-  kubectl kustomize config/default | kapok check -f -`,
+  kubectl kustomize config/default | kapok check --ignore-missing-kinds -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if len(files) == 0 {
+			if len(o.Files) == 0 {
 				return errors.New("-f is required: name a file, a directory or - for the standard input")
 			}
-			findings, n, err := check.Run(c.Context(), files, c.InOrStdin())
+			o.Stdin = c.InOrStdin()
+			findings, n, err := check.Run(c.Context(), o)
 			if err != nil {
 				return failed(err)
 			}
 			return failed(printFindings(c.OutOrStdout(), as, findings, n))
 		},
 	}
-	c.Flags().StringArrayVarP(&files, "filename", "f", nil, "file or directory with manifests, or - for the standard input; may be repeated")
+	c.Flags().BoolVar(&o.IgnoreMissingKinds, "ignore-missing-kinds", false, "leave out objects of kinds that neither the server nor the manifests define, like Certificate")
+	c.Flags().StringArrayVarP(&o.Files, "filename", "f", nil, "file or directory with manifests, or - for the standard input; may be repeated")
 	as.flag(c)
 	return c
 }
@@ -53,12 +56,15 @@ func printFindings(out io.Writer, as output, findings []check.Finding, objects i
 		for _, f := range findings {
 			fmt.Fprintln(out, f)
 		}
-		if len(findings) == 0 {
-			fmt.Fprintf(out, "%d objects are valid\n", objects)
+		if len(findings) == 0 && objects > 0 {
+			fmt.Fprintf(out, "valid objects: %d\n", objects)
 		}
 	}
-	if len(findings) > 0 {
+	switch {
+	case len(findings) > 0:
 		return fmt.Errorf("invalid manifests: %d", len(findings))
+	case objects == 0:
+		return errors.New("the files have no objects")
 	}
 	return nil
 }

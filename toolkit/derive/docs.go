@@ -100,6 +100,8 @@ type kindDoc struct {
 	Text         string
 	Facts        []string
 	Objects      []objectDoc
+
+	anchors map[string]bool // that are taken
 }
 
 // An objectDoc documents the fields of an object at a path in a kind.
@@ -120,7 +122,7 @@ type fieldDoc struct {
 }
 
 func docOf(k kind) kindDoc {
-	d := kindDoc{Name: k.name, Anchor: strings.ToLower(k.name), Text: strings.TrimSpace(k.schema.Description)}
+	d := kindDoc{Name: k.name, Anchor: strings.ToLower(k.name), Text: strings.TrimSpace(k.schema.Description), anchors: map[string]bool{}}
 	scope := "cluster-scoped"
 	if k.namespaced {
 		scope = "namespaced"
@@ -132,14 +134,14 @@ func docOf(k kind) kindDoc {
 	if k.deprecated {
 		d.Facts = append(d.Facts, "deprecated")
 	}
-	d.object("", k.schema)
+	d.object("", d.anchor(""), k.schema)
 	return d
 }
 
 // object adds the documentation of an object and of those within it.
-func (d *kindDoc) object(path string, s *schema) {
+func (d *kindDoc) object(path, anchor string, s *schema) {
 	at := len(d.Objects)
-	d.Objects = append(d.Objects, objectDoc{Path: path, Anchor: d.anchor(path), Rules: rules(s)})
+	d.Objects = append(d.Objects, objectDoc{Path: path, Anchor: anchor, Rules: rules(s)})
 	for _, name := range fields(s) {
 		if path == "" && slices.Contains([]string{"apiVersion", "kind", "metadata"}, name) {
 			continue // as in every kind
@@ -162,7 +164,7 @@ func (d *kindDoc) object(path string, s *schema) {
 		}
 		if len(of.Properties) > 0 {
 			f.Anchor = d.anchor(below)
-			d.object(below, of)
+			d.object(below, f.Anchor, of)
 		} else {
 			f.Notes = append(f.Notes, rules(of)...)
 		}
@@ -170,12 +172,18 @@ func (d *kindDoc) object(path string, s *schema) {
 	}
 }
 
-// anchor returns the name of the place of an object on the page.
+// anchor returns a new name for the place of an object on the page.
 func (d *kindDoc) anchor(path string) string {
-	if path == "" {
-		return d.Anchor
+	name := d.Anchor
+	if path != "" {
+		name += "-" + strings.ToLower(strings.Trim(strings.NewReplacer(".", "-", "[]", "", "*", "values").Replace(path), "-"))
 	}
-	return d.Anchor + "-" + strings.ToLower(strings.Trim(strings.NewReplacer(".", "-", "[]", "", "*", "values").Replace(path), "-"))
+	unique := name
+	for i := 2; d.anchors[unique]; i++ {
+		unique = fmt.Sprint(name, "-", i)
+	}
+	d.anchors[unique] = true
+	return unique
 }
 
 func itemOf(s *schema) *schema {
@@ -289,8 +297,14 @@ func plain(text string) string {
 	return cell(strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "`", "\\`").Replace(text))
 }
 
-// cell returns a text for a cell of a table in Markdown.
+// cell returns a text for a cell of a table in Markdown. Code spans stay as they are.
 func cell(text string) string {
-	text = strings.NewReplacer("|", "\\|", "<", "&lt;", ">", "&gt;").Replace(strings.TrimSpace(text))
-	return strings.Join(strings.Split(strings.ReplaceAll(text, "\n\n", "\n"), "\n"), "<br>")
+	parts := strings.Split(strings.TrimSpace(strings.ReplaceAll(text, "```", "")), "`")
+	for i := range parts {
+		if i%2 == 0 || i == len(parts)-1 { // outside of a span, or after the last one
+			parts[i] = strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(parts[i])
+		}
+	}
+	text = strings.ReplaceAll(strings.Join(parts, "`"), "|", "\\|")
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\n\n", "\n"), "\n", "<br>")
 }

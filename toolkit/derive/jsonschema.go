@@ -105,9 +105,6 @@ func jsonSchema(s *schema) map[string]any {
 		for _, v := range s.Enum {
 			values = append(values, json.RawMessage(v.Raw))
 		}
-		if s.Nullable {
-			values = append(values, nil)
-		}
 		out["enum"] = values
 	}
 	if len(s.Properties) > 0 {

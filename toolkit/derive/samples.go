@@ -98,6 +98,10 @@ func (w *sampleWriter) value(indent string, s *schema) {
 		fmt.Fprintf(w, " %s\n", s.Enum[0].Raw)
 	case item != nil:
 		n := 1
+		if s.MaxItems != nil && *s.MaxItems == 0 {
+			w.WriteString(" []\n")
+			return
+		}
 		if s.MinItems != nil && *s.MinItems > 1 && (s.XListType == nil || *s.XListType == "atomic") {
 			n = int(min(*s.MinItems, 10))
 		}
@@ -109,8 +113,15 @@ func (w *sampleWriter) value(indent string, s *schema) {
 		w.WriteString("\n")
 		w.properties(indent+"  ", s)
 	case of != nil:
-		w.WriteString("\n" + indent + "  key:")
-		w.value(indent+"  ", of)
+		w.WriteString("\n")
+		for i := range max(1, min(atLeast(s.MinProperties), 10)) {
+			name := "key"
+			if i > 0 {
+				name = fmt.Sprint("key", i+1)
+			}
+			w.WriteString(indent + "  " + name + ":")
+			w.value(indent+"  ", of)
+		}
 	default:
 		fmt.Fprintf(w, " %s\n", scalar(s))
 	}
@@ -140,6 +151,19 @@ func (w *sampleWriter) properties(indent string, s *schema) {
 	}
 }
 
+// The rules that controller-gen makes of the markers ExactlyOneOf and AtMostOneOf.
+var (
+	oneOfFields = regexp.MustCompile(`^(?:\[has\(self\.[^\]]*\]\.filter\(x, ?x ?== ?true\)\.size\(\)|[(]?\(has\(self\.[\w.()?:+ ]*) ?(?:==|<=) ?1$`)
+	hasField    = regexp.MustCompile(`has\(self\.(\w+)\)`)
+)
+
+func atLeast(n *int64) int {
+	if n == nil {
+		return 0
+	}
+	return int(*n)
+}
+
 // alternatives returns the fields of an object that exclude others: those of all branches of oneOf but the first, and those beyond
 // the largest number of fields.
 func alternatives(s *schema) map[string]bool {
@@ -156,6 +180,16 @@ func alternatives(s *schema) map[string]bool {
 				}
 			}
 			first = false
+		}
+	}
+	for _, r := range s.XValidations {
+		if !oneOfFields.MatchString(r.Rule) {
+			continue
+		}
+		for i, field := range hasField.FindAllStringSubmatch(r.Rule, -1) {
+			if i > 0 {
+				others[field[1]] = true
+			}
 		}
 	}
 	if s.MaxProperties == nil {
@@ -321,6 +355,9 @@ func number(s *schema) string {
 		if s.ExclusiveMaximum && value == *s.Maximum {
 			value -= step
 		}
+	}
+	if s.Type == "number" && s.Minimum != nil && s.Maximum != nil && (value < *s.Minimum || value > *s.Maximum) {
+		value = (*s.Minimum + *s.Maximum) / 2
 	}
 	data, err := json.Marshal(value)
 	if err != nil {

@@ -42,6 +42,9 @@ func DefinitionsOf(ctx context.Context, args []string) (*Definitions, error) {
 	if err := checkOptions(known, args); err != nil {
 		return nil, err
 	}
+	if !inModule() {
+		return nil, errors.New("go.mod file not found in this directory or one above it")
+	}
 	dir, err := os.Getwd()
 	if err != nil {
 		return nil, err

@@ -86,6 +86,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := checkOptions(known, args); err != nil {
 		return nil, err
 	}
+	if !inModule() {
+		return nil, errors.New("go.mod file not found in this directory or one above it")
+	}
 	dir, err := os.Getwd()
 	if err != nil {
 		return nil, err
@@ -149,6 +152,21 @@ func (o *Options) args() ([]string, error) {
 		args = append(args, "paths="+strings.Join(patterns, ";"))
 	}
 	return args, nil
+}
+
+// inModule reports whether the working directory belongs to a module, as far as is known.
+func inModule() bool {
+	dir, err := os.Getwd()
+	if err != nil {
+		return true
+	}
+	for !exists(filepath.Join(dir, "go.mod")) && !exists(filepath.Join(dir, "go.work")) {
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+		dir = filepath.Dir(dir)
+	}
+	return true
 }
 
 // runAll runs the generators that options select.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -49,6 +50,9 @@ func Run(o Options) error {
 	was := os.Args
 	defer func() { os.Args = was }()
 	os.Args = append([]string{"kapok"}, o.Args...) // cli.New reads them
+	if slices.Contains(o.Args, "--help") || slices.Contains(o.Args, "-h") {
+		return run(o) // which changes nothing
+	}
 	return whole(func() error { return run(o) })
 }
 

@@ -73,19 +73,33 @@ func renderOlder(ctx context.Context, program, dir string, commands [][]string) 
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
+	away, err := os.MkdirTemp("", "kapok-help-") // without a PROJECT file
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(away)
 	var fitting [][]string
 	for _, command := range commands {
-		known, err := flagsOf(ctx, program, command)
+		known, err := flagsOf(ctx, program, away, command)
 		if err != nil {
 			return nil, err
 		}
 		fitting = append(fitting, fit(command, known)...)
 	}
-	return render(ctx, program, dir, fitting)
+	files, err := render(ctx, program, dir, fitting)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"PROJECT", "go.mod"} {
+		if files[name] == nil {
+			return nil, fmt.Errorf("%s has scaffolded no project: %s is missing", program, name)
+		}
+	}
+	return files, nil
 }
 
 // flagsOf returns the flags that a program lists for a command, with their --.
-func flagsOf(ctx context.Context, program string, command []string) (map[string]bool, error) {
+func flagsOf(ctx context.Context, program, dir string, command []string) (map[string]bool, error) {
 	args := []string{command[0]}
 	for _, word := range command[1:] {
 		if !strings.HasPrefix(word, "-") || strings.HasPrefix(word, "--plugins=") {
@@ -93,7 +107,7 @@ func flagsOf(ctx context.Context, program string, command []string) (map[string]
 		}
 	}
 	c := exec.CommandContext(ctx, program, append(args, "--help")...)
-	c.Dir = os.TempDir() // without a PROJECT file
+	c.Dir = dir
 	said, err := c.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("%s %s --help: %w\n%s", filepath.Base(program), strings.Join(args, " "), err, bytes.TrimSpace(said))

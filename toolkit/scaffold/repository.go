@@ -33,7 +33,12 @@ func openRepository(ctx context.Context) (*repository, error) {
 	if _, err := r.git(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"); err != nil {
 		return nil, errors.New("the repository has no commit: commit the project first")
 	}
-	switch changed, err := r.git(ctx, nil, "status", "--porcelain"); {
+	for _, name := range []string{"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD"} {
+		if _, err := r.git(ctx, nil, "rev-parse", "--verify", "--quiet", name); err == nil {
+			return nil, fmt.Errorf("git has not finished something else (%s): finish or abort it first", name)
+		}
+	}
+	switch changed, err := r.git(ctx, nil, "status", "--porcelain", "--untracked-files=normal"); {
 	case err != nil:
 		return nil, err
 	case changed != "":
@@ -62,47 +67,46 @@ type side struct {
 }
 
 // merge merges the changes from one side to another into the work tree and the index. It reports whether
-// there are no conflicts. Files that HEAD does not have any more stay away.
-func (r *repository) merge(ctx context.Context, temp string, base, theirs side, out io.Writer) (clean bool, err error) {
+// there are no conflicts, and whether anything has changed. Files that HEAD does not have any more stay away.
+func (r *repository) merge(ctx context.Context, temp string, base, theirs side, out io.Writer) (clean, changed bool, err error) {
 	was, err := r.tree(ctx, filepath.Join(temp, "was"), base.files)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	is, err := r.tree(ctx, filepath.Join(temp, "is"), theirs.files)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	head, err := r.git(ctx, nil, "rev-parse", "HEAD")
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	names := []string{"GITHEAD_" + head + "=HEAD", "GITHEAD_" + is + "=" + theirs.name, "GITHEAD_" + was + "=" + base.name}
 	said, err := r.git(ctx, names, "merge-recursive", was, "--", head, is)
 	var ended *exec.ExitError
 	if err != nil && (!errors.As(err, &ended) || ended.ExitCode() != 1) {
-		return false, err
+		return false, false, err
 	}
 	if err := r.keepRemoved(ctx); err != nil {
-		return false, err
+		return false, false, err
 	}
 	unmerged, err := r.git(ctx, nil, "diff", "--name-only", "--diff-filter=U")
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	if unmerged != "" {
 		fmt.Fprintln(out, said)
 		fmt.Fprintf(out, "Conflicts:\n  %s\n", strings.ReplaceAll(unmerged, "\n", "\n  "))
-		return false, nil
+		return false, true, nil
 	}
-	changed, err := r.git(ctx, nil, "diff", "--cached", "--name-status")
+	list, err := r.git(ctx, nil, "diff", "--cached", "--name-status")
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	if changed == "" {
-		changed = "The scaffolds have not changed."
+	if list != "" {
+		fmt.Fprintln(out, list)
 	}
-	fmt.Fprintln(out, changed)
-	return true, nil
+	return true, list != "", nil
 }
 
 // tree writes files into the object store, and returns the name of the tree with the project that they are.

@@ -26,8 +26,8 @@ Usage:
 The project is scaffolded twice, in temporary directories: by the version that has made it, and by this one.
 Git merges the differences between the two into the work tree and the index, and leaves conflicts there, as
 git merge does. Without conflicts, go.mod is updated, and code and manifests are generated. Nothing is
-committed: look at the changes by git diff HEAD, and take them back by git reset --hard. The work tree must
-be clean.
+committed: look at the changes by git diff HEAD. git reset --hard takes them back, but for files that are new and
+generated. The work tree must be clean.
 
 A file that you have removed stays removed. Files that are generated are not merged. To update a Helm chart,
 run kapok edit --plugins=helm/v2-alpha afterwards.
@@ -76,6 +76,10 @@ func Upgrade(ctx context.Context, o UpgradeOptions) error {
 	case flags.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
+	repo, err := openRepository(ctx)
+	if err != nil {
+		return err
+	}
 	known, err := readProject(".")
 	if err != nil {
 		return err
@@ -88,10 +92,6 @@ func Upgrade(ctx context.Context, o UpgradeOptions) error {
 		if *from, err = madeBy(known, kept); err != nil {
 			return err
 		}
-	}
-	repo, err := openRepository(ctx)
-	if err != nil {
-		return err
 	}
 	temp, err := os.MkdirTemp("", "kapok-upgrade-")
 	if err != nil {
@@ -123,7 +123,7 @@ func Upgrade(ctx context.Context, o UpgradeOptions) error {
 	for _, rendering := range []map[string][]byte{base, theirs} {
 		maps.DeleteFunc(rendering, func(name string, _ []byte) bool { return !mergeable(filepath.ToSlash(name)) })
 	}
-	clean, err := repo.merge(ctx, temp, side{*from, base}, side{"kapok upgrade", theirs}, o.Out)
+	clean, changed, err := repo.merge(ctx, temp, side{*from, base}, side{"kapok upgrade", theirs}, o.Out)
 	if err != nil {
 		return err
 	}
@@ -136,6 +136,9 @@ func Upgrade(ctx context.Context, o UpgradeOptions) error {
 	}
 	if !clean {
 		return errConflicts
+	}
+	if !changed {
+		fmt.Fprintln(o.Out, "The scaffolds have not changed.")
 	}
 	return finishUpgrade(ctx, &s, o.Out)
 }
@@ -156,7 +159,7 @@ func finishUpgrade(ctx context.Context, s *step, out io.Writer) error {
 	if err := listWebhooks(); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "The scaffolds are merged. Look at the changes (git diff HEAD), test, and commit them.")
+	fmt.Fprintln(out, "The project has the scaffolds of this version. Look at the changes (git diff HEAD), test, and commit them.")
 	return nil
 }
 
@@ -168,7 +171,7 @@ func madeBy(c config.Config, kept settings) (string, error) {
 	if v := c.GetCliVersion(); v != "" {
 		return "kubebuilder@v" + strings.TrimPrefix(v, "v"), nil
 	}
-	return "", errors.New("PROJECT does not tell which version has made the project: name it with --from, such as kubebuilder@v4.10.1, or the path of the program")
+	return "", errors.New("PROJECT does not tell which version has made the project: name it with --from, such as kubebuilder@v4.10.1 or the path of the older kapok-toolkit")
 }
 
 // upgradeCommands returns the command lines that scaffold a project.

@@ -35,7 +35,7 @@ func newLocator(d *generate.Definitions) *locator {
 	}
 	for document := range strings.SplitSeq(string(d.YAML), "---\n") {
 		c := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal([]byte(document), c); err == nil && c.Name != "" {
+		if err := yaml.Unmarshal([]byte(document), c); err == nil && c.Kind == "CustomResourceDefinition" {
 			l.definitions[c.Name] = c
 		}
 	}

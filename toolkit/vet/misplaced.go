@@ -42,8 +42,10 @@ type target int
 
 const (
 	atPackage target = iota // not at a type or field
+	aboveType               // above the comment of a type, after an empty line
 	atType
 	atField
+	atEnd // of a line
 )
 
 // placesIn returns the comments of a file that belong to types and fields.
@@ -62,7 +64,7 @@ func placesIn(files *token.FileSet, file *ast.File) map[*ast.CommentGroup]target
 		}
 		for _, group := range file.Comments { // a comment above that of the type, after an empty line
 			if d := line(begin) - line(group.End()); d > 0 && d <= 2 {
-				places[group] = atType
+				places[group] = aboveType
 			}
 		}
 		ast.Inspect(types, func(n ast.Node) bool {
@@ -72,7 +74,7 @@ func placesIn(files *token.FileSet, file *ast.File) map[*ast.CommentGroup]target
 			case *ast.StructType:
 				for _, f := range n.Fields.List {
 					places[f.Doc] = atField
-					places[f.Comment] = atField
+					places[f.Comment] = atEnd
 				}
 			}
 			return true
@@ -95,8 +97,8 @@ func belongs(known *markers.Registry, marker string, at target) (name, where str
 		at   []target
 	}{
 		{markers.DescribesField, "on a field", []target{atField}},
-		{markers.DescribesType, "on a type", []target{atType}},
-		{markers.DescribesPackage, "above package, or apart from types and fields", []target{atPackage, atType}},
+		{markers.DescribesType, "on a type", []target{atType, aboveType}},
+		{markers.DescribesPackage, "above the package clause, or in a comment of its own", []target{atPackage, aboveType}},
 	} {
 		definition := known.Lookup(marker, t.of)
 		if definition == nil {
@@ -107,6 +109,9 @@ func belongs(known *markers.Registry, marker string, at target) (name, where str
 		}
 		name = definition.Name
 		right = append(right, t.name)
+	}
+	if at == atEnd && name != "" {
+		return name, "on a line of its own, above the field"
 	}
 	return name, strings.Join(right, " or ")
 }

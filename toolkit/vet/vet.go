@@ -22,6 +22,7 @@ func Run(ctx context.Context, args []string) ([]string, error) {
 	if !slices.ContainsFunc(args, func(arg string) bool { return arg == "crd" || strings.HasPrefix(arg, "crd:") }) {
 		args = append([]string{"crd"}, args...)
 	}
+	args = append([]string{"rbac:roleName=manager-role", "webhook"}, args...) // their markers are checked, too
 	d, err := generate.DefinitionsOf(ctx, args)
 	if d == nil {
 		return nil, err

@@ -46,10 +46,9 @@ func TestUpgrade(t *testing.T) {
 		}
 	}
 
-	refuse("upgrade", "read the project")
+	refuse("upgrade", "the project must be in a repository of git")
 	shell(kubebuilder, "init", "--domain=example.com", "--repo=example.com/guestbook")
 	shell(kubebuilder, "create", "api", "--group=webapp", "--version=v1", "--kind=Guestbook", "--resource", "--controller", "--make=false")
-	refuse("upgrade", "the project must be in a repository of git")
 	shell("git", "init", "--quiet", repository)
 	refuse("upgrade", "the repository has no commit")
 	commit()
@@ -63,12 +62,20 @@ func TestUpgrade(t *testing.T) {
 	}
 	commit()
 	file := p.read("PROJECT")
+	nothing, err := exec.LookPath("true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell("git", "update-ref", "MERGE_HEAD", "HEAD")
+	refuse("upgrade", "git has not finished something else (MERGE_HEAD)")
+	shell("git", "update-ref", "-d", "MERGE_HEAD")
 	for line, want := range map[string]string{
 		"upgrade --from kubebuilder":         "want kubebuilder@VERSION, kapok@VERSION or the path of such a program",
 		"upgrade --from operator-sdk@v1.0.0": "want kubebuilder@VERSION, kapok@VERSION or the path of such a program",
 		"upgrade --from kubebuilder@4":       "the version must be like v1.2.3",
 		"upgrade --from kubebuilder@v4.99.0": "build kubebuilder@v4.99.0",
 		"upgrade --from " + os.TempDir():     "not a program",
+		"upgrade --from " + nothing:          "has scaffolded no project: PROJECT is missing",
 		"upgrade extra":                      `unexpected argument "extra"`,
 		"upgrade --to v2":                    "unknown flag: --to",
 	} {
@@ -77,7 +84,7 @@ func TestUpgrade(t *testing.T) {
 
 	t.Run("clean", func(t *testing.T) {
 		out := p.must("upgrade --from " + kubebuilder)
-		for _, want := range []string{"M\toperators/guestbook/internal/controller/suite_test.go\n", "api/v1/zz_generated.deepcopy.go\n", "The scaffolds are merged."} {
+		for _, want := range []string{"M\toperators/guestbook/internal/controller/suite_test.go\n", "api/v1/zz_generated.deepcopy.go\n", "The project has the scaffolds of this version."} {
 			if !strings.Contains(out, want) {
 				t.Errorf("it says\n%s\nwant %q", out, want)
 			}

@@ -43,6 +43,15 @@ func TestVet(t *testing.T) {
 		{"no key of a list", "	// +listMapKey=name\n", "", "	// +listType=map", "must not be empty if x-kubernetes-list-type is map"},
 		{"a marker for types", "	// +optional\n	Labels", "	// +kubebuilder:resource:scope=Cluster\n	Labels", "	// +kubebuilder:resource", "+kubebuilder:resource has no effect here: it belongs on a type"},
 		{"a marker for fields", "// Package v1", "// +kubebuilder:validation:MinLength=3\n\n// Package v1", "// +kubebuilder:validation:MinLength", "has no effect here: it belongs on a field or on a type"},
+		{
+			"a marker for packages", "// Item is a thing", "// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get\n// Item is a thing", "// +kubebuilder:rbac",
+			"has no effect here: it belongs above the package clause, or in a comment of its own",
+		},
+		{"a marker at the end of a line", "	Cash bool `json:\"cash,omitempty\"`", "	Cash bool `json:\"cash,omitempty\"` // +kubebuilder:default=true", "	Cash bool", "on a line of its own, above the field"},
+		{
+			"an argument of a role", "// Item is a thing", "// +kubebuilder:rbac:group=apps,resources=deployments,verbs=get\n\n// Item is a thing", "// +kubebuilder:rbac",
+			`unknown argument "group"`,
+		},
 		{"a misspelt marker", "validation:MinItems", "validation:MinItem", "	// +kubebuilder:validation:MinItem", "did you mean +kubebuilder:validation:MinItems?"},
 		{"no tag", "`json:\"card,omitempty\"`", "", "	Card string", "without JSON tag"},
 	} {

@@ -1,14 +1,15 @@
 // Package check validates manifests on a server that runs in memory for that purpose: what it says of them is
-// what any server of Kapok says. The server ends with Run.
+// what any server of Kapok says. It calls nothing outside of the process: no webhook takes effect. The server
+// ends with Run.
 package check
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,10 +19,9 @@ import (
 	"github.com/kapok-dev/kapok/client"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
 // A Finding is the answer to an object that the server rejects.
@@ -43,20 +43,29 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s %s: %s", f.File, f.Kind, f.Name, f.Message)
 }
 
-// Run validates the objects in files and, for "-", in the standard input: first namespaces and definitions, then all others
-// in their order. Namespaces that are not among them exist. It returns the number of objects. The error is one
-// that makes it impossible to go on, such as a file that does not exist.
-func Run(ctx context.Context, paths []string, stdin io.Reader) (findings []Finding, n int, err error) {
+// Options configure Run.
+type Options struct {
+	// Files are files, directories, and "-" for the standard input.
+	Files []string
+	Stdin io.Reader
+	// IgnoreMissingKinds leaves out objects of kinds that neither the server nor the manifests define.
+	IgnoreMissingKinds bool
+}
+
+// Run validates the objects in files: first namespaces and definitions, then all others in their order. Namespaces that are not
+// among them exist. It returns the number of objects. The error is one that makes it impossible to go on, such as a file that
+// does not exist.
+func Run(ctx context.Context, o Options) (findings []Finding, n int, err error) {
 	var all []object
-	for _, path := range paths {
-		found, unreadable, err := read(path, stdin)
+	for _, path := range o.Files {
+		found, unreadable, err := read(path, o.Stdin)
 		if err != nil {
 			return nil, 0, err
 		}
 		all, findings = append(all, found...), append(findings, unreadable...)
 	}
 	slices.SortStableFunc(all, func(a, b object) int { return order(a) - order(b) })
-	server, err := kapok.Start(ctx, kapok.Options{})
+	server, err := kapok.Start(ctx, kapok.Options{Webhooks: kapok.WebhookOptions{Dial: alone}, Aggregation: kapok.AggregationOptions{Dial: alone}})
 	if err != nil {
 		return nil, 0, fmt.Errorf("start a server: %w", err)
 	}
@@ -65,15 +74,26 @@ func Run(ctx context.Context, paths []string, stdin io.Reader) (findings []Findi
 	if err != nil {
 		return nil, 0, fmt.Errorf("make a client of the server: %w", err)
 	}
-	for _, o := range all {
-		if err := create(ctx, c, o); err != nil {
-			if ctx.Err() != nil {
-				return nil, 0, context.Cause(ctx)
-			}
-			findings = append(findings, o.finding(err))
+	k := &checker{client: c, created: map[string]bool{}}
+	for _, object := range all {
+		err := k.check(ctx, object)
+		switch {
+		case ctx.Err() != nil:
+			return nil, 0, context.Cause(ctx)
+		case err == nil:
+			n++
+		case o.IgnoreMissingKinds && meta.IsNoMatchError(err):
+		default:
+			n++
+			findings = append(findings, object.finding(err))
 		}
 	}
-	return findings, len(all), nil
+	return findings, n, nil
+}
+
+// alone refuses to connect to anything.
+func alone(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("kapok check calls nothing outside of it")
 }
 
 // An object is one of a file.
@@ -101,26 +121,73 @@ func order(o object) int {
 	return 2
 }
 
-// create creates an object, and what it needs: its namespace. As with kubectl, that is default if it has none.
-func create(ctx context.Context, c client.WithWatch, o object) error {
-	if o.GetNamespace() == "" {
-		if namespaced, err := c.IsObjectNamespaced(o.Unstructured); err == nil && namespaced {
-			o.SetNamespace("default")
-		}
+// A checker creates objects.
+type checker struct {
+	client  client.WithWatch
+	created map[string]bool // by kind, namespace and name
+}
+
+// check creates an object, and what it needs: its namespace. As with kubectl, that is default if it has none.
+func (k *checker) check(ctx context.Context, o object) error {
+	if err := checkNames(o.Object); err != nil {
+		return err
 	}
-	err := c.Create(ctx, o.Unstructured)
+	switch namespaced, err := k.client.IsObjectNamespaced(o.Unstructured); {
+	case err != nil: // creating it says why
+	case !namespaced:
+		o.SetNamespace("")
+	case o.GetNamespace() == "":
+		o.SetNamespace("default")
+	}
+	switch o.GetKind() {
+	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService":
+		return k.create(ctx, o, client.DryRunAll) // it must not take effect
+	case "CustomResourceDefinition":
+		if _, converts, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "conversion"); converts {
+			if err := k.create(ctx, o, client.DryRunAll); err != nil {
+				return err
+			}
+			unstructured.RemoveNestedField(o.Object, "spec", "conversion")
+		}
+		if err := k.create(ctx, o); err != nil {
+			return err
+		}
+		return awaitServed(ctx, k.client, o.GetName())
+	}
+	return k.create(ctx, o)
+}
+
+func (k *checker) create(ctx context.Context, o object, opts ...client.CreateOption) error {
+	name := strings.Join([]string{o.GetAPIVersion(), o.GetKind(), o.GetNamespace(), o.GetName()}, " ")
+	err := k.client.Create(ctx, o.DeepCopy(), opts...)
 	if apierrors.IsNotFound(err) && o.GetNamespace() != "" {
 		namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
 		namespace.SetName(o.GetNamespace())
-		if made := c.Create(ctx, namespace); made != nil {
+		if made := k.client.Create(ctx, namespace); made != nil {
 			return err
 		}
-		err = c.Create(ctx, o.Unstructured)
+		err = k.client.Create(ctx, o.DeepCopy(), opts...)
 	}
-	if err != nil || o.GetKind() != "CustomResourceDefinition" {
-		return err
+	if apierrors.IsAlreadyExists(err) && !k.created[name] { // every server has it, such as the namespace default
+		err = k.client.Patch(ctx, o.DeepCopy(), client.Apply, client.FieldOwner("kapok-check"), client.ForceOwnership, client.DryRunAll)
 	}
-	return awaitServed(ctx, c, o.GetName())
+	if err == nil {
+		k.created[name] = true
+	}
+	return err
+}
+
+// checkNames returns an error for a name that is no string: YAML takes n, on and 1 for other types.
+func checkNames(o map[string]any) error {
+	metadata, _ := o["metadata"].(map[string]any)
+	for _, field := range []string{"name", "namespace", "generateName"} {
+		if value, ok := metadata[field]; ok && value != nil {
+			if _, isString := value.(string); !isString {
+				return fmt.Errorf("metadata.%s is %v, which YAML does not take for a string: put it in quotes", field, value)
+			}
+		}
+	}
+	return nil
 }
 
 // awaitServed waits until the kind of a definition is served, or never will be.
@@ -156,9 +223,9 @@ func awaitServed(ctx context.Context, c client.WithWatch, name string) error {
 // standard input, and a finding for what cannot be decoded.
 func read(path string, stdin io.Reader) (objects []object, findings []Finding, err error) {
 	add := func(name string, data []byte) {
-		found, err := decode(name, data)
+		found, errs := decode(name, data)
 		objects = append(objects, found...)
-		if err != nil {
+		for _, err := range errs {
 			findings = append(findings, Finding{File: name, Message: err.Error()})
 		}
 	}
@@ -170,49 +237,25 @@ func read(path string, stdin io.Reader) (objects []object, findings []Finding, e
 		add("standard input", data)
 		return objects, findings, nil
 	}
-	err = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir(), name != path && !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)),
-			name != path && strings.HasPrefix(entry.Name(), "kustomization."):
-			return nil
-		}
-		data, err := os.ReadFile(name)
+	root, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		add(name, data)
+		if entry.IsDir() || name != root && (!slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || strings.HasPrefix(entry.Name(), "kustomization.")) {
+			return nil
+		}
+		shown := filepath.Join(path, strings.TrimPrefix(name, root))
+		data, err := os.ReadFile(name)
+		if err != nil {
+			findings = append(findings, Finding{File: shown, Message: err.Error()})
+			return nil
+		}
+		add(shown, data)
 		return nil
 	})
 	return objects, findings, err
-}
-
-// decode returns the objects of a text, also those in lists.
-func decode(file string, data []byte) ([]object, error) {
-	var all []object
-	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
-	for {
-		u := &unstructured.Unstructured{}
-		switch err := documents.Decode(&u.Object); {
-		case errors.Is(err, io.EOF):
-			return all, nil
-		case err != nil:
-			return all, err
-		case len(u.Object) == 0:
-			continue
-		case u.GetKind() == "" || u.GetAPIVersion() == "":
-			return all, errors.New("an object has no kind or no apiVersion: this is no manifest")
-		case u.IsList():
-			err := u.EachListItem(func(item runtime.Object) error {
-				all = append(all, object{file, item.(*unstructured.Unstructured)})
-				return nil
-			})
-			if err != nil {
-				return all, err
-			}
-			continue
-		}
-		all = append(all, object{file, u})
-	}
 }

@@ -40,6 +40,7 @@ func TestRun(t *testing.T) {
 		name, text string
 		want       []string // parts of the findings
 		objects    int
+		ignore     bool
 	}{
 		{name: "valid", text: widget("a", "{size: 1}") + "---\n" + definition, objects: 2},
 		{name: "a list", text: "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n", objects: 1},
@@ -54,11 +55,35 @@ func TestRun(t *testing.T) {
 			name: "a definition", text: strings.Replace(definition, "self.size != 2", "self.sise != 2", 1), objects: 1,
 			want: []string{"CustomResourceDefinition widgets.example.com: ", "undefined field 'sise'"},
 		},
+		{name: "a missing kind that is left out", text: widget("a", "{}"), ignore: true},
+		{name: "a large number", text: strings.Replace(definition, "maximum: 3", "format: int64", 1) + widget("a", "{size: 9223372036854775807}"), objects: 2},
+		{name: "a namespace that does not belong", text: "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, namespace: b}\n", objects: 1},
+		{name: "what every server has", text: "apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {a: b}}\n", objects: 1},
+		{name: "a typed list", text: "apiVersion: v1\nkind: ConfigMapList\nitems:\n- metadata: {name: a}\n- 1\n", objects: 1, want: []string{"items[1] of the ConfigMapList is no object"}},
+		{name: "JSON", text: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}} {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}`, objects: 2},
+		{name: "a key twice", text: "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  name: b\n", want: []string{`line 5: key "name" already set in map`}},
+		{name: "a name that is no string", text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: on}\n", objects: 1, want: []string{"metadata.name is true"}},
+		{
+			name: "the line of the file, and what follows", text: "a: 1\n---\n# two\nb: [\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", objects: 1,
+			want: []string{"line 4: ", "this is no manifest"},
+		},
+		{
+			name: "webhooks", objects: 3, text: "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: a}\nwebhooks:\n" +
+				"- {name: a.example.com, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: \"https://127.0.0.1:1/x\"},\n" +
+				"   rules: [{apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*']}]}\n---\n" +
+				"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n" +
+				strings.Replace(definition, "  scope:", "  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: \"https://127.0.0.1:1/x\"}}}\n  scope:", 1),
+		},
+		{
+			name: "a webhook that is wrong", objects: 1, want: []string{"ValidatingWebhookConfiguration a: ", "sideEffects"},
+			text: "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: a}\nwebhooks:\n" +
+				"- {name: a.example.com, admissionReviewVersions: [v1], clientConfig: {url: \"https://127.0.0.1:1/x\"}}\n",
+		},
 		{name: "no YAML", text: "a: [\n", want: []string{"standard input: "}},
 		{name: "no object", text: "a: 1\n", want: []string{"standard input: an object has no kind or no apiVersion"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			findings, objects, err := check.Run(t.Context(), []string{"-"}, strings.NewReader(test.text))
+			findings, objects, err := check.Run(t.Context(), check.Options{Files: []string{"-"}, Stdin: strings.NewReader(test.text), IgnoreMissingKinds: test.ignore})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,14 +118,20 @@ func TestFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	findings, objects, err := check.Run(t.Context(), []string{dir}, nil)
+	findings, objects, err := check.Run(t.Context(), check.Options{Files: []string{dir}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "nothing"), filepath.Join(dir, "broken.yaml")); err == nil {
+		defer os.Remove(filepath.Join(dir, "broken.yaml"))
+		if found, _, err := check.Run(t.Context(), check.Options{Files: []string{dir}}); err != nil || len(found) != 2 {
+			t.Errorf("with a broken link it finds %+v, %v", found, err)
+		}
 	}
 	if objects != 3 || len(findings) != 1 || findings[0].File != filepath.Join(dir, "samples", "a.yml") || len(findings[0].Causes) != 1 || findings[0].Causes[0].Field != "spec.size" {
 		t.Errorf("of %d objects it finds %+v", objects, findings)
 	}
-	if _, _, err := check.Run(t.Context(), []string{filepath.Join(dir, "none")}, nil); err == nil {
+	if _, _, err := check.Run(t.Context(), check.Options{Files: []string{filepath.Join(dir, "none")}}); err == nil {
 		t.Error("a file that does not exist is no error")
 	}
 }

@@ -52,6 +52,8 @@ export interface OrderSpec {
   note?: string | null;
   /** One of two ways to pay. */
   payment?: OrderSpecPayment;
+  /** Where `<from>` and <to> are. */
+  route?: OrderSpecRoute;
 }
 
 /** Item is a thing in an order. */
@@ -64,6 +66,12 @@ export interface OrderSpecItems {
 export interface OrderSpecPayment {
   card?: string;
   cash?: boolean;
+}
+
+/** Where `<from>` and <to> are. */
+export interface OrderSpecRoute {
+  air?: string;
+  street?: string;
 }
 
 /** OrderStatus is how far it is. */

@@ -52,6 +52,9 @@ type OrderSpec struct {
 	// One of two ways to pay.
 	// +optional
 	Payment *Payment `json:"payment,omitempty"`
+	// Where `<from>` and <to> are.
+	// +optional
+	Route *Route `json:"route,omitempty"`
 }
 
 // Item is a thing in an order.
@@ -71,6 +74,15 @@ type Payment struct {
 	Card string `json:"card,omitempty"`
 	// +optional
 	Cash bool `json:"cash,omitempty"`
+}
+
+// Route is exactly one of its fields.
+// +kubebuilder:validation:ExactlyOneOf=street;air
+type Route struct {
+	// +optional
+	Street string `json:"street,omitempty"`
+	// +optional
+	Air string `json:"air,omitempty"`
 }
 
 // OrderStatus is how far it is.
