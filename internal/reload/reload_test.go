@@ -92,6 +92,26 @@ func TestBoundary(t *testing.T) {
 	}
 }
 
+// A buffer is safe for concurrent use: to sleep in a bubble does not synchronize with what wakes at the same time.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(data []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(data)
+}
+
+// take returns what was written, and empties the buffer.
+func (b *buffer) take() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer b.text.Reset()
+	return b.text.String()
+}
+
 func TestWatch(t *testing.T) {
 	path, other := write(t, "a", "1"), write(t, "b", "x")
 	synctest.Test(t, func(t *testing.T) {
@@ -104,8 +124,8 @@ func TestWatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var log bytes.Buffer
-		logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		log := &buffer{}
+		logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}
 			}
@@ -121,8 +141,7 @@ func TestWatch(t *testing.T) {
 			t.Helper()
 			time.Sleep(time.Duration(intervals) * Every)
 			synctest.Wait()
-			defer log.Reset()
-			return log.String()
+			return log.take()
 		}
 		expect := func(got, want string) {
 			t.Helper()
