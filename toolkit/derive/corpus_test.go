@@ -63,7 +63,7 @@ func TestSamplesOfOperators(t *testing.T) {
 			valid++
 		}
 		byJSON := schemaOf(t, k)
-		if err := byJSON.Validate(sample); (err == nil) != (verdict == nil) {
+		if err := byJSON.Validate(sample); (err == nil) != (verdict == nil) && !outOfRange(verdict) {
 			t.Errorf("%s: the JSON schema says %v, the server %v", name, err, verdict)
 		}
 		if k.schema.XPreserveUnknownFields == nil {
@@ -77,6 +77,12 @@ func TestSamplesOfOperators(t *testing.T) {
 	if valid*10 < len(all)*9 {
 		t.Errorf("only %d of %d samples are valid", valid, len(all))
 	}
+}
+
+// outOfRange reports whether a server rejects a number for its limit, which is out of the range of its format. A JSON schema has no
+// such rule; kapok vet finds it.
+func outOfRange(verdict error) bool {
+	return verdict != nil && strings.Contains(verdict.Error(), "boundary value must be of type integer with format int32")
 }
 
 func schemaOf(t *testing.T, k kind) *jsonschema.Schema {

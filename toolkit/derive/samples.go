@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"regexp/syntax"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-tools/pkg/genall"
 	"sigs.k8s.io/controller-tools/pkg/markers"
 )
@@ -102,12 +105,12 @@ func (w *sampleWriter) value(indent string, s *schema) {
 			w.WriteString(" []\n")
 			return
 		}
-		if s.MinItems != nil && *s.MinItems > 1 && (s.XListType == nil || *s.XListType == "atomic") {
+		if s.MinItems != nil && *s.MinItems > 1 {
 			n = int(min(*s.MinItems, 10))
 		}
 		w.WriteString("\n")
-		for range n {
-			w.item(indent, item)
+		for i := range n {
+			w.item(indent, distinct(s, item, i))
 		}
 	case len(s.Properties) > 0:
 		w.WriteString("\n")
@@ -206,6 +209,55 @@ func alternatives(s *schema) map[string]bool {
 		}
 	}
 	return others
+}
+
+// distinct returns the schema of an item of a list for its i-th item: in a set and in a map by keys, items must differ. It returns item
+// itself if no other value is known.
+func distinct(list, item *schema, i int) *schema {
+	kind := ""
+	if list.XListType != nil {
+		kind = *list.XListType
+	}
+	switch {
+	case i == 0:
+	case kind == "set":
+		if value := another(item, i); value != nil {
+			other := *item
+			other.Default = value
+			return &other
+		}
+	case kind == "map" && len(list.XListMapKeys) > 0:
+		key := item.Properties[list.XListMapKeys[0]]
+		if value := another(&key, i); value != nil {
+			key.Default = value
+			other := *item
+			other.Properties = maps.Clone(item.Properties)
+			other.Properties[list.XListMapKeys[0]] = key
+			return &other
+		}
+	}
+	return item
+}
+
+// another returns the i-th example of a value, in JSON; nil if it is not known.
+func another(s *schema, i int) *apiextensionsv1.JSON {
+	switch {
+	case len(s.Enum) > i:
+		return &s.Enum[i]
+	case len(s.Enum) > 0 || s.Pattern != "" || s.Format != "":
+	case s.Type == "string":
+		t := text(s)
+		suffix := strconv.Itoa(i + 1)
+		if s.MaxLength != nil && int64(len(t)+len(suffix)) > *s.MaxLength && len(t) > len(suffix) {
+			t = t[:len(t)-len(suffix)]
+		}
+		return &apiextensionsv1.JSON{Raw: []byte(strconv.Quote(t + suffix))}
+	case s.Type == "integer" && s.MultipleOf == nil:
+		if n, err := strconv.Atoi(number(s)); err == nil && (s.Maximum == nil || float64(n+i) <= *s.Maximum) {
+			return &apiextensionsv1.JSON{Raw: []byte(strconv.Itoa(n + i))}
+		}
+	}
+	return nil
 }
 
 // item writes an item of a list.

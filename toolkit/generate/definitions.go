@@ -6,7 +6,6 @@ import (
 	"errors"
 	"go/token"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -31,21 +30,7 @@ type Definitions struct {
 // lists every problem in the sources, with its position; if it has other reasons, Definitions is nil.
 func DefinitionsOf(ctx context.Context, args []string) (*Definitions, error) {
 	options := Options{Args: args}
-	args, err := options.args()
-	if err != nil {
-		return nil, err
-	}
-	known, err := registry()
-	if err != nil {
-		return nil, err
-	}
-	if err := checkOptions(known, args); err != nil {
-		return nil, err
-	}
-	if !inModule() {
-		return nil, errors.New("go.mod file not found in this directory or one above it")
-	}
-	dir, err := os.Getwd()
+	known, args, dir, err := options.prepare()
 	if err != nil {
 		return nil, err
 	}
@@ -81,5 +66,5 @@ func DefinitionsOf(ctx context.Context, args []string) (*Definitions, error) {
 	return d, err
 }
 
-// Position returns file:line:column of a position, with the file relative to the working directory if it is below.
-func (d *Definitions) Position(at token.Pos) string { return position(d.Files, at) }
+// Position returns a position in the sources, with the file relative to the working directory if it is below.
+func (d *Definitions) Position(at token.Pos) token.Position { return position(d.Files, at) }

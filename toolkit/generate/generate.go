@@ -75,21 +75,7 @@ const (
 // those before it have changed.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	whole := len(o.Args) == 0
-	args, err := o.args()
-	if err != nil {
-		return nil, err
-	}
-	known, err := registry()
-	if err != nil {
-		return nil, err
-	}
-	if err := checkOptions(known, args); err != nil {
-		return nil, err
-	}
-	if !inModule() {
-		return nil, errors.New("go.mod file not found in this directory or one above it")
-	}
-	dir, err := os.Getwd()
+	known, args, dir, err := o.prepare()
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +109,24 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		result.Orphans, err = out.orphans(definitions)
 	}
 	return result, err
+}
+
+// prepare returns the options on the command line that exist, those with which generators run, and the working directory.
+func (o *Options) prepare() (known *markers.Registry, args []string, dir string, err error) {
+	if args, err = o.args(); err != nil {
+		return nil, nil, "", err
+	}
+	if known, err = registry(); err != nil {
+		return nil, nil, "", err
+	}
+	if err := checkOptions(known, args); err != nil {
+		return nil, nil, "", err
+	}
+	if !inModule() {
+		return nil, nil, "", errors.New("go.mod file not found in this directory or one above it")
+	}
+	dir, err = os.Getwd()
+	return known, args, dir, err
 }
 
 // args returns the options with which generators run. Packages may be given without paths=.
@@ -260,22 +264,10 @@ func errorsOf(p *loader.Package, kinds ...packages.ErrorKind) []error {
 	var all []error
 	for _, err := range p.Errors {
 		if slices.Contains(kinds, err.Kind) {
-			all = append(all, relative(err))
+			all = append(all, problemOf(err))
 		}
 	}
 	return all
-}
-
-// relative returns an error with its position, if it has one, relative to the working directory.
-func relative(err packages.Error) error {
-	text := err.Error()
-	if err.Pos == "" || err.Pos == "-" {
-		text = err.Msg
-	}
-	if dir, failed := os.Getwd(); failed == nil {
-		text = strings.TrimPrefix(text, dir+string(filepath.Separator))
-	}
-	return errors.New(text)
 }
 
 // plainly returns the error of a load without what package packages says about the go command.
@@ -284,16 +276,6 @@ func plainly(err error) error {
 		return errors.New(strings.TrimSpace(said))
 	}
 	return err
-}
-
-// unique drops repeated errors: controller-tools reports some of them once for each generator.
-func unique(errs []error) []error {
-	seen := map[string]bool{}
-	return slices.DeleteFunc(errs, func(err error) bool {
-		was := seen[err.Error()]
-		seen[err.Error()] = true
-		return was
-	})
 }
 
 // exists reports whether a file or directory exists.

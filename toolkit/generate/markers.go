@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -59,7 +57,7 @@ func unknownIn(files *token.FileSet, file *ast.File, known *markers.Registry, na
 				continue
 			}
 			name, _, _ := strings.Cut(marker, "=")
-			found = append(found, fmt.Errorf("%s: unknown marker +%s%s", position(files, comment.Pos()), name, didYouMean(name, names, "+")))
+			found = append(found, Problem{position(files, comment.Pos()), fmt.Sprintf("unknown marker +%s%s", name, didYouMean(name, names, "+"))})
 		}
 	}
 	return found
@@ -69,17 +67,6 @@ func knows(known *markers.Registry, marker string) bool {
 	return slices.ContainsFunc([]markers.TargetType{markers.DescribesPackage, markers.DescribesType, markers.DescribesField}, func(at markers.TargetType) bool {
 		return known.Lookup("+"+marker, at) != nil
 	})
-}
-
-// position returns file:line:column, with the file relative to the working directory if it is below.
-func position(files *token.FileSet, at token.Pos) string {
-	p := files.Position(at)
-	if dir, err := os.Getwd(); err == nil {
-		if name, err := filepath.Rel(dir, p.Filename); err == nil && !strings.HasPrefix(name, "..") {
-			p.Filename = name
-		}
-	}
-	return p.String()
 }
 
 // didYouMean returns a suggestion for a misspelt name, "" if no known name is near.

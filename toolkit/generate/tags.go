@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -45,7 +46,7 @@ func findTagged(ctx context.Context, paths []string) ([]tagged, error) {
 	var failed []error
 	for _, p := range loaded {
 		for _, err := range p.Errors {
-			failed = append(failed, relative(err))
+			failed = append(failed, problemOf(err))
 		}
 		t := tagged{path: p.PkgPath, tags: map[string]bool{}}
 		for _, file := range p.GoFiles {
@@ -90,7 +91,7 @@ func misspelt(file string, data []byte) (all []error) {
 		for _, known := range knownTags {
 			if d := distance(strings.ToLower(name), known); d <= 2 {
 				line := 1 + bytes.Count(data[:at[2]], []byte("\n"))
-				all = append(all, relative(packages.Error{Pos: fmt.Sprintf("%s:%d", file, line), Msg: fmt.Sprintf("unknown tag +%s (did you mean +%s?)", name, known)}))
+				all = append(all, Problem{token.Position{Filename: relative(file), Line: line}, fmt.Sprintf("unknown tag +%s (did you mean +%s?)", name, known)})
 				break
 			}
 		}

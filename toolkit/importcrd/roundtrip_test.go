@@ -24,21 +24,41 @@ import (
 var known = map[string][]string{
 	// controller-gen merges allOf into the schema around it.
 	"scrapeconfigs.monitoring.coreos.com": {"service.allOf", "service.enum"},
+	// Required fields of lists, which have no fields.
+	"apisixroutes.apisix.apache.org": {"backends.required", "plugins.required"},
+}
+
+// impossible are definitions that have no Go types, with the error.
+var impossible = map[string]string{
+	"postgresqls.acid.zalan.do": `the kind "postgresql" of postgresqls.acid.zalan.do is not a valid exported name in Go`,
 }
 
 // TestRoundTrip imports the definitions of operators. The definitions that are generated from the types are
 // the same, and objects are the same after they were decoded into the types and encoded again.
 func TestRoundTrip(t *testing.T) {
-	definitions := corpus.Definitions(t)
-	dirs := corpus.Dirs(t)
+	all := corpus.Definitions(t)
 	inModule(t)
-	result, err := importcrd.Run(t.Context(), importcrd.Options{Files: dirs})
+	definitions := slices.DeleteFunc(all, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+		want := impossible[crd.Name]
+		if want == "" {
+			return false
+		}
+		dir := t.TempDir()
+		corpus.Write(t, dir, []*apiextensionsv1.CustomResourceDefinition{crd})
+		if _, err := importcrd.Run(t.Context(), importcrd.Options{Files: []string{dir}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: the error is %v, want %q", crd.Name, err, want)
+		}
+		return true
+	})
+	dir := t.TempDir()
+	corpus.Write(t, dir, definitions)
+	result, err := importcrd.Run(t.Context(), importcrd.Options{Files: []string{dir}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d definitions", len(result.Definitions))
-	if len(result.Definitions) < 150 {
-		t.Errorf("only %d definitions were found", len(result.Definitions))
+	if len(result.Definitions) != len(definitions) || len(definitions) < 200 {
+		t.Errorf("%d of %d definitions are imported", len(result.Definitions), len(definitions))
 	}
 	for name, differences := range result.Differences {
 		for _, difference := range differences {
@@ -216,6 +236,8 @@ func sample(random *rand.Rand, s *apiextensionsv1.JSONSchemaProps, depth int) an
 		switch {
 		case s.Format == "date-time":
 			return "2026-01-02T03:04:05Z"
+		case s.Format == "byte" && s.MinLength != nil && *s.MinLength > 0:
+			return base64.StdEncoding.EncodeToString([]byte{0, 255}[:1+random.IntN(2)])
 		case s.Format == "byte":
 			return base64.StdEncoding.EncodeToString([]byte{0, 255}[:random.IntN(3)])
 		case s.MinLength != nil && *s.MinLength > 0:

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -34,38 +35,48 @@ func installOlder(ctx context.Context, from, dir string, out io.Writer) (string,
 	if !semver.IsValid(version) {
 		return "", fmt.Errorf("--from %s: the version must be like v1.2.3", from)
 	}
-	var target string
+	var targets []string
 	switch major := semver.Major(version); {
 	case name == "kapok":
-		target = module + "/toolkit/cmd/kapok-toolkit"
-	case name == "kubebuilder" && (major == "v0" || major == "v1"):
-		target = "sigs.k8s.io/kubebuilder/cmd"
-	case name == "kubebuilder" && major == "v4" && semver.Compare(version, commandAtRoot) >= 0:
-		target = "sigs.k8s.io/kubebuilder/v4"
+		targets = []string{module + "/toolkit/cmd/kapok-toolkit"}
 	case name == "kubebuilder":
-		target = "sigs.k8s.io/kubebuilder/" + major + "/cmd"
+		base := "sigs.k8s.io/kubebuilder"
+		if major != "v0" && major != "v1" {
+			base += "/" + major
+		}
+		targets = []string{base, base + "/cmd"} // newer and older versions
 	default:
 		return "", fmt.Errorf("--from %s: want kubebuilder@VERSION, kapok@VERSION or the path of such a program", from)
 	}
-	fmt.Fprintf(out, "go install %s@%s\n", target, version)
-	c := exec.CommandContext(ctx, "go", "install", target+"@"+version)
-	c.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=-mod=mod")
-	c.Dir = os.TempDir() // outside of the module of the project
-	if said, err := c.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s\nIf you have this program, set --from to its path", from, err, bytes.TrimSpace(said))
+	var said []byte
+	var err error
+	for _, target := range targets {
+		fmt.Fprintf(out, "go install %s@%s\n", target, version)
+		c := exec.CommandContext(ctx, "go", "install", target+"@"+version)
+		c.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=-mod=mod")
+		c.Dir = os.TempDir() // outside of the module of the project
+		if said, err = c.CombinedOutput(); err == nil {
+			return filepath.Join(dir, programOf(target)), nil
+		}
+		if !bytes.Contains(said, []byte("does not contain package")) {
+			break
+		}
 	}
-	program := filepath.Join(dir, filepath.Base(target))
-	if strings.HasSuffix(target, "/v4") {
-		program = filepath.Join(dir, "kubebuilder") // go install leaves out the suffix of a major version
-	}
-	if runtime.GOOS == "windows" {
-		program += ".exe"
-	}
-	return program, nil
+	return "", fmt.Errorf("build %s: %w\n%s\nIf you have this program, set --from to its path", from, err, bytes.TrimSpace(said))
 }
 
-// commandAtRoot is the first version of kubebuilder 4 whose program is at the root of its module.
-const commandAtRoot = "v4.7.0"
+// programOf returns the name that go install gives the program of a package: the last part of its path, without the suffix of a
+// major version.
+func programOf(target string) string {
+	name := path.Base(target)
+	if semver.IsValid(name) {
+		name = path.Base(path.Dir(target))
+	}
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	return name
+}
 
 // renderOlder runs command lines of an older program, or of kubebuilder, in an empty directory, with the
 // flags that it knows, and returns the files that it makes.

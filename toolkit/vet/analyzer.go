@@ -5,7 +5,6 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
@@ -33,7 +32,7 @@ func analyze(pass *analysis.Pass) (any, error) {
 		return nil, err
 	}
 	for _, problem := range problems {
-		pass.Reportf(find(pass, dir, problem), "%s", message(problem))
+		pass.Reportf(find(pass, dir, problem.At), "%s", problem.Message)
 	}
 	return nil, nil
 }
@@ -56,36 +55,15 @@ func hasMarkers(pass *analysis.Pass) bool {
 	return false
 }
 
-// find returns the position in the files of a pass with which a problem begins, or that of the first file.
-func find(pass *analysis.Pass, dir, problem string) token.Pos {
-	parts := strings.SplitN(problem, ":", 4)
-	if len(parts) < 3 {
-		return pass.Files[0].Package
-	}
-	line, err := strconv.Atoi(parts[1])
-	if err != nil {
-		return pass.Files[0].Package
-	}
+// find returns a position in the files of a pass, or that of the first file.
+func find(pass *analysis.Pass, dir string, position token.Position) token.Pos {
 	for _, file := range pass.Files {
 		at := pass.Fset.File(file.Package)
-		if name := at.Name(); name != filepath.Join(dir, parts[0]) && name != parts[0] || line < 1 || line > at.LineCount() {
+		name := position.Filename
+		if at.Name() != name && at.Name() != filepath.Join(dir, name) || position.Line < 1 || position.Line > at.LineCount() {
 			continue
 		}
-		column, err := strconv.Atoi(parts[2])
-		if err != nil {
-			column = 1
-		}
-		return at.LineStart(line) + token.Pos(column-1)
+		return at.LineStart(position.Line) + token.Pos(max(0, position.Column-1))
 	}
 	return pass.Files[0].Package
-}
-
-// message returns a problem without its position.
-func message(problem string) string {
-	if _, line := place(problem); line > 0 {
-		if parts := strings.SplitN(problem, ":", 4); len(parts) == 4 {
-			return strings.TrimSpace(parts[3])
-		}
-	}
-	return problem
 }

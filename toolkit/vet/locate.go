@@ -42,40 +42,89 @@ func newLocator(d *generate.Definitions) *locator {
 	return l
 }
 
-// definition returns the position of the type of a definition, or its name.
-func (l *locator) definition(name string) string { return l.field(name, "") }
-
 // Parts of paths in definitions.
 var (
 	versionPart = regexp.MustCompile(`^spec\.versions\[(\d+)\]\.`)
 	schemaPart  = regexp.MustCompile(`properties\[([^\]]*)\]|\bitems\b|\badditionalProperties\b`)
+	markerPart  = regexp.MustCompile(`(additionalPrinterColumns|selectableFields|subresources\.scale|subresources\.status|names)(?:\[(\d+)\])?`)
 	lastPart    = regexp.MustCompile(`\.([A-Za-z0-9-]+)(?:\[(\d+)\])?(?:\.(?:rule|message|messageExpression|fieldPath))?$`)
 )
 
-// field returns the position of the Go field, or of the marker, that a path in a definition is from.
-func (l *locator) field(name, path string) string {
+// field returns the position of the Go field, or of the marker, that a path in a definition is from. The path "" stands for the
+// definition. It returns token.NoPos for what is not from the packages that are checked.
+func (l *locator) field(name, path string) token.Pos {
 	definition := l.definitions[name]
 	if definition == nil {
-		return name
+		return token.NoPos
 	}
 	version := 0
 	if match := versionPart.FindStringSubmatch(path); match != nil {
 		version, _ = strconv.Atoi(match[1]) // digits
 	}
 	if version >= len(definition.Spec.Versions) {
-		return name
+		return token.NoPos
 	}
 	of := schema.GroupVersion{Group: definition.Spec.Group, Version: definition.Spec.Versions[version].Name}
 	for _, pkg := range l.Context.Roots {
 		if l.parser.GroupVersions[pkg] != of {
 			continue
 		}
-		if info := l.parser.LookupType(pkg, definition.Spec.Names.Kind); info != nil {
-			_, schemaPath, _ := strings.Cut(path, "openAPIV3Schema")
-			return l.Position(l.walk(pkg, info, schemaPath))
+		info := l.parser.LookupType(pkg, definition.Spec.Names.Kind)
+		if info == nil {
+			continue
+		}
+		_, schemaPath, inSchema := strings.Cut(path, "openAPIV3Schema")
+		if !inSchema {
+			return l.typeMarker(info, path)
+		}
+		return l.walk(pkg, info, schemaPath)
+	}
+	return token.NoPos
+}
+
+// typeMarkers are the markers of a type that parts of a definition outside of its schema are from.
+var typeMarkers = map[string]string{
+	"additionalPrinterColumns": "+kubebuilder:printcolumn:",
+	"selectableFields":         "+kubebuilder:selectablefield:",
+	"subresources.scale":       "+kubebuilder:subresource:scale",
+	"subresources.status":      "+kubebuilder:subresource:status",
+	"names":                    "+kubebuilder:resource",
+}
+
+// typeMarker returns the position of the marker of a type that a path outside of a schema is from, or that of the type.
+func (l *locator) typeMarker(info *markers.TypeInfo, path string) token.Pos {
+	match := markerPart.FindStringSubmatch(path)
+	if match == nil {
+		return info.RawSpec.Pos()
+	}
+	n, _ := strconv.Atoi(match[2]) // digits, or none
+	for _, group := range l.commentsOf(info) {
+		for _, comment := range group.List {
+			if !strings.HasPrefix(strings.TrimSpace(strings.TrimPrefix(comment.Text, "//")), typeMarkers[match[1]]) {
+				continue
+			}
+			if n == 0 {
+				return comment.Pos()
+			}
+			n--
 		}
 	}
-	return name
+	return info.RawSpec.Pos()
+}
+
+// commentsOf returns the comments of a type, with the one above after an empty line, in the order of the source.
+func (l *locator) commentsOf(info *markers.TypeInfo) []*ast.CommentGroup {
+	begin := info.RawDecl.Pos()
+	if info.RawDecl.Doc != nil {
+		begin = info.RawDecl.Doc.Pos()
+	}
+	var groups []*ast.CommentGroup
+	for _, group := range info.RawFile.Comments {
+		if d := l.Files.Position(begin).Line - l.Files.Position(group.End()).Line; group.End() < begin && d <= 2 || group == info.RawDecl.Doc || group == info.RawSpec.Doc {
+			groups = append(groups, group)
+		}
+	}
+	return groups
 }
 
 // walk follows a path from a type, as far as it leads through the packages that are checked.

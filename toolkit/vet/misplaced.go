@@ -14,8 +14,8 @@ import (
 
 // misplaced returns a problem for each marker of a generator that stands where it has no effect: one for fields at a type,
 // one for types above a function, and so on.
-func misplaced(d *generate.Definitions) []string {
-	var problems []string
+func misplaced(d *generate.Definitions) []generate.Problem {
+	var problems []generate.Problem
 	for _, root := range d.Context.Roots {
 		root.NeedSyntax()
 		for _, file := range root.Syntax {
@@ -28,7 +28,9 @@ func misplaced(d *generate.Definitions) []string {
 						continue
 					}
 					if name, where := belongs(d.Known, marker, places[group]); where != "" {
-						problems = append(problems, fmt.Sprintf("%s: +%s has no effect here: it belongs %s", d.Position(comment.Pos()), name, where))
+						problems = append(problems, generate.Problem{
+							At: d.Position(comment.Pos()), Message: fmt.Sprintf("+%s has no effect here: it belongs %s", name, where),
+						})
 					}
 				}
 			}

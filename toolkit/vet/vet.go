@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/token"
 	"os/exec"
 	"slices"
 	"strings"
@@ -16,9 +17,9 @@ import (
 )
 
 // Run checks the packages that patterns select, by default all of the module in the working directory. args may have the
-// generator crd with its options, as for package generate. Each problem is a line that begins with its position. The error is
-// one that prevents checking.
-func Run(ctx context.Context, args []string) ([]string, error) {
+// generator crd with its options, as for package generate. Of problems in the sources that prevent the generation of
+// definitions, it returns those only. The error is one that prevents checking.
+func Run(ctx context.Context, args []string) ([]generate.Problem, error) {
 	if !slices.ContainsFunc(args, func(arg string) bool { return arg == "crd" || strings.HasPrefix(arg, "crd:") }) {
 		args = append([]string{"crd"}, args...)
 	}
@@ -27,9 +28,9 @@ func Run(ctx context.Context, args []string) ([]string, error) {
 	if d == nil {
 		return nil, err
 	}
-	problems := misplaced(d)
+	problems := append(misplaced(d), repeatedNames(d)...)
 	if err != nil {
-		return sorted(append(problems, strings.Split(err.Error(), "\n")...)), nil
+		return sorted(append(problems, problemsOf(err)...)), nil
 	}
 	if len(d.YAML) == 0 {
 		return sorted(problems), nil
@@ -41,30 +42,43 @@ func Run(ctx context.Context, args []string) ([]string, error) {
 	l := newLocator(d)
 	for _, f := range findings {
 		if len(f.Causes) == 0 {
-			problems = append(problems, fmt.Sprintf("%s: %s", l.definition(f.Name), f.Message))
+			problems = append(problems, l.problem(f.Name, "", f.Message))
 		}
 		for _, cause := range f.Causes {
-			problems = append(problems, fmt.Sprintf("%s: %s: %s", l.field(f.Name, cause.Field), short(cause.Field), cause.Message))
+			problems = append(problems, l.problem(f.Name, cause.Field, short(cause.Field)+": "+cause.Message))
 		}
+	}
+	for _, definition := range l.definitions {
+		problems = append(problems, l.unreachable(definition)...)
+		problems = append(problems, l.contradictions(definition)...)
 	}
 	return sorted(problems), nil
 }
 
-// sorted orders problems by file and line, and drops repeated ones: a definition has several versions.
-func sorted(problems []string) []string {
-	slices.SortFunc(problems, func(a, b string) int {
-		fileA, lineA := place(a)
-		fileB, lineB := place(b)
-		return cmp.Or(strings.Compare(fileA, fileB), lineA-lineB, strings.Compare(a, b))
-	})
-	return slices.Compact(problems)
+// problemsOf returns the problems that an error of package generate joins.
+func problemsOf(err error) []generate.Problem {
+	var all []generate.Problem
+	each := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		each = joined.Unwrap()
+	}
+	for _, err := range each {
+		problem := generate.Problem{Message: err.Error()}
+		errors.As(err, &problem)
+		all = append(all, problem)
+	}
+	return all
 }
 
-// place returns the file and the line with which a problem begins.
-func place(problem string) (file string, line int) {
-	file, rest, _ := strings.Cut(problem, ":")
-	_, _ = fmt.Sscanf(rest, "%d", &line) // 0 without a position
-	return file, line
+// sorted orders problems by file and line, and drops repeated ones: a definition has several versions.
+func sorted(problems []generate.Problem) []generate.Problem {
+	slices.SortFunc(problems, func(a, b generate.Problem) int {
+		return cmp.Or(
+			strings.Compare(a.At.Filename, b.At.Filename), a.At.Line-b.At.Line, a.At.Column-b.At.Column,
+			strings.Compare(a.Message, b.Message),
+		)
+	})
+	return slices.CompactFunc(problems, func(a, b generate.Problem) bool { return a.Error() == b.Error() })
 }
 
 // short returns a path in a definition without what all have.
@@ -104,4 +118,12 @@ func check(ctx context.Context, definitions []byte) ([]finding, error) {
 		return nil, fmt.Errorf("kapok check: %s", cmp.Or(strings.TrimSpace(stderr.String()), err.Error()))
 	}
 	return findings, nil
+}
+
+// problem returns a problem at the Go field, or the marker, that a path in a definition is from.
+func (l *locator) problem(definition, path, message string) generate.Problem {
+	if at := l.field(definition, path); at.IsValid() {
+		return generate.Problem{At: l.Position(at), Message: message}
+	}
+	return generate.Problem{At: token.Position{}, Message: definition + ": " + message}
 }

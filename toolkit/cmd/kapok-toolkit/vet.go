@@ -19,7 +19,9 @@ Usage:
 
 It generates the CustomResourceDefinitions of the packages (default ./...) in memory, and checks them
 as a server does: keys of lists, defaults, rules in CEL and their cost. Besides, it finds
-markers that are unknown, or where they have no effect. Each problem is a line with its position.
+markers that are unknown, or where they have no effect, limits that no value satisfies, columns
+and scale paths that lead to no field, and fields with the same JSON name. Each problem is a line
+with its position.
 Nothing is written. The exit code is 1 if there is a problem.
 `
 

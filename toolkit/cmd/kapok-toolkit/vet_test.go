@@ -52,6 +52,33 @@ func TestVet(t *testing.T) {
 			"an argument of a role", "// Item is a thing", "// +kubebuilder:rbac:group=apps,resources=deployments,verbs=get\n\n// Item is a thing", "// +kubebuilder:rbac",
 			`unknown argument "group"`,
 		},
+		{"a name twice", "	// +optional\n	Air", "	// +optional\n	Sea string `json:\"street,omitempty\"`\n	// +optional\n	Air", "	Sea string", `field Sea has the JSON name "street" of field Street`},
+		{
+			"limits that exclude each other", "	// +kubebuilder:validation:MinLength=3\n	Name", "	// +kubebuilder:validation:MaxLength=2\n	// +kubebuilder:validation:MinLength=3\n	Name",
+			"	// +kubebuilder:validation:MinLength=3\n	Name", "properties[name]: no value is valid: minLength is 3, and maxLength is 2",
+		},
+		{"a limit out of range", "Maximum=100", "Maximum=4294967295", "	// +kubebuilder:validation:Maximum=4294967295", "maximum is 4294967295, which is out of the range of the format int32"},
+		{"an enumeration of another type", "Enum=Post;Bike\n	// +kubebuilder:default=Bike", "Enum=1;2", "	// +kubebuilder:validation:Enum=1;2", "the type is string, and none of the enum's values is of this type"},
+		{
+			"the path of a column", "// +kubebuilder:resource", "// +kubebuilder:printcolumn:name=A,type=string,JSONPath=`.metadata.name`\n// +kubebuilder:printcolumn:name=B,type=string,JSONPath=`.spec.Code`\n// +kubebuilder:resource",
+			"// +kubebuilder:printcolumn:name=B", "path .spec.Code: there is no field Code (did you mean code?)",
+		},
+		{
+			"a filter in the path of a column", "// +kubebuilder:resource", "// +kubebuilder:printcolumn:name=A,type=string,JSONPath=`.spec.items[?(@.nam==\"a\")].count`\n// +kubebuilder:resource",
+			"// +kubebuilder:printcolumn:name=A", "there is no field nam",
+		},
+		{
+			"a column of another type", "// +kubebuilder:resource", "// +kubebuilder:printcolumn:name=A,type=integer,JSONPath=`.spec.code`\n// +kubebuilder:resource",
+			"// +kubebuilder:printcolumn:name=A", "path .spec.code: the type of the field is string, not integer",
+		},
+		{
+			"a column of no type", "// +kubebuilder:resource", "// +kubebuilder:printcolumn:name=A,type=strin,JSONPath=`.spec.code`\n// +kubebuilder:resource",
+			"// +kubebuilder:printcolumn:name=A", `"strin": must be one of`,
+		},
+		{
+			"a path of scale", "// +kubebuilder:resource", "// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas\n// +kubebuilder:resource",
+			"// +kubebuilder:subresource:scale", "path .spec.replicas: there is no field replicas",
+		},
 		{"a misspelt marker", "validation:MinItems", "validation:MinItem", "	// +kubebuilder:validation:MinItem", "did you mean +kubebuilder:validation:MinItems?"},
 		{"no tag", "`json:\"card,omitempty\"`", "", "	Card string", "without JSON tag"},
 	} {

@@ -4,56 +4,32 @@ package corpus
 import (
 	"bytes"
 	"encoding/json"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 )
 
-// operators are the directories with the definitions of operators, in modules of the corpus.
-var operators = []struct{ module, dir string }{
-	{"github.com/argoproj/argo-cd/v3", "manifests/crds"},
-	{"github.com/argoproj/argo-rollouts", "manifests/crds"},
-	{"github.com/cert-manager/cert-manager", "deploy/crds"},
-	{"github.com/elastic/cloud-on-k8s/v3", "config/crds/v1/resources"},
-	{"github.com/external-secrets/external-secrets", "config/crds/bases"},
-	{"github.com/fluxcd/source-controller", "config/crd/bases"},
-	{"github.com/kedacore/keda/v2", "config/crd/bases"},
-	{"github.com/kyverno/kyverno", "config/crds"},
-	{"github.com/prometheus-operator/prometheus-operator", "example/prometheus-operator-crd-full"},
-	{"github.com/vmware-tanzu/velero", "config/crd"},
-	{"istio.io/api", "kubernetes"},
-	{"knative.dev/serving", "config/core/300-resources"},
-	{"sigs.k8s.io/cluster-api", "core/config/crd/bases"},
-	{"sigs.k8s.io/cluster-api", "controlplane/kubeadm/config/crd/bases"},
-	{"sigs.k8s.io/cluster-api", "bootstrap/kubeadm/config/crd/bases"},
-	{"sigs.k8s.io/gateway-api", "config/crd/experimental"},
-	{"sigs.k8s.io/karpenter", "pkg/apis/crds"},
-}
+// modules is the directory of the module that requires those of the operators, from a package of the toolkit.
+const modules = "../../test/corpus/operators/testdata/modules"
 
-// Dirs downloads the modules, and returns the directories with definitions in them. The working directory must be that of a package
-// of the toolkit.
-func Dirs(t testing.TB) []string {
-	t.Helper()
-	modules := download(t)
-	var dirs []string
-	for _, operator := range operators {
-		dirs = append(dirs, filepath.Join(modules[operator.module], operator.dir))
-	}
-	return dirs
-}
+var separator = regexp.MustCompile(`(?m)^---.*\n`)
 
-// Definitions returns the definitions of all operators.
+// Definitions downloads the modules and returns the definitions in their files, in the order of their names: of several with one
+// name, the largest. The working directory must be that of a package of the toolkit.
 func Definitions(t testing.TB) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	var all []*apiextensionsv1.CustomResourceDefinition
-	for _, dir := range Dirs(t) {
-		err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+	largest := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	sizes := map[string]int{}
+	for _, dir := range download(t) {
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
 				return err
 			}
@@ -61,10 +37,9 @@ func Definitions(t testing.TB) []*apiextensionsv1.CustomResourceDefinition {
 			if err != nil {
 				return err
 			}
-			for document := range strings.SplitSeq(string(data), "\n---") {
-				crd := &apiextensionsv1.CustomResourceDefinition{}
-				if err := yaml.Unmarshal([]byte(document), crd); err == nil && crd.Kind == "CustomResourceDefinition" {
-					all = append(all, crd)
+			for _, document := range separator.Split(string(data), -1) {
+				if crd := definition(document); crd != nil && len(document) > sizes[crd.Name] {
+					largest[crd.Name], sizes[crd.Name] = crd, len(document)
 				}
 			}
 			return nil
@@ -73,31 +48,76 @@ func Definitions(t testing.TB) []*apiextensionsv1.CustomResourceDefinition {
 			t.Fatal(err)
 		}
 	}
+	var all []*apiextensionsv1.CustomResourceDefinition
+	for _, name := range slices.Sorted(maps.Keys(largest)) {
+		all = append(all, largest[name])
+	}
 	return all
 }
 
-// download returns the directories of the modules.
-func download(t testing.TB) map[string]string {
-	t.Helper()
-	args := []string{"mod", "download", "-json"}
-	for _, operator := range operators {
-		if !slices.Contains(args, operator.module) {
-			args = append(args, operator.module)
+var isDefinition = regexp.MustCompile(`(?m)^kind: "?CustomResourceDefinition"?\s*$`)
+
+// definition returns the definition that a document is; nil if it is something else, a patch, a template, or has a version without
+// a schema, as v1beta1 permits.
+func definition(document string) *apiextensionsv1.CustomResourceDefinition {
+	if !isDefinition.MatchString(document) {
+		return nil
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal([]byte(document), crd); err != nil || crd.APIVersion != "apiextensions.k8s.io/v1" || crd.Name != crd.Spec.Names.Plural+"."+crd.Spec.Group {
+		return nil
+	}
+	for _, v := range crd.Spec.Versions {
+		if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+			return nil
 		}
 	}
-	cmd := exec.Command("go", args...)
-	cmd.Dir = "../../test/corpus/operators/testdata/modules"
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go mod download: %v", err)
+	return crd
+}
+
+// Write writes definitions to files in a directory, one in each.
+func Write(t testing.TB, dir string, definitions []*apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
+	for _, crd := range definitions {
+		data, err := yaml.Marshal(crd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, crd.Name+".yaml"), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	dirs := map[string]string{}
-	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
+}
+
+// download returns the directories of the modules.
+func download(t testing.TB) []string {
+	t.Helper()
+	var file struct{ Require []struct{ Path string } }
+	if err := json.Unmarshal(goCommand(t, "mod", "edit", "-json"), &file); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"mod", "download", "-json"}
+	for _, m := range file.Require {
+		args = append(args, m.Path)
+	}
+	var dirs []string
+	for d := json.NewDecoder(bytes.NewReader(goCommand(t, args...))); d.More(); {
 		var m struct{ Path, Dir, Error string }
 		if err := d.Decode(&m); err != nil || m.Error != "" {
 			t.Fatalf("download %s: %v %s", m.Path, err, m.Error)
 		}
-		dirs[m.Path] = m.Dir
+		dirs = append(dirs, m.Dir)
 	}
 	return dirs
+}
+
+func goCommand(t testing.TB, args ...string) []byte {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir = modules
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %v: %v", args, err)
+	}
+	return out
 }

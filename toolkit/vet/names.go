@@ -1,0 +1,101 @@
+package vet
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"reflect"
+	"strings"
+
+	"github.com/kapok-dev/kapok/toolkit/generate"
+
+	"sigs.k8s.io/controller-tools/pkg/loader"
+)
+
+// repeatedNames returns a problem for each field of a struct that has the JSON name of another one at the same depth: package
+// encoding/json leaves out both.
+func repeatedNames(d *generate.Definitions) []generate.Problem {
+	var problems []generate.Problem
+	for _, root := range d.Context.Roots {
+		root.NeedTypesInfo()
+		for _, file := range root.Syntax {
+			ast.Inspect(file, func(n ast.Node) bool {
+				spec, ok := n.(*ast.TypeSpec)
+				if !ok {
+					return true
+				}
+				if of, ok := structOf(root, spec); ok {
+					problems = append(problems, repeatedIn(d, of, spec)...)
+				}
+				return true
+			})
+		}
+	}
+	return problems
+}
+
+func structOf(pkg *loader.Package, spec *ast.TypeSpec) (*types.Struct, bool) {
+	if pkg.TypesInfo == nil || pkg.TypesInfo.Defs[spec.Name] == nil {
+		return nil, false
+	}
+	of, ok := pkg.TypesInfo.Defs[spec.Name].Type().Underlying().(*types.Struct)
+	return of, ok
+}
+
+func repeatedIn(d *generate.Definitions, of *types.Struct, spec *ast.TypeSpec) []generate.Problem {
+	var problems []generate.Problem
+	hidden := map[string]bool{} // names at a smaller depth
+	seen := map[*types.Struct]bool{of: true}
+	for level := []*types.Struct{of}; len(level) > 0; {
+		first := map[string]*types.Var{}
+		var next []*types.Struct
+		for _, s := range level {
+			for i := range s.NumFields() {
+				field := s.Field(i)
+				name, _, _ := strings.Cut(reflect.StructTag(s.Tag(i)).Get("json"), ",")
+				switch inlined := embedded(field); {
+				case name == "-":
+				case name == "" && inlined != nil && !seen[inlined]:
+					seen[inlined] = true
+					next = append(next, inlined)
+				case name == "" || hidden[name]:
+				case first[name] != nil:
+					problems = append(problems, generate.Problem{
+						At: d.Position(within(spec, field.Pos())),
+						Message: fmt.Sprintf("field %s has the JSON name %q of field %s: both are left out of JSON",
+							field.Name(), name, first[name].Name()),
+					})
+				default:
+					first[name] = field
+				}
+			}
+		}
+		for name := range first {
+			hidden[name] = true
+		}
+		level = next
+	}
+	return problems
+}
+
+// embedded returns the struct of an embedded field, nil if it is another field.
+func embedded(field *types.Var) *types.Struct {
+	if !field.Embedded() {
+		return nil
+	}
+	of := field.Type().Underlying()
+	if pointer, ok := of.(*types.Pointer); ok {
+		of = pointer.Elem().Underlying()
+	}
+	s, _ := of.(*types.Struct)
+	return s
+}
+
+// within returns a position in the declaration of a type, that of its name for a field of another type.
+func within(spec *ast.TypeSpec, at token.Pos) token.Pos {
+	if at < spec.Pos() || at >= spec.End() {
+		return spec.Pos()
+	}
+	return at
+}
