@@ -18,6 +18,7 @@ import (
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/controllers"
 	"github.com/kapok-dev/kapok/node/simulated"
+	"github.com/kapok-dev/kapok/node/stages"
 	"github.com/kapok-dev/kapok/scheduler"
 
 	"github.com/spf13/cobra"
@@ -33,6 +34,7 @@ type up struct {
 	schedule    bool
 	unscheduled bool // --scheduler=false
 	nodes       simulated.Options
+	stages      []string // files and directories
 }
 
 func newUp() *cobra.Command {
@@ -79,6 +81,7 @@ when the server is ready, so that scripts can wait for the file.`,
 	controllersFlags(f, &u.controllers, []string{"*"}, "built-in controllers to run; an empty value runs none")
 	f.BoolVar(&u.schedule, "scheduler", false, "run the scheduler, which binds pods to nodes (default with --nodes)")
 	f.IntVar(&u.nodes.Nodes, "nodes", 0, "simulated nodes to run: pods on them behave as on kubelets, without containers")
+	f.StringArrayVar(&u.stages, "stages", nil, "file or directory with KWOK's Stages, which say how objects change, such as pods on simulated nodes; may be repeated")
 	f.DurationVar(&o.HistoryAge, "history-age", 5*time.Minute, "time for which history is retained, so that watches can be resumed and paginated lists continued; older revisions return 410 Gone")
 	accessFlags(f, &o.Access)
 	admissionFlags(f, &o.Admission)
@@ -163,7 +166,17 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		if u.nodes.Nodes < 0 {
 			return kapok.Options{}, fmt.Errorf("--nodes is %d: must not be negative", u.nodes.Nodes)
 		}
-		runs = append(runs, u.nodes)
+	}
+	if u.nodes.Nodes != 0 || len(u.stages) > 0 {
+		read, err := stages.Read(u.stages...)
+		if err != nil {
+			return kapok.Options{}, fmt.Errorf("--stages: %w", err)
+		}
+		o := stages.Options{Nodes: u.nodes, Stages: read}
+		if err := o.Validate(); err != nil {
+			return kapok.Options{}, fmt.Errorf("--stages: %w", err)
+		}
+		runs = append(runs, o)
 	}
 	if u.schedule || u.nodes.Nodes != 0 && !u.unscheduled {
 		runs = append(runs, scheduler.Options{})

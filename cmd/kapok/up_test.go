@@ -1,14 +1,19 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/controllers"
 	"github.com/kapok-dev/kapok/node/simulated"
+	"github.com/kapok-dev/kapok/node/stages"
 	"github.com/kapok-dev/kapok/scheduler"
 
 	"github.com/spf13/pflag"
@@ -96,6 +101,40 @@ func TestScheduler(t *testing.T) {
 		runs := slices.ContainsFunc(all, func(c kapok.Controllers) bool { _, ok := c.(scheduler.Options); return ok })
 		if runs != tc.runs {
 			t.Errorf("scheduler %v, not %v, nodes %d: it runs: %v", tc.u.schedule, tc.u.unscheduled, tc.u.nodes.Nodes, runs)
+		}
+	}
+}
+
+// TestStages checks --stages, with and without nodes.
+func TestStages(t *testing.T) {
+	good, bad := filepath.Join(t.TempDir(), "good.yaml"), filepath.Join(t.TempDir(), "bad.yaml")
+	stage := "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: a}\nspec: {resourceRef: {kind: Pod}, selector: {matchExpressions: [{key: %s, operator: Exists}]}}\n"
+	for path, key := range map[string]string{good: ".a", bad: "']['"} {
+		if err := os.WriteFile(path, fmt.Appendf(nil, stage, key), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tc := range []struct {
+		u     up
+		count int
+		err   string
+	}{
+		{up{stages: []string{good}}, 1, ""},
+		{up{nodes: simulated.Options{Nodes: 3}}, 0, ""},
+		{up{stages: []string{bad}}, 0, "--stages: stage a: "},
+		{up{stages: []string{"none"}}, 0, "--stages: read stages: "},
+	} {
+		tc.u.inMemory, tc.u.options.Listen = true, "127.0.0.1:0"
+		opts, err := tc.u.complete(io.Discard)
+		if err != nil || tc.err != "" {
+			if tc.err == "" || err == nil || !strings.HasPrefix(err.Error(), tc.err) {
+				t.Errorf("the error is %v, want %q", err, tc.err)
+			}
+			continue
+		}
+		o, ok := opts.Controllers.(kapok.Together)[0].(stages.Options)
+		if !ok || len(o.Stages) != tc.count || o.Nodes.Nodes != tc.u.nodes.Nodes {
+			t.Errorf("stages %v and nodes %d run as %+v", tc.u.stages, tc.u.nodes.Nodes, o)
 		}
 	}
 }

@@ -1,13 +1,9 @@
 package simulated
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestSimulationErrors(t *testing.T) {
@@ -57,34 +53,5 @@ func TestBackoffMessage(t *testing.T) {
 	want := "back-off 10s restarting failed container=c pod=p_ns(uid)"
 	if got := l.pod.Status.ContainerStatuses[0].State.Waiting; got == nil || got.Message != want {
 		t.Errorf("%+v", got)
-	}
-}
-
-func TestAddresses(t *testing.T) {
-	a := newAddresses()
-	if got := a.of("1", nil); !slices.Equal(got, []string{"10.0.0.1"}) || !slices.Equal(a.of("1", nil), got) {
-		t.Error(got)
-	}
-	small := []string{"192.168.0.0/30", "fd00::/126"}
-	if got := a.of("2", small); !slices.Equal(got, []string{"192.168.0.1", "fd00::1"}) {
-		t.Error(got)
-	}
-	a.of("3", small)
-	if got := a.of("4", small[:1]); got != nil {
-		t.Errorf("%v from a range that is exhausted", got)
-	}
-	a.release("2")
-	if got := a.of("4", small[:1]); !slices.Equal(got, []string{"192.168.0.1"}) {
-		t.Error(got)
-	}
-	seen := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "5"}, Status: corev1.PodStatus{PodIP: "10.0.0.2", PodIPs: []corev1.PodIP{{IP: "10.0.0.2"}}}}
-	a.observe(seen)
-	if got := a.of("6", nil); !slices.Equal(got, []string{"10.0.0.3"}) {
-		t.Error(got)
-	}
-	seen.Status.Phase = corev1.PodFailed
-	a.observe(seen)
-	if len(a.pods["5"]) > 0 {
-		t.Error("an ended pod keeps its address")
 	}
 }

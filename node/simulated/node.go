@@ -50,7 +50,7 @@ func nodeEvents() handler.Funcs {
 		CreateFunc: func(_ context.Context, e handler.CreateEvent, q handler.Queue) { q.Add(handler.RequestFor(e.Object)) },
 		UpdateFunc: func(_ context.Context, e handler.UpdateEvent, q handler.Queue) {
 			old, now := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-			if old.UID != now.UID || simulates(old) != simulates(now) || !equality.Semantic.DeepEqual(&old.Status, &now.Status) {
+			if old.UID != now.UID || Runs(old) != Runs(now) || !equality.Semantic.DeepEqual(&old.Status, &now.Status) {
 				q.Add(handler.RequestFor(e.ObjectNew))
 			}
 		},
@@ -62,7 +62,7 @@ func nodeEvents() handler.Funcs {
 func (r *nodes) Reconcile(ctx context.Context, req controller.Request) (controller.Result, error) {
 	var n corev1.Node
 	err := r.client.Get(ctx, req.NamespacedName, &n, client.UnsafeDisableDeepCopy)
-	if err != nil || !simulates(&n) {
+	if err != nil || !Runs(&n) {
 		r.forget(req.Name)
 		return controller.Result{}, client.IgnoreNotFound(err)
 	}
@@ -73,6 +73,9 @@ func (r *nodes) Reconcile(ctx context.Context, req controller.Request) (controll
 	next, err := r.beat(ctx, &n, now)
 	if err != nil {
 		return controller.Result{}, err
+	}
+	if r.options.Yields(nodeKind) {
+		return controller.Result{RequeueAfter: max(time.Until(next), time.Millisecond)}, nil
 	}
 	status := r.options.nodeStatus(&n, now)
 	if err := r.post(ctx, &n, &status); err != nil {

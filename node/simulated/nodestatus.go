@@ -102,6 +102,11 @@ var (
 // nodeRange is the number of addresses of each of these ranges.
 const nodeRange = 1 << 19
 
+// NodeAddress returns the address that a node without addresses gets.
+func (o Options) NodeAddress(name string) netip.Addr {
+	return nodeAddress(name, o.complete().NamePrefix)
+}
+
 func nodeAddress(name, prefix string) netip.Addr {
 	if text, ok := strings.CutPrefix(name, prefix); ok {
 		if i, err := strconv.ParseUint(text, 10, 19); err == nil && i < nodeRange-1 {

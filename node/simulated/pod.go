@@ -9,10 +9,12 @@ import (
 	"github.com/kapok-dev/kapok/controller"
 	"github.com/kapok-dev/kapok/controller/handler"
 	"github.com/kapok-dev/kapok/manager"
+	"github.com/kapok-dev/kapok/node/internal/podip"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -20,7 +22,8 @@ import (
 type pods struct {
 	client    client.Client
 	events    *recorder
-	addresses *addresses
+	addresses *podip.Addresses
+	yields    func(schema.GroupKind) bool
 	waiting   *waiting
 
 	mu     sync.Mutex
@@ -28,7 +31,7 @@ type pods struct {
 }
 
 func addPods(m manager.Manager, o Options, events *recorder) error {
-	r := &pods{client: m.GetClient(), events: events, addresses: newAddresses(), waiting: newWaiting(), warned: map[types.UID]string{}}
+	r := &pods{client: m.GetClient(), events: events, addresses: podip.New(), yields: o.Yields, waiting: newWaiting(), warned: map[types.UID]string{}}
 	return controller.NewControllerManagedBy(m).Named("simulated-pods").
 		Watches(&corev1.Pod{}, r.podEvents()).
 		Watches(&corev1.Node{}, r.nodeEvents()).
@@ -43,7 +46,7 @@ func addPods(m manager.Manager, o Options, events *recorder) error {
 func (r *pods) podEvents() handler.Funcs {
 	changed := func(o client.Object, q handler.Queue) {
 		if p := o.(*corev1.Pod); p.Spec.NodeName != "" {
-			r.addresses.observe(p)
+			r.addresses.Observe(p)
 			q.Add(handler.RequestFor(p))
 		}
 	}
@@ -61,7 +64,7 @@ func (r *pods) podEvents() handler.Funcs {
 
 // forget forgets a pod that is gone.
 func (r *pods) forget(o client.Object) {
-	r.addresses.release(o.GetUID())
+	r.addresses.Release(o.GetUID())
 	r.waiting.forget(client.ObjectKeyFromObject(o))
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,16 +84,16 @@ func (r *pods) nodeEvents() handler.Funcs {
 	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e handler.CreateEvent, q handler.Queue) {
-			if n := e.Object.(*corev1.Node); simulates(n) {
+			if n := e.Object.(*corev1.Node); Runs(n) {
 				all(ctx, n.Name, q)
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e handler.UpdateEvent, q handler.Queue) {
 			old, now := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-			if !simulates(now) {
+			if !Runs(now) {
 				return
 			}
-			if !simulates(old) || old.UID != now.UID || !hostOf(old).equal(hostOf(now)) {
+			if !Runs(old) || old.UID != now.UID || !hostOf(old).equal(hostOf(now)) {
 				all(ctx, now.Name, q)
 			}
 		},
@@ -118,7 +121,7 @@ func (r *pods) Reconcile(ctx context.Context, req controller.Request) (controlle
 	if err := r.client.Get(ctx, client.Key("", p.Spec.NodeName), &n, client.UnsafeDisableDeepCopy); err != nil {
 		return controller.Result{}, client.IgnoreNotFound(err)
 	}
-	if !simulates(&n) || len(n.Status.Addresses) == 0 {
+	if !Runs(&n) || len(n.Status.Addresses) == 0 || r.yields(podKind) {
 		return controller.Result{}, nil
 	}
 	in := input{pod: &p, node: hostOf(&n), simulation: r.simulation(&p), now: time.Now()}
@@ -164,7 +167,7 @@ func (r *pods) find(ctx context.Context, in *input, n *corev1.Node) error {
 		if len(cidrs) == 0 && n.Spec.PodCIDR != "" {
 			cidrs = []string{n.Spec.PodCIDR}
 		}
-		in.podIPs = r.addresses.of(p.UID, cidrs)
+		in.podIPs = r.addresses.Of(p.UID, cidrs)
 	}
 	refs := refs(p)
 	if len(refs) == 0 && len(p.Spec.ResourceClaims) == 0 {

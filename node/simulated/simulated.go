@@ -62,7 +62,7 @@
 // has no clock, goroutine or client. Its only input from the past is the status of the pod, so that
 // pods continue after a restart of the process.
 //
-// The addresses in use (addresses.go), the objects for which pods wait (waiting.go), and the times at
+// The addresses in use (package podip), the objects for which pods wait (waiting.go), and the times at
 // which Leases were renewed (node.go) are in memory. Each has its own lock, which is not held during
 // a request or while another one is held. The goroutines are the workers of two controllers and one
 // Runnable that writes events; the manager owns them.
@@ -85,6 +85,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -129,7 +130,16 @@ type Options struct {
 	// Normal events beyond it are dropped, Warning events are not. Default 50, the limit of one
 	// kubelet; negative: no limit.
 	EventsPerSecond int
+	// Yields reports whether another program changes the pods, or the status of the nodes. It is
+	// called often, and from several goroutines. Default: none does. Leases are renewed in any case.
+	Yields func(schema.GroupKind) bool
 }
+
+// The kinds for which Options.Yields is asked.
+var (
+	podKind  = schema.GroupKind{Kind: "Pod"}
+	nodeKind = schema.GroupKind{Kind: "Node"}
+)
 
 // complete fills in the defaults.
 func (o Options) complete() Options {
@@ -152,6 +162,9 @@ func (o Options) complete() Options {
 	}
 	if o.EventsPerSecond == 0 {
 		o.EventsPerSecond = 50
+	}
+	if o.Yields == nil {
+		o.Yields = func(schema.GroupKind) bool { return false }
 	}
 	return o
 }
@@ -219,8 +232,8 @@ func retries(longest time.Duration) workqueue.RateLimiter[controller.Request] {
 	return workqueue.ExponentialBackoff[controller.Request](10*time.Millisecond, longest)
 }
 
-// simulates reports whether a node is simulated, and runs.
-func simulates(n *corev1.Node) bool {
+// Runs reports whether a node is simulated, and runs.
+func Runs(n *corev1.Node) bool {
 	switch n.Annotations[NodeAnnotation] {
 	case Simulated:
 		return true

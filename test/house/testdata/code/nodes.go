@@ -8,6 +8,7 @@ import (
 	"github.com/kapok-dev/kapok/controllers"
 	"github.com/kapok-dev/kapok/kapoktest"
 	"github.com/kapok-dev/kapok/node/simulated"
+	"github.com/kapok-dev/kapok/node/stages"
 	"github.com/kapok-dev/kapok/scheduler"
 
 	appsv1 "k8s.io/api/apps/v1"

@@ -1,4 +1,7 @@
-package simulated
+// Package podip assigns addresses to the pods of nodes without containers, as a network plugin does.
+//
+// Addresses have one lock, and the package starts no goroutine.
+package podip
 
 import (
 	"net/netip"
@@ -11,26 +14,27 @@ import (
 // podRange has the addresses of pods on nodes without spec.podCIDR.
 var podRange = netip.MustParsePrefix("10.0.0.0/8")
 
-// addresses are those of pods. An address belongs to one pod until the pod has ended or is gone, as
+// Addresses are those of pods. An address belongs to one pod until the pod has ended or is gone, as
 // far as the cache knows, which then knows of every write before.
-type addresses struct {
+type Addresses struct {
 	mu    sync.Mutex
 	pods  map[types.UID][]netip.Addr
 	owner map[netip.Addr]types.UID
 	last  map[netip.Prefix]netip.Addr // the address that was given last
 }
 
-func newAddresses() *addresses {
-	return &addresses{pods: map[types.UID][]netip.Addr{}, owner: map[netip.Addr]types.UID{}, last: map[netip.Prefix]netip.Addr{}}
+// New returns the addresses of no pods.
+func New() *Addresses {
+	return &Addresses{pods: map[types.UID][]netip.Addr{}, owner: map[netip.Addr]types.UID{}, last: map[netip.Prefix]netip.Addr{}}
 }
 
-// observe notes the addresses that a pod has, or that it has none any more.
-func (a *addresses) observe(p *corev1.Pod) {
+// Observe notes the addresses that a pod has, or that it has none any more.
+func (a *Addresses) Observe(p *corev1.Pod) {
 	if p.Spec.HostNetwork {
 		return
 	}
-	if ended(p.Status.Phase) {
-		a.release(p.UID)
+	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		a.Release(p.UID)
 		return
 	}
 	if p.Status.PodIP == "" {
@@ -48,15 +52,15 @@ func (a *addresses) observe(p *corev1.Pod) {
 	}
 }
 
-func (a *addresses) ownLocked(addr netip.Addr, pod types.UID) {
+func (a *Addresses) ownLocked(addr netip.Addr, pod types.UID) {
 	if a.owner[addr] == "" {
 		a.owner[addr] = pod
 		a.pods[pod] = append(a.pods[pod], addr)
 	}
 }
 
-// release frees the addresses of a pod.
-func (a *addresses) release(pod types.UID) {
+// Release frees the addresses of a pod.
+func (a *Addresses) Release(pod types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, addr := range a.pods[pod] {
@@ -65,9 +69,9 @@ func (a *addresses) release(pod types.UID) {
 	delete(a.pods, pod)
 }
 
-// of returns the addresses of a pod, which are always the same ones: one of each range of its node.
+// Of returns the addresses of a pod, which are always the same ones: one of each range of its node.
 // It returns none if a range is exhausted.
-func (a *addresses) of(pod types.UID, cidrs []string) []string {
+func (a *Addresses) Of(pod types.UID, cidrs []string) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.pods[pod]) == 0 {
@@ -100,7 +104,7 @@ func ranges(cidrs []string) []netip.Prefix {
 
 // freeLocked returns a free address: the next one after that which was given last. The first address
 // of a range and the last one of a range of IPv4 are not given.
-func (a *addresses) freeLocked(r netip.Prefix) (netip.Addr, bool) {
+func (a *Addresses) freeLocked(r netip.Prefix) (netip.Addr, bool) {
 	from, ok := a.last[r]
 	if !ok {
 		from = r.Addr()

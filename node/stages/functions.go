@@ -1,0 +1,101 @@
+package stages
+
+import (
+	"context"
+
+	"github.com/kapok-dev/kapok/client"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/kwok/pkg/utils/gotpl"
+)
+
+// kubeletPort is the port that nodes tell in their status.
+const kubeletPort = 10250
+
+// A renderer renders templates for one object at a time, as KWOK's functions do not say for which node they are called.
+type renderer struct {
+	player   *player
+	node     string // of the object
+	renderer gotpl.Renderer
+}
+
+// ToText implements gotpl.Renderer.
+func (r renderer) ToText(text string, original any) ([]byte, error) {
+	r.player.rendering.Lock()
+	defer r.player.rendering.Unlock()
+	r.player.rendered = r.node
+	return r.renderer.ToText(text, original)
+}
+
+// ToJSON implements gotpl.Renderer.
+func (r renderer) ToJSON(text string, original any) ([]byte, error) {
+	r.player.rendering.Lock()
+	defer r.player.rendering.Unlock()
+	r.player.rendered = r.node
+	return r.renderer.ToJSON(text, original)
+}
+
+// nodeOf returns the name of the node of an object, "" if it has none.
+func nodeOf(o client.Object) string {
+	switch o := o.(type) {
+	case *corev1.Pod:
+		return o.Spec.NodeName
+	case *corev1.Node:
+		return o.Name
+	}
+	return ""
+}
+
+// functions returns the functions of templates that depend on the nodes. The others are those of KWOK's library. They run while
+// rendering is locked.
+func (p *player) functions() gotpl.FuncMap {
+	return gotpl.FuncMap{
+		"NodeName":   func() string { return p.rendered },
+		"NodePort":   func() int { return kubeletPort },
+		"NodeIP":     func() string { return p.nodeIP(p.rendered) },
+		"NodeIPWith": p.nodeIP,
+		"PodIPWith": func(node string, hostNetwork bool, uid, _, _ string) string {
+			if hostNetwork {
+				return p.nodeIP(node)
+			}
+			if ips := p.addresses.Of(types.UID(uid), p.rangesOf(node)); len(ips) > 0 {
+				return ips[0]
+			}
+			return ""
+		},
+	}
+}
+
+// nodeIP returns the address of a node, or the one that it gets.
+func (p *player) nodeIP(name string) string {
+	if n := p.node(name); n != nil {
+		for _, a := range n.Status.Addresses {
+			if a.Type == corev1.NodeInternalIP {
+				return a.Address
+			}
+		}
+	}
+	return p.nodes.NodeAddress(name).String()
+}
+
+// rangesOf returns the ranges of the pods on a node.
+func (p *player) rangesOf(name string) []string {
+	n := p.node(name)
+	switch {
+	case n == nil:
+		return nil
+	case len(n.Spec.PodCIDRs) == 0 && n.Spec.PodCIDR != "":
+		return []string{n.Spec.PodCIDR}
+	}
+	return n.Spec.PodCIDRs
+}
+
+// node returns a node from the cache; nil if it is not there. It must not be changed.
+func (p *player) node(name string) *corev1.Node {
+	var n corev1.Node
+	if err := p.client.Get(context.Background(), client.Key("", name), &n, client.UnsafeDisableDeepCopy, client.Stale); err != nil {
+		return nil
+	}
+	return &n
+}

@@ -1,0 +1,89 @@
+// Package stages changes objects as KWOK's Stages say (kwok.x-k8s.io/v1alpha1), on Kapok or any other Kubernetes API server.
+//
+//	files, err := stages.Read("kwok/kustomize/stage/pod/general")
+//	err = stages.Options{Nodes: simulated.Options{Nodes: 3}, Stages: files}.Add(mgr)
+//
+// A Stage selects objects of a kind, waits, and then patches, applies or deletes objects, and sends events. Its selectors, delays, weights
+// and templates are evaluated by the libraries of KWOK, so that its files work unchanged. Stages come from Options.Stages and from the
+// server, once it has the definition of the kind Stage; there a Stage replaces one of Options.Stages with its name.
+//
+// Stages of Pods apply to pods on simulated nodes, and stages of Nodes to simulated nodes (package simulated). While there is a Stage for
+// one of these kinds, package simulated leaves its objects alone, but for the Leases of nodes. Stages of other kinds apply to all objects.
+//
+// # What differs from KWOK
+//
+//   - There are no built-in stages: without stages for pods, they behave as package simulated says.
+//   - An object that a Stage without a delay leaves as it was selected is changed at most ten times a second.
+//   - A step that the server rejects is not repeated before the object changes, and is a Warning event of the object with the
+//     reason StageFailed.
+//
+// # Goroutines and locks
+//
+// The manager owns a controller for the definition of Stages, one for the Stages, and one for each kind that has some. The set of stages and the plans of each kind have a
+// lock each, which is not held while a request is sent or another lock is held. In a bubble of testing/synctest, delays pass in
+// virtual time; choices by weight and jitter are random.
+package stages
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/kapok-dev/kapok/manager"
+	"github.com/kapok-dev/kapok/node/internal/kubelet"
+	"github.com/kapok-dev/kapok/node/simulated"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+	kwok "sigs.k8s.io/kwok/pkg/apis/v1alpha1"
+)
+
+// Options configure stages.
+type Options struct {
+	// Nodes are the simulated nodes. Yields is set by this package.
+	Nodes simulated.Options
+	// Stages are stages in addition to those on the server: see [Read].
+	Stages []*kwok.Stage
+}
+
+// Validate returns an error that names the first invalid field and its rule.
+func (o Options) Validate() error {
+	if err := o.Nodes.Validate(); err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for i, s := range o.Stages {
+		if names[s.Name] || s.Name == "" {
+			return fmt.Errorf("option Stages[%d] has the name %q: each must have one of its own", i, s.Name)
+		}
+		names[s.Name] = true
+		if _, err := compile(context.Background(), s); err != nil {
+			return fmt.Errorf("stage %s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+// Add adds the nodes and what plays the stages to a manager.
+func (o Options) Add(m manager.Manager) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	known := newSet()
+	o.Nodes.Yields = known.has
+	if err := o.Nodes.Add(m); err != nil {
+		return err
+	}
+	d := &director{manager: m, nodes: o.Nodes, set: known, players: map[kind]*player{}}
+	for _, s := range o.Stages {
+		if err := d.own(s); err != nil {
+			return err
+		}
+	}
+	return d.add()
+}
+
+// Run runs the nodes and the stages, as [simulated.Options.Run] does. It is the method of kapok.Options.Controllers.
+func (o Options) Run(ctx context.Context, cfg *rest.Config, log *slog.Logger, metrics *prometheus.Registry, elect bool) error {
+	return kubelet.Run(ctx, cfg, log, metrics, elect, o.Add)
+}
