@@ -44,8 +44,10 @@ type Options struct {
 	Kubeconfig []byte
 	// Hurry is closed when the operator is not to have time to end. nil gives it some seconds.
 	Hurry <-chan struct{}
-	// Out gets all output.
+	// Out gets all output as lines, unless there is a Sink.
 	Out io.Writer
+	// Sink shows the output. Default: Plain(Out).
+	Sink Sink
 	// Interval is the time between two looks for changes. Default: 300 ms.
 	Interval time.Duration
 }
@@ -53,6 +55,7 @@ type Options struct {
 type dev struct {
 	Options
 	lines       *output
+	status      Status
 	client      client.WithWatch
 	manifests   set
 	samples     set
@@ -67,7 +70,10 @@ type dev struct {
 
 // Run runs the operator of a project until ctx is done. It returns an error only if it cannot begin.
 func Run(ctx context.Context, o Options) error {
-	d := &dev{Options: o, lines: &output{to: o.Out}, manifests: set{}, samples: set{}, versions: map[string]string{}}
+	if o.Sink == nil {
+		o.Sink = Plain(o.Out)
+	}
+	d := &dev{Options: o, lines: &output{to: o.Sink}, manifests: set{}, samples: set{}, versions: map[string]string{}}
 	if err := d.begin(ctx); err != nil {
 		return err
 	}
@@ -76,6 +82,7 @@ func Run(ctx context.Context, o Options) error {
 	go func() { defer close(events); d.printEvents(ctx) }()
 	defer func() {
 		cancel()
+		d.begins("ending")
 		d.operator.end(d.Hurry)
 		<-events
 	}()
@@ -140,8 +147,10 @@ func (d *dev) loop(ctx context.Context) error {
 		d.generated = nil
 		if err := d.step(ctx, due); err == nil {
 			due = map[area]bool{}
+			d.report(func(s *Status) { s.Step, s.Error = "", "" })
 		} else if ctx.Err() == nil {
 			d.lines.printf("error", "%v", err)
+			d.report(func(s *Status) { s.Step, s.Error = "", err.Error() })
 			due = map[area]bool{source: true, config: true, samples: true}
 		}
 		// What this step has generated is no change, but what the user has changed meanwhile is.
@@ -177,6 +186,7 @@ func (d *dev) await(ctx context.Context, tick <-chan time.Time) (ended bool) {
 		return true
 	case <-gone:
 		d.operator.reported = true
+		d.report(func(s *Status) { s.Since, s.Ended = time.Time{}, d.operator.state.String() })
 		d.lines.printf("operator", "has ended: %s. It starts again after the next change.", d.operator.state)
 	case <-tick:
 	}
@@ -186,11 +196,13 @@ func (d *dev) await(ctx context.Context, tick <-chan time.Time) (ended bool) {
 // step does what changes of files need.
 func (d *dev) step(ctx context.Context, of map[area]bool) error {
 	if of[source] {
+		d.begins("generating")
 		if err := d.generate(ctx); err != nil {
 			return err
 		}
 	}
 	if of[source] || of[config] {
+		d.begins("applying manifests")
 		m, err := d.render(ctx)
 		if err != nil {
 			return err
@@ -201,11 +213,13 @@ func (d *dev) step(ctx context.Context, of map[area]bool) error {
 		if err := d.deleteOthers(ctx, d.manifests, m.objects); err != nil {
 			return err
 		}
+		d.begins("building")
 		if err := d.restart(ctx, m); err != nil {
 			return err
 		}
 	}
 	if d.Samples {
+		d.begins("applying samples")
 		return d.applySamples(ctx, of[samples])
 	}
 	return nil
@@ -264,9 +278,11 @@ func (d *dev) restart(ctx context.Context, m *manifests) error {
 		return err
 	}
 	d.operator.end(d.Hurry)
+	d.report(func(s *Status) { s.Since, s.Ended = time.Time{}, "" })
 	if d.operator, err = d.start(ctx, program, append([]string{"KUBECONFIG=" + kubeconfig}, m.env...)); err != nil {
 		return err
 	}
+	d.report(func(s *Status) { s.Since = time.Now() })
 	d.sum, d.env = sum, m.env
 	return nil
 }

@@ -10,11 +10,28 @@ import (
 // width is that of the longest label.
 const width = 8
 
-// output writes lines with a label of where they are from. It is safe for concurrent use.
-type output struct {
+// plain is a Sink that writes lines with their labels.
+type plain struct {
 	mu sync.Mutex
 	to io.Writer
 }
+
+// Plain returns a Sink that writes each line with its label to a writer, and nothing else.
+func Plain(to io.Writer) Sink { return &plain{to: to} }
+
+func (p *plain) Print(label string, lines []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, line := range lines {
+		fmt.Fprintf(p.to, "%-*s | %s\n", width, label, line)
+	}
+}
+
+func (*plain) Report(Status)    {}
+func (*plain) Samples([]Sample) {}
+
+// output splits texts into the lines of a Sink.
+type output struct{ to Sink }
 
 // printf writes a text, each of its lines with the label.
 func (o *output) printf(label, format string, args ...any) {
@@ -22,15 +39,20 @@ func (o *output) printf(label, format string, args ...any) {
 }
 
 func (o *output) write(label string, text []byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	var all []string
 	for line := range bytes.Lines(text) {
-		fmt.Fprintf(o.to, "%-*s | %s\n", width, label, bytes.TrimRight(line, "\r\n"))
+		all = append(all, string(bytes.TrimRight(line, "\r\n")))
+	}
+	if len(all) > 0 {
+		o.to.Print(label, all)
 	}
 }
 
 // of returns a writer that writes each line with a label when the line ends, and the rest by flush.
 func (o *output) of(label string) *lines { return &lines{output: o, label: label} }
+
+// Writer returns a writer that prints lines with a label to a Sink. It is for one goroutine at a time.
+func Writer(to Sink, label string) io.Writer { return (&output{to: to}).of(label) }
 
 // lines belongs to one process: its writes come one after the other.
 type lines struct {

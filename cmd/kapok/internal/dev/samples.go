@@ -32,6 +32,7 @@ func (d *dev) applySamples(ctx context.Context, all bool) error {
 		if err == nil && unread == nil { // otherwise an object of a file that is not read would be deleted
 			err = d.deleteOthers(ctx, d.samples, objects)
 		}
+		d.reportSamples()
 		if err == nil || !isWebhookAway(err) || !d.operator.running() || time.Now().After(end) {
 			return errors.Join(unread, err)
 		}
