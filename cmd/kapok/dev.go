@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -15,17 +16,20 @@ import (
 
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/cmd/kapok/internal/dev"
+	"github.com/kapok-dev/kapok/cmd/kapok/internal/dev/screen"
 	"github.com/kapok-dev/kapok/controllers"
 	"github.com/kapok-dev/kapok/node/simulated"
 	"github.com/kapok-dev/kapok/scheduler"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/klog/v2"
 )
 
 func newDev() *cobra.Command {
 	var o dev.Options
-	listen, nodes := "", 1
+	listen, nodes, plain := "", 1, false
 	c := &cobra.Command{
 		Use:   "dev [-- ARGUMENT...]",
 		Short: "Run a project's operator with a server, and again after each change",
@@ -37,11 +41,13 @@ Deployment, which is the operator's, builds the operator, runs it as a process w
 token of its service account, and applies the samples. Then it waits: after a change of a
 file it does again what the change needs. Webhooks are served by the process.
 
-Lines begin with what they are from: the operator's log, events, errors of a step. After an
-error, what ran before keeps running.
+On a terminal, a screen shows the objects of the project, events and the operator's log; ? lists
+its keys. With --plain, and where there is no terminal, lines begin with what they are from: the
+operator's log, events, errors of a step. After an error, what ran before keeps running.
 
 The operator gets ARGUMENT..., by default those that a main of kubebuilder needs here.`,
 		Example: `  kapok dev
+  kapok dev --plain
   kapok dev --debug-port 2345
   kapok dev --main ./cmd/manager -- --leader-elect=false`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -58,7 +64,7 @@ The operator gets ARGUMENT..., by default those that a main of kubebuilder needs
 				o.Args = args
 			}
 			o.Out = c.OutOrStdout()
-			return failed(runDev(c.Context(), o, listen, nodes, c))
+			return failed(runDev(c.Context(), o, listen, nodes, plain, c))
 		},
 	}
 	f := c.Flags()
@@ -67,11 +73,12 @@ The operator gets ARGUMENT..., by default those that a main of kubebuilder needs
 	f.StringVar(&o.Main, "main", "./cmd", "main package of the operator")
 	f.BoolVar(&o.Admin, "admin", false, "run the operator as admin, not as its service account")
 	f.BoolVar(&o.Samples, "samples", true, "apply the objects in config/samples")
+	f.BoolVar(&plain, "plain", false, "print lines, not a screen (default on anything but a terminal)")
 	f.IntVar(&o.DebugPort, "debug-port", 0, "port on which a debugger can connect to the operator; requires dlv (default none)")
 	return c
 }
 
-func runDev(ctx context.Context, o dev.Options, listen string, nodes int, c *cobra.Command) error {
+func runDev(ctx context.Context, o dev.Options, listen string, nodes int, plain bool, c *cobra.Command) error {
 	project, err := os.Getwd()
 	if err != nil {
 		return err
@@ -97,17 +104,30 @@ func runDev(ctx context.Context, o dev.Options, listen string, nodes int, c *cob
 		return err
 	}
 	defer unlock()
-	ctx, hurry, stop := interrupts(ctx)
+	ctx, signals, stop := interrupts(ctx)
 	defer stop()
-	o.Hurry = hurry
+	o.Hurry = signals.second
+	kubeconfig := filepath.Join(o.Dir, "kubeconfig")
+	logger := func(to io.Writer) *slog.Logger {
+		return slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
+	log := logger(c.ErrOrStderr())
+	var s *screen.Screen
+	if !plain && isScreen(c.InOrStdin(), o.Out, os.Getenv("TERM")) {
+		s = screen.New(screen.Options{
+			In: c.InOrStdin(), Out: o.Out, Project: project, Kubeconfig: kubeconfig, Interrupt: signals.interrupt, Environ: os.Environ(),
+		})
+		o.Sink, log = s, logger(dev.Writer(s, "server"))
+		klog.SetSlogLogger(log) // Kubernetes' packages would write on the screen
+	}
 	begin := time.Now()
 	runs := kapok.Together{controllers.Options{Names: []string{"*"}}}
 	if nodes > 0 {
 		runs = append(runs, simulated.Options{Nodes: nodes}, scheduler.Options{})
 	}
 	opts := kapok.Options{
-		Listen: listen, Kubeconfig: filepath.Join(o.Dir, "kubeconfig"), Controllers: runs,
-		Logger: slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Listen: listen, Kubeconfig: kubeconfig, Controllers: runs,
+		Logger: log,
 	}
 	// The server stops after the operator.
 	server, err := kapok.Start(context.WithoutCancel(ctx), opts)
@@ -116,16 +136,36 @@ func runDev(ctx context.Context, o dev.Options, listen string, nodes int, c *cob
 	}
 	o.Config, o.Kubeconfig = server.Config(), server.Kubeconfig()
 	fmt.Fprintf(o.Out, "The server is ready after %d ms. In another shell:\n\n  %s\n\n", time.Since(begin).Milliseconds(), export("KUBECONFIG", opts.Kubeconfig))
-	return errors.Join(dev.Run(ctx, o), server.Stop())
+	if s != nil {
+		s.Show(ctx, server.Config())
+	}
+	err = dev.Run(ctx, o)
+	if s != nil {
+		s.Close()
+	}
+	return errors.Join(err, server.Stop())
+}
+
+// isScreen reports whether input and output are a terminal that can show a screen.
+func isScreen(in io.Reader, out io.Writer, kind string) bool {
+	i, isFile := in.(*os.File)
+	o, areFiles := out.(*os.File)
+	return isFile && areFiles && kind != "dumb" && term.IsTerminal(int(i.Fd())) && term.IsTerminal(int(o.Fd()))
+}
+
+// signals are those that end a command.
+type signals struct {
+	second    <-chan struct{} // closed by the second signal
+	interrupt func()          // acts as a signal does; for keys
 }
 
 // interrupts returns a context that the first signal ends, and a channel that the second one closes. The third
 // one ends the process. SIGPIPE is a first one, as what reads the output has gone, and no second one. stop frees
 // what belongs to them.
-func interrupts(ctx context.Context) (_ context.Context, hurry <-chan struct{}, stop func()) {
+func interrupts(ctx context.Context) (_ context.Context, _ signals, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	second, over, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -133,18 +173,24 @@ func interrupts(ctx context.Context) (_ context.Context, hurry <-chan struct{}, 
 			select {
 			case <-over:
 				return
-			case s := <-signals:
+			case s := <-received:
 				cancel()
 				if !first && s != syscall.SIGPIPE {
 					close(second)
-					signal.Stop(signals)
+					signal.Stop(received)
 					return
 				}
 			}
 		}
 	}()
-	return ctx, second, func() {
-		signal.Stop(signals)
+	interrupt := func() {
+		select {
+		case received <- os.Interrupt:
+		default: // a signal waits to be handled
+		}
+	}
+	return ctx, signals{second, interrupt}, func() {
+		signal.Stop(received)
 		close(over)
 		<-ended
 		cancel()
