@@ -20,6 +20,15 @@ type client struct {
 	past    []Revision     // some older ones
 	written int
 	history []Operation
+	only    *Endpoint // that it uses; nil: any
+}
+
+// endpoint returns the endpoint of the next request.
+func (c *client) endpoint(random *rand.Rand) *Endpoint {
+	if c.only != nil {
+		return c.only
+	}
+	return c.run.endpoint(random)
 }
 
 // work runs operations until the context is done. The operation under way then is completed.

@@ -3,6 +3,7 @@ package linear
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +15,9 @@ type Config struct {
 	// Endpoints lead to one server, or to its replicas. At least one is required, and all must
 	// serve at the beginning.
 	Endpoints []*Endpoint
+	// Witness leads to a server that no nemesis disturbs. A watcher of each kind stays there and sees
+	// all writes, whatever the others miss. Clients do not use it. Default: none.
+	Witness *Endpoint
 	// Seed determines the choices of clients, watchers and nemeses; their outcomes depend on timing
 	// too. Two runs on a server need different ones. Default: that of the test.
 	Seed uint64
@@ -64,6 +68,14 @@ func Every(pause time.Duration, something Nemesis) Nemesis {
 			}
 		}
 	}
+}
+
+// all returns all endpoints, the witness included.
+func (c *Config) all() []*Endpoint {
+	if c.Witness == nil {
+		return c.Endpoints
+	}
+	return append(slices.Clone(c.Endpoints), c.Witness)
 }
 
 func (c *Config) complete(t testing.TB) {

@@ -81,6 +81,14 @@ func Run(t testing.TB, config Config) *Report {
 		watchers = append(watchers, &watcher{client: newClient(id), kind: kinds[i%len(kinds)], restless: i >= len(kinds)})
 	}
 
+	if config.Witness != nil {
+		for _, k := range kinds {
+			c := newClient(config.Clients + len(watchers))
+			c.only = config.Witness
+			watchers = append(watchers, &watcher{client: c, kind: k})
+		}
+	}
+
 	watching, stopWatching := context.WithCancel(t.Context())
 	defer stopWatching()
 	var watches sync.WaitGroup
@@ -131,7 +139,7 @@ func (r *run) prepare(ctx context.Context, report *Report) error {
 		}
 	}
 	for _, k := range kinds {
-		for _, e := range r.config.Endpoints {
+		for _, e := range r.config.all() {
 			if err := r.served(ctx, e, k, report.First); err != nil {
 				return err
 			}
