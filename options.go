@@ -85,6 +85,8 @@ type Options struct {
 	Audit AuditOptions
 	// Aggregation configures aggregated API servers, and proxies in front of the server.
 	Aggregation AggregationOptions
+	// Nodes configures connections to kubelets, pods and services.
+	Nodes NodeOptions
 
 	// Logger receives the log of the server. Default: nothing is logged.
 	Logger *slog.Logger
@@ -176,6 +178,10 @@ type (
 	//
 	//	go doc github.com/kapok-dev/kapok/internal/fairness.Options
 	FairnessOptions = fairness.Options
+	// NodeOptions configure connections to kubelets, pods and services:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/server.NodeOptions
+	NodeOptions = server.NodeOptions
 	// OIDCOptions describe an OpenID Connect provider:
 	//
 	//	go doc github.com/kapok-dev/kapok/internal/authn/oidc.Options

@@ -87,6 +87,7 @@ may contain more flags, separated by spaces.`,
 	accessFlags(f, &o.Access)
 	admissionFlags(f, &o.Admission)
 	addAggregation(f, &o.Aggregation)
+	nodeFlags(f, &o.Nodes)
 	auditFlags(f, &o.Audit)
 	accountFlags(c, &o.Accounts)
 	authenticationFlags(f, &o.Authentication)

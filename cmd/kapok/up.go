@@ -94,6 +94,7 @@ when the server is ready, so that scripts can wait for the file.`,
 	servingFlags(f, &o.Serving)
 	f.StringArrayVar(&o.Serving.Names, "tls-san", nil, "additional DNS name or IP address in the serving certificate that the server's own CA signs; may be repeated")
 	addAggregation(f, &o.Aggregation)
+	nodeFlags(f, &o.Nodes)
 	exclude(c, "data-dir", "in-memory")
 	exclude(c, "store", "in-memory")
 	exclude(c, "unsafe-no-fsync", "in-memory")

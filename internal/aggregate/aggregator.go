@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/forward"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
@@ -53,7 +54,7 @@ func (o *Options) complete() {
 type Aggregator struct {
 	options Options
 	state   *state.State
-	dialer  *dialer
+	dialer  *forward.Dialer
 	set     atomic.Pointer[Set] // nil if other servers serve nothing
 
 	ctx  context.Context
@@ -82,7 +83,7 @@ type inquiry struct {
 func Start(o Options) (*Aggregator, error) {
 	o.complete()
 	a := &Aggregator{
-		options: o, state: o.Store.State(), dialer: newDialer(o.Dial),
+		options: o, state: o.Store.State(), dialer: forward.NewDialer(o.Dial),
 		registrations: map[string]*registration{}, inquiries: map[backendKey]*inquiry{},
 	}
 	a.ctx, a.stop = context.WithCancel(context.Background())
@@ -109,12 +110,12 @@ func (a *Aggregator) Load() *Set {
 // breaks requests under way.
 func (a *Aggregator) Close() {
 	a.stop()
-	a.dialer.close()
+	a.dialer.Close()
 	a.done.Wait()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, i := range a.inquiries {
-		i.release()
+		i.CloseIdle()
 	}
 }
 
@@ -228,7 +229,7 @@ func (a *Aggregator) inquire(key backendKey, versions []schema.GroupVersion) {
 	ctx, i.stop = context.WithCancel(a.ctx)
 	a.inquiries[key] = i
 	a.done.Go(func() {
-		defer i.release()
+		defer i.CloseIdle()
 		a.ask(ctx, i)
 	})
 }

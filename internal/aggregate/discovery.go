@@ -197,7 +197,7 @@ func (b *backend) get(ctx context.Context, path, accept, etag string) (*http.Res
 	}
 	introduce(r, self())
 	client := &http.Client{
-		Transport: b.plain, Timeout: discoveryTimeout,
+		Transport: b.Plain, Timeout: discoveryTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	answer, err := client.Do(r)

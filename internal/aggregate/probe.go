@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/forward"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/state"
 
@@ -35,7 +36,7 @@ var (
 type Probes struct {
 	options Options
 	state   *state.State
-	dialer  *dialer
+	dialer  *forward.Dialer
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -56,7 +57,7 @@ type probe struct {
 // StartProbes starts a probe for each APIService that names a service, until Close.
 func StartProbes(o Options) (*Probes, error) {
 	o.complete()
-	p := &Probes{options: o, state: o.Store.State(), dialer: newDialer(o.Dial), running: map[string]*probe{}}
+	p := &Probes{options: o, state: o.Store.State(), dialer: forward.NewDialer(o.Dial), running: map[string]*probe{}}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	cursor, err := p.state.Watch(Resource, p.state.Revision())
 	if err != nil {
@@ -70,7 +71,7 @@ func StartProbes(o Options) (*Probes, error) {
 // Close ends all probes, waits for them and closes their connections.
 func (p *Probes) Close() {
 	p.stop()
-	p.dialer.close()
+	p.dialer.Close()
 	p.done.Wait()
 }
 
@@ -170,7 +171,7 @@ func (p *Probes) run(ctx context.Context, one *probe) {
 	var b *backend
 	defer func() {
 		if b != nil {
-			b.release()
+			b.CloseIdle()
 		}
 	}()
 	pause := firstProbe
@@ -180,7 +181,7 @@ func (p *Probes) run(ctx context.Context, one *probe) {
 		p.mu.Unlock()
 		if key := keyOf(r); b == nil || b.key != key {
 			if b != nil {
-				b.release()
+				b.CloseIdle()
 			}
 			b = newBackend(key, p.dialer, &p.options)
 		}
@@ -285,7 +286,7 @@ func (p *Probes) answers(ctx context.Context, b *backend, gv schema.GroupVersion
 			return nil
 		}
 	}
-	b.release() // the next attempt may reach another endpoint
+	b.CloseIdle() // the next attempt may reach another endpoint
 	return last
 }
 

@@ -2,11 +2,7 @@ package aggregate
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"log"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -14,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/forward"
 
 	"k8s.io/client-go/transport"
 )
@@ -21,10 +18,6 @@ import (
 // discoveryTimeout bounds discovery requests: clients request all of them before they do anything
 // else.
 const discoveryTimeout = 5 * time.Second
-
-// ErrEnding is the cancellation cause of a request whose streamed response must end as if it were
-// complete.
-var ErrEnding = errors.New("the server ends its streams")
 
 // Serve proxies a request on behalf of the user who sent it, and returns when the response is
 // complete. The error is that of the request's context, if that was done before the response began;
@@ -53,25 +46,18 @@ func (m *Remote) Serve(w http.ResponseWriter, r *http.Request, user *authn.User)
 		defer cancel()
 		out = r.WithContext(ctx)
 	}
-	upgrade := isUpgrade(r)
-	by := m.backend.plain
-	if upgrade {
-		by = m.backend.upgrades
-	}
-	(&httputil.ReverseProxy{
+	(&forward.Proxy{
+		Transport: m.backend.For(r),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			address(p, host)
 			introduce(p.Out, user)
 		},
-		Transport:      by,
-		FlushInterval:  -1, // events must not wait for further bytes
-		ModifyResponse: func(answer *http.Response) error { return receive(w.Header(), answer, upgrade) },
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, failure error) {
+		Receive: refuseRedirect,
+		Fail: func(failure error) {
 			if err = r.Context().Err(); err == nil {
 				http.Error(w, failure.Error(), http.StatusServiceUnavailable)
 			}
 		},
-		ErrorLog: log.New(io.Discard, "", 0), // drops errors about connections that either side closed
 	}).ServeHTTP(w, out)
 	return err
 }
@@ -81,85 +67,22 @@ func (m *Remote) Serve(w http.ResponseWriter, r *http.Request, user *authn.User)
 func address(p *httputil.ProxyRequest, host string) {
 	p.Out.URL = &url.URL{Scheme: "https", Host: host, Path: p.In.URL.Path, RawQuery: p.In.URL.Query().Encode()}
 	p.Out.Host = host
-	if client, _, err := net.SplitHostPort(p.In.RemoteAddr); err == nil {
-		if before := p.In.Header["X-Forwarded-For"]; len(before) > 0 {
-			client = strings.Join(before, ", ") + ", " + client
-		}
-		p.Out.Header.Set("X-Forwarded-For", client)
-	}
 }
 
-// introduce sets the headers that name the user, after removing those of the client.
+// introduce sets the headers that name the user. The request has none of its own.
 func introduce(r *http.Request, user *authn.User) {
-	for name := range r.Header {
-		if speaksOfUsers(name) {
-			delete(r.Header, name)
-		}
-	}
 	transport.SetAuthProxyHeaders(r, user.Name, user.UID, user.Groups, user.Extra)
 }
 
-// speaksOfUsers reports whether a header can name the user of a request. Some servers take an
-// underscore for a hyphen.
-func speaksOfUsers(header string) bool {
-	name := strings.ReplaceAll(strings.ToLower(header), "_", "-")
-	switch name {
-	case "authorization", "x-remote-user", "x-remote-uid", "x-remote-group":
-		return true
-	}
-	return strings.HasPrefix(name, "x-remote-extra-") || strings.HasPrefix(name, "impersonate-")
-}
-
-// receive rejects redirects and failed upgrades, and removes the headers that this server sets
-// itself.
-func receive(own http.Header, answer *http.Response, upgrade bool) error {
-	if code := answer.StatusCode; code >= 300 && code <= 399 && answer.Header.Get("Location") != "" {
-		answer.Body.Close()
-		const refusal = "the backend attempted to redirect this request, which is not permitted"
-		answer.StatusCode, answer.Status = http.StatusBadGateway, ""
-		answer.Header, answer.Trailer = http.Header{"Content-Type": {"text/plain; charset=utf-8"}}, nil
-		answer.Body, answer.ContentLength = io.NopCloser(strings.NewReader(refusal)), int64(len(refusal))
+// refuseRedirect replaces a redirect by an error: the client must not be sent elsewhere.
+func refuseRedirect(answer *http.Response) error {
+	if code := answer.StatusCode; code < 300 || code > 399 || answer.Header.Get("Location") == "" {
 		return nil
 	}
-	if upgrade && answer.StatusCode != http.StatusSwitchingProtocols && answer.StatusCode < 400 {
-		return fmt.Errorf("invalid upgrade response: status code %d", answer.StatusCode)
-	}
-	for name := range answer.Header {
-		if strings.HasPrefix(name, "Access-Control-") {
-			delete(answer.Header, name)
-		}
-	}
-	answer.Header.Del("Audit-Id") // this server's value is the same
-	if answer.Header.Get("Cache-Control") != "" {
-		own.Del("Cache-Control")
-	}
-	if answer.StatusCode != http.StatusSwitchingProtocols { // then the body is the connection
-		answer.Body = &stream{answer.Body, answer.Request.Context()}
-	}
+	answer.Body.Close()
+	const refusal = "the backend attempted to redirect this request, which is not permitted"
+	answer.StatusCode, answer.Status = http.StatusBadGateway, ""
+	answer.Header, answer.Trailer = http.Header{"Content-Type": {"text/plain; charset=utf-8"}}, nil
+	answer.Body, answer.ContentLength = io.NopCloser(strings.NewReader(refusal)), int64(len(refusal))
 	return nil
-}
-
-// A stream is the body of a response, which ends with io.EOF if the request is cancelled with
-// ErrEnding.
-type stream struct {
-	io.ReadCloser
-	ctx context.Context
-}
-
-func (s *stream) Read(p []byte) (int, error) {
-	n, err := s.ReadCloser.Read(p)
-	if err != nil && context.Cause(s.ctx) == ErrEnding {
-		err = io.EOF
-	}
-	return n, err
-}
-
-// isUpgrade reports whether a request asks for another protocol.
-func isUpgrade(r *http.Request) bool {
-	for _, h := range r.Header["Connection"] {
-		if strings.Contains(strings.ToLower(h), "upgrade") {
-			return true
-		}
-	}
-	return false
 }

@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/aggregate"
 	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/forward"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -288,7 +288,7 @@ func TestWatch(t *testing.T) {
 		if got := next(); got != "two" {
 			t.Errorf("got %q", got)
 		}
-		cancel(aggregate.ErrEnding)
+		cancel(forward.ErrEnding)
 		if got := next(); got != "EOF" {
 			t.Errorf("the stream ends with %q", got)
 		}

@@ -128,8 +128,11 @@ func (a *Authenticator) certified(r *http.Request, c *connection) (*User, error)
 }
 
 func certificateUser(c *x509.Certificate) (*User, error) {
-	if c.Subject.CommonName == "" {
+	switch c.Subject.CommonName {
+	case "":
 		return nil, nil
+	case KubeletClient:
+		return nil, errors.New("the client certificate is for kubelets, not for this server")
 	}
 	// Kubernetes' attribute for a user's UID: k8s.io/apimachinery/pkg/apis/asn1.
 	uidAttribute := asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}

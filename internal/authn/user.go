@@ -39,6 +39,14 @@ const (
 	Unauthenticated = "system:unauthenticated"
 )
 
+// KubeletClient is the user as whom this server sends requests to kubelets, and KubeletAdmins its group.
+// They are known to kubelets only: a certificate for this user is rejected here, so that a node which
+// sends a request of this server back to it gains nothing.
+const (
+	KubeletClient = "kube-apiserver-kubelet-client"
+	KubeletAdmins = "kapok:kubelet-api-admin"
+)
+
 // Admin returns the user who is never denied.
 func Admin() *User {
 	return &User{Name: AdminName, Groups: []string{Masters, Authenticated}}

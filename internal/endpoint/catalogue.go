@@ -202,6 +202,12 @@ func (gv *groupVersion) subresources(d *resource.Definition) []metav1.APIResourc
 		}
 		all = append(all, r)
 	}
+	for i := range v.Connections {
+		to := &v.Connections[i]
+		all = append(all, metav1.APIResource{
+			Name: d.Plural + "/" + to.Name, Namespaced: d.Namespaced, Kind: cmp.Or(to.Shown, to.Kind.Kind), Verbs: connectionVerbs(to),
+		})
+	}
 	if v.Scale != nil {
 		all = append(all, metav1.APIResource{
 			Name: d.Plural + "/scale", Namespaced: d.Namespaced,

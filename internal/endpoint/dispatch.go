@@ -9,7 +9,6 @@ import (
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -115,9 +114,12 @@ func (c *call) dispatchCustom() error {
 // dispatchBuiltIn serves a built-in resource. In Kubernetes, a router precedes these, with its own
 // messages for unknown paths, methods and media types.
 func (c *call) dispatchBuiltIn() error {
+	if connection := c.connection(); connection != nil {
+		return c.connect(connection)
+	}
 	methods := c.methods()
 	if methods == nil {
-		return c.absent()
+		return noSuchPath()
 	}
 	if !slices.Contains(methods, c.r.Method) {
 		return methodNotAllowed()
@@ -140,19 +142,6 @@ func (c *call) dispatchBuiltIn() error {
 	c.warn(c.version.Warning)
 	c.auditDeprecated()
 	return c.verb()
-}
-
-// absent returns the error for a path that a built-in resource does not have. If Kubernetes has the
-// path, the error gives the reason why Kapok does not.
-func (c *call) absent() error {
-	why, d := c.definition.Absent[c.info.Subresource], c.definition
-	if why == "" || d.Namespaced != (c.info.Namespace != "") {
-		return noSuchPath()
-	}
-	if o, _ := c.h.store.State().Get(d.Key(c.info.Namespace, c.info.Name)); o == nil {
-		return apierrors.NewNotFound(d.GroupResource(), c.info.Name)
-	}
-	return &plainError{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "kapok: " + why}
 }
 
 func (c *call) patchRoutable() bool {

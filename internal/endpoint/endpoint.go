@@ -14,7 +14,7 @@
 //	memory       reserve memory for large requests                     weight.go
 //	dispatch     find the handler: resource, discovery, health ...     dispatch.go
 //	options      parse query parameters                                parameters.go
-//	verb         call the Store                                        verbs.go, list.go, watch.go
+//	verb         call the Store, or pass the request on                verbs.go, list.go, watch.go, connect.go
 //	respond      render in the negotiated media type and shape         media.go, answer.go, table.go
 //
 // Status codes, reasons, messages and headers are those of kube-apiserver 1.37
@@ -47,6 +47,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/audit"
 	"github.com/kapok-dev/kapok/internal/authn"
 	"github.com/kapok-dev/kapok/internal/authz"
+	"github.com/kapok-dev/kapok/internal/connect"
 	"github.com/kapok-dev/kapok/internal/fairness"
 	"github.com/kapok-dev/kapok/internal/resource"
 
@@ -70,6 +71,9 @@ type Options struct {
 	Audit *audit.Auditor
 	// Aggregated finds the servers that serve API groups for this one. Default: there are none.
 	Aggregated *aggregate.Aggregator
+	// Connector passes requests for pods, services and nodes on to these. Default: such requests get
+	// 503.
+	Connector *connect.Connector
 	// GroupByGroup disables the aggregated discovery document.
 	GroupByGroup bool
 	// OpenAPI serves the paths below /openapi/. Default: these return 404.

@@ -31,12 +31,13 @@ type Info struct {
 	Name        string
 	// NameInPath reports whether Name comes from the path, not from a field selector.
 	NameInPath bool
-	// Rest reports whether the path continues after the subresource.
-	Rest bool
+	// Rest reports whether the path continues after the subresource, and Below is the rest of it.
+	Rest  bool
+	Below string
 }
 
-// longRunning reports whether the request is exempt from limits in number and time. Kapok itself
-// has only watches; other servers may serve the subresources that Kubernetes counts among them.
+// longRunning reports whether the request is exempt from limits in number and time. Besides watches,
+// these are requests that other programs serve.
 func (i *Info) longRunning() bool {
 	switch i.Subresource {
 	case "attach", "exec", "log", "portforward", "proxy":
@@ -93,11 +94,24 @@ func ParseInfo(method string, u *url.URL) (Info, error) {
 	}
 	if len(parts) >= 3 && info.Verb != "proxy" {
 		info.Subresource, info.Rest = parts[2], len(parts) > 3
+		info.Below = below(parts[3:], u.Path)
 	}
 	if info.Name == "" {
 		info.collectionVerb(u)
 	}
 	return info, nil
+}
+
+// below returns the segments that end a path, with the slashes around them.
+func below(segments []string, path string) string {
+	rest := strings.Join(segments, "/")
+	if rest != "" && !strings.HasPrefix(rest, "/") {
+		rest = "/" + rest
+	}
+	if strings.HasSuffix(path, "/") && !strings.HasSuffix(rest, "/") {
+		rest += "/"
+	}
+	return rest
 }
 
 func verbOf(method string) string {

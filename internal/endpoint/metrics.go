@@ -96,6 +96,9 @@ func (c *call) series(code int) series {
 	if c.scaling() || c.version.Subresource(c.info.Subresource) != nil {
 		s.subresource = c.info.Subresource
 	}
+	if c.version.Connection(c.info.Subresource) != nil {
+		s.subresource = c.info.Subresource
+	}
 	s.dryRun = c.dryRun
 	switch c.info.Verb {
 	case "list", "watch", "deletecollection":
@@ -104,6 +107,9 @@ func (c *call) series(code int) series {
 		if strings.HasPrefix(c.r.Header.Get("Content-Type"), "application/apply-patch") {
 			s.verb = "APPLY"
 		}
+	}
+	if s.subresource != "" && c.version.Connection(s.subresource) != nil {
+		s.verb = "CONNECT"
 	}
 	switch {
 	case c.info.NameInPath || c.info.Verb == "create":
@@ -148,7 +154,7 @@ func (m *metrics) sample(s series) *sample {
 	}
 }
 
-// watching counts a watch until leave is called.
+// watching counts a watch or a connection until leave is called.
 func (m *metrics) watching(c *call) (leave func()) {
 	s := c.series(0)
 	gauge := m.watches.WithLabelValues(s.verb, s.group, s.version, s.resource, s.subresource, s.scope, component)

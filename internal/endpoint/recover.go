@@ -1,7 +1,9 @@
 package endpoint
 
 import (
+	"bufio"
 	"log/slog"
+	"net"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -22,6 +24,9 @@ type recorder struct {
 	unreadBody bool
 	// proxied reports whether another server may still be reading the body.
 	proxied bool
+	// patient says that a write may wait for the client forever, as long as its connection exists: a
+	// user may pause the output of a program.
+	patient bool
 	// ends is the deadline for writing the response; zero if there is none.
 	ends time.Time
 }
@@ -37,9 +42,9 @@ func (w *recorder) start(code int) {
 	}
 }
 
-// WriteHeader implements http.ResponseWriter.
+// WriteHeader implements http.ResponseWriter. Informational responses precede the response.
 func (w *recorder) WriteHeader(code int) {
-	if w.code == 0 {
+	if informational := code >= 100 && code <= 199; w.code == 0 && !informational {
 		w.start(code)
 	}
 	w.ResponseWriter.WriteHeader(code)
@@ -50,7 +55,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 	if w.code == 0 {
 		w.start(http.StatusOK)
 	}
-	if w.written += len(b); w.written >= unbuffered || w.unreadBody {
+	if w.written += len(b); !w.patient && (w.written >= unbuffered || w.unreadBody) {
 		defer w.guard().disarm()
 	}
 	return w.ResponseWriter.Write(b)
@@ -85,10 +90,21 @@ func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // Flush implements http.Flusher. It waits until the client has read what net/http buffers.
 func (w *recorder) Flush() {
 	if f, ok := w.ResponseWriter.(http.Flusher); ok {
-		defer w.guard().disarm()
+		if !w.patient {
+			defer w.guard().disarm()
+		}
 		f.Flush()
 		w.written = 0
 	}
+}
+
+// Hijack implements http.Hijacker. The caller sends the response, whose status is 101.
+func (w *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil && w.code == 0 {
+		w.start(http.StatusSwitchingProtocols)
+	}
+	return conn, buffered, err
 }
 
 // finish runs at the end of every request: it updates metrics and audit, and turns a panic into a

@@ -71,11 +71,12 @@ type Admitted struct {
 	Kind schema.GroupVersionKind
 	// Name is that of the object; "" if it has not been generated yet.
 	Name string
-	// Object is nil for a deletion, Old for a creation. Old must not be changed.
+	// Object is nil for a deletion, Old for a creation. Old must not be changed. For a connection,
+	// Object is the parameters of the request.
 	Object, Old Tree
 	// Options are a *metav1.CreateOptions, *metav1.UpdateOptions or *metav1.DeleteOptions, according to
 	// the operation, with apiVersion and kind. A patch has those of the update or creation that it
-	// results in. Nil for none.
+	// results in. Nil for none, and for a connection.
 	Options runtime.Object
 	// Passes tells mutators which pass they are in.
 	Passes Passes
@@ -140,6 +141,9 @@ func (s *Store) attempt(r *Request, op Operation, old Tree) *attempt {
 
 // optionsOf converts the options of a request to those of an operation.
 func optionsOf(op Operation, given runtime.Object) runtime.Object {
+	if op == OperationConnect {
+		return nil
+	}
 	kind := func(name string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: name}
 	}

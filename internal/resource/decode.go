@@ -121,6 +121,9 @@ func (r *Request) BodyKind() schema.GroupVersionKind {
 	if action := r.action(); action != nil {
 		return action.Kind
 	}
+	if c := r.connection(); c != nil {
+		return c.Kind
+	}
 	return r.Definition.GroupVersionKind(r.Version)
 }
 
@@ -131,6 +134,9 @@ func (r *Request) BodyModel() Model {
 	}
 	if action := r.action(); action != nil {
 		return action.Model
+	}
+	if c := r.connection(); c != nil {
+		return c.Model
 	}
 	return r.Version.Model
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"net/url"
 	"slices"
 	"time"
 
@@ -65,9 +66,6 @@ type Definition struct {
 
 	// Action is set for kinds that store no objects: create is their only verb.
 	Action *Action
-	// Absent are subresources of Kubernetes that this server does not have, with the reason, which is
-	// returned to clients.
-	Absent map[string]string
 	// Strategy and Deletion are the few places in which kinds differ.
 	Strategy Strategy
 	Deletion Deletion
@@ -89,6 +87,8 @@ type Version struct {
 	// Subresources read and write parts of the object. "scale" is not among them, see Scale.
 	Subresources []Subresource
 	Scale        *Scale
+	// Connections are subresources whose requests another program serves.
+	Connections []Connection
 
 	// Published is the schema of a custom resource in OpenAPI documents; nil for built-in kinds, whose
 	// schemas are compiled in.
@@ -228,6 +228,29 @@ type Action struct {
 	// Do executes the action. body has the namespace of the request, and the name that the client
 	// has sent. The error is a Kubernetes API error.
 	Do func(ctx context.Context, s *Store, r *Request, body Tree) (Result, error)
+}
+
+// A Connection is a subresource whose requests are passed on: to the kubelet of a pod, to a node, a pod
+// or a service.
+type Connection struct {
+	Name string
+	// Kind is that of the parameters, and Model their model. Shown is the kind that discovery names
+	// instead, "" for none.
+	Kind  schema.GroupVersionKind
+	Model Model
+	Shown string
+	// Methods are the HTTP methods of requests.
+	Methods []string
+	// Below says that the path may continue after the name of the subresource, and that the name in the
+	// path may have a scheme and a port: [SCHEME:]NAME[:PORT].
+	Below bool
+	// Upgrades says that a request must ask for another protocol. The user needs permission to create
+	// the subresource, whatever the method.
+	Upgrades bool
+	// Decode decodes the parameters of a request. below is the rest of its path.
+	Decode func(query url.Values, below string) (Tree, error)
+	// Admitted says that admission admits the parameters, and may change them.
+	Admitted bool
 }
 
 // Scale is the view through which an object is scaled. Paths are the keys from
@@ -376,6 +399,16 @@ func (v *Version) Subresource(name string) *Subresource {
 	for i := range v.Subresources {
 		if v.Subresources[i].Name == name {
 			return &v.Subresources[i]
+		}
+	}
+	return nil
+}
+
+// Connection returns a connection by name, nil if there is none.
+func (v *Version) Connection(name string) *Connection {
+	for i := range v.Connections {
+		if v.Connections[i].Name == name {
+			return &v.Connections[i]
 		}
 	}
 	return nil

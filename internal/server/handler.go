@@ -146,6 +146,10 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		return nil, err
 	}
 	started.done(proxyingStep)
+	nodes, err := p.reachNodes(ctx, store, &in.closers)
+	if err != nil {
+		return nil, err
+	}
 	limiter, err := startLimiter(ctx, store, p.options, &in.closers)
 	if err != nil {
 		return nil, err
@@ -156,6 +160,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		RequestMemory: p.options.Fairness.MaxRequestMemory,
 		Store:         store,
 		Aggregated:    others,
+		Connector:     nodes,
 		GroupByGroup:  p.options.GroupByGroupDiscovery,
 		Authenticator: p.authenticator,
 		Authorizer:    access,

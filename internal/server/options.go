@@ -47,6 +47,7 @@ type Options struct {
 	Fairness              fairness.Options
 	Audit                 audit.Options
 	Aggregation           AggregationOptions
+	Nodes                 NodeOptions
 	Logger                *slog.Logger
 	V1beta1CRDs           bool
 	RetiredAPIs           bool
@@ -119,6 +120,9 @@ func (o *Options) Validate() error {
 		}
 	}
 	if err := o.Aggregation.Validate(); err != nil {
+		return err
+	}
+	if err := o.Nodes.Validate(); err != nil {
 		return err
 	}
 	if o.UnsafeNoFsync && o.DataDir == "" {

@@ -24,11 +24,11 @@ type Services interface {
 }
 
 // InState returns the services in a state.
-func InState(s *state.State) Services { return stored{s, state.Derive(s, fold, endpointSlices)} }
+func InState(s *state.State) Services { return stored{s, SlicesIn(s)} }
 
 type stored struct {
 	state  *state.State
-	slices *state.Derived[*index]
+	slices Slices
 }
 
 var (
@@ -83,7 +83,7 @@ func portOf(s *corev1.Service, port int32) *corev1.ServicePort {
 // none.
 func (s stored) endpoint(namespace, name, port string) string {
 	var ready []string
-	for _, o := range s.slices.Load().of(namespace, name) {
+	for _, o := range s.slices.Of(namespace, name) {
 		ready = appendSlice(ready, o.Raw, port)
 	}
 	if o, _ := s.state.Get(object.Key{Resource: endpoints, Namespace: namespace, Name: name}); o != nil && len(ready) == 0 {

@@ -11,6 +11,17 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
+// Slices are the EndpointSlices in a state by their service. They are safe for concurrent use.
+type Slices struct{ derived *state.Derived[*index] }
+
+// SlicesIn returns the EndpointSlices in a state.
+func SlicesIn(s *state.State) Slices { return Slices{state.Derive(s, fold, endpointSlices)} }
+
+// Of returns the slices of a service, by name. The caller must not change the list.
+func (s Slices) Of(namespace, service string) []*object.Object {
+	return s.derived.Load().of(namespace, service)
+}
+
 // An index has the EndpointSlices at one revision by their service. It is immutable once fold has
 // returned it.
 type index struct {

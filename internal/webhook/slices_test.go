@@ -73,12 +73,12 @@ func TestSlicesAreReadOnce(t *testing.T) {
 			putSlice(t, st, "other", "s1", "service7")
 		}
 		for range 3 {
-			if got := s.slices.Load(); got.read != want {
+			if got := s.slices.derived.Load(); got.read != want {
 				t.Errorf("step %d: %d slices read, want %d", i, got.read, want)
 			}
 		}
 	}
-	if all := s.slices.Load().of("default", "service7"); len(all) != 3 {
+	if all := s.slices.derived.Load().of("default", "service7"); len(all) != 3 {
 		t.Errorf("%d slices of service7", len(all))
 	}
 	if address := s.endpoint("default", "service7", "web"); address != "10.0.0.1:443" {
@@ -104,7 +104,7 @@ func TestSlicesLikeAScan(t *testing.T) {
 		if r.IntN(3) > 0 {
 			continue
 		}
-		before := s.slices.Load()
+		before := s.slices.derived.Load()
 		for _, namespace := range []string{"n0", "n1"} {
 			for _, service := range []string{"a", "b", "ab", "none"} {
 				var want []*object.Object

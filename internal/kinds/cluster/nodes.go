@@ -18,7 +18,6 @@ func Nodes() []kind.Row {
 			Plural:        "nodes",
 			StoredAt:      "minions",
 			ShortNames:    []string{"no"},
-			Absent:        map[string]string{"proxy": "there is nothing to proxy to: no kubelet runs behind nodes"},
 			ClusterScoped: true,
 			Filled:        true,
 			Validate:      validateNode,
@@ -36,6 +35,9 @@ func Nodes() []kind.Row {
 			PrepareUpdate: func(obj, old resource.Tree) {
 				kind.DropUnlessSet(obj, old, "spec", "configSource")
 				kind.DropUnlessSet(obj, old, "spec", "podPreemptionPolicy")
+			},
+			Connections: []resource.Connection{
+				kind.Proxy(corev1.SchemeGroupVersion, func(options *corev1.NodeProxyOptions) *string { return &options.Path }),
 			},
 			Table: nodesTable(),
 			Selectable: []kind.Selectable{{Label: "spec.unschedulable", Value: func(obj resource.Tree) string {

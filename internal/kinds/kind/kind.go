@@ -56,6 +56,7 @@ type Kind[P runtime.Object] struct {
 
 	Subresources []Subresource[P]
 	Scale        *resource.Scale
+	Connections  []resource.Connection
 
 	Table Table[P]
 	// Selectable are the field labels by which objects are selected, besides name and namespace.
@@ -68,9 +69,6 @@ type Kind[P runtime.Object] struct {
 	// Also are further served versions, Retired those that Kubernetes no longer serves. Both have
 	// the newest first.
 	Also, Retired []Another[P]
-
-	// Absent are Kubernetes' subresources that this server does not serve, with the reason.
-	Absent map[string]string
 
 	// Versioned makes updates without a resourceVersion fail.
 	Versioned bool
@@ -151,12 +149,13 @@ func (k Kind[P]) Definition(all Versioning) *resource.Definition {
 		subresources = append([]Subresource[P]{k.Status.subresource()}, subresources...)
 	}
 	version := &resource.Version{
-		Name:       k.Version.Version,
-		Model:      NewModel(k.Version.WithKind(name), k.Defaults, k.Validate, subresources, k.kinds()...),
-		Scale:      k.Scale,
-		Columns:    k.Table.Columns,
-		Selectable: Names(k.Selectable),
-		Warning:    deprecated[P](k.Version.WithKind(name)),
+		Name:        k.Version.Version,
+		Model:       NewModel(k.Version.WithKind(name), k.Defaults, k.Validate, subresources, k.kinds()...),
+		Scale:       k.Scale,
+		Connections: k.Connections,
+		Columns:     k.Table.Columns,
+		Selectable:  Names(k.Selectable),
+		Warning:     deprecated[P](k.Version.WithKind(name)),
 
 		NotByNamespace: k.NotByNamespace || k.ClusterScoped && len(k.Selectable) > 0,
 		Unselectable:   k.Unselectable,
@@ -200,7 +199,6 @@ func (k Kind[P]) Definition(all Versioning) *resource.Definition {
 		StoredAt:   cmp.Or(k.StoredAt, k.Plural),
 		Versions:   []*resource.Version{version},
 		Storage:    version,
-		Absent:     k.Absent,
 		Strategy:   k.Strategy,
 		Deletion:   k.Deletion,
 	}

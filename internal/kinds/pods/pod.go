@@ -21,7 +21,6 @@ func Pods(v1 schema.GroupVersion) kind.Row {
 		Plural:     "pods",
 		Pods:       "spec",
 		ShortNames: []string{"po"},
-		Absent:     inRunningPods(),
 		Categories: []string{"all"},
 		Defaults:   defaultPod,
 		Validate:   validatePod,
@@ -44,7 +43,8 @@ func Pods(v1 schema.GroupVersion) kind.Row {
 			{Subresource: ephemeralContainers(), Validate: validatePodEphemeralContainers},
 			{Subresource: resize(), Validate: validatePodResize},
 		},
-		Table: podsTable(),
+		Connections: connections(v1),
+		Table:       podsTable(),
 		Selectable: []kind.Selectable{
 			kind.At("spec.nodeName"),
 			{Label: "spec.host", Value: kind.At("spec.nodeName").Value}, // the field's former name
@@ -69,15 +69,6 @@ func Pods(v1 schema.GroupVersion) kind.Row {
 			ReturnsObject: true,
 		},
 	}.Row()
-}
-
-// inRunningPods returns the subresources that need a kubelet, with the reason for their absence.
-func inRunningPods() map[string]string {
-	absent := map[string]string{}
-	for _, name := range []string{"attach", "exec", "log", "portforward", "proxy"} {
-		absent[name] = "the pod does not run: there are no kubelets"
-	}
-	return absent
 }
 
 // preparePod resets the status of a new pod.
