@@ -2,7 +2,6 @@ package resource
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/kapok-dev/kapok/internal/causes"
@@ -55,11 +54,5 @@ func (s *Store) admitConnection(ctx context.Context, r *Request, options Tree) (
 	if kind := namedKind(options); kind != want {
 		return nil, apierrors.NewInternalError(fmt.Errorf("admission has changed the kind of the parameters from %s to %s", want, kind))
 	}
-	if err := attempt.validate(ctx, options); err != nil {
-		return nil, err
-	}
-	if options == nil {
-		return nil, apierrors.NewInternalError(errors.New("admission has removed the parameters"))
-	}
-	return options, nil
+	return options, attempt.validate(ctx, options)
 }

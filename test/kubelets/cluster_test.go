@@ -13,8 +13,8 @@ import (
 	"github.com/kapok-dev/kapok"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -57,7 +57,14 @@ func start(t *testing.T, change ...func(*kapok.Options)) *cluster {
 	return c
 }
 
-func closeIdle(rt http.RoundTripper) { (&http.Client{Transport: rt}).CloseIdleConnections() }
+// closeIdle closes the connections of a client, which the server would wait for.
+func closeIdle(rt http.RoundTripper) { utilnet.CloseIdleConnectionsFor(rt) }
+
+// stop stops the server. It closes idle connections first, which delay the end of HTTP/2.
+func (c *cluster) stop() {
+	closeIdle(c.http().Transport)
+	c.server.Stop()
+}
 
 // node creates a node whose kubelet has an address.
 func (c *cluster) node(name, host, port string) {
@@ -96,19 +103,6 @@ func (c *cluster) address(pod, ip string) {
 	c.Helper()
 	patch := fmt.Sprintf(`{"status":{"podIP":%q,"podIPs":[{"ip":%q}]}}`, ip, ip)
 	if _, err := c.client.CoreV1().Pods("default").Patch(c.Context(), pod, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
-		c.Fatal(err)
-	}
-}
-
-// slice creates an EndpointSlice of a service.
-func (c *cluster) slice(name, service, port string, number int32, endpoints ...discoveryv1.Endpoint) {
-	c.Helper()
-	_, err := c.client.DiscoveryV1().EndpointSlices("default").Create(c.Context(), &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
-		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpoints,
-		Ports: []discoveryv1.EndpointPort{{Name: &port, Port: &number}},
-	}, metav1.CreateOptions{})
-	if err != nil {
 		c.Fatal(err)
 	}
 }
@@ -163,3 +157,6 @@ func (c *cluster) wait(what string, done func() bool) {
 		}
 	}
 }
+
+// http returns the HTTP client of the admin.
+func (c *cluster) http() *http.Client { return c.client.RESTClient().(*rest.RESTClient).Client }

@@ -19,7 +19,12 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// Clients leave these running for a while after the end of a connection.
+		goleak.IgnoreAnyFunction("k8s.io/client-go/tools/remotecommand.(*heartbeat).start"),
+		goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"))
+}
 
 // A kubelet stands in for a kubelet: it speaks the protocols of one, and its programs are functions.
 type kubelet struct {
@@ -30,6 +35,7 @@ type kubelet struct {
 	requests []*http.Request // that it has received
 	silent   chan struct{}   // closed at the end of the test; see silence
 	open     int             // upgraded connections
+	old      bool            // of a Kubernetes before 1.36
 }
 
 // startKubelet starts a kubelet that requests client certificates.
@@ -60,7 +66,9 @@ func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(path, "/portForward/"):
 		k.ports(w, r)
 	case path == "/silence":
-		k.silence(w, r)
+		k.silence(w, r, func(io.Writer) { <-k.silent })
+	case path == "/flood":
+		k.silence(w, r, func(to io.Writer) { io.Copy(to, endless{}) })
 	default:
 		fmt.Fprintf(w, "%s %s as %s", r.Method, r.URL.RequestURI(), userOf(r))
 	}
@@ -115,6 +123,10 @@ func (k *kubelet) log(w http.ResponseWriter, r *http.Request) {
 		return
 	case strings.HasSuffix(r.URL.Path, "/away"):
 		http.Redirect(w, r, "https://192.0.2.1/", http.StatusFound)
+		return
+	}
+	if r.URL.Query().Get("limitBytes") != "" {
+		io.Copy(w, endless{})
 		return
 	}
 	io.WriteString(w, "first\n")
@@ -178,7 +190,11 @@ func (k *kubelet) streams(w http.ResponseWriter, r *http.Request) {
 func (k *kubelet) webSocket(w http.ResponseWriter, r *http.Request) {
 	channels := []wsstream.ChannelType{wsstream.ReadChannel, wsstream.WriteChannel, wsstream.WriteChannel, wsstream.WriteChannel, wsstream.ReadChannel}
 	protocol := wsstream.ChannelProtocolConfig{Binary: true, Channels: channels}
-	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{"v4.channel.k8s.io": protocol, "v5.channel.k8s.io": protocol})
+	protocols := map[string]wsstream.ChannelProtocolConfig{"v4.channel.k8s.io": protocol}
+	if !k.old {
+		protocols["v5.channel.k8s.io"] = protocol
+	}
+	conn := wsstream.NewConn(protocols)
 	_, streams, err := conn.Open(w, r)
 	if err != nil {
 		return
@@ -223,8 +239,8 @@ func (k *kubelet) ports(w http.ResponseWriter, r *http.Request) {
 	<-conn.CloseChan()
 }
 
-// silence upgrades the connection, and neither reads nor writes until the test ends.
-func (k *kubelet) silence(w http.ResponseWriter, r *http.Request) {
+// silence upgrades the connection, does not read from it, and closes it after then.
+func (k *kubelet) silence(w http.ResponseWriter, r *http.Request, then func(io.Writer)) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return
@@ -234,5 +250,5 @@ func (k *kubelet) silence(w http.ResponseWriter, r *http.Request) {
 	defer conn.Close()
 	fmt.Fprintf(buffered, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", r.Header.Get("Upgrade"))
 	buffered.Flush()
-	<-k.silent
+	then(conn)
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 // TestLog reads a log at once and as it grows.
@@ -45,7 +46,7 @@ func TestLog(t *testing.T) {
 		_, err := io.ReadAll(stream)
 		ended <- err
 	}()
-	c.server.Stop()
+	c.stop()
 	if err := <-ended; err != nil {
 		t.Errorf("the log did not end as if it were complete: %v", err)
 	}
@@ -85,6 +86,25 @@ func TestExec(t *testing.T) {
 		}
 	}
 	c.wait("the connections to end", func() bool { return c.kubelet.connections() == 0 })
+}
+
+// TestExecOnOldKubelet runs a program with kubectl's choice of protocols, on a kubelet that does not
+// know the first one.
+func TestExecOnOldKubelet(t *testing.T) {
+	c := start(t)
+	c.kubelet.old = true
+	by := c.executors("exec", &corev1.PodExecOptions{Stdout: true, Command: []string{"ls"}})
+	both, err := remotecommand.NewFallbackExecutor(by["WebSocket"], by["SPDY"], httpstream.IsUpgradeFailure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := both.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: &out}); err != nil || out.String() != "/exec/default/web/app [\"ls\"]\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	if n := c.kubelet.count(); n != 2 {
+		t.Errorf("%d requests, want one for each protocol", n)
+	}
 }
 
 // TestAttach attaches to a program.
