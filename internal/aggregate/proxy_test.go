@@ -303,7 +303,7 @@ func TestUpgrade(t *testing.T) {
 		w.serve("things.test:8443", "things.default.svc", func(rw http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
 			case thingsPath + "/echo":
-				user = append(user, r.Header.Get("X-Remote-User")+" "+r.Proto)
+				user = append(user, r.Header.Get("X-Remote-User")+" "+r.Proto+" "+r.Header.Get("Sec-WebSocket-Protocol"))
 				conn, rest, err := http.NewResponseController(rw).Hijack()
 				if err != nil {
 					t.Errorf("%v", err)
@@ -324,7 +324,8 @@ func TestUpgrade(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: front\r\nConnection: Upgrade\r\nUpgrade: %s\r\nX-Remote-User: root\r\n\r\n", path, protocol)
+			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: front\r\nConnection: Upgrade\r\nUpgrade: %s\r\nX-Remote-User: root\r\n"+
+				"Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.Zg, chat\r\n\r\n", path, protocol)
 			r := bufio.NewReader(conn)
 			answer, err := http.ReadResponse(r, nil)
 			if err != nil {
@@ -346,7 +347,7 @@ func TestUpgrade(t *testing.T) {
 			conn.Close()
 			synctest.Wait()
 		}
-		if want := []string{"alice HTTP/1.1", "alice HTTP/1.1"}; !slices.Equal(user, want) {
+		if want := []string{"alice HTTP/1.1 chat", "alice HTTP/1.1 chat"}; !slices.Equal(user, want) {
 			t.Errorf("upgrades as user %q, want %q", user, want)
 		}
 		for path, want := range map[string]string{

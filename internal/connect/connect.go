@@ -44,6 +44,9 @@ type Options struct {
 	ClientCertificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
 	// Timeout limits the time until a connection is established. Default: DefaultTimeout.
 	Timeout time.Duration
+	// Dial opens connections. Default: those of the operating system, whose addresses are checked. A
+	// function must check them itself.
+	Dial forward.Dial
 	// Loopback permits connections to loopback addresses.
 	Loopback bool
 	// Self is the address on which this server listens, which a Connector does not connect to. An
@@ -79,11 +82,14 @@ func New(o Options) *Connector {
 		o.AddressTypes = DefaultAddressTypes()
 	}
 	g := &guard{loopback: o.Loopback, self: o.Self}
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{Timeout: o.Timeout, KeepAlive: 30 * time.Second, Control: g.control}).DialContext
+	}
 	c := &Connector{
 		options: o,
 		slices:  webhook.SlicesIn(o.State),
 		guard:   g,
-		dialer:  forward.NewDialer((&net.Dialer{Timeout: o.Timeout, KeepAlive: 30 * time.Second, Control: g.control}).DialContext),
+		dialer:  forward.NewDialer(o.Dial),
 	}
 	c.unverified = c.transports(&tls.Config{InsecureSkipVerify: true, GetClientCertificate: o.ClientCertificate})
 	c.others = c.transports(&tls.Config{InsecureSkipVerify: true})

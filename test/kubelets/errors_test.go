@@ -196,18 +196,15 @@ func TestMetrics(t *testing.T) {
 	}
 	stream.Close()
 	c.expect(200, "GET /x", "GET", "/api/v1/nodes/n/proxy/x")
-	c.wait("the log to end", func() bool {
-		_, text := c.do("GET", "/metrics")
-		return strings.Contains(text, running[:len(running)-1]+"0")
-	})
-	_, text := c.do("GET", "/metrics")
 	for _, want := range []string{
+		running[:len(running)-1] + "0",
 		`apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="pods",scope="resource",subresource="log",verb="CONNECT",version="v1"} 1`,
 		`apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="nodes",scope="resource",subresource="proxy",verb="CONNECT",version="v1"} 1`,
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %s: %s", want, lines(text, "apiserver_request_total"))
-		}
+		c.wait(want, func() bool {
+			_, text := c.do("GET", "/metrics")
+			return strings.Contains(text, want)
+		})
 	}
 }
 
