@@ -233,3 +233,53 @@ func TestAggregationOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestSeatsOfOthers follows more logs of another server than this one serves requests at a time: what
+// is passed on occupies no seat.
+func TestSeatsOfOthers(t *testing.T) {
+	s, err := kapok.Start(t.Context(), kapok.Options{
+		Fairness: kapok.FairnessOptions{Unfair: true, MaxRequestsInFlight: 1, MaxMutatingRequestsInFlight: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	client, err := kubernetes.NewForConfig(s.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := things(t)
+	other := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/log") {
+			plain.Config.Handler.ServeHTTP(w, r)
+			return
+		}
+		io.WriteString(w, "begun")
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(other.Close)
+	register(t, client, other)
+	const role = `{"metadata":{"name":"bob"},"rules":[{"apiGroups":["things.example.com"],"resources":["things/log"],"verbs":["get"]}]}`
+	const binding = `{"metadata":{"name":"bob"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"bob"}],"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"bob"}}`
+	for path, body := range map[string]string{"clusterroles": role, "clusterrolebindings": binding} {
+		if err := client.RESTClient().Post().AbsPath("/apis/rbac.authorization.k8s.io/v1/"+path).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, func() error {
+		_, err := client.RESTClient().Get().RequestURI("/apis/things.example.com/v1").DoRaw(t.Context())
+		return err
+	})
+	bob := clientOf(s, "bob")
+	for i := range 3 {
+		stream, err := bob.RESTClient().Get().RequestURI("/apis/things.example.com/v1/things/one/log").Stream(t.Context())
+		if err != nil {
+			t.Fatalf("log %d: %v", i, err)
+		}
+		defer stream.Close()
+		if _, err := io.ReadFull(stream, make([]byte, len("begun"))); err != nil {
+			t.Fatalf("log %d: %v", i, err)
+		}
+	}
+}
