@@ -122,12 +122,14 @@ func runDev(ctx context.Context, o dev.Options, listen string, nodes int, plain 
 	}
 	begin := time.Now()
 	runs := kapok.Together{controllers.Options{Names: []string{"*"}}}
+	kubelet := &simulated.Kubelet{}
 	if nodes > 0 {
-		runs = append(runs, simulated.Options{Nodes: nodes}, scheduler.Options{})
+		runs = append(runs, simulated.Options{Nodes: nodes, Kubelet: kubelet}, scheduler.Options{})
 	}
 	opts := kapok.Options{
 		Listen: listen, Kubeconfig: kubeconfig, Controllers: runs,
 		Logger: log,
+		Nodes:  kapok.NodeOptions{Kubelets: kubelet.Handler},
 	}
 	// The server stops after the operator.
 	server, err := kapok.Start(context.WithoutCancel(ctx), opts)

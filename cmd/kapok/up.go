@@ -173,7 +173,10 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		if err != nil {
 			return kapok.Options{}, fmt.Errorf("--stages: %w", err)
 		}
+		kubelet := &simulated.Kubelet{}
+		opts.Nodes.Kubelets = kubelet.Handler
 		o := stages.Options{Nodes: u.nodes, Stages: read}
+		o.Nodes.Kubelet = kubelet
 		if err := o.Validate(); err != nil {
 			return kapok.Options{}, fmt.Errorf("--stages: %w", err)
 		}

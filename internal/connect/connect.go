@@ -16,8 +16,10 @@ package connect
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -49,6 +51,9 @@ type Options struct {
 	Dial forward.Dial
 	// Loopback permits connections to loopback addresses.
 	Loopback bool
+	// Inside returns what opens connections to the kubelet of a node that runs in this process, which
+	// serves plain HTTP; nil for other nodes. Default: there are none.
+	Inside func(node string) forward.Dial
 	// Self is the address on which this server listens, which a Connector does not connect to. An
 	// unspecified IP address stands for all addresses of this machine. Default: it listens nowhere.
 	Self netip.AddrPort
@@ -68,10 +73,12 @@ type Connector struct {
 	slices  webhook.Slices
 	guard   *guard
 	dialer  *forward.Dialer
+	within  *forward.Dialer // connections in this process
 
 	kubelets   atomic.Pointer[forward.Transports] // replaced by Trust
 	unverified forward.Transports                 // to kubelets whose certificates are not verified
 	others     forward.Transports                 // to anything else: without a client certificate, not verified
+	inside     forward.Transports                 // to kubelets in this process; hosts are the names of nodes
 }
 
 // New returns a Connector that does not verify the certificates of kubelets, see [Connector.Trust]. The
@@ -93,8 +100,31 @@ func New(o Options) *Connector {
 	}
 	c.unverified = c.transports(&tls.Config{InsecureSkipVerify: true, GetClientCertificate: o.ClientCertificate})
 	c.others = c.transports(&tls.Config{InsecureSkipVerify: true})
+	c.within = forward.NewDialer(c.dialInside)
+	c.inside = c.within.Transports(&tls.Config{MinVersion: tls.VersionTLS12})
 	c.Trust(nil)
 	return c
+}
+
+// dialInside opens a connection to the kubelet of a node in this process.
+func (c *Connector) dialInside(ctx context.Context, network, address string) (net.Conn, error) {
+	node, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	dial := c.kubeletInside(node)
+	if dial == nil {
+		return nil, fmt.Errorf("the kubelet of node %s has ended", node)
+	}
+	return dial(ctx, network, address)
+}
+
+// kubeletInside returns what opens connections to the kubelet of a node in this process, nil if it is elsewhere.
+func (c *Connector) kubeletInside(node string) forward.Dial {
+	if c.options.Inside == nil {
+		return nil
+	}
+	return c.options.Inside(node)
 }
 
 func (c *Connector) transports(secure *tls.Config) forward.Transports {
@@ -117,11 +147,16 @@ func (c *Connector) Trust(authorities *x509.CertPool) {
 }
 
 // Close closes all connections.
-func (c *Connector) Close() { c.dialer.Close() }
+func (c *Connector) Close() {
+	c.dialer.Close()
+	c.within.Close()
+}
 
 // transport returns the transport for a request to a target.
 func (c *Connector) transport(t *Target, r *http.Request) http.RoundTripper {
 	switch {
+	case t.Inside:
+		return c.inside.For(r)
 	case !t.Kubelet:
 		return c.others.For(r)
 	case t.Unverified:

@@ -34,6 +34,11 @@ func (c *Connector) locateNode(r *resource.Request, o *object.Object, options re
 	if err != nil {
 		return nil, err
 	}
+	if port == "" && c.kubeletInside(node.Name) != nil {
+		t := proxied("http", node.Name, "", p.Path)
+		t.Kubelet, t.Inside = true, true
+		return t, nil
+	}
 	host, own, err := kubeletOf(node, c.options.AddressTypes)
 	if err != nil {
 		return nil, err

@@ -25,6 +25,8 @@ type Target struct {
 	URL *url.URL
 	// Kubelet says that the server is the kubelet of a node, to which this server authenticates itself.
 	Kubelet bool
+	// Inside says that this is the kubelet of a node in this process: the host is the name of the node.
+	Inside bool
 	// Unverified says that the certificate of the kubelet is not verified, on request of the client.
 	Unverified bool
 	// Proxied says that the client and the server speak to each other, and not the client with this
@@ -94,15 +96,17 @@ func parametersOf[T any](options resource.Tree) (*T, error) {
 
 // kubelet returns the target of a path of the kubelet of a pod's node. The path is not escaped.
 func (c *Connector) kubelet(pod *corev1.Pod, query url.Values, path ...string) (*Target, error) {
+	t := &Target{Kubelet: true, Name: pod.Name, URL: &url.URL{Path: "/" + strings.Join(path, "/"), RawQuery: query.Encode()}}
+	if c.kubeletInside(pod.Spec.NodeName) != nil {
+		t.Inside, t.URL.Scheme, t.URL.Host = true, "http", pod.Spec.NodeName
+		return t, nil
+	}
 	host, port, err := c.node(pod.Spec.NodeName)
 	if err != nil {
 		return nil, err
 	}
-	return &Target{
-		Kubelet: true,
-		Name:    pod.Name,
-		URL:     &url.URL{Scheme: "https", Host: net.JoinHostPort(host, port), Path: "/" + strings.Join(path, "/"), RawQuery: query.Encode()},
-	}, nil
+	t.URL.Scheme, t.URL.Host = "https", net.JoinHostPort(host, port)
+	return t, nil
 }
 
 var nodes = schema.GroupResource{Resource: "nodes"}

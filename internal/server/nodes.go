@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/authn"
 	"github.com/kapok-dev/kapok/internal/connect"
+	"github.com/kapok-dev/kapok/internal/forward"
 	"github.com/kapok-dev/kapok/internal/housekeeping/bootstrap"
 	"github.com/kapok-dev/kapok/internal/pki"
 	"github.com/kapok-dev/kapok/internal/reload"
@@ -41,6 +44,11 @@ type NodeOptions struct {
 	// write the status of a node or a pod can then reach every program on this machine that trusts
 	// connections from it. It is for tests and simulated nodes.
 	Loopback bool
+	// Kubelets returns the handler of the kubelet of a node that this program runs itself, such as a simulated
+	// one, and nil for other nodes. It is called for each request that goes to a kubelet, which reaches the handler
+	// in memory, without TLS; this works in a testing/synctest bubble, too. Stop closes the connections, and
+	// waits until the handler has returned from all requests. Default: all nodes are elsewhere.
+	Kubelets func(node string) http.Handler
 }
 
 // Validate returns an error if the options cannot be used. It reads the files.
@@ -65,8 +73,8 @@ func (o *NodeOptions) Validate() error {
 }
 
 // connector returns what connects to nodes, and the files to watch.
-func (o *NodeOptions) connector(ctx context.Context, p *parts) (_ *connect.Connector, files []*reload.File, err error) {
-	options := connect.Options{State: p.state, Timeout: o.Timeout, Loopback: o.Loopback}
+func (o *NodeOptions) connector(ctx context.Context, p *parts, inside func(node string) forward.Dial) (_ *connect.Connector, files []*reload.File, err error) {
+	options := connect.Options{State: p.state, Timeout: o.Timeout, Loopback: o.Loopback, Inside: inside}
 	for _, kind := range o.AddressTypes {
 		options.AddressTypes = append(options.AddressTypes, corev1.NodeAddressType(kind))
 	}
@@ -120,7 +128,19 @@ func (p *parts) reachNodes(ctx context.Context, store *resource.Store, closers *
 			return nil, err
 		}
 	}
-	c, files, err := o.connector(ctx, p)
+	var inside func(node string) forward.Dial
+	if o.Kubelets != nil {
+		own := serveServices(func(_, node string) http.Handler { return o.Kubelets(node) }, p.options.Logger)
+		closers.do(own.close)
+		inside = func(node string) forward.Dial {
+			connect := own.find("", node)
+			if connect == nil {
+				return nil
+			}
+			return func(ctx context.Context, _, _ string) (net.Conn, error) { return connect(ctx) }
+		}
+	}
+	c, files, err := o.connector(ctx, p, inside)
 	if err != nil {
 		return nil, err
 	}

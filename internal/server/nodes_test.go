@@ -83,7 +83,7 @@ func TestNodeFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.close()
-	connector, files, err := options.connector(t.Context(), &parts{state: st.state})
+	connector, files, err := options.connector(t.Context(), &parts{state: st.state}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,6 +43,9 @@ type behaviour struct {
 	Message   *string   `json:"message"`
 	Times     *int32    `json:"times"`
 	Stop      *duration `json:"stop"`
+	Logs      *string   `json:"logs"`
+	// Exec has the output of commands by their words, with a space between them, or by "*".
+	Exec *map[string]string `json:"exec"`
 }
 
 // forever is the duration of a run without an end.
@@ -160,6 +163,8 @@ func (s *simulation) of(name string) behaviour {
 	inherit(&own.Message, all.Message)
 	inherit(&own.Times, all.Times)
 	inherit(&own.Stop, all.Stop)
+	inherit(&own.Logs, all.Logs)
+	inherit(&own.Exec, all.Exec)
 	return own
 }
 

@@ -31,6 +31,8 @@
 //	message: "..."    its message then, or that of the failed pull
 //	times: 2          it ends this way at its first runs only
 //	stop: 3s          the time from the signal TERM to its end
+//	logs: "text"      what it writes when it starts; a line that says so by default
+//	exec: {"ls /": "bin\netc\n"}  what commands write, by their words, or by "*" for all others
 //
 // A pod with this annotation whose restartPolicy is not Always completes after a second, as that of a
 // Job, unless the annotation sets another time. A Warning event names errors of the annotation, and
@@ -133,6 +135,8 @@ type Options struct {
 	// Yields reports whether another program changes the pods, or the status of the nodes. It is
 	// called often, and from several goroutines. Default: none does. Leases are renewed in any case.
 	Yields func(schema.GroupKind) bool
+	// Kubelet, if not nil, answers for the nodes.
+	Kubelet *Kubelet
 }
 
 // The kinds for which Options.Yields is asked.
@@ -211,6 +215,10 @@ func (o Options) Add(m manager.Manager) error {
 	})
 	if err != nil && !errors.Is(err, cache.ErrIndexExists) {
 		return err
+	}
+	if o.Kubelet != nil {
+		reader := client.Reader(m.GetClient())
+		o.Kubelet.reader.Store(&reader)
 	}
 	events := newRecorder(m.GetClient(), m.GetLogger(), o.EventsPerSecond)
 	if err := m.Add(events); err != nil {

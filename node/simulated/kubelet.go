@@ -1,0 +1,335 @@
+package simulated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/kapok-dev/kapok/client"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	"k8s.io/utils/exec"
+)
+
+const (
+	// idleStream ends a stream on which nothing is sent, as in the kubelet.
+	idleStream = 4 * time.Hour
+	// followInterval is the time between two looks at a container whose log is followed.
+	followInterval = time.Second
+	// notFoundExit is the exit code of a shell for a program that does not exist.
+	notFoundExit = 127
+)
+
+// A Kubelet answers what API servers ask of the kubelets of simulated nodes: logs, exec and attach. Its zero
+// value answers once it is in the Options of a simulation that runs. It starts no goroutine of its own: streams end with their requests.
+type Kubelet struct {
+	reader atomic.Pointer[client.Reader]
+}
+
+// Handler returns the handler of the kubelet of a node, nil if the node is not simulated.
+func (k *Kubelet) Handler(node string) http.Handler {
+	reader := k.reader.Load()
+	if reader == nil {
+		return nil
+	}
+	var n corev1.Node
+	if err := (*reader).Get(context.Background(), client.Key("", node), &n, client.Stale); err != nil || !Runs(&n) {
+		return nil
+	}
+	return &nodeKubelet{reader: *reader, node: node}
+}
+
+// nodeKubelet is the Kubelet of one node.
+type nodeKubelet struct {
+	reader client.Reader
+	node   string
+}
+
+// ServeHTTP implements http.Handler. The paths are those of the kubelet.
+func (k *nodeKubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case r.URL.Path == "/healthz":
+		io.WriteString(w, "ok")
+	case parts[0] == "containerLogs" && len(parts) == 4:
+		k.log(w, r, parts[1], parts[2], parts[3])
+	case (parts[0] == "exec" || parts[0] == "attach") && len(parts) == 4:
+		k.stream(w, r, parts[0], parts[1], parts[2], parts[3])
+	case parts[0] == "portForward" && len(parts) == 3:
+		k.forward(w, r, parts[1], parts[2])
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// pod returns a pod of the node, or responds with an error.
+func (k *nodeKubelet) pod(w http.ResponseWriter, r *http.Request, namespace, name string) *corev1.Pod {
+	p := &corev1.Pod{}
+	if err := k.reader.Get(r.Context(), client.Key(namespace, name), p); err != nil || p.Spec.NodeName != k.node {
+		http.Error(w, fmt.Sprintf("pod %q not found", name), http.StatusNotFound)
+		return nil
+	}
+	return p
+}
+
+// statusOf returns the status of a container, nil if it has none.
+func statusOf(p *corev1.Pod, container string) *corev1.ContainerStatus {
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses} {
+		for i := range list {
+			if list[i].Name == container {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// behaviourOf returns how a container behaves.
+func behaviourOf(p *corev1.Pod, container string) behaviour {
+	s, err := simulationOf(p)
+	if err != nil {
+		return behaviour{}
+	}
+	return s.of(container)
+}
+
+// log responds with the log of a container.
+func (k *nodeKubelet) log(w http.ResponseWriter, r *http.Request, namespace, name, container string) {
+	p := k.pod(w, r, namespace, name)
+	if p == nil {
+		return
+	}
+	o, err := logParametersOf(r.URL.Query())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		return
+	}
+	status := statusOf(p, container)
+	began, running, err := loggedSince(p, status, container, o.previous)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain")
+	io.WriteString(w, o.format(logOf(p, container), began))
+	if !o.follow || !running || o.previous {
+		return
+	}
+	_ = http.NewResponseController(w).Flush() // fails if the client has gone
+	k.whileRuns(r.Context(), p, container, began)
+}
+
+// loggedSince returns when the container whose log is read has started, and whether it runs. Errors are those of the kubelet.
+func loggedSince(p *corev1.Pod, status *corev1.ContainerStatus, container string, previous bool) (began metav1.Time, running bool, err error) {
+	if status == nil {
+		return began, false, fmt.Errorf("container %q in pod %q is not available", container, p.Name)
+	}
+	last := status.LastTerminationState.Terminated
+	switch state := status.State; {
+	case previous && last == nil:
+		return began, false, fmt.Errorf("previous terminated container %q in pod %q not found", container, p.Name)
+	case previous:
+		return last.StartedAt, false, nil
+	case state.Running != nil:
+		return state.Running.StartedAt, true, nil
+	case state.Terminated != nil:
+		return state.Terminated.StartedAt, false, nil
+	case last != nil: // it waits to be started again
+		return last.StartedAt, false, nil
+	case state.Waiting != nil && state.Waiting.Reason != "":
+		return began, false, fmt.Errorf("container %q in pod %q is waiting to start: %s", container, p.Name, state.Waiting.Reason)
+	}
+	return began, false, fmt.Errorf("container %q in pod %q is waiting to start", container, p.Name)
+}
+
+// logOf returns what a container writes when it starts.
+func logOf(p *corev1.Pod, container string) string {
+	if text := behaviourOf(p, container).Logs; text != nil {
+		return *text
+	}
+	return fmt.Sprintf("container %s of pod %s is simulated: set logs in its annotation %s\n", container, p.Name, SimulationAnnotation)
+}
+
+// whileRuns returns when a container no longer runs, or ctx ends.
+func (k *nodeKubelet) whileRuns(ctx context.Context, p *corev1.Pod, container string, began metav1.Time) {
+	ticks := time.NewTicker(followInterval)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		var now corev1.Pod
+		if err := k.reader.Get(ctx, client.ObjectKeyFromObject(p), &now, client.Stale); err != nil || now.UID != p.UID {
+			return
+		}
+		if s := statusOf(&now, container); s == nil || s.State.Running == nil || !s.State.Running.StartedAt.Equal(&began) {
+			return
+		}
+	}
+}
+
+// logParameters select a part of a log.
+type logParameters struct {
+	follow, previous, timestamps bool
+	stream                       string
+	tail                         int // lines; negative: all
+	limit                        int // bytes; negative: all
+	since                        time.Time
+}
+
+func logParametersOf(q url.Values) (o logParameters, err error) {
+	o = logParameters{tail: -1, limit: -1, stream: q.Get("stream")}
+	o.follow, o.previous, o.timestamps = q.Get("follow") == "true", q.Get("previous") == "true", q.Get("timestamps") == "true"
+	for name, into := range map[string]*int{"tailLines": &o.tail, "limitBytes": &o.limit} {
+		if text := q.Get(name); text != "" {
+			if *into, err = strconv.Atoi(text); err != nil || *into < 0 {
+				return o, fmt.Errorf("%s is %q: want a number", name, text)
+			}
+		}
+	}
+	if text := q.Get("sinceSeconds"); text != "" {
+		seconds, err := strconv.Atoi(text)
+		if err != nil {
+			return o, fmt.Errorf("sinceSeconds is %q: want a number", text)
+		}
+		o.since = time.Now().Add(-time.Duration(seconds) * time.Second)
+	}
+	if text := q.Get("sinceTime"); text != "" {
+		if o.since, err = time.Parse(time.RFC3339, text); err != nil {
+			return o, fmt.Errorf("sinceTime is %q: want a time like 2006-01-02T15:04:05Z", text)
+		}
+	}
+	return o, nil
+}
+
+// format returns the part of a log that the options select. All its lines were written at one time, to the standard output.
+func (o *logParameters) format(log string, written metav1.Time) string {
+	if log == "" || written.Time.Before(o.since) || strings.EqualFold(o.stream, "Stderr") {
+		return ""
+	}
+	lines := strings.SplitAfter(log, "\n")
+	if lines[len(lines)-1] == "" {
+		lines = lines[:len(lines)-1]
+	}
+	if o.tail >= 0 && len(lines) > o.tail {
+		lines = lines[len(lines)-o.tail:]
+	}
+	var out strings.Builder
+	for _, line := range lines {
+		if o.timestamps {
+			out.WriteString(written.UTC().Format("2006-01-02T15:04:05.000000000Z07:00") + " ")
+		}
+		out.WriteString(line)
+	}
+	text := out.String()
+	if o.limit >= 0 && len(text) > o.limit {
+		text = text[:o.limit]
+	}
+	return text
+}
+
+// stream serves exec and attach.
+func (k *nodeKubelet) stream(w http.ResponseWriter, r *http.Request, verb, namespace, name, container string) {
+	p := k.pod(w, r, namespace, name)
+	if p == nil {
+		return
+	}
+	status := statusOf(p, container)
+	if status == nil || status.State.Running == nil {
+		http.Error(w, fmt.Sprintf("container not found (%q)", container), http.StatusInternalServerError)
+		return
+	}
+	streams, err := remotecommand.NewOptions(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if !speaks(r) {
+		http.Error(w, "none of the protocols of the WebSocket is supported", http.StatusBadRequest)
+		return
+	}
+	program := &program{nodeKubelet: k, pod: p, began: status.State.Running.StartedAt}
+	if verb == "attach" {
+		remotecommand.ServeAttach(w, r, program, p.Name, string(p.UID), container, streams, idleStream,
+			remotecommand.DefaultStreamCreationTimeout, remotecommand.SupportedStreamingProtocols)
+		return
+	}
+	remotecommand.ServeExec(w, r, program, p.Name, string(p.UID), container, r.URL.Query()["command"], streams, idleStream,
+		remotecommand.DefaultStreamCreationTimeout, remotecommand.SupportedStreamingProtocols)
+}
+
+// speaks reports whether the library knows a protocol of a WebSocket, if the request asks for one. It would log an error for
+// each other request, such as the first of kubectl exec, which then uses SPDY.
+func speaks(r *http.Request) bool {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		return true
+	}
+	for _, list := range r.Header.Values("Sec-WebSocket-Protocol") {
+		for protocol := range strings.SplitSeq(list, ",") {
+			switch strings.TrimPrefix(strings.TrimSpace(protocol), "v4.") {
+			case "channel.k8s.io", "base64.channel.k8s.io":
+				return true
+			}
+		}
+	}
+	return len(r.Header.Values("Sec-WebSocket-Protocol")) == 0
+}
+
+// A program is a process in a container.
+type program struct {
+	*nodeKubelet
+	pod   *corev1.Pod
+	began metav1.Time // of the container
+}
+
+// ExecInContainer implements remotecommand.Executor: it writes what the annotation has for a command.
+func (p *program) ExecInContainer(
+	_ context.Context, _, _, container string, command []string, _ io.Reader, stdout, stderr io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration,
+) error {
+	text := ""
+	found := false
+	if outputs := behaviourOf(p.pod, container).Exec; outputs != nil {
+		if text, found = (*outputs)[strings.Join(command, " ")]; !found {
+			text, found = (*outputs)["*"]
+		}
+	}
+	if found {
+		if stdout == nil {
+			return nil
+		}
+		_, err := io.WriteString(stdout, text)
+		return err
+	}
+	said := stderr
+	if said == nil { // a terminal has one stream
+		said = stdout
+	}
+	if said != nil {
+		fmt.Fprintf(said, "container %s of pod %s is simulated, and has no program %q: set exec in its annotation %s\r\n", container, p.pod.Name, strings.Join(command, " "), SimulationAnnotation)
+	}
+	return exec.CodeExitError{Err: errors.New("command terminated with a non-zero exit code"), Code: notFoundExit}
+}
+
+// AttachContainer implements remotecommand.Attacher: it returns when the container no longer runs.
+func (p *program) AttachContainer(ctx context.Context, _, _, container string, _ io.Reader, _, _ io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize) error {
+	p.whileRuns(ctx, p.pod, container, p.began)
+	return nil
+}
+
+// forward serves port-forward: a simulated pod listens at no port.
+func (k *nodeKubelet) forward(w http.ResponseWriter, r *http.Request, namespace, name string) {
+	if p := k.pod(w, r, namespace, name); p != nil {
+		http.Error(w, fmt.Sprintf("pod %s is simulated, and listens at no port", p.Name), http.StatusBadRequest)
+	}
+}
