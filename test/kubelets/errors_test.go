@@ -81,9 +81,12 @@ func TestBadHandshake(t *testing.T) {
 		t.Errorf("%d: %s", answer.StatusCode, text)
 	}
 	// The kubelet responds as if to a plain request.
-	answer, text = c.do("GET", "/api/v1/nodes/n/proxy/anything", upgrade...)
+	answer, text = c.do("GET", "/api/v1/nodes/n/proxy/anything?command=ls", upgrade...)
 	if answer.StatusCode != http.StatusInternalServerError || !strings.Contains(text, "invalid upgrade response: status code 200") {
 		t.Errorf("%d: %s", answer.StatusCode, text)
+	}
+	if got := c.kubelet.last().URL.String(); got != "/anything" { // without parameters, as in Kubernetes
+		t.Errorf("the kubelet got %s", got)
 	}
 	c.wait("the connections to end", func() bool { return c.kubelet.connections() == 0 })
 }
