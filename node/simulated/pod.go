@@ -32,8 +32,11 @@ type pods struct {
 
 func addPods(m manager.Manager, o Options, events *recorder) error {
 	r := &pods{client: m.GetClient(), events: events, addresses: podip.New(), yields: o.Yields, waiting: newWaiting(), warned: map[types.UID]string{}}
-	return controller.NewControllerManagedBy(m).Named("simulated-pods").
-		Watches(&corev1.Pod{}, r.podEvents()).
+	b := controller.NewControllerManagedBy(m).Named("simulated-pods")
+	if o.OnYields != nil {
+		b = b.WatchesRawSource(r.resumes(o.OnYields))
+	}
+	return b.Watches(&corev1.Pod{}, r.podEvents()).
 		Watches(&corev1.Node{}, r.nodeEvents()).
 		Watches(&corev1.ConfigMap{}, r.wakes(kindConfigMap)).
 		Watches(&corev1.Secret{}, r.wakes(kindSecret)).
@@ -97,6 +100,22 @@ func (r *pods) nodeEvents() handler.Funcs {
 				all(ctx, now.Name, q)
 			}
 		},
+	}
+}
+
+// resumes adds requests for all pods when another program may have stopped to change them.
+func (r *pods) resumes(onYields func(func(schema.GroupKind))) controller.SourceFunc {
+	return func(ctx context.Context, q handler.Queue) error {
+		onYields(func(gk schema.GroupKind) {
+			var list corev1.PodList
+			if gk != podKind || r.yields(podKind) || r.client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.Stale) != nil {
+				return // the cache has ended
+			}
+			for i := range list.Items {
+				q.Add(handler.RequestFor(&list.Items[i]))
+			}
+		})
+		return nil
 	}
 }
 

@@ -135,6 +135,8 @@ type Options struct {
 	// Yields reports whether another program changes the pods, or the status of the nodes. It is
 	// called often, and from several goroutines. Default: none does. Leases are renewed in any case.
 	Yields func(schema.GroupKind) bool
+	// OnYields adds a function to call when the result of Yields has changed for a kind. Nil if it never changes.
+	OnYields func(changed func(schema.GroupKind))
 	// Kubelet, if not nil, answers for the nodes.
 	Kubelet *Kubelet
 }

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"context"
+	"errors"
 
 	"github.com/kapok-dev/kapok/client"
 
@@ -25,7 +26,8 @@ func (r renderer) ToText(text string, original any) ([]byte, error) {
 	r.player.rendering.Lock()
 	defer r.player.rendering.Unlock()
 	r.player.rendered = r.node
-	return r.renderer.ToText(text, original)
+	out, err := r.renderer.ToText(text, original)
+	return out, withoutOutput(err)
 }
 
 // ToJSON implements gotpl.Renderer.
@@ -33,7 +35,16 @@ func (r renderer) ToJSON(text string, original any) ([]byte, error) {
 	r.player.rendering.Lock()
 	defer r.player.rendering.Unlock()
 	r.player.rendered = r.node
-	return r.renderer.ToJSON(text, original)
+	out, err := r.renderer.ToJSON(text, original)
+	return out, withoutOutput(err)
+}
+
+// withoutOutput returns an error of the library without the output that it appends, which may be that of another object.
+func withoutOutput(err error) error {
+	if cause := errors.Unwrap(err); cause != nil {
+		return cause
+	}
+	return err
 }
 
 // nodeOf returns the name of the node of an object, "" if it has none.

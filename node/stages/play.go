@@ -8,11 +8,11 @@ import (
 
 	"github.com/kapok-dev/kapok/client"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/kwok/pkg/apis/internalversion"
 	"sigs.k8s.io/kwok/pkg/utils/lifecycle"
@@ -28,7 +28,9 @@ func (p *player) play(ctx context.Context, o client.Object, pl *plan) (changed b
 	}
 	step, err := pl.stage.DoSteps(pl.step, o.GetFinalizers(), o, renderer{p, nodeOf(o), p.templates},
 		func(e *internalversion.StageEvent) error {
-			p.events.Event(o, e.Type, e.Reason, e.Message)
+			if p.kind.Kind != "Event" { // it would be selected again
+				p.events.Event(o, e.Type, e.Reason, e.Message)
+			}
 			return nil
 		},
 		func() error {
@@ -55,20 +57,24 @@ func (p *player) play(ctx context.Context, o client.Object, pl *plan) (changed b
 	case refused != nil && step >= 0 && transient(refused):
 		pl.step = step
 		return changed, fmt.Errorf("stage %s: %w", pl.stage.Name(), err)
-	case !apierrors.IsNotFound(refused): // the object may be gone
-		p.events.Event(o, corev1.EventTypeWarning, failedReason, fmt.Sprintf("stage %s: %v", pl.stage.Name(), err))
+	case apierrors.IsNotFound(refused) && !p.exists(ctx, o): // it was deleted meanwhile
+	default:
+		p.fail(o, fmt.Errorf("stage %s: %w", pl.stage.Name(), err))
 	}
 	return false, nil
 }
 
-// transient reports whether a request that has failed may succeed later.
+// exists reports whether an object is still there.
+func (p *player) exists(ctx context.Context, o client.Object) bool {
+	now := newObject(p.kind)
+	return p.client.Get(ctx, client.ObjectKeyFromObject(o), now) == nil && now.GetUID() == o.GetUID()
+}
+
+// transient reports whether a request that has failed may succeed later: the server was not reached, or is busy.
 func transient(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return true // the server was not reached
-	}
-	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
-		apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err)
+	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err)
 }
 
 // target returns an object for a write whose answer needs only metadata.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kapok-dev/kapok/client"
@@ -14,6 +15,7 @@ import (
 	"github.com/kapok-dev/kapok/node/simulated"
 	"github.com/kapok-dev/kapok/workqueue"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,8 +28,6 @@ import (
 
 const (
 	workers = 8
-	// pause is the least time between two changes of an object by the same stage.
-	pause = 100 * time.Millisecond
 	// longestRetry limits the time between two tries of a step.
 	longestRetry = time.Minute
 )
@@ -41,6 +41,7 @@ type player struct {
 	config    *rest.Config
 	options   client.Options // of impersonating clients
 	events    record.EventRecorder
+	log       logr.Logger
 	addresses *podip.Addresses
 	templates gotpl.Renderer
 
@@ -53,22 +54,38 @@ type player struct {
 	queue handler.Queue            // nil before the controller starts
 }
 
-// A plan is what happens next to an object. The worker that holds the key of the object owns it.
+// A plan is what happens next to an object. The worker that holds the key of the object owns it, but for stale.
 type plan struct {
+	stale    atomic.Bool // stages have changed since the stage was chosen
 	uid      types.UID
 	revision string           // of the object for which the stage was chosen
-	stage    *lifecycle.Stage // nil: nothing happens until the object changes
+	stage    *lifecycle.Stage // nil: nothing happens until the object or the stages change
 	due      time.Time
-	step     int // the next one, after others have succeeded
+	step     int              // the next one, after others have succeeded
+	over     *lifecycle.Stage // that was played, or has failed, at this revision
+	tries    int              // of a step that failed
 
-	last   string // the stage that was played last, and when
-	played time.Time
+	played time.Time // when the object was changed last
+	streak int       // number of changes that followed each other at once
+}
+
+const (
+	// shortestPause and longestPause are the times between the changes of an object by stages without delays.
+	shortestPause = 10 * time.Millisecond
+	longestPause  = time.Second
+	// toldAfter is the number of tries of a request after which its failure is told.
+	toldAfter = 3
+)
+
+// pause returns the least time between the last change of an object and the next.
+func (p *plan) pause() time.Duration {
+	return min(shortestPause<<min(p.streak, 10), longestPause)
 }
 
 func newPlayer(m manager.Manager, nodes simulated.Options, s *set, k kind) *player {
 	p := &player{
 		kind: k, nodes: nodes, set: s, client: m.GetClient(), config: m.GetConfig(), options: client.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper()},
-		events: m.GetEventRecorderFor("kwok"), addresses: podip.New(), plans: map[client.ObjectKey]*plan{}, users: map[string]client.Client{},
+		events: m.GetEventRecorderFor("kwok"), log: m.GetLogger(), addresses: podip.New(), plans: map[client.ObjectKey]*plan{}, users: map[string]client.Client{},
 	}
 	p.templates = gotpl.NewRenderer(p.functions())
 	return p
@@ -134,12 +151,12 @@ func (p *player) nodeEvents() handler.Funcs {
 	}
 }
 
-// again drops all plans, so that stages are chosen anew for all objects.
+// again lets stages be chosen anew for all objects. An object for which the same one is chosen keeps its delay.
 func (p *player) again(ctx context.Context) error {
 	p.mu.Lock()
 	q := p.queue
 	for _, pl := range p.plans {
-		pl.revision = ""
+		pl.stale.Store(true)
 	}
 	p.mu.Unlock()
 	if q == nil {
@@ -165,9 +182,9 @@ func (p *player) Reconcile(ctx context.Context, req controller.Request) (control
 	}
 	pl := p.planOf(req.NamespacedName, o.GetUID())
 	now := time.Now()
-	if pl.revision != o.GetResourceVersion() {
+	if stale := pl.stale.Swap(false); stale || pl.revision != o.GetResourceVersion() {
 		if err := p.choose(ctx, o, pl, now); err != nil {
-			p.events.Event(o, corev1.EventTypeWarning, failedReason, err.Error())
+			p.fail(o, err)
 		}
 	}
 	if pl.stage == nil {
@@ -178,14 +195,31 @@ func (p *player) Reconcile(ctx context.Context, req controller.Request) (control
 	}
 	changed, err := p.play(ctx, o, pl)
 	if err != nil {
+		if pl.tries++; pl.tries == toldAfter {
+			p.fail(o, err)
+		}
 		return controller.Result{}, err
 	}
+	if now.Sub(pl.played) < 2*pl.pause() {
+		pl.streak++
+	} else {
+		pl.streak = 0
+	}
 	next := pl.stage.ImmediateNextStage() && changed
-	pl.stage, pl.last, pl.played = nil, pl.stage.Name(), now
+	pl.stage, pl.over, pl.played = nil, pl.stage, now
 	if next {
 		return controller.Result{RequeueAfter: time.Nanosecond}, nil
 	}
 	return controller.Result{}, nil
+}
+
+// fail reports what stages do wrong with an object by an event; with an Event, which the same stages may select, in the log.
+func (p *player) fail(o client.Object, err error) {
+	if p.kind.Kind == "Event" {
+		p.log.Error(err, "stage", "namespace", o.GetNamespace(), "name", o.GetName())
+		return
+	}
+	p.events.Event(o, corev1.EventTypeWarning, failedReason, err.Error())
 }
 
 // plays reports whether stages apply to an object: pods and nodes must be simulated.
@@ -202,21 +236,32 @@ func (p *player) plays(o client.Object) bool {
 
 // choose chooses the stage of an object, and when it is due.
 func (p *player) choose(ctx context.Context, o client.Object, pl *plan, now time.Time) error {
-	pl.revision, pl.step, pl.stage = o.GetResourceVersion(), 0, nil
 	event := eventOf(o)
 	stage, err := p.set.match(ctx, p.kind, event)
-	if err != nil || stage == nil {
+	same := pl.revision == o.GetResourceVersion()
+	if !same {
+		pl.revision, pl.over = o.GetResourceVersion(), nil
+	}
+	switch {
+	case err != nil || stage == nil || stage == pl.over:
+		pl.stage = nil
 		return err
+	case same && stage == pl.stage:
+		return nil
 	}
-	delay, _, err := stage.Delay(ctx, event, now)
-	if err != nil {
-		return fmt.Errorf("stage %s: delay: %w", stage.Name(), err)
+	pl.stage, pl.step, pl.tries, pl.due = stage, 0, 0, now
+	err = guarded(func() error {
+		delay, _, err := stage.Delay(ctx, event, now)
+		pl.due = now.Add(delay)
+		return err
+	})
+	if err != nil { // it is played without a delay, as by KWOK
+		pl.due, err = now, fmt.Errorf("stage %s: delay: %w", stage.Name(), err)
 	}
-	pl.stage, pl.due = stage, now.Add(delay)
-	if earliest := pl.played.Add(pause); stage.Name() == pl.last && pl.due.Before(earliest) {
+	if earliest := pl.played.Add(pl.pause()); pl.due.Before(earliest) {
 		pl.due = earliest
 	}
-	return nil
+	return err
 }
 
 func (p *player) planOf(key client.ObjectKey, uid types.UID) *plan {

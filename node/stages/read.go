@@ -3,6 +3,7 @@ package stages
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Read reads stages from files, and from the files *.yaml, *.yml and *.json in directories. Documents of other kinds, such as a
-// kustomization, are skipped; a file that has no Stage is an error, but not in a directory.
+// Read reads stages from files, and from the files *.yaml, *.yml and *.json in directories, but not in those below. Documents of other
+// kinds, such as a kustomization, are skipped. A file or a directory without a Stage is an error.
 func Read(paths ...string) ([]*kwok.Stage, error) {
 	var all []*kwok.Stage
 	for _, path := range paths {
@@ -39,6 +40,7 @@ func Read(paths ...string) ([]*kwok.Stage, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read stages: %w", err)
 		}
+		before := len(all)
 		for _, entry := range entries {
 			switch filepath.Ext(entry.Name()) {
 			case ".yaml", ".yml", ".json":
@@ -48,6 +50,9 @@ func Read(paths ...string) ([]*kwok.Stage, error) {
 				}
 				all = append(all, found...)
 			}
+		}
+		if len(all) == before {
+			return nil, fmt.Errorf("read stages: the files in %s have no Stage of %s", path, kwok.GroupVersion)
 		}
 	}
 	return all, nil
@@ -67,21 +72,33 @@ func readFile(path string) ([]*kwok.Stage, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read stages: %s: %w", path, err)
 		}
-		s, err := decode(document)
+		found, err := decode(document)
 		if err != nil {
 			return nil, fmt.Errorf("read stages: %s: %w", path, err)
 		}
-		if s != nil {
-			all = append(all, s)
-		}
+		all = append(all, found...)
 	}
 }
 
-// decode decodes a Stage; nil if a document is of another kind.
-func decode(document []byte) (*kwok.Stage, error) {
-	var is struct{ APIVersion, Kind string }
+// decode decodes a Stage, or those of a List; none if a document is of another kind.
+func decode(document []byte) ([]*kwok.Stage, error) {
+	var is struct {
+		APIVersion, Kind string
+		Items            []json.RawMessage
+	}
 	if err := yaml.Unmarshal(document, &is); err != nil {
 		return nil, err
+	}
+	if is.Kind == "List" || is.Kind == kwok.StageKind+"List" {
+		var all []*kwok.Stage
+		for _, item := range is.Items {
+			found, err := decode(item)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+		return all, nil
 	}
 	if is.Kind != kwok.StageKind || !strings.HasPrefix(is.APIVersion, kwok.GroupVersion.Group+"/") {
 		return nil, nil
@@ -94,5 +111,5 @@ func decode(document []byte) (*kwok.Stage, error) {
 		return nil, err
 	}
 	kwok.SetObjectDefaults_Stage(s)
-	return s, nil
+	return []*kwok.Stage{s}, nil
 }

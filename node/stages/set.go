@@ -3,9 +3,11 @@ package stages
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/kapok-dev/kapok/client"
 
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/kwok/pkg/apis/internalversion"
 	kwok "sigs.k8s.io/kwok/pkg/apis/v1alpha1"
+	"sigs.k8s.io/kwok/pkg/utils/expression"
 	"sigs.k8s.io/kwok/pkg/utils/lifecycle"
 )
 
@@ -60,8 +63,16 @@ func eventOf(o client.Object) *lifecycle.Event {
 type compiled struct {
 	name  string
 	kind  kind
+	spec  kwok.StageSpec
 	stage *lifecycle.Stage // nil without a selector: it matches nothing
 }
+
+const (
+	// compileTimeout limits the time for compiling the expressions of a stage, and matchTimeout that for matching one object: jq has
+	// loops without an end.
+	compileTimeout = 2 * time.Second
+	matchTimeout   = time.Second
+)
 
 // compile compiles a stage, and returns an error for expressions that cannot be compiled.
 func compile(ctx context.Context, s *kwok.Stage) (*compiled, error) {
@@ -74,22 +85,56 @@ func compile(ctx context.Context, s *kwok.Stage) (*compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &compiled{name: s.Name, kind: gv.WithKind(s.Spec.ResourceRef.Kind)}
+	c := &compiled{name: s.Name, kind: gv.WithKind(s.Spec.ResourceRef.Kind), spec: s.Spec}
 	c.stage = lifecycle.NewStage(internal)
 	if c.stage == nil {
 		return c, nil
 	}
+	for i, e := range internal.Spec.Selector.MatchExpressions {
+		if e.JQ == nil {
+			continue
+		}
+		if _, err := expression.NewRequirement(e.JQ.Key, e.JQ.Operator, e.JQ.Values); err != nil {
+			return nil, fmt.Errorf("spec.selector.matchExpressions[%d], key %q: %w", i, e.JQ.Key, err)
+		}
+	}
 	// The library compiles at the first match, without a lock, and only once: a second match repeats an error of the evaluation, but not
 	// one of compilation.
+	ctx, cancel := context.WithTimeout(ctx, compileTimeout)
+	defer cancel()
 	example := eventOf(newObject(c.kind))
-	_, first := lifecycle.Lifecycle{c.stage}.ListAllPossible(ctx, example)
+	_, first := c.matches(ctx, example)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("its expressions take longer than %v", compileTimeout)
+	}
 	if first == nil {
 		return c, nil
 	}
-	if _, second := (lifecycle.Lifecycle{c.stage}).ListAllPossible(ctx, example); second == nil || second.Error() != first.Error() {
+	if _, second := c.matches(ctx, example); second == nil || second.Error() != first.Error() {
 		return nil, first
 	}
 	return c, nil
+}
+
+// matches reports whether a stage selects an object.
+func (c *compiled) matches(ctx context.Context, event *lifecycle.Event) (bool, error) {
+	found := false
+	err := guarded(func() error {
+		all, err := lifecycle.Lifecycle{c.stage}.ListAllPossible(ctx, event)
+		found = len(all) > 0
+		return err
+	})
+	return found, err
+}
+
+// guarded calls a function of the library, and returns a panic of it as an error: there are weights and delays with which it panics.
+func guarded(do func() error) (err error) {
+	defer func() {
+		if caught := recover(); caught != nil {
+			err = fmt.Errorf("%v", caught)
+		}
+	}()
+	return do()
 }
 
 // A set has the stages that are known.
@@ -98,6 +143,8 @@ type set struct {
 	own    map[string]*compiled // of the options
 	server map[string]*compiled
 	kinds  map[kind][]*compiled // those that count, in the order of their names
+
+	listeners []func(schema.GroupKind)
 }
 
 func newSet() *set {
@@ -111,6 +158,9 @@ func (s *set) put(server bool, name string, c *compiled) []kind {
 	into := s.own
 	if server {
 		into = s.server
+	}
+	if was := into[name]; was != nil && c != nil && was.kind == c.kind && reflect.DeepEqual(&was.spec, &c.spec) {
+		return nil // only its metadata have changed
 	}
 	var concerned []kind
 	for _, known := range []*compiled{s.own[name], s.server[name], c} {
@@ -168,18 +218,42 @@ func (s *set) has(gk schema.GroupKind) bool {
 	return false
 }
 
+// listen adds a function that is called when the stages of a kind have changed.
+func (s *set) listen(changed func(schema.GroupKind)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listeners = append(s.listeners, changed)
+}
+
+// tell calls the functions of listen.
+func (s *set) tell(gk schema.GroupKind) {
+	s.mu.RLock()
+	all := slices.Clone(s.listeners)
+	s.mu.RUnlock()
+	for _, changed := range all {
+		changed(gk)
+	}
+}
+
 // match returns the stage for an object, chosen by weight if several match; nil if none does. A stage whose expressions cannot be
-// evaluated does not match, and its error is among the errors.
+// evaluated does not match; without another one its error is returned.
 func (s *set) match(ctx context.Context, k kind, event *lifecycle.Event) (*lifecycle.Stage, error) {
+	ctx, cancel := context.WithTimeout(ctx, matchTimeout)
+	defer cancel()
 	var matching lifecycle.Lifecycle
 	var failed error
 	for _, c := range s.of(k) {
-		found, err := lifecycle.Lifecycle{c.stage}.ListAllPossible(ctx, event)
+		found, err := c.matches(ctx, event)
+		if err == nil && ctx.Err() != nil {
+			err = fmt.Errorf("its expressions take longer than %v", matchTimeout)
+		}
 		if err != nil {
 			failed = fmt.Errorf("stage %s: %w", c.name, err)
 			continue
 		}
-		matching = append(matching, found...)
+		if found {
+			matching = append(matching, c.stage)
+		}
 	}
 	switch len(matching) {
 	case 0:
@@ -187,5 +261,10 @@ func (s *set) match(ctx context.Context, k kind, event *lifecycle.Event) (*lifec
 	case 1:
 		return matching[0], nil
 	}
-	return matching.Match(ctx, event)
+	var chosen *lifecycle.Stage
+	err := guarded(func() (err error) {
+		chosen, err = matching.Match(ctx, event)
+		return err
+	})
+	return chosen, err
 }

@@ -13,9 +13,10 @@
 // # What differs from KWOK
 //
 //   - There are no built-in stages: without stages for pods, they behave as package simulated says.
-//   - An object that a Stage without a delay leaves as it was selected is changed at most ten times a second.
-//   - A step that the server rejects is not repeated before the object changes, and is a Warning event of the object with the
-//     reason StageFailed.
+//   - An object that stages change again and again without a delay is changed ever more slowly, down to once a second.
+//   - A step that fails is a Warning event of the object with the reason StageFailed, unless the object is itself an Event. It is
+//     repeated if the server could not be reached or is busy, and otherwise not before the object or the stage changes.
+//   - A stage that is wrong, or whose kind does not exist, is an event of the Stage. A Stage that becomes wrong stays as it was.
 //
 // # Goroutines and locks
 //
@@ -29,6 +30,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/kapok-dev/kapok/controller"
 	"github.com/kapok-dev/kapok/manager"
 	"github.com/kapok-dev/kapok/node/internal/kubelet"
 	"github.com/kapok-dev/kapok/node/simulated"
@@ -53,8 +55,11 @@ func (o Options) Validate() error {
 	}
 	names := map[string]bool{}
 	for i, s := range o.Stages {
-		if names[s.Name] || s.Name == "" {
-			return fmt.Errorf("option Stages[%d] has the name %q: each must have one of its own", i, s.Name)
+		switch {
+		case s.Name == "":
+			return fmt.Errorf("stage %d has no name", i+1)
+		case names[s.Name]:
+			return fmt.Errorf("two stages have the name %q", s.Name)
 		}
 		names[s.Name] = true
 		if _, err := compile(context.Background(), s); err != nil {
@@ -70,15 +75,13 @@ func (o Options) Add(m manager.Manager) error {
 		return err
 	}
 	known := newSet()
-	o.Nodes.Yields = known.has
+	o.Nodes.Yields, o.Nodes.OnYields = known.has, known.listen
 	if err := o.Nodes.Add(m); err != nil {
 		return err
 	}
-	d := &director{manager: m, nodes: o.Nodes, set: known, players: map[kind]*player{}}
+	d := &director{manager: m, nodes: o.Nodes, set: known, own: map[string]*kwok.Stage{}, players: map[kind]*player{}, told: map[controller.Request]string{}}
 	for _, s := range o.Stages {
-		if err := d.own(s); err != nil {
-			return err
-		}
+		d.own[s.Name] = s
 	}
 	return d.add()
 }

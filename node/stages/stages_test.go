@@ -1,9 +1,11 @@
 package stages_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -71,7 +73,10 @@ func TestFiles(t *testing.T) {
 		}
 		found, err := stages.Read(path)
 		if err != nil {
-			return err
+			if !strings.Contains(err.Error(), "have no Stage") {
+				return err
+			}
+			return nil
 		}
 		all += len(found)
 		return stages.Options{Stages: found}.Validate()
@@ -255,8 +260,8 @@ func TestServer(t *testing.T) {
 			t.Errorf("the labels are %v", two.Labels)
 		}
 
-		// A stage that cannot be compiled is an event, and what it was before ends; so it does when it is deleted.
-		for _, end := range []func(){
+		// A stage that cannot be compiled is an event, and stays as it was before. When it is deleted, it ends.
+		for i, end := range []func(){
 			func() {
 				env.Update(stage, func() {
 					_ = unstructured.SetNestedSlice(stage.Object, []any{map[string]any{"key": "][", "operator": "Exists"}}, "spec", "selector", "matchExpressions")
@@ -274,7 +279,7 @@ func TestServer(t *testing.T) {
 			after := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "after-", Labels: map[string]string{"play": "no"}}}
 			env.Create(after)
 			time.Sleep(time.Minute)
-			if env.Get(after); after.Labels["done"] != "" {
+			if env.Get(after); (after.Labels["done"] != "") != (i == 0) {
 				t.Errorf("the labels are %v", after.Labels)
 			}
 		}
@@ -293,15 +298,24 @@ func TestFailures(t *testing.T) {
 		"forbidden":   `{selector: {matchLabels: {play: forbidden}}, steps: [{patch: {root: data, template: 'a: b', impersonation: {username: stranger}}}]}`,
 		"no kind":     `{selector: {matchLabels: {play: nokind}}, steps: [{apply: {template: '{metadata: {name: x}}'}}]}`,
 		"always":      `{selector: {matchLabels: {play: always}}, steps: [{patch: {root: data, template: 'now: {{ Now | Quote }}'}}]}`,
+		"subresource": `{selector: {matchLabels: {play: subresource}}, steps: [{patch: {subresource: status, root: data, template: 'a: b'}}, {event: {type: Normal, reason: Never}}]}`,
+		"no name":     `{selector: {matchLabels: {play: noname}}, steps: [{apply: {template: '{apiVersion: v1, kind: Secret, metadata: {}}'}}]}`,
+		"weight":      `{selector: {matchLabels: {play: weight}}, weightFrom: {jq: {expression: .metadata.annotations.w}}, steps: [{event: {type: Normal, reason: Never}}]}`,
+		"weight too":  `{selector: {matchLabels: {play: weight}}, weightFrom: {jq: {expression: .metadata.annotations.w}}, steps: [{event: {type: Normal, reason: Never}}]}`,
+		"flip":        `{selector: {matchLabels: {play: flip, f: "1"}}, steps: [{patch: {root: metadata, template: 'labels: {f: "2"}'}}]}`,
+		"flop":        `{selector: {matchLabels: {play: flip, f: "2"}}, steps: [{patch: {root: metadata, template: 'labels: {f: "1"}'}}]}`,
 		"immediately": `{selector: {matchLabels: {play: immediately}}, immediateNextStage: true, steps: [{patch: {root: data, template: 'a: b'}}]}`,
 	} {
 		s := parse(t, "metadata: {name: "+name+"}\nspec: "+spec)
 		s.Spec.ResourceRef = kwok.StageResourceRef{APIGroup: "v1", Kind: "ConfigMap"}
 		o.Stages = append(o.Stages, s)
 	}
+	events := parse(t, "metadata: {name: events}\nspec: {selector: {matchExpressions: [{key: .metadata.name, operator: Exists}]}, steps: [{event: {type: Normal, reason: Again}}, {patch: {template: '{{ fail \"x\" }}'}}]}")
+	events.Spec.ResourceRef = kwok.StageResourceRef{APIGroup: "v1", Kind: "events"}
+	o.Stages = append(o.Stages, events)
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
-		for _, name := range []string{"invalid", "template", "forbidden", "nokind", "always", "immediately"} {
-			env.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"play": name}}})
+		for _, name := range []string{"invalid", "template", "forbidden", "nokind", "always", "immediately", "subresource", "noname", "weight", "flip"} {
+			env.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"play": name, "f": "1"}, Annotations: map[string]string{"w": "-5"}}})
 		}
 		before := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "always"}}
 		time.Sleep(time.Second)
@@ -309,14 +323,20 @@ func TestFailures(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		after := before.DeepCopy()
 		env.Get(after)
+		first, _ := strconv.Atoi(before.ResourceVersion)
+		last, _ := strconv.Atoi(after.ResourceVersion)
+		if n := last - first; n > 40 { // of two objects that change once a second, and some events
+			t.Errorf("%d writes in ten seconds", n)
+		}
 		if after.Data["now"] == before.Data["now"] {
 			t.Errorf("a stage that matches all the time is played once: %v", after.Data)
 		}
 		for name, want := range map[string]string{
 			"invalid": "cannot unmarshal", "template": "wrong", "forbidden": `User "stranger" cannot patch`, "nokind": "must have apiVersion and kind",
+			"subresource": "could not find the requested resource", "noname": "name", "weight": "invalid argument to Int63n",
 		} {
 			events := eventsOf(t, env, "ConfigMap", name)
-			if len(events) != 1 || !hasEvent(events, want) || !hasEvent(events, "StageFailed: stage ") {
+			if len(events) != 1 || !hasEvent(events, want) || !hasEvent(events, "StageFailed: ") {
 				t.Errorf("the events of %s are %q, want one with %q", name, events, want)
 			}
 		}
@@ -348,12 +368,70 @@ func TestOptions(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"metadata: {name: a}\nspec: {resourceRef: {kind: Pod}, selector: {matchExpressions: [{key: '][', operator: Exists}]}}", "stage a: "},
 		{"metadata: {name: a}\nspec: {resourceRef: {kind: Pod}, selector: {matchExpressions: [{key: .a, operator: In}]}}", "values set can't be empty"},
+		{"metadata: {name: a}\nspec: {resourceRef: {kind: Pod}, selector: {matchExpressions: [{key: 'def f: f; f', operator: Exists}]}}", "take longer than 2s"},
 		{"metadata: {name: a}\nspec: {resourceRef: {kind: Pod}, selector: {matchExpressions: [{cel: {expression: 'self.'}}]}}", "stage a: "},
 		{"metadata: {name: a}\nspec: {resourceRef: {apiGroup: a/b/c, kind: Pod}}", "spec.resourceRef"},
-		{"metadata: {name: ''}\nspec: {resourceRef: {kind: Pod}}", "must have one of its own"},
+		{"metadata: {name: ''}\nspec: {resourceRef: {kind: Pod}}", "stage 1 has no name"},
 	} {
 		if err := (stages.Options{Stages: []*kwok.Stage{parse(t, test.text)}}).Validate(); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q: the error is %v, want %q", test.text, err, test.want)
 		}
 	}
+}
+
+// TestComeAndGo changes the stages of pods while these live: others take over from the simulation, and leave pods to it. A delay goes on
+// when other stages change, and a Stage of a kind that does not exist has no effect.
+func TestComeAndGo(t *testing.T) {
+	crd, err := os.ReadFile(files(t, "kustomize/crd/bases/kwok.x-k8s.io_stages.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	never := "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: %s}\nspec: {resourceRef: {apiGroup: %s, kind: %s}, selector: {matchLabels: {never: %q}}, delay: {durationMilliseconds: 60000}, steps: [{patch: {root: metadata, template: 'labels: {done: now}'}}]}"
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		phase := func(p *corev1.Pod) corev1.PodPhase {
+			env.Get(p)
+			return p.Status.Phase
+		}
+		env.Create(newStage(t, string(crd)))
+		time.Sleep(time.Second)
+		env.Create(newStage(t, fmt.Sprintf(never, "nine", "v9", "Pod", "")), newStage(t, fmt.Sprintf(never, "kind", "v1", "Nothing", "")))
+		one := newPod("one")
+		env.Create(one)
+		time.Sleep(time.Minute)
+		if p := phase(one); p != corev1.PodRunning {
+			t.Errorf("with a Stage of v9 the pod is %s", p)
+		}
+		for _, name := range []string{"nine", "kind"} {
+			if events := eventsOf(t, env, "Stage", name); len(events) != 1 || !hasEvent(events, "no matches for kind") {
+				t.Errorf("the events of stage %s are %q", name, events)
+			}
+		}
+		pods := newStage(t, fmt.Sprintf(never, "pods", "v1", "pods", "x"))
+		env.Create(pods)
+		time.Sleep(time.Second)
+		two, three := newPod("two"), newPod("three")
+		three.Labels = map[string]string{"never": "x"}
+		env.Create(two, three)
+		for range 5 {
+			time.Sleep(10 * time.Second)
+			env.Update(pods, func() { pods.SetAnnotations(map[string]string{"at": time.Now().String()}) })
+		}
+		if p := phase(two); p != corev1.PodPending {
+			t.Errorf("with a Stage for pods the pod is %s", p)
+		}
+		if env.Get(three); three.Labels["done"] != "" {
+			t.Error("a delay of a minute is over after 50 seconds")
+		}
+		time.Sleep(12 * time.Second)
+		if env.Get(three); three.Labels["done"] != "now" {
+			t.Error("a delay of a minute is not over after 62 seconds")
+		}
+		if err := env.Client().Delete(env.Context(), pods); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if p := phase(two); p != corev1.PodRunning {
+			t.Errorf("after the last Stage for pods the pod is %s", p)
+		}
+	}, with(stages.Options{Nodes: simulated.Options{Nodes: 1}}))
 }
