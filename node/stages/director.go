@@ -43,7 +43,7 @@ type director struct {
 
 	mu      sync.Mutex
 	players map[kind]*player
-	told    map[controller.Request]string // the problem that was told last
+	told    map[controller.Request]string // the last problem of each Stage
 }
 
 var stageKind = kwok.GroupVersion.WithKind(kwok.StageKind)

@@ -73,7 +73,7 @@ const (
 	// shortestPause and longestPause are the times between the changes of an object by stages without delays.
 	shortestPause = 10 * time.Millisecond
 	longestPause  = time.Second
-	// toldAfter is the number of tries of a request after which its failure is told.
+	// toldAfter is the number of tries of a request after which the player reports its failure.
 	toldAfter = 3
 )
 

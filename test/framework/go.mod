@@ -11,6 +11,8 @@ require (
 	sigs.k8s.io/controller-runtime v0.25.2
 )
 
+require github.com/mxk/go-flowrate v0.0.0-20140419014527-cca7078d478f // indirect
+
 require (
 	cel.dev/expr v0.25.2 // indirect
 	github.com/DataDog/zstd v1.5.7 // indirect

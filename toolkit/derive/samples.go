@@ -226,14 +226,16 @@ func distinct(list, item *schema, i int) *schema {
 			other.Default = value
 			return &other
 		}
-	case kind == "map" && len(list.XListMapKeys) > 0:
-		key := item.Properties[list.XListMapKeys[0]]
-		if value := another(&key, i); value != nil {
-			key.Default = value
-			other := *item
-			other.Properties = maps.Clone(item.Properties)
-			other.Properties[list.XListMapKeys[0]] = key
-			return &other
+	case kind == "map":
+		for _, name := range list.XListMapKeys {
+			key := item.Properties[name]
+			if value := another(&key, i); value != nil {
+				key.Default = value
+				other := *item
+				other.Properties = maps.Clone(item.Properties)
+				other.Properties[name] = key
+				return &other
+			}
 		}
 	}
 	return item
@@ -244,20 +246,44 @@ func another(s *schema, i int) *apiextensionsv1.JSON {
 	switch {
 	case len(s.Enum) > i:
 		return &s.Enum[i]
-	case len(s.Enum) > 0 || s.Pattern != "" || s.Format != "":
+	case len(s.Enum) > 0:
 	case s.Type == "string":
-		t := text(s)
-		suffix := strconv.Itoa(i + 1)
-		if s.MaxLength != nil && int64(len(t)+len(suffix)) > *s.MaxLength && len(t) > len(suffix) {
-			t = t[:len(t)-len(suffix)]
+		if t, ok := anotherText(s, i); ok {
+			return &apiextensionsv1.JSON{Raw: []byte(strconv.Quote(t))}
 		}
-		return &apiextensionsv1.JSON{Raw: []byte(strconv.Quote(t + suffix))}
-	case s.Type == "integer" && s.MultipleOf == nil:
-		if n, err := strconv.Atoi(number(s)); err == nil && (s.Maximum == nil || float64(n+i) <= *s.Maximum) {
-			return &apiextensionsv1.JSON{Raw: []byte(strconv.Itoa(n + i))}
+	case s.Type == "boolean" && i == 1:
+		return &apiextensionsv1.JSON{Raw: []byte("false")} // the first one is true
+	case s.Type == "integer":
+		step := 1
+		if s.MultipleOf != nil {
+			step = max(1, int(*s.MultipleOf))
+		}
+		if n, err := strconv.Atoi(number(s)); err == nil && (s.Maximum == nil || float64(n+i*step) <= *s.Maximum) {
+			return &apiextensionsv1.JSON{Raw: []byte(strconv.Itoa(n + i*step))}
 		}
 	}
 	return nil
+}
+
+// anotherText returns the i-th example of a text: the first one with a number at its end, if limits, pattern and format permit that.
+func anotherText(s *schema, i int) (string, bool) {
+	first, suffix := text(s), strconv.Itoa(i+1)
+	for _, t := range []string{first + suffix, first[:max(0, len(first)-len(suffix))] + suffix} {
+		n := int64(utf8.RuneCountInString(t))
+		if s.MinLength != nil && n < *s.MinLength || s.MaxLength != nil && n > *s.MaxLength {
+			continue
+		}
+		if s.Pattern != "" {
+			if pattern, err := regexp.Compile(s.Pattern); err != nil || !pattern.MatchString(t) {
+				continue
+			}
+		}
+		switch s.Format { // texts that may end in another digit
+		case "", "ipv4", "ipv6", "hostname", "uuid", "uri":
+			return t, true
+		}
+	}
+	return "", false
 }
 
 // item writes an item of a list.

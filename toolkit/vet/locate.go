@@ -33,7 +33,7 @@ func newLocator(d *generate.Definitions) *locator {
 	for _, root := range d.Context.Roots {
 		l.parser.NeedPackage(root)
 	}
-	for document := range strings.SplitSeq(string(d.YAML), "---\n") {
+	for _, document := range documentEnd.Split(string(d.YAML), -1) {
 		c := &apiextensionsv1.CustomResourceDefinition{}
 		if err := yaml.Unmarshal([]byte(document), c); err == nil && c.Kind == "CustomResourceDefinition" {
 			l.definitions[c.Name] = c
@@ -41,6 +41,9 @@ func newLocator(d *generate.Definitions) *locator {
 	}
 	return l
 }
+
+// documentEnd is the line between two documents. Descriptions may have such a line, too, but further right.
+var documentEnd = regexp.MustCompile(`(?m)^---\n`)
 
 // Parts of paths in definitions.
 var (

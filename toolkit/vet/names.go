@@ -25,7 +25,7 @@ func repeatedNames(d *generate.Definitions) []generate.Problem {
 				if !ok {
 					return true
 				}
-				if of, ok := structOf(root, spec); ok {
+				if of, ok := structOf(root, spec); ok && !spec.Assign.IsValid() { // an alias repeats its type
 					problems = append(problems, repeatedIn(d, of, spec)...)
 				}
 				return true
@@ -48,26 +48,26 @@ func repeatedIn(d *generate.Definitions, of *types.Struct, spec *ast.TypeSpec) [
 	hidden := map[string]bool{} // names at a smaller depth
 	seen := map[*types.Struct]bool{of: true}
 	for level := []*types.Struct{of}; len(level) > 0; {
-		first := map[string]*types.Var{}
+		first := map[string]string{} // fields by their JSON names
 		var next []*types.Struct
 		for _, s := range level {
 			for i := range s.NumFields() {
 				field := s.Field(i)
 				name, _, _ := strings.Cut(reflect.StructTag(s.Tag(i)).Get("json"), ",")
 				switch inlined := embedded(field); {
-				case name == "-":
+				case name == "-" || !field.Exported() && inlined == nil:
 				case name == "" && inlined != nil && !seen[inlined]:
 					seen[inlined] = true
 					next = append(next, inlined)
 				case name == "" || hidden[name]:
-				case first[name] != nil:
+				case first[name] != "":
 					problems = append(problems, generate.Problem{
 						At: d.Position(within(spec, field.Pos())),
 						Message: fmt.Sprintf("field %s has the JSON name %q of field %s: both are left out of JSON",
-							field.Name(), name, first[name].Name()),
+							fieldName(s, of, field), name, first[name]),
 					})
 				default:
-					first[name] = field
+					first[name] = fieldName(s, of, field)
 				}
 			}
 		}
@@ -77,6 +77,19 @@ func repeatedIn(d *generate.Definitions, of *types.Struct, spec *ast.TypeSpec) [
 		level = next
 	}
 	return problems
+}
+
+// fieldName returns the name of a field of a struct, with that of the struct if it is one that another one embeds.
+func fieldName(s, of *types.Struct, field *types.Var) string {
+	if s == of || field.Pkg() == nil {
+		return field.Name()
+	}
+	for _, name := range field.Pkg().Scope().Names() {
+		if o := field.Pkg().Scope().Lookup(name); o.Type().Underlying() == s {
+			return name + "." + field.Name()
+		}
+	}
+	return field.Name()
 }
 
 // embedded returns the struct of an embedded field, nil if it is another field.

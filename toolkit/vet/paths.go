@@ -48,8 +48,11 @@ func (l *locator) unreachable(definition *apiextensionsv1.CustomResourceDefiniti
 // other type is shown as. It returns "" if nothing is, or if the schema does not tell.
 func faultOf(schema *apiextensionsv1.JSONSchemaProps, path, typ string) string {
 	parsed, err := jsonpath.Parse("", "{"+path+"}")
-	if err != nil || len(parsed.Root.Nodes) != 1 {
-		return "" // the server says so
+	if err != nil { // a server leaves out this column, and all after it
+		return fmt.Sprintf("it cannot be parsed: %v", err)
+	}
+	if len(parsed.Root.Nodes) != 1 {
+		return ""
 	}
 	list, ok := parsed.Root.Nodes[0].(*jsonpath.ListNode)
 	if !ok {
@@ -60,6 +63,9 @@ func faultOf(schema *apiextensionsv1.JSONSchemaProps, path, typ string) string {
 		return fault
 	}
 	if shown := showsAs(typ); len(shown) > 0 && !slices.Contains(shown, found.Type) {
+		if typ == "date" {
+			return fmt.Sprintf("the type of the field is %s, but a date is a string", found.Type)
+		}
 		return fmt.Sprintf("the type of the field is %s, not %s", found.Type, shown[0])
 	}
 	return ""

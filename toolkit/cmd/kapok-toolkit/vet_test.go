@@ -54,6 +54,14 @@ func TestVet(t *testing.T) {
 		},
 		{"a name twice", "	// +optional\n	Air", "	// +optional\n	Sea string `json:\"street,omitempty\"`\n	// +optional\n	Air", "	Sea string", `field Sea has the JSON name "street" of field Street`},
 		{
+			"a path that is none", "// +kubebuilder:resource", "// +kubebuilder:printcolumn:name=A,type=string,JSONPath=`.metadata.labels[\"a\"]`\n// +kubebuilder:resource",
+			"// +kubebuilder:printcolumn:name=A", "it cannot be parsed",
+		},
+		{
+			"limits beside a description with dashes", "	// +optional\n	Labels", "	// Bits are OR'd with rw-rw----\n	// +kubebuilder:validation:MaxProperties=0\n	// +kubebuilder:validation:MinProperties=1\n	// +optional\n	Labels",
+			"	// +kubebuilder:validation:MinProperties=1", "no value is valid",
+		},
+		{
 			"limits that exclude each other", "	// +kubebuilder:validation:MinLength=3\n	Name", "	// +kubebuilder:validation:MaxLength=2\n	// +kubebuilder:validation:MinLength=3\n	Name",
 			"	// +kubebuilder:validation:MinLength=3\n	Name", "properties[name]: no value is valid: minLength is 3, and maxLength is 2",
 		},
@@ -95,6 +103,12 @@ func TestVet(t *testing.T) {
 				t.Errorf("exit code %d\n%s\nwant %s %q", code, out, at, test.want)
 			}
 		})
+	}
+
+	// Fields that encoding/json leaves out have no name in JSON.
+	p.write("api/v1/types.go", strings.Replace(string(good), "	// +optional\n	Air", "	// cached is internal.\n	cached string\n	// +optional\n	Air", 1)+"\n// cache is not of the API.\ntype cache struct {\n	value string `json:\"value\"`\n	Value string `json:\"value\"`\n}\n")
+	if code, out := p.run("vet"); strings.Contains(out, "left out of JSON") {
+		t.Errorf("a field that is not exported: exit code %d\n%s", code, out)
 	}
 
 	// As a tool of go vet.
