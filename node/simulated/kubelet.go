@@ -32,20 +32,23 @@ const (
 // A Kubelet answers what API servers ask of the kubelets of simulated nodes: logs, exec and attach. Its zero
 // value answers once it is in the Options of a simulation that runs. It starts no goroutine of its own: streams end with their requests.
 type Kubelet struct {
-	reader atomic.Pointer[client.Reader]
+	readers atomic.Pointer[readers]
 }
+
+// readers are the cache, and what reads from the server: a pod that another client knows to run must be found.
+type readers struct{ cached, live client.Reader }
 
 // Handler returns the handler of the kubelet of a node, nil if the node is not simulated.
 func (k *Kubelet) Handler(node string) http.Handler {
-	reader := k.reader.Load()
-	if reader == nil {
+	r := k.readers.Load()
+	if r == nil {
 		return nil
 	}
 	var n corev1.Node
-	if err := (*reader).Get(context.Background(), client.Key("", node), &n, client.Stale); err != nil || !Runs(&n) {
+	if err := r.cached.Get(context.Background(), client.Key("", node), &n, client.Stale); err != nil || !Runs(&n) {
 		return nil
 	}
-	return &nodeKubelet{reader: *reader, node: node}
+	return &nodeKubelet{reader: r.live, node: node}
 }
 
 // nodeKubelet is the Kubelet of one node.
@@ -170,7 +173,7 @@ func (k *nodeKubelet) whileRuns(ctx context.Context, p *corev1.Pod, container st
 		case <-ticks.C:
 		}
 		var now corev1.Pod
-		if err := k.reader.Get(ctx, client.ObjectKeyFromObject(p), &now, client.Stale); err != nil || now.UID != p.UID {
+		if err := k.reader.Get(ctx, client.ObjectKeyFromObject(p), &now); err != nil || now.UID != p.UID {
 			return
 		}
 		if s := statusOf(&now, container); s == nil || s.State.Running == nil || !s.State.Running.StartedAt.Equal(&began) {

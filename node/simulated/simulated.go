@@ -219,8 +219,7 @@ func (o Options) Add(m manager.Manager) error {
 		return err
 	}
 	if o.Kubelet != nil {
-		reader := client.Reader(m.GetClient())
-		o.Kubelet.reader.Store(&reader)
+		o.Kubelet.readers.Store(&readers{cached: m.GetClient(), live: m.GetAPIReader()})
 	}
 	events := newRecorder(m.GetClient(), m.GetLogger(), o.EventsPerSecond)
 	if err := m.Add(events); err != nil {
