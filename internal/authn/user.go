@@ -39,9 +39,9 @@ const (
 	Unauthenticated = "system:unauthenticated"
 )
 
-// KubeletClient is the user as whom this server sends requests to kubelets, and KubeletAdmins its group.
-// They are known to kubelets only: a certificate for this user is rejected here, so that a node which
-// sends a request of this server back to it gains nothing.
+// KubeletClient is the user name in the client certificate that the server presents to kubelets, and KubeletAdmins its
+// group. Only kubelets accept this certificate. The server rejects it, so that a node which directs such a request back
+// to the server does not gain the rights of an admin.
 const (
 	KubeletClient = "kube-apiserver-kubelet-client"
 	KubeletAdmins = "kapok:kubelet-api-admin"

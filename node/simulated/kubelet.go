@@ -15,6 +15,7 @@ import (
 	"github.com/kapok-dev/kapok/client"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	"k8s.io/utils/exec"
@@ -77,7 +78,12 @@ func (k *nodeKubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // pod returns a pod of the node, or responds with an error.
 func (k *nodeKubelet) pod(w http.ResponseWriter, r *http.Request, namespace, name string) *corev1.Pod {
 	p := &corev1.Pod{}
-	if err := k.reader.Get(r.Context(), client.Key(namespace, name), p); err != nil || p.Spec.NodeName != k.node {
+	err := k.reader.Get(r.Context(), client.Key(namespace, name), p)
+	if err != nil && !apierrors.IsNotFound(err) {
+		http.Error(w, fmt.Sprintf("read pod %q: %v", name, err), http.StatusInternalServerError)
+		return nil
+	}
+	if err != nil || p.Spec.NodeName != k.node {
 		http.Error(w, fmt.Sprintf("pod %q not found", name), http.StatusNotFound)
 		return nil
 	}

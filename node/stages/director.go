@@ -41,9 +41,9 @@ type director struct {
 	set     *set
 	own     map[string]*kwok.Stage // those of the options
 
-	mu      sync.Mutex
-	players map[kind]*player
-	told    map[controller.Request]string // the last problem of each Stage
+	mu       sync.Mutex
+	players  map[kind]*player
+	reported map[controller.Request]string // the last problem of each Stage
 }
 
 var stageKind = kwok.GroupVersion.WithKind(kwok.StageKind)
@@ -130,8 +130,8 @@ func (d *director) tell(req controller.Request, s client.Object, err error) {
 		text = err.Error()
 	}
 	d.mu.Lock()
-	same := d.told[req] == text
-	d.told[req] = text
+	same := d.reported[req] == text
+	d.reported[req] = text
 	d.mu.Unlock()
 	switch {
 	case same || err == nil:

@@ -73,8 +73,8 @@ const (
 	// shortestPause and longestPause are the times between the changes of an object by stages without delays.
 	shortestPause = 10 * time.Millisecond
 	longestPause  = time.Second
-	// toldAfter is the number of tries of a request after which the player reports its failure.
-	toldAfter = 3
+	// reportedAfter is the number of tries of a request after which the player reports its failure.
+	reportedAfter = 3
 )
 
 // pause returns the least time between the last change of an object and the next.
@@ -195,7 +195,7 @@ func (p *player) Reconcile(ctx context.Context, req controller.Request) (control
 	}
 	changed, err := p.play(ctx, o, pl)
 	if err != nil {
-		if pl.tries++; pl.tries == toldAfter {
+		if pl.tries++; pl.tries == reportedAfter {
 			p.fail(o, err)
 		}
 		return controller.Result{}, err

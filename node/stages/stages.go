@@ -20,9 +20,9 @@
 //
 // # Goroutines and locks
 //
-// The manager owns a controller for the definition of Stages, one for the Stages, and one for each kind that has some. The set of stages and the plans of each kind have a
-// lock each, which is not held while a request is sent or another lock is held. In a bubble of testing/synctest, delays pass in
-// virtual time; choices by weight and jitter are random.
+// The manager owns a controller for the definition of Stages, one for the Stages, and one for each kind that has some.
+// The set of stages and the plans of each kind have a lock each, which is not held while a request is sent or another
+// lock is held. In a bubble of testing/synctest, delays pass in virtual time; choices by weight and jitter are random.
 package stages
 
 import (
@@ -42,7 +42,7 @@ import (
 
 // Options configure stages.
 type Options struct {
-	// Nodes are the simulated nodes. Yields is set by this package.
+	// Nodes are the simulated nodes. This package sets Yields and OnYields.
 	Nodes simulated.Options
 	// Stages are stages in addition to those on the server: see [Read].
 	Stages []*kwok.Stage
@@ -79,7 +79,7 @@ func (o Options) Add(m manager.Manager) error {
 	if err := o.Nodes.Add(m); err != nil {
 		return err
 	}
-	d := &director{manager: m, nodes: o.Nodes, set: known, own: map[string]*kwok.Stage{}, players: map[kind]*player{}, told: map[controller.Request]string{}}
+	d := &director{manager: m, nodes: o.Nodes, set: known, own: map[string]*kwok.Stage{}, players: map[kind]*player{}, reported: map[controller.Request]string{}}
 	for _, s := range o.Stages {
 		d.own[s.Name] = s
 	}

@@ -63,9 +63,12 @@ func contradiction(s *apiextensionsv1.JSONSchemaProps) (part, fault string) {
 			return "minimum", fmt.Sprintf("no value is valid: minimum is %v, and maximum is %v", low, high)
 		}
 	}
-	for name, limit := range map[string]*float64{"minimum": s.Minimum, "maximum": s.Maximum} {
-		if limit != nil && (s.Format == "int32" || s.Format == "uint32") && !inRange(*limit, s.Format) {
-			return name, fmt.Sprintf("no value is valid: %s is %.0f, which is out of the range of the format %s", name, *limit, s.Format)
+	for _, limit := range []struct {
+		name  string
+		value *float64
+	}{{"minimum", s.Minimum}, {"maximum", s.Maximum}} {
+		if limit.value != nil && (s.Format == "int32" || s.Format == "uint32") && !inRange(*limit.value, s.Format) {
+			return limit.name, fmt.Sprintf("no value is valid: %s is %.0f, which is out of the range of the format %s", limit.name, *limit.value, s.Format)
 		}
 	}
 	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(value apiextensionsv1.JSON) bool { return isOf(value.Raw, s) }) {
