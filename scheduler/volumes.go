@@ -64,7 +64,7 @@ func (s *scheduler) choose(ctx context.Context, node string, c place.Choice) err
 
 func (s *scheduler) setClaim(_, o client.Object) {
 	s.cluster.SetClaim(o.(*corev1.PersistentVolumeClaim))
-	s.queue.happened(time.Now(), "VolumeBinding")
+	s.queue.happened(time.Now(), "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
 }
 
 func (s *scheduler) removeClaim(o client.Object) {
@@ -73,14 +73,14 @@ func (s *scheduler) removeClaim(o client.Object) {
 
 func (s *scheduler) setVolume(_, o client.Object) {
 	s.cluster.SetVolume(o.(*corev1.PersistentVolume))
-	s.queue.happened(time.Now(), "VolumeBinding")
+	s.queue.happened(time.Now(), "VolumeBinding", "VolumeZone")
 }
 
 func (s *scheduler) removeVolume(o client.Object) { s.cluster.RemoveVolume(o.GetName()) }
 
 func (s *scheduler) setStorageClass(_, o client.Object) {
 	s.cluster.SetStorageClass(o.(*storagev1.StorageClass))
-	s.queue.happened(time.Now(), "VolumeBinding")
+	s.queue.happened(time.Now(), "VolumeBinding", "VolumeZone")
 }
 
 func (s *scheduler) removeStorageClass(o client.Object) { s.cluster.RemoveStorageClass(o.GetName()) }

@@ -17,8 +17,8 @@ import (
 
 // The plugins whose refusal an event may end.
 var (
-	ofNodes  = []string{noNodes, "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit", "VolumeBinding", "PodTopologySpread", "InterPodAffinity"}
-	ofLeft   = []string{"NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity"}
+	ofNodes  = []string{noNodes, "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity"}
+	ofLeft   = []string{"NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "PodTopologySpread", "InterPodAffinity"}
 	ofPlaced = []string{"PodTopologySpread", "InterPodAffinity"}
 )
 
@@ -44,6 +44,9 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 		{&appsv1.ReplicaSet{}, handler{s.setOwner, s.removeOwner}},
 		{&appsv1.StatefulSet{}, handler{s.setOwner, s.removeOwner}},
 		{&storagev1.StorageClass{}, handler{s.setStorageClass, s.removeStorageClass}},
+		{&storagev1.CSIDriver{}, handler{s.setCSIDriver, s.removeCSIDriver}},
+		{&storagev1.CSINode{}, handler{s.setCSINode, s.removeCSINode}},
+		{&storagev1.VolumeAttachment{}, handler{s.setAttachment, s.removeAttachment}},
 		{&corev1.PersistentVolume{}, handler{s.setVolume, s.removeVolume}},
 		{&corev1.PersistentVolumeClaim{}, handler{s.setClaim, s.removeClaim}},
 		{&corev1.Node{}, handler{s.setNode, s.removeNode}},

@@ -72,8 +72,8 @@ func (c *Cluster) keyOf(p *corev1.Pod) string {
 		InitContainers: containersOf(s.InitContainers), Containers: containersOf(s.Containers),
 	}
 	for i := range s.Volumes {
-		if s.Volumes[i].Image != nil {
-			spec.Volumes = append(spec.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{Image: s.Volumes[i].Image}})
+		if s.Volumes[i].Image != nil || isInline(s.Volumes[i]) {
+			spec.Volumes = append(spec.Volumes, corev1.Volume{VolumeSource: s.Volumes[i].VolumeSource})
 		}
 	}
 	var key strings.Builder
@@ -85,12 +85,7 @@ func (c *Cluster) keyOf(p *corev1.Pod) string {
 		fmt.Fprintf(&key, "%d ", len(data))
 		key.Write(data)
 	}
-	if names := claimsOf(p); len(names) > 0 { // classes do not follow changes of volumes
-		fmt.Fprintf(&key, "%d ", c.storage.changes)
-		for _, n := range names {
-			fmt.Fprintf(&key, "%s %v ", n.claim, n.volume.Ephemeral != nil)
-		}
-	}
+	key.WriteString(c.storageKey(p))
 	if len(s.TopologySpreadConstraints) == 0 {
 		key.WriteString(c.selectorOf(p).String())
 	}

@@ -43,6 +43,8 @@ func NewCluster(seed uint64) *Cluster {
 		services: map[string]map[string]labels.Set{}, owners: map[ownerKey]labels.Selector{},
 		storage: storage{
 			claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{}, classes: map[string]*storagev1.StorageClass{},
+			users: map[string]map[*Pod]bool{}, csiNodes: map[string]*storagev1.CSINode{}, drivers: map[string]*storagev1.CSIDriver{},
+			attachments: map[string]map[string]*storagev1.VolumeAttachment{},
 		},
 		classes: map[string]*class{}, random: rand.New(rand.NewPCG(seed, seed)),
 	}
@@ -231,6 +233,7 @@ func (c *Cluster) add(p *Pod, node string) {
 	p.node = n
 	c.pods[p.Object.UID] = p
 	n.add(p)
+	c.storage.count(p, true)
 	if p.affinity != nil {
 		c.keepers++
 	}
@@ -245,6 +248,7 @@ func (c *Cluster) RemovePod(uid types.UID) {
 	}
 	delete(c.pods, uid)
 	p.node.remove(p)
+	c.storage.count(p, false)
 	if p.affinity != nil {
 		c.keepers--
 	}

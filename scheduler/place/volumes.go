@@ -24,7 +24,12 @@ type storage struct {
 	claims  map[string]*corev1.PersistentVolumeClaim // by namespace/name
 	volumes map[string]*corev1.PersistentVolume
 	classes map[string]*storagev1.StorageClass
-	changes int
+	drivers map[string]*storagev1.CSIDriver
+	changes int // of the above
+
+	users       map[string]map[*Pod]bool // with nodes, by claim
+	csiNodes    map[string]*storagev1.CSINode
+	attachments map[string]map[string]*storagev1.VolumeAttachment // by node and name
 }
 
 // SetClaim adds or replaces a claim.
@@ -142,7 +147,7 @@ func unusable(p *corev1.Pod, n claimName, claim *corev1.PersistentVolumeClaim) s
 	case claim == nil && n.volume.Ephemeral != nil:
 		return fmt.Sprintf("waiting for ephemeral volume controller to create the persistentvolumeclaim %q", n.claim)
 	case claim == nil:
-		return fmt.Sprintf("persistentvolumeclaim %q not found", n.claim)
+		return missingClaim(n.claim)
 	case claim.Status.Phase == corev1.ClaimLost:
 		return fmt.Sprintf("persistentvolumeclaim %q bound to non-existent persistentvolume %q", claim.Name, claim.Spec.VolumeName)
 	case claim.DeletionTimestamp != nil:

@@ -22,10 +22,12 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
@@ -68,6 +70,7 @@ type world struct {
 	pods       []*corev1.Pod
 	namespaces []*corev1.Namespace
 	services   []*corev1.Service
+	storage    []runtime.Object
 	n          int
 }
 
@@ -122,6 +125,7 @@ func newRealPlacer(t *testing.T, w *world) *realPlacer {
 			profile.Plugins.MultiPoint.Enabled = append(profile.Plugins.MultiPoint.Enabled, p)
 		}
 	}
+	profile.Plugins.Score.Disabled = append(profile.Plugins.Score.Disabled, config.Plugin{Name: "VolumeBinding"}) // place has no scores of it
 	var objects []runtime.Object
 	for _, ns := range w.namespaces {
 		objects = append(objects, ns)
@@ -141,10 +145,12 @@ func newRealPlacer(t *testing.T, w *world) *realPlacer {
 	f, err := frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), &profile,
 		frameworkruntime.WithComponentConfigVersion(cfg.APIVersion), frameworkruntime.WithClientSet(client),
 		frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithSnapshotSharedLister(snapshot),
+		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
 		frameworkruntime.WithEventRecorder(&events.FakeRecorder{}), frameworkruntime.WithParallelism(1))
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.stored(t, factory)
 	return &realPlacer{f, snapshot}
 }
 
