@@ -1,6 +1,7 @@
 package place
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 
@@ -103,15 +104,19 @@ func (p InterPodAffinity) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 	if terms == nil {
 		terms = &affinity{}
 	}
-	return Rule{Wide: &affine{
+	a := &affine{
 		cluster: c, pod: pod, terms: terms, hard: p.HardPodAffinityWeight,
 		wanted: map[domain]int64{}, avoided: map[domain]int64{}, avoiding: map[domain]int64{}, worth: map[domain]int64{},
-		weighed:   map[domain]int64{},
+		weighed: map[domain]int64{}, keys: map[string]bool{},
 		lonely:    &Refusal{Plugin: p.Name(), Reasons: []string{"node(s) didn't match pod affinity rules"}, Final: true},
 		repelled:  &Refusal{Plugin: p.Name(), Reasons: []string{"node(s) didn't match pod anti-affinity rules"}},
 		unwelcome: &Refusal{Plugin: p.Name(), Reasons: []string{"node(s) didn't satisfy existing pods anti-affinity rules"}},
 		first:     pod.affinity != nil && c.matchesAll(terms.required, pod.Object),
-	}}, nil
+	}
+	for _, t := range slices.Concat(terms.required, terms.avoided) {
+		a.know(t.key)
+	}
+	return Rule{Wide: a}, nil
 }
 
 // A domain is the nodes with a value of a label.
@@ -131,6 +136,9 @@ type affine struct {
 	worth    map[domain]int64 // sums of weights
 	weighed  map[domain]int64 // how many weights are in worth
 	shares   []share          // by slot
+	keys     map[string]bool  // labels of nodes that matter, or have mattered
+	ordered  []string         // the same
+	more     bool             // there are more keys than at the last Settle
 
 	lonely, repelled, unwelcome *Refusal
 }
@@ -161,6 +169,7 @@ func (a *affine) Follow(n *Node) {
 func (a *affine) add(s *share, times int64) {
 	sum := func(to map[domain]int64, amounts []amount) {
 		for _, one := range amounts {
+			a.know(one.key)
 			if to[one.domain] += times * one.n; to[one.domain] == 0 {
 				delete(to, one.domain)
 			}
@@ -223,6 +232,45 @@ func (a *affine) shareOf(n *Node) (s share) {
 	return s
 }
 
+// Settle implements Wide.
+func (a *affine) Settle() bool {
+	more := a.more
+	a.more = false
+	return more
+}
+
+// Trait implements Wide. Of a host, which is a domain of its own, the sums matter; of others, which domain it is.
+func (a *affine) Trait(to []byte, n *Node) []byte {
+	for _, key := range a.ordered {
+		value, ok := n.Object.Labels[key]
+		switch at := (domain{key, value}); {
+		case !ok:
+			to = append(to, 0)
+		case key == corev1.LabelHostname:
+			to = append(to, 1, sign(a.wanted[at]), sign(a.avoided[at]), sign(a.avoiding[at]))
+			to = binary.AppendVarint(to, a.worth[at])
+		default:
+			to = append(binary.AppendUvarint(append(to, 2), uint64(len(value))), value...)
+		}
+	}
+	return to
+}
+
+// sign is 1 for a positive number, and otherwise 0.
+func sign(n int64) byte {
+	if n > 0 {
+		return 1
+	}
+	return 0
+}
+
+// know adds a label to those that may distinguish nodes.
+func (a *affine) know(key string) {
+	if !a.keys[key] {
+		a.keys[key], a.ordered, a.more = true, append(a.ordered, key), true
+	}
+}
+
 // Begin implements Wide.
 func (*affine) Begin() {}
 
@@ -240,8 +288,8 @@ func (a *affine) Filter(n *Node) *Refusal {
 		}
 	}
 	if len(a.avoiding) > 0 {
-		for key, value := range n.Object.Labels {
-			if a.avoiding[domain{key, value}] > 0 {
+		for key := range a.keys {
+			if value, ok := n.Object.Labels[key]; ok && a.avoiding[domain{key, value}] > 0 {
 				return a.unwelcome
 			}
 		}
@@ -264,15 +312,17 @@ func (a *affine) hasWanted(n *Node) bool {
 }
 
 // Score implements Wide.
-func (a *affine) Score(feasible []*Node) []int64 {
+func (a *affine) Score(feasible []Alike) []int64 {
 	if len(a.weighed) == 0 {
 		return nil
 	}
 	scores := make([]int64, len(feasible))
 	least, most := int64(math.MaxInt64), int64(math.MinInt64)
 	for i, n := range feasible {
-		for key, value := range n.Object.Labels {
-			scores[i] += a.worth[domain{key, value}]
+		for key := range a.keys {
+			if value, ok := n.Object.Labels[key]; ok {
+				scores[i] += a.worth[domain{key, value}]
+			}
 		}
 		least, most = min(least, scores[i]), max(most, scores[i])
 	}

@@ -25,11 +25,13 @@ type class struct {
 	epoch    int
 	at       int       // how many changes it has followed
 	verdicts []verdict // by slot
-	raw      int       // scores in a verdict that are normalised
-	nonzero  []int     // how many verdicts have such a score that is not zero, by rule
+	groups   []*group  // of the feasible nodes, none of them empty
+	byKey    map[string]*group
 	used     int
 
-	totalled []int64 // room for totals
+	totalled []int64 // room for totals, for nodes to compare, and for a key
+	alike    []Alike
+	room     []byte
 }
 
 // A ruled is a rule with the weight of its scores.
@@ -45,6 +47,11 @@ type verdict struct {
 	late    *Refusal // of rules after them
 	score   int64    // of rules without Normalize, with their weights
 	raw     []int64  // of rules with Normalize
+
+	group *group // nil if the node is not feasible
+	index int32  // in the heap of the group
+	rank  int64  // the score when the node joined the group
+	tie   uint64 // of the node
 }
 
 // classOf returns the class of a pod, with all changes of nodes.
@@ -120,23 +127,47 @@ func (c *Cluster) forgetClasses(but *class) {
 func (c *Cluster) follow(k *class) {
 	changed, known := c.since(k.at)
 	k.at = c.first + len(c.changes)
+	all := !known || len(changed) >= len(c.slots)
 	if k.epoch != c.epoch {
-		k.epoch = c.epoch
+		k.epoch, all = c.epoch, true
 		k.compile(c)
-	} else if known && len(changed) < len(c.slots) {
+	}
+	if k.refusal != nil {
+		return
+	}
+	if all {
+		for slot, n := range c.slots {
+			k.judge(n, slot)
+		}
+	} else {
 		for _, slot := range changed {
 			k.judge(c.slots[slot], slot)
 		}
+	}
+	if k.settle() || all {
+		for slot := range k.verdicts {
+			k.regroup(c, slot)
+		}
 		return
 	}
-	for slot, n := range c.slots {
-		k.judge(n, slot)
+	for _, slot := range changed {
+		k.regroup(c, slot)
 	}
+}
+
+// settle reports whether a rule distinguishes more nodes than it did.
+func (k *class) settle() (more bool) {
+	for i := range k.rules {
+		if w := k.rules[i].Wide; w != nil && w.Settle() {
+			more = true
+		}
+	}
+	return more
 }
 
 // compile compiles the rules for the class.
 func (k *class) compile(c *Cluster) {
-	k.rules, k.refusal, k.only, k.onlyBy, k.verdicts, k.raw, k.nonzero = nil, nil, nil, nil, nil, 0, nil
+	k.rules, k.refusal, k.only, k.onlyBy, k.verdicts, k.groups, k.byKey = nil, nil, nil, nil, nil, nil, map[string]*group{}
 	for _, plugin := range k.profile.Plugins {
 		rule, refusal := plugin.Compile(c, k.pod)
 		if refusal != nil {
@@ -145,10 +176,6 @@ func (k *class) compile(c *Cluster) {
 		}
 		if rule.Only != nil {
 			k.limit(plugin.Name(), rule.Only)
-		}
-		if rule.Normalize != nil {
-			k.raw++
-			k.nonzero = append(k.nonzero, 0)
 		}
 		k.rules = append(k.rules, ruled{rule, plugin.Weight})
 	}
@@ -172,20 +199,12 @@ func (k *class) limit(plugin string, names map[string]bool) {
 
 // judge computes the verdict on a node.
 func (k *class) judge(n *Node, slot int) {
-	if k.refusal != nil {
-		return
-	}
 	for len(k.verdicts) <= slot {
 		k.verdicts = append(k.verdicts, verdict{})
 	}
 	v := &k.verdicts[slot]
-	for i, score := range v.raw {
-		if score != 0 {
-			k.nonzero[i]--
-		}
-	}
 	raw := v.raw[:0]
-	*v = verdict{}
+	v.known, v.refusal, v.late, v.score = false, nil, nil, 0
 	gone := n == nil || n.Object == nil
 	wide := false
 	for i := range k.rules {
@@ -217,11 +236,6 @@ func (k *class) judge(n *Node, slot int) {
 		}
 	}
 	v.known, v.raw = !gone, raw
-	for i, score := range raw {
-		if score != 0 {
-			k.nonzero[i]++
-		}
-	}
 }
 
 // selectorOf returns the selector of the pods that are spread with a pod without topology spread constraints:

@@ -14,9 +14,10 @@ import (
 // A Cluster is the input of decisions: nodes, and the pods on them. It belongs to one goroutine.
 type Cluster struct {
 	nodes map[string]*Node
-	slots []*Node // nodes by their slots; nil where none is
-	free  []int   // slots without a node
-	count int     // nodes with an object
+	slots []*Node            // nodes by their slots; nil where none is
+	free  []int              // slots without a node
+	count int                // nodes with an object
+	hosts map[string][]*Node // nodes with an object, by the label of their hostname
 
 	pods       map[types.UID]*Pod // on nodes, also on those without an object
 	images     map[string]int     // how many nodes have an image
@@ -39,7 +40,7 @@ type Cluster struct {
 // NewCluster returns a Cluster without nodes. The seed decides between nodes that are equally good.
 func NewCluster(seed uint64) *Cluster {
 	return &Cluster{
-		nodes: map[string]*Node{}, pods: map[types.UID]*Pod{}, images: map[string]int{}, namespaces: map[string]labels.Set{},
+		nodes: map[string]*Node{}, hosts: map[string][]*Node{}, pods: map[types.UID]*Pod{}, images: map[string]int{}, namespaces: map[string]labels.Set{},
 		services: map[string]map[string]labels.Set{}, owners: map[ownerKey]labels.Selector{},
 		storage: storage{
 			claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{}, classes: map[string]*storagev1.StorageClass{},
@@ -124,6 +125,7 @@ func (c *Cluster) SetNode(object *corev1.Node) {
 		c.count++
 		c.epoch++ // the number of nodes is part of scores
 	}
+	c.setHost(n, object)
 	n.Object, n.Allocatable = object, resourcesOf(object.Status.Allocatable)
 	c.setImages(n, object.Status.Images)
 	c.changed(n)
@@ -138,6 +140,7 @@ func (c *Cluster) RemoveNode(name string) {
 	c.count--
 	c.epoch++
 	c.setImages(n, nil)
+	c.setHost(n, nil)
 	n.Object, n.Allocatable = nil, Resources{}
 	c.changed(n)
 	c.drop(n)
@@ -173,12 +176,49 @@ func (c *Cluster) drop(n *Node) {
 // maxChanges is the number of changes that are kept for classes that are not used often.
 const maxChanges = 1 << 16
 
+// changed notes that a node has changed, and with it all that have the same hostname.
 func (c *Cluster) changed(n *Node) {
-	if len(c.changes) == maxChanges {
-		c.first += maxChanges / 2
-		c.changes = append(c.changes[:0], c.changes[maxChanges/2:]...)
+	if len(c.changes) >= maxChanges {
+		half := len(c.changes) / 2
+		c.first += half
+		c.changes = append(c.changes[:0], c.changes[half:]...)
 	}
 	c.changes = append(c.changes, n.slot)
+	if n.Object == nil {
+		return
+	}
+	if host, ok := n.Object.Labels[corev1.LabelHostname]; ok {
+		for _, other := range c.hosts[host] {
+			if other != n {
+				c.changes = append(c.changes, other.slot)
+			}
+		}
+	}
+}
+
+// setHost moves a node, whose object is going to be another one, to the nodes with the same hostname. Those with
+// the old one have changed.
+func (c *Cluster) setHost(n *Node, object *corev1.Node) {
+	old, had := "", false
+	if n.Object != nil {
+		old, had = n.Object.Labels[corev1.LabelHostname]
+	}
+	host, has := "", false
+	if object != nil {
+		host, has = object.Labels[corev1.LabelHostname]
+	}
+	if had == has && old == host {
+		return
+	}
+	if had {
+		c.changed(n)
+		if c.hosts[old] = slices.DeleteFunc(c.hosts[old], func(other *Node) bool { return other == n }); len(c.hosts[old]) == 0 {
+			delete(c.hosts, old)
+		}
+	}
+	if has {
+		c.hosts[host] = append(c.hosts[host], n)
+	}
 }
 
 // since returns the slots of nodes that have changed after the first n changes; false if some are forgotten.

@@ -21,19 +21,11 @@ type Decision struct {
 func (c *Cluster) Place(pod *corev1.Pod, profile *Profile) Decision {
 	k := c.classOf(pod, profile)
 	d := Decision{class: k, cluster: c}
-	feasible := c.feasible(k)
-	d.Feasible = len(feasible)
-	if len(feasible) == 0 {
-		return d
+	best, feasible := c.best(k)
+	d.Feasible = feasible
+	if best != nil {
+		d.Node = best.Name
 	}
-	totals := k.totals(feasible, nil)
-	best := 0
-	for i := range feasible {
-		if totals[i] > totals[best] || totals[i] == totals[best] && feasible[i].tie < feasible[best].tie {
-			best = i
-		}
-	}
-	d.Node = feasible[best].Name
 	return d
 }
 
@@ -81,7 +73,7 @@ func refusedBy(wide []Wide, n *Node) *Refusal {
 
 // totals returns the sums of the scores of feasible nodes. With note, it is called for each plugin that
 // scores, with its scores.
-func (k *class) totals(feasible []*Node, note func(plugin int, scores []int64)) []int64 {
+func (k *class) totals(feasible []Alike, note func(plugin int, scores []int64)) []int64 {
 	totals := slices.Grow(k.totalled[:0], len(feasible))[:len(feasible)]
 	k.totalled = totals
 	for i, n := range feasible {
@@ -94,9 +86,6 @@ func (k *class) totals(feasible []*Node, note func(plugin int, scores []int64)) 
 		switch {
 		case r.Wide != nil:
 			scores = r.Wide.Score(feasible)
-		case r.Normalize != nil && note == nil && k.nonzero[raw] == 0:
-			raw++ // all nodes are equal
-			continue
 		case r.Normalize != nil:
 			scores = make([]int64, len(feasible))
 			for i, n := range feasible {
@@ -107,7 +96,7 @@ func (k *class) totals(feasible []*Node, note func(plugin int, scores []int64)) 
 		case r.Score != nil && note != nil:
 			scores = make([]int64, len(feasible))
 			for i, n := range feasible {
-				scores[i] = r.Score(n)
+				scores[i] = r.Score(n.Node)
 			}
 			note(p, scores)
 			continue // they are in the verdicts
@@ -171,7 +160,7 @@ func (d Decision) Scores() map[string]map[string]int64 {
 	for _, n := range feasible {
 		all[n.Name] = map[string]int64{}
 	}
-	totals := d.class.totals(feasible, func(plugin int, scores []int64) {
+	totals := d.class.totals(eachIsAlone(feasible), func(plugin int, scores []int64) {
 		weighted := d.class.profile.Plugins[plugin]
 		for i, n := range feasible {
 			all[n.Name][weighted.Name()] = weighted.Weight * scores[i]

@@ -19,7 +19,8 @@ type Rule struct {
 	// Score returns how good a node is, from 0 to MaxScore, or, with Normalize, any number. It depends on
 	// nothing but the node, the pods on it, and on how many nodes have an image.
 	Score func(*Node) int64
-	// Normalize changes the scores of all feasible nodes to numbers from 0 to MaxScore.
+	// Normalize changes the scores of all feasible nodes to numbers from 0 to MaxScore. It does not depend on how
+	// many nodes have a score.
 	Normalize func(scores []int64)
 	// Only are the names of the nodes that are considered; nil means all.
 	Only map[string]bool
@@ -32,13 +33,20 @@ type Wide interface {
 	// Follow is called with each node before the first decision, and with each that has changed before a
 	// decision. A node without Object is gone, or not there yet.
 	Follow(*Node)
-	// Begin is called before a decision, when all changes have been followed.
+	// Settle is called when all changes have been followed. It reports whether the traits of nodes that have not
+	// changed may be others now.
+	Settle() bool
+	// Trait appends what Filter and Score depend on, besides what is common to all nodes: they return the same for
+	// nodes with the same trait. The trait of a node changes only with the node, with one that has the same
+	// hostname, and when Settle says so.
+	Trait(to []byte, n *Node) []byte
+	// Begin is called before a decision.
 	Begin()
 	// Filter refuses a node.
 	Filter(*Node) *Refusal
 	// Score returns the scores of the feasible nodes, normalised, in their order; nil if there is nothing to
 	// say.
-	Score(feasible []*Node) []int64
+	Score(feasible []Alike) []int64
 }
 
 // A Refusal is the reason why a node is not feasible.

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"encoding/binary"
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,11 +64,12 @@ func (p PodTopologySpread) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 	if len(s.hard)+len(s.soft) == 0 {
 		return Rule{}, nil
 	}
-	s.counts = make([]map[string]*group, len(s.hard))
+	s.counts = make([]map[string]*members, len(s.hard))
+	s.levels = make([]map[int64]int64, len(s.hard))
 	s.sums = make([]map[string]int64, len(s.soft))
 	s.least, s.self = make([]int64, len(s.hard)), make([]bool, len(s.hard))
 	for i := range s.hard {
-		s.counts[i] = map[string]*group{}
+		s.counts[i], s.levels[i] = map[string]*members{}, map[int64]int64{}
 		s.self[i] = s.hard[i].selector.Matches(labels.Set(pod.Object.Labels))
 	}
 	for i := range s.soft {
@@ -121,11 +123,12 @@ type spread struct {
 	crowded, unlabelled *Refusal
 
 	hard, soft []constraint
-	counts     []map[string]*group // of pods, by hard constraint and domain
-	sums       []map[string]int64  // of pods, by soft constraint and domain
-	shares     []spreadShare       // by slot
-	least      []int64             // pods in the domain with the fewest, by hard constraint
-	self       []bool              // whether the pod counts itself, by hard constraint
+	counts     []map[string]*members // of pods, by hard constraint and domain
+	sums       []map[string]int64    // of pods, by soft constraint and domain
+	shares     []spreadShare         // by slot
+	levels     []map[int64]int64     // how many domains have a number of pods, by hard constraint
+	least      []int64               // pods in the domain with the fewest, by hard constraint
+	self       []bool                // whether the pod counts itself, by hard constraint
 }
 
 // A spreadShare is what a node adds to the sums, and the pods on it, by soft constraint about hosts.
@@ -134,8 +137,8 @@ type spreadShare struct {
 	here  []int64
 }
 
-// A group is the nodes of a domain and their pods.
-type group struct{ nodes, pods int64 }
+// members are the nodes of a domain and their pods.
+type members struct{ nodes, pods int64 }
 
 // A part is the contribution of a node to a constraint.
 type part struct {
@@ -164,6 +167,36 @@ func (s *spread) Follow(n *Node) {
 	}
 }
 
+// Settle implements Wide.
+func (*spread) Settle() bool { return false }
+
+// Trait implements Wide. Of a host, which is a domain of its own, the pods matter; of others, which domain it is.
+func (s *spread) Trait(to []byte, n *Node) []byte {
+	trait := func(key string, pods func(value string) int64) {
+		value, ok := n.Object.Labels[key]
+		switch {
+		case !ok:
+			to = append(to, 0)
+		case key == corev1.LabelHostname:
+			to = binary.AppendVarint(append(to, 1), pods(value))
+		default:
+			to = append(binary.AppendUvarint(append(to, 2), uint64(len(value))), value...)
+		}
+	}
+	for i := range s.hard {
+		trait(s.hard[i].key, func(value string) int64 {
+			if g := s.counts[i][value]; g != nil {
+				return g.pods
+			}
+			return 0
+		})
+	}
+	for i := range s.soft {
+		trait(s.soft[i].key, func(string) int64 { return s.shares[n.slot].here[i] })
+	}
+	return to
+}
+
 // Begin implements Wide.
 func (s *spread) Begin() {
 	for i := range s.hard {
@@ -172,8 +205,8 @@ func (s *spread) Begin() {
 			continue
 		}
 		s.least[i] = math.MaxInt32
-		for _, g := range s.counts[i] {
-			s.least[i] = min(s.least[i], g.pods)
+		for pods := range s.levels[i] {
+			s.least[i] = min(s.least[i], pods)
 		}
 	}
 }
@@ -188,13 +221,24 @@ func (s *spread) add(parts []part, times int64) {
 		}
 		g := s.counts[p.index][p.value]
 		if g == nil {
-			g = &group{}
+			g = &members{}
 			s.counts[p.index][p.value] = g
+		} else {
+			s.level(p.index, g.pods, -1)
 		}
 		g.nodes += times
 		if g.pods += times * p.pods; g.nodes == 0 {
 			delete(s.counts[p.index], p.value)
+		} else {
+			s.level(p.index, g.pods, 1)
 		}
+	}
+}
+
+// level counts a domain with a number of pods, or no longer.
+func (s *spread) level(constraint int, pods, by int64) {
+	if s.levels[constraint][pods] += by; s.levels[constraint][pods] == 0 {
+		delete(s.levels[constraint], pods)
 	}
 }
 
@@ -272,7 +316,7 @@ func (s *spread) Filter(n *Node) *Refusal {
 }
 
 // Score implements Wide.
-func (s *spread) Score(feasible []*Node) []int64 {
+func (s *spread) Score(feasible []Alike) []int64 {
 	if len(s.soft) == 0 {
 		return nil
 	}
@@ -281,7 +325,7 @@ func (s *spread) Score(feasible []*Node) []int64 {
 	least, most := int64(math.MaxInt64), int64(0)
 	const ignored = -1
 	for i, n := range feasible {
-		if s.strict && !hasLabels(n, s.soft) {
+		if s.strict && !hasLabels(n.Node, s.soft) {
 			scores[i] = ignored
 			continue
 		}
@@ -315,14 +359,14 @@ func (s *spread) Score(feasible []*Node) []int64 {
 }
 
 // weights returns for each soft constraint how much a pod in a domain counts: more, the more domains there are.
-func (s *spread) weights(feasible []*Node) []float64 {
+func (s *spread) weights(feasible []Alike) []float64 {
 	sizes := make([]map[string]bool, len(s.soft))
 	counted := 0
 	for _, n := range feasible {
-		if s.strict && !hasLabels(n, s.soft) {
+		if s.strict && !hasLabels(n.Node, s.soft) {
 			continue
 		}
-		counted++
+		counted += n.Count
 		for k := range s.soft {
 			if s.soft[k].key == corev1.LabelHostname {
 				continue
