@@ -17,8 +17,11 @@
 //
 // Pods that do not differ in the fields that rules depend on are of one class, like those of a ReplicaSet. The
 // verdicts on nodes are cached for each class, and computed again only when the node or its pods have changed;
-// rules that depend on several nodes, such as spreading, cache a share for each node and a sum. So a decision
-// computes only the changes since the last one of its class, and then compares numbers.
+// rules that depend on several nodes, such as spreading, cache a share for each node and a sum. Nodes that such
+// rules do not distinguish form a group, a heap by score, and a decision compares the best node of each group
+// (groups.go). So its time follows from the changes since the last one of its class, and from the number of
+// groups: of domains such as zones, not of nodes. A label other than kubernetes.io/hostname with a value of its
+// own on each node makes a group of each.
 //
 // # Goroutines and locks
 //

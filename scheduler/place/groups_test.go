@@ -22,7 +22,7 @@ func TestBest(t *testing.T) {
 	term := func() corev1.PodAffinityTerm {
 		return corev1.PodAffinityTerm{LabelSelector: selector(), TopologyKey: one(corev1.LabelHostname, corev1.LabelTopologyZone, "rack")}
 	}
-	kinds := make([]*corev1.Pod, 12)
+	kinds := make([]*corev1.Pod, 10)
 	for i := range kinds {
 		kinds[i] = newTestPod("kind", func(p *corev1.Pod) {
 			p.Labels["app"] = one("web", "db")
@@ -49,7 +49,7 @@ func TestBest(t *testing.T) {
 	}
 	fresh := func(name string) *corev1.Node {
 		return newNode(name, func(n *corev1.Node) {
-			n.Labels = map[string]string{corev1.LabelHostname: one(name, name, name, "shared"), corev1.LabelTopologyZone: one("z1", "z2", "z3")}
+			n.Labels = map[string]string{corev1.LabelHostname: one(name, name, name, fmt.Sprint("shared", r.IntN(8))), corev1.LabelTopologyZone: one("z1", "z2", "z3")}
 			if r.IntN(3) > 0 {
 				n.Labels["rack"] = one("r1", "r2")
 			}
@@ -60,15 +60,19 @@ func TestBest(t *testing.T) {
 	}
 	c, profile := NewCluster(1), DefaultProfile()
 	var pods []*corev1.Pod
+	const nodes = 80 // many, so that decisions follow changes
+	for i := range nodes {
+		c.SetNode(fresh(fmt.Sprint("n", i)))
+	}
 	chosen := 0
 	for i := range 4000 {
-		switch name := fmt.Sprint("n", r.IntN(15)); r.IntN(30) {
+		switch name := fmt.Sprint("n", r.IntN(nodes)); r.IntN(60) {
 		case 0:
 			c.RemoveNode(name)
-		case 1, 2:
+		case 1, 2, 3:
 			c.SetNode(fresh(name))
 		}
-		for len(pods) > 0 && (len(pods) > 60 || r.IntN(3) == 0) {
+		for len(pods) > 0 && (len(pods) > 160 || r.IntN(3) == 0) {
 			at := r.IntN(len(pods))
 			c.RemovePod(pods[at].UID)
 			pods[at] = pods[len(pods)-1]

@@ -83,19 +83,17 @@ func (p VolumeBinding) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 	no := func(reason string) (Rule, *Refusal) {
 		return Rule{}, &Refusal{Plugin: p.Name(), Reasons: []string{reason}, Final: true}
 	}
-	var bound []*corev1.PersistentVolume
+	var bound []*corev1.PersistentVolume // nil for one that does not exist
 	var open []*corev1.PersistentVolumeClaim
-	missing, immediate := false, false
+	immediate := false
 	for _, n := range names {
 		claim := c.storage.claims[pod.Object.Namespace+"/"+n.claim]
 		if reason := unusable(pod.Object, n, claim); reason != "" {
 			return no(reason)
 		}
-		switch v := c.storage.volumes[claim.Spec.VolumeName]; {
-		case claim.Spec.VolumeName != "" && isBound(claim) && v == nil:
-			missing = true
+		switch {
 		case claim.Spec.VolumeName != "" && isBound(claim):
-			bound = append(bound, v)
+			bound = append(bound, c.storage.volumes[claim.Spec.VolumeName])
 		case c.waits(claim) && claim.Spec.VolumeName == "":
 			open = append(open, claim)
 		default:
@@ -107,8 +105,15 @@ func (p VolumeBinding) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 	}
 	return Rule{Filter: func(n *Node) *Refusal {
 		var reasons []string
-		if slices.ContainsFunc(bound, func(v *corev1.PersistentVolume) bool { return !reachable(v, n.Object) }) {
-			reasons = append(reasons, "node(s) didn't match PersistentVolume's node affinity")
+		missing := false
+		for _, v := range bound { // as in kube-scheduler, the first one that fails is the reason
+			if missing = v == nil; missing {
+				break
+			}
+			if !reachable(v, n.Object) {
+				reasons = append(reasons, "node(s) didn't match PersistentVolume's node affinity")
+				break
+			}
 		}
 		if _, ok := c.choose(open, n); !ok {
 			reasons = append(reasons, "node(s) didn't find available persistent volumes to bind")
@@ -182,13 +187,14 @@ func className(claim *corev1.PersistentVolumeClaim) string {
 	return ""
 }
 
-// reachable reports whether a node can have a volume.
+// reachable reports whether a node can have a volume. As in kube-scheduler, only labels of the node count, and a term
+// that cannot be parsed matches nothing.
 func reachable(v *corev1.PersistentVolume, n *corev1.Node) bool {
 	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
 		return true
 	}
-	selector, err := nodeaffinity.NewNodeSelector(v.Spec.NodeAffinity.Required)
-	return err == nil && selector.Match(n)
+	ok, err := nodeaffinity.NewLazyErrorNodeSelector(v.Spec.NodeAffinity.Required).Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: n.Labels}})
+	return err == nil && ok
 }
 
 // A Choice is the decision about a claim of a pod that has got a node: an existing volume or, if nil, a

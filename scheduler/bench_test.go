@@ -1,0 +1,134 @@
+//go:build unix
+
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/scheduler"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// BenchmarkScheduler binds pods that wait already, on a server with a data directory in the same process: from the
+// start of the scheduler, with the reading of all nodes and pods, until all pods are bound. cpu-us/pod is the
+// processor time of the process, which includes that of the server.
+func BenchmarkScheduler(b *testing.B) {
+	app := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	for _, size := range []struct{ nodes, pods int }{{500, 1000}, {5000, 10000}} {
+		for kind, edit := range map[string]func(*corev1.Pod){
+			"plain": func(*corev1.Pod) {},
+			"spread": func(p *corev1.Pod) {
+				p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
+					{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: app},
+				}
+			},
+			"apart": func(p *corev1.Pod) {
+				p.Labels["part"] = p.Name[len(p.Name)-1:]
+				p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+					{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"part": p.Labels["part"]}}, TopologyKey: corev1.LabelHostname},
+				}}}
+			},
+		} {
+			b.Run(fmt.Sprintf("%s/nodes=%d/pods=%d", kind, size.nodes, size.pods), func(b *testing.B) {
+				for b.Loop() {
+					benchmark(b, size.nodes, size.pods, edit)
+				}
+			})
+		}
+	}
+}
+
+func benchmark(b *testing.B, nodes, pods int, edit func(*corev1.Pod)) {
+	b.StopTimer()
+	server, err := kapok.Start(b.Context(), kapok.Options{DataDir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer server.Stop()
+	c, err := client.New(server.Config(), client.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	inParallel(b, nodes, func(i int) error {
+		n := node(fmt.Sprint("n", i), "32")
+		n.Labels[corev1.LabelTopologyZone] = fmt.Sprint("z", i%3)
+		status := n.Status
+		if err := c.Create(b.Context(), n); err != nil {
+			return err
+		}
+		n.Spec.Taints = nil // as the controller of nodes does when they are ready
+		if err := c.Update(b.Context(), n); err != nil {
+			return err
+		}
+		n.Status = status
+		return c.Status().Update(b.Context(), n)
+	})
+	inParallel(b, pods, func(i int) error {
+		p := pod(fmt.Sprint("p", i), "100m")
+		p.Labels = map[string]string{"app": "web"}
+		edit(p)
+		return c.Create(b.Context(), p)
+	})
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	began, before := time.Now(), processor(b)
+	b.StartTimer()
+	go func() {
+		ended <- scheduler.Options{}.Run(ctx, server.Config(), slog.New(slog.DiscardHandler), nil, false)
+	}()
+	for waiting := true; waiting; time.Sleep(20 * time.Millisecond) {
+		var list corev1.PodList
+		if err := c.List(ctx, &list, client.MatchingFields{"spec.nodeName": ""}, client.Limit(1)); err != nil {
+			b.Fatal(err)
+		}
+		waiting = len(list.Items) > 0
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(pods)/time.Since(began).Seconds(), "pods/s")
+	b.ReportMetric(float64((processor(b)-before).Microseconds())/float64(pods), "cpu-us/pod")
+	cancel()
+	if err := <-ended; err != nil {
+		b.Fatal(err)
+	}
+	b.StartTimer()
+}
+
+// inParallel calls do n times.
+func inParallel(b *testing.B, n int, do func(i int) error) {
+	var group sync.WaitGroup
+	const workers = 16
+	for w := range workers {
+		group.Go(func() {
+			for i := w; i < n; i += workers {
+				if err := do(i); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	if b.Failed() {
+		b.FailNow()
+	}
+}
+
+// processor returns the processor time of the process.
+func processor(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
