@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kapok-dev/kapok/node/internal/podstatus"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -191,9 +193,9 @@ func (s *simulation) run(c *container, restarts int32) (run, bool) {
 	said := b.Run != nil || b.Exit != nil || b.Reason != nil
 	if !said || b.Times != nil && restarts >= *b.Times {
 		switch {
-		case c.kind == initContainer:
+		case c.Kind == podstatus.Init:
 			return run{reason: "Completed"}, true
-		case c.kind == regular && s.completes:
+		case c.Kind == podstatus.Regular && s.completes:
 			return run{after: defaultRun, reason: "Completed"}, true
 		}
 		return run{}, false

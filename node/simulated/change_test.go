@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kapok-dev/kapok/node/internal/podstatus"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -33,12 +35,12 @@ func TestReadinessGates(t *testing.T) {
 		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}
 	}).until(0)
 	want := `corresponding condition of pod readiness gate "example.com/gate" does not exist.`
-	if c := condition(&l.pod.Status, corev1.PodReady); c.Status != corev1.ConditionFalse || c.Reason != "ReadinessGatesNotReady" || c.Message != want {
+	if c := podstatus.Condition(&l.pod.Status, corev1.PodReady); c.Status != corev1.ConditionFalse || c.Reason != "ReadinessGatesNotReady" || c.Message != want {
 		t.Errorf("%+v", c)
 	}
 	l.pod.Status.Conditions = append(l.pod.Status.Conditions, corev1.PodCondition{Type: "example.com/gate", Status: corev1.ConditionTrue})
 	l.look(5 * time.Second)
-	if c := condition(&l.pod.Status, corev1.PodReady); c.Status != corev1.ConditionTrue || !c.LastTransitionTime.Time.Equal(epoch.Add(5*time.Second)) {
+	if c := podstatus.Condition(&l.pod.Status, corev1.PodReady); c.Status != corev1.ConditionTrue || !c.LastTransitionTime.Time.Equal(epoch.Add(5*time.Second)) {
 		t.Errorf("%+v", c)
 	}
 	if l.pod.Status.Conditions[0].Type != "example.com/gate" {
@@ -82,14 +84,14 @@ func TestResize(t *testing.T) {
 	}
 	l.pod.Spec.Containers[0].Resources, l.pod.Generation = cpu("5"), 3
 	l.look(2 * time.Minute)
-	c := condition(&l.pod.Status, corev1.PodResizePending)
+	c := podstatus.Condition(&l.pod.Status, corev1.PodResizePending)
 	if c == nil || c.Reason != corev1.PodReasonInfeasible || c.Message != "Node didn't have enough capacity: cpu, requested: 5000, capacity: 4000" {
 		t.Errorf("%+v", c)
 	}
 	l.pod.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 	l.pod.Spec.Containers[0].Resources, l.pod.Generation = cpu("3"), 4
 	l.look(3 * time.Minute)
-	if c := condition(&l.pod.Status, corev1.PodResizePending); c != nil {
+	if c := podstatus.Condition(&l.pod.Status, corev1.PodResizePending); c != nil {
 		t.Errorf("%+v remains", c)
 	}
 	l.want(

@@ -7,26 +7,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kapok-dev/kapok/node/internal/podstatus"
+
 	corev1 "k8s.io/api/core/v1"
-)
-
-// A containerKind determines when a container starts, and whether it is restarted.
-type containerKind int
-
-const (
-	initContainer containerKind = iota // runs to its end before the next one starts
-	sidecar                            // an init container that runs as long as the pod
-	regular
-	ephemeral // a container for debugging, which is never started again
 )
 
 // A container is one of a pod in a look.
 type container struct {
-	spec   *corev1.Container
-	kind   containerKind
-	does   behaviour
-	status *corev1.ContainerStatus // the new one
-	fresh  bool                    // it was started in this look
+	podstatus.Container
+	does  behaviour
+	fresh bool // it was started in this look
 }
 
 // The backoff of a container that exits repeatedly.
@@ -41,7 +31,7 @@ const (
 
 // containers returns the containers of specs with copies of their statuses; one without a status
 // waits.
-func (l *look) containers(specs []corev1.Container, old []corev1.ContainerStatus, kind containerKind) []*container {
+func (l *look) containers(specs []corev1.Container, old []corev1.ContainerStatus, kind podstatus.Kind) []*container {
 	if len(specs) == 0 {
 		return nil
 	}
@@ -49,43 +39,19 @@ func (l *look) containers(specs []corev1.Container, old []corev1.ContainerStatus
 	written := make([]corev1.ContainerStatus, len(specs))
 	for i := range specs {
 		c := &made[i]
-		c.spec, c.kind, c.status = &specs[i], kind, &written[i]
-		if kind == initContainer && c.spec.RestartPolicy != nil && *c.spec.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			c.kind = sidecar
+		c.Spec, c.Kind, c.Status = &specs[i], kind, &written[i]
+		if kind == podstatus.Init {
+			c.Kind = podstatus.KindOf(c.Spec)
 		}
-		c.does = l.simulation.of(c.spec.Name)
-		if j := slices.IndexFunc(old, func(s corev1.ContainerStatus) bool { return s.Name == c.spec.Name }); j >= 0 {
+		c.does = l.simulation.of(c.Spec.Name)
+		if j := slices.IndexFunc(old, func(s corev1.ContainerStatus) bool { return s.Name == c.Spec.Name }); j >= 0 {
 			written[i] = old[j]
 		} else {
-			written[i] = l.waiting(c.spec)
+			written[i] = podstatus.Waiting(l.pod, c.Spec)
 		}
 		all[i] = c
 	}
 	return all
-}
-
-// waiting returns the status of a container that has not been started.
-func (l *look) waiting(spec *corev1.Container) corev1.ContainerStatus {
-	reason := "ContainerCreating"
-	if len(l.pod.Spec.InitContainers) > 0 {
-		reason = "PodInitializing"
-	}
-	s := corev1.ContainerStatus{
-		Name: spec.Name, Image: spec.Image,
-		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
-	}
-	for i := range spec.VolumeMounts {
-		m := &spec.VolumeMounts[i]
-		mounted := corev1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
-		if m.ReadOnly {
-			mounted.RecursiveReadOnly = new(corev1.RecursiveReadOnlyDisabled)
-			if r := m.RecursiveReadOnly; r != nil && *r != corev1.RecursiveReadOnlyDisabled {
-				mounted.RecursiveReadOnly = new(corev1.RecursiveReadOnlyEnabled)
-			}
-		}
-		s.VolumeMounts = append(s.VolumeMounts, mounted)
-	}
-	return s
 }
 
 func statuses(all []*container) []corev1.ContainerStatus {
@@ -94,24 +60,14 @@ func statuses(all []*container) []corev1.ContainerStatus {
 	}
 	s := make([]corev1.ContainerStatus, len(all))
 	for i, c := range all {
-		s[i] = *c.status
+		s[i] = *c.Status
 	}
 	return s
 }
 
-// sorted sorts statuses as a kubelet does.
-func sorted(s []corev1.ContainerStatus) []corev1.ContainerStatus {
-	slices.SortFunc(s, func(a, b corev1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) })
-	return s
-}
-
-func (c *container) hasStarted() bool {
-	return c.status.State.Running != nil || c.status.State.Terminated != nil || c.status.LastTerminationState.Terminated != nil
-}
-
 // firstStart returns the earliest start of the container that its status knows; zero if there is none.
 func (c *container) firstStart() time.Time {
-	s := c.status
+	s := c.Status
 	switch {
 	case s.LastTerminationState.Terminated != nil:
 		return s.LastTerminationState.Terminated.StartedAt.Time
@@ -127,18 +83,18 @@ func (c *container) firstStart() time.Time {
 // start in a back-off.
 func (l *look) drive(c *container, t *turn) {
 	for {
-		switch s := c.status; {
+		switch s := c.Status; {
 		case s.State.Running != nil:
 			if !l.exit(c) {
 				return
 			}
-		case !c.hasStarted():
+		case !c.HasStarted():
 			if !l.ready(c, t) {
 				return
 			}
 			l.start(c)
 		default:
-			if !l.mayRestart(c) || !l.backedOff(c) || !l.configured(c) {
+			if !c.MayRestart(l.pod.Spec.RestartPolicy) || !l.backedOff(c) || !l.configured(c) {
 				return
 			}
 			l.start(c)
@@ -148,7 +104,7 @@ func (l *look) drive(c *container, t *turn) {
 
 // start starts a container, for the first time or again.
 func (l *look) start(c *container) {
-	s := c.status
+	s := c.Status
 	if s.State.Terminated != nil {
 		s.LastTerminationState = corev1.ContainerState{Terminated: s.State.Terminated}
 	}
@@ -156,10 +112,10 @@ func (l *look) start(c *container) {
 		s.RestartCount++
 	}
 	c.fresh = true
-	s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: seconds(l.now)}}
-	s.Image, s.ImageID = imageName(c.spec.Image), imageID(c.spec.Image)
-	s.ContainerID = containerID(l.pod, c.spec.Name, s.RestartCount)
-	s.AllocatedResources, s.Resources = c.spec.Resources.Requests, &c.spec.Resources
+	s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: podstatus.Seconds(l.now)}}
+	s.Image, s.ImageID = imageName(c.Spec.Image), imageID(c.Spec.Image)
+	s.ContainerID = containerID(l.pod, c.Spec.Name, s.RestartCount)
+	s.AllocatedResources, s.Resources = c.Spec.Resources.Requests, &c.Spec.Resources
 	l.emitPulled(c)
 	l.emit(c, corev1.EventTypeNormal, "Created", "Container created")
 	l.emit(c, corev1.EventTypeNormal, "Started", "Container started")
@@ -167,7 +123,7 @@ func (l *look) start(c *container) {
 
 // exit ends a running container if its time has come, and reports whether it has.
 func (l *look) exit(c *container) bool {
-	running := c.status.State.Running
+	running := c.Status.State.Running
 	if running == nil {
 		return false
 	}
@@ -177,7 +133,7 @@ func (l *look) exit(c *container) bool {
 		at, end = kill.at.Add(stop), l.stopEnd(c, killed)
 		if !l.now.Before(at) {
 			l.emit(c, corev1.EventTypeWarning, "Unhealthy", kill.failure)
-			l.emit(c, corev1.EventTypeNormal, "Killing", kill.why+l.willRestart(c))
+			l.emit(c, corev1.EventTypeNormal, "Killing", kill.why+c.WillRestart(l.pod.Spec.RestartPolicy))
 		}
 	}
 	if end == nil {
@@ -193,12 +149,12 @@ func (l *look) exit(c *container) bool {
 
 // redefine restarts a running container whose image has changed, whatever its restart policy is.
 func (l *look) redefine(c *container) {
-	s := c.status
-	if s.State.Running == nil || c.kind == ephemeral || c.kind == initContainer || s.Image == imageName(c.spec.Image) {
+	s := c.Status
+	if s.State.Running == nil || c.Kind == podstatus.Ephemeral || c.Kind == podstatus.Init || s.Image == imageName(c.Spec.Image) {
 		return
 	}
 	word := "Container"
-	if c.kind == sidecar {
+	if c.Kind == podstatus.Sidecar {
 		word = "Init container"
 	}
 	l.emit(c, corev1.EventTypeNormal, "Killing", fmt.Sprintf("%s %s definition changed, will be restarted", word, s.Name))
@@ -206,85 +162,34 @@ func (l *look) redefine(c *container) {
 	l.start(c)
 }
 
-// willRestart is the end of the message about a container that is killed.
-func (l *look) willRestart(c *container) string {
-	if c.kind != sidecar && l.pod.Spec.RestartPolicy == corev1.RestartPolicyNever && c.spec.RestartPolicy == nil {
-		return ""
-	}
-	return ", will be restarted"
-}
-
 // endOf returns when and how a running container exits without a signal; nil if it does not.
 func (l *look) endOf(c *container) (time.Time, *corev1.ContainerStateTerminated) {
-	run, ends := l.simulation.run(c, c.status.RestartCount)
+	run, ends := l.simulation.run(c, c.Status.RestartCount)
 	if !ends {
 		return time.Time{}, nil
 	}
-	return c.status.State.Running.StartedAt.Add(run.after), &corev1.ContainerStateTerminated{
+	return c.Status.State.Running.StartedAt.Add(run.after), &corev1.ContainerStateTerminated{
 		ExitCode: run.exit, Reason: run.reason, Message: run.message,
 	}
 }
 
 // terminate sets the state of a container that has ended, not before its start.
 func (c *container) terminate(end *corev1.ContainerStateTerminated, at time.Time) {
-	end.StartedAt = c.status.State.Running.StartedAt
-	end.FinishedAt = seconds(at)
+	end.StartedAt = c.Status.State.Running.StartedAt
+	end.FinishedAt = podstatus.Seconds(at)
 	if end.FinishedAt.Before(&end.StartedAt) {
 		end.FinishedAt = end.StartedAt
 	}
-	end.ContainerID = c.status.ContainerID
-	c.status.State = corev1.ContainerState{Terminated: end}
-}
-
-// lastEnd returns how the container has ended last.
-func (c *container) lastEnd() *corev1.ContainerStateTerminated {
-	if t := c.status.State.Terminated; t != nil {
-		return t
-	}
-	return c.status.LastTerminationState.Terminated
-}
-
-// mayRestart reports whether a container that has ended is to be started again.
-func (l *look) mayRestart(c *container) bool {
-	code := c.lastEnd().ExitCode
-	switch {
-	case c.kind == ephemeral, c.kind == initContainer && code == 0:
-		return false
-	case c.kind == sidecar:
-		return true
-	}
-	return restarts(c.spec, l.pod.Spec.RestartPolicy, code)
-}
-
-// restarts reports whether a container that ended with an exit code is started again: by its rules,
-// its own policy, or that of the pod.
-func restarts(c *corev1.Container, policy corev1.RestartPolicy, code int32) bool {
-	if c.RestartPolicy != nil {
-		for _, rule := range c.RestartPolicyRules {
-			if rule.ExitCodes == nil {
-				continue
-			}
-			if slices.Contains(rule.ExitCodes.Values, code) == (rule.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn) {
-				return true // the actions Restart and RestartAllContainers
-			}
-		}
-		policy = corev1.RestartPolicy(*c.RestartPolicy)
-	}
-	switch policy {
-	case corev1.RestartPolicyNever:
-		return false
-	case corev1.RestartPolicyOnFailure:
-		return code != 0
-	}
-	return true
+	end.ContainerID = c.Status.ContainerID
+	c.Status.State = corev1.ContainerState{Terminated: end}
 }
 
 // backedOff reports whether the back-off of a container that has ended is over. A kubelet keeps
 // back-offs in memory; here they follow from the status: the last one is the time between the end of
 // the run before and the start of the one that has ended.
 func (l *look) backedOff(c *container) bool {
-	s := c.status
-	end := c.lastEnd()
+	s := c.Status
+	end := c.LastEnd()
 	wait := l.backoff(c)
 	if until := end.FinishedAt.Add(wait); l.now.Before(until) {
 		l.later(until)
@@ -302,7 +207,7 @@ func (l *look) backedOff(c *container) bool {
 }
 
 func (l *look) backoff(c *container) time.Duration {
-	s := c.status
+	s := c.Status
 	if w := s.State.Waiting; w != nil {
 		text, _, _ := strings.Cut(strings.TrimPrefix(w.Message, "back-off "), " ")
 		if wait, err := time.ParseDuration(text); err == nil && w.Reason == "CrashLoopBackOff" {

@@ -26,7 +26,7 @@ func (l *look) ready(c *container, t *turn) bool {
 	}
 	if due := pulled.Add(c.does.Start.orZero()); l.now.Before(due) {
 		if t.fresh && l.now.Before(pulled) {
-			l.emit(c, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.spec.Image))
+			l.emit(c, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Spec.Image))
 		}
 		t.pulling = true
 		l.later(due)
@@ -41,7 +41,7 @@ func (l *look) ready(c *container, t *turn) bool {
 func (l *look) failPull(c *container, first time.Time, t *turn) {
 	if l.now.Before(first) {
 		if t.fresh {
-			l.emit(c, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.spec.Image))
+			l.emit(c, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Spec.Image))
 		}
 		t.pulling = true
 		l.later(first)
@@ -52,64 +52,51 @@ func (l *look) failPull(c *container, first time.Time, t *turn) {
 		wait = min(2*wait, maxBackoff)
 		attempt, next = next, next.Add(wait)
 	}
-	message := fmt.Sprintf("rpc error: code = NotFound desc = failed to pull and unpack image %q: failed to resolve reference %[1]q: %[1]s: not found", imageName(c.spec.Image))
+	message := fmt.Sprintf("rpc error: code = NotFound desc = failed to pull and unpack image %q: failed to resolve reference %[1]q: %[1]s: not found", imageName(c.Spec.Image))
 	if c.does.Message != nil {
 		message = *c.does.Message
 	}
 	if shown := attempt.Add(showPullError); l.now.Before(shown) {
 		l.later(shown)
-		if c.wait("ErrImagePull", message) {
-			l.emit(c, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.spec.Image))
-			l.emit(c, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %s", c.spec.Image, message))
+		if c.Wait("ErrImagePull", message) {
+			l.emit(c, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Spec.Image))
+			l.emit(c, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %s", c.Spec.Image, message))
 			l.emit(c, corev1.EventTypeWarning, "Failed", "Error: ErrImagePull")
 		}
 		return
 	}
 	l.later(next)
-	if c.wait("ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: ErrImagePull: %s", c.spec.Image, message)) {
-		l.emit(c, corev1.EventTypeNormal, "BackOff", fmt.Sprintf("Back-off pulling image %q", c.spec.Image))
+	if c.Wait("ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: ErrImagePull: %s", c.Spec.Image, message)) {
+		l.emit(c, corev1.EventTypeNormal, "BackOff", fmt.Sprintf("Back-off pulling image %q", c.Spec.Image))
 		l.emit(c, corev1.EventTypeWarning, "Failed", "Error: ImagePullBackOff")
 	}
 }
 
 // configured reports whether all is there from which the configuration of a container is made.
 func (l *look) configured(c *container) bool {
-	message := l.needs.config[c.spec.Name]
+	message := l.needs.config[c.Spec.Name]
 	if message == "" {
 		return true
 	}
-	if c.wait("CreateContainerConfigError", message) {
+	if c.Wait("CreateContainerConfigError", message) {
 		l.emit(c, corev1.EventTypeWarning, "Failed", "Error: "+message)
 	}
 	return false
 }
 
-// wait sets the state of a container that waits, and reports whether that is a change.
-func (c *container) wait(reason, message string) bool {
-	s := c.status
-	if w := s.State.Waiting; w != nil && w.Reason == reason && w.Message == message {
-		return false
-	}
-	if s.State.Terminated != nil {
-		s.LastTerminationState = corev1.ContainerState{Terminated: s.State.Terminated}
-	}
-	s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
-	return true
-}
-
 // emitPulled notes the event about the image of a container that starts.
 func (l *look) emitPulled(c *container) {
 	took := c.does.Pull.orZero()
-	again := c.status.RestartCount > 0
-	if c.spec.ImagePullPolicy != corev1.PullAlways && (took == 0 || again) {
-		l.emit(c, corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.spec.Image))
+	again := c.Status.RestartCount > 0
+	if c.Spec.ImagePullPolicy != corev1.PullAlways && (took == 0 || again) {
+		l.emit(c, corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.Spec.Image))
 		return
 	}
 	if took == 0 || again {
 		took = 0
-		l.emit(c, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.spec.Image))
+		l.emit(c, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Spec.Image))
 	}
-	l.emit(c, corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", c.spec.Image, took, took, imageSize))
+	l.emit(c, corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", c.Spec.Image, took, took, imageSize))
 }
 
 // imageName returns the name by which a container runtime knows an image.

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/node/internal/kubelet"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -90,18 +89,6 @@ func (k *nodeKubelet) pod(w http.ResponseWriter, r *http.Request, namespace, nam
 	return p
 }
 
-// statusOf returns the status of a container, nil if it has none.
-func statusOf(p *corev1.Pod, container string) *corev1.ContainerStatus {
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses} {
-		for i := range list {
-			if list[i].Name == container {
-				return &list[i]
-			}
-		}
-	}
-	return nil
-}
-
 // behaviourOf returns how a container behaves.
 func behaviourOf(p *corev1.Pod, container string) behaviour {
 	s, err := simulationOf(p)
@@ -117,47 +104,24 @@ func (k *nodeKubelet) log(w http.ResponseWriter, r *http.Request, namespace, nam
 	if p == nil {
 		return
 	}
-	o, err := logParametersOf(r.URL.Query())
+	o, err := kubelet.ParseLogOptions(r.URL.Query())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 		return
 	}
-	status := statusOf(p, container)
-	began, running, err := loggedSince(p, status, container, o.previous)
+	status := kubelet.StatusOf(p, container)
+	began, running, err := kubelet.LoggedSince(p, status, container, o.Previous)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain")
-	io.WriteString(w, o.format(logOf(p, container), began))
-	if !o.follow || !running || o.previous {
+	io.WriteString(w, format(&o, logOf(p, container), began))
+	if !o.Follow || !running || o.Previous {
 		return
 	}
 	_ = http.NewResponseController(w).Flush() // fails if the client has gone
 	k.whileRuns(r.Context(), p, container, began)
-}
-
-// loggedSince returns when the container whose log is read has started, and whether it runs. Errors are those of the kubelet.
-func loggedSince(p *corev1.Pod, status *corev1.ContainerStatus, container string, previous bool) (began metav1.Time, running bool, err error) {
-	if status == nil {
-		return began, false, fmt.Errorf("container %q in pod %q is not available", container, p.Name)
-	}
-	last := status.LastTerminationState.Terminated
-	switch state := status.State; {
-	case previous && last == nil:
-		return began, false, fmt.Errorf("previous terminated container %q in pod %q not found", container, p.Name)
-	case previous:
-		return last.StartedAt, false, nil
-	case state.Running != nil:
-		return state.Running.StartedAt, true, nil
-	case state.Terminated != nil:
-		return state.Terminated.StartedAt, false, nil
-	case last != nil: // it waits to be started again
-		return last.StartedAt, false, nil
-	case state.Waiting != nil && state.Waiting.Reason != "":
-		return began, false, fmt.Errorf("container %q in pod %q is waiting to start: %s", container, p.Name, state.Waiting.Reason)
-	}
-	return began, false, fmt.Errorf("container %q in pod %q is waiting to start", container, p.Name)
 }
 
 // logOf returns what a container writes when it starts.
@@ -182,68 +146,34 @@ func (k *nodeKubelet) whileRuns(ctx context.Context, p *corev1.Pod, container st
 		if err := k.reader.Get(ctx, client.ObjectKeyFromObject(p), &now); err != nil || now.UID != p.UID {
 			return
 		}
-		if s := statusOf(&now, container); s == nil || s.State.Running == nil || !s.State.Running.StartedAt.Equal(&began) {
+		if s := kubelet.StatusOf(&now, container); s == nil || s.State.Running == nil || !s.State.Running.StartedAt.Equal(&began) {
 			return
 		}
 	}
 }
 
-// logParameters select a part of a log.
-type logParameters struct {
-	follow, previous, timestamps bool
-	stream                       string
-	tail                         int // lines; negative: all
-	limit                        int // bytes; negative: all
-	since                        time.Time
-}
-
-func logParametersOf(q url.Values) (o logParameters, err error) {
-	o = logParameters{tail: -1, limit: -1, stream: q.Get("stream")}
-	o.follow, o.previous, o.timestamps = q.Get("follow") == "true", q.Get("previous") == "true", q.Get("timestamps") == "true"
-	for name, into := range map[string]*int{"tailLines": &o.tail, "limitBytes": &o.limit} {
-		if text := q.Get(name); text != "" {
-			if *into, err = strconv.Atoi(text); err != nil || *into < 0 {
-				return o, fmt.Errorf("%s is %q: want a number", name, text)
-			}
-		}
-	}
-	if text := q.Get("sinceSeconds"); text != "" {
-		seconds, err := strconv.Atoi(text)
-		if err != nil {
-			return o, fmt.Errorf("sinceSeconds is %q: want a number", text)
-		}
-		o.since = time.Now().Add(-time.Duration(seconds) * time.Second)
-	}
-	if text := q.Get("sinceTime"); text != "" {
-		if o.since, err = time.Parse(time.RFC3339, text); err != nil {
-			return o, fmt.Errorf("sinceTime is %q: want a time like 2006-01-02T15:04:05Z", text)
-		}
-	}
-	return o, nil
-}
-
 // format returns the part of a log that the options select. All its lines were written at one time, to the standard output.
-func (o *logParameters) format(log string, written metav1.Time) string {
-	if log == "" || written.Time.Before(o.since) || strings.EqualFold(o.stream, "Stderr") {
+func format(o *kubelet.LogOptions, log string, written metav1.Time) string {
+	if log == "" || written.Time.Before(o.Since) || strings.EqualFold(o.Stream, "Stderr") {
 		return ""
 	}
 	lines := strings.SplitAfter(log, "\n")
 	if lines[len(lines)-1] == "" {
 		lines = lines[:len(lines)-1]
 	}
-	if o.tail >= 0 && len(lines) > o.tail {
-		lines = lines[len(lines)-o.tail:]
+	if o.Tail >= 0 && len(lines) > o.Tail {
+		lines = lines[len(lines)-o.Tail:]
 	}
 	var out strings.Builder
 	for _, line := range lines {
-		if o.timestamps {
+		if o.Timestamps {
 			out.WriteString(written.UTC().Format("2006-01-02T15:04:05.000000000Z07:00") + " ")
 		}
 		out.WriteString(line)
 	}
 	text := out.String()
-	if o.limit >= 0 && len(text) > o.limit {
-		text = text[:o.limit]
+	if o.Limit >= 0 && len(text) > o.Limit {
+		text = text[:o.Limit]
 	}
 	return text
 }
@@ -254,7 +184,7 @@ func (k *nodeKubelet) stream(w http.ResponseWriter, r *http.Request, verb, names
 	if p == nil {
 		return
 	}
-	status := statusOf(p, container)
+	status := kubelet.StatusOf(p, container)
 	if status == nil || status.State.Running == nil {
 		http.Error(w, fmt.Sprintf("container not found (%q)", container), http.StatusInternalServerError)
 		return
@@ -264,7 +194,7 @@ func (k *nodeKubelet) stream(w http.ResponseWriter, r *http.Request, verb, names
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if !speaks(r) {
+	if !kubelet.Speaks(r) {
 		http.Error(w, "none of the protocols of the WebSocket is supported", http.StatusBadRequest)
 		return
 	}
@@ -276,23 +206,6 @@ func (k *nodeKubelet) stream(w http.ResponseWriter, r *http.Request, verb, names
 	}
 	remotecommand.ServeExec(w, r, program, p.Name, string(p.UID), container, r.URL.Query()["command"], streams, idleStream,
 		remotecommand.DefaultStreamCreationTimeout, remotecommand.SupportedStreamingProtocols)
-}
-
-// speaks reports whether the library knows a protocol of a WebSocket, if the request asks for one. It would log an error for
-// each other request, such as the first of kubectl exec, which then uses SPDY.
-func speaks(r *http.Request) bool {
-	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		return true
-	}
-	for _, list := range r.Header.Values("Sec-WebSocket-Protocol") {
-		for protocol := range strings.SplitSeq(list, ",") {
-			switch strings.TrimPrefix(strings.TrimSpace(protocol), "v4.") {
-			case "channel.k8s.io", "base64.channel.k8s.io":
-				return true
-			}
-		}
-	}
-	return len(r.Header.Values("Sec-WebSocket-Protocol")) == 0
 }
 
 // A program is a process in a container.

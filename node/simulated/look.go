@@ -4,8 +4,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kapok-dev/kapok/node/internal/podstatus"
+	"github.com/kapok-dev/kapok/node/internal/recorder"
+
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // An input is all that a look at a pod depends on.
@@ -50,6 +52,15 @@ type event struct {
 	standing  bool // it is reported at each look as long as its cause lasts
 }
 
+// record returns an event as it is recorded.
+func (e *event) record() recorder.Event {
+	r := recorder.Event{Type: e.kind, Reason: e.reason, Message: e.message}
+	if e.container != nil {
+		r.FieldPath = recorder.FieldPath(&e.container.Container)
+	}
+	return r
+}
+
 // A look computes the current status of a pod from the last written one.
 type look struct {
 	input
@@ -68,7 +79,7 @@ type look struct {
 func advance(in input) outcome {
 	l := newLook(in)
 	switch {
-	case ended(l.old.Phase):
+	case podstatus.Ended(l.old.Phase):
 		return l.ended()
 	case l.pod.DeletionTimestamp != nil:
 		return l.deleting()
@@ -80,15 +91,11 @@ func advance(in input) outcome {
 	return l.outcome()
 }
 
-func ended(phase corev1.PodPhase) bool {
-	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
-}
-
 func newLook(in input) *look {
 	l := &look{input: in, old: &in.pod.Status, status: in.pod.Status}
 	s := &l.status
 	if s.StartTime == nil {
-		s.StartTime = new(seconds(in.now))
+		s.StartTime = new(podstatus.Seconds(in.now))
 	}
 	if s.Phase == "" {
 		s.Phase = corev1.PodPending
@@ -99,14 +106,14 @@ func newLook(in input) *look {
 			s.HostIPs = append(s.HostIPs, corev1.HostIP{IP: ip})
 		}
 	}
-	l.sandbox = isTrue(l.old, corev1.PodReadyToStartContainers)
-	l.inits = l.containers(in.pod.Spec.InitContainers, s.InitContainerStatuses, initContainer)
-	l.regular = l.containers(in.pod.Spec.Containers, s.ContainerStatuses, regular)
+	l.sandbox = podstatus.IsTrue(l.old, corev1.PodReadyToStartContainers)
+	l.inits = l.containers(in.pod.Spec.InitContainers, s.InitContainerStatuses, podstatus.Init)
+	l.regular = l.containers(in.pod.Spec.Containers, s.ContainerStatuses, podstatus.Regular)
 	var debug []corev1.Container
 	for i := range in.pod.Spec.EphemeralContainers {
 		debug = append(debug, corev1.Container(in.pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
 	}
-	l.ephemeral = l.containers(debug, s.EphemeralContainerStatuses, ephemeral)
+	l.ephemeral = l.containers(debug, s.EphemeralContainerStatuses, podstatus.Ephemeral)
 	return l
 }
 
@@ -116,11 +123,11 @@ func (l *look) outcome() outcome {
 		l.probe(c)
 	}
 	l.status.InitContainerStatuses = statuses(l.inits)
-	l.status.ContainerStatuses = sorted(statuses(l.regular))
-	l.status.EphemeralContainerStatuses = sorted(statuses(l.ephemeral))
+	l.status.ContainerStatuses = podstatus.Sorted(statuses(l.regular))
+	l.status.EphemeralContainerStatuses = podstatus.Sorted(statuses(l.ephemeral))
 	l.status.ObservedGeneration = max(l.pod.Generation, l.old.ObservedGeneration)
 	l.resources()
-	l.conditions()
+	l.view().SetConditions()
 	return outcome{status: l.status, events: l.events, next: l.next}
 }
 
@@ -155,7 +162,7 @@ func (l *look) sync() {
 			l.redefine(c)
 		}
 	}
-	if !l.over() && l.mounted() {
+	if !l.view().Over() && l.mounted() {
 		l.network()
 		l.run()
 	}
@@ -200,13 +207,13 @@ func (l *look) network() {
 
 // run starts what can be started, in the order of a kubelet.
 func (l *look) run() {
-	turn := turn{since: l.networkSince(), fresh: !isTrue(l.old, corev1.PodReadyToStartContainers)}
+	turn := turn{since: l.networkSince(), fresh: !podstatus.IsTrue(l.old, corev1.PodReadyToStartContainers)}
 	for _, c := range l.ephemeral {
 		l.drive(c, &turn)
 	}
-	initialized := slices.ContainsFunc(l.regular, (*container).hasStarted)
+	initialized := slices.ContainsFunc(l.regular, (*container).HasStarted)
 	for _, c := range l.inits {
-		if initialized && c.kind == initContainer {
+		if initialized && c.Kind == podstatus.Init {
 			continue // it does not run again
 		}
 		l.drive(c, &turn)
@@ -225,20 +232,20 @@ func (l *look) run() {
 
 // initialized reports whether the next container may start.
 func (l *look) initialized(c *container) bool {
-	if c.kind == sidecar {
-		if c.status.State.Running == nil {
+	if c.Kind == podstatus.Sidecar {
+		if c.Status.State.Running == nil {
 			return false
 		}
 		started, _ := l.probes(c).at(l.now)
 		return started
 	}
-	t := c.status.State.Terminated
+	t := c.Status.State.Terminated
 	return t != nil && t.ExitCode == 0
 }
 
 // networkSince returns when the sandbox was created.
 func (l *look) networkSince() time.Time {
-	if c := condition(l.old, corev1.PodReadyToStartContainers); c != nil && c.Status == corev1.ConditionTrue {
+	if c := podstatus.Condition(l.old, corev1.PodReadyToStartContainers); c != nil && c.Status == corev1.ConditionTrue {
 		return c.LastTransitionTime.Time
 	}
 	return l.now
@@ -254,31 +261,14 @@ type turn struct {
 // passed moves the turn to the container after c.
 func (t *turn) passed(c *container, l *look) {
 	at, fresh := c.firstStart(), c.fresh
-	if end := c.status.State.Terminated; end != nil && c.kind == initContainer {
+	if end := c.Status.State.Terminated; end != nil && c.Kind == podstatus.Init {
 		at = end.FinishedAt.Time
 		fresh = !slices.ContainsFunc(l.old.InitContainerStatuses, func(s corev1.ContainerStatus) bool {
-			return s.Name == c.spec.Name && s.State.Terminated != nil
+			return s.Name == c.Spec.Name && s.State.Terminated != nil
 		})
 	}
 	if at.After(t.since) {
 		t.since = at
 	}
 	t.fresh = t.fresh || fresh
-}
-
-// seconds returns a time as it is written.
-func seconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
-
-func condition(s *corev1.PodStatus, of corev1.PodConditionType) *corev1.PodCondition {
-	for i := range s.Conditions {
-		if s.Conditions[i].Type == of {
-			return &s.Conditions[i]
-		}
-	}
-	return nil
-}
-
-func isTrue(s *corev1.PodStatus, of corev1.PodConditionType) bool {
-	c := condition(s, of)
-	return c != nil && c.Status == corev1.ConditionTrue
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kapok-dev/kapok/node/internal/podstatus"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,7 +84,7 @@ func (l *life) look(at time.Duration) *life {
 		l.lines = append(l.lines, line)
 	}
 	again := l.advance(at)
-	if patch, err := statusPatch(l.pod, &again.status); err != nil || patch != nil {
+	if patch, err := podstatus.Patch(l.pod, &again.status); err != nil || patch != nil {
 		l.t.Fatalf("a second look at %v changes %s, %v", at, patch, err)
 	}
 	return l
@@ -139,7 +141,7 @@ func summary(p *corev1.Pod) string {
 			fmt.Fprintf(&b, "x%d", s.RestartCount)
 		}
 	}
-	if isTrue(&p.Status, corev1.PodReady) {
+	if podstatus.IsTrue(&p.Status, corev1.PodReady) {
 		b.WriteString(" ready")
 	}
 	return b.String()
@@ -157,7 +159,7 @@ func BenchmarkLook(b *testing.B) {
 	look := func(b *testing.B) {
 		for b.Loop() {
 			out := advance(in)
-			if _, err := statusPatch(p, &out.status); err != nil {
+			if _, err := podstatus.Patch(p, &out.status); err != nil {
 				b.Fatal(err)
 			}
 		}

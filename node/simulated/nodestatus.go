@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kapok-dev/kapok/node/internal/heartbeat"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 )
@@ -50,46 +52,8 @@ func (o *Options) nodeStatus(n *corev1.Node, now time.Time) corev1.NodeStatus {
 	if s.DaemonEndpoints.KubeletEndpoint.Port == 0 {
 		s.DaemonEndpoints.KubeletEndpoint.Port = kubeletPort
 	}
-	due := !now.Before(heartbeat(n.Name, &s, o.StatusInterval))
-	for _, c := range []corev1.NodeCondition{
-		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
-		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
-		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
-		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"},
-	} {
-		s.Conditions = setNodeCondition(s.Conditions, c, due, now)
-	}
+	heartbeat.Healthy(n.Name, &s, o.StatusInterval, now)
 	return s
-}
-
-// setNodeCondition sets a condition, with a new heartbeat if that is due or the condition changes.
-func setNodeCondition(all []corev1.NodeCondition, c corev1.NodeCondition, due bool, now time.Time) []corev1.NodeCondition {
-	c.LastHeartbeatTime, c.LastTransitionTime = seconds(now), seconds(now)
-	i := slices.IndexFunc(all, func(is corev1.NodeCondition) bool { return is.Type == c.Type })
-	if i < 0 {
-		return append(all, c)
-	}
-	was := &all[i]
-	if was.Status == c.Status {
-		c.LastTransitionTime = was.LastTransitionTime
-		if was.Reason == c.Reason && was.Message == c.Message && !due {
-			c.LastHeartbeatTime = was.LastHeartbeatTime
-		}
-	}
-	all[i] = c
-	return all
-}
-
-// heartbeat returns when the next heartbeat in the status of a node is due: once in each interval,
-// and at another time in it for each node.
-func heartbeat(name string, s *corev1.NodeStatus, interval time.Duration) time.Time {
-	i := slices.IndexFunc(s.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
-	if i < 0 {
-		return time.Time{}
-	}
-	phase := spread(name, interval)
-	last := s.Conditions[i].LastHeartbeatTime.Time
-	return last.Add(-phase).Truncate(interval).Add(interval + phase)
 }
 
 // The addresses of nodes: those of created ones count up from the first range by their numbers, and
@@ -123,6 +87,11 @@ func plus(a netip.Addr, n uint32) netip.Addr {
 	b := a.As4()
 	binary.BigEndian.PutUint32(b[:], binary.BigEndian.Uint32(b[:])+n)
 	return netip.AddrFrom4(b)
+}
+
+// usualLabels are the labels that every node has.
+func usualLabels(name string) map[string]string {
+	return map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: operatingSystem, corev1.LabelArchStable: architecture}
 }
 
 // hostOf returns the host of a node. It has no address before the first status of the node.

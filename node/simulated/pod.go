@@ -10,6 +10,8 @@ import (
 	"github.com/kapok-dev/kapok/controller/handler"
 	"github.com/kapok-dev/kapok/manager"
 	"github.com/kapok-dev/kapok/node/internal/podip"
+	"github.com/kapok-dev/kapok/node/internal/podstatus"
+	"github.com/kapok-dev/kapok/node/internal/recorder"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -21,7 +23,7 @@ import (
 // pods is the Reconciler of pods on simulated nodes.
 type pods struct {
 	client    client.Client
-	events    *recorder
+	events    *recorder.Recorder
 	addresses *podip.Addresses
 	yields    func(schema.GroupKind) bool
 	waiting   *waiting
@@ -30,7 +32,7 @@ type pods struct {
 	warned map[types.UID]string // of errors of annotations
 }
 
-func addPods(m manager.Manager, o Options, events *recorder) error {
+func addPods(m manager.Manager, o Options, events *recorder.Recorder) error {
 	r := &pods{client: m.GetClient(), events: events, addresses: podip.New(), yields: o.Yields, waiting: newWaiting(), warned: map[types.UID]string{}}
 	b := controller.NewControllerManagedBy(m).Named("simulated-pods")
 	if o.OnYields != nil {
@@ -168,7 +170,7 @@ func (r *pods) simulation(p *corev1.Pod) simulation {
 	r.warned[p.UID] = err.Error()
 	r.mu.Unlock()
 	if !told {
-		r.events.record(p, event{kind: corev1.EventTypeWarning, reason: "InvalidSimulation", message: err.Error()})
+		r.events.Record(p, recorder.Event{Type: corev1.EventTypeWarning, Reason: "InvalidSimulation", Message: err.Error()})
 	}
 	return s
 }
@@ -177,7 +179,7 @@ func (r *pods) simulation(p *corev1.Pod) simulation {
 func (r *pods) find(ctx context.Context, in *input, n *corev1.Node) error {
 	p := in.pod
 	key := client.ObjectKeyFromObject(p)
-	if ended(p.Status.Phase) || p.DeletionTimestamp != nil || !starts(p) {
+	if podstatus.Ended(p.Status.Phase) || p.DeletionTimestamp != nil || !starts(p) {
 		r.waiting.forget(key)
 		return nil
 	}
@@ -228,7 +230,7 @@ func starts(p *corev1.Pod) bool {
 // write writes the outcome of a look: events, the status, and the deletion, in this order.
 func (r *pods) write(ctx context.Context, p *corev1.Pod, out *outcome) error {
 	key := client.ObjectKeyFromObject(p)
-	patch, err := statusPatch(p, &out.status)
+	patch, err := podstatus.Patch(p, &out.status)
 	if err != nil {
 		return err
 	}
@@ -255,7 +257,7 @@ func (r *pods) report(p *corev1.Pod, events []event, wrote bool) {
 	standing := r.waiting.tell(client.ObjectKeyFromObject(p), events)
 	for _, e := range events {
 		if e.standing && standing || !e.standing && wrote {
-			r.events.record(p, e)
+			r.events.Record(p, e.record())
 		}
 	}
 }

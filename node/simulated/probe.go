@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kapok-dev/kapok/node/internal/podstatus"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -34,8 +36,8 @@ func (p probes) at(now time.Time) (started, ready bool) {
 
 // probe sets started and ready of a container's status.
 func (l *look) probe(c *container) {
-	s := c.status
-	if c.kind == ephemeral {
+	s := c.Status
+	if c.Kind == podstatus.Ephemeral {
 		s.Ready = false
 		return
 	}
@@ -48,11 +50,11 @@ func (l *look) probe(c *container) {
 				l.later(t)
 			}
 		}
-		if probe := c.spec.ReadinessProbe; probe != nil && c.fresh && started && !ready && probe.InitialDelaySeconds == 0 {
+		if probe := c.Spec.ReadinessProbe; probe != nil && c.fresh && started && !ready && probe.InitialDelaySeconds == 0 {
 			l.emit(c, corev1.EventTypeWarning, "Unhealthy", "Readiness probe failed: "+failureOf(probe))
 		}
 	}
-	if c.kind == initContainer {
+	if c.Kind == podstatus.Init {
 		ready = s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
 	}
 	if s.Started == nil || *s.Started != started {
@@ -63,27 +65,27 @@ func (l *look) probe(c *container) {
 
 // probes computes the results of the probes of a running container.
 func (l *look) probes(c *container) (p probes) {
-	start := c.status.State.Running.StartedAt.Time
+	start := c.Status.State.Running.StartedAt.Time
 	responds := start.Add(c.does.Ready.orZero()) // zero: never
 	if isSet(c.does.Unready) {
 		responds = time.Time{}
 	}
 	p.started = start
-	if probe := c.spec.StartupProbe; probe != nil {
+	if probe := c.Spec.StartupProbe; probe != nil {
 		ok, failed := outcomes(probe, start, start, responds)
 		if ok.IsZero() || failed.Before(ok) {
 			word := "Container"
-			if c.kind != regular {
+			if c.Kind != podstatus.Regular {
 				word = "Init container"
 			}
-			p.kill = kill{failed, fmt.Sprintf("%s %s failed startup probe", word, c.spec.Name), "Startup probe failed: " + failureOf(probe), probe}
+			p.kill = kill{failed, fmt.Sprintf("%s %s failed startup probe", word, c.Spec.Name), "Startup probe failed: " + failureOf(probe), probe}
 			p.started = time.Time{}
 			return p
 		}
 		p.started = ok
 	}
 	p.ready = responds
-	if probe := c.spec.ReadinessProbe; probe != nil && !responds.IsZero() {
+	if probe := c.Spec.ReadinessProbe; probe != nil && !responds.IsZero() {
 		ok, _ := outcomes(probe, start, p.started, responds)
 		p.ready = ok.Add(time.Duration(max(1, probe.SuccessThreshold)-1) * period(probe))
 	}
@@ -91,15 +93,15 @@ func (l *look) probes(c *container) (p probes) {
 		return p
 	}
 	fails := start.Add(c.does.Unhealthy.orZero())
-	if probe := c.spec.ReadinessProbe; probe != nil {
+	if probe := c.Spec.ReadinessProbe; probe != nil {
 		p.unready = failure(probe, start, p.started, fails)
 	}
-	if probe := c.spec.LivenessProbe; probe != nil {
+	if probe := c.Spec.LivenessProbe; probe != nil {
 		word := "Container"
-		if c.kind != regular {
+		if c.Kind != podstatus.Regular {
 			word = "Init container"
 		}
-		p.kill = kill{failure(probe, start, p.started, fails), fmt.Sprintf("%s %s failed liveness probe", word, c.spec.Name), "Liveness probe failed: " + failureOf(probe), probe}
+		p.kill = kill{failure(probe, start, p.started, fails), fmt.Sprintf("%s %s failed liveness probe", word, c.Spec.Name), "Liveness probe failed: " + failureOf(probe), probe}
 	}
 	return p
 }

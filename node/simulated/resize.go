@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kapok-dev/kapok/node/internal/podstatus"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/component-helpers/resource"
@@ -16,7 +18,7 @@ func (l *look) resize() {
 	l.status.Conditions = slices.DeleteFunc(slices.Clone(l.status.Conditions), func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
 	var changed []*container
 	for _, c := range slices.Concat(l.inits, l.regular) {
-		if c.status.State.Running != nil && c.kind != initContainer && c.status.Resources != nil && !equality.Semantic.DeepEqual(*c.status.Resources, c.spec.Resources) {
+		if c.Status.State.Running != nil && c.Kind != podstatus.Init && c.Status.Resources != nil && !equality.Semantic.DeepEqual(*c.Status.Resources, c.Spec.Resources) {
 			changed = append(changed, c)
 		}
 	}
@@ -29,12 +31,12 @@ func (l *look) resize() {
 	}
 	l.emit(nil, corev1.EventTypeNormal, "ResizeStarted", "Pod resize started: "+l.summary(""))
 	for _, c := range changed {
-		if c.restartsFor(*c.status.Resources) && l.pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
-			l.emit(c, corev1.EventTypeNormal, "Killing", fmt.Sprintf("Container %s resize requires restart, will be restarted", c.spec.Name))
+		if c.restartsFor(*c.Status.Resources) && l.pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
+			l.emit(c, corev1.EventTypeNormal, "Killing", fmt.Sprintf("Container %s resize requires restart, will be restarted", c.Spec.Name))
 			c.terminate(l.stopEnd(c, false), l.now)
 			l.start(c)
 		}
-		c.status.AllocatedResources, c.status.Resources = c.spec.Resources.Requests, &c.spec.Resources
+		c.Status.AllocatedResources, c.Status.Resources = c.Spec.Resources.Requests, &c.Spec.Resources
 	}
 	l.emit(nil, corev1.EventTypeNormal, "ResizeCompleted", "Pod resize completed: "+l.summary(""))
 }
@@ -43,9 +45,9 @@ func (l *look) resize() {
 func (l *look) pending(message string) {
 	c := corev1.PodCondition{
 		Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible, Message: message,
-		ObservedGeneration: l.pod.Generation, LastProbeTime: seconds(l.now), LastTransitionTime: seconds(l.now),
+		ObservedGeneration: l.pod.Generation, LastProbeTime: podstatus.Seconds(l.now), LastTransitionTime: podstatus.Seconds(l.now),
 	}
-	if was := condition(l.old, c.Type); was != nil && was.Reason == c.Reason {
+	if was := podstatus.Condition(l.old, c.Type); was != nil && was.Reason == c.Reason {
 		c.LastProbeTime, c.LastTransitionTime = was.LastProbeTime, was.LastTransitionTime
 		if was.ObservedGeneration == c.ObservedGeneration {
 			l.status.Conditions = append(l.status.Conditions, c)
@@ -74,11 +76,11 @@ func (l *look) infeasible() string {
 // restartsFor reports whether the policies of a container require a restart for the resources that
 // differ.
 func (c *container) restartsFor(has corev1.ResourceRequirements) bool {
-	for _, p := range c.spec.ResizePolicy {
+	for _, p := range c.Spec.ResizePolicy {
 		if p.RestartPolicy != corev1.RestartContainer {
 			continue
 		}
-		limit, request := c.spec.Resources.Limits[p.ResourceName], c.spec.Resources.Requests[p.ResourceName]
+		limit, request := c.Spec.Resources.Limits[p.ResourceName], c.Spec.Resources.Requests[p.ResourceName]
 		if limit.Cmp(has.Limits[p.ResourceName]) != 0 || request.Cmp(has.Requests[p.ResourceName]) != 0 {
 			return true
 		}
@@ -99,10 +101,10 @@ func (l *look) summary(problem string) string {
 		Error          string       `json:"error,omitempty"`
 	}
 	for _, c := range l.inits {
-		s.InitContainers = append(s.InitContainers, allocation{c.spec.Name, c.spec.Resources})
+		s.InitContainers = append(s.InitContainers, allocation{c.Spec.Name, c.Spec.Resources})
 	}
 	for _, c := range l.regular {
-		s.Containers = append(s.Containers, allocation{c.spec.Name, c.spec.Resources})
+		s.Containers = append(s.Containers, allocation{c.Spec.Name, c.Spec.Resources})
 	}
 	s.Generation, s.Error = l.pod.Generation, problem
 	text, _ := json.Marshal(s)
@@ -111,12 +113,12 @@ func (l *look) summary(problem string) string {
 
 // resources sets the resources of the pod as a whole.
 func (l *look) resources() {
-	if ended(l.status.Phase) {
+	if podstatus.Ended(l.status.Phase) {
 		return
 	}
 	o := resource.PodResourcesOptions{}
 	requests, limits := resource.PodRequests(l.pod, o), resource.PodLimits(l.pod, o)
-	if condition(&l.status, corev1.PodResizePending) != nil {
+	if podstatus.Condition(&l.status, corev1.PodResizePending) != nil {
 		return // the pod has what it had
 	}
 	l.status.AllocatedResources, l.status.Resources = nil, nil

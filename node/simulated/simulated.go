@@ -81,6 +81,8 @@ import (
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/controller"
 	"github.com/kapok-dev/kapok/manager"
+	"github.com/kapok-dev/kapok/node/internal/heartbeat"
+	"github.com/kapok-dev/kapok/node/internal/recorder"
 	"github.com/kapok-dev/kapok/workqueue"
 
 	corev1 "k8s.io/api/core/v1"
@@ -104,9 +106,8 @@ const (
 	kwokAnnotation = "kwok.x-k8s.io/node"
 	kwokFake       = "fake"
 
-	podWorkers  = 16
-	nodeWorkers = 4
-	byNode      = "spec.nodeName"
+	podWorkers = 16
+	byNode     = "spec.nodeName"
 )
 
 // Options configure the simulated nodes. The zero value creates none, and runs those that other
@@ -221,7 +222,7 @@ func (o Options) Add(m manager.Manager) error {
 	if o.Kubelet != nil {
 		o.Kubelet.readers.Store(&readers{cached: m.GetClient(), live: m.GetAPIReader()})
 	}
-	events := newRecorder(m.GetClient(), m.GetLogger(), o.EventsPerSecond)
+	events := recorder.New(m.GetClient(), m.GetLogger(), o.EventsPerSecond)
 	if err := m.Add(events); err != nil {
 		return err
 	}
@@ -230,7 +231,12 @@ func (o Options) Add(m manager.Manager) error {
 			return err
 		}
 	}
-	if err := addNodes(m, o); err != nil {
+	beats := heartbeat.Options{
+		Name: "simulated-nodes", Runs: Runs, Labels: usualLabels, Status: o.nodeStatus,
+		Yields:        func() bool { return o.Yields(nodeKind) },
+		LeaseDuration: o.LeaseDuration, StatusInterval: o.StatusInterval,
+	}
+	if err := beats.Add(m); err != nil {
 		return err
 	}
 	return addPods(m, o, events)

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kapok-dev/kapok/node/internal/podstatus"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -71,9 +73,9 @@ func (l *look) deleting() outcome {
 func (l *look) ended() outcome {
 	running := false
 	for _, c := range l.all() {
-		if c.status.State.Running != nil {
+		if c.Status.State.Running != nil {
 			running = true
-			l.emit(c, corev1.EventTypeNormal, "Killing", "Stopping container "+c.spec.Name)
+			l.emit(c, corev1.EventTypeNormal, "Killing", "Stopping container "+c.Spec.Name)
 			c.terminate(l.stopEnd(c, true), l.now)
 		}
 	}
@@ -101,14 +103,14 @@ func (l *look) stop(since time.Time, grace time.Duration, tell telling) (done bo
 	done = true
 	last := since
 	for _, c := range slices.Concat(l.regular, l.ephemeral, l.inits) {
-		if c.kind == sidecar {
+		if c.Kind == podstatus.Sidecar {
 			continue
 		}
 		at, stopped := l.stopOne(c, since, since, grace, tell)
 		last, done = latest(last, at), done && stopped
 	}
 	for _, c := range slices.Backward(l.inits) {
-		if c.kind != sidecar {
+		if c.Kind != podstatus.Sidecar {
 			continue
 		}
 		at, stopped := l.stopOne(c, since, last, grace, tell)
@@ -119,8 +121,8 @@ func (l *look) stop(since time.Time, grace time.Duration, tell telling) (done bo
 
 // stopOne stops a container whose turn comes at some time, and returns when it has stopped or will.
 func (l *look) stopOne(c *container, since, turn time.Time, grace time.Duration, tell telling) (at time.Time, stopped bool) {
-	if c.status.State.Running == nil {
-		if t := c.status.State.Terminated; t != nil {
+	if c.Status.State.Running == nil {
+		if t := c.Status.State.Terminated; t != nil {
 			return t.FinishedAt.Time, true
 		}
 		return time.Time{}, true
@@ -134,20 +136,20 @@ func (l *look) stopOne(c *container, since, turn time.Time, grace time.Duration,
 	}
 	now := !l.now.Before(at)
 	if tell == tellNow || tell == tellAtEnd && now {
-		l.emit(c, corev1.EventTypeNormal, "Killing", "Stopping container "+c.spec.Name)
+		l.emit(c, corev1.EventTypeNormal, "Killing", "Stopping container "+c.Spec.Name)
 	}
 	if !now {
 		l.later(at)
 		return at, false
 	}
 	c.terminate(end, at)
-	return c.status.State.Terminated.FinishedAt.Time, true
+	return c.Status.State.Terminated.FinishedAt.Time, true
 }
 
 // stopTime returns how long it takes a container to stop, and whether it has to be killed after that
 // time.
 func (l *look) stopTime(c *container, grace time.Duration) (took time.Duration, killed bool) {
-	if hooks := c.spec.Lifecycle; hooks != nil && hooks.PreStop != nil && hooks.PreStop.Sleep != nil {
+	if hooks := c.Spec.Lifecycle; hooks != nil && hooks.PreStop != nil && hooks.PreStop.Sleep != nil {
 		took = time.Duration(hooks.PreStop.Sleep.Seconds) * time.Second
 	}
 	if took += c.does.Stop.orZero(); took > grace {
@@ -162,50 +164,8 @@ func (l *look) stopEnd(c *container, killed bool) *corev1.ContainerStateTerminat
 	switch {
 	case killed:
 		return &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error"}
-	case c.kind == initContainer, c.kind == regular && l.simulation.completes:
+	case c.Kind == podstatus.Init, c.Kind == podstatus.Regular && l.simulation.completes:
 		return &corev1.ContainerStateTerminated{ExitCode: 143, Reason: "Error"}
 	}
 	return &corev1.ContainerStateTerminated{Reason: "Completed"}
-}
-
-// conclude gives a pod whose containers have all stopped its last phase; "" is the one that follows
-// from their ends.
-func (l *look) conclude(phase corev1.PodPhase) {
-	l.sandbox = false
-	if phase == "" {
-		phase = l.computePhase(true)
-	}
-	lost := func(c *container) {
-		if c.status.State.Terminated == nil {
-			c.status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-				ExitCode: 137, Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod was terminated",
-			}}
-		}
-	}
-	if l.wasInitialized() {
-		for _, c := range l.regular {
-			lost(c)
-		}
-	}
-	begun := len(l.inits)
-	for begun > 1 && !l.inits[begun-1].hasStarted() {
-		begun--
-	}
-	for _, c := range l.inits[:begun] {
-		lost(c)
-	}
-	if !ended(phase) {
-		phase = corev1.PodFailed
-	}
-	l.setPhase(phase)
-}
-
-// wasInitialized reports whether the init containers have done their work.
-func (l *look) wasInitialized() bool {
-	if len(l.inits) == 0 || slices.ContainsFunc(l.regular, (*container).hasStarted) {
-		return true
-	}
-	last := l.inits[len(l.inits)-1]
-	end := last.lastEnd()
-	return last.kind == initContainer && end != nil && end.ExitCode == 0
 }

@@ -1,4 +1,4 @@
-package simulated
+package podstatus
 
 import (
 	"fmt"
@@ -17,22 +17,22 @@ func byKubelet(t corev1.PodConditionType) bool {
 	return false
 }
 
-// conditions sets the conditions of a kubelet, in its order, after those of others.
-func (l *look) conditions() {
+// SetConditions sets the conditions of a kubelet, in its order, after those of others.
+func (p *Pod) SetConditions() {
 	var all []corev1.PodCondition
-	for _, c := range l.old.Conditions {
+	for _, c := range p.Old.Conditions {
 		if !byKubelet(c.Type) {
 			all = append(all, c)
 		}
 	}
-	if pending := condition(&l.status, corev1.PodResizePending); pending != nil && !ended(l.status.Phase) {
+	if pending := Condition(p.Status, corev1.PodResizePending); pending != nil && !Ended(p.Status.Phase) {
 		all = append(all, *pending)
 	}
-	ready, containersReady := l.podReady(), l.containersReady()
-	for _, c := range []corev1.PodCondition{l.readyToStart(), l.initializedCondition(), ready, containersReady, {Type: corev1.PodScheduled, Status: corev1.ConditionTrue}} {
-		c.ObservedGeneration = l.pod.Generation
-		c.LastTransitionTime = seconds(l.now)
-		if was := condition(l.old, c.Type); was != nil {
+	ready, containersReady := p.podReady(), p.containersReady()
+	for _, c := range []corev1.PodCondition{p.readyToStart(), p.initializedCondition(), ready, containersReady, {Type: corev1.PodScheduled, Status: corev1.ConditionTrue}} {
+		c.ObservedGeneration = p.Pod.Generation
+		c.LastTransitionTime = Seconds(p.Now)
+		if was := Condition(p.Old, c.Type); was != nil {
 			if was.Status == c.Status {
 				c.LastTransitionTime = was.LastTransitionTime
 			}
@@ -40,35 +40,35 @@ func (l *look) conditions() {
 		}
 		all = append(all, c)
 	}
-	l.status.Conditions = all
+	p.Status.Conditions = all
 }
 
-func (l *look) readyToStart() corev1.PodCondition {
+func (p *Pod) readyToStart() corev1.PodCondition {
 	c := corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue}
-	if l.sandbox {
+	if p.Sandbox {
 		return c
 	}
 	c.Status, c.Reason, c.Message = corev1.ConditionFalse, "PodSandboxNotReady", "pod sandbox is not ready"
-	if l.status.PodIP == "" {
+	if p.Status.PodIP == "" {
 		c.Message = "no pod sandbox exists"
 	}
 	return c
 }
 
-func (l *look) initializedCondition() corev1.PodCondition {
+func (p *Pod) initializedCondition() corev1.PodCondition {
 	c := corev1.PodCondition{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}
 	var incomplete []string
 	begun := false
-	for _, r := range l.regular {
-		begun = begun || r.hasStarted()
+	for _, r := range p.Regular {
+		begun = begun || r.HasStarted()
 	}
-	for _, i := range l.inits {
-		if ok := i.status.Ready; i.kind == sidecar && (i.status.Started == nil || !*i.status.Started) || i.kind == initContainer && !ok {
-			incomplete = append(incomplete, i.spec.Name)
+	for _, i := range p.Inits {
+		if ok := i.Status.Ready; i.Kind == Sidecar && (i.Status.Started == nil || !*i.Status.Started) || i.Kind == Init && !ok {
+			incomplete = append(incomplete, i.Spec.Name)
 		}
 	}
 	switch {
-	case l.status.Phase == corev1.PodSucceeded:
+	case p.Status.Phase == corev1.PodSucceeded:
 		c.Reason = "PodCompleted"
 	case len(incomplete) > 0 && !begun:
 		c.Status, c.Reason = corev1.ConditionFalse, "ContainersNotInitialized"
@@ -77,23 +77,23 @@ func (l *look) initializedCondition() corev1.PodCondition {
 	return c
 }
 
-func (l *look) containersReady() corev1.PodCondition {
+func (p *Pod) containersReady() corev1.PodCondition {
 	c := corev1.PodCondition{Type: corev1.ContainersReady, Status: corev1.ConditionTrue}
 	var unready []string
-	for _, i := range l.inits {
-		if i.kind == sidecar && !i.status.Ready {
-			unready = append(unready, i.spec.Name)
+	for _, i := range p.Inits {
+		if i.Kind == Sidecar && !i.Status.Ready {
+			unready = append(unready, i.Spec.Name)
 		}
 	}
-	for _, r := range l.regular {
-		if !r.status.Ready {
-			unready = append(unready, r.spec.Name)
+	for _, r := range p.Regular {
+		if !r.Status.Ready {
+			unready = append(unready, r.Spec.Name)
 		}
 	}
 	switch {
-	case l.status.Phase == corev1.PodSucceeded:
+	case p.Status.Phase == corev1.PodSucceeded:
 		c.Status, c.Reason = corev1.ConditionFalse, "PodCompleted"
-	case l.status.Phase == corev1.PodFailed:
+	case p.Status.Phase == corev1.PodFailed:
 		c.Status, c.Reason = corev1.ConditionFalse, "PodFailed"
 	case len(unready) > 0:
 		c.Status, c.Reason = corev1.ConditionFalse, "ContainersNotReady"
@@ -102,15 +102,15 @@ func (l *look) containersReady() corev1.PodCondition {
 	return c
 }
 
-func (l *look) podReady() corev1.PodCondition {
-	c := l.containersReady()
+func (p *Pod) podReady() corev1.PodCondition {
+	c := p.containersReady()
 	c.Type = corev1.PodReady
 	if c.Status != corev1.ConditionTrue {
 		return c
 	}
 	var messages []string
-	for _, gate := range l.pod.Spec.ReadinessGates {
-		switch is := condition(l.old, gate.ConditionType); {
+	for _, gate := range p.Pod.Spec.ReadinessGates {
+		switch is := Condition(p.Old, gate.ConditionType); {
 		case is == nil:
 			messages = append(messages, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", string(gate.ConditionType)))
 		case is.Status != corev1.ConditionTrue:

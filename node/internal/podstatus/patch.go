@@ -1,4 +1,4 @@
-package simulated
+package podstatus
 
 import (
 	"encoding/json"
@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// statusPatch returns the strategic merge patch from the status of a pod to another one; nil if they
+// Patch returns the strategic merge patch from the status of a pod to another one; nil if they
 // are equal. It is a conflict if the pod is not the one that was read, or has changed. It has
 // the fields that a kubelet owns, and of the conditions those that differ.
-func statusPatch(p *corev1.Pod, now *corev1.PodStatus) ([]byte, error) {
+func Patch(p *corev1.Pod, now *corev1.PodStatus) ([]byte, error) {
 	old := &p.Status
 	status := map[string]any{}
 	differ(status, "phase", old.Phase, now.Phase)

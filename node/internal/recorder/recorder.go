@@ -1,4 +1,5 @@
-package simulated
+// Package recorder writes the events of kubelets.
+package recorder
 
 import (
 	"context"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/node/internal/podstatus"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
@@ -24,10 +26,10 @@ const (
 	eventRetry      = time.Second
 )
 
-// A recorder writes the events of kubelets, with the names of their nodes, which a manager's recorder
+// A Recorder writes the events of kubelets, with the names of their nodes, which a manager's recorder
 // does not know. Events that do not fit in its queue are dropped. It is a Runnable: one goroutine
 // writes.
-type recorder struct {
+type Recorder struct {
 	client  client.Client
 	log     logr.Logger
 	limiter *rate.Limiter // of Normal events
@@ -35,18 +37,41 @@ type recorder struct {
 	names   atomic.Int64 // makes names unique
 }
 
-func newRecorder(c client.Client, log logr.Logger, perSecond int) *recorder {
+// An Event is one of a pod, or of one of its containers.
+type Event struct {
+	Type    string // corev1.EventTypeNormal or -Warning
+	Reason  string
+	Message string
+	// FieldPath is the place of the container in the pod, "" for events of the pod: see FieldPath.
+	FieldPath string
+}
+
+// FieldPath returns the place of a container in its pod.
+func FieldPath(c *podstatus.Container) string {
+	list := "containers"
+	switch c.Kind {
+	case podstatus.Init, podstatus.Sidecar:
+		list = "initContainers"
+	case podstatus.Ephemeral:
+		list = "ephemeralContainers"
+	}
+	return fmt.Sprintf("spec.%s{%s}", list, c.Spec.Name)
+}
+
+// New returns a Recorder that writes at most perSecond Normal events in a second, after a burst of twice as
+// many; negative: no limit. Further ones are dropped.
+func New(c client.Client, log logr.Logger, perSecond int) *Recorder {
 	limit := rate.Limit(perSecond)
 	if perSecond < 0 {
 		limit = rate.Inf
 	}
-	r := &recorder{client: c, log: log, limiter: rate.NewLimiter(limit, 2*max(1, perSecond)), queue: make(chan *corev1.Event, maxQueuedEvents)}
+	r := &Recorder{client: c, log: log, limiter: rate.NewLimiter(limit, 2*max(1, perSecond)), queue: make(chan *corev1.Event, maxQueuedEvents)}
 	r.names.Store(rand.Int64N(1 << 60))
 	return r
 }
 
 // Start implements manager.Runnable.
-func (r *recorder) Start(ctx context.Context) error {
+func (r *Recorder) Start(ctx context.Context) error {
 	correlator := record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{})
 	for {
 		select {
@@ -65,7 +90,7 @@ func (r *recorder) Start(ctx context.Context) error {
 }
 
 // write creates an event, or counts one that is there, and returns it; nil if that failed.
-func (r *recorder) write(ctx context.Context, result *record.EventCorrelateResult) *corev1.Event {
+func (r *Recorder) write(ctx context.Context, result *record.EventCorrelateResult) *corev1.Event {
 	for try := 1; ; try++ {
 		e := result.Event.DeepCopy()
 		err := error(nil)
@@ -91,18 +116,18 @@ func (r *recorder) write(ctx context.Context, result *record.EventCorrelateResul
 	}
 }
 
-// record queues the event of a pod. It does not block.
-func (r *recorder) record(p *corev1.Pod, e event) {
-	if e.kind == corev1.EventTypeNormal && !r.limiter.Allow() {
+// Record queues the event of a pod. It does not block.
+func (r *Recorder) Record(p *corev1.Pod, e Event) {
+	if e.Type == corev1.EventTypeNormal && !r.limiter.Allow() {
 		return
 	}
 	now := metav1.Now()
 	written := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: fmt.Sprintf("%s.%x", p.Name, uint64(r.names.Add(1)))},
 		InvolvedObject: corev1.ObjectReference{
-			APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, FieldPath: e.fieldPath(),
+			APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, FieldPath: e.FieldPath,
 		},
-		Type: e.kind, Reason: e.reason, Message: e.message,
+		Type: e.Type, Reason: e.Reason, Message: e.Message,
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 		Source:              corev1.EventSource{Component: "kubelet", Host: p.Spec.NodeName},
 		ReportingController: "kubelet", ReportingInstance: p.Spec.NodeName,
@@ -111,19 +136,4 @@ func (r *recorder) record(p *corev1.Pod, e event) {
 	case r.queue <- written:
 	default:
 	}
-}
-
-// fieldPath returns the place of the container of an event in the pod.
-func (e *event) fieldPath() string {
-	if e.container == nil {
-		return ""
-	}
-	list := "containers"
-	switch e.container.kind {
-	case initContainer, sidecar:
-		list = "initContainers"
-	case ephemeral:
-		list = "ephemeralContainers"
-	}
-	return fmt.Sprintf("spec.%s{%s}", list, e.container.spec.Name)
 }
