@@ -1,0 +1,131 @@
+package proc
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	defaultLogBytes = 10 << 20
+	defaultLogFiles = 5
+	// longestLine is the length of a part of a line in a log.
+	longestLine = 16 << 10
+	// timeFormat is that of a log.
+	timeFormat = "2006-01-02T15:04:05.000000000Z07:00"
+)
+
+// A logFile is the log of a run in the format of container runtimes: time, stream, F for a whole line or P for a
+// part of one, and text. Files that have reached their size are renamed to log.1, log.2 and so on; the oldest
+// one is removed.
+type logFile struct {
+	name  string
+	limit int64
+	files int
+
+	mu   sync.Mutex
+	file *os.File // nil after an error: what follows is lost until the file can be opened
+	size int64
+}
+
+func openLog(name string, limit int64, files int) *logFile {
+	if limit <= 0 {
+		limit = defaultLogBytes
+	}
+	if files <= 0 {
+		files = defaultLogFiles
+	}
+	return &logFile{name: name, limit: limit, files: files}
+}
+
+// line writes a part of a log.
+func (l *logFile) line(stream string, whole bool, text []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil && !l.openLocked() {
+		return
+	}
+	tag := "P"
+	if whole {
+		tag = "F"
+	}
+	entry := fmt.Appendf(nil, "%s %s %s %s\n", time.Now().UTC().Format(timeFormat), stream, tag, text)
+	n, err := l.file.Write(entry)
+	if l.size += int64(n); err != nil || l.size >= l.limit {
+		l.rotateLocked()
+	}
+}
+
+func (l *logFile) openLocked() bool {
+	f, err := os.OpenFile(l.name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return false
+	}
+	l.file, l.size = f, info.Size()
+	return true
+}
+
+func (l *logFile) rotateLocked() {
+	l.file.Close()
+	l.file = nil
+	for i := l.files - 1; i > 0; i-- {
+		from := l.name
+		if i > 1 {
+			from = fmt.Sprint(l.name, ".", i-1)
+		}
+		_ = os.Rename(from, fmt.Sprint(l.name, ".", i)) // fails if there is none
+	}
+	if l.files == 1 {
+		_ = os.Remove(l.name)
+	}
+}
+
+func (l *logFile) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file != nil {
+		l.file.Close()
+		l.file = nil
+	}
+}
+
+// copyLines copies a stream of a container to its log and to those that are attached, until its end.
+func copyLines(from io.Reader, stream string, to *logFile, also io.Writer) {
+	buffer, pending := make([]byte, 32<<10), []byte(nil)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			also.Write(buffer[:n]) // does not fail: those that do not read are detached
+			pending = append(pending, buffer[:n]...)
+			for {
+				i := bytes.IndexByte(pending[:min(len(pending), longestLine)], '\n')
+				switch {
+				case i >= 0:
+					to.line(stream, true, pending[:i])
+					pending = pending[i+1:]
+					continue
+				case len(pending) >= longestLine:
+					to.line(stream, false, pending[:longestLine])
+					pending = pending[longestLine:]
+					continue
+				}
+				break
+			}
+			pending = append([]byte(nil), pending...)
+		}
+		if err != nil {
+			if len(pending) > 0 {
+				to.line(stream, false, pending)
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,62 @@
+//go:build !linux && !darwin
+
+package proc
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Main does nothing on this system.
+func Main() {}
+
+// Options configure a Runtime.
+type Options struct {
+	Dir     string
+	Tether  bool
+	Changed func(pod string)
+}
+
+// Streams are those of a command.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Terminal bool
+	Resize   <-chan Size
+}
+
+// A Size is that of a terminal.
+type Size struct{ Rows, Cols uint16 }
+
+// An ExitError is that of a command that has ended with an exit code other than 0.
+type ExitError struct{ Code int }
+
+// Error implements error.
+func (e *ExitError) Error() string { return "command terminated with a non-zero exit code" }
+
+// A NotFoundError is that of a command that does not exist.
+type NotFoundError struct{ Message string }
+
+// Error implements error.
+func (e *NotFoundError) Error() string { return e.Message }
+
+// A Runtime cannot be opened on this system.
+type Runtime struct{}
+
+// Open returns ErrUnsupported.
+func Open(Options) (*Runtime, error) { return nil, ErrUnsupported }
+
+// The methods of a Runtime are never called, as there is none.
+
+func (*Runtime) Pods() []string                                    { return nil }
+func (*Runtime) Runs(string) []Run                                 { return nil }
+func (*Runtime) PodDir(string) string                              { return "" }
+func (*Runtime) LogPath(ID) string                                 { return "" }
+func (*Runtime) Start(context.Context, Spec) (Run, error)          { return Run{}, ErrUnsupported }
+func (*Runtime) Terminate(ID) error                                { return ErrUnsupported }
+func (*Runtime) Kill(ID) error                                     { return ErrUnsupported }
+func (*Runtime) Remove(string) error                               { return ErrUnsupported }
+func (*Runtime) Exec(context.Context, ID, []string, Streams) error { return ErrUnsupported }
+func (*Runtime) Attach(context.Context, ID, Streams) error         { return ErrUnsupported }
+func (*Runtime) Close(time.Duration)                               {}

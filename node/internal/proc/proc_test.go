@@ -1,0 +1,379 @@
+//go:build linux || darwin
+
+package proc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// programVariable selects what this binary does as the program of a container.
+const programVariable = "KAPOK_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	Main()
+	if words := strings.Fields(os.Getenv(programVariable)); len(words) > 0 {
+		program(words)
+	}
+	os.Exit(m.Run())
+}
+
+func program(words []string) {
+	switch words[0] {
+	case "exit":
+		fmt.Println("out")
+		fmt.Fprintln(os.Stderr, "err")
+		code, _ := strconv.Atoi(words[1])
+		os.Exit(code)
+	case "stubborn": // ignores TERM, and leaves processes behind in sessions of their own
+		signal.Ignore(syscall.SIGTERM)
+		for range 3 {
+			child := exec.Command(self())
+			child.Env = append(os.Environ(), programVariable+"=sleep")
+			child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			if err := child.Start(); err != nil {
+				panic(err)
+			}
+			fmt.Println("child", child.Process.Pid)
+		}
+		fmt.Println("ready")
+		time.Sleep(time.Hour)
+	case "write":
+		n, _ := strconv.Atoi(words[1])
+		line := strings.Repeat("x", 99)
+		for i := range n {
+			fmt.Printf("%d %s\n", i, line)
+		}
+		os.Exit(0)
+	case "cat":
+		var all bytes.Buffer
+		_, _ = all.ReadFrom(os.Stdin)
+		fmt.Print(strings.ToUpper(all.String()))
+		os.Exit(0)
+	case "sleep":
+		time.Sleep(time.Hour)
+	case "adopt": // a program that starts a container, and is killed
+		r, err := Open(Options{Dir: words[1]})
+		if err != nil {
+			panic(err)
+		}
+		if _, err := r.Start(context.Background(), spec("pod", 0, "stubborn")); err != nil {
+			panic(err)
+		}
+		fmt.Println("started")
+		time.Sleep(time.Hour)
+	}
+	os.Exit(99)
+}
+
+func self() string {
+	path, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
+func spec(pod string, attempt int, program string) Spec {
+	return Spec{
+		ID: ID{Pod: pod, Container: "c", Attempt: attempt}, Path: self(), Args: []string{"program"}, Dir: os.TempDir(),
+		Env: []string{programVariable + "=" + program},
+	}
+}
+
+// open returns a Runtime, and a function that waits for the end of a run.
+func open(t *testing.T, dir string) (*Runtime, func(ID) Exit) {
+	t.Helper()
+	changed := make(chan string, 100)
+	r, err := Open(Options{Dir: dir, Changed: func(pod string) { changed <- pod }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(0) })
+	return r, func(id ID) Exit {
+		t.Helper()
+		for {
+			for _, run := range r.Runs(id.Pod) {
+				if run.ID == id && run.Exit != nil {
+					return *run.Exit
+				}
+			}
+			<-changed
+		}
+	}
+}
+
+func readText(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// waitFor waits until a file has a text.
+func waitFor(t *testing.T, name, text string) string {
+	t.Helper()
+	for {
+		if all := readText(t, name); strings.Contains(all, text) {
+			return all
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func TestExit(t *testing.T) {
+	r, wait := open(t, t.TempDir())
+	s := spec("pod", 0, "exit 3")
+	run, err := r.Start(t.Context(), s)
+	if err != nil || run.Pid == 0 {
+		t.Fatalf("start: %+v, %v", run, err)
+	}
+	if e := wait(s.ID); e.Code != 3 || e.Signal != 0 {
+		t.Errorf("the end is %+v, want code 3", e)
+	}
+	log := readText(t, r.LogPath(s.ID))
+	if !strings.Contains(log, " stdout F out\n") || !strings.Contains(log, " stderr F err\n") {
+		t.Errorf("the log is %q", log)
+	}
+	if _, err := r.Start(t.Context(), s); err == nil {
+		t.Error("an attempt was started twice")
+	}
+	if _, err := r.Start(t.Context(), spec("pod", 1, "exit 0")); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.Start(t.Context(), spec("../pod", 0, "exit 0")); err == nil {
+		t.Error("a pod ../pod was accepted")
+	}
+}
+
+func TestStartError(t *testing.T) {
+	r, _ := open(t, t.TempDir())
+	s := spec("pod", 0, "exit 0")
+	s.Path = filepath.Join(t.TempDir(), "absent")
+	run, err := r.Start(t.Context(), s)
+	if err != nil || run.Exit == nil || run.Exit.Reason != StartError || run.Exit.Code != 128 {
+		t.Errorf("start: %+v, %v", run.Exit, err)
+	}
+}
+
+// childrenIn returns the process ids in a log.
+func childrenIn(log string) (pids []int) {
+	for line := range strings.Lines(log) {
+		if _, text, ok := strings.Cut(line, " F child "); ok {
+			pid, _ := strconv.Atoi(strings.TrimSpace(text))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// lives reports whether a process runs.
+func lives(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+func checkGone(t *testing.T, pids []int) {
+	t.Helper()
+	if len(pids) == 0 {
+		t.Fatal("the program has started no processes")
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("macOS has no subreapers")
+	}
+	for _, pid := range pids {
+		for lives(pid) && !isZombie(pid) {
+			time.Sleep(5 * time.Millisecond) // it is being killed: a test that hangs fails
+		}
+	}
+}
+
+func isZombie(pid int) bool {
+	return strings.Contains(readOrEmpty(fmt.Sprintf("/proc/%d/stat", pid)), ") Z ")
+}
+
+func readOrEmpty(name string) string {
+	data, _ := os.ReadFile(name)
+	return string(data)
+}
+
+// TestKill kills a container that ignores TERM, with processes in other sessions.
+func TestKill(t *testing.T) {
+	r, wait := open(t, t.TempDir())
+	s := spec("pod", 0, "stubborn")
+	if _, err := r.Start(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	pids := childrenIn(waitFor(t, r.LogPath(s.ID), "ready"))
+	if err := r.Terminate(s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Kill(s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if e := wait(s.ID); e.Code != 137 || e.Signal != int(syscall.SIGKILL) {
+		t.Errorf("the end is %+v, want signal 9", e)
+	}
+	checkGone(t, pids)
+	if err := r.Remove("pod"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLost kills the shim of a container.
+func TestLost(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	r, wait := open(t, t.TempDir())
+	s := spec("pod", 0, "stubborn")
+	run, err := r.Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids := append(childrenIn(waitFor(t, r.LogPath(s.ID), "ready")), run.Pid)
+	stat := strings.Fields(readText(t, fmt.Sprintf("/proc/%d/stat", run.Pid)))
+	shim, _ := strconv.Atoi(stat[3])
+	if err := syscall.Kill(shim, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if e := wait(s.ID); e.Code != 137 || e.Reason != Lost {
+		t.Errorf("the end is %+v, want %s", e, Lost)
+	}
+	checkGone(t, pids)
+}
+
+// TestAdopt kills the program that has started a container, and adopts the container.
+func TestAdopt(t *testing.T) {
+	dir := t.TempDir()
+	first := exec.Command(self())
+	first.Env = append(os.Environ(), programVariable+"=adopt "+dir)
+	out, err := first.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, len("started"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Options{Dir: dir}); err == nil {
+		t.Error("two programs use a directory")
+	}
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Wait()
+	r, wait := open(t, dir)
+	runs := r.Runs("pod")
+	if len(runs) != 1 || runs[0].Exit != nil || !lives(runs[0].Pid) {
+		t.Fatalf("the runs are %+v, want one that lives", runs)
+	}
+	id := runs[0].ID
+	if _, err := r.Start(t.Context(), spec("pod", 1, "exit 0")); err == nil {
+		t.Error("the container was started a second time")
+	}
+	var buffer bytes.Buffer
+	err = r.Exec(t.Context(), id, []string{"/bin/sh", "-c", "echo $KAPOK_CONTAINER"}, Streams{Out: &buffer})
+	if err != nil || buffer.String() != "pod/c/0\n" {
+		t.Errorf("exec in the adopted container: %q, %v", &buffer, err)
+	}
+	if err := r.Kill(id); err != nil {
+		t.Fatal(err)
+	}
+	if e := wait(id); e.Signal != int(syscall.SIGKILL) {
+		t.Errorf("the end is %+v, want signal 9", e)
+	}
+}
+
+func TestLogsAreBounded(t *testing.T) {
+	r, wait := open(t, t.TempDir())
+	s := spec("pod", 0, "write 2000")
+	s.LogBytes, s.LogFiles = 20<<10, 3
+	if _, err := r.Start(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	wait(s.ID)
+	total := int64(0)
+	names, err := filepath.Glob(r.LogPath(s.ID) + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += info.Size()
+	}
+	if limit := 3 * (s.LogBytes + 200); total > limit || total < s.LogBytes {
+		t.Errorf("%d files have %d bytes, want at most %d", len(names), total, limit)
+	}
+	all := readOrEmpty(r.LogPath(s.ID)) + readOrEmpty(r.LogPath(s.ID)+".1")
+	if !strings.Contains(all, " F 1999 x") {
+		t.Error("the last line is missing")
+	}
+}
+
+func TestExec(t *testing.T) {
+	r, _ := open(t, t.TempDir())
+	s := spec("pod", 0, "sleep")
+	s.Env = append(s.Env, "PATH=/usr/bin:/bin", "NAME=value")
+	if _, err := r.Start(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	err := r.Exec(t.Context(), s.ID, []string{"sh", "-c", "cat; echo $NAME >&2; exit 4"}, Streams{In: strings.NewReader("in"), Out: &out, Err: &errs})
+	if e := (*ExitError)(nil); !errors.As(err, &e) || e.Code != 4 || out.String() != "in" || errs.String() != "value\n" {
+		t.Errorf("exec: %q, %q, %v", &out, &errs, err)
+	}
+	if err := r.Exec(t.Context(), s.ID, []string{"no-such-program"}, Streams{}); !errors.As(err, new(*NotFoundError)) {
+		t.Errorf("exec of a missing program: %v", err)
+	}
+	out.Reset()
+	err = r.Exec(t.Context(), s.ID, []string{"sh", "-c", "kill -INT $$; echo ignored"}, Streams{Out: &out})
+	if e := (*ExitError)(nil); !errors.As(err, &e) || e.Code != 128+int(syscall.SIGINT) {
+		t.Errorf("a signal is ignored: %q, %v", &out, err)
+	}
+	out.Reset()
+	err = r.Exec(t.Context(), s.ID, []string{"sh", "-c", "test -t 0 && test -t 1 && echo terminal"}, Streams{Out: &out, Terminal: true})
+	if err != nil || out.String() != "terminal\r\n" {
+		t.Errorf("exec with a terminal: %q, %v", &out, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := r.Exec(ctx, s.ID, []string{"sleep", "1000"}, Streams{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("exec beyond its context: %v", err)
+	}
+	if err := r.Exec(t.Context(), ID{"pod", "c", 7}, []string{"sh"}, Streams{}); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("exec in a container that does not exist: %v", err)
+	}
+}
+
+func TestAttach(t *testing.T) {
+	r, wait := open(t, t.TempDir())
+	s := spec("pod", 0, "cat")
+	s.Stdin, s.StdinOnce = true, true
+	if _, err := r.Start(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := r.Attach(t.Context(), s.ID, Streams{In: strings.NewReader("hello"), Out: &out}); err != nil {
+		t.Error(err)
+	}
+	if e := wait(s.ID); e.Code != 0 || out.String() != "HELLO" {
+		t.Errorf("attach: %q, %+v", &out, e)
+	}
+}

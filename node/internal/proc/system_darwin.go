@@ -1,0 +1,43 @@
+package proc
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// becomeSubreaper does nothing: macOS has no subreapers.
+func becomeSubreaper() {}
+
+// killDescendants does nothing: the process groups have been killed.
+func killDescendants() {}
+
+// birth returns the start time of a process, "" if there is none.
+func birth(pid int) string {
+	p, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d.%06d", p.Proc.P_starttime.Sec, p.Proc.P_starttime.Usec)
+}
+
+// killMarked kills the process group of a run, if its first process still exists.
+func killMarked(_ ID, s started) {
+	if s.Pid > 0 && s.Birth != "" && birth(s.Pid) == s.Birth {
+		_ = syscall.Kill(-s.Pid, syscall.SIGKILL)
+	}
+}
+
+func listen(dir string) (*net.UnixListener, error) {
+	name := filepath.Join(dir, "s")
+	_ = os.Remove(name)
+	return net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: name})
+}
+
+func dial(dir string) (*net.UnixConn, error) {
+	return net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, "s")})
+}
