@@ -1,0 +1,23 @@
+package process
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+const supported = true
+
+// machine returns the memory of this machine, and the size of the file system of a directory, in bytes.
+func machine(dir string) (memory, disk int64) {
+	if size, err := unix.SysctlUint64("hw.memsize"); err == nil {
+		memory = int64(size)
+	}
+	var fs unix.Statfs_t
+	if unix.Statfs(dir, &fs) == nil {
+		disk = int64(fs.Blocks) * int64(fs.Bsize)
+	}
+	return memory, disk
+}
+
+func userID() int { return os.Getuid() }

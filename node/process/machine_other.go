@@ -1,0 +1,9 @@
+//go:build !linux && !darwin
+
+package process
+
+const supported = false
+
+func machine(string) (memory, disk int64) { return 0, 0 }
+
+func userID() int { return -1 }
