@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 
+	processnode "github.com/kapok-dev/kapok/node/process"
+
 	"github.com/spf13/cobra"
 )
 
@@ -18,6 +20,7 @@ const (
 )
 
 func main() {
+	processnode.Main()
 	do := run
 	if other := program(os.Args[0]); other != nil {
 		do = other

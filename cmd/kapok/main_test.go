@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	processnode "github.com/kapok-dev/kapok/node/process"
+
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -25,6 +27,7 @@ const asCommand = "KAPOK_TEST_AS_COMMAND"
 // TestMain makes this binary the command under test, too, for the processes that tests start: to
 // build another one takes longer than all of them.
 func TestMain(m *testing.M) {
+	processnode.Main()
 	if os.Getenv(asCommand) != "" {
 		main()
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -34,6 +35,7 @@ type up struct {
 	schedule    bool
 	unscheduled bool // --scheduler=false
 	nodes       simulated.Options
+	process     processNode
 	stages      []string // files and directories
 }
 
@@ -79,8 +81,9 @@ when the server is ready, so that scripts can wait for the file.`,
 	f.DurationVar(&o.NamespaceGrace, "namespace-grace", 5*time.Second, "delay before the objects of a terminating namespace are deleted, so that kubectl delete -f still finds them if the file contains both the namespace and the objects")
 	f.StringSliceVar(&o.Housekeeping, "housekeeping", nil, "housekeeping tasks to turn off, each with a leading - (-* turns off all), for example if a kube-controller-manager runs. Tasks: "+strings.Join(kapok.Housekeeping(), ", "))
 	controllersFlags(f, &u.controllers, []string{"*"}, "built-in controllers to run; an empty value runs none")
-	f.BoolVar(&u.schedule, "scheduler", false, "run the scheduler, which binds pods to nodes (default with --nodes)")
+	f.BoolVar(&u.schedule, "scheduler", false, "run the scheduler, which binds pods to nodes (default with --nodes and --node)")
 	f.IntVar(&u.nodes.Nodes, "nodes", 0, "simulated nodes to run: pods on them behave as on kubelets, without containers")
+	processFlags(f, &u.process)
 	f.StringArrayVar(&u.stages, "stages", nil, "file or directory with KWOK's Stages, which say how objects change, such as pods on simulated nodes; may be repeated")
 	f.DurationVar(&o.HistoryAge, "history-age", 5*time.Minute, "time for which history is retained, so that watches can be resumed and paginated lists continued; older revisions return 410 Gone")
 	accessFlags(f, &o.Access)
@@ -118,6 +121,12 @@ func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) erro
 		opts.Kubeconfig = filepath.Join(dir, "kubeconfig")
 	}
 
+	remove, err := u.process.place(opts.DataDir)
+	if err != nil {
+		return err
+	}
+	defer remove()
+
 	// The first signal shuts the server down gracefully, the second one stops it at once.
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as nohup would have it
@@ -132,6 +141,7 @@ func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) erro
 		return err
 	}
 	started()
+	u.process.serve(server)
 	welcome(stdout, server, opts, time.Since(begin))
 
 	stopped := make(chan error, 1)
@@ -163,6 +173,14 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 	} else if o := u.controllers; o.LoadBalancerPool != nil || o.NodeIPAM.ClusterCIDRs != nil || o.LocalPath.Default || o.Shard {
 		return kapok.Options{}, errors.New("--load-balancer-pool, --cluster-cidr, --local-path-default-class and --shard-controllers have no effect because --controllers is empty")
 	}
+	var handlers []func(string) http.Handler
+	node, err := u.process.complete(opts.Listen)
+	if err != nil {
+		return kapok.Options{}, err
+	}
+	if node != nil {
+		runs, handlers = append(runs, node), append(handlers, node.Handler)
+	}
 	if u.nodes.Nodes != 0 {
 		if u.nodes.Nodes < 0 {
 			return kapok.Options{}, fmt.Errorf("--nodes is %d: must not be negative", u.nodes.Nodes)
@@ -174,7 +192,7 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 			return kapok.Options{}, fmt.Errorf("--stages: %w", err)
 		}
 		kubelet := &simulated.Kubelet{}
-		opts.Nodes.Kubelets = kubelet.Handler
+		handlers = append(handlers, kubelet.Handler)
 		o := stages.Options{Nodes: u.nodes, Stages: read}
 		o.Nodes.Kubelet = kubelet
 		if err := o.Validate(); err != nil {
@@ -182,8 +200,11 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		}
 		runs = append(runs, o)
 	}
-	if u.schedule || u.nodes.Nodes != 0 && !u.unscheduled {
+	if u.schedule || (u.nodes.Nodes != 0 || node != nil) && !u.unscheduled {
 		runs = append(runs, scheduler.Options{})
+	}
+	if len(handlers) > 0 {
+		opts.Nodes.Kubelets = kubelets(handlers...)
 	}
 	if len(runs) > 0 {
 		opts.Controllers = runs

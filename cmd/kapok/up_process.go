@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/kapok-dev/kapok"
+	processnode "github.com/kapok-dev/kapok/node/process"
+
+	"github.com/spf13/pflag"
+)
+
+// processNode is the node of --node process.
+type processNode struct {
+	kind        string
+	options     processnode.Options
+	images      []string
+	anyListener bool
+
+	node    *processnode.Node // nil without the flag
+	started chan struct{}     // is closed when address is set
+	address string            // of the server, for containers
+}
+
+func processFlags(f *pflag.FlagSet, n *processNode) {
+	f.StringVar(&n.kind, "node", "", "kind of node to run besides simulated ones: process, whose containers are processes of this machine with all permissions of this user")
+	f.StringVar(&n.options.Name, "node-name", "", "name of the node of --node (default: the host name)")
+	f.StringVar(&n.options.WorkDir, "node-workdir", "", "directory for relative paths in --image, builds of go:// images, and containers without a workingDir (default: the working directory)")
+	f.StringArrayVar(&n.images, "image", nil, "program that an image stands for on --node process, IMAGE=PATH or IMAGE=go://PACKAGE; may be repeated")
+	f.BoolVar(&n.anyListener, "node-process-any-listener", false, "permit --node process although --listen is not a loopback address: users on other machines that may create pods then run programs on this one")
+}
+
+// complete checks the flags, and returns the node; nil without one.
+func (n *processNode) complete(listen string) (*processnode.Node, error) {
+	switch n.kind {
+	case "":
+		if n.options.Name != "" || n.options.WorkDir != "" || len(n.images) > 0 || n.anyListener {
+			return nil, errors.New("--node-name, --node-workdir, --image and --node-process-any-listener have no effect without --node process")
+		}
+		return nil, nil
+	case processnode.Process:
+	default:
+		return nil, fmt.Errorf("--node %q: want process", n.kind)
+	}
+	if !n.anyListener && !isLoopback(listen) {
+		return nil, fmt.Errorf("--node process with --listen %s: users on other machines that may create pods could run programs on this one; confirm with --node-process-any-listener", listen)
+	}
+	o := n.options
+	o.Images = map[string]string{}
+	for _, text := range n.images {
+		image, program, err := processnode.ParseImage(text)
+		if err != nil {
+			return nil, fmt.Errorf("--image %w", err)
+		}
+		o.Images[image] = program
+	}
+	if o.WorkDir != "" {
+		dir, err := filepath.Abs(o.WorkDir)
+		if err != nil {
+			return nil, fmt.Errorf("--node-workdir: %w", err)
+		}
+		o.WorkDir = dir
+	}
+	n.started = make(chan struct{})
+	o.Server = func(ctx context.Context) string {
+		select {
+		case <-n.started:
+		case <-ctx.Done():
+		}
+		return n.address
+	}
+	n.node = &processnode.Node{Options: o}
+	return n.node, nil
+}
+
+// place gives the node its directory: below that of the data, or a temporary one with the containers of a server in memory, which end
+// with it.
+func (n *processNode) place(dataDir string) (remove func(), err error) {
+	if n.node == nil {
+		return func() {}, nil
+	}
+	if dataDir != "" {
+		n.node.Dir = filepath.Join(dataDir, "processes")
+		return func() {}, nil
+	}
+	n.node.Tether = true
+	n.node.Dir, err = os.MkdirTemp("", "kapok-processes-")
+	return func() { os.RemoveAll(n.node.Dir) }, err
+}
+
+// serve notes the address of the server.
+func (n *processNode) serve(s *kapok.Server) {
+	if n.node == nil {
+		return
+	}
+	n.address = s.Address()
+	if at, err := netip.ParseAddrPort(n.address); err == nil && at.Addr().IsUnspecified() {
+		n.address = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), at.Port()).String()
+	}
+	close(n.started)
+}
+
+// kubelets returns a function that finds the kubelet of a node among several.
+func kubelets(all ...func(string) http.Handler) func(string) http.Handler {
+	return func(node string) http.Handler {
+		for _, find := range all {
+			if h := find(node); h != nil {
+				return h
+			}
+		}
+		return nil
+	}
+}
+
+// isLoopback reports whether an address to listen on is reachable from this machine only.
+func isLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}

@@ -1,0 +1,10 @@
+package open
+
+import (
+	"context"
+
+	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/controllers"
+	"github.com/kapok-dev/kapok/node/process"
+	"github.com/kapok-dev/kapok/scheduler"
+)
