@@ -73,7 +73,7 @@ type Options struct {
 	Authentication AuthenticationOptions
 	// Accounts configures service accounts and their tokens.
 	Accounts AccountOptions
-	// Access selects the authorizers. Default: roles and bindings (RBAC).
+	// Access selects the authorizers. Default: those of nodes, and of roles and bindings.
 	Access AccessOptions
 	// Admission selects and configures admission plugins. Default: those of Kubernetes.
 	Admission AdmissionOptions

@@ -302,14 +302,14 @@ func TestAPIServerOptions(t *testing.T) {
 		options: kapok.Options{KeepGarbage: true}}
 	s.options.Access.Modes = []string{"Node", "RBAC"}
 	s.options.Etcd.CAFile = "ca.crt"
-	s.options.Admission.Enable = []string{"NodeRestriction", "LimitRanger"}
+	s.options.Admission.Enable = []string{"NodeRestriction", "AlwaysAdmit", "LimitRanger"}
 	opts, _, err := s.complete(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if opts.Listen != "127.0.0.1:1" || opts.Store != "etcd://a:2379,b:1" || !opts.KeepGarbage ||
 		opts.Serving.CertFile != filepath.Join(certs, "apiserver.crt") ||
-		!slices.Equal(opts.Access.Modes, []string{"RBAC"}) || !slices.Equal(opts.Admission.Enable, []string{"LimitRanger"}) {
+		!slices.Equal(opts.Access.Modes, []string{"Node", "RBAC"}) || !slices.Equal(opts.Admission.Enable, []string{"NodeRestriction", "LimitRanger"}) {
 		t.Errorf("%+v", opts)
 	}
 	if err := os.Remove(filepath.Join(certs, "apiserver.key")); err != nil {

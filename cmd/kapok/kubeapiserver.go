@@ -95,7 +95,7 @@ may contain more flags, separated by spaces.`,
 	fairnessFlags(f, &o.Fairness)
 	told := f.Bool("version", false, "print the version, and exit")
 	accept(f, apiServerFlags)
-	f.Lookup("authorization-mode").Usage = "authorizers in the order in which they are called: RBAC, Webhook or AlwaysAllow (default AlwaysAllow)"
+	f.Lookup("authorization-mode").Usage = "authorizers in the order in which they are called: Node, RBAC, Webhook or AlwaysAllow (default AlwaysAllow)"
 	more := strings.Fields(os.Getenv(moreFlags))
 	if _, unknown := sift(f, more); len(unknown) > 0 {
 		fmt.Fprintf(stderr, "kube-apiserver: %s: unknown flags: %s\n", moreFlags, strings.Join(unknown, " "))
@@ -185,15 +185,11 @@ func (s *apiServer) level() slog.Level {
 	return slog.LevelWarn
 }
 
-// authorize allows all requests if no mode is set, as kube-apiserver does, and removes the mode
-// Node, because there are no nodes.
+// authorize allows all requests if no mode is set, as kube-apiserver does.
 func (s *apiServer) authorize(opts *kapok.Options) {
 	access := &opts.Access
 	if len(access.Modes) == 0 && access.ConfigFile == "" {
 		access.Modes = []string{"AlwaysAllow"}
-	}
-	if len(access.Modes) > 1 {
-		access.Modes = slices.DeleteFunc(slices.Clone(access.Modes), func(mode string) bool { return mode == "Node" })
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 // accessFlags adds the flags of kapok up for authorization, with kube-apiserver's names.
 func accessFlags(f *pflag.FlagSet, o *kapok.AccessOptions) {
 	f.StringSliceVar(&o.Modes, "authorization-mode", nil,
-		"authorizers in the order in which they are called: RBAC, Webhook or AlwaysAllow (default RBAC)")
+		"authorizers in the order in which they are called: Node, RBAC, Webhook or AlwaysAllow (default Node,RBAC)")
 	f.StringVar(&o.ConfigFile, "authorization-config", "",
 		"file with an AuthorizationConfiguration, instead of --authorization-mode; reloaded when it changes")
 	f.StringVar(&o.WebhookConfigFile, "authorization-webhook-config-file", "",

@@ -238,9 +238,6 @@ func (u *userAdd) explain(w io.Writer, name string, until time.Time) {
 	if u.component {
 		c := componentOf(name)
 		fmt.Fprintf(w, "Note that it %s.\n", c.gives)
-		if c.next != "" {
-			fmt.Fprintf(w, "To grant it these rights, as the admin:\n\n  %s\n", c.next)
-		}
 		return
 	}
 	flag, who := "--user", name

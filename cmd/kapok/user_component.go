@@ -15,7 +15,6 @@ type component struct {
 	name   string // with a colon at its end, it is followed by a name of one's own
 	groups []string
 	gives  string // its permissions, in a clause after "which"
-	next   string // the command that grants them; "" if default bindings do
 }
 
 var components = []component{
@@ -24,8 +23,7 @@ var components = []component{
 	{name: "system:kube-proxy", gives: "reads all services, endpoints and nodes"},
 	{
 		name: "system:node:", groups: []string{nodesGroup},
-		gives: "has no rights of its own, and with the role system:node reads all Secrets, writes all nodes and pods, and makes tokens of all service accounts",
-		next:  "kubectl create clusterrolebinding nodes --clusterrole system:node --group " + nodesGroup,
+		gives: "writes its own node and pods, and reads the Secrets and makes tokens of the service accounts of pods that are bound to it",
 	},
 }
 

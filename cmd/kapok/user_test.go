@@ -106,7 +106,7 @@ func TestUserAdd(t *testing.T) {
 	}
 	reach([]byte(stdout), http.StatusOK)
 	stdout, stderr = add(0, "system:node:n1.example.com", "--allow-component", "--expires", "1h")
-	if !strings.Contains(stderr, "kubectl create clusterrolebinding nodes --clusterrole system:node --group system:nodes") {
+	if !strings.Contains(stderr, "reads the Secrets and makes tokens of the service accounts of pods that are bound to it") {
 		t.Errorf("it says %s", stderr)
 	}
 	reach([]byte(stdout), http.StatusForbidden)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/authz"
 	"github.com/kapok-dev/kapok/internal/authz/modes"
+	"github.com/kapok-dev/kapok/internal/authz/node"
 	"github.com/kapok-dev/kapok/internal/authz/rbac"
 	"github.com/kapok-dev/kapok/internal/housekeeping"
 	"github.com/kapok-dev/kapok/internal/housekeeping/roles"
@@ -32,8 +33,9 @@ func newAccess(ctx context.Context, p parts, store *resource.Store) (*access, er
 		return nil, fmt.Errorf("roles and bindings: %w", err)
 	}
 	o := p.options.Access
+	nodes := node.New(store.State(), roles.OfNodes())
 	roles := rbac.New(store.State())
-	chain, err := modes.Open(o, roles, p.options.Logger)
+	chain, err := modes.Open(o, nodes, roles, p.options.Logger)
 	if err != nil {
 		return nil, err
 	}

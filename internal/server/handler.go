@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/admission/certificates"
+	"github.com/kapok-dev/kapok/internal/admission/noderestriction"
 	"github.com/kapok-dev/kapok/internal/admission/policy"
 	"github.com/kapok-dev/kapok/internal/admission/quota"
 	accountadmission "github.com/kapok-dev/kapok/internal/admission/serviceaccount"
@@ -202,6 +204,11 @@ func (p *parts) admit(store *resource.Store, registry *resource.Registry, known 
 	for _, name := range []string{certificates.Approval, certificates.Signing, certificates.Attest, certificates.SubjectRestriction} {
 		others[name] = []admission.Plugin{certificates.New(name, known.Permit)}
 	}
+	restricted := access.chain.Node
+	if slices.Contains(p.options.Admission.Enable, noderestriction.Name) {
+		restricted = func() bool { return true }
+	}
+	others[noderestriction.Name] = []admission.Plugin{&noderestriction.Plugin{State: p.state, Permit: known.Permit, Active: restricted}}
 	if p.options.keepsAccounts() {
 		others["ServiceAccount"] = []admission.Plugin{&accountadmission.Plugin{State: p.state}}
 	}

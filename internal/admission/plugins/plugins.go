@@ -67,7 +67,7 @@ func admissionPlugins() []struct {
 		{"LimitPodHardAntiAffinityTopology", missing},
 		{"LimitRanger", on},
 		{"ServiceAccount", on},
-		{"NodeRestriction", missing},
+		{"NodeRestriction", on},
 		{"TaintNodesByCondition", on},
 		{"AlwaysPullImages", missing},
 		{"ImagePolicyWebhook", missing},

@@ -1,7 +1,7 @@
 // Package modes authorizes requests by a list of modes, like kube-apiserver's --authorization-mode,
 // or by a file with Kubernetes' AuthorizationConfiguration, which is read again when it changes.
 //
-// The modes are RBAC, Webhook and AlwaysAllow; all others are rejected. A [Chain] calls the
+// The modes are Node, RBAC, Webhook and AlwaysAllow; all others are rejected. A [Chain] calls the
 // configured authorizers in order, and the first one with an opinion decides. Types, validation and
 // error messages of configurations are those of k8s.io/apiserver, which also compiles and evaluates
 // conditions.
@@ -33,6 +33,7 @@ import (
 
 // The modes.
 const (
+	Node        = "Node"
 	RBAC        = "RBAC"
 	Webhook     = "Webhook"
 	AlwaysAllow = "AlwaysAllow"
@@ -41,6 +42,7 @@ const (
 // A Chain is the configured Authorizers. Make one with [Open].
 type Chain struct {
 	file    *reload.File // nil without one
+	nodes   authz.Authorizer
 	roles   authz.Authorizer
 	log     *slog.Logger
 	current atomic.Pointer[links]
@@ -49,14 +51,18 @@ type Chain struct {
 }
 
 // links are the Authorizers of one configuration.
-type links struct{ authz.Union }
+type links struct {
+	authz.Union
+	node bool // the mode Node is one of them
+}
 
-// Open returns the Chain for the options. roles is the Authorizer of the mode RBAC.
-func Open(o Options, roles authz.Authorizer, log *slog.Logger) (*Chain, error) {
+// Open returns the Chain for the options. nodes is the Authorizer of the mode Node, and roles that
+// of RBAC.
+func Open(o Options, nodes, roles authz.Authorizer, log *slog.Logger) (*Chain, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Chain{roles: roles, log: log}
+	c := &Chain{nodes: nodes, roles: roles, log: log}
 	if o.ConfigFile != "" {
 		var err error
 		c.file, err = reload.Open(context.Background(), "authorization configuration", c.load, o.ConfigFile)
@@ -78,21 +84,23 @@ func Open(o Options, roles authz.Authorizer, log *slog.Logger) (*Chain, error) {
 func (c *Chain) build(config *api.AuthorizationConfiguration) (*links, error) {
 	for _, a := range config.Authorizers {
 		switch string(a.Type) {
-		case "Node", "ABAC", "AlwaysDeny":
-			return nil, fmt.Errorf("authorization mode %q is not supported: want RBAC, Webhook or AlwaysAllow", a.Type)
+		case "ABAC", "AlwaysDeny":
+			return nil, fmt.Errorf("authorization mode %q is not supported: want Node, RBAC, Webhook or AlwaysAllow", a.Type)
 		}
 	}
 	var compiler authorizationcel.Compiler
 	if slices.ContainsFunc(config.Authorizers, func(a api.AuthorizerConfiguration) bool { return a.Webhook != nil }) {
 		compiler = authorizationcel.NewDefaultCompiler()
 	}
-	problems := validation.ValidateAuthorizationConfiguration(compiler, nil, config, sets.New(RBAC, Webhook, AlwaysAllow), sets.New(Webhook))
+	problems := validation.ValidateAuthorizationConfiguration(compiler, nil, config, sets.New(Node, RBAC, Webhook, AlwaysAllow), sets.New(Webhook))
 	if len(problems) > 0 {
 		return nil, problems.ToAggregate()
 	}
 	l := &links{}
 	for _, a := range config.Authorizers {
 		switch string(a.Type) {
+		case Node:
+			l.Union, l.node = append(l.Union, c.nodes), true
 		case RBAC:
 			l.Union = append(l.Union, c.roles)
 		case AlwaysAllow:
@@ -139,6 +147,9 @@ func (c *Chain) Close() {
 		w.transport.CloseIdleConnections()
 	}
 }
+
+// Node reports whether the mode Node is in use.
+func (c *Chain) Node() bool { return c.current.Load().node }
 
 // Authorize implements authz.Authorizer.
 func (c *Chain) Authorize(ctx context.Context, a *authz.Attributes) (authz.Decision, string, error) {

@@ -34,9 +34,41 @@ func (noRoles) Authorize(context.Context, *authz.Attributes) (authz.Decision, st
 	return authz.NoOpinion, "RBAC: nothing", nil
 }
 
+// noNodes stands in for the authorizer of nodes.
+type noNodes struct{}
+
+func (noNodes) AuthorizerName() string { return "node" }
+func (noNodes) Authorize(_ context.Context, a *authz.Attributes) (authz.Decision, string, error) {
+	if a.User.Name == "system:node:n" {
+		return authz.Allow, "", nil
+	}
+	return authz.NoOpinion, "", nil
+}
+
+// TestNode looks at the mode Node, which is one of the default modes.
+func TestNode(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		s    Options
+		want bool
+	}{
+		{"default", Options{}, true},
+		{"both", Options{Modes: []string{"RBAC", "Node"}}, true},
+		{"without", Options{Modes: []string{"RBAC"}}, false},
+		{"file", Options{ConfigFile: file(t, "f", head+"authorizers: [{type: Node, name: node}]\n")}, true},
+		{"file without", Options{ConfigFile: file(t, "f", head+"authorizers: [{type: RBAC, name: rbac}]\n")}, false},
+	} {
+		chain := open(t, c.s)
+		d, _, err := chain.Authorize(t.Context(), &authz.Attributes{User: &authn.User{Name: "system:node:n"}})
+		if (d == authz.Allow) != c.want || chain.Node() != c.want || err != nil {
+			t.Errorf("%s: decision %v, Node() %t, %v, want allowed %t", c.what, d, chain.Node(), err, c.want)
+		}
+	}
+}
+
 func open(t *testing.T, s Options) *Chain {
 	t.Helper()
-	c, err := Open(s, noRoles{}, slog.New(slog.DiscardHandler))
+	c, err := Open(s, noNodes{}, noRoles{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +111,6 @@ func TestRefusedSettings(t *testing.T) {
 		s    Options
 		want string
 	}{
-		{"node", Options{Modes: []string{"Node", "RBAC"}}, `authorization mode "Node" is not supported`},
 		{"abac", Options{Modes: []string{"ABAC"}}, `authorization mode "ABAC" is not supported`},
 		{"unknown", Options{Modes: []string{"rbac"}}, `Unsupported value: "rbac"`},
 		{"empty", Options{Modes: []string{""}}, `Required value`},
@@ -95,10 +126,10 @@ func TestRefusedSettings(t *testing.T) {
 		{"other kind", Options{ConfigFile: file(t, "f", "apiVersion: v1\nkind: Pod\n")}, "no kind"},
 		{"unknown field", Options{ConfigFile: file(t, "f", head+"authorizer: []\n")}, "unknown field"},
 		{"no authorizers", Options{ConfigFile: file(t, "f", head+"authorizers: []\n")}, "at least one authorization mode"},
-		{"node in file", Options{ConfigFile: file(t, "f", head+"authorizers: [{type: Node, name: node}]\n")}, `"Node" is not supported`},
+		{"abac in file", Options{ConfigFile: file(t, "f", head+"authorizers: [{type: ABAC, name: abac}]\n")}, `"ABAC" is not supported`},
 		{"bad condition", Options{ConfigFile: file(t, "f", head+fmt.Sprintf(webhookYAML, good, "NoOpinion", "request.nonsense"))}, "undefined field"},
 	} {
-		if _, err := Open(c.s, noRoles{}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Open(c.s, noNodes{}, noRoles{}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.what, err, c.want)
 		}
 	}

@@ -12,11 +12,11 @@ import (
 	api "k8s.io/apiserver/pkg/apis/apiserver"
 )
 
-// Options select the authorizers. Zero values mean roles and bindings (RBAC). Members of
+// Options select the authorizers. Zero values mean those of nodes, and of roles and bindings. Members of
 // system:masters are never denied, whatever is configured.
 type Options struct {
 	// Modes are the authorizers, which are called in this order until one allows or denies a
-	// request: RBAC, Webhook, AlwaysAllow. Default: RBAC.
+	// request: Node, RBAC, Webhook, AlwaysAllow. Default: Node, RBAC.
 	Modes []string
 	// ConfigFile is a file with Kubernetes' AuthorizationConfiguration, instead of Modes and
 	// WebhookConfigFile. It is read again when it changes; an invalid one changes nothing.
@@ -53,7 +53,7 @@ func (o *Options) Validate() error {
 func (o *Options) config() (*api.AuthorizationConfiguration, error) {
 	modes := o.Modes
 	if len(modes) == 0 {
-		modes = []string{RBAC}
+		modes = []string{Node, RBAC}
 	}
 	config := &api.AuthorizationConfiguration{}
 	for i, mode := range modes {

@@ -44,6 +44,24 @@ func (r *role) compiled() *table {
 	return &r.table
 }
 
+// A RuleSet is an immutable list of rules that are not in the store. Make one with [Compile].
+type RuleSet struct{ table table }
+
+// Compile returns a RuleSet. The rules must not be changed afterwards.
+func Compile(rules []rbacv1.PolicyRule) *RuleSet {
+	s := &RuleSet{}
+	for i := range rules {
+		s.table.add(&rules[i])
+	}
+	return s
+}
+
+// Allows reports whether one of the rules allows a request.
+func (s *RuleSet) Allows(a *authz.Attributes) bool {
+	q := newQuestion(a)
+	return s.table.allows(&q)
+}
+
 // A table contains the rules of a role, by group and resource, and by path.
 type table struct {
 	resources map[resourceKey][]*rbacv1.PolicyRule

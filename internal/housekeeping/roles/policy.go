@@ -23,6 +23,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/typed"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -64,6 +65,20 @@ var standards = sync.OnceValue(func() []*standard { return read("gathered") })
 
 // completed are the objects after aggregation.
 var completed = sync.OnceValue(func() []*standard { return read("made") })
+
+// OfNodes returns the rules of the default cluster role system:node, whatever the stored role is.
+func OfNodes() []rbacv1.PolicyRule {
+	for _, s := range standards() {
+		if s.key.Resource == clusterRoles && s.key.Name == "system:node" {
+			var role rbacv1.ClusterRole
+			if err := typed.FromTree(s.tree(), &role); err != nil {
+				panic(fmt.Sprintf("bug: %s cannot be decoded: %v", s.key, err)) // it is a part of the program
+			}
+			return role.Rules
+		}
+	}
+	panic("bug: there is no default role of nodes")
+}
 
 // read returns all standards except those of one sort.
 func read(but string) (all []*standard) {
