@@ -16,6 +16,7 @@ func authenticationFlags(f *pflag.FlagSet, o *kapok.AuthenticationOptions) {
 	f.StringVar(&o.ClientCAFile, "client-ca-file", "", "file with CAs of client certificates, in addition to the server's own")
 	f.StringVar(&o.TokenFile, "token-auth-file", "", `file with tokens in CSV: token,user,uid,"group1,group2"`)
 	f.StringVar(&o.ConfigFile, "authentication-config", "", "file with an AuthenticationConfiguration: token issuers and anonymous access")
+	f.BoolVar(&o.BootstrapTokens, "enable-bootstrap-token-auth", false, "accept the tokens in Secrets of type bootstrap.kubernetes.io/token in kube-system, with which nodes join")
 	f.Var((*negated)(&o.RefuseAnonymous), "anonymous-auth", "accept requests without credentials as user system:anonymous")
 	f.Lookup("anonymous-auth").NoOptDefVal = "true"
 

@@ -153,7 +153,7 @@ func (with setup) start(ctx context.Context) (_ *Server, err error) {
 
 // authenticate opens the methods of authentication, and watches their files and those of the socket.
 func (s *Server) authenticate(ctx context.Context, opts Options, accounts *serviceaccount.Issuer) (err error) {
-	config := methods.Config{Options: opts.Authentication, Accounts: accounts, Logger: opts.Logger}
+	config := methods.Config{Options: opts.Authentication, Accounts: accounts, State: s.store.state, Logger: opts.Logger}
 	if s.socket != nil {
 		config.Socket = s.socket
 	}

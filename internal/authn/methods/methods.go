@@ -3,8 +3,8 @@
 // order:
 //
 //	client certificates    of the server's own authority, and those of ClientCAFile
-//	bearer tokens          the admin's, of TokenFile, of service accounts, of OpenID Connect
-//	                       providers, and those that a webhook accepts
+//	bearer tokens          the admin's, of TokenFile, of service accounts, for bootstrapping, of
+//	                       OpenID Connect providers, and those that a webhook accepts
 //	anonymous requests
 //
 // The package starts no goroutine: the caller refreshes [Methods.Files].
@@ -20,11 +20,13 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/authn/bootstraptoken"
 	"github.com/kapok-dev/kapok/internal/authn/oidc"
 	"github.com/kapok-dev/kapok/internal/authn/remote"
 	"github.com/kapok-dev/kapok/internal/authn/serviceaccount"
 	"github.com/kapok-dev/kapok/internal/authn/tokenfile"
 	"github.com/kapok-dev/kapok/internal/reload"
+	"github.com/kapok-dev/kapok/internal/state"
 
 	"k8s.io/apiserver/pkg/apis/apiserver"
 )
@@ -39,6 +41,8 @@ type Config struct {
 	Socket Socket
 	// Accounts authenticates tokens of service accounts. Required.
 	Accounts *serviceaccount.Issuer
+	// State has the Secrets of bootstrap tokens. Required with BootstrapTokens.
+	State *state.State
 	// Logger receives warnings about files. Required.
 	Logger *slog.Logger
 }
@@ -128,6 +132,9 @@ func (m *Methods) openTokens(ctx context.Context) error {
 		m.tokens = append(m.tokens, &m.table)
 	}
 	m.tokens = append(m.tokens, m.config.Accounts)
+	if m.config.BootstrapTokens {
+		m.tokens = append(m.tokens, bootstraptoken.Authenticator{State: m.config.State})
+	}
 	if err := m.openIssuers(ctx); err != nil {
 		return err
 	}

@@ -16,6 +16,9 @@ type Options struct {
 	ClientCAFile string
 	// TokenFile is a file with tokens in CSV: token,user,uid,"group1,group2". Default: none.
 	TokenFile string
+	// BootstrapTokens accepts the tokens in Secrets of type bootstrap.kubernetes.io/token in the
+	// namespace kube-system, with which new nodes request certificates. Default: they are rejected.
+	BootstrapTokens bool
 	// ConfigFile is a file with Kubernetes' AuthenticationConfiguration: token issuers, and which
 	// requests may be anonymous. Default: none.
 	ConfigFile string

@@ -26,6 +26,7 @@ const (
 var rules = map[string]func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error{
 	certificatesv1.KubeAPIServerClientSignerName:        checkClient,
 	certificatesv1.KubeAPIServerClientKubeletSignerName: checkKubelet,
+	certificatesv1.KubeletServingSignerName:             checkKubeletServing,
 }
 
 func checkClient(_ *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
@@ -59,9 +60,39 @@ func checkKubelet(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage) 
 		//lint:ignore ST1005 Kubernetes' words
 		return errors.New("subject common name does not begin with system:node:")
 	}
+	return exactly(usages, certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment)
+}
+
+// checkKubeletServing does not check that the names are those of the node: the user who approves the
+// request does.
+func checkKubeletServing(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+	switch {
+	case !slices.Equal(r.Subject.Organization, []string{"system:nodes"}):
+		return errors.New("subject organization is not system:nodes")
+	case len(r.DNSNames) == 0 && len(r.IPAddresses) == 0:
+		return errors.New("DNS or IP subjectAltName is required")
+	case len(r.EmailAddresses) > 0:
+		//lint:ignore ST1005 Kubernetes' words
+		return errors.New("Email subjectAltNames are not allowed")
+	case len(r.URIs) > 0:
+		return errors.New("URI subjectAltNames are not allowed")
+	}
+	if err := exactly(usages, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageServerAuth); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(r.Subject.CommonName, "system:node:") {
+		//lint:ignore ST1005 Kubernetes' words
+		return errors.New("subject common name does not begin with system:node:")
+	}
+	return nil
+}
+
+// exactly returns an error unless usages are all of the given ones, which are sorted. Keys other
+// than RSA cannot have the usage key encipherment, and so it may be missing.
+func exactly(usages []certificatesv1.KeyUsage, all ...certificatesv1.KeyUsage) error {
 	sorted := slices.Compact(slices.Sorted(slices.Values(usages)))
-	all := []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment}
-	if !slices.Equal(sorted, all) && !slices.Equal(sorted, all[:2]) { // keys other than RSA cannot have the usage key encipherment
+	others := slices.DeleteFunc(slices.Clone(all), func(u certificatesv1.KeyUsage) bool { return u == certificatesv1.UsageKeyEncipherment })
+	if !slices.Equal(sorted, all) && !slices.Equal(sorted, others) {
 		return fmt.Errorf("usages did not match %v", all)
 	}
 	return nil
@@ -99,6 +130,8 @@ func template(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage, life
 			t.KeyUsage |= x509.KeyUsageKeyEncipherment
 		case certificatesv1.UsageClientAuth:
 			t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+		case certificatesv1.UsageServerAuth:
+			t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 		}
 	}
 	return t

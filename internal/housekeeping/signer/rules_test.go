@@ -18,12 +18,21 @@ func TestRules(t *testing.T) {
 	const (
 		client   = certificatesv1.KubeAPIServerClientSignerName
 		kubelet  = certificatesv1.KubeAPIServerClientKubeletSignerName
+		serving  = certificatesv1.KubeletServingSignerName
+		server   = certificatesv1.UsageServerAuth
 		auth     = certificatesv1.UsageClientAuth
 		sign     = certificatesv1.UsageDigitalSignature
 		encipher = certificatesv1.UsageKeyEncipherment
 	)
 	node := func(change func(*x509.CertificateRequest)) *x509.CertificateRequest {
 		r := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}}}
+		if change != nil {
+			change(r)
+		}
+		return r
+	}
+	named := func(change func(*x509.CertificateRequest)) *x509.CertificateRequest {
+		r := node(func(r *x509.CertificateRequest) { r.DNSNames = []string{"n1"} })
 		if change != nil {
 			change(r)
 		}
@@ -51,6 +60,16 @@ func TestRules(t *testing.T) {
 		{"kubelet with a name", kubelet, node(func(r *x509.CertificateRequest) { r.DNSNames = []string{"a"} }), usages{auth, sign}, "DNS subjectAltNames are not allowed"},
 		{"kubelet with a mail", kubelet, node(func(r *x509.CertificateRequest) { r.EmailAddresses = []string{"a"} }), usages{auth, sign}, "Email subjectAltNames are not allowed"},
 		{"kubelet with an address", kubelet, node(func(r *x509.CertificateRequest) { r.IPAddresses = []net.IP{{1, 2, 3, 4}} }), usages{auth, sign}, "IP subjectAltNames are not allowed"},
+		{"serving", serving, named(nil), usages{sign, encipher, server}, ""},
+		{"serving with another key", serving, named(nil), usages{sign, server}, ""},
+		{"serving for an address", serving, named(func(r *x509.CertificateRequest) { r.DNSNames, r.IPAddresses = nil, []net.IP{{1, 2, 3, 4}} }), usages{sign, server}, ""},
+		{"serving as a client", serving, named(nil), usages{sign, auth}, "usages did not match [digital signature key encipherment server auth]"},
+		{"serving and a client", serving, named(nil), usages{sign, server, auth}, "usages did not match"},
+		{"serving of no group", serving, named(func(r *x509.CertificateRequest) { r.Subject.Organization = nil }), usages{sign, server}, "subject organization is not system:nodes"},
+		{"serving of no node", serving, named(func(r *x509.CertificateRequest) { r.Subject.CommonName = "alice" }), usages{sign, server}, "subject common name does not begin with system:node:"},
+		{"serving without a name", serving, node(nil), usages{sign, server}, "DNS or IP subjectAltName is required"},
+		{"serving with a mail", serving, named(func(r *x509.CertificateRequest) { r.EmailAddresses = []string{"a"} }), usages{sign, server}, "Email subjectAltNames are not allowed"},
+		{"serving with a URI", serving, named(func(r *x509.CertificateRequest) { r.URIs = []*url.URL{{}} }), usages{sign, server}, "URI subjectAltNames are not allowed"},
 		{"kubelet with a URI", kubelet, node(func(r *x509.CertificateRequest) { r.URIs = []*url.URL{{}} }), usages{auth, sign}, "URI subjectAltNames are not allowed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -60,7 +79,7 @@ func TestRules(t *testing.T) {
 			}
 		})
 	}
-	if len(rules) != 2 {
+	if len(rules) != 3 {
 		t.Errorf("%d signers", len(rules))
 	}
 }

@@ -1,6 +1,7 @@
-// Package signer signs approved CertificateSigningRequests for client certificates, of the signers
-// kubernetes.io/kube-apiserver-client and kubernetes.io/kube-apiserver-client-kubelet. Duration and
-// checks are those of Kubernetes' signing controllers. It approves nothing.
+// Package signer signs approved CertificateSigningRequests: for client certificates, of the signers
+// kubernetes.io/kube-apiserver-client and kubernetes.io/kube-apiserver-client-kubelet, and for the
+// serving certificates of kubelets, of kubernetes.io/kubelet-serving. Duration and checks are those
+// of Kubernetes' signing controllers. It approves nothing.
 //
 // A [Signer] owns one goroutine, which follows the state, and is idle without approvals. There are
 // no locks.
