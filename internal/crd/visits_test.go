@@ -42,6 +42,19 @@ func definitionOf(schemas ...*apiextensions.JSONSchemaProps) *apiextensions.Cust
 	return d
 }
 
+// copying returns a schema with rules whose macros copy their receivers.
+func copying(chained, rules int) *apiextensions.JSONSchemaProps {
+	expression := "optional.of(true)" + strings.Repeat(".optMap(x, x)", chained) + ".hasValue()"
+	s := &apiextensions.JSONSchemaProps{Type: "object"}
+	for i := range rules {
+		s.XValidations = append(s.XValidations, apiextensions.ValidationRule{Rule: expression})
+		if i%2 == 0 {
+			s.XValidations[i] = apiextensions.ValidationRule{Rule: "true", MessageExpression: expression}
+		}
+	}
+	return s
+}
+
 // TestVisitsAreBounded checks the bound on the work of validating rules and defaults, which grows
 // with the square of the depth.
 func TestVisitsAreBounded(t *testing.T) {
@@ -58,6 +71,9 @@ func TestVisitsAreBounded(t *testing.T) {
 		{"each version within the limit, not their total", definitionOf(nested(280, true, false), nested(280, true, false)), nil, false},
 		{"many rules at one place", definitionOf(rules(1000)), nil, true},
 		{"too many rules at one place", definitionOf(rules(3000)), nil, false},
+		{"rules that copy", definitionOf(copying(6, 10)), nil, true},
+		{"a rule that copies too much", definitionOf(copying(7, 1)), nil, false},
+		{"many rules that copy", definitionOf(copying(6, 100)), nil, false},
 		{"stored before", deep, deep, true},
 		{"stored, and one level more", definitionOf(nested(2001, true, true)), deep, false},
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kapok-dev/kapok/internal/expansion"
 	"github.com/kapok-dev/kapok/internal/kinds/policies"
 	"github.com/kapok-dev/kapok/internal/kinds/rule"
 
@@ -132,6 +133,9 @@ func validateSelectors(selectors []resourcev1.DeviceSelector, stored bool, at *f
 func validateSelection(text string, at *field.Path) field.ErrorList {
 	if len(text) > resourcev1.CELSelectorExpressionMaxLength {
 		return field.ErrorList{field.TooLong(at, "", resourcev1.CELSelectorExpressionMaxLength)}
+	}
+	if err := expansion.Check(text); err != nil {
+		return field.ErrorList{field.Forbidden(at, "too complex, "+err.Error())}
 	}
 	kind := environment.NewExpressions
 	result := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true}).CompileCELExpression(text, cel.Options{EnvType: &kind})

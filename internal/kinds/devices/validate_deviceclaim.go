@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kapok-dev/kapok/internal/expansion"
 	"github.com/kapok-dev/kapok/internal/kinds/rule"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -37,7 +38,14 @@ func validateResourceClaimTemplate(t, old *resourcev1.ResourceClaimTemplate) fie
 	return all
 }
 
+// mostAdded bounds what the macros of all selectors of a claim add, of which there can be 8,192.
+const mostAdded = 10 * expansion.Limit
+
 func validateDeviceClaim(c *resourcev1.DeviceClaim, at *field.Path) field.ErrorList {
+	if addedBy(c) > mostAdded {
+		return field.ErrorList{field.Forbidden(at.Child("requests"), fmt.Sprintf(
+			"too complex, calls of optMap and optFlatMap in all selectors add more than %d nodes to the expressions", mostAdded))}
+	}
 	names := requestNames(c)
 	all := validateEach(c.Requests, resourcev1.DeviceRequestsMaxSize, at.Child("requests"), validateDeviceRequest)
 	all = append(all, validateEach(c.Constraints, resourcev1.DeviceConstraintsMaxSize, at.Child("constraints"), func(c *resourcev1.DeviceConstraint, at *field.Path) field.ErrorList {
@@ -48,6 +56,27 @@ func validateDeviceClaim(c *resourcev1.DeviceClaim, at *field.Path) field.ErrorL
 		return append(all, validateDeviceConfiguration(&c.DeviceConfiguration, false, at)...)
 	})...)
 	return append(all, validateUnique(c.Requests, at.Child("requests"), func(r *resourcev1.DeviceRequest) string { return r.Name })...)
+}
+
+// addedBy returns the number of nodes that the macros of all selectors add, counted until it
+// exceeds mostAdded.
+func addedBy(c *resourcev1.DeviceClaim) (added int) {
+	count := func(selectors []resourcev1.DeviceSelector) {
+		for _, s := range selectors {
+			if s.CEL != nil && added <= mostAdded && len(s.CEL.Expression) <= resourcev1.CELSelectorExpressionMaxLength {
+				added += expansion.Added(s.CEL.Expression)
+			}
+		}
+	}
+	for _, r := range c.Requests {
+		if r.Exactly != nil {
+			count(r.Exactly.Selectors)
+		}
+		for _, sub := range r.FirstAvailable {
+			count(sub.Selectors)
+		}
+	}
+	return added
 }
 
 // requestNames are the names by which constraints and configurations refer to requests: request, or

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kapok-dev/kapok/internal/expansion"
 	"github.com/kapok-dev/kapok/internal/kinds/rule"
 
 	"github.com/google/cel-go/cel"
@@ -40,6 +41,9 @@ func (x expressions) compile(text string, returns []*cel.Type, at *field.Path) f
 	if compiler == nil {
 		compiler = plainCompiler()
 	}
+	if err := expansion.Check(text); err != nil {
+		return field.ErrorList{field.Forbidden(at, "too complex, "+err.Error())}
+	}
 	e := &expression{text: text, returns: returns}
 	return CELErrors(compiler.CompileCELExpression(e, x.OptionalVariableDeclarations, x.age(text)).Error, text, at)
 }
@@ -49,6 +53,9 @@ func (x expressions) declare(name, text string, at *field.Path) field.ErrorList 
 	compiler, ok := x.compiler.(*plugincel.CompositedCompiler)
 	if !ok {
 		return field.ErrorList{field.InternalError(at, errors.New("variable composition is not allowed"))}
+	}
+	if err := expansion.Check(text); err != nil {
+		return field.ErrorList{field.Forbidden(at, "too complex, "+err.Error())}
 	}
 	e := &expression{text: text, returns: variableTypes, name: name}
 	return CELErrors(compiler.CompileAndStoreVariable(e, x.OptionalVariableDeclarations, x.age(text)).Error, text, at)
