@@ -74,7 +74,7 @@ func runCode(ctx context.Context, jobs []job, paths []string, out *output) error
 			inputs = append(append(inputs, conversionargs.DefaultBasePeerDirs...), options.Peers...)
 		}
 	}
-	g, err := loadTypes(ctx, unrepeated(inputs), out)
+	g, err := loadTypes(ctx, found, unrepeated(inputs), out)
 	if err != nil {
 		return err
 	}

@@ -226,6 +226,7 @@ func generateAll(ctx context.Context, run *genall.Runtime, files *token.FileSet)
 	if len(found) > 0 { // generators would only report what follows from these
 		return errors.Join(unique(found)...)
 	}
+	parseFor(run.Roots, run.Generators, files)
 	found = append(found, unknownMarkers(run.Roots, files)...)
 	for _, g := range run.Generators {
 		if err := ctx.Err(); err != nil {

@@ -36,11 +36,15 @@ type gengoRun struct {
 	files map[string][]byte // assembled, by path, not formatted
 }
 
-// loadTypes loads packages.
-func loadTypes(ctx context.Context, inputs []string, out *output) (*gengoRun, error) {
+// loadTypes loads packages by their import paths, of which most are found by what found packages import.
+func loadTypes(ctx context.Context, found []tagged, inputs []string, out *output) (*gengoRun, error) {
 	p := parser.NewWithOptions(parser.Options{BuildTags: []string{gengo.StdBuildTag}})
-	if err := p.LoadPackages(inputs...); err != nil {
-		return nil, plainly(err)
+	if loaded, err := loadInto(ctx, p, found, inputs); err != nil {
+		return nil, err
+	} else if !loaded {
+		if err := p.LoadPackages(inputs...); err != nil {
+			return nil, plainly(err)
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,31 +17,83 @@ import (
 	"k8s.io/gengo/v2"
 )
 
-// The tags in package comments that ask for a generator.
-var tags = map[string]*regexp.Regexp{
-	"deepcopy":   regexp.MustCompile(`(?m)^\s*//\s*\+k8s:deepcopy-gen=`),
-	"defaulter":  regexp.MustCompile(`(?m)^\s*//\s*\+k8s:defaulter-gen=`),
-	"conversion": regexp.MustCompile(`(?m)^\s*//\s*\+k8s:conversion-gen=`),
-	"register":   regexp.MustCompile(`(?m)^\s*//\s*\+groupName`),
-	"lifecycle":  regexp.MustCompile(`(?m)^\s*//\s*\+k8s:prerelease-lifecycle-gen=`),
-	"client":     regexp.MustCompile(`(?m)^\s*//\s*\+genclient`),
-	"validation": regexp.MustCompile(`(?m)^\s*//\s*\+k8s:validation-gen=`),
-	"openapi":    regexp.MustCompile(`(?m)^\s*//\s*\+k8s:openapi`),
+// The beginnings of tags in package comments that ask for a generator.
+var tags = map[string]string{
+	"deepcopy":   "k8s:deepcopy-gen=",
+	"defaulter":  "k8s:defaulter-gen=",
+	"conversion": "k8s:conversion-gen=",
+	"register":   "groupName",
+	"lifecycle":  "k8s:prerelease-lifecycle-gen=",
+	"client":     "genclient",
+	"validation": "k8s:validation-gen=",
+	"openapi":    "k8s:openapi",
 }
 
 // A tagged package may have tags of code generators.
 type tagged struct {
+	listed    *packages.Package
 	path, dir string
 	tags      map[string]bool
+	mentions  []string // packages that tags name: generators will load them
+}
+
+// mention matches a tag that names a package, or interfaces in packages.
+var mention = regexp.MustCompile(`^k8s:(conversion-gen|conversion-gen-external-types|defaulter-gen-input|deepcopy-gen:interfaces)=(\S+)`)
+
+// A tagText is a line of a file with a tag: what follows the plus sign.
+type tagText struct {
+	number int
+	text   []byte
+}
+
+// tagLines returns the lines of a file that have a tag.
+func tagLines(data []byte) (all []tagText) {
+	for number := 1; len(data) > 0; number++ {
+		line, rest, _ := bytes.Cut(data, []byte("\n"))
+		data = rest
+		if comment, ok := bytes.CutPrefix(bytes.TrimLeft(line, " \t"), []byte("//")); ok {
+			if text, ok := bytes.CutPrefix(bytes.TrimLeft(comment, " \t"), []byte("+")); ok {
+				all = append(all, tagText{number, bytes.TrimSuffix(text, []byte("\r"))})
+			}
+		}
+	}
+	return all
+}
+
+// mentions returns the packages that a tag of a package names.
+func mentions(of string, tag []byte) (all []string) {
+	if match := mention.FindSubmatch(tag); match != nil {
+		for name := range strings.SplitSeq(string(match[2]), ",") {
+			if string(match[1]) == "deepcopy-gen:interfaces" {
+				name = name[:max(0, strings.LastIndexByte(name, '.'))]
+			}
+			if strings.HasPrefix(name, "./") || strings.HasPrefix(name, "../") {
+				name = path.Join(of, name)
+			}
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// list lists packages, with their imports and those of these.
+func list(ctx context.Context, paths []string) ([]*packages.Package, error) {
+	loaded, err := packages.Load(&packages.Config{
+		Context:    ctx,
+		Mode:       packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps | packages.NeedModule,
+		BuildFlags: []string{"-tags=" + gengo.StdBuildTag},
+	}, paths...)
+	if err != nil {
+		return nil, plainly(err)
+	}
+	return loaded, nil
 }
 
 // findTagged returns packages with their tags of code generators, in the order of their directories.
 func findTagged(ctx context.Context, paths []string) ([]tagged, error) {
-	loaded, err := packages.Load(&packages.Config{
-		Context: ctx, Mode: packages.NeedName | packages.NeedFiles, BuildFlags: []string{"-tags=" + gengo.StdBuildTag},
-	}, paths...)
+	loaded, err := list(ctx, paths)
 	if err != nil {
-		return nil, plainly(err)
+		return nil, err
 	}
 	var all []tagged
 	var failed []error
@@ -48,16 +101,19 @@ func findTagged(ctx context.Context, paths []string) ([]tagged, error) {
 		for _, err := range p.Errors {
 			failed = append(failed, problemOf(err))
 		}
-		t := tagged{path: p.PkgPath, tags: map[string]bool{}}
+		t := tagged{listed: p, path: p.PkgPath, tags: map[string]bool{}}
 		for _, file := range p.GoFiles {
 			data, err := os.ReadFile(file)
 			if err != nil {
 				return nil, err
 			}
 			t.dir = filepath.Dir(file)
-			failed = append(failed, misspelt(file, data)...)
-			for name, tag := range tags {
-				t.tags[name] = t.tags[name] || tag.Match(data)
+			for _, line := range tagLines(data) {
+				failed = append(failed, misspelt(file, line)...)
+				t.mentions = append(t.mentions, mentions(p.PkgPath, line.text)...)
+				for name, tag := range tags {
+					t.tags[name] = t.tags[name] || bytes.HasPrefix(line.text, []byte(tag))
+				}
 			}
 		}
 		if t.dir != "" {
@@ -71,30 +127,27 @@ func findTagged(ctx context.Context, paths []string) ([]tagged, error) {
 // knownTags are the tags of the code generators, without their values and what follows a second colon.
 var knownTags = []string{
 	"genclient",
-	"k8s:applyconfiguration-gen", "k8s:client-gen", "k8s:conversion-gen", "k8s:conversion-gen-external-types", "k8s:deepcopy-gen",
+	"k8s:applyconfiguration-gen", "k8s:client-gen", "k8s:conversion-fn", "k8s:conversion-gen", "k8s:conversion-gen-external-types", "k8s:deepcopy-gen",
 	"k8s:defaulter-gen", "k8s:defaulter-gen-input", "k8s:informer-gen", "k8s:lister-gen", "k8s:openapi-gen", "k8s:openapi-model-package",
 	"k8s:prerelease-lifecycle-gen", "k8s:protobuf-gen", "k8s:register-gen", "k8s:validation-gen", "k8s:validation-gen-input",
 	"k8s:validation-gen-scheme-registry", "k8s:validation-gen-test-fixture",
 }
 
-// tagLine matches a tag that may be one of these.
-var tagLine = regexp.MustCompile(`(?m)^[ \t]*//[ \t]*\+((?:k8s:)?[a-zA-Z0-9-]+)`)
+// tagName matches the name of a tag that may be one of these.
+var tagName = regexp.MustCompile(`^(?:k8s:)?[a-zA-Z0-9-]+`)
 
-// misspelt returns an error for each tag that is nearly one of the code generators, which ignore it. Tags
-// that are like none belong to other programs.
-func misspelt(file string, data []byte) (all []error) {
-	for _, at := range tagLine.FindAllSubmatchIndex(data, -1) {
-		name := string(data[at[2]:at[3]])
-		if slices.Contains(knownTags, name) {
-			continue
-		}
-		for _, known := range knownTags {
-			if d := distance(strings.ToLower(name), known); d <= 2 {
-				line := 1 + bytes.Count(data[:at[2]], []byte("\n"))
-				all = append(all, Problem{token.Position{Filename: relative(file), Line: line}, fmt.Sprintf("unknown tag +%s (did you mean +%s?)", name, known)})
-				break
-			}
+// misspelt returns an error for a tag that is nearly one of the code generators, which ignore it. Tags that are like none belong
+// to other programs.
+func misspelt(file string, line tagText) (all []error) {
+	match := tagName.FindSubmatch(line.text)
+	if match == nil || slices.Contains(knownTags, string(match[0])) {
+		return nil
+	}
+	for _, known := range knownTags {
+		if distance(strings.ToLower(string(match[0])), known) <= 2 {
+			message := fmt.Sprintf("unknown tag +%s (did you mean +%s?)", match[0], known)
+			return []error{Problem{token.Position{Filename: relative(file), Line: line.number}, message}}
 		}
 	}
-	return all
+	return nil
 }

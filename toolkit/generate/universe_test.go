@@ -1,0 +1,89 @@
+package generate
+
+import (
+	"slices"
+	"testing"
+
+	"k8s.io/gengo/v2"
+	"k8s.io/gengo/v2/parser"
+	"k8s.io/gengo/v2/types"
+)
+
+// TestUniverse compares the types of packages, and of what they import, with those that gengo loads itself.
+func TestUniverse(t *testing.T) {
+	inputs := []string{"k8s.io/api/apps/v1", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime"}
+	found, err := findTagged(t.Context(), inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fast := parser.NewWithOptions(parser.Options{BuildTags: []string{gengo.StdBuildTag}})
+	if loaded, err := loadInto(t.Context(), fast, found, inputs); !loaded || err != nil {
+		t.Fatalf("the parser of gengo is not filled: error %v", err)
+	}
+	slow := parser.NewWithOptions(parser.Options{BuildTags: []string{gengo.StdBuildTag}})
+	if err := slow.LoadPackages(inputs...); err != nil {
+		t.Fatal(err)
+	}
+	got, err := fast.NewUniverse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := slow.NewUniverse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for path, p := range want {
+		q := got[path]
+		if q == nil {
+			t.Errorf("package %s is missing", path)
+			continue
+		}
+		if p.Name != q.Name || p.Dir != q.Dir || !slices.Equal(p.Comments, q.Comments) || !slices.Equal(p.DocComments, q.DocComments) || len(p.Imports) != len(q.Imports) {
+			t.Errorf("package %s differs", path)
+		}
+		for kind, pair := range map[string][2]map[string]*types.Type{
+			"type": {p.Types, q.Types}, "function": {p.Functions, q.Functions}, "variable": {p.Variables, q.Variables}, "constant": {p.Constants, q.Constants},
+		} {
+			for name, a := range pair[0] {
+				compared++
+				if b := pair[1][name]; b == nil || !sameType(a, b) {
+					t.Errorf("%s %s.%s differs: %+v, want %+v", kind, path, name, b, a)
+				}
+			}
+			if len(pair[0]) != len(pair[1]) {
+				t.Errorf("package %s has %d of %ss, want %d", path, len(pair[1]), kind, len(pair[0]))
+			}
+		}
+	}
+	if compared < 2000 || len(got) != len(want) {
+		t.Errorf("%d names in %d packages, want %d packages", compared, len(got), len(want))
+	}
+}
+
+// sameType compares two types, and what they refer to by name.
+func sameType(a, b *types.Type) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	if a.Name != b.Name || a.Kind != b.Kind || a.Len != b.Len || !slices.Equal(a.CommentLines, b.CommentLines) ||
+		!slices.Equal(a.SecondClosestCommentLines, b.SecondClosestCommentLines) || len(a.Members) != len(b.Members) || len(a.Methods) != len(b.Methods) {
+		return false
+	}
+	if (a.ConstValue == nil) != (b.ConstValue == nil) || a.ConstValue != nil && *a.ConstValue != *b.ConstValue {
+		return false
+	}
+	for i, m := range a.Members {
+		n := b.Members[i]
+		if m.Name != n.Name || m.Embedded != n.Embedded || m.Tags != n.Tags || m.Type.Name != n.Type.Name || !slices.Equal(m.CommentLines, n.CommentLines) {
+			return false
+		}
+	}
+	for name, m := range a.Methods {
+		if n := b.Methods[name]; n == nil || m.Name != n.Name || !slices.Equal(m.CommentLines, n.CommentLines) {
+			return false
+		}
+	}
+	same := func(a, b *types.Type) bool { return (a == nil) == (b == nil) && (a == nil || a.Name == b.Name) }
+	return same(a.Elem, b.Elem) && same(a.Key, b.Key) && same(a.Underlying, b.Underlying)
+}
