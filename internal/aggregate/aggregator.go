@@ -36,6 +36,9 @@ type Options struct {
 	ClientCertificate ClientCertificate
 	// Dial opens connections. Default: the operating system's.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Inside are the group versions that handlers in this process serve, over connections that the
+	// functions open: plain HTTP in memory. An APIService that names a service takes precedence.
+	Inside map[schema.GroupVersion]func(context.Context) (net.Conn, error)
 	// Logger receives errors. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -55,6 +58,7 @@ type Aggregator struct {
 	options Options
 	state   *state.State
 	dialer  *forward.Dialer
+	inside  []*inside
 	set     atomic.Pointer[Set] // nil if other servers serve nothing
 
 	ctx  context.Context
@@ -79,7 +83,8 @@ type inquiry struct {
 }
 
 // Start follows the APIServices of a store until Close. APIServices that exist already are loaded
-// when it returns.
+// when it returns, and the handlers of Options.Inside are served. An error of their discovery documents
+// is returned.
 func Start(o Options) (*Aggregator, error) {
 	o.complete()
 	a := &Aggregator{
@@ -87,8 +92,17 @@ func Start(o Options) (*Aggregator, error) {
 		registrations: map[string]*registration{}, inquiries: map[backendKey]*inquiry{},
 	}
 	a.ctx, a.stop = context.WithCancel(context.Background())
+	for gv, connect := range o.Inside {
+		in, err := newInside(a.ctx, gv, connect)
+		a.inside = append(a.inside, in)
+		if err != nil {
+			a.Close()
+			return nil, err
+		}
+	}
 	cursor, err := a.state.Watch(Resource, a.state.Revision())
 	if err != nil {
+		a.Close()
 		return nil, fmt.Errorf("follow %s: %w", Resource, err)
 	}
 	a.reload()
@@ -111,6 +125,9 @@ func (a *Aggregator) Load() *Set {
 func (a *Aggregator) Close() {
 	a.stop()
 	a.dialer.Close()
+	for _, in := range a.inside {
+		in.dialer.Close()
+	}
 	a.done.Wait()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -273,7 +290,7 @@ func (a *Aggregator) ask(ctx context.Context, i *inquiry) {
 
 // publishLocked stores the new set if it differs.
 func (a *Aggregator) publishLocked() {
-	if len(a.registrations) == 0 {
+	if len(a.registrations) == 0 && len(a.inside) == 0 {
 		a.set.Store(nil)
 		return
 	}
@@ -294,6 +311,11 @@ func (a *Aggregator) publishLocked() {
 			}
 		}
 		next[gv] = m
+	}
+	for _, in := range a.inside {
+		if next[in.GroupVersion] == nil {
+			next[in.GroupVersion] = in.Remote
+		}
 	}
 	if !maps.Equal(old, next) {
 		a.set.Store(&Set{remotes: next})

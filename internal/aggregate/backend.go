@@ -12,6 +12,7 @@ import (
 // A backend is a service with one way of connecting to it. It can serve several group versions.
 type backend struct {
 	key      backendKey
+	scheme   string // of URLs
 	resolver func(namespace, name string, port int32) (string, error)
 
 	forward.Transports
@@ -36,7 +37,7 @@ func keyOf(r *registration) backendKey {
 type ClientCertificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
 
 func newBackend(k backendKey, d *forward.Dialer, o *Options) *backend {
-	b := &backend{key: k, resolver: o.Services.Resolve}
+	b := &backend{key: k, scheme: "https", resolver: o.Services.Resolve}
 	secure := &tls.Config{
 		MinVersion:           tls.VersionTLS12,
 		ServerName:           k.name + "." + k.namespace + ".svc",

@@ -184,7 +184,7 @@ func (b *backend) get(ctx context.Context, path, accept, etag string) (*http.Res
 	if err != nil {
 		return nil, "", err
 	}
-	where := (&url.URL{Scheme: "https", Host: host, Path: path}).String()
+	where := (&url.URL{Scheme: b.scheme, Host: host, Path: path}).String()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, where, nil)
 	if err != nil {
 		return nil, "", err

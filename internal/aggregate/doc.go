@@ -12,6 +12,8 @@
 //
 //   - An [Aggregator] follows the APIServices and returns a [Set]: the group versions that other
 //     servers serve, with their discovery documents. Every server has one.
+//     Options.Inside are such servers in this process: they need no APIService that names a service,
+//     and give way to one.
 //   - A [Remote] proxies requests, streams and upgrades included, on behalf of the user who sent
 //     them.
 //   - [StartProbes] probes the services and writes the condition Available of their APIServices;

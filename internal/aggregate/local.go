@@ -26,13 +26,17 @@ const (
 	managedLabel = "kube-aggregator.kubernetes.io/automanaged"
 	onStart      = "onstart"
 	always       = "true"
+	// inProcess marks the APIService of a handler in this process. The server manages it at all times,
+	// but not while it names a service: then another server serves the group version.
+	inProcess = "kapok"
 )
 
 // Locals keeps an APIService for each group version that this server serves itself.
 type Locals struct {
-	store *resource.Store
-	state *state.State
-	log   *slog.Logger
+	store  *resource.Store
+	state  *state.State
+	inside []schema.GroupVersion
+	log    *slog.Logger
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -40,9 +44,10 @@ type Locals struct {
 }
 
 // StartLocals creates the APIServices of the group versions that this server serves, and keeps
-// those of custom resources until Close.
-func StartLocals(ctx context.Context, store *resource.Store, log *slog.Logger) (*Locals, error) {
-	l := &Locals{store: store, state: store.State(), log: log}
+// those of custom resources and of the group versions inside, which handlers in this process serve,
+// until Close.
+func StartLocals(ctx context.Context, store *resource.Store, inside []schema.GroupVersion, log *slog.Logger) (*Locals, error) {
+	l := &Locals{store: store, state: store.State(), inside: inside, log: log}
 	l.ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
 	set := store.Registry().Load()
 	if err := l.sync(set, true); err != nil {
@@ -101,9 +106,9 @@ type local struct {
 	version int
 }
 
-// wanted returns the APIServices for the resources of a set, by name. There is none for APIServices
-// themselves.
-func wanted(set *resource.Set) map[string]local {
+// wanted returns the APIServices for the resources of a set and the handlers in this process, by name.
+// There is none for APIServices themselves.
+func wanted(set *resource.Set, inside []schema.GroupVersion) map[string]local {
 	all := map[string]local{}
 	for _, d := range set.All() {
 		for _, v := range d.Versions {
@@ -123,6 +128,12 @@ func wanted(set *resource.Set) map[string]local {
 			all[name] = one
 		}
 	}
+	for _, gv := range inside {
+		name := gv.Version + "." + gv.Group
+		if _, known := all[name]; !known {
+			all[name] = local{GroupVersion: gv, managed: inProcess, group: insidePriority, version: insidePriority}
+		}
+	}
 	return all
 }
 
@@ -134,7 +145,7 @@ func (l *Locals) sync(set *resource.Set, starting bool) error {
 		return fmt.Errorf("%s is not served", Resource)
 	}
 	for {
-		batch, surplus, returned, err := l.plan(d, wanted(set), starting)
+		batch, surplus, returned, err := l.plan(d, wanted(set, l.inside), starting)
 		if err != nil {
 			return err
 		}
@@ -181,13 +192,14 @@ func (l *Locals) plan(d *resource.Definition, all map[string]local, starting boo
 	for o := range l.state.Snapshot(Resource).All("") {
 		one, known := all[o.Key.Name]
 		delete(all, o.Key.Name) // it exists
-		if !bytes.Contains(o.Raw, []byte(serviceMark)) && !bytes.Contains(o.Raw, []byte(`"reason":"Local"`)) {
+		named := bytes.Contains(o.Raw, []byte(serviceMark))
+		if !named && !bytes.Contains(o.Raw, []byte(`"reason":"Local"`)) {
 			returned = append(returned, o)
 			continue // the write of its condition is followed by another round
 		}
 		managed := o.Meta.Labels.Get(managedLabel)
 		switch {
-		case managed != always && !(managed == onStart && starting):
+		case managed != always && !(managed == onStart && starting) && !(managed == inProcess && !named):
 		case known:
 			tree, err := o.Tree()
 			if err != nil {

@@ -23,7 +23,7 @@ import (
 // locals starts Locals on the store.
 func (w *world) locals() *aggregate.Locals {
 	w.Helper()
-	l, err := aggregate.StartLocals(w.Context(), w.store, slog.New(slog.DiscardHandler))
+	l, err := aggregate.StartLocals(w.Context(), w.store, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func BenchmarkStartLocals(b *testing.B) {
 		store := resource.NewStore(st, resource.NewRegistry(kinds.Definitions()...))
 		b.StartTimer()
 		begin := time.Now()
-		l, err := aggregate.StartLocals(b.Context(), store, slog.New(slog.DiscardHandler))
+		l, err := aggregate.StartLocals(b.Context(), store, nil, slog.New(slog.DiscardHandler))
 		least = min(least, time.Since(begin))
 		if err != nil {
 			b.Fatal(err)

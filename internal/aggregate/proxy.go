@@ -49,7 +49,7 @@ func (m *Remote) Serve(w http.ResponseWriter, r *http.Request, user *authn.User)
 	(&forward.Proxy{
 		Transport: m.backend.For(r),
 		Rewrite: func(p *httputil.ProxyRequest) {
-			address(p, host)
+			address(p, m.backend.scheme, host)
 			introduce(p.Out, user)
 		},
 		Receive: refuseRedirect,
@@ -64,8 +64,8 @@ func (m *Remote) Serve(w http.ResponseWriter, r *http.Request, user *authn.User)
 
 // address sets the host of the outgoing request. The path is the authorized one, decoded and
 // encoded again, so that no other server can read it differently.
-func address(p *httputil.ProxyRequest, host string) {
-	p.Out.URL = &url.URL{Scheme: "https", Host: host, Path: p.In.URL.Path, RawQuery: p.In.URL.Query().Encode()}
+func address(p *httputil.ProxyRequest, scheme, host string) {
+	p.Out.URL = &url.URL{Scheme: scheme, Host: host, Path: p.In.URL.Path, RawQuery: p.In.URL.Query().Encode()}
 	p.Out.Host = host
 }
 

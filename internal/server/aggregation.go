@@ -6,9 +6,12 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/aggregate"
@@ -16,6 +19,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/housekeeping"
 	"github.com/kapok-dev/kapok/internal/pki"
 	"github.com/kapok-dev/kapok/internal/resource"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // AggregationOptions configure aggregated API servers (APIService), and proxies in front of the server.
@@ -33,10 +38,22 @@ type AggregationOptions struct {
 	// it must open them in memory, since the clock of a bubble stands still while a connection of the
 	// operating system is open. Default: connections of the operating system.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Handlers serve group versions in this process, such as the metrics of simulated nodes: the paths below
+	// /apis/GROUP/VERSION, with the discovery document at their root, and OpenAPI documents as an API server
+	// has them. Requests are authorized, and reach the handler in memory, without TLS; their X-Remote headers
+	// name the user. An APIService that names a service for the group version takes precedence. Servers that
+	// share a Store must have the same group versions. Stop waits until the handlers have returned from all
+	// requests. Default: none.
+	Handlers map[schema.GroupVersion]http.Handler
 }
 
-// Validate returns an error if the files cannot be used, or a header is empty.
+// Validate returns an error if the files cannot be used, a header is empty, or a handler is nil.
 func (o *AggregationOptions) Validate() error {
+	for gv, handler := range o.Handlers {
+		if gv.Group == "" || gv.Version == "" || handler == nil {
+			return fmt.Errorf("Options.Aggregation.Handlers[%s]: group, version and handler must be set", gv)
+		}
+	}
 	if (o.ProxyClientCertFile == "") != (o.ProxyClientKeyFile == "") {
 		return fmt.Errorf("Options.Aggregation.ProxyClientCertFile is %q and ProxyClientKeyFile is %q: set both or neither", o.ProxyClientCertFile, o.ProxyClientKeyFile)
 	}
@@ -136,6 +153,21 @@ func (p *proxying) reach(store *resource.Store, log *slog.Logger) aggregate.Opti
 	return o
 }
 
+// serveInside serves the handlers in this process until close, and adds them to the options.
+func (o *AggregationOptions) serveInside(log *slog.Logger, reach *aggregate.Options) (close func()) {
+	if len(o.Handlers) == 0 {
+		return func() {}
+	}
+	own := serveServices(func(group, version string) http.Handler {
+		return o.Handlers[schema.GroupVersion{Group: group, Version: version}]
+	}, log)
+	reach.Inside = map[schema.GroupVersion]func(context.Context) (net.Conn, error){}
+	for gv := range o.Handlers {
+		reach.Inside[gv] = own.find(gv.Group, gv.Version)
+	}
+	return own.close
+}
+
 // registrations returns the tasks that update APIServices: those of this server, and the status of those
 // of others.
 func registrations(ctx context.Context, store *resource.Store, reach aggregate.Options) []housekeeping.Task {
@@ -149,8 +181,9 @@ func registrations(ctx context.Context, store *resource.Store, reach aggregate.O
 			return running.Close
 		}
 	}
+	inside := slices.Collect(maps.Keys(reach.Inside))
 	return []housekeeping.Task{
-		keep("this server", func() (interface{ Close() }, error) { return aggregate.StartLocals(ctx, store, reach.Logger) }),
+		keep("this server", func() (interface{ Close() }, error) { return aggregate.StartLocals(ctx, store, inside, reach.Logger) }),
 		keep("others", func() (interface{ Close() }, error) { return aggregate.StartProbes(reach) }),
 	}
 }

@@ -138,6 +138,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		collectors = append(collectors, auditor.Collectors()...)
 	}
 	reach := p.proxying.reach(store, log)
+	in.closers.do(p.options.Aggregation.serveInside(log, &reach))
 	others, err := aggregate.Start(reach)
 	if err != nil {
 		return nil, err
