@@ -5,11 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/controllers"
 	ctrl "github.com/kapok-dev/kapok/ctrl"
 	"github.com/kapok-dev/kapok/kapoktest"
+	"github.com/kapok-dev/kapok/kapoktest/outage"
 	"github.com/kapok-dev/kapok/manager/metricsserver"
+	"github.com/kapok-dev/kapok/node/simulated"
+	"github.com/kapok-dev/kapok/scheduler"
 	v1 "github.com/kapok-dev/kapok/test/house/testdata/code/v1"
 	"github.com/kapok-dev/kapok/webhook"
 
@@ -45,4 +49,8 @@ var (
 	_ client.Object
 	_ = controllers.Names
 	_ corev1.Pod
+	_ kapok.Together
+	_ outage.PodSet
+	_ scheduler.Options
+	_ simulated.Options
 )
