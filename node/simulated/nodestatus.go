@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/node/internal/heartbeat"
+	"github.com/kapok-dev/kapok/node/internal/kubelet"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -20,7 +21,6 @@ const (
 	operatingSystem = "linux"
 	architecture    = "amd64"
 	kubeletVersion  = "v1.37.2"
-	kubeletPort     = 10250
 )
 
 // nodeStatus returns the status of a running node: the current one, with the fields that a kubelet
@@ -50,7 +50,7 @@ func (o *Options) nodeStatus(n *corev1.Node, now time.Time) corev1.NodeStatus {
 		}
 	}
 	if s.DaemonEndpoints.KubeletEndpoint.Port == 0 {
-		s.DaemonEndpoints.KubeletEndpoint.Port = kubeletPort
+		s.DaemonEndpoints.KubeletEndpoint.Port = kubelet.Port
 	}
 	heartbeat.Healthy(n.Name, &s, o.StatusInterval, now)
 	return s

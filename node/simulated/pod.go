@@ -184,11 +184,7 @@ func (r *pods) find(ctx context.Context, in *input, n *corev1.Node) error {
 		return nil
 	}
 	if !p.Spec.HostNetwork && p.Status.PodIP == "" {
-		cidrs := n.Spec.PodCIDRs
-		if len(cidrs) == 0 && n.Spec.PodCIDR != "" {
-			cidrs = []string{n.Spec.PodCIDR}
-		}
-		in.podIPs = r.addresses.Of(p.UID, cidrs)
+		in.podIPs = r.addresses.Of(p.UID, podip.RangesOf(n))
 	}
 	refs := refs(p)
 	if len(refs) == 0 && len(p.Spec.ResourceClaims) == 0 {

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	kwok "sigs.k8s.io/kwok/pkg/apis/v1alpha1"
 )
 
@@ -36,10 +37,11 @@ const (
 // A director follows the Stages on the server and those of the options, and has a player for each kind that they change. It is their
 // Reconciler.
 type director struct {
-	manager manager.Manager
-	nodes   simulated.Options
-	set     *set
-	own     map[string]*kwok.Stage // those of the options
+	manager   manager.Manager
+	discovery discovery.DiscoveryInterfaceWithContext
+	nodes     simulated.Options
+	set       *set
+	own       map[string]*kwok.Stage // those of the options
 
 	mu       sync.Mutex
 	players  map[kind]*player
@@ -100,7 +102,7 @@ func (d *director) Reconcile(ctx context.Context, req controller.Request) (contr
 		d.tell(req, object, err)
 		return controller.Result{}, nil
 	}
-	if c.kind, err = d.resolve(c.kind); err != nil {
+	if c.kind, err = d.resolve(ctx, c.kind); err != nil {
 		d.tell(req, object, err)
 		return controller.Result{RequeueAfter: kindRetry}, nil
 	}
@@ -108,18 +110,38 @@ func (d *director) Reconcile(ctx context.Context, req controller.Request) (contr
 	return controller.Result{}, d.concern(ctx, d.set.put(req.Namespace != ofOptions, s.Name, c))
 }
 
-// resolve returns the kind that a Stage names by its kind, or by its resource, as KWOK permits.
-func (d *director) resolve(k kind) (kind, error) {
+// resolve returns the kind that a Stage names by its kind, or by its resource, as KWOK permits. A kind whose objects cannot be
+// watched, such as TokenReview, is an error.
+func (d *director) resolve(ctx context.Context, k kind) (kind, error) {
 	mapper := d.manager.GetRESTMapper()
-	_, err := mapper.RESTMapping(k.GroupKind(), k.Version)
+	mapping, err := mapper.RESTMapping(k.GroupKind(), k.Version)
 	if err == nil {
-		return k, nil
+		return k, d.watchable(ctx, mapping.Resource)
 	}
 	named, failed := mapper.KindFor(k.GroupVersion().WithResource(strings.ToLower(k.Kind)))
 	if failed != nil || named.GroupVersion() != k.GroupVersion() {
 		return k, err
 	}
-	return named, nil
+	if mapping, err = mapper.RESTMapping(named.GroupKind(), named.Version); err != nil {
+		return k, err
+	}
+	return named, d.watchable(ctx, mapping.Resource)
+}
+
+// watchable returns an error for a resource whose objects cannot be listed or watched.
+func (d *director) watchable(ctx context.Context, r schema.GroupVersionResource) error {
+	list, err := d.discovery.ServerResourcesForGroupVersionWithContext(ctx, r.GroupVersion().String())
+	if err != nil {
+		return err
+	}
+	for i := range list.APIResources {
+		if one := &list.APIResources[i]; one.Name == r.Resource {
+			if verb := missingVerb(one.Verbs); verb != "" {
+				return fmt.Errorf("spec.resourceRef: %s does not support the verb %s", r.GroupResource(), verb)
+			}
+		}
+	}
+	return nil
 }
 
 // tell reports a problem of a Stage once: by an event of the Stage, or in the log for one of the options. What the Stage was before

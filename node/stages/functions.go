@@ -5,14 +5,13 @@ import (
 	"errors"
 
 	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/node/internal/kubelet"
+	"github.com/kapok-dev/kapok/node/internal/podip"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/kwok/pkg/utils/gotpl"
 )
-
-// kubeletPort is the port that nodes tell in their status.
-const kubeletPort = 10250
 
 // A renderer renders templates for one object at a time, as KWOK's functions do not say for which node they are called.
 type renderer struct {
@@ -62,44 +61,50 @@ func nodeOf(o client.Object) string {
 // rendering is locked.
 func (p *player) functions() gotpl.FuncMap {
 	return gotpl.FuncMap{
-		"NodeName":   func() string { return p.rendered },
-		"NodePort":   func() int { return kubeletPort },
-		"NodeIP":     func() string { return p.nodeIP(p.rendered) },
-		"NodeIPWith": p.nodeIP,
-		"PodIPWith": func(node string, hostNetwork bool, uid, _, _ string) string {
-			if hostNetwork {
-				return p.nodeIP(node)
-			}
-			if ips := p.addresses.Of(types.UID(uid), p.rangesOf(node)); len(ips) > 0 {
+		"NodeName":    func() string { return p.rendered },
+		"NodePort":    func() int { return kubelet.Port },
+		"NodeIP":      func() string { return p.nodeIPs(p.rendered)[0] },
+		"NodeIPWith":  func(node string) string { return p.nodeIPs(node)[0] },
+		"NodeIPsWith": p.nodeIPs,
+		"PodIPWith": func(node string, hostNetwork bool, uid, name, namespace string) string {
+			if ips := p.podIPs(node, hostNetwork, uid, name, namespace); len(ips) > 0 {
 				return ips[0]
 			}
 			return ""
 		},
+		"PodIPsWith": p.podIPs,
 	}
 }
 
-// nodeIP returns the address of a node, or the one that it gets.
-func (p *player) nodeIP(name string) string {
+// nodeIPs returns the addresses of a node, or the one that it gets.
+func (p *player) nodeIPs(name string) (all []string) {
 	if n := p.node(name); n != nil {
 		for _, a := range n.Status.Addresses {
 			if a.Type == corev1.NodeInternalIP {
-				return a.Address
+				all = append(all, a.Address)
 			}
 		}
 	}
-	return p.nodes.NodeAddress(name).String()
+	if len(all) == 0 {
+		all = append(all, p.nodes.NodeAddress(name).String())
+	}
+	return all
+}
+
+// podIPs returns the addresses of a pod; none if a range of its node is exhausted.
+func (p *player) podIPs(node string, hostNetwork bool, uid, _, _ string) []string {
+	if hostNetwork {
+		return p.nodeIPs(node)
+	}
+	return p.addresses.Of(types.UID(uid), p.rangesOf(node))
 }
 
 // rangesOf returns the ranges of the pods on a node.
 func (p *player) rangesOf(name string) []string {
-	n := p.node(name)
-	switch {
-	case n == nil:
-		return nil
-	case len(n.Spec.PodCIDRs) == 0 && n.Spec.PodCIDR != "":
-		return []string{n.Spec.PodCIDR}
+	if n := p.node(name); n != nil {
+		return podip.RangesOf(n)
 	}
-	return n.Spec.PodCIDRs
+	return nil
 }
 
 // node returns a node from the cache; nil if it is not there. It must not be changed.

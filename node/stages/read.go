@@ -3,6 +3,7 @@ package stages
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +18,8 @@ import (
 )
 
 // Read reads stages from files, and from the files *.yaml, *.yml and *.json in directories, but not in those below. Documents of other
-// kinds, such as a kustomization, are skipped. A file or a directory without a Stage is an error.
+// kinds, such as a kustomization, are skipped. A file or a directory without a Stage is an error, and so is a Stage that cannot be
+// compiled.
 func Read(paths ...string) ([]*kwok.Stage, error) {
 	var all []*kwok.Stage
 	for _, path := range paths {
@@ -75,6 +77,11 @@ func readFile(path string) ([]*kwok.Stage, error) {
 		found, err := decode(document)
 		if err != nil {
 			return nil, fmt.Errorf("read stages: %s: %w", path, err)
+		}
+		for _, s := range found {
+			if _, err := compile(context.Background(), s); err != nil {
+				return nil, fmt.Errorf("read stages: %s: stage %s: %w", path, s.Name, err)
+			}
 		}
 		all = append(all, found...)
 	}

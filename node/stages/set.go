@@ -74,12 +74,15 @@ const (
 	matchTimeout   = time.Second
 )
 
-// compile compiles a stage, and returns an error for expressions that cannot be compiled.
+// compile compiles a stage, and returns an error for expressions and templates that cannot be compiled, and for events of unknown types.
 func compile(ctx context.Context, s *kwok.Stage) (*compiled, error) {
 	gv, err := schema.ParseGroupVersion(s.Spec.ResourceRef.APIGroup)
 	if err != nil || s.Spec.ResourceRef.Kind == "" {
 		return nil, fmt.Errorf("spec.resourceRef: apiGroup %q and kind %q must name a version and a kind, such as apps/v1 and Deployment",
 			s.Spec.ResourceRef.APIGroup, s.Spec.ResourceRef.Kind)
+	}
+	if err := checkSteps(&s.Spec); err != nil {
+		return nil, err
 	}
 	internal, err := internalversion.ConvertToInternalStage(s)
 	if err != nil {

@@ -16,7 +16,8 @@
 //   - An object that stages change again and again without a delay is changed ever more slowly, down to once a second.
 //   - A step that fails is a Warning event of the object with the reason StageFailed, unless the object is itself an Event. It is
 //     repeated if the server could not be reached or is busy, and otherwise not before the object or the stage changes.
-//   - A stage that is wrong, or whose kind does not exist, is an event of the Stage. A Stage that becomes wrong stays as it was.
+//   - A stage that is wrong, or whose kind does not exist or cannot be watched, is an event of the Stage, or an error if it comes from a
+//     file. A Stage that becomes wrong stays as it was.
 //
 // # Goroutines and locks
 //
@@ -36,6 +37,7 @@ import (
 	"github.com/kapok-dev/kapok/node/simulated"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	kwok "sigs.k8s.io/kwok/pkg/apis/v1alpha1"
 )
@@ -79,7 +81,11 @@ func (o Options) Add(m manager.Manager) error {
 	if err := o.Nodes.Add(m); err != nil {
 		return err
 	}
-	d := &director{manager: m, nodes: o.Nodes, set: known, own: map[string]*kwok.Stage{}, players: map[kind]*player{}, reported: map[controller.Request]string{}}
+	discovered, err := discovery.NewDiscoveryClientForConfigAndClient(m.GetConfig(), m.GetHTTPClient())
+	if err != nil {
+		return err
+	}
+	d := &director{manager: m, discovery: discovered, nodes: o.Nodes, set: known, own: map[string]*kwok.Stage{}, players: map[kind]*player{}, reported: map[controller.Request]string{}}
 	for _, s := range o.Stages {
 		d.own[s.Name] = s
 	}

@@ -165,6 +165,20 @@ func TestPods(t *testing.T) {
 	}, with(o))
 }
 
+// TestFastPods plays KWOK's fast stages of pods, which need no time.
+func TestFastPods(t *testing.T) {
+	o := stages.Options{Nodes: simulated.Options{Nodes: 1}, Stages: read(t, "kustomize/stage/pod/fast")}
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		web := newPod("web")
+		env.Create(web)
+		time.Sleep(10 * time.Second)
+		env.Get(web)
+		if s := web.Status; s.Phase != corev1.PodRunning || s.PodIP == "" || len(s.PodIPs) == 0 || s.HostIP == "" || s.PodIP == s.HostIP {
+			t.Errorf("the pod is %+v\n%q", s, eventsOf(t, env, "Pod", "web"))
+		}
+	}, with(o))
+}
+
 // TestNodes makes nodes fail by KWOK's stages. The simulation only renews their Leases then.
 func TestNodes(t *testing.T) {
 	o := stages.Options{Nodes: simulated.Options{Nodes: 1}, Stages: read(t, "kustomize/stage/node/fast", "kustomize/stage/node/heartbeat", "kustomize/stage/node/chaos")}
@@ -434,4 +448,48 @@ func TestComeAndGo(t *testing.T) {
 			t.Errorf("after the last Stage for pods the pod is %s", p)
 		}
 	}, with(stages.Options{Nodes: simulated.Options{Nodes: 1}}))
+}
+
+// TestRead checks that a stage with a mistake is an error that names file and field.
+func TestRead(t *testing.T) {
+	for spec, want := range map[string]string{
+		`{next: {statusTemplate: "{{ .a"}}`:                                             "spec.next.statusTemplate: build template: ",
+		`{next: {patches: [{template: "a: b"}, {template: "{{ Nothing }}"}]}}`:          `spec.next.patches[1].template: build template: template: _:1: function "Nothing" not defined`,
+		`{next: {event: {type: Error, reason: A}}}`:                                     `spec.next.event.type is "Error": must be Normal or Warning`,
+		`{steps: [{delete: true}, {event: {reason: A}}]}`:                               `spec.steps[1].event.type is "": must be Normal or Warning`,
+		`{steps: [{patch: {template: "{{ end }}"}}]}`:                                   "spec.steps[0].patch.template: build template: ",
+		`{steps: [{apply: {template: "{{ if }}"}}]}`:                                    "spec.steps[0].apply.template: build template: ",
+		`{steps: [{patch: {template: "{{ .missing.field.x }}{{ NodeIP }}{{ Now }}"}}]}`: "",
+	} {
+		file := filepath.Join(t.TempDir(), "stage.yaml")
+		text := "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: wrong}\nspec: " + strings.TrimSuffix(spec, "}") + `, resourceRef: {kind: Pod}, selector: {matchLabels: {a: b}}}` + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := stages.Read(file)
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", spec, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), file+": stage wrong: "+want)):
+			t.Errorf("%s: %v, want %q", spec, err, want)
+		}
+	}
+}
+
+// TestUnwatched checks that a stage for a kind which cannot be watched is reported.
+func TestUnwatched(t *testing.T) {
+	definition, err := os.ReadFile(files(t, "kustomize/crd/bases/kwok.x-k8s.io_stages.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		env.Create(newStage(t, string(definition)))
+		time.Sleep(time.Second)
+		env.Create(newStage(t, "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: reviews}\n"+
+			"spec: {resourceRef: {apiGroup: authentication.k8s.io/v1, kind: TokenReview}, selector: {matchLabels: {a: b}}, steps: [{delete: true}]}\n"))
+		time.Sleep(time.Minute)
+		if events := eventsOf(t, env, "Stage", "reviews"); len(events) != 1 || !hasEvent(events, "spec.resourceRef: tokenreviews.authentication.k8s.io does not support the verb list") {
+			t.Errorf("the events of the stage are %q", events)
+		}
+	}, with(stages.Options{}))
 }

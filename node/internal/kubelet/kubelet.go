@@ -1,4 +1,4 @@
-// Package kubelet runs programs that act for kubelets, each with a manager of its own.
+// Package kubelet runs programs that act for kubelets, each with a manager of its own, and has what they share.
 package kubelet
 
 import (
@@ -12,6 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 )
+
+// Port is the port of the kubelet in the status of a node.
+const Port = 10250
 
 // UserAgent is that of the kubelet: managedFields show it as the manager of what nodes write.
 const UserAgent = "kubelet"

@@ -88,7 +88,15 @@ func (a *Addresses) Of(pod types.UID, cidrs []string) []string {
 	return texts
 }
 
-// ranges returns the ranges of a node.
+// RangesOf returns the ranges of a node as its spec has them: spec.podCIDRs, or else spec.podCIDR alone.
+func RangesOf(n *corev1.Node) []string {
+	if len(n.Spec.PodCIDRs) == 0 && n.Spec.PodCIDR != "" {
+		return []string{n.Spec.PodCIDR}
+	}
+	return n.Spec.PodCIDRs
+}
+
+// ranges returns the ranges in texts, two at most, or the default.
 func ranges(cidrs []string) []netip.Prefix {
 	var all []netip.Prefix
 	for _, text := range cidrs {
