@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -24,6 +25,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 )
 
@@ -122,14 +124,17 @@ func runDev(ctx context.Context, o dev.Options, listen string, nodes int, plain 
 	}
 	begin := time.Now()
 	runs := kapok.Together{controllers.Options{Names: []string{"*"}}}
-	kubelet := &simulated.Kubelet{}
+	kubelet, metrics := &simulated.Kubelet{}, &simulated.Metrics{}
 	if nodes > 0 {
-		runs = append(runs, simulated.Options{Nodes: nodes, Kubelet: kubelet}, scheduler.Options{})
+		runs = append(runs, simulated.Options{Nodes: nodes, Kubelet: kubelet, Metrics: metrics}, scheduler.Options{})
 	}
 	opts := kapok.Options{
 		Listen: listen, Kubeconfig: kubeconfig, Controllers: runs,
 		Logger: log,
 		Nodes:  kapok.NodeOptions{Kubelets: kubelet.Handler},
+	}
+	if nodes > 0 {
+		opts.Aggregation.Handlers = map[schema.GroupVersion]http.Handler{simulated.MetricsVersion: metrics}
 	}
 	// The server stops after the operator.
 	server, err := kapok.Start(context.WithoutCancel(ctx), opts)

@@ -23,6 +23,7 @@ import (
 	"github.com/kapok-dev/kapok/scheduler"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // up is the command line of kapok up. Most flags write into options.
@@ -194,7 +195,9 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		kubelet := &simulated.Kubelet{}
 		handlers = append(handlers, kubelet.Handler)
 		o := stages.Options{Nodes: u.nodes, Stages: read}
-		o.Nodes.Kubelet = kubelet
+		metrics := &simulated.Metrics{}
+		opts.Aggregation.Handlers = map[schema.GroupVersion]http.Handler{simulated.MetricsVersion: metrics}
+		o.Nodes.Kubelet, o.Nodes.Metrics = kubelet, metrics
 		if err := o.Validate(); err != nil {
 			return kapok.Options{}, fmt.Errorf("--stages: %w", err)
 		}

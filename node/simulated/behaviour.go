@@ -10,6 +10,7 @@ import (
 	"github.com/kapok-dev/kapok/node/internal/podstatus"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -48,6 +49,10 @@ type behaviour struct {
 	Logs      *string   `json:"logs"`
 	// Exec has the output of commands by their words, with a space between them, or by "*".
 	Exec *map[string]string `json:"exec"`
+	// CPU and Memory are what the container uses, and Usage has later changes of it.
+	CPU    *resource.Quantity `json:"cpu"`
+	Memory *resource.Quantity `json:"memory"`
+	Usage  *[]usageStep       `json:"usage"`
 }
 
 // forever is the duration of a run without an end.
@@ -133,7 +138,7 @@ func (b *behaviour) validate() error {
 			return fmt.Errorf("%s: only run can be forever", name)
 		}
 	}
-	return nil
+	return b.validateUsage()
 }
 
 func ownedByJob(p *corev1.Pod) bool {
@@ -167,6 +172,9 @@ func (s *simulation) of(name string) behaviour {
 	inherit(&own.Stop, all.Stop)
 	inherit(&own.Logs, all.Logs)
 	inherit(&own.Exec, all.Exec)
+	inherit(&own.CPU, all.CPU)
+	inherit(&own.Memory, all.Memory)
+	inherit(&own.Usage, all.Usage)
 	return own
 }
 

@@ -33,6 +33,9 @@
 //	stop: 3s          the time from the signal TERM to its end
 //	logs: "text"      what it writes when it starts; a line that says so by default
 //	exec: {"ls /": "bin\netc\n"}  what commands write, by their words, or by "*" for all others
+//	cpu: 300m         the CPU that it uses; by default a tenth of its request, 1m without one
+//	memory: 100Mi     the memory that it uses; by default half of its request, 16Mi without one
+//	usage: [{after: 2m, cpu: 900m}]  changes of these, at times after a start
 //
 // A pod with this annotation whose restartPolicy is not Always completes after a second, as that of a
 // Job, unless the annotation sets another time. A Warning event names errors of the annotation, and
@@ -64,10 +67,12 @@
 // has no clock, goroutine or client. Its only input from the past is the status of the pod, so that
 // pods continue after a restart of the process.
 //
+// What pods use (usage.go) is a function of the pod and the time, too; Metrics serves it.
+//
 // The addresses in use (package podip), the objects for which pods wait (waiting.go), and the times at
 // which Leases were renewed (node.go) are in memory. Each has its own lock, which is not held during
-// a request or while another one is held. The goroutines are the workers of two controllers and one
-// Runnable that writes events; the manager owns them.
+// a request or while another one is held. The goroutines are the workers of two controllers and the
+// Runnables that write events, nodes and a role; the manager owns them.
 package simulated
 
 import (
@@ -140,6 +145,11 @@ type Options struct {
 	OnYields func(changed func(schema.GroupKind))
 	// Kubelet, if not nil, answers for the nodes.
 	Kubelet *Kubelet
+	// Metrics, if not nil, serves what the nodes and their pods use.
+	Metrics *Metrics
+	// Usage returns what a container that runs uses, nil if the annotation of the pod defines it. It is called
+	// from several goroutines, and must not change the pod. Default: nil for all.
+	Usage func(p *corev1.Pod, container string) corev1.ResourceList
 }
 
 // The kinds for which Options.Yields is asked.
@@ -221,6 +231,12 @@ func (o Options) Add(m manager.Manager) error {
 	}
 	if o.Kubelet != nil {
 		o.Kubelet.readers.Store(&readers{cached: m.GetClient(), live: m.GetAPIReader()})
+	}
+	if o.Metrics != nil {
+		o.Metrics.source.Store(&usageSource{reader: m.GetClient(), given: o.Usage})
+		if err := m.Add(&roleCreator{client: m.GetClient()}); err != nil {
+			return err
+		}
 	}
 	events := recorder.New(m.GetClient(), m.GetLogger(), o.EventsPerSecond)
 	if err := m.Add(events); err != nil {

@@ -1,6 +1,7 @@
 package open
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/kapok-dev/kapok/scheduler"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 var deployment *appsv1.Deployment
