@@ -22,12 +22,12 @@ func TestBest(t *testing.T) {
 	term := func() corev1.PodAffinityTerm {
 		return corev1.PodAffinityTerm{LabelSelector: selector(), TopologyKey: one(corev1.LabelHostname, corev1.LabelTopologyZone, "rack")}
 	}
-	kinds := make([]*corev1.Pod, 10)
+	kinds := make([]*corev1.Pod, 16)
 	for i := range kinds {
 		kinds[i] = newTestPod("kind", func(p *corev1.Pod) {
 			p.Labels["app"] = one("web", "db")
 			a := &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}, PodAntiAffinity: &corev1.PodAntiAffinity{}}
-			switch r.IntN(8) {
+			switch i % 8 {
 			case 0:
 				a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = []corev1.PodAffinityTerm{term()}
 			case 1:
@@ -37,7 +37,7 @@ func TestBest(t *testing.T) {
 			case 3:
 				a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.WeightedPodAffinityTerm{{Weight: 1 + r.Int32N(100), PodAffinityTerm: term()}}
 			case 4, 5:
-				for range 1 + r.IntN(2) {
+				for range 3 {
 					p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
 						MaxSkew: 1 + r.Int32N(2), TopologyKey: one(corev1.LabelHostname, corev1.LabelTopologyZone, "rack"), LabelSelector: selector(),
 						WhenUnsatisfiable: corev1.UnsatisfiableConstraintAction(one("DoNotSchedule", "ScheduleAnyway")),
