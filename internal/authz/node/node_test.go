@@ -357,6 +357,7 @@ func BenchmarkAuthorize(b *testing.B) {
 		for i := range n {
 			f.put(pods, "ns", fmt.Sprintf("pod-%d", i), strings.Replace(mounting, "nodeName: one", fmt.Sprintf("nodeName: node-%d", i), 1))
 		}
+		f.by.graph.Load()
 		for _, node := range []string{"node-7", "other"} {
 			b.Run(fmt.Sprintf("nodes=%d/%s", n, node), func(b *testing.B) {
 				b.ReportAllocs()
