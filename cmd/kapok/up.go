@@ -192,9 +192,13 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		if err != nil {
 			return kapok.Options{}, fmt.Errorf("--stages: %w", err)
 		}
+		usages, err := stages.ReadUsages(u.stages...)
+		if err != nil {
+			return kapok.Options{}, fmt.Errorf("--stages: %w", err)
+		}
 		kubelet := &simulated.Kubelet{}
 		handlers = append(handlers, kubelet.Handler)
-		o := stages.Options{Nodes: u.nodes, Stages: read}
+		o := stages.Options{Nodes: u.nodes, Stages: read, Usages: usages}
 		metrics := &simulated.Metrics{}
 		opts.Aggregation.Handlers = map[schema.GroupVersion]http.Handler{simulated.MetricsVersion: metrics}
 		o.Nodes.Kubelet, o.Nodes.Metrics = kubelet, metrics

@@ -37,6 +37,7 @@ import (
 	"github.com/kapok-dev/kapok/node/simulated"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	kwok "sigs.k8s.io/kwok/pkg/apis/v1alpha1"
@@ -48,6 +49,8 @@ type Options struct {
 	Nodes simulated.Options
 	// Stages are stages in addition to those on the server: see [Read].
 	Stages []*kwok.Stage
+	// Usages are what pods use, in place of their annotations: see [ReadUsages]. Nil: none. This package then sets Nodes.Usage.
+	Usages *Usages
 }
 
 // Validate returns an error that names the first invalid field and its rule.
@@ -78,6 +81,11 @@ func (o Options) Add(m manager.Manager) error {
 	}
 	known := newSet()
 	o.Nodes.Yields, o.Nodes.OnYields = known.has, known.listen
+	if o.Usages != nil {
+		o.Nodes.Usage = func(p *corev1.Pod, container string) corev1.ResourceList {
+			return o.Usages.of(m.GetClient(), m.GetLogger(), p, container)
+		}
+	}
 	if err := o.Nodes.Add(m); err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@ package stages_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -367,7 +369,7 @@ func TestOptions(t *testing.T) {
 		return path
 	}
 	for _, test := range []struct{ text, want string }{
-		{"kind: ConfigMap\napiVersion: v1\n", "has no Stage of kwok.x-k8s.io/v1alpha1"},
+		{"kind: ConfigMap\napiVersion: v1\n", "has no Stage or ResourceUsage of kwok.x-k8s.io/v1alpha1"},
 		{"kind: Stage\napiVersion: kwok.x-k8s.io/v2\n", "apiVersion is kwok.x-k8s.io/v2"},
 		{"kind: Stage\napiVersion: kwok.x-k8s.io/v1alpha1\nspec: {selectr: {}}\n", `unknown field "selectr"`},
 		{"kind: [\n", "stages.yaml: "},
@@ -492,4 +494,47 @@ func TestUnwatched(t *testing.T) {
 			t.Errorf("the events of the stage are %q", events)
 		}
 	}, with(stages.Options{}))
+}
+
+// TestUsages checks what pods use by KWOK's ResourceUsages.
+func TestUsages(t *testing.T) {
+	own := filepath.Join(t.TempDir(), "own.yaml")
+	if err := os.WriteFile(own, []byte(`{apiVersion: kwok.x-k8s.io/v1alpha1, kind: ResourceUsage, metadata: {name: own, namespace: default}, spec: {usages: [
+		{containers: [other], usage: {cpu: {value: 1}}},
+		{usage: {cpu: {value: 7m}, memory: {expression: 'pod.metadata.name == "own" ? Quantity("3Mi") : Quantity("1Mi")'}}}]}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	usages, err := stages.ReadUsages(files(t, "kustomize/metrics/usage"), own)
+	if err != nil || usages == nil {
+		t.Fatal(err)
+	}
+	served := &simulated.Metrics{}
+	o := stages.Options{Nodes: simulated.Options{Nodes: 1, Metrics: served}, Usages: usages}
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		web := newPod("web")
+		web.Annotations = map[string]string{"kwok.x-k8s.io/usage-cpu": "300m", "kwok.x-k8s.io/usage-memory": "100Mi"}
+		env.Create(web, newPod("idle"), newPod("own"))
+		time.Sleep(10 * time.Second)
+		answer := httptest.NewRecorder()
+		served.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods", nil))
+		for _, want := range []string{
+			`"name":"c","usage":{"cpu":"1m","memory":"1Mi"}`, `"name":"c","usage":{"cpu":"300m","memory":"100Mi"}`, `"name":"c","usage":{"cpu":"7m","memory":"3Mi"}`,
+		} {
+			if !strings.Contains(answer.Body.String(), want) {
+				t.Errorf("%s is not in %s", want, answer.Body)
+			}
+		}
+	}, with(o))
+	for spec, want := range map[string]string{
+		"{usage: {cpu: {expression: 'pod.nothing('}}}": "own: spec.usages[0].usage.cpu.expression: ",
+		"{usage: {cpu: {}}}":                           "own: spec.usages[0].usage.cpu: value or expression must be set",
+		"{usage: {memory: {value: -1}}}":               "own: spec.usages[0].usage.memory.value is -1: must not be negative",
+	} {
+		if err := os.WriteFile(own, []byte("apiVersion: kwok.x-k8s.io/v1alpha1\nkind: ClusterResourceUsage\nmetadata: {name: own}\nspec: {usages: ["+spec+"]}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stages.ReadUsages(own); err == nil || !strings.Contains(err.Error(), own+": "+want) {
+			t.Errorf("%s: %v, want %q", spec, err, want)
+		}
+	}
 }
