@@ -5,8 +5,12 @@ import "github.com/kapok-dev/kapok/client"
 // A ResourceEventHandler is a handler of k8s.io/client-go/tools/cache, such as
 // ResourceEventHandlerFuncs.
 type ResourceEventHandler interface {
+	// OnAdd is called for an object that is new in the cache. isInInitialList says that it existed
+	// when the handler was added.
 	OnAdd(obj any, isInInitialList bool)
+	// OnUpdate is called for a change, and for every object at each resync.
 	OnUpdate(oldObj, newObj any)
+	// OnDelete gets the last known state.
 	OnDelete(obj any)
 }
 

@@ -80,6 +80,8 @@ type InformerWaiter interface {
 
 // An EventHandler receives the changes of a kind. It owns the objects.
 type EventHandler interface {
+	// OnAdd is called for an object that is new in the cache. isInInitialList says that it existed
+	// when the handler was added.
 	OnAdd(obj client.Object, isInInitialList bool)
 	// OnUpdate is called for a change, and for every object at each resync, with equal
 	// resourceVersions.

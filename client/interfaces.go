@@ -45,6 +45,7 @@ type Reader interface {
 // A Writer writes objects. The response is decoded into the object of the call. It is safe for
 // concurrent use.
 type Writer interface {
+	// Create creates an object, with a name of the server's choice if obj has only a generateName.
 	Create(ctx context.Context, obj Object, opts ...CreateOption) error
 	// Update replaces an object. It returns a conflict error if obj has a resourceVersion that is
 	// not the current one.
@@ -56,6 +57,7 @@ type Writer interface {
 	// has set to another value is a conflict (apierrors.IsConflict); with ForceOwnership, which
 	// controllers should use, the field is taken over.
 	Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...ApplyOption) error
+	// Delete deletes the object with the kind, the namespace and the name of obj.
 	Delete(ctx context.Context, obj Object, opts ...DeleteOption) error
 	// DeleteAllOf deletes all objects of the kind of obj that the options select.
 	DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllOfOption) error
@@ -73,7 +75,9 @@ type SubResourceWriter interface {
 	Create(ctx context.Context, obj Object, subResource Object, opts ...SubResourceCreateOption) error
 	// Update puts obj, or the object of WithSubResourceBody, to the subresource of obj.
 	Update(ctx context.Context, obj Object, opts ...SubResourceUpdateOption) error
+	// Patch patches the subresource of obj.
 	Patch(ctx context.Context, obj Object, patch Patch, opts ...SubResourcePatchOption) error
+	// Apply is a server-side apply to the subresource of obj: see Writer.Apply.
 	Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...SubResourceApplyOption) error
 }
 
@@ -104,7 +108,9 @@ type Client interface {
 	StatusClient
 	SubResourceClientConstructor
 
+	// Scheme returns the Go types of the client.
 	Scheme() *runtime.Scheme
+	// RESTMapper returns the mapping between kinds and resources of the client.
 	RESTMapper() meta.RESTMapper
 	// GroupVersionKindFor returns the kind of an object or a list: the one of its Go type in the
 	// Scheme, or the one that it carries.
@@ -116,11 +122,13 @@ type Client interface {
 // WithWatch is a Client that can also watch. Long-running programs should use a cache instead.
 type WithWatch interface {
 	Client
+	// Watch begins a watch of the kind of list. The caller stops it.
 	Watch(ctx context.Context, list ObjectList, opts ...ListOption) (watch.Interface, error)
 }
 
 // A Patch is a change of an object.
 type Patch interface {
+	// Type returns the media type of the patch.
 	Type() types.PatchType
 	// Data returns the body of the request for the object that is passed to Writer.Patch.
 	Data(obj Object) ([]byte, error)

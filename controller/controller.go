@@ -30,6 +30,7 @@ type TypedController[request comparable] interface {
 	// returns an error if a source fails to start or to sync. It can be called once, usually by a
 	// manager.
 	Start(context.Context) error
+	// GetLogger returns the logger of the controller.
 	GetLogger() logr.Logger
 }
 

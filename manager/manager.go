@@ -119,6 +119,7 @@ type WebhookServer interface {
 	Register(path string, hook http.Handler)
 	// StartedChecker returns a Checker that succeeds as soon as the server can be reached.
 	StartedChecker() func(*http.Request) error
+	// WebhookMux returns the mux of the registered handlers.
 	WebhookMux() *http.ServeMux
 }
 

@@ -22,14 +22,19 @@ const ConvertPath = "/convert"
 // A Manager is the part of a manager.Manager that a WebhookBuilder uses. S is the type of its
 // webhook server, and is inferred.
 type Manager[S Registrar] interface {
+	// GetScheme returns the Go types that webhooks decode.
 	GetScheme() *runtime.Scheme
+	// GetLogger returns the logger of the webhooks.
 	GetLogger() logr.Logger
+	// GetWebhookServer returns the server of the webhooks.
 	GetWebhookServer() S
 }
 
 // A Registrar is the part of a Server that a WebhookBuilder uses.
 type Registrar interface {
+	// Register serves a handler at a path.
 	Register(path string, hook http.Handler)
+	// WebhookMux returns the mux of the registered handlers.
 	WebhookMux() *http.ServeMux
 }
 

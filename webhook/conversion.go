@@ -27,7 +27,9 @@ type Hub interface {
 // A Convertible is a version of a kind that converts itself to and from the Hub.
 type Convertible interface {
 	runtime.Object
+	// ConvertTo sets dst to the receiver.
 	ConvertTo(dst Hub) error
+	// ConvertFrom sets the receiver to src.
 	ConvertFrom(src Hub) error
 }
 
@@ -80,8 +82,11 @@ func (c byRules) ConvertObject(_ context.Context, src, dst runtime.Object) error
 
 // A SpokeConverter converts between one version and the hub. NewSpokeConverter returns one.
 type SpokeConverter[H runtime.Object] interface {
+	// GetSpoke returns an empty object of the version.
 	GetSpoke() runtime.Object
+	// ConvertHubToSpoke sets spoke to hub.
 	ConvertHubToSpoke(ctx context.Context, hub H, spoke runtime.Object) error
+	// ConvertSpokeToHub sets hub to spoke.
 	ConvertSpokeToHub(ctx context.Context, spoke runtime.Object, hub H) error
 }
 

@@ -17,7 +17,9 @@ type Warnings []string
 // k8s.io/apimachinery/pkg/api/errors, wrapped or not, reaches the client with its code, reason and
 // details; any other error is 403 Forbidden with its message. It must be safe for concurrent use.
 type Validator[T runtime.Object] interface {
+	// ValidateCreate gets the object to be created.
 	ValidateCreate(ctx context.Context, obj T) (Warnings, error)
+	// ValidateUpdate gets the stored object, and the one that replaces it.
 	ValidateUpdate(ctx context.Context, oldObj, newObj T) (Warnings, error)
 	// ValidateDelete gets the object to be deleted.
 	ValidateDelete(ctx context.Context, obj T) (Warnings, error)

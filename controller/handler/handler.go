@@ -33,9 +33,13 @@ type (
 // block for long, because the events of a kind are handled one after another. The objects belong to
 // the handler.
 type TypedEventHandler[object any, request comparable] interface {
+	// Create handles a new object, or one that existed at the start.
 	Create(context.Context, TypedCreateEvent[object], workqueue.TypedRateLimitingInterface[request])
+	// Update handles a change, and the resync of an object that has not changed.
 	Update(context.Context, TypedUpdateEvent[object], workqueue.TypedRateLimitingInterface[request])
+	// Delete handles a deletion.
 	Delete(context.Context, TypedDeleteEvent[object], workqueue.TypedRateLimitingInterface[request])
+	// Generic handles an event from outside of the cluster.
 	Generic(context.Context, TypedGenericEvent[object], workqueue.TypedRateLimitingInterface[request])
 }
 

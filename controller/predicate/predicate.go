@@ -20,9 +20,13 @@ type (
 
 // A TypedPredicate reports whether an event is to be handled. It must not change the objects.
 type TypedPredicate[object any] interface {
+	// Create reports whether to handle an object that is new, or existed at the start.
 	Create(handler.TypedCreateEvent[object]) bool
+	// Update reports whether to handle a change or a resync.
 	Update(handler.TypedUpdateEvent[object]) bool
+	// Delete reports whether to handle a deletion.
 	Delete(handler.TypedDeleteEvent[object]) bool
+	// Generic reports whether to handle an event from outside of the cluster.
 	Generic(handler.TypedGenericEvent[object]) bool
 }
 

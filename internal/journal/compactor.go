@@ -37,8 +37,11 @@ func (p Policy) withDefaults() Policy {
 
 // Compactable is the part of a Journal, or of the state in front of it, that a Compactor uses.
 type Compactable interface {
+	// Head returns the revision of the newest commit, and the bytes of the entries up to it.
 	Head() (object.Revision, int64)
+	// Compacted returns the revision up to which history is compacted.
 	Compacted() object.Revision
+	// Compact discards the history up to a revision.
 	Compact(ctx context.Context, upTo object.Revision) error
 }
 

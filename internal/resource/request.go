@@ -14,9 +14,13 @@ import (
 // A User is the user who sends a request. The verbs only check whether there is one: kinds, admission
 // and [Gate].PermitCreate decide what the user is allowed to do.
 type User interface {
+	// GetName returns the name of the user.
 	GetName() string
+	// GetUID returns what tells the user from others that have had the name; it may be empty.
 	GetUID() string
+	// GetGroups returns the groups of the user.
 	GetGroups() []string
+	// GetExtra returns further attributes, which authorizers and webhooks may use.
 	GetExtra() map[string][]string
 }
 

@@ -1,3 +1,3 @@
 // Package house tests rules of the repository: the directions of imports, the sizes of interfaces,
-// the links and the words of documents.
+// doc comments, the links and the words of documents.
 package house

@@ -41,6 +41,7 @@ func (o Object) String() string {
 // A Verb is the type of an operation.
 type Verb string
 
+// The verbs of operations.
 const (
 	Create Verb = "create"
 	Update Verb = "update"
@@ -152,6 +153,7 @@ type Item struct {
 // An EventType is the type of a watch event.
 type EventType string
 
+// The types of watch events.
 const (
 	Added    EventType = "ADDED"
 	Modified EventType = "MODIFIED"

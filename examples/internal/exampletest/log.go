@@ -37,6 +37,7 @@ func (l *Log) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
+// Write implements io.Writer.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -64,6 +64,7 @@ func ParseSpec(cidr, gateway string) (Spec, error) {
 	return spec, nil
 }
 
+// String implements fmt.Stringer.
 func (s Spec) String() string {
 	switch {
 	case s == (Spec{}):

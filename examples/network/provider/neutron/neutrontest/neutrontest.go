@@ -208,6 +208,7 @@ func (c *Cloud) Log() []string {
 	return log
 }
 
+// ServeHTTP implements http.Handler.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
