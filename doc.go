@@ -13,8 +13,8 @@
 //
 //   - [Server.Config] is for clients in the process. Their connections are in memory, and their
 //     requests are those of the admin.
-//   - [Options.Listen] opens a socket with TLS and HTTP/2. [Server.Kubeconfig] has the credentials of
-//     the admin; [Options.Authentication] configures how other users authenticate.
+//   - [Options.Listen] opens a socket with TLS and HTTP/2. [Server.Kubeconfig] has the credentials
+//     of the admin; [Options.Authentication] configures how other users authenticate.
 //
 // # Request path
 //
@@ -41,12 +41,12 @@
 //
 // # Virtual time
 //
-// A server reads the clock through package time. Without a socket and a data directory it works in a
-// testing/synctest bubble.
+// A server reads the clock through package time. Without a socket and a data directory it works in
+// a testing/synctest bubble.
 //
 // In a bubble, end the server and its clients with one context, or end the clients first. Otherwise
 // client-go may report errors through HandleError of k8s.io/apimachinery/pkg/util/runtime, which
 // sleeps until a millisecond after the last error, or the start, of the process. On the clock of a
-// bubble that is decades away, so the goroutine appears to hang. Tests that expect errors remove the
-// sleep, the second of ErrorHandlers, in TestMain. Package kapoktest does all of this.
+// bubble that is decades away, so the goroutine appears to hang. Tests that expect errors remove
+// the sleep, the second of ErrorHandlers, in TestMain. Package kapoktest does all of this.
 package kapok

@@ -8,25 +8,25 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// KubernetesVersion is the release of Kubernetes whose API the server serves, for example to compare it
-// with the versions of clients.
+// KubernetesVersion is the release of Kubernetes whose API the server serves, for example to
+// compare it with the versions of clients.
 const KubernetesVersion = server.KubernetesVersion
 
 // Server is a running API server. Its methods are safe for concurrent use.
 type Server server.Server
 
-// Start starts a server, and returns when it serves requests. The server runs until Stop is called or
-// ctx is done. In the second case it stops by itself, a moment later than other goroutines that wait
-// for ctx, so that clients of the same context can end first.
+// Start starts a server, and returns when it serves requests. The server runs until Stop is called
+// or ctx is done. In the second case it stops by itself, a moment later than other goroutines that
+// wait for ctx, so that clients of the same context can end first.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	s, err := server.Start(ctx, server.Options(opts))
 	return (*Server)(s), err
 }
 
-// Config returns a configuration for clients in this process. Its connections are in memory and need
-// no credentials: requests are from the admin, or from the user that Impersonate names. Its rate is
-// not limited (QPS -1). The caller owns the configuration and can change it, except for TLS and
-// Transport. It works until the server stops.
+// Config returns a configuration for clients in this process. Its connections are in memory and
+// need no credentials: requests are from the admin, or from the user that Impersonate names. Its
+// rate is not limited (QPS -1). The caller owns the configuration and can change it, except for TLS
+// and Transport. It works until the server stops.
 func (s *Server) Config() *rest.Config { return s.server().Config() }
 
 // Address returns the address of the socket, HOST:PORT, or "" without a socket.
@@ -36,13 +36,14 @@ func (s *Server) Address() string { return s.server().Address() }
 func (s *Server) Kubeconfig() []byte { return s.server().Kubeconfig() }
 
 // Compact discards the history of changes up to now. Watches that are behind, and lists and watches
-// that start from an older resourceVersion, get 410 Gone. Tests use it to see how a client recovers.
+// that start from an older resourceVersion, get 410 Gone. Tests use it to see how a client
+// recovers.
 func (s *Server) Compact(ctx context.Context) error { return s.server().Compact(ctx) }
 
 // Stop shuts the server down gracefully, and returns when all its goroutines have ended: it rejects
 // new connections, ends watches, sends GOAWAY, and gives running requests ten seconds to finish. It
-// can be called at any time and more than once. The error reports failures in between; the server has
-// stopped in any case.
+// can be called at any time and more than once. The error reports failures in between; the server
+// has stopped in any case.
 func (s *Server) Stop() error { return s.server().Stop() }
 
 // Shutdown is Stop with another time limit: running requests can finish until ctx is done.

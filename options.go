@@ -28,8 +28,8 @@ type Options struct {
 	DataDir string
 
 	// UnsafeNoFsync lets the operating system decide when writes to DataDir reach the disk. Objects
-	// survive the end of the process, but not a crash of the machine. It is for tests, like etcd's flag
-	// of that name. Needs DataDir.
+	// survive the end of the process, but not a crash of the machine. It is for tests, like etcd's
+	// flag of that name. Needs DataDir.
 	UnsafeNoFsync bool
 
 	// Store is an etcd that stores the objects instead of DataDir, as etcd://HOST:PORT,HOST:PORT. Any
@@ -40,9 +40,9 @@ type Options struct {
 	// Etcd configures the connection to the etcd of Store. Needs Store.
 	Etcd EtcdOptions
 
-	// EncryptionConfig is a file with Kubernetes' EncryptionConfiguration, which selects the kinds that
-	// are encrypted at rest. It is read again when it changes. Needs DataDir or Store. Default: no
-	// encryption.
+	// EncryptionConfig is a file with Kubernetes' EncryptionConfiguration, which selects the kinds
+	// that are encrypted at rest. It is read again when it changes. Needs DataDir or Store. Default:
+	// no encryption.
 	EncryptionConfig string
 
 	// HistoryMemory is the maximum size in bytes of the history of changes that memory holds for
@@ -116,7 +116,8 @@ type Options struct {
 	// Housekeeping turns off tasks of the server because another program, such as a
 	// kube-controller-manager, does them: -gc, -namespace, -root-ca and so on; -* is all of them. A
 	// name without the - turns the task on. The last entry for a task counts. The function
-	// Housekeeping returns the names; others are errors. KeepGarbage is like -*, and Accounts.None like
+	// Housekeeping returns the names; others are errors. KeepGarbage is like -*, and Accounts.None
+	// like
 	// -accounts, -root-ca and -tokens; neither can be reversed here. Default: the server does
 	// everything.
 	Housekeeping []string
@@ -132,8 +133,8 @@ type Options struct {
 	NamespaceGrace time.Duration
 }
 
-// Validate returns an error for options that are out of range or contradict each other. Start returns
-// the same error. Validate reads the files of client certificates, and no others.
+// Validate returns an error for options that are out of range or contradict each other. Start
+// returns the same error. Validate reads the files of client certificates, and no others.
 func (o *Options) Validate() error { return (*server.Options)(o).Validate() }
 
 // The options of the parts of a server. The command in each comment prints the fields.

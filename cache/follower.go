@@ -14,8 +14,8 @@ import (
 
 var errServerStopped = errors.New("the server has stopped")
 
-// A follower is a reflector for the state of a server in this process. Its goroutine applies changes
-// to the store, and readers apply those that have not been applied yet.
+// A follower is a reflector for the state of a server in this process. Its goroutine applies
+// changes to the store, and readers apply those that have not been applied yet.
 type follower struct {
 	informer *informer
 	source   int
@@ -34,8 +34,8 @@ type follower struct {
 	present map[types.NamespacedName]bool // the objects of the list that is being read; nil: there is none
 }
 
-// follow fills the store with the objects of a source until ctx ends. It returns false at once if the
-// server of the process does not store the kind.
+// follow fills the store with the objects of a source until ctx ends. It returns false at once if
+// the server of the process does not store the kind.
 func (inf *informer) follow(ctx context.Context, source int) bool {
 	f := &follower{informer: inf, source: source, ctx: ctx}
 	inf.mu.Lock()

@@ -11,8 +11,8 @@ import (
 const recentObjects = 4096
 
 // recent keeps the objects that were decoded last, so that shared reads of the same objects, one
-// after the other, decode each of them once. The zero value is ready to use, and safe for concurrent
-// use.
+// after the other, decode each of them once. The zero value is ready to use, and safe for
+// concurrent use.
 type recent struct {
 	mu      sync.Mutex
 	objects map[*entry]client.Object

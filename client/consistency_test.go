@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A slowCache reads from the server, and pretends to have seen only the writes that the test selects.
-// It records what it waited for.
+// A slowCache reads from the server, and pretends to have seen only the writes that the test
+// selects. It records what it waited for.
 type slowCache struct {
 	client.Reader
 	keeps func(client.Object) bool

@@ -30,7 +30,8 @@ const (
 // Misses cause at most ten queries in a row, and then one a second; in between, a missing kind
 // stays missing. It is safe for concurrent use. For a kind that the server does not have it returns
 // a meta.NoKindMatchError or a meta.NoResourceMatchError. If the server of an extension group is
-// unreachable, or the server does not respond within 32 seconds, it returns the error of that request.
+// unreachable, or the server does not respond within 32 seconds, it returns the error of that
+// request.
 //
 // It is also a meta.RESTMapperWithContext.
 //

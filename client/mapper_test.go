@@ -168,7 +168,8 @@ func TestMapperStampede(t *testing.T) {
 	})
 }
 
-// A call to a server that does not respond ends with its context, and after 32 seconds at the latest.
+// A call to a server that does not respond ends with its context, and after 32 seconds at the
+// latest.
 func TestMapperOfASilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := roundTripper(func(r *http.Request) (*http.Response, error) {

@@ -35,8 +35,8 @@ type rawPatch struct {
 func (p rawPatch) Type() types.PatchType       { return p.patchType }
 func (p rawPatch) Data(Object) ([]byte, error) { return p.data, nil }
 
-// MergeFrom returns a merge patch of the changes since obj, a deep copy of the object from before the
-// change. A list that has changed replaces that of the server as a whole.
+// MergeFrom returns a merge patch of the changes since obj, a deep copy of the object from before
+// the change. A list that has changed replaces that of the server as a whole.
 func MergeFrom(obj Object) Patch { return MergeFromWithOptions(obj) }
 
 // MergeFromWithOptions is MergeFrom with options.
@@ -44,9 +44,9 @@ func MergeFromWithOptions(obj Object, opts ...MergeFromOption) Patch {
 	return newMergeFrom(types.MergePatchType, obj, opts)
 }
 
-// StrategicMergeFrom returns a strategic merge patch of the changes since obj. It merges lists by their
-// keys, according to the tags patchStrategy and patchMergeKey of the Go type. Servers do not accept it
-// for custom kinds.
+// StrategicMergeFrom returns a strategic merge patch of the changes since obj. It merges lists by
+// their keys, according to the tags patchStrategy and patchMergeKey of the Go type. Servers do not
+// accept it for custom kinds.
 func StrategicMergeFrom(obj Object, opts ...MergeFromOption) Patch {
 	return newMergeFrom(types.StrategicMergePatchType, obj, opts)
 }

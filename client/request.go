@@ -167,7 +167,8 @@ func (r *request) do(ctx context.Context, obj runtime.Object) error {
 	return decode(body, contentType, obj, r.answer)
 }
 
-// doOrStatus is do, but it ignores a response that is a Status: that of a success carries no object.
+// doOrStatus is do, but it ignores a response that is a Status: that of a success carries no
+// object.
 func (r *request) doOrStatus(ctx context.Context, obj runtime.Object) error {
 	body, contentType, err := r.send(ctx, accept(obj, r.protobuf))
 	if err != nil || isStatus(body) {

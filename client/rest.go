@@ -25,9 +25,10 @@ const (
 )
 
 // RESTClientFor returns a client for requests of one's own about kinds of the group and version of
-// gvk. Error responses are returned as errors of k8s.io/apimachinery/pkg/api/errors; other responses
-// are bytes, from DoRaw and Stream, because the client decodes no object. contentType is the media
-// type to accept, JSON if empty; if it is protobuf, the server may still respond with JSON.
+// gvk. Error responses are returned as errors of k8s.io/apimachinery/pkg/api/errors; other
+// responses are bytes, from DoRaw and Stream, because the client decodes no object. contentType is
+// the media type to accept, JSON if empty; if it is protobuf, the server may still respond with
+// JSON.
 //
 // Unlike in client-go, a client whose cfg has neither QPS nor RateLimiter does not throttle itself:
 // the server's priority and fairness does that better.

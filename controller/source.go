@@ -244,8 +244,9 @@ func ChannelPredicates[object any, request comparable](p ...predicate.TypedPredi
 	return channelOption[object, request](func(c *channel[object, request]) { c.predicates = append(c.predicates, p...) })
 }
 
-// WithBufferSize sets the number of events that the source takes from the channel before the handler
-// has processed them. Default 0: the channel's own buffer is enough, because handlers do not block.
+// WithBufferSize sets the number of events that the source takes from the channel before the
+// handler has processed them. Default 0: the channel's own buffer is enough, because handlers do
+// not block.
 func WithBufferSize[object any, request comparable](n int) TypedChannelOption[object, request] {
 	return channelOption[object, request](func(c *channel[object, request]) { c.buffer = n })
 }

@@ -30,8 +30,8 @@ func (c *Converter) other(obj runtime.Object, target runtime.GroupVersioner) (ru
 	return c.only(obj, target)
 }
 
-// only copies an object of a type without spokes. It is of all versions for which the scheme has the
-// type.
+// only copies an object of a type without spokes. It is of all versions for which the scheme has
+// the type.
 func (c *Converter) only(obj runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	gvks := c.Versions(obj)
 	if len(gvks) == 0 {

@@ -32,9 +32,9 @@ type object[T any] interface {
 }
 
 // Spoke registers T as a version of the kind whose hub is Hub, with functions for both directions.
-// They are called after the fields of the same name have been converted; nil means that nothing else
-// is to be converted. The hub is itself a version if it is registered in the scheme, and internal
-// otherwise.
+// They are called after the fields of the same name have been converted; nil means that nothing
+// else is to be converted. The hub is itself a version if it is registered in the scheme, and
+// internal otherwise.
 func Spoke[Hub, T any, P object[T]](to func(in *T, hub *Hub) error, from func(hub *Hub, out *T) error) Rule {
 	return func(r *rules) {
 		r.spokes = append(r.spokes, spoke{hub: reflect.TypeFor[Hub](), version: reflect.TypeFor[T]()})
@@ -88,9 +88,9 @@ func Rules(all ...Rule) Rule {
 	}
 }
 
-// Names returns a function that converts the fields of the same name and leaves all others unchanged.
-// It is for functions of objects of which a part has moved to another field. It is compiled at the
-// first call.
+// Names returns a function that converts the fields of the same name and leaves all others
+// unchanged. It is for functions of objects of which a part has moved to another field. It is
+// compiled at the first call.
 func Names[A, B any](within ...Rule) func(in *A, out *B) error {
 	compiled := sync.OnceValues(func() (func(in, out reflect.Value) error, error) {
 		c := newCompiler(within)

@@ -43,8 +43,8 @@
 //  5. workqueue orders and retries requests between the two.
 //  6. webhook serves admission and conversion webhooks; convert converts between the versions of a
 //     kind.
-//  7. kapoktest, which is not part of the framework, runs an API server inside a test, optionally in
-//     virtual time.
+//  7. kapoktest, which is not part of the framework, runs an API server inside a test, optionally
+//     in virtual time.
 //
 // A controller needs 1 to 3. The other packages work behind them until their options matter.
 package ctrl

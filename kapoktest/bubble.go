@@ -67,21 +67,21 @@ func inBubble() bool {
 // work queues, and than the aggregation of events.
 const quiet = 10 * time.Second
 
-// Settle advances the clock of a bubble until no work is left. No work is left when no client has sent a
-// request or waited for a response for ten seconds (leases, watches and requests that repeat
-// periodically do not count), when no fault delays an event, and when clients have had time to reconnect
-// after an outage. Settle does not wait for later work, such as a RequeueAfter of a minute: see
-// [Env.SettleFor]. Work that never ends fails the test after one hour, and an error in [Env.Go] fails it
-// immediately.
+// Settle advances the clock of a bubble until no work is left. No work is left when no client has
+// sent a request or waited for a response for ten seconds (leases, watches and requests that repeat
+// periodically do not count), when no fault delays an event, and when clients have had time to
+// reconnect after an outage. Settle does not wait for later work, such as a RequeueAfter of a
+// minute: see [Env.SettleFor]. Work that never ends fails the test after one hour, and an error in
+// [Env.Go] fails it immediately.
 func (e *Env) Settle() {
 	e.t.Helper()
 	e.SettleFor(quiet)
 }
 
-// SettleFor is like Settle, with an idle time of quiet instead of ten seconds. Choose a time that is
-// longer than the pauses within one piece of work of the program under test, and shorter than the pauses
-// between two. If requests never cease, the test fails after the longest of one hour, ten times the idle
-// time, and a hundred times MaxDelay or MaxOutage of the [Faults].
+// SettleFor is like Settle, with an idle time of quiet instead of ten seconds. Choose a time that
+// is longer than the pauses within one piece of work of the program under test, and shorter than
+// the pauses between two. If requests never cease, the test fails after the longest of one hour,
+// ten times the idle time, and a hundred times MaxDelay or MaxOutage of the [Faults].
 func (e *Env) SettleFor(quiet time.Duration) {
 	e.t.Helper()
 	step, limit := max(100*time.Millisecond, quiet/100), max(time.Hour, 10*quiet)

@@ -133,7 +133,8 @@ func (r reached) step(d, k int) (x, y, toX, toY int) {
 	return x, x - k + 1, x + 1, x - k + 1
 }
 
-// where returns the path of the first line of a run: the keys above it, and the labels of list items.
+// where returns the path of the first line of a run: the keys above it, and the labels of list
+// items.
 func (r run) where(before, after []string) string {
 	if r.newFrom < r.newTo {
 		return place(after, r.newFrom)

@@ -1,5 +1,5 @@
-// Package kapoktest runs a Kubernetes API server for a test, within the test process. The server starts
-// within milliseconds and stops with the test. It can run in virtual time.
+// Package kapoktest runs a Kubernetes API server for a test, within the test process. The server
+// starts within milliseconds and stops with the test. It can run in virtual time.
 //
 //	func TestFoo(t *testing.T) {
 //		env := kapoktest.Start(t, kapoktest.CRDs("../config/crd"))
@@ -9,8 +9,8 @@
 //	}
 //
 // [Env.Config] returns a rest.Config for any client: Kapok's client package, client-go, or a
-// controller-runtime manager. Garbage collection and namespace deletion work as in a cluster. The server
-// opens no socket and writes no file. Each parallel test has its own server.
+// controller-runtime manager. Garbage collection and namespace deletion work as in a cluster. The
+// server opens no socket and writes no file. Each parallel test has its own server.
 //
 // # Virtual time
 //
@@ -36,9 +36,9 @@
 //
 // # Faults
 //
-// [WithFaults] injects the faults that clients encounter in clusters, [Env.Restart] replaces the running
-// server by a new one, and [Explore] searches for a small set of faults that a controller does not
-// tolerate.
+// [WithFaults] injects the faults that clients encounter in clusters, [Env.Restart] replaces the
+// running server by a new one, and [Explore] searches for a small set of faults that a controller
+// does not tolerate.
 //
 // # Failures
 //

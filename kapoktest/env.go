@@ -26,8 +26,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// An Env is an API server for one test. [Start] returns one; [Bubble], [BubbleSuite] and [Explore] pass
-// one to their function.
+// An Env is an API server for one test. [Start] returns one; [Bubble], [BubbleSuite] and [Explore]
+// pass one to their function.
 type Env struct {
 	t       testing.TB
 	backend *backend
@@ -76,8 +76,8 @@ func Scheme(s *runtime.Scheme) Option { return func(o *options) { o.scheme = s }
 // Server changes the options of the server. Default: everything in memory, and no log.
 func Server(change func(*kapok.Options)) Option { return func(o *options) { change(&o.server) } }
 
-// Controllers runs controllers in the server, such as Kubernetes' own, on which an operator under test
-// may depend:
+// Controllers runs controllers in the server, such as Kubernetes' own, on which an operator under
+// test may depend:
 //
 //	env := kapoktest.Start(t, kapoktest.Controllers(controllers.Options{Names: []string{"deployment", "replicaset"}}))
 //
@@ -225,9 +225,9 @@ func (e *Env) As(user string, groups ...string) *rest.Config {
 	return c
 }
 
-// Client returns a client with the permissions of the admin, the Scheme of the Env and the User-Agent
-// "test". Like those of any client, its requests are subject to faults and recorded in [Env.Requests].
-// The Env's own methods are exempt from both.
+// Client returns a client with the permissions of the admin, the Scheme of the Env and the
+// User-Agent "test". Like those of any client, its requests are subject to faults and recorded in
+// [Env.Requests]. The Env's own methods are exempt from both.
 func (e *Env) Client() client.WithWatch { return e.tests }
 
 // Context returns a context that ends with the test, before the server stops. Background work of
@@ -354,8 +354,8 @@ func (e *Env) Update(obj client.Object, change func()) {
 	}
 }
 
-// UpdateStatus is like Update, but for the status subresource: changes of obj outside of its status are
-// not written.
+// UpdateStatus is like Update, but for the status subresource: changes of obj outside of its status
+// are not written.
 //
 //	env.UpdateStatus(web, func() { web.Status.ObservedGeneration = web.Generation })
 func (e *Env) UpdateStatus(obj client.Object, change func()) {
@@ -429,5 +429,6 @@ func (e *Env) describe(obj client.Object) string {
 	return kind + " " + name
 }
 
-// patience limits the time that the Env itself waits for the server. In a bubble that is virtual time.
+// patience limits the time that the Env itself waits for the server. In a bubble that is virtual
+// time.
 const patience = 30 * time.Second

@@ -24,10 +24,10 @@ import (
 // the log of the test with the seed as prefix: "seed 3: ...". If it is skipped with each seed, the
 // test is skipped.
 //
-// With KAPOKTEST_SEED=N in the environment, only that seed is run. With the option [Schedule], only the
-// faults of an earlier failure are injected. [Bubble] with [WithFaults] runs a seed without removing
-// faults. A seed reproduces its faults only as far as the clients send the same requests again: it does
-// not reproduce randomness inside a client.
+// With KAPOKTEST_SEED=N in the environment, only that seed is run. With the option [Schedule], only
+// the faults of an earlier failure are injected. [Bubble] with [WithFaults] runs a seed without
+// removing faults. A seed reproduces its faults only as far as the clients send the same requests
+// again: it does not reproduce randomness inside a client.
 func Explore(t *testing.T, n int, faults Faults, scenario func(t testing.TB, env *Env), opts ...Option) {
 	t.Helper()
 	if n < 1 {

@@ -47,9 +47,9 @@ type Faults struct {
 	DelayWatch float64
 	// MaxDelay is the longest delay of DelayWatch. Default one second.
 	MaxDelay time.Duration
-	// With Duplicate, a resumed watch begins at an earlier revision than requested: its client receives
-	// the last events again, as from a server that lags behind the previous one. It works only with
-	// in-memory servers.
+	// With Duplicate, a resumed watch begins at an earlier revision than requested: its client
+	// receives the last events again, as from a server that lags behind the previous one. It works
+	// only with in-memory servers.
 	Duplicate float64
 	// Forget makes the server discard its history before it responds: watches that resume get 410,
 	// and clients list again.

@@ -22,8 +22,8 @@ import (
 const update = "KAPOKTEST_UPDATE"
 
 // Golden compares all objects of the given kinds with a file. Name each kind by an object of its Go
-// type, such as &corev1.Pod{}. The file has the objects as YAML, grouped by kind in the order of the
-// arguments, and sorted by namespace and name. A failure shows the objects that differ.
+// type, such as &corev1.Pod{}. The file has the objects as YAML, grouped by kind in the order of
+// the arguments, and sorted by namespace and name. A failure shows the objects that differ.
 //
 // The file omits what differs from run to run: UIDs, resourceVersions, managed fields, times of
 // creation. In other places such values are replaced:
@@ -31,15 +31,15 @@ const update = "KAPOKTEST_UPDATE"
 //   - a UID, for example in a label, by <uid of Job default/a>
 //   - the generated suffix of a name by <generated>
 //   - an address or a node port that the server has allocated to a service by <chosen>
-//   - a time by <time>: in a status any time, elsewhere one between the start of the server and now. In a
-//     bubble, times are the same in every run, so the file has them.
+//   - a time by <time>: in a status any time, elsewhere one between the start of the server and
+//     now. In a bubble, times are the same in every run, so the file has them.
 //
-// If this makes keys of a map equal, they are numbered in the order of their values: job-<generated>,
-// job-<generated> 2.
+// If this makes keys of a map equal, they are numbered in the order of their values:
+// job-<generated>, job-<generated> 2.
 //
 // Golden recognizes the UIDs and generated names of the objects in the file, and the UIDs of their
-// owners. If an object mentions other objects, add their kinds: names and UIDs of other kinds, and of
-// deleted objects, are written unchanged, and differ from run to run.
+// owners. If an object mentions other objects, add their kinds: names and UIDs of other kinds, and
+// of deleted objects, are written unchanged, and differ from run to run.
 //
 // With KAPOKTEST_UPDATE=1 in the environment, or another true value of [strconv.ParseBool], Golden
 // writes the file.

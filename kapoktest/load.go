@@ -44,8 +44,8 @@ func CRDsOf(files fs.FS) Option {
 	}
 }
 
-// CRDsFromModule is like CRDs, with paths in a Go module on which the module of the test depends, as in
-// CRDsFromModule("sigs.k8s.io/gateway-api", "config/crd/standard").
+// CRDsFromModule is like CRDs, with paths in a Go module on which the module of the test depends,
+// as in CRDsFromModule("sigs.k8s.io/gateway-api", "config/crd/standard").
 func CRDsFromModule(module string, paths ...string) Option {
 	return func(o *options) {
 		o.crds = append(o.crds, func() (all []*unstructured.Unstructured, err error) {

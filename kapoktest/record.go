@@ -42,8 +42,9 @@ func (r Request) String() string {
 	return text
 }
 
-// Requests returns the requests that clients have sent, in their order, without those of the Env itself.
-// It keeps the last 100,000; if there are more, it drops requests for leases and watches first.
+// Requests returns the requests that clients have sent, in their order, without those of the Env
+// itself. It keeps the last 100,000; if there are more, it drops requests for leases and watches
+// first.
 func (e *Env) Requests() []Request {
 	e.record.mu.Lock()
 	defer e.record.mu.Unlock()

@@ -21,20 +21,20 @@ import (
 //		}, kapoktest.CRDs("../../config/crd/bases"))
 //	}
 //
-// The parameter runner is the TB of the runner; if it has none, pass t. Failures in a body are reported
-// to runner. Failures in a function of [Env.Go] are reported to runner while a body runs, and otherwise
-// to t.
+// The parameter runner is the TB of the runner; if it has none, pass t. Failures in a body are
+// reported to runner. Failures in a function of [Env.Go] are reported to runner while a body runs,
+// and otherwise to t.
 //
-// Start what outlives a body, such as a manager, with [Env.Go]: it must end with the suite. The context
-// of a body has the values of the context that around received. It ends when the body ends, or soon
-// after the context that around received has ended. As the latter is bound to real time, the virtual
-// clock may advance by a long time while a body waits for it. A body that lasts for ten years of virtual
-// time fails, and its context ends.
+// Start what outlives a body, such as a manager, with [Env.Go]: it must end with the suite. The
+// context of a body has the values of the context that around received. It ends when the body ends,
+// or soon after the context that around received has ended. As the latter is bound to real time,
+// the virtual clock may advance by a long time while a body waits for it. A body that lasts for ten
+// years of virtual time fails, and its context ends.
 //
-// There is one body at a time. If a body calls around with its own context, the inner body runs as part
-// of the outer one. If the runner abandons a body that does not end, as after a timeout, the next call
-// of around panics; if around is not called again, the process panics half a minute after the runner has
-// ended.
+// There is one body at a time. If a body calls around with its own context, the inner body runs as
+// part of the outer one. If the runner abandons a body that does not end, as after a timeout, the
+// next call of around panics; if around is not called again, the process panics half a minute after
+// the runner has ended.
 func BubbleSuite(t *testing.T, runner testing.TB, run func(env *Env, around func(context.Context, func(context.Context))), opts ...Option) {
 	t.Helper()
 	bodies := make(chan func()) // made outside of the bubble: while it waits for the next one, time stands still

@@ -65,7 +65,8 @@ func TestBubbleSuite(t *testing.T) {
 	}
 }
 
-// TestBubbleSuiteReportsFailures checks that failures in a body, or in another goroutine, reach the runner.
+// TestBubbleSuiteReportsFailures checks that failures in a body, or in another goroutine, reach the
+// runner.
 func TestBubbleSuiteReportsFailures(t *testing.T) {
 	for _, tc := range []struct {
 		name string

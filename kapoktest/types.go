@@ -18,11 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Types generates and installs CustomResourceDefinitions from Go types that the Scheme knows, for kinds
-// without manifests. The schema follows from the type and its JSON tags: fields without omitempty or
-// omitzero are required, a field Status is a subresource, and the plural is the one that Kubernetes
-// guesses. Markers of kubebuilder in comments have no effect: for these, install generated manifests
-// with CRDs.
+// Types generates and installs CustomResourceDefinitions from Go types that the Scheme knows, for
+// kinds without manifests. The schema follows from the type and its JSON tags: fields without
+// omitempty or omitzero are required, a field Status is a subresource, and the plural is the one
+// that Kubernetes guesses. Markers of kubebuilder in comments have no effect: for these, install
+// generated manifests with CRDs.
 func Types(objs ...client.Object) Option { return define(apiextensionsv1.NamespaceScoped, objs) }
 
 // ClusterTypes is like Types, for cluster-scoped kinds.

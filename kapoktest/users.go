@@ -97,9 +97,9 @@ func (e *Env) ServiceAccount(namespace, name string, grants ...Grant) *rest.Conf
 	return c
 }
 
-// Token returns a token of a service account for rest.Config.BearerToken, and creates the account if
-// necessary. The token is valid for lifetime, which must be at least ten minutes, and for up to one
-// minute more because of clock skew; it is not rotated.
+// Token returns a token of a service account for rest.Config.BearerToken, and creates the account
+// if necessary. The token is valid for lifetime, which must be at least ten minutes, and for up to
+// one minute more because of clock skew; it is not rotated.
 func (e *Env) Token(namespace, name string, lifetime time.Duration) string {
 	e.t.Helper()
 	e.account(namespace, name)

@@ -15,16 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// With Webhooks, the server calls webhooks that refer to a service directly within the test process,
-// without a connection: see [Env.WebhookMux].
+// With Webhooks, the server calls webhooks that refer to a service directly within the test
+// process, without a connection: see [Env.WebhookMux].
 //
 //	env := kapoktest.Start(t, kapoktest.CRDs("../config/crd/bases"), kapoktest.Webhooks("../config/webhook"))
 //	server := webhook.NewServer(webhook.Options{Port: -1, WebhookMux: env.WebhookMux()}) // does not listen
 //
-// The ValidatingWebhookConfigurations and MutatingWebhookConfigurations in the files and directories are
-// created after all other objects. A CustomResourceDefinition among them is treated as a patch, as in
-// kubebuilder's config/crd/patches: its spec.conversion is set in the definition, which comes from an
-// option such as [CRDs]. Other objects are ignored.
+// The ValidatingWebhookConfigurations and MutatingWebhookConfigurations in the files and
+// directories are created after all other objects. A CustomResourceDefinition among them is treated
+// as a patch, as in kubebuilder's config/crd/patches: its spec.conversion is set in the definition,
+// which comes from an option such as [CRDs]. Other objects are ignored.
 //
 // Kinds that have a Hub among their Go types in the [Scheme], and whose definition has no
 // conversion, are converted at /convert.
@@ -213,8 +213,8 @@ func hasHub(crd *unstructured.Unstructured, scheme *runtime.Scheme) bool {
 	return false
 }
 
-// hubConversion returns the conversion of a definition with the path at which both frameworks, Kapok
-// and controller-runtime, serve it.
+// hubConversion returns the conversion of a definition with the path at which both frameworks,
+// Kapok and controller-runtime, serve it.
 func hubConversion() map[string]any {
 	return map[string]any{"strategy": "Webhook", "webhook": map[string]any{
 		"conversionReviewVersions": []any{"v1"},

@@ -14,8 +14,8 @@ const (
 	quickRetry    = 200 * time.Millisecond
 )
 
-// WithElection returns the options with leader election by a Lease in kube-system. After the death of the
-// leader, another process acts within two seconds. Fields that are set stay as they are.
+// WithElection returns the options with leader election by a Lease in kube-system. After the death
+// of the leader, another process acts within two seconds. Fields that are set stay as they are.
 func (o Options) WithElection(id string) Options {
 	o.LeaderElection = true
 	o.LeaderElectionID = cmp.Or(o.LeaderElectionID, id)

@@ -75,8 +75,9 @@ type term struct {
 // its deadline.
 //
 // The elector compares the second result with that of its last call, to see whether the holder has
-// renewed the Lease. In the record, the time of the renewal is rounded to a second: so a holder that
-// renews three times a second would appear to do nothing for a second, and lose a Lease of a second.
+// renewed the Lease. In the record, the time of the renewal is rounded to a second: so a holder
+// that renews three times a second would appear to do nothing for a second, and lose a Lease of a
+// second.
 func (t *term) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := t.Interface.Get(ctx)
 	if err == nil && t.held && record.HolderIdentity != "" && record.HolderIdentity != t.Identity() {
@@ -100,8 +101,8 @@ func (t *term) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return t.hold(time.Now(), t.Interface.Update(ctx, record))
 }
 
-// seconds is the duration in the Lease, by which other processes go. It is rounded up: rounded down,
-// as the elector does, it would end before until.
+// seconds is the duration in the Lease, by which other processes go. It is rounded up: rounded
+// down, as the elector does, it would end before until.
 func (t *term) seconds() int { return int(math.Ceil(t.lease.Seconds())) }
 
 // hold records a write of the elector. The elector writes no other holder than itself.

@@ -22,9 +22,9 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// A Manager runs controllers and their dependencies: New returns one. Functions that need only a part
-// of it take one of the interfaces that it consists of. Its methods are safe for concurrent use, and
-// the results of its getters belong to the manager.
+// A Manager runs controllers and their dependencies: New returns one. Functions that need only a
+// part of it take one of the interfaces that it consists of. Its methods are safe for concurrent
+// use, and the results of its getters belong to the manager.
 type Manager interface {
 	Runner
 	Clients

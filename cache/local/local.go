@@ -70,8 +70,8 @@ type Event struct {
 	Object Object
 }
 
-// An Object is an object in the version of the watch. It shares memory with the server, and must not
-// be changed.
+// An Object is an object in the version of the watch. It shares memory with the server, and must
+// not be changed.
 type Object struct {
 	Namespace, Name, UID string
 	ResourceVersion      string
@@ -79,8 +79,8 @@ type Object struct {
 	JSON                 []byte // without the resourceVersion
 }
 
-// Of returns the State behind the configuration of a server in this process, or nil if it is that of
-// another server or user, or has a transport of its own.
+// Of returns the State behind the configuration of a server in this process, or nil if it is that
+// of another server or user, or has a transport of its own.
 func Of(cfg *rest.Config) State {
 	state, ok := cfg.Transport.(State)
 	if !ok || cfg.WrapTransport != nil || cfg.Impersonate.UserName != "" || cfg.BearerToken != "" || cfg.BearerTokenFile != "" ||

@@ -394,8 +394,8 @@ func TestOtherUsers(t *testing.T) {
 // sleep lets a second of virtual time pass.
 func sleep() { time.Sleep(time.Second) }
 
-// TestConcurrentReads checks that each of several goroutines finds its own writes, and none that was
-// undone, while the others write.
+// TestConcurrentReads checks that each of several goroutines finds its own writes, and none that
+// was undone, while the others write.
 func TestConcurrentReads(t *testing.T) {
 	inBubble(t, cache.Options{}, func(r *rig) {
 		t := r.T

@@ -21,8 +21,8 @@ import (
 	"github.com/kapok-dev/kapok/client"
 )
 
-// A Finalizer cleans up before an object is deleted. It may change the object in memory, and reports
-// its changes in the Result. It is called again until it succeeds.
+// A Finalizer cleans up before an object is deleted. It may change the object in memory, and
+// reports its changes in the Result. It is called again until it succeeds.
 type Finalizer interface {
 	Finalize(context.Context, client.Object) (Result, error)
 }

@@ -7,9 +7,9 @@
 //
 // # Priorities
 //
-// Events that are not new have a low priority. While a handler is called for an object of the initial
-// list, or for an unchanged one of a resync, the requests that it adds have priority [LowPriority],
-// unless it sets another with AddWithOpts. This applies to every handler.
+// Events that are not new have a low priority. While a handler is called for an object of the
+// initial list, or for an unchanged one of a resync, the requests that it adds have priority
+// [LowPriority], unless it sets another with AddWithOpts. This applies to every handler.
 //
 // # Metadata
 //

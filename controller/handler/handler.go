@@ -29,9 +29,9 @@ type (
 	Funcs = TypedFuncs[client.Object, Request]
 )
 
-// A TypedEventHandler adds requests to a queue in response to events of objects. Its methods must not
-// block for long, because the events of a kind are handled one after another. The objects belong to
-// the handler.
+// A TypedEventHandler adds requests to a queue in response to events of objects. Its methods must
+// not block for long, because the events of a kind are handled one after another. The objects
+// belong to the handler.
 type TypedEventHandler[object any, request comparable] interface {
 	// Create handles a new object, or one that existed at the start.
 	Create(context.Context, TypedCreateEvent[object], workqueue.TypedRateLimitingInterface[request])

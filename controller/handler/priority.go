@@ -7,7 +7,7 @@ import (
 	"github.com/kapok-dev/kapok/workqueue"
 )
 
-// LowPriority is the priority of requests of an initial list or a resync. Those of live events have 0.
+// LowPriority is the priority of requests of an initial list or a resync. Live events have 0.
 const LowPriority = -100
 
 // WithPriority returns a queue that gives a priority to all requests that are added without one, or

@@ -87,8 +87,8 @@ func (q *queue) poke() {
 	}
 }
 
-// size returns the approximate size of an event. It counts every field whose length a client chooses,
-// because requests of unauthenticated clients are recorded, too.
+// size returns the approximate size of an event. It counts every field whose length a client
+// chooses, because requests of unauthenticated clients are recorded, too.
 func size(e *auditv1.Event) int {
 	n := 1<<10 + len(e.RequestURI) + len(e.Verb) + len(e.UserAgent) + sizeOf(&e.User)
 	if e.ImpersonatedUser != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/transport"
 )
 
-// A server is an API server in a bubble, with one program behind it: the pod p, and the kubelet of its
-// node.
+// A server is an API server in a bubble, with one program behind it: the pod p, and the kubelet of
+// its node.
 type server struct {
 	*world
 	handler *endpoint.Handler
@@ -115,8 +115,8 @@ func TestEndOfPausedReader(t *testing.T) {
 	})
 }
 
-// TestEndingResponse ends the connections of the server while a response is being sent: it ends as if
-// it were complete.
+// TestEndingResponse ends the connections of the server while a response is being sent: it ends as
+// if it were complete.
 func TestEndingResponse(t *testing.T) {
 	inBubble(t, func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "begun")

@@ -1,15 +1,15 @@
-// Package connect passes requests for logs, exec, attach, portforward and proxy on to kubelets, pods
-// and services.
+// Package connect passes requests for logs, exec, attach, portforward and proxy on to kubelets,
+// pods and services.
 //
-// [Connector.Locate] computes a [Target] of an object and the admitted parameters of a request, with
-// the rules and messages of kube-apiserver: pkg/registry/core/{pod,node,service} in k8s.io/kubernetes.
-// [Connector.Serve] sends the request there, and passes the response or the upgraded connection
-// through unchanged: kubelets speak the protocols of clients themselves.
+// [Connector.Locate] computes a [Target] of an object and the admitted parameters of a request,
+// with the rules and messages of kube-apiserver: pkg/registry/core/{pod,node,service} in
+// k8s.io/kubernetes. [Connector.Serve] sends the request there, and passes the response or the
+// upgraded connection through unchanged: kubelets speak the protocols of clients themselves.
 //
-// A user who can write the status of a node or a pod chooses the address that such a request goes to. A
-// Connector therefore checks the IP address of each connection after names have been resolved: it
-// reaches neither this server nor addresses that mean something else on this machine than elsewhere,
-// such as loopback and link-local ones.
+// A user who can write the status of a node or a pod chooses the address that such a request goes
+// to. A Connector therefore checks the IP address of each connection after names have been
+// resolved: it reaches neither this server nor addresses that mean something else on this machine
+// than elsewhere, such as loopback and link-local ones.
 //
 // A Connector is safe for concurrent use, and starts no goroutine besides those of its transports.
 package connect
@@ -41,8 +41,8 @@ type Options struct {
 	// AddressTypes are the types of node addresses, the preferred one first. Default:
 	// DefaultAddressTypes.
 	AddressTypes []corev1.NodeAddressType
-	// ClientCertificate returns the certificate that authenticates this server to kubelets. It is called
-	// for each connection. Default: none is sent.
+	// ClientCertificate returns the certificate that authenticates this server to kubelets. It is
+	// called for each connection. Default: none is sent.
 	ClientCertificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
 	// Timeout limits the time until a connection is established. Default: DefaultTimeout.
 	Timeout time.Duration
@@ -81,8 +81,8 @@ type Connector struct {
 	inside     forward.Transports                 // to kubelets in this process; hosts are the names of nodes
 }
 
-// New returns a Connector that does not verify the certificates of kubelets, see [Connector.Trust]. The
-// caller must call Close.
+// New returns a Connector that does not verify the certificates of kubelets, see [Connector.Trust].
+// The caller must call Close.
 func New(o Options) *Connector {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	if len(o.AddressTypes) == 0 {
@@ -119,7 +119,8 @@ func (c *Connector) dialInside(ctx context.Context, network, address string) (ne
 	return dial(ctx, network, address)
 }
 
-// kubeletInside returns what opens connections to the kubelet of a node in this process, nil if it is elsewhere.
+// kubeletInside returns what opens connections to the kubelet of a node in this process, nil if it
+// is elsewhere.
 func (c *Connector) kubeletInside(node string) forward.Dial {
 	if c.options.Inside == nil {
 		return nil
@@ -134,8 +135,8 @@ func (c *Connector) transports(secure *tls.Config) forward.Transports {
 	return t
 }
 
-// Trust replaces the authorities with which the certificates of kubelets are verified; with nil they
-// are not verified. Requests under way continue.
+// Trust replaces the authorities with which the certificates of kubelets are verified; with nil
+// they are not verified. Requests under way continue.
 func (c *Connector) Trust(authorities *x509.CertPool) {
 	next := c.unverified
 	if authorities != nil {

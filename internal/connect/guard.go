@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// errNotAllowed is returned for an address that a node, a pod or a service must not have. The words are
-// those of Kubernetes.
+// errNotAllowed is returned for an address that a node, a pod or a service must not have. The words
+// are those of Kubernetes.
 var errNotAllowed = errors.New("address not allowed")
 
 // A guard rejects connections to addresses that no other machine has, and to this server.
@@ -63,8 +63,8 @@ func (g *guard) isSelf(ip netip.Addr, port uint16) bool {
 	return false
 }
 
-// allowed checks a host that is an IP address, before a connection is opened. Other hosts are checked
-// when they have been resolved.
+// allowed checks a host that is an IP address, before a connection is opened. Other hosts are
+// checked when they have been resolved.
 func (g *guard) allowed(host string) error {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {

@@ -136,9 +136,9 @@ func (c *Connector) nameOfPort(r *resource.Request, service string, number int64
 	return "", apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, service))
 }
 
-// endpoint returns the address of one of the ready endpoints of a service, chosen at random, of IPv4 if
-// there is one. Only pods of the namespace are endpoints: a user who can write EndpointSlices must
-// not be able to choose any address.
+// endpoint returns the address of one of the ready endpoints of a service, chosen at random, of
+// IPv4 if there is one. Only pods of the namespace are endpoints: a user who can write
+// EndpointSlices must not be able to choose any address.
 func (c *Connector) endpoint(namespace, service, port string) (host, number string, ok bool) {
 	type address struct{ host, port string }
 	var found, others []address

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/proxy"
 )
 
-// longestPage is the maximum size of an HTML page, in bytes, whose links are changed: the page is in
-// memory meanwhile. Larger ones are errors.
+// longestPage is the maximum size of an HTML page, in bytes, whose links are changed: the page is
+// in memory meanwhile. Larger ones are errors.
 const longestPage = 16 << 20
 
 // rewriting changes redirects and the links of HTML pages so that they lead through the proxy, as
@@ -33,8 +33,8 @@ func (x *rewriting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// page prepares a response for proxy.Transport, which reads the whole of an HTML page. It limits the
-// size of the page, also of a compressed one, and hides the type of one that cannot be changed.
+// page prepares a response for proxy.Transport, which reads the whole of an HTML page. It limits
+// the size of the page, also of a compressed one, and hides the type of one that cannot be changed.
 type page struct {
 	by     http.RoundTripper
 	hidden string // the Content-Type

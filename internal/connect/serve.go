@@ -17,8 +17,8 @@ import (
 )
 
 // Serve passes an authorized request for exec, attach, portforward or proxy on to its target, and
-// returns when the response is complete or the connection has ended. fail responds with an error; it
-// is not called once the connection of the client has been taken over.
+// returns when the response is complete or the connection has ended. fail responds with an error;
+// it is not called once the connection of the client has been taken over.
 func (c *Connector) Serve(w http.ResponseWriter, r *http.Request, t *Target, fail func(error)) {
 	upgrade := forward.IsUpgrade(r)
 	switch {
@@ -92,8 +92,8 @@ func (m *remembering) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// Log reads a log from a kubelet, and returns when it has ended. It sends no header of the client. The
-// error is that of a request to which no response has begun.
+// Log reads a log from a kubelet, and returns when it has ended. It sends no header of the client.
+// The error is that of a request to which no response has begun.
 func (c *Connector) Log(w http.ResponseWriter, r *http.Request, t *Target) error {
 	if t == nil {
 		w.WriteHeader(http.StatusNoContent)

@@ -23,9 +23,11 @@ type Target struct {
 	// URL is the address. For a log, exec, attach or portforward it has the path and the parameters of
 	// the kubelet; for a proxy it has the path, and the parameters are those of the request.
 	URL *url.URL
-	// Kubelet says that the server is the kubelet of a node, to which this server authenticates itself.
+	// Kubelet says that the server is the kubelet of a node, to which this server authenticates
+	// itself.
 	Kubelet bool
-	// Inside says that this is the kubelet of a node in this process: the host is the name of the node.
+	// Inside says that this is the kubelet of a node in this process: the host is the name of the
+	// node.
 	Inside bool
 	// Unverified says that the certificate of the kubelet is not verified, on request of the client.
 	Unverified bool
@@ -38,9 +40,9 @@ type Target struct {
 	Name string
 }
 
-// Locate returns the target of a request whose parameters have been admitted. o is the object that it
-// names, nil if that does not exist. The target is nil for the log of a pod that has no node yet: it
-// is empty. Errors are Kubernetes API errors, or else internal errors.
+// Locate returns the target of a request whose parameters have been admitted. o is the object that
+// it names, nil if that does not exist. The target is nil for the log of a pod that has no node
+// yet: it is empty. Errors are Kubernetes API errors, or else internal errors.
 func (c *Connector) Locate(r *resource.Request, o *object.Object, options resource.Tree) (*Target, error) {
 	switch r.Definition.Plural + "/" + r.Subresource {
 	case "nodes/proxy":
@@ -127,8 +129,8 @@ func (c *Connector) node(name string) (host, port string, err error) {
 // kubeletPort is the port of kubelets whose node does not say another.
 const kubeletPort = 10250
 
-// kubeletOf returns the address of the kubelet of a node: the first one of the type that is preferred
-// most.
+// kubeletOf returns the address of the kubelet of a node: the first one of the type that is
+// preferred most.
 func kubeletOf(node *corev1.Node, preferred []corev1.NodeAddressType) (host, port string, err error) {
 	for _, kind := range preferred {
 		for _, a := range node.Status.Addresses {

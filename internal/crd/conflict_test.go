@@ -10,8 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestServedThroughConflict deletes a definition while its conditions are written for the first time. It is
-// served then, and clients may have created objects: it stays served until they are gone.
+// TestServedThroughConflict deletes a definition while its conditions are written for the first
+// time. It is served then, and clients may have created objects: it stays served until they are
+// gone.
 func TestServedThroughConflict(t *testing.T) {
 	s := newServer(t)
 	const gr = "ws.example.com"

@@ -48,9 +48,9 @@ func (m mutator) Begin(*resource.Request, resource.Operation) resource.Admitter 
 func (m mutator) Mutate(_ context.Context, a *resource.Admitted) error          { return m(a) }
 func (m mutator) Validate(context.Context, *resource.Admitted) error            { return nil }
 
-// TestMutatedAtRandom lets admission put random values into random fields of custom resources. Each write
-// either fails with an error for clients, and changes nothing, or stores an object that can be read, and
-// whose metadata is what the store takes it for.
+// TestMutatedAtRandom lets admission put random values into random fields of custom resources. Each
+// write either fails with an error for clients, and changes nothing, or stores an object that can
+// be read, and whose metadata is what the store takes it for.
 func TestMutatedAtRandom(t *testing.T) {
 	s := newServer(t)
 	s.mustCreate(mutatedDefinition)
@@ -139,7 +139,8 @@ func TestMutatedAtRandom(t *testing.T) {
 	}
 }
 
-// mutateAtRandom does what a webhook does: it changes the JSON of the object, which is decoded then.
+// mutateAtRandom does what a webhook does: it changes the JSON of the object, which is decoded
+// then.
 func mutateAtRandom(a *resource.Admitted, random *rand.Rand) error {
 	changed := runtime.DeepCopyJSON(a.Object)
 	pick := func(of ...any) any { return of[random.IntN(len(of))] }

@@ -12,7 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// connection returns the connection that the path of a built-in resource names; nil if it names none.
+// connection returns the connection that the path of a built-in resource names; nil if it names
+// none.
 func (c *call) connection() *resource.Connection {
 	i := &c.info
 	connection := c.version.Connection(i.Subresource)
@@ -22,8 +23,9 @@ func (c *call) connection() *resource.Connection {
 	return connection
 }
 
-// connect passes a request on to the kubelet of a pod, a pod, a service or a node. As in Kubernetes,
-// the timeout parameter has no effect on it. If it returns an error, it has sent nothing.
+// connect passes a request on to the kubelet of a pod, a pod, a service or a node. As in
+// Kubernetes, the timeout parameter has no effect on it. If it returns an error, it has sent
+// nothing.
 func (c *call) connect(to *resource.Connection) error {
 	if err := c.permitConnection(to); err != nil {
 		return err

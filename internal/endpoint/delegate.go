@@ -27,12 +27,12 @@ func (c *call) delegate(to *aggregate.Remote) {
 	}
 }
 
-// lastWords is the time that a response has, when the watches of this server end, until a client that
-// does not read is cut off.
+// lastWords is the time that a response has, when the watches of this server end, until a client
+// that does not read is cut off.
 const lastWords = time.Second
 
-// endWithWatches lets the context of the request end when the watches of this server end. The caller
-// must call release before it returns.
+// endWithWatches lets the context of the request end when the watches of this server end. The
+// caller must call release before it returns.
 func (c *call) endWithWatches() (release func()) {
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	done := make(chan struct{})

@@ -36,8 +36,8 @@ type Info struct {
 	Below string
 }
 
-// longRunning reports whether the request is exempt from limits in number and time. Besides watches,
-// these are requests that other programs serve.
+// longRunning reports whether the request is exempt from limits in number and time. Besides
+// watches, these are requests that other programs serve.
 func (i *Info) longRunning() bool {
 	switch i.Subresource {
 	case "attach", "exec", "log", "portforward", "proxy":

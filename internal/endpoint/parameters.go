@@ -151,10 +151,10 @@ func (c *call) tableOptions() (*metav1.TableOptions, error) {
 	}
 }
 
-// leaseHeader is the header with a Lease, in the form NAMESPACE/NAME/UID. A write with it commits only
-// while this Lease exists; otherwise the response is 409 Conflict. The header is Kapok's own: it lets
-// a program whose Lease has been deleted do no harm with requests that were sent before (see package
-// manager/shards). Other servers, and requests that write nothing, ignore it.
+// leaseHeader is the header with a Lease, in the form NAMESPACE/NAME/UID. A write with it commits
+// only while this Lease exists; otherwise the response is 409 Conflict. The header is Kapok's own:
+// it lets a program whose Lease has been deleted do no harm with requests that were sent before
+// (see package manager/shards). Other servers, and requests that write nothing, ignore it.
 const leaseHeader = "Kapok-Lease"
 
 var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}

@@ -18,7 +18,8 @@ func (d *deadlines) SetReadDeadline(time.Time) error {
 	return nil
 }
 
-// TestRecorder checks what the recorder of a response notes, and which waits for the client it bounds.
+// TestRecorder checks what the recorder of a response notes, and which waits for the client it
+// bounds.
 func TestRecorder(t *testing.T) {
 	var started []int
 	w := &recorder{ResponseWriter: httptest.NewRecorder(), started: func(code int) { started = append(started, code) }}

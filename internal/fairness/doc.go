@@ -16,30 +16,31 @@
 // admits all requests immediately.
 //
 // Within a level, the requests of a flow (a FlowSchema, together with the user or the namespace if
-// the FlowSchema distinguishes flows by these) go into one of a few queues, which a hash of the flow
-// selects. So a flow with many requests only fills these queues. Free seats go to the queue whose
-// next request would end first if all queues were served in parallel, at equal rates (fair queueing,
-// in virtual time).
+// the FlowSchema distinguishes flows by these) go into one of a few queues, which a hash of the
+// flow selects. So a flow with many requests only fills these queues. Free seats go to the queue
+// whose next request would end first if all queues were served in parallel, at equal rates (fair
+// queueing, in virtual time).
 //
 // # Configuration
 //
 // FlowSchemas and PriorityLevelConfigurations are read from the state at the first request, and
-// again when one of them changes (configure.go). The default objects of Kubernetes ([Defaults]) that
-// are mandatory apply even if they are not stored; internal/housekeeping/flowschemas creates them.
+// again when one of them changes (configure.go). The default objects of Kubernetes ([Defaults])
+// that are mandatory apply even if they are not stored; internal/housekeeping/flowschemas creates
+// them.
 //
 // # Goroutines, locks, time
 //
 // A Limiter starts no goroutines except those of timers, which run only while requests wait;
-// [Limiter.Close] waits for them. Each level has a lock, which is held for some tens of nanoseconds.
-// The Limiter has a lock for the configuration, which is acquired before those of levels. While the
-// lock of a level is held, no lock of another level is acquired, and no other package is called that
-// may block.
+// [Limiter.Close] waits for them. Each level has a lock, which is held for some tens of
+// nanoseconds. The Limiter has a lock for the configuration, which is acquired before those of
+// levels. While the lock of a level is held, no lock of another level is acquired, and no other
+// package is called that may block.
 //
 // # Differences from Kubernetes
 //
 // The hash that selects queues has a secret for each server, so that clients cannot choose names
-// that share the queues of others. Requests of the exempt level count as one seat each. Lists take a
-// seat for every 100 objects or 100 kB, whichever is more, and at most 10. Limits are adjusted when
-// a request enters, leaves or waits ten seconds or more after the last adjustment, not while there
-// are no requests.
+// that share the queues of others. Requests of the exempt level count as one seat each. Lists take
+// a seat for every 100 objects or 100 kB, whichever is more, and at most 10. Limits are adjusted
+// when a request enters, leaves or waits ten seconds or more after the last adjustment, not while
+// there are no requests.
 package fairness

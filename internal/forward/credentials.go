@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// ClearCredentials removes the headers of a client that hold credentials or can name a user: another
-// server must get neither.
+// ClearCredentials removes the headers of a client that hold credentials or can name a user:
+// another server must get neither.
 func ClearCredentials(header http.Header) {
 	for name := range header {
 		if speaksOfUsers(name) {

@@ -78,8 +78,8 @@ func (o *owned) Close() error {
 	return o.Conn.Close()
 }
 
-// Transports are the transports for one kind of server: Plain uses HTTP/2 if the server supports it,
-// Upgrades has a connection for each request.
+// Transports are the transports for one kind of server: Plain uses HTTP/2 if the server supports
+// it, Upgrades has a connection for each request.
 type Transports struct{ Plain, Upgrades *http.Transport }
 
 // Transports returns transports over connections of the dialer. They ignore the proxies that the

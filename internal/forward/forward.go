@@ -1,5 +1,5 @@
-// Package forward passes requests on to other servers: to those that serve an API group, to kubelets,
-// pods and services.
+// Package forward passes requests on to other servers: to those that serve an API group, to
+// kubelets, pods and services.
 //
 // A [Proxy] passes on one request. Credentials of the client never reach the other server, and the
 // connection of a request that asks for another protocol (Upgrade) is passed through in both
@@ -68,8 +68,8 @@ type exchange struct {
 	upgrade bool
 }
 
-// restore sets the headers of this server again: ReverseProxy clears all headers after it has passed
-// on an informational response.
+// restore sets the headers of this server again: ReverseProxy clears all headers after it has
+// passed on an informational response.
 func (x *exchange) restore() {
 	header := x.client.Header()
 	for name, values := range x.own {
@@ -149,8 +149,8 @@ type client struct {
 // Unwrap implements the interface that http.ResponseController looks for.
 func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// Hijack implements http.Hijacker. The connection is closed when the context ends: ReverseProxy closes
-// only that of the other server then, and a client that does not read would block it.
+// Hijack implements http.Hijacker. The connection is closed when the context ends: ReverseProxy
+// closes only that of the other server then, and a client that does not read would block it.
 func (c *client) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(c.ResponseWriter).Hijack()
 	if err != nil {

@@ -68,8 +68,8 @@ func TestIsUpgrade(t *testing.T) {
 	}
 }
 
-// TestSwitchesUnasked lets a server switch protocols although the client has not asked for it: what the
-// client sends next on the connection would go to that server.
+// TestSwitchesUnasked lets a server switch protocols although the client has not asked for it: what
+// the client sends next on the connection would go to that server.
 func TestSwitchesUnasked(t *testing.T) {
 	for _, headers := range []string{"Connection: Upgrade\r\nUpgrade: x\r\n", ""} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -107,8 +107,8 @@ func TestContextEndsBothSides(t *testing.T) {
 	}
 }
 
-// TestNoErrorAfterHijack takes over the connection of a client that has gone: there is no response to
-// which an error could be written.
+// TestNoErrorAfterHijack takes over the connection of a client that has gone: there is no response
+// to which an error could be written.
 func TestNoErrorAfterHijack(t *testing.T) {
 	outside, inside := net.Pipe()
 	outside.Close()

@@ -166,8 +166,8 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestRefusedCommit checks that the writers of a commit that wrote nothing get its error, and that it
-// does not block other writers.
+// TestRefusedCommit checks that the writers of a commit that wrote nothing get its error, and that
+// it does not block other writers.
 func TestRefusedCommit(t *testing.T) {
 	refuse := fmt.Errorf("%w: no key", journal.ErrUnavailable)
 	var err error

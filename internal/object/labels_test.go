@@ -2,8 +2,8 @@ package object
 
 import "testing"
 
-// TestAbsentLabel checks that a label that does not exist has no value, whichever labels come before
-// and after it.
+// TestAbsentLabel checks that a label that does not exist has no value, whichever labels come
+// before and after it.
 func TestAbsentLabel(t *testing.T) {
 	for _, l := range []Labels{"", `{"a":"1"}`, `{"c":"3"}`, `{"a":"1","c":"3"}`, `{"a\u0001":"1","c":"3"}`} {
 		if value := l.Get("b"); value != "" || l.Has("b") {

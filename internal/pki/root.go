@@ -10,8 +10,9 @@ import (
 // tokenBlock is the type of the PEM block that holds the token of a root.
 const tokenBlock = "KAPOK TOKEN"
 
-// NewRoot returns the credentials that servers on one journal share, so that clients trust all of them:
-// an authority and the admin's token, in PEM. They grant all permissions, and must be kept secret.
+// NewRoot returns the credentials that servers on one journal share, so that clients trust all of
+// them: an authority and the admin's token, in PEM. They grant all permissions, and must be kept
+// secret.
 func NewRoot(now time.Time) ([]byte, error) {
 	authority, err := newAuthority(now)
 	if err != nil {

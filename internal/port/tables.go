@@ -62,8 +62,8 @@ var renamed = map[string]string{
 	"pkg/webhook/conversion.NewWebhookHandler": "NewConversionHandler",
 }
 
-// advice maps packages and names that the framework does not have to their replacement. The key of a
-// package has no name.
+// advice maps packages and names that the framework does not have to their replacement. The key of
+// a package has no name.
 var advice = map[string]string{
 	"pkg/envtest": "the import stays: envtest runs on Kapok's binary (`kapok envtest`), " +
 		"and package kapoktest starts a server in the process of the test",

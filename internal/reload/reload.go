@@ -6,7 +6,8 @@
 //	}
 //	go reload.Watch(ctx, logger, policy)
 //
-// The content that was loaded last remains in effect while a file is missing, unreadable or invalid.
+// The content that was loaded last remains in effect while a file is missing, unreadable or
+// invalid.
 //
 // The package polls. A notification of the operating system would be missed for files on some
 // network file systems, and for those that a symbolic link replaces as a whole, as Kubernetes does

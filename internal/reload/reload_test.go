@@ -92,7 +92,8 @@ func TestBoundary(t *testing.T) {
 	}
 }
 
-// A buffer is safe for concurrent use: to sleep in a bubble does not synchronize with what wakes at the same time.
+// A buffer is safe for concurrent use: to sleep in a bubble does not synchronize with what wakes at
+// the same time.
 type buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -14,8 +14,8 @@ func (r *Request) action() *Action {
 	return r.Definition.Action
 }
 
-// act runs an action. The body gets managed fields if the answer shows it, is admitted as a creation,
-// and passed to the action.
+// act runs an action. The body gets managed fields if the answer shows it, is admitted as a
+// creation, and passed to the action.
 func (s *Store) act(ctx context.Context, r *Request, action *Action, body Tree) (Result, error) {
 	if err := ensureNamespace(r, body); err != nil {
 		return Result{}, err

@@ -74,8 +74,8 @@ type Admitted struct {
 	// Object is nil for a deletion, Old for a creation. Old must not be changed. For a connection,
 	// Object is the parameters of the request.
 	Object, Old Tree
-	// Options are a *metav1.CreateOptions, *metav1.UpdateOptions or *metav1.DeleteOptions, according to
-	// the operation, with apiVersion and kind. A patch has those of the update or creation that it
+	// Options are a *metav1.CreateOptions, *metav1.UpdateOptions or *metav1.DeleteOptions, according
+	// to the operation, with apiVersion and kind. A patch has those of the update or creation that it
 	// results in. Nil for none, and for a connection.
 	Options runtime.Object
 	// Passes tells mutators which pass they are in.
@@ -86,8 +86,8 @@ type Admitted struct {
 	kinds *Set // the served kinds; nil for none
 }
 
-// Passes are the passes of mutators over an object: one, or two if a mutator requests another because
-// it has changed what mutators before it have seen. The zero value is the first pass.
+// Passes are the passes of mutators over an object: one, or two if a mutator requests another
+// because it has changed what mutators before it have seen. The zero value is the first pass.
 type Passes struct {
 	// Second says that this is the second pass, which is the last.
 	Second bool
@@ -167,7 +167,8 @@ func optionsOf(op Operation, given runtime.Object) runtime.Object {
 	return &o
 }
 
-// mutate returns an object as admission has changed it, and uses obj up. For a deletion both are nil.
+// mutate returns an object as admission has changed it, and uses obj up. For a deletion both are
+// nil.
 func (a *attempt) mutate(ctx context.Context, obj Tree) (Tree, error) {
 	if a == nil {
 		return obj, nil

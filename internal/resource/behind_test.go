@@ -137,7 +137,8 @@ func servers(t *testing.T) (first, second *bench, line *late) {
 	return first, newBenchOn(t, line, state.Options{}), line
 }
 
-// TestReadsAreConsistent checks that a read without a resourceVersion shows every acknowledged write.
+// TestReadsAreConsistent checks that a read without a resourceVersion shows every acknowledged
+// write.
 func TestReadsAreConsistent(t *testing.T) {
 	a, b, _ := servers(t)
 	a.widget("x", "")

@@ -28,8 +28,8 @@ func deploymentJSON(name string, image int) []byte {
 "volumes":[{"name":"config","configMap":{"name":"web"}}]}}}}`, name, image)
 }
 
-// BenchmarkWrite measures one write of a deployment in the store, over a journal in memory: what is above that in a request
-// belongs to the endpoint, what is below to state, schema and manage.
+// BenchmarkWrite measures one write of a deployment in the store, over a journal in memory: what is
+// above that in a request belongs to the endpoint, what is below to state, schema and manage.
 func BenchmarkWrite(b *testing.B) {
 	st, err := state.Open(b.Context(), memory.New(), state.Options{})
 	if err != nil {

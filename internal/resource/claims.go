@@ -10,10 +10,10 @@ import (
 	"github.com/kapok-dev/kapok/internal/state"
 )
 
-// Claims are the objects that a write creates and removes in the same commit, besides its own object.
-// A name can be created only once: so whatever has a name (an address, a port) is never given twice,
-// however many servers write. If another write is faster, the whole write is retried on a state
-// that shows it.
+// Claims are the objects that a write creates and removes in the same commit, besides its own
+// object. A name can be created only once: so whatever has a name (an address, a port) is never
+// given twice, however many servers write. If another write is faster, the whole write is retried
+// on a state that shows it.
 type Claims struct {
 	state   *state.State
 	dryRun  bool
@@ -27,8 +27,8 @@ func (c *Claims) State() *state.State { return c.state }
 // DryRun reports whether the write is a dry run, for which claims need not be free.
 func (c *Claims) DryRun() bool { return c.dryRun }
 
-// Create adds the creation of an object, which must not exist at the commit. The tree lacks only the
-// fields that the server sets in all objects; it is used up.
+// Create adds the creation of an object, which must not exist at the commit. The tree lacks only
+// the fields that the server sets in all objects; it is used up.
 func (c *Claims) Create(d *Definition, obj Tree) error {
 	fillSystemFields(obj, now())
 	if d.Strategy.PrepareCreate != nil {
@@ -78,8 +78,8 @@ func (c *Claims) Remove(o *object.Object) {
 	c.entries = append(c.entries, journal.Entry{Key: o.Key, Prev: o.Revision})
 }
 
-// Require adds a precondition: the object o at key must not change before the commit, or, if o is nil,
-// none must be created there.
+// Require adds a precondition: the object o at key must not change before the commit, or, if o is
+// nil, none must be created there.
 func (c *Claims) Require(key object.Key, o *object.Object) {
 	guard := journal.Guard{Key: key}
 	if o != nil {
@@ -88,8 +88,8 @@ func (c *Claims) Require(key object.Key, o *object.Object) {
 	c.guards = append(c.guards, guard)
 }
 
-// Commit commits the claims that f makes for the server itself, outside of a request. If another write
-// is faster, f is called again. Without claims nothing is written.
+// Commit commits the claims that f makes for the server itself, outside of a request. If another
+// write is faster, f is called again. Without claims nothing is written.
 func (s *Store) Commit(ctx context.Context, f func(c *Claims) error) error {
 	for {
 		c := &Claims{state: s.state}

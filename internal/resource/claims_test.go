@@ -28,7 +28,8 @@ func portOf(obj resource.Tree) string {
 	return port
 }
 
-// claimPort gives each widget a port of its own: the one that it asks for, or the lowest that is free.
+// claimPort gives each widget a port of its own: the one that it asks for, or the lowest that is
+// free.
 func claimPort(c *resource.Claims, obj, old resource.Tree) error {
 	now, before := portOf(obj), portOf(old)
 	if old != nil && (obj == nil || now != before) {
@@ -101,7 +102,8 @@ func TestClaims(t *testing.T) {
 		t.Errorf("%d ports are held", len(b.held()))
 	}
 
-	// A change of the port lets the old one go, a deletion the last one, also when a finalizer has to go first.
+	// A change of the port lets the old one go, a deletion the last one, also when a finalizer has to
+	// go first.
 	first := b.mustList(resource.ListOptions{}).Objects[0]
 	b.mustPatch(first.Key.Name, `{"spec":{"port":"mine"},"metadata":{"finalizers":["example.com/hold"]}}`)
 	if got := b.held(); len(got) != widgets || got[0] != "mine" {

@@ -13,22 +13,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// errConflict says that another write has changed the object: the write starts again from the current
-// one.
+// errConflict says that another write has changed the object: the write starts again from the
+// current one.
 var errConflict = errors.New("object has changed")
 
-// maxStored bounds the encoded size of one object, in bytes. It is etcd's limit for a request,
-// --max-request-bytes, minus the overhead of a transaction; the key of the object occurs in it three
-// times.
+// maxStored bounds the encoded size of one object, in bytes. It is etcd's limit for a request, its
+// flag --max-request-bytes, minus the overhead of a transaction; the key of the object occurs in it
+// three times.
 const maxStored = 1536<<10 - 128
 
-// ErrReplaced is returned by writes with Request.Exact if their resource has got another definition.
-// Nothing has been written.
+// ErrReplaced is returned by writes with Request.Exact if their resource has got another
+// definition. Nothing has been written.
 var ErrReplaced = errors.New("the definition of the resource has changed")
 
 // append commits one write with its claims, which may be nil. o is nil for a deletion. It returns
-// errConflict if the object at key, a claim, or the object of Request.While has changed since the write
-// started.
+// errConflict if the object at key, a claim, or the object of Request.While has changed since the
+// write started.
 func (s *Store) append(ctx context.Context, r *Request, key object.Key, prev *object.Object, o *object.Object, claims *Claims) error {
 	// The live object has been read already. As long as the definition is the served one, no other
 	// write can have stored that object under a newer definition.
@@ -76,8 +76,8 @@ func writeError(err error) error {
 	return final{unavailable(err)}
 }
 
-// unavailable returns the error for clients for a journal that accepts no writes, or does not know the
-// writes of other servers.
+// unavailable returns the error for clients for a journal that accepts no writes, or does not know
+// the writes of other servers.
 func unavailable(err error) error {
 	if !errors.Is(err, journal.ErrUnavailable) && !errors.Is(err, journal.ErrClosed) {
 		return apierrors.NewInternalError(err)
@@ -103,9 +103,10 @@ func (f final) Unwrap() error { return f.error }
 
 // retry runs a write until no other write interferes with it.
 //
-// Where several servers write, the state that a write starts from may lack writes that other servers
-// have acknowledged. The journal refuses to commit on top of such a state. A write that fails, or
-// changes nothing, without a commit is retried once on a state that is known to be new enough.
+// Where several servers write, the state that a write starts from may lack writes that other
+// servers have acknowledged. The journal refuses to commit on top of such a state. A write that
+// fails, or changes nothing, without a commit is retried once on a state that is known to be new
+// enough.
 func (s *Store) retry(ctx context.Context, r *Request, write func() (Result, error)) (Result, error) {
 	synced := false
 	for {

@@ -15,11 +15,12 @@ import (
 
 // Objects are stored in one version and served in several. Definition.Convert is cheap and never
 // fails: it runs when an object is decoded, and its result is cached with the object. A webhook is
-// called before that, where there is a context and an error can be returned: a Store returns objects
-// that are in the version of the request already, many of them after one call. Results of webhooks
-// are not cached, except for those that watches share.
+// called before that, where there is a context and an error can be returned: a Store returns
+// objects that are in the version of the request already, many of them after one call. Results of
+// webhooks are not cached, except for those that watches share.
 
-// decodeIn decodes an object in version v. Where a webhook converts, it must have converted o before.
+// decodeIn decodes an object in version v. Where a webhook converts, it must have converted o
+// before.
 func decodeIn(d *Definition, v *Version, o *object.Object) (Tree, error) {
 	obj, from, err := decodeStored(d, o)
 	if err != nil || from == v {
@@ -77,9 +78,9 @@ func (d *Definition) anyVersion(gv schema.GroupVersion) *Version {
 	return d.Version(gv)
 }
 
-// inVersion returns objects that can be decoded in version v. Where a webhook converts, those stored
-// in another version are replaced by converted ones, all of which come from one call. The slice
-// objects is not changed.
+// inVersion returns objects that can be decoded in version v. Where a webhook converts, those
+// stored in another version are replaced by converted ones, all of which come from one call. The
+// slice objects is not changed.
 func inVersion(ctx context.Context, d *Definition, v *Version, objects []*object.Object) ([]*object.Object, error) {
 	if d.Webhook == nil {
 		return objects, nil
@@ -197,9 +198,10 @@ type completer interface {
 	Completes(obj Tree) bool
 }
 
-// Translate converts an object from one version of the resource to another, for webhooks and policies
-// that match requests in a version of their own. It does not change obj, and returns obj itself if
-// the versions are the same. A custom resource keeps fields that its new version does not know.
+// Translate converts an object from one version of the resource to another, for webhooks and
+// policies that match requests in a version of their own. It does not change obj, and returns obj
+// itself if the versions are the same. A custom resource keeps fields that its new version does not
+// know.
 func (d *Definition) Translate(ctx context.Context, obj Tree, from, to *Version) (Tree, error) {
 	if from == to || obj == nil {
 		return obj, nil
@@ -213,8 +215,8 @@ func (d *Definition) Translate(ctx context.Context, obj Tree, from, to *Version)
 	return to.Model.Prune(translated)
 }
 
-// convert converts a tree from one version to another, and uses it up. The caller prunes or normalises
-// the result.
+// convert converts a tree from one version to another, and uses it up. The caller prunes or
+// normalises the result.
 func convert(ctx context.Context, d *Definition, obj Tree, from, to *Version) (Tree, error) {
 	switch {
 	case from == to:

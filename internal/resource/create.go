@@ -64,8 +64,8 @@ func (s *Store) createGenerated(ctx context.Context, w *write) (result Result, e
 	return Result{}, err
 }
 
-// generateName appends five random characters to base, which it shortens so that the name fits into a
-// label value.
+// generateName appends five random characters to base, which it shortens so that the name fits into
+// a label value.
 func generateName(base string) string {
 	const suffix = 5
 	if most := 63 - suffix; len(base) > most {
@@ -105,8 +105,8 @@ func (w *write) admitsNew() ([]journal.Guard, error) {
 	return append(guards, more...), err
 }
 
-// kindAdmits rejects new custom resources whose CRD has been deleted or is terminating. generated says
-// that the server chooses the name of the object.
+// kindAdmits rejects new custom resources whose CRD has been deleted or is terminating. generated
+// says that the server chooses the name of the object.
 func (s *Store) kindAdmits(r *Request, obj Tree, generated bool) ([]journal.Guard, error) {
 	if !r.Definition.Custom || r.Definition.DefinedBy.Name == "" {
 		return nil, nil
@@ -123,8 +123,8 @@ func (s *Store) kindAdmits(r *Request, obj Tree, generated bool) ([]journal.Guar
 	return []journal.Guard{{Key: crd.Key, Revision: crd.Revision}}, nil
 }
 
-// namespaceAdmits rejects new objects in namespaces that do not exist or are terminating, and returns
-// the precondition of their creation.
+// namespaceAdmits rejects new objects in namespaces that do not exist or are terminating, and
+// returns the precondition of their creation.
 func (s *Store) namespaceAdmits(r *Request, obj Tree, generated bool) ([]journal.Guard, error) {
 	if !r.Definition.Namespaced {
 		return nil, nil

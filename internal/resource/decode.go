@@ -141,8 +141,8 @@ func (r *Request) BodyModel() Model {
 	return r.Version.Model
 }
 
-// reportStrict reports the errors of strict decoding as the request wants them: as warnings, or as one
-// error, which refuse wraps.
+// reportStrict reports the errors of strict decoding as the request wants them: as warnings, or as
+// one error, which refuse wraps.
 func (r *Request) reportStrict(errs []error, refuse func(error) error) error {
 	if len(errs) == 0 {
 		return nil

@@ -20,12 +20,12 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// A Tree is the decoded JSON of an object: map[string]any, []any, string, bool, int64, float64 and nil.
-// A function that gets a Tree as obj may change it; one named old must not be changed.
+// A Tree is the decoded JSON of an object: map[string]any, []any, string, bool, int64, float64 and
+// nil. A function that gets a Tree as obj may change it; one named old must not be changed.
 type Tree = map[string]any
 
-// A Definition is one kind of resource, built-in or custom. It is immutable: a changed CRD results in
-// a new one.
+// A Definition is one kind of resource, built-in or custom. It is immutable: a changed CRD results
+// in a new one.
 type Definition struct {
 	Group      string // under which objects are kept; versions may be served in others
 	Plural     string
@@ -58,10 +58,10 @@ type Definition struct {
 	// Convert converts an object from one version to another, in place, except for its apiVersion. Its
 	// result depends on nothing else, and is cached. Nil if versions differ only in the apiVersion.
 	Convert func(obj Tree, from, to *Version) error
-	// Webhook, if not nil, converts instead of Convert. It takes time, may fail, and may return another
-	// result the next time. Each of objs has the apiVersion that it is in, none of them the wanted one.
-	// They are used up. The results are in the same order and in the wanted version, with the same
-	// metadata except for labels and annotations.
+	// Webhook, if not nil, converts instead of Convert. It takes time, may fail, and may return
+	// another result the next time. Each of objs has the apiVersion that it is in, none of them the
+	// wanted one. They are used up. The results are in the same order and in the wanted version, with
+	// the same metadata except for labels and annotations.
 	Webhook func(ctx context.Context, objs []Tree, to *Version) ([]Tree, error)
 
 	// Action is set for kinds that store no objects: create is their only verb.
@@ -119,8 +119,8 @@ type Version struct {
 	// Warning is sent with every answer of a deprecated version; "" for others.
 	Warning string
 
-	// ResetFields are the fields that clients cannot write through the main resource, and that no field
-	// manager owns there. May be nil.
+	// ResetFields are the fields that clients cannot write through the main resource, and that no
+	// field manager owns there. May be nil.
 	ResetFields *fieldpath.Set
 }
 
@@ -140,8 +140,8 @@ type Model interface {
 	Decoder
 	Validator
 	Structure
-	// Fingerprint identifies the model by its content: objects that were normalised by a model with the
-	// same fingerprint are not normalised again. It is never 0.
+	// Fingerprint identifies the model by its content: objects that were normalised by a model with
+	// the same fingerprint are not normalised again. It is never 0.
 	Fingerprint() uint64
 }
 
@@ -156,8 +156,8 @@ type Decoder interface {
 	// Prune removes unknown fields from an object that has been converted from another version. It
 	// does not fill in defaults.
 	Prune(obj Tree) (Tree, error)
-	// New returns an empty object of the Go type of a built-in kind, which has a protobuf form; nil for
-	// custom resources.
+	// New returns an empty object of the Go type of a built-in kind, which has a protobuf form; nil
+	// for custom resources.
 	New() runtime.Object
 }
 
@@ -168,8 +168,8 @@ type Validator interface {
 	Validate(ctx context.Context, obj, old Tree, subresource string) field.ErrorList
 }
 
-// A Structure is the part of a Model that defines how objects are merged: which fields are lists, maps
-// or atoms, and the keys that identify the items of a list.
+// A Structure is the part of a Model that defines how objects are merged: which fields are lists,
+// maps or atoms, and the keys that identify the items of a list.
 type Structure interface {
 	// FieldTypes returns the types that field management needs, for all versions of the kind.
 	FieldTypes() (func(schema.GroupVersionKind) *fields.Type, error)
@@ -177,9 +177,9 @@ type Structure interface {
 	PatchMeta() strategicpatch.LookupPatchMeta
 }
 
-// A RatchetingValidator is a Model whose validation depends on the errors of the ObjectMeta, and that
-// sends warnings for errors it tolerates because they are old. ValidateAfter is called instead of
-// Validate; found are the errors of the ObjectMeta.
+// A RatchetingValidator is a Model whose validation depends on the errors of the ObjectMeta, and
+// that sends warnings for errors it tolerates because they are old. ValidateAfter is called instead
+// of Validate; found are the errors of the ObjectMeta.
 type RatchetingValidator interface {
 	ValidateAfter(ctx context.Context, found field.ErrorList, obj, old Tree, subresource string, warn func(string)) field.ErrorList
 }
@@ -196,8 +196,8 @@ type Defaulter interface {
 	Default(obj Tree) (Tree, error)
 }
 
-// A TypedModel is a Model that also decodes objects of its Go type. TreeOf is Decode for an object of
-// the type of New, and takes ownership of it.
+// A TypedModel is a Model that also decodes objects of its Go type. TreeOf is Decode for an object
+// of the type of New, and takes ownership of it.
 type TypedModel interface {
 	TreeOf(obj runtime.Object) (Tree, error)
 }
@@ -216,8 +216,8 @@ type Subresource struct {
 	Action *Action
 }
 
-// An Action is a create that does not store the object which the client sends: bind a pod, evict it,
-// review access. Its body is of a kind of its own.
+// An Action is a create that does not store the object which the client sends: bind a pod, evict
+// it, review access. Its body is of a kind of its own.
 type Action struct {
 	Kind  schema.GroupVersionKind
 	Model Model
@@ -230,8 +230,8 @@ type Action struct {
 	Do func(ctx context.Context, s *Store, r *Request, body Tree) (Result, error)
 }
 
-// A Connection is a subresource whose requests are passed on: to the kubelet of a pod, to a node, a pod
-// or a service.
+// A Connection is a subresource whose requests are passed on: to the kubelet of a pod, to a node, a
+// pod or a service.
 type Connection struct {
 	Name string
 	// Kind is that of the parameters, and Model their model. Shown is the kind that discovery names
@@ -241,8 +241,8 @@ type Connection struct {
 	Shown string
 	// Methods are the HTTP methods of requests.
 	Methods []string
-	// Below says that the path may continue after the name of the subresource, and that the name in the
-	// path may have a scheme and a port: [SCHEME:]NAME[:PORT].
+	// Below says that the path may continue after the name of the subresource, and that the name in
+	// the path may have a scheme and a port: [SCHEME:]NAME[:PORT].
 	Below bool
 	// Upgrades says that a request must ask for another protocol. The user needs permission to create
 	// the subresource, whatever the method.
@@ -295,8 +295,8 @@ type Strategy struct {
 	TTL time.Duration
 }
 
-// A Deletion defines how objects of a kind are deleted. Each of its fields may be zero: then objects
-// are removed at once, and their dependents by the garbage collector.
+// A Deletion defines how objects of a kind are deleted. Each of its fields may be zero: then
+// objects are removed at once, and their dependents by the garbage collector.
 type Deletion struct {
 	// Allow refuses deletions; the error is a Kubernetes API error.
 	Allow func(o *object.Object) error

@@ -33,17 +33,17 @@ func (s *Store) Delete(ctx context.Context, r *Request, options *metav1.DeleteOp
 	})
 }
 
-// A deletion is one attempt to delete an object. Its methods are the steps, below in the order in which
-// they run. It is that of a write without the steps that a deletion does not have: there is no next
-// object that admission could change, and nothing to validate.
+// A deletion is one attempt to delete an object. Its methods are the steps, below in the order in
+// which they run. It is that of a write without the steps that a deletion does not have: there is
+// no next object that admission could change, and nothing to validate.
 type deletion struct {
 	store   *Store
 	request *Request
 	kind    *Deletion
 	options *metav1.DeleteOptions
 
-	// marked is the object as this request has marked it, also in an earlier try; nil before that. From
-	// then on the request is about this object, and not about a later one of its name.
+	// marked is the object as this request has marked it, also in an earlier try; nil before that.
+	// From then on the request is about this object, and not about a later one of its name.
 	marked *object.Object
 
 	current *object.Object // the stored object
@@ -112,8 +112,8 @@ func (d *deletion) read(ctx context.Context) error {
 	return nil
 }
 
-// grace starts or shortens the grace period, if the kind has one. It returns true if the deletion is
-// pending already and this request changes nothing.
+// grace starts or shortens the grace period, if the kind has one. It returns true if the deletion
+// is pending already and this request changes nothing.
 func (d *deletion) grace() (pending bool) {
 	d.graceful, pending = startGrace(d.kind, d.obj, d.options.GracePeriodSeconds)
 	return pending

@@ -7,8 +7,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/state"
 )
 
-// TestDeleteMeansOneObject removes an object between the two writes of its deletion, and creates another one
-// of its name: the deletion is done then, and leaves the other object alone.
+// TestDeleteMeansOneObject removes an object between the two writes of its deletion, and creates
+// another one of its name: the deletion is done then, and leaves the other object alone.
 func TestDeleteMeansOneObject(t *testing.T) {
 	b := newBench(t, state.Options{})
 	b.widgets.Deletion.Grace = func(resource.Tree, *int64) int64 { return 0 }

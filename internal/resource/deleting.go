@@ -8,8 +8,8 @@ import (
 )
 
 // startGrace starts or shortens the grace period of an object whose kind has one. asked is that of
-// the request, in seconds, or nil. graceful says that obj has to be stored, pending that the deletion
-// goes on as it is.
+// the request, in seconds, or nil. graceful says that obj has to be stored, pending that the
+// deletion goes on as it is.
 func startGrace(kind *Deletion, obj Tree, asked *int64) (graceful, pending bool) {
 	if kind.Grace == nil {
 		return false, false
@@ -28,8 +28,8 @@ func startGrace(kind *Deletion, obj Tree, asked *int64) (graceful, pending bool)
 	return true, false
 }
 
-// shortenGrace is startGrace for an object that is deleting already: the grace period can only become
-// shorter.
+// shortenGrace is startGrace for an object that is deleting already: the grace period can only
+// become shorter.
 func shortenGrace(obj Tree, asked *int64) (graceful, pending bool) {
 	had, ok := metaInt(obj, "deletionGracePeriodSeconds")
 	if !ok || had == 0 {
@@ -89,9 +89,9 @@ func finishesDeletion(d *Definition, obj, old Tree) bool {
 	return !d.Deletion.Finalization.waits(obj)
 }
 
-// propagationFinalizers returns the finalizers of an object that is deleted. The one that orphans its
-// dependents, and the one that has them deleted first, are added or removed as the request says; if
-// it does not, as the object says; and if it does not either, as the kind does.
+// propagationFinalizers returns the finalizers of an object that is deleted. The one that orphans
+// its dependents, and the one that has them deleted first, are added or removed as the request
+// says; if it does not, as the object says; and if it does not either, as the kind does.
 func propagationFinalizers(kind *Deletion, obj Tree, options *metav1.DeleteOptions) []any {
 	has := finalizersOf(obj)
 	orphan, foreground := false, false

@@ -87,8 +87,8 @@ func (s *Store) forget() {
 	})
 }
 
-// manageUpdate records in obj's managedFields what the request has changed compared with live, which is
-// empty on create.
+// manageUpdate records in obj's managedFields what the request has changed compared with live,
+// which is empty on create.
 func (s *Store) manageUpdate(ctx context.Context, r *Request, live, obj Tree) (Tree, error) {
 	m, err := s.fieldManager(ctx, r)
 	if err != nil {
@@ -97,8 +97,8 @@ func (s *Store) manageUpdate(ctx context.Context, r *Request, live, obj Tree) (T
 	return managed(m, typed(r, live), typed(r, obj), r.Manager), nil
 }
 
-// managed records in obj's managedFields what it changes compared with live. An object that does not
-// fit its schema keeps the managedFields of live, and is rejected later.
+// managed records in obj's managedFields what it changes compared with live. An object that does
+// not fit its schema keeps the managedFields of live, and is rejected later.
 func managed(m *fields.Manager, live, obj Tree, manager string) Tree {
 	updated, err := m.Update(live, obj, manager)
 	if err == nil {
@@ -110,8 +110,8 @@ func managed(m *fields.Manager, live, obj Tree, manager string) Tree {
 	return obj
 }
 
-// blank returns the object that a new one is compared with: empty, except for the fields that the Go
-// type of a built-in kind always encodes.
+// blank returns the object that a new one is compared with: empty, except for the fields that the
+// Go type of a built-in kind always encodes.
 func blank(m Decoder) Tree {
 	if empty := m.New(); empty != nil {
 		if obj, err := runtime.DefaultUnstructuredConverter.ToUnstructured(empty); err == nil {
@@ -129,8 +129,8 @@ func typed(r *Request, obj Tree) Tree {
 	return obj
 }
 
-// keepManagedTimes restores the old managedFields if an update has changed only their times, so that
-// it does not count as a change.
+// keepManagedTimes restores the old managedFields if an update has changed only their times, so
+// that it does not count as a change.
 func keepManagedTimes(obj, old Tree) {
 	m, was := metadata(obj), metadata(old)
 	fresh, _ := m["managedFields"].([]any)

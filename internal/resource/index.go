@@ -5,8 +5,8 @@ import (
 	"maps"
 )
 
-// An index finds definitions by a key. It is a value: copies share the shards that an editor does not
-// change, so that a change costs the size of a shard.
+// An index finds definitions by a key. It is a value: copies share the shards that an editor does
+// not change, so that a change costs the size of a shard.
 type index[K comparable] [shards]map[K]*Definition
 
 const shards = 64

@@ -61,8 +61,8 @@ func (s *Store) List(ctx context.Context, r *Request, o ListOptions) (List, erro
 // callSize bounds, in bytes, the objects that a webhook converts in one call.
 const callSize = 8 << 20
 
-// A page collects the objects of a list. Where a webhook converts, objects wait until there are enough
-// for a call, and selectors match the converted objects.
+// A page collects the objects of a list. Where a webhook converts, objects wait until there are
+// enough for a call, and selectors match the converted objects.
 type page struct {
 	ctx       context.Context
 	r         *Request

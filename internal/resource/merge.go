@@ -2,9 +2,9 @@ package resource
 
 import "maps"
 
-// merged returns obj with a JSON merge patch (RFC 7386) applied. It changes neither of them, and the
-// result shares values with both. Nulls in new objects are dropped, but not those that are elements of
-// lists, as in github.com/evanphx/json-patch.
+// merged returns obj with a JSON merge patch (RFC 7386) applied. It changes neither of them, and
+// the result shares values with both. Nulls in new objects are dropped, but not those that are
+// elements of lists, as in github.com/evanphx/json-patch.
 func merged(obj, patch Tree) Tree {
 	result := maps.Clone(obj)
 	for k, v := range patch {

@@ -39,8 +39,8 @@ func metaInt(obj Tree, key string) (int64, bool) {
 // accessor returns the metadata of a tree as the interface of the libraries.
 func accessor(obj Tree) metav1.Object { return &unstructured.Unstructured{Object: obj} }
 
-// validatedMeta is the metadata of a tree for validation, which reads neither the times nor the fields of
-// managedFields. They are not decoded.
+// validatedMeta is the metadata of a tree for validation, which reads neither the times nor the
+// fields of managedFields. They are not decoded.
 type validatedMeta struct{ metav1.Object }
 
 func (j validatedMeta) GetManagedFields() []metav1.ManagedFieldsEntry {
@@ -78,8 +78,8 @@ func fillSystemFields(obj Tree, at time.Time) {
 
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// ensureNamespace sets the namespace of the request in the object, or returns an error if the object
-// has another one.
+// ensureNamespace sets the namespace of the request in the object, or returns an error if the
+// object has another one.
 func ensureNamespace(r *Request, obj Tree) error {
 	namespace := r.Namespace
 	if !r.Definition.Namespaced {
@@ -114,8 +114,8 @@ func ensureName(r *Request, obj Tree) error {
 	return nil
 }
 
-// ensureIdentity sets the namespace of the request in the object, and returns an error if the object
-// has another namespace or name.
+// ensureIdentity sets the namespace of the request in the object, and returns an error if the
+// object has another namespace or name.
 func ensureIdentity(r *Request, obj Tree) error {
 	if err := ensureNamespace(r, obj); err != nil {
 		return err

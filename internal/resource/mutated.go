@@ -15,14 +15,14 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// The object that a mutator returns is not treated like a request body. An object of a built-in kind
-// is decoded again, by the model of the kind that it names then. A custom resource is kept as it is,
-// except that defaults are set: later admission and validation see its unknown fields and nulls, and
-// they are stored. Only responses and reads omit them.
+// The object that a mutator returns is not treated like a request body. An object of a built-in
+// kind is decoded again, by the model of the kind that it names then. A custom resource is kept as
+// it is, except that defaults are set: later admission and validation see its unknown fields and
+// nulls, and they are stored. Only responses and reads omit them.
 
-// Decode decodes the JSON of an object that a mutator has changed. kind and v are those in which the
-// mutator got it. Unless strict is nil, an error for each unknown field of a built-in kind is appended
-// to it. A custom resource has no new defaults yet, see [Admitted.Default].
+// Decode decodes the JSON of an object that a mutator has changed. kind and v are those in which
+// the mutator got it. Unless strict is nil, an error for each unknown field of a built-in kind is
+// appended to it. A custom resource has no new defaults yet, see [Admitted.Default].
 func (a *Admitted) Decode(data []byte, kind schema.GroupVersionKind, v *Version, strict *[]error) (Tree, error) {
 	named, err := serializer.DefaultMetaFactory.Interpret(data)
 	if err != nil {
@@ -100,9 +100,9 @@ var metaKinds = map[string]bool{
 	"CreateOptions": true, "UpdateOptions": true, "PatchOptions": true, "DeleteOptions": true,
 }
 
-// Default sets the defaults of a custom resource that a mutator has changed: those of the version that
-// it names. It returns obj itself, and leaves one of another kind as it is. Mutators call it for each object
-// that they have changed: from then on Object may not be normalised.
+// Default sets the defaults of a custom resource that a mutator has changed: those of the version
+// that it names. It returns obj itself, and leaves one of another kind as it is. Mutators call it
+// for each object that they have changed: from then on Object may not be normalised.
 func (a *Admitted) Default(obj Tree) (Tree, error) {
 	if !a.Request.customBody() {
 		return obj, nil
@@ -120,8 +120,8 @@ func (a *Admitted) Default(obj Tree) (Tree, error) {
 	return obj, nil
 }
 
-// Restore converts an object that mutators have left to the version of the request, and uses it up. A
-// custom resource of another kind is left to its validation. The errors are those of Kubernetes'
+// Restore converts an object that mutators have left to the version of the request, and uses it up.
+// A custom resource of another kind is left to its validation. The errors are those of Kubernetes'
 // conversion, without a status.
 func (a *Admitted) Restore(ctx context.Context, obj Tree) (Tree, error) {
 	named, d, to := namedKind(obj), a.Request.Definition, a.Request.Version
@@ -181,8 +181,8 @@ func noObjectMeta(obj Tree) field.ErrorList {
 }
 
 // encodeRaw returns the object to store for a custom resource in its storage version that is not
-// normalised. It is normalised whenever it is read, under the schema of that time. Its metadata, which
-// is valid, is stored normalised.
+// normalised. It is normalised whenever it is read, under the schema of that time. Its metadata,
+// which is valid, is stored normalised.
 func encodeRaw(v *Version, obj Tree) (_ Tree, stamped uint64, err error) {
 	normal, err := v.Model.Normalise(runtime.DeepCopyJSON(obj), nil)
 	if err != nil {

@@ -21,7 +21,8 @@ func (v *valid) Validate(context.Context, resource.Tree, resource.Tree, string) 
 	return nil
 }
 
-// TestOrder: all verbs that store an object take the same steps in the same order, and no step twice.
+// TestOrder: all verbs that store an object take the same steps in the same order, and no step
+// twice.
 func TestOrder(t *testing.T) {
 	for name, write := range map[string]func(context.Context, *resource.Store, *resource.Request) error{
 		"create": func(ctx context.Context, s *resource.Store, r *resource.Request) error {

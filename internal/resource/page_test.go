@@ -15,8 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestPages pages through random objects whose labels a webhook changes, and compares with a look at all of them. A page asks
-// for no more objects than it may show, so that what is not asked for costs nothing.
+// TestPages pages through random objects whose labels a webhook changes, and compares with a look
+// at all of them. A page asks for no more objects than it may show, so that what is not asked for
+// costs nothing.
 func TestPages(t *testing.T) {
 	seed := seeds.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -32,16 +32,17 @@ type Patch struct {
 	Type  types.PatchType
 	Data  []byte
 	Force bool // apply takes fields over from other managers
-	// Copies is called each time a JSON patch is applied. The function that it returns is called with the JSON of each value that the
-	// patch copies, before it is copied, and an error of it refuses the patch. Default: all copies are allowed.
+	// Copies is called each time a JSON patch is applied. The function that it returns is called with
+	// the JSON of each value that the patch copies, before it is copied, and an error of it refuses
+	// the patch. Default: all copies are allowed.
 	Copies func() func(data []byte) error
 }
 
 // maxJSONPatchOperations is the maximum number of operations in a JSON patch, as in Kubernetes.
 const maxJSONPatchOperations = 10000
 
-// Patch changes an object, or the part of it that a subresource shows. An apply creates an object that
-// does not exist.
+// Patch changes an object, or the part of it that a subresource shows. An apply creates an object
+// that does not exist.
 func (s *Store) Patch(ctx context.Context, r *Request, p Patch) (Result, error) {
 	next, err := s.patcher(ctx, r, p)
 	if err != nil {
@@ -56,8 +57,8 @@ func (s *Store) Patch(ctx context.Context, r *Request, p Patch) (Result, error) 
 	})
 }
 
-// patcher returns a function that returns the patched object for the live one, which is nil if there
-// is none, and records in its managedFields what the patch has changed.
+// patcher returns a function that returns the patched object for the live one, which is nil if
+// there is none, and records in its managedFields what the patch has changed.
 func (s *Store) patcher(ctx context.Context, r *Request, p Patch) (func(Tree) (Tree, error), error) {
 	manager, err := s.fieldManager(ctx, r)
 	if err != nil {
@@ -131,8 +132,9 @@ func (r *Request) jsonPatch(ctx context.Context, p Patch) (func(Tree) (Tree, err
 	}), nil
 }
 
-// ApplyJSONPatch applies a patch to the canonical JSON of an object. As in Kubernetes, a test in the
-// patch compares with JSON in which <, > and & are escaped. copied is that of [jsonpatch.Patch.Apply].
+// ApplyJSONPatch applies a patch to the canonical JSON of an object. As in Kubernetes, a test in
+// the patch compares with JSON in which <, > and & are escaped. copied is that of
+// [jsonpatch.Patch.Apply].
 func ApplyJSONPatch(ctx context.Context, patch jsonpatch.Patch, doc []byte, copied func([]byte) error) ([]byte, error) {
 	if bytes.ContainsAny(doc, "<>&\u2028\u2029") {
 		var escaped bytes.Buffer
@@ -267,8 +269,8 @@ func (r *Request) decodePatched(live Tree, patched []byte, strict []error, patch
 	return obj, nil
 }
 
-// declared encodes an object as the messages of Kubernetes show it: with the fields of a built-in kind
-// in the order of its Go type.
+// declared encodes an object as the messages of Kubernetes show it: with the fields of a built-in
+// kind in the order of its Go type.
 func (r *Request) declared(obj Tree) []byte {
 	var v any = obj
 	if into := r.BodyModel().New(); into != nil && codec.FromTree(obj, into) == nil {
@@ -399,8 +401,8 @@ func complete(m Decoder, obj Tree) (Tree, error) {
 	return m.Normalise(obj, nil)
 }
 
-// decodeApplied decodes the body of an apply request, YAML or JSON. repeated is the error for keys that
-// occur more than once, in the words of the YAML decoder, which Kubernetes uses for both.
+// decodeApplied decodes the body of an apply request, YAML or JSON. repeated is the error for keys
+// that occur more than once, in the words of the YAML decoder, which Kubernetes uses for both.
 func decodeApplied(data []byte) (applied Tree, repeated, err error) {
 	errs, err := json.UnmarshalStrict(data, &applied)
 	switch {

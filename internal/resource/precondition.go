@@ -45,9 +45,9 @@ func uidPrecondition(r *Request, want, current string) error {
 		"/registry"+r.Key().Under(r.Definition.StoredAt), want, current))
 }
 
-// holding returns the guards for the precondition While of a request, or 409 if it does not hold. An
-// update of the object between this call and the commit is a conflict, after which the write is tried
-// again.
+// holding returns the guards for the precondition While of a request, or 409 if it does not hold.
+// An update of the object between this call and the commit is a conflict, after which the write is
+// tried again.
 func (s *Store) holding(r *Request) ([]journal.Guard, error) {
 	w := r.While
 	if w.UID == "" {

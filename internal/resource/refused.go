@@ -29,8 +29,8 @@ func (e *refused) corrupt(root string) string {
 		"object not decodable revision=%d: %v", root+e.path, e.of.Revision, e.err)
 }
 
-// listError returns the error of a list. Kubernetes, which converts each object in a call of its own,
-// lists all objects that could not be converted.
+// listError returns the error of a list. Kubernetes, which converts each object in a call of its
+// own, lists all objects that could not be converted.
 func listError(r *Request, err error) error {
 	var no *refused
 	if !errors.As(err, &no) {
@@ -55,8 +55,8 @@ func listError(r *Request, err error) error {
 	}}
 }
 
-// watchError returns the error of a watch that cannot begin. In Kubernetes, a watch reads from a cache
-// of converted objects and waits until that is filled.
+// watchError returns the error of a watch that cannot begin. In Kubernetes, a watch reads from a
+// cache of converted objects and waits until that is filled.
 func watchError(r *Request, err error) error {
 	if err = listError(r, err); apierrors.ReasonForError(err) != metav1.StatusReasonStoreReadError {
 		return err

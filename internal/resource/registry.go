@@ -37,8 +37,8 @@ func NewRegistry(definitions ...*Definition) *Registry {
 // Load returns the current definitions.
 func (r *Registry) Load() *Set { return r.current.Load() }
 
-// Put adds definitions, or replaces those of the same resources. Watches of a replaced definition end,
-// unless the new definition is a copy of it.
+// Put adds definitions, or replaces those of the same resources. Watches of a replaced definition
+// end, unless the new definition is a copy of it.
 func (r *Registry) Put(definitions ...*Definition) {
 	r.change(func(c *transition) {
 		for _, d := range definitions {
@@ -71,8 +71,8 @@ func (r *Registry) Remove(gr schema.GroupResource) {
 	})
 }
 
-// A transition derives the next set from the current one, at a cost that depends little on the number
-// of definitions.
+// A transition derives the next set from the current one, at a cost that depends little on the
+// number of definitions.
 type transition struct {
 	next       *Set
 	byResource editor[schema.GroupResource]

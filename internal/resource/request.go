@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A User is the user who sends a request. The verbs only check whether there is one: kinds, admission
-// and [Gate].PermitCreate decide what the user is allowed to do.
+// A User is the user who sends a request. The verbs only check whether there is one: kinds,
+// admission and [Gate].PermitCreate decide what the user is allowed to do.
 type User interface {
 	// GetName returns the name of the user.
 	GetName() string
@@ -59,8 +59,8 @@ type Request struct {
 }
 
 // A Holding is a precondition of a write: the object with this key and uid exists. A program whose
-// right to act is an object, such as a Lease, sends it with its writes, so that none of them commits
-// after the object has been deleted.
+// right to act is an object, such as a Lease, sends it with its writes, so that none of them
+// commits after the object has been deleted.
 type Holding struct {
 	Key object.Key
 	UID types.UID

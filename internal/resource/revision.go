@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// parseRevision parses a resourceVersion parameter; "" is 0. Kubernetes answers its error with 500 to
-// a get and, as a bad request, to a list.
+// parseRevision parses a resourceVersion parameter; "" is 0. Kubernetes answers its error with 500
+// to a get and, as a bad request, to a list.
 func parseRevision(s string) (object.Revision, error) {
 	if s == "" || s == "0" {
 		return 0, nil
@@ -35,9 +35,9 @@ func parseRevision(s string) (object.Revision, error) {
 // watch cache of kube-apiserver.
 const freshWait = 3 * time.Second
 
-// reach waits until the state is new enough for a read at a resourceVersion, which is at when parsed.
-// A read without a resourceVersion shows all committed writes, one at "0" the current state. reach
-// returns an error if what the request reads is damaged.
+// reach waits until the state is new enough for a read at a resourceVersion, which is at when
+// parsed. A read without a resourceVersion shows all committed writes, one at "0" the current
+// state. reach returns an error if what the request reads is damaged.
 func (s *Store) reach(ctx context.Context, r *Request, resourceVersion string, at object.Revision) error {
 	var err error
 	if resourceVersion == "" {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// A selection defines the objects that a list or watch returns: those of one namespace or of all, by
-// label and field selectors.
+// A selection defines the objects that a list or watch returns: those of one namespace or of all,
+// by label and field selectors.
 type selection struct {
 	definition *Definition
 	version    *Version
@@ -76,8 +76,8 @@ func (s *selection) selectable(field string) bool {
 // everything reports whether only the namespace restricts the selection.
 func (s *selection) everything() bool { return s.labels == nil && s.fields == nil && s.name == "" }
 
-// sieve returns a sieve that leaves out objects whose labels do not match, before they are decoded. A
-// conversion webhook may change labels: nothing is left out where there is one.
+// sieve returns a sieve that leaves out objects whose labels do not match, before they are decoded.
+// A conversion webhook may change labels: nothing is left out where there is one.
 func (s *selection) sieve() object.Sieve {
 	if s.definition.Webhook != nil {
 		return nil
@@ -85,8 +85,8 @@ func (s *selection) sieve() object.Sieve {
 	return object.SieveOf(s.labels)
 }
 
-// mayMatch reports whether an object, which may be nil, has the selected name and namespace, which are
-// the same in all versions.
+// mayMatch reports whether an object, which may be nil, has the selected name and namespace, which
+// are the same in all versions.
 func (s *selection) mayMatch(o *object.Object) bool {
 	return o != nil && (s.namespace == "" || o.Key.Namespace == s.namespace) && (s.name == "" || o.Key.Name == s.name)
 }
@@ -103,9 +103,9 @@ func (s *selection) matches(o *object.Object) bool {
 	return s.fields == nil || s.fields.Matches(&fieldsOf{selection: s, object: o})
 }
 
-// fieldsOf gives a selector the fields of an object. The object is decoded for the first selector that
-// reads more than its name, and the values are cached with the object: an event may be matched against
-// as many selectors as there are nodes.
+// fieldsOf gives a selector the fields of an object. The object is decoded for the first selector
+// that reads more than its name, and the values are cached with the object: an event may be matched
+// against as many selectors as there are nodes.
 type fieldsOf struct {
 	selection *selection
 	object    *object.Object
@@ -134,8 +134,8 @@ func (f *fieldsOf) Get(field string) string {
 	return string(textAt(form.Bytes, n))
 }
 
-// selectedFields encodes the values of an object for the Selectable of a version, in their order, each
-// after its length.
+// selectedFields encodes the values of an object for the Selectable of a version, in their order,
+// each after its length.
 func selectedFields(d *Definition, v *Version, o *object.Object) (object.Form, error) {
 	obj, err := TreeOf(d, v, o)
 	if err != nil {

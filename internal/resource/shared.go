@@ -9,8 +9,8 @@ import (
 
 // shared holds the latest conversions by webhooks for watches. An event is sent to many watches at
 // about the same time: one of them calls the webhook, the others wait for the result, which is then
-// encoded once for all. Kubernetes converts an event once for all watches, too, and keeps the result
-// for longer.
+// encoded once for all. Kubernetes converts an event once for all watches, too, and keeps the
+// result for longer.
 //
 // The zero value is ready to use. The lock guards the maps only, and is not held during a call.
 type shared struct {

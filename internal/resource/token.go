@@ -12,9 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A token is the content of the continue parameter of a list: the revision of the snapshot and the key
-// after which the next page starts, relative to the listed collection, in the format of Kubernetes. A
-// revision of -1 means the latest one.
+// A token is the content of the continue parameter of a list: the revision of the snapshot and the
+// key after which the next page starts, relative to the listed collection, in the format of
+// Kubernetes. A revision of -1 means the latest one.
 type token struct {
 	APIVersion string          `json:"v"`
 	Revision   object.Revision `json:"rv"`

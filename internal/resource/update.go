@@ -32,8 +32,8 @@ func (s *Store) Update(ctx context.Context, r *Request, body Body) (Result, erro
 	})
 }
 
-// A change derives the next object of a write from the live one. It is the difference between update,
-// patch and apply, of objects and of subresources.
+// A change derives the next object of a write from the live one. It is the difference between
+// update, patch and apply, of objects and of subresources.
 type change struct {
 	uid         string // the object must have this uid; "" for any
 	allowCreate bool   // the object is created where there is none

@@ -16,9 +16,9 @@ func (d *Definition) validateName() validation.ValidateNameFunc {
 	return validation.NameIsDNSSubdomain
 }
 
-// validateCreate validates a new object; raw says that it may not be normalised. The error is Invalid,
-// or that of the context: validation is most of the work of a write, and stops when the client has
-// left.
+// validateCreate validates a new object; raw says that it may not be normalised. The error is
+// Invalid, or that of the context: validation is most of the work of a write, and stops when the
+// client has left.
 func validateCreate(ctx context.Context, r *Request, obj Tree, raw bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -64,8 +64,8 @@ func validateUpdate(ctx context.Context, r *Request, obj, old Tree, raw bool) er
 	return invalid(ctx, r, obj, errs)
 }
 
-// validateModel validates an object by its model. found are the errors of the ObjectMeta, which some models
-// need.
+// validateModel validates an object by its model. found are the errors of the ObjectMeta, which
+// some models need.
 func validateModel(ctx context.Context, r *Request, found field.ErrorList, obj, old Tree, subresource string) field.ErrorList {
 	if j, ok := r.Version.Model.(RatchetingValidator); ok {
 		return j.ValidateAfter(ctx, found, obj, old, subresource, r.Warn)

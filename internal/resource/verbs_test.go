@@ -304,7 +304,8 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// TestPagesOfASelection: labels that an index knows of are selected as those that it does not, page by page.
+// TestPagesOfASelection: labels that an index knows of are selected as those that it does not, page
+// by page.
 func TestPagesOfASelection(t *testing.T) {
 	b := newBench(t, state.Options{})
 	for i := range 30 {
@@ -425,8 +426,8 @@ func TestJSONPatchCopiesAreBounded(t *testing.T) {
 	}
 }
 
-// TestJSONPatchTestsEscapedText has the text of a test in the form that Kubernetes gives objects, which is also what encoding/json makes
-// of it, and in another.
+// TestJSONPatchTestsEscapedText has the text of a test in the form that Kubernetes gives objects,
+// which is also what encoding/json makes of it, and in another.
 func TestJSONPatchTestsEscapedText(t *testing.T) {
 	b := newBench(t, state.Options{})
 	b.widget("a", `,"spec":{"a":"<b> & \u2028"}`)

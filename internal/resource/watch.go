@@ -37,8 +37,8 @@ type Watch struct {
 	behind    object.Revision // up to which the client has received all events when a conversion failed
 }
 
-// Watch returns the events after a revision. They begin with the current objects if the client names
-// no revision, or requests initial events.
+// Watch returns the events after a revision. They begin with the current objects if the client
+// names no revision, or requests initial events.
 //
 // As in Kubernetes, a request whose parameters are valid fails only with an event: other errors are
 // returned by Next.
@@ -100,9 +100,9 @@ func (s *Store) Watch(ctx context.Context, r *Request, o WatchOptions) (*Watch, 
 	return w, nil
 }
 
-// ErrEnds is returned by Watch.Next when the journal cannot be read at the moment, or a webhook does
-// not convert. The stream ends, as it does in Kubernetes then, and a client that watches again from
-// its last resourceVersion continues there.
+// ErrEnds is returned by Watch.Next when the journal cannot be read at the moment, or a webhook
+// does not convert. The stream ends, as it does in Kubernetes then, and a client that watches again
+// from its last resourceVersion continues there.
 var ErrEnds = errors.New("the watch cannot continue")
 
 // Next returns the next events to send. If there are none, it returns a channel that is closed when
@@ -194,8 +194,8 @@ func (w *Watch) convert(ctx context.Context, c *state.Event) (err error) {
 }
 
 // translate returns the event of a change for a client that sees only the selection: an object that
-// enters it is added, one that leaves it is deleted, with its last selected state and the revision of
-// the change.
+// enters it is added, one that leaves it is deleted, with its last selected state and the revision
+// of the change.
 func (w *Watch) translate(c *state.Event) (WatchEvent, bool) {
 	is, was := w.selection.matches(c.Object), w.selection.matches(c.Prev)
 	switch {

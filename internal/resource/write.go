@@ -24,8 +24,8 @@ type write struct {
 	request *Request
 	change  change // how the next object comes from the live one; not used by Create
 
-	// upsert says that an update or apply creates the object. The request was authorized for that verb,
-	// and must be for create, too.
+	// upsert says that an update or apply creates the object. The request was authorized for that
+	// verb, and must be for create, too.
 	upsert bool
 	// generated says that the name of the new object is the server's choice.
 	generated bool
@@ -204,8 +204,9 @@ func (w *write) mutateNew(ctx context.Context) error {
 	return ensureName(r, w.obj) // again, as admission may have changed it
 }
 
-// permit checks that the kind permits the user to write the object. An object is created only if its
-// namespace and its kind accept new ones, and an update must name the revision that it starts from.
+// permit checks that the kind permits the user to write the object. An object is created only if
+// its namespace and its kind accept new ones, and an update must name the revision that it starts
+// from.
 func (w *write) permit(ctx context.Context) error {
 	s, r := w.store, w.request
 	if w.current == nil {
@@ -257,8 +258,8 @@ func (w *write) validate(ctx context.Context) error {
 	return nil
 }
 
-// admit runs validating admission on the object. A creation runs a new admission, because the mutating
-// one has run once for all attempts.
+// admit runs validating admission on the object. A creation runs a new admission, because the
+// mutating one has run once for all attempts.
 func (w *write) admit(ctx context.Context) error {
 	if w.current != nil {
 		if w.asked == nil {

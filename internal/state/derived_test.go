@@ -73,8 +73,8 @@ func podKey(i int) object.Key {
 	return object.Key{Resource: pods, Namespace: "n", Name: fmt.Sprint("pod", i)}
 }
 
-// TestDerivedRandom compares a derived value with what is stored, after random writes, rebases, compactions, and with
-// little memory for history.
+// TestDerivedRandom compares a derived value with what is stored, after random writes, rebases,
+// compactions, and with little memory for history.
 func TestDerivedRandom(t *testing.T) {
 	seed := seeds.Of(t)
 	r := rand.New(rand.NewPCG(seed, 1))

@@ -25,7 +25,8 @@ func labelled(t testing.TB, key object.Key, value string) *object.Object {
 	return o
 }
 
-// TestSift compares walks through an index that changes, and through older ones, with walks over all that was written.
+// TestSift compares walks through an index that changes, and through older ones, with walks over
+// all that was written.
 func TestSift(t *testing.T) {
 	seed := seeds.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -197,8 +197,8 @@ func TestServerEndsWithTheClient(t *testing.T) {
 	}
 }
 
-// TestServerOutlivesTheLastCall checks that the server serves a call during which the client becomes
-// unreachable.
+// TestServerOutlivesTheLastCall checks that the server serves a call during which the client
+// becomes unreachable.
 func TestServerOutlivesTheLastCall(t *testing.T) {
 	stop := make(chan struct{})
 	var collector sync.WaitGroup

@@ -21,8 +21,8 @@ import (
 // Interval is the default interval at which the files are read. See WithWatchInterval.
 const Interval = 10 * time.Second
 
-// A CertWatcher provides the certificate of two PEM files. The files are polled rather than watched:
-// files of a Secret are links whose targets change, and a file may change twice within the
+// A CertWatcher provides the certificate of two PEM files. The files are polled rather than
+// watched: files of a Secret are links whose targets change, and a file may change twice within the
 // resolution of its time. While the files do not match, for example because only one of them has
 // been written, the last matching pair is used.
 type CertWatcher struct {

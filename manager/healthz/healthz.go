@@ -11,8 +11,8 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// A Checker returns an error if the check fails. It must be safe for concurrent use, and should return
-// when the context of the request ends. A Checker that panics has failed.
+// A Checker returns an error if the check fails. It must be safe for concurrent use, and should
+// return when the context of the request ends. A Checker that panics has failed.
 type Checker func(*http.Request) error
 
 // Ping is the Checker that never fails.
@@ -29,9 +29,10 @@ func (c Checker) Check(r *http.Request) (err error) {
 }
 
 // A Handler serves Checks: all of them at its root, without those of ?exclude=NAME, and each at
-// /NAME. The response is 200 or 500; with ?verbose, or after a failure, it has a line for each check.
-// Without any Checks there is ping. The path of the request must be relative to the Handler: see
-// http.StripPrefix. Errors are logged by the logger of the request's context, and not sent to clients.
+// /NAME. The response is 200 or 500; with ?verbose, or after a failure, it has a line for each
+// check. Without any Checks there is ping. The path of the request must be relative to the Handler:
+// see http.StripPrefix. Errors are logged by the logger of the request's context, and not sent to
+// clients.
 type Handler struct {
 	Checks map[string]Checker
 }

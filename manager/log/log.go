@@ -8,8 +8,8 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Log is the logger of a program outside of controllers. It writes to slog's default logger at the time
-// of the call, so it can be copied before SetLogger is called.
+// Log is the logger of a program outside of controllers. It writes to slog's default logger at the
+// time of the call, so it can be copied before SetLogger is called.
 var Log = logr.FromSlogHandler(defaultHandler{})
 
 // SetLogger makes a logger slog's default, and thereby that of Log and of every manager made later
@@ -72,8 +72,8 @@ func IntoContext(ctx context.Context, log logr.Logger) context.Context {
 	return logr.NewContext(ctx, log)
 }
 
-// NullLogSink discards all logs. Use logr.New(NullLogSink{}) as the logger of Options: logr.Discard()
-// cannot be distinguished from an unset logger.
+// NullLogSink discards all logs. Use logr.New(NullLogSink{}) as the logger of Options:
+// logr.Discard() cannot be distinguished from an unset logger.
 type NullLogSink struct{}
 
 // Init implements logr.LogSink, as do the methods below.

@@ -11,9 +11,10 @@
 //
 // # Protocol
 //
-// Each process is a member with a Lease of its own, whose name no other member ever has. The members
-// are those whose Leases exist. A key belongs to the member with the highest hash of member and key
-// (rendezvous hashing), so that a member that comes or goes moves only its own share of the keys.
+// Each process is a member with a Lease of its own, whose name no other member ever has. The
+// members are those whose Leases exist. A key belongs to the member with the highest hash of member
+// and key (rendezvous hashing), so that a member that comes or goes moves only its own share of the
+// keys.
 //
 //  1. A member renews its Lease every RetryPeriod, and reads the Leases of all members.
 //  2. When the set of members differs from that of its work, the member stops its work, waits until
@@ -28,12 +29,12 @@
 //
 // No two members work on a key at the same time, as far as their writes are concerned: the requests
 // of a member have the header Kapok-Lease, with which a Kapok server commits a write only while the
-// Lease exists. A process that was suspended or cut off, and that others have replaced, can therefore
-// write nothing when it comes back, not even with a request that it had sent before.
+// Lease exists. A process that was suspended or cut off, and that others have replaced, can
+// therefore write nothing when it comes back, not even with a request that it had sent before.
 //
-// Other API servers ignore the header. There, a member that was suspended in the middle of a request
-// may still write once after others have taken its keys: the resourceVersion in updates is what
-// protects against that. Clocks of different machines are never compared.
+// Other API servers ignore the header. There, a member that was suspended in the middle of a
+// request may still write once after others have taken its keys: the resourceVersion in updates is
+// what protects against that. Clocks of different machines are never compared.
 //
 // # Cost
 //

@@ -136,8 +136,8 @@ func (m *member) stop() {
 	}
 }
 
-// read renews the Lease, and returns the set of members, sorted, and their Leases. Where this process
-// is no member, it becomes one, unless the work of the former one still runs.
+// read renews the Lease, and returns the set of members, sorted, and their Leases. Where this
+// process is no member, it becomes one, unless the work of the former one still runs.
 func (m *member) read(ctx context.Context) ([]string, []coordinationv1.Lease, error) {
 	if m.lease == nil && m.running != nil {
 		return nil, nil, nil

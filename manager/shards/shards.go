@@ -45,12 +45,12 @@ type Options struct {
 }
 
 // Work works with a set of members until ctx ends, and returns after everything that it has started
-// has ended. Its requests must use cfg, which belongs to it. It is called again, also after an error,
-// for each other set.
+// has ended. Its requests must use cfg, which belongs to it. It is called again, also after an
+// error, for each other set.
 type Work func(ctx context.Context, cfg *rest.Config, owns Owns) error
 
-// Run is a member until ctx ends, and then returns nil, after it has deleted its Lease. It returns an
-// error for invalid options, and the result of work if that ends before its context.
+// Run is a member until ctx ends, and then returns nil, after it has deleted its Lease. It returns
+// an error for invalid options, and the result of work if that ends before its context.
 func Run(ctx context.Context, cfg *rest.Config, o Options, work Work) error {
 	if err := o.complete(); err != nil {
 		return fmt.Errorf("shards: %w", err)

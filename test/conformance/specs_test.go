@@ -16,7 +16,8 @@ import (
 // list is the file with the expected results.
 const list = "testdata/specs.txt"
 
-// A spec is a line of the list: a state, a name, and for states other than pass a reason after " # ".
+// A spec is a line of the list: a state, a name, and for states other than pass a reason after " #
+// ".
 type spec struct {
 	state  string // pass, fail, or skip: the spec needs what Kapok does not have
 	name   string

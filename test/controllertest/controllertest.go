@@ -49,8 +49,8 @@ func run(t testing.TB, env *kapoktest.Env, cfg *rest.Config, names []string) {
 	env.Go(m.Start)
 }
 
-// Writes returns the number of writes of controllers in a time, without those of events. Writes that
-// are refused count.
+// Writes returns the number of writes of controllers in a time, without those of events. Writes
+// that are refused count.
 func Writes(env *kapoktest.Env, in time.Duration) (n int) {
 	from := time.Now()
 	time.Sleep(in)
@@ -62,9 +62,9 @@ func Writes(env *kapoktest.Env, in time.Duration) (n int) {
 	return n
 }
 
-// Watch calls note with each change of the objects of lists in the default namespace, as a client that
-// no faults reach. Changes of one list are noted in their order, those of several at the same time. The
-// returned function ends the watches, and waits until note has returned.
+// Watch calls note with each change of the objects of lists in the default namespace, as a client
+// that no faults reach. Changes of one list are noted in their order, those of several at the same
+// time. The returned function ends the watches, and waits until note has returned.
 func Watch(t testing.TB, env *kapoktest.Env, note func(watch.Event), lists ...client.ObjectList) (stop func()) {
 	t.Helper()
 	c, err := client.NewWithWatch(env.Server().Config(), client.Options{})

@@ -4,7 +4,7 @@
 //
 //	go test ./...
 //
-// TestRandom converts random objects of every version to every other; KAPOK_SEED selects others, and
-// KAPOK_CONVERT_ROUNDS makes it longer. TestFiles converts the files in testdata with
+// TestRandom converts random objects of every version to every other; KAPOK_SEED selects others,
+// and KAPOK_CONVERT_ROUNDS makes it longer. TestFiles converts the files in testdata with
 // kubectl-convert and kapok convert and compares the output.
 package convert

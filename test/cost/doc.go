@@ -9,8 +9,8 @@
 // and the processor time. Both must be linear in the body: the cost of one more byte must not grow
 // with the body, and must stay below a bound.
 //
-// By default the test selects some of the fields and verbs at random, the same ones in each run, and
-// checks allocations only. -cost creates with every field, sends it by a random other verb, and
+// By default the test selects some of the fields and verbs at random, the same ones in each run,
+// and checks allocations only. -cost creates with every field, sends it by a random other verb, and
 // checks time as well:
 //
 //	go test ./test/cost

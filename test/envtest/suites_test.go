@@ -99,10 +99,10 @@ func suites(t *testing.T, dir string) (onAssets, others []string) {
 	return onAssets, others
 }
 
-// racers matches the names of the specs of the cache that race with the server: with a context that is
-// done already, they request an informer or a list from the cache, and expect an error, which occurs
-// only if the server has not yet responded to the informer's list. On a busy machine Kapok is
-// sometimes faster than the next two lines of the cache.
+// racers matches the names of the specs of the cache that race with the server: with a context that
+// is done already, they request an informer or a list from the cache, and expect an error, which
+// occurs only if the server has not yet responded to the informer's list. On a busy machine Kapok
+// is sometimes faster than the next two lines of the cache.
 var racers = regexp.MustCompile("to be cancelled|when context is cancelled")
 
 // racing returns the failed packages if racers are the only failures.

@@ -65,8 +65,8 @@ func name(i int) string { return fmt.Sprintf("web-%06d", i) }
 
 func byApp(labels map[string]string) []string { return []string{labels[app]} }
 
-// BenchmarkCache reads pods from the caches of both frameworks, as reconcilers do, and reports the heap
-// size of a pod.
+// BenchmarkCache reads pods from the caches of both frameworks, as reconcilers do, and reports the
+// heap size of a pod.
 func BenchmarkCache(b *testing.B) {
 	cfg, err := filled()
 	if err != nil {

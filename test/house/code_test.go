@@ -29,8 +29,8 @@ const elsewhere = "checked by "
 
 // TestDocumentedGo type-checks the Go code of all documents. A block is a file, declarations,
 // statements, or the imports that replace those of controller-runtime in the block before. Imports
-// and names that the fragments of a document leave open are declared in testdata/code/NAME.go, where
-// NAME is a prefix of the name of the document.
+// and names that the fragments of a document leave open are declared in testdata/code/NAME.go,
+// where NAME is a prefix of the name of the document.
 func TestDocumentedGo(t *testing.T) {
 	var snippets []snippet
 	for name, text := range markdown(t) {

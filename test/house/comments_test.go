@@ -1,60 +1,102 @@
 package house
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
-// undocumented are directories in which exported names without a doc comment are still allowed, "/..."
-// for all below.
+// undocumented are directories in which exported names without a doc comment are still allowed,
+// "/..." for all below.
 var undocumented = []string{"scheduler/...", "internal/authn/..."}
 
-// TestDocComments checks that every exported name has a doc comment: names of packages, methods of
-// exported types, and methods of interfaces. The only method of an interface may be described by the
-// comment of the interface.
-func TestDocComments(t *testing.T) {
-	root := filepath.Join("..", "..")
-	names := 0
-	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir():
-			if name != root && notOfTheModule(name, entry.Name()) {
-				return fs.SkipDir
+// width is the maximum width of the lines of comments, in columns; a tab is one.
+const width = 100
+
+// wide are directories whose comments are still to be wrapped, "/..." for all below.
+var wide = []string{
+	"cmd/kapok/...", "controllers/...", "examples/...", "internal/admission/...", "internal/aggregate", "internal/authn/...",
+	"internal/server", "node/...", "scheduler/...", "toolkit/...",
+}
+
+// TestWidth checks the width of comments on lines of their own. Preformatted lines, links,
+// directives, the output of examples, and generated files may be wider.
+func TestWidth(t *testing.T) {
+	lines := 0
+	parsed(t, true, func(f goFile) {
+		if ast.IsGenerated(f.syntax) || matches(wide, path.Dir(f.path)) {
+			return
+		}
+		for _, group := range f.syntax.Comments {
+			if output.MatchString(group.Text()) {
+				continue
 			}
-			return nil
-		case !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
-			return nil
-		}
-		files := token.NewFileSet()
-		file, err := parser.ParseFile(files, name, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, name)
-		if err != nil {
-			return err
-		}
-		if file.Name.Name == "main" || ast.IsGenerated(file) || matches(undocumented, path.Dir(filepath.ToSlash(rel))) {
-			return nil
-		}
-		for _, e := range exported(file) {
-			if names++; !e.documented {
-				t.Errorf("%v: %s has no doc comment: say what it does or is", files.Position(e.name.Pos()), e.name.Name)
+			for _, c := range group.List {
+				lines++
+				if !f.tooWide(c) {
+					continue
+				}
+				t.Errorf("%v: the comment is wider than %d columns", f.position(c), width)
 			}
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
+	if lines < 10000 {
+		t.Errorf("found %d lines of comments: the test looks at the wrong place", lines)
 	}
+}
+
+// TestTooWide checks which comments TestWidth finds.
+func TestTooWide(t *testing.T) {
+	text := strings.Repeat("é", width-4)
+	for comment, want := range map[string]bool{
+		"\t// " + text:          false,
+		"\t// " + text + "é":    true,
+		"//\t" + text + "éé":    false,
+		"var v = 1 // " + text:  false,
+		"// http://" + text:     false,
+		"//nolint:all " + text:  false,
+		"/* " + text + "éé */":  false,
+		"\t\t//   - " + text:    true,
+		"// +optional é" + text: false,
+	} {
+		source := "package p\n" + comment + "\nvar w int\n"
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, "p.go", source, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := goFile{files: files, source: []byte(source), syntax: file}
+		if got := f.tooWide(file.Comments[0].List[0]); got != want {
+			t.Errorf("%q is too wide: %t, want %t", comment, got, want)
+		}
+	}
+}
+
+// TestDocComments checks that every exported name has a doc comment: names of packages, methods of
+// exported types, and methods of interfaces. The comment of an interface with a single method may
+// describe it.
+func TestDocComments(t *testing.T) {
+	names := 0
+	parsed(t, false, func(f goFile) {
+		if strings.HasSuffix(f.path, "_test.go") || f.syntax.Name.Name == "main" || ast.IsGenerated(f.syntax) ||
+			matches(undocumented, path.Dir(f.path)) {
+			return
+		}
+		for _, e := range exported(f.syntax) {
+			if names++; !e.documented {
+				t.Errorf("%v: %s has no doc comment: say what it does or is", f.position(e.name), e.name.Name)
+			}
+		}
+	})
 	if names < 2000 {
 		t.Errorf("found %d exported names: the test looks at the wrong place", names)
 	}
@@ -167,4 +209,65 @@ func receiver(method *ast.FuncDecl) (name *ast.Ident) {
 		return name == nil
 	})
 	return name
+}
+
+// A goFile is a parsed file.
+type goFile struct {
+	path   string // below the root, with slashes
+	files  *token.FileSet
+	source []byte
+	syntax *ast.File
+}
+
+func (f *goFile) position(n ast.Node) token.Position { return f.files.Position(n.Pos()) }
+
+// output begins the output of an example.
+var output = regexp.MustCompile(`(?i)^(unordered )?output:`)
+
+// directive matches comments for tools.
+var directive = regexp.MustCompile(`^//(\w|\s*\+)`)
+
+// tooWide reports whether a comment is on a line of its own that is too wide.
+func (f *goFile) tooWide(c *ast.Comment) bool {
+	at := f.position(c)
+	indent := f.source[at.Offset-(at.Column-1) : at.Offset]
+	alone := len(bytes.TrimLeft(indent, "\t")) == 0
+	text := strings.HasPrefix(c.Text, "//") && !strings.HasPrefix(c.Text, "//\t") && !directive.MatchString(c.Text)
+	return alone && text && !strings.Contains(c.Text, "://") && len(indent)+utf8.RuneCountInString(c.Text) > width
+}
+
+// parsed parses the Go files of the module, with those of nested modules if they are wanted.
+func parsed(t *testing.T, nested bool, visit func(goFile)) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir():
+			base := entry.Name()
+			if name != root && (strings.HasPrefix(base, ".") || base == "testdata" || !nested && notOfTheModule(name, base)) {
+				return fs.SkipDir
+			}
+			return nil
+		case !strings.HasSuffix(name, ".go"):
+			return nil
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		f := goFile{path: filepath.ToSlash(rel), files: token.NewFileSet()}
+		if f.source, err = os.ReadFile(name); err != nil {
+			return err
+		}
+		if f.syntax, err = parser.ParseFile(f.files, name, f.source, parser.ParseComments|parser.SkipObjectResolution); err != nil {
+			return err
+		}
+		visit(f)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

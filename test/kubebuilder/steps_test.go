@@ -226,8 +226,8 @@ func (p *project) output(name string, args ...string) string {
 	return strings.TrimSpace(p.run(nil, name, args...))
 }
 
-// release is the command with which users run Kapok without installing it; here it is replaced by the
-// binary that TestMain has built.
+// release is the command with which users run Kapok without installing it; here it is replaced by
+// the binary that TestMain has built.
 const release = "go run github.com/kapok-dev/kapok/cmd/kapok@latest"
 
 var shellOfMake = regexp.MustCompile(`\$\(shell ([^()]*)\)`)

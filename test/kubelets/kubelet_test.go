@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"))
 }
 
-// A kubelet stands in for a kubelet: it speaks the protocols of one, and its programs are functions.
+// A kubelet stands in for a kubelet: it speaks the protocols of one, and its programs are
+// functions.
 type kubelet struct {
 	*httptest.Server
 	host, port string

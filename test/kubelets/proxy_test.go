@@ -200,8 +200,8 @@ func TestNodeProxy(t *testing.T) {
 	c.expect(400, `port \"65536\" must be a number`, "GET", "/api/v1/nodes/beyond/proxy/")
 }
 
-// TestOwnAddress lets a node have the address of the server itself: requests to it are refused on every
-// way, and so are those to loopback addresses unless an option permits them.
+// TestOwnAddress lets a node have the address of the server itself: requests to it are refused on
+// every way, and so are those to loopback addresses unless an option permits them.
 func TestOwnAddress(t *testing.T) {
 	for _, loopback := range []bool{false, true} {
 		c := start(t, func(o *kapok.Options) { o.Nodes.Loopback = loopback })

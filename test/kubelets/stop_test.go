@@ -82,8 +82,8 @@ func (c *cluster) open(path string) net.Conn {
 	return conn
 }
 
-// TestStopEndsSilence stops the server while a kubelet neither reads nor writes, and the client sends
-// as much as it can: writes of the server block then.
+// TestStopEndsSilence stops the server while a kubelet neither reads nor writes, and the client
+// sends as much as it can: writes of the server block then.
 func TestStopEndsSilence(t *testing.T) {
 	c := start(t)
 	conn := c.open("/silence")
@@ -99,8 +99,8 @@ func TestStopEndsSilence(t *testing.T) {
 	}
 }
 
-// TestStopEndsFlood stops the server while a kubelet sends as much as it can, and the client does not
-// read.
+// TestStopEndsFlood stops the server while a kubelet sends as much as it can, and the client does
+// not read.
 func TestStopEndsFlood(t *testing.T) {
 	c := start(t)
 	c.open("/flood")
@@ -120,8 +120,8 @@ func TestStopEndsUnreadLog(t *testing.T) {
 	c.stop()
 }
 
-// TestClientEnds closes the connection of a client while the kubelet is silent: the server closes the
-// other side, although the kubelet does not.
+// TestClientEnds closes the connection of a client while the kubelet is silent: the server closes
+// the other side, although the kubelet does not.
 func TestClientEnds(t *testing.T) {
 	c := start(t)
 	conn := c.open("/silence")

@@ -88,8 +88,8 @@ func TestExec(t *testing.T) {
 	c.wait("the connections to end", func() bool { return c.kubelet.connections() == 0 })
 }
 
-// TestExecOnOldKubelet runs a program with kubectl's choice of protocols, on a kubelet that does not
-// know the first one.
+// TestExecOnOldKubelet runs a program with kubectl's choice of protocols, on a kubelet that does
+// not know the first one.
 func TestExecOnOldKubelet(t *testing.T) {
 	c := start(t)
 	c.kubelet.old = true

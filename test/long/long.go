@@ -1,10 +1,12 @@
-// Package long marks tests whose result depends on the machine: on its speed, its load, its memory, or the
-// rights of the user. go test skips them, so that it never fails by chance; .ci/run --long runs them.
+// Package long marks tests whose result depends on the machine: on its speed, its load, its memory,
+// or the rights of the user. go test skips them, so that it never fails by chance; .ci/run --long
+// runs them.
 //
 //	KAPOK_LONG=1 go test ./internal/journal/pebble
 //
-// Most such tests are better written otherwise: in virtual time, with the order of events or the number of
-// requests instead of durations, or as a benchmark. git grep long.Only lists those that are left.
+// Most such tests are better written otherwise: in virtual time, with the order of events or the
+// number of requests instead of durations, or as a benchmark. git grep long.Only lists those that
+// are left.
 package long
 
 import (

@@ -51,8 +51,8 @@ func nodesOf(t *testing.T, env *kapoktest.Env) map[string]int {
 	return counts
 }
 
-// TestLife checks what a newcomer does: a Deployment becomes available, is rolled out, its pods leave a node
-// that is drained, and move when a node fails.
+// TestLife checks what a newcomer does: a Deployment becomes available, is rolled out, its pods
+// leave a node that is drained, and move when a node fails.
 func TestLife(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		web := deployment("web", 6)

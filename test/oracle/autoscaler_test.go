@@ -25,8 +25,8 @@ import (
 // replicasFile has calculations of replicas with their outcomes, a JSON object on each line.
 const replicasFile = "../../controllers/podautoscaler/testdata/replicas.txt"
 
-// A calculation is the input of a calculation of replicas. Times are in seconds from now. All numbers of
-// metrics are in thousandths.
+// A calculation is the input of a calculation of replicas. Times are in seconds from now. All
+// numbers of metrics are in thousandths.
 type calculation struct {
 	Kind         string // utilization, average, metric (average that is no resource), total, part
 	Target       int64
@@ -50,8 +50,8 @@ type calculated struct {
 	Error                 string
 }
 
-// TestReplicas compares the recorded calculations with those of kube-controller-manager. With -rewrite,
-// it records new ones.
+// TestReplicas compares the recorded calculations with those of kube-controller-manager. With the
+// flag -rewrite, it records new ones.
 func TestReplicas(t *testing.T) {
 	if record.Value.String() != "true" {
 		text, err := os.ReadFile(replicasFile)

@@ -30,10 +30,10 @@ const (
 	benchObjects  = 2000 // of each of five kinds
 )
 
-// BenchmarkControllers compares kapok up with kube-apiserver, etcd and kube-controller-manager, all as
-// processes that write to the same disk: a Deployment of 1,000 replicas is created and rolled out,
-// with pods that become ready at once, and a namespace with 10,000 objects is deleted. The processor
-// time is that of the servers and controllers, without this client.
+// BenchmarkControllers compares kapok up with kube-apiserver, etcd and kube-controller-manager, all
+// as processes that write to the same disk: a Deployment of 1,000 replicas is created and rolled
+// out, with pods that become ready at once, and a namespace with 10,000 objects is deleted. The
+// processor time is that of the servers and controllers, without this client.
 func BenchmarkControllers(b *testing.B) {
 	klog.SetLogger(logr.Discard())
 	kubernetes := func(flags ...string) func(*testing.B) *rest.Config {
@@ -138,8 +138,8 @@ func measureControllers(b *testing.B, config *rest.Config) {
 	b.ReportMetric((childrenTime(b) - before).Seconds(), "s-cpu/namespace")
 }
 
-// rollOut creates a Deployment and updates its template. It returns how long the creation took until all
-// pods existed, the processor time of that, and how long the update took.
+// rollOut creates a Deployment and updates its template. It returns how long the creation took
+// until all pods existed, the processor time of that, and how long the update took.
 func rollOut(b *testing.B, c client.WithWatch, namespace string, replicas int32) (create, roll, used time.Duration) {
 	labels := map[string]string{"app": "web"}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}, Spec: appsv1.DeploymentSpec{

@@ -34,8 +34,9 @@ import (
 
 var placeClusters = flag.Int("place-clusters", 300, "clusters of TestPlace")
 
-// TestPlace compares package place with the plugins of kube-scheduler: for random clusters and pods, the
-// nodes that are feasible, why the others are not, and the scores of each plugin must be the same.
+// TestPlace compares package place with the plugins of kube-scheduler: for random clusters and
+// pods, the nodes that are feasible, why the others are not, and the scores of each plugin must be
+// the same.
 func TestPlace(t *testing.T) {
 	seed := seeds.Of(t)
 	metrics.Register()

@@ -18,8 +18,8 @@
 //
 // The victim is a user with the role edit in its own namespace, and a process of its own. It has
 // one connection, on which it sends 50 gets and 50 creates a second. It is measured alone, and then
-// again during the attack: by users with the role edit (in some rows admin) in another namespace, or
-// by clients without credentials.
+// again during the attack: by users with the role edit (in some rows admin) in another namespace,
+// or by clients without credentials.
 //
 // A row passes if all of these hold:
 //

@@ -4,8 +4,9 @@
 // written by hand. Run plays the scripts with any controllers against any server, and compares.
 //
 // No node runs pods in a scenario: the script sets their status. There are the nodes n1 and n2.
-// Nodes and other objects without a namespace are shared by the scenarios that are recorded at once:
-// the names of those of a scenario begin with {ns}-, also after a colon, or have .{ns}. in them.
+// Nodes and other objects without a namespace are shared by the scenarios that are recorded at
+// once: the names of those of a scenario begin with {ns}-, also after a colon, or have .{ns}. in
+// them.
 //
 // # The language
 //
@@ -39,13 +40,13 @@
 //	                               is for those whose number depends on how quickly a controller notices its own writes
 //	history KIND... [of=FIELD]     prints creations and deletions since the last time, and changes of a field
 //
-// A VolumeAttachment belongs to the scenario of its node; its name, a hash, is printed as csi-<hash>, and
-// NODE:VOLUME stands for it in arguments.
+// A VolumeAttachment belongs to the scenario of its node; its name, a hash, is printed as
+// csi-<hash>, and NODE:VOLUME stands for it in arguments.
 //
 // ACT is ready, unready, running, succeed, fail, delete, evict, gone (the end of a deletion), bind,
-// address (an IP with the number at the end of the name, or 1), or patch (sends the merge patch in the
-// input, of a subresource with sub=). It applies to the pods that the arguments select, or to all that
-// it changes:
+// address (an IP with the number at the end of the name, or 1), or patch (sends the merge patch in
+// the input, of a subresource with sub=). It applies to the pods that the arguments select, or to
+// all that it changes:
 //
 //	app=web                        a label
 //	name=web-0                     the name
@@ -57,9 +58,9 @@
 //	code=1 reason=R condition=T    of fail: the exit code, and the type and reason of another condition
 //	container=C                    of fail: the only container with that exit code; the others have 0
 //
-// For CronJobs, inputs and arguments have {now} and {now-90s} for times, and {minute}, {minute+1} or
-// {minute-1} for the number of a minute in the name of a Job, counted from minute 0. {uid:KIND/NAME} is
-// the uid of an object.
+// For CronJobs, inputs and arguments have {now} and {now-90s} for times, and {minute}, {minute+1}
+// or {minute-1} for the number of a minute in the name of a Job, counted from minute 0.
+// {uid:KIND/NAME} is the uid of an object.
 //
 // # Metrics
 //
@@ -82,6 +83,7 @@
 //
 // Outputs have no uids, resourceVersions, generations of names or times: a time is <time>, and what
 // the server appended to a generated name is *. Objects that are equal then are printed once, with
-// their number. Endpoints, and their subsets and addresses, are sorted. The slots of CronJobs, in times
-// and in names of Jobs, are <minute+1>, counted from minute 0; without it, or far from it, <slot>.
+// their number. Endpoints, and their subsets and addresses, are sorted. The slots of CronJobs, in
+// times and in names of Jobs, are <minute+1>, counted from minute 0; without it, or far from it,
+// <slot>.
 package scenarios

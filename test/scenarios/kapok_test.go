@@ -22,8 +22,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestKapok plays the scenarios with Kapok's controllers, in virtual time. It also checks that these
-// change no object that they share with their cache.
+// TestKapok plays the scenarios with Kapok's controllers, in virtual time. It also checks that
+// these change no object that they share with their cache.
 func TestKapok(t *testing.T) {
 	scenarios.Run(t, scenarios.Options{
 		Dir: "testdata",

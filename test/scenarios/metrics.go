@@ -40,8 +40,8 @@ var metricsGroups = map[schema.GroupVersion]metav1.APIResource{
 	{Group: "external.metrics.k8s.io", Version: "v1beta1"}: {Name: "queue", Kind: "ExternalMetricValueList", Namespaced: true, Verbs: metav1.Verbs{"get"}},
 }
 
-// Metrics serve the metrics APIs of a server with what scripts say. They may be shared by the worlds
-// of one server.
+// Metrics serve the metrics APIs of a server with what scripts say. They may be shared by the
+// worlds of one server.
 type Metrics struct {
 	config *rest.Config
 	http   *http.Client // of the server
@@ -92,8 +92,8 @@ type figure struct {
 	Labels map[string]string
 }
 
-// ServeMetrics serves metrics on a listener until Close. The server of config reaches it at host and
-// port.
+// ServeMetrics serves metrics on a listener until Close. The server of config reaches it at host
+// and port.
 func ServeMetrics(config *rest.Config, l net.Listener, host string, port int32) (*Metrics, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -299,8 +299,8 @@ func (m *Metrics) usage(ctx context.Context, f figures, namespace string, query 
 	return items, nil
 }
 
-// custom returns the values of a custom metric: of pods/*/METRIC, RESOURCE/NAME/METRIC, or metrics/METRIC
-// for the namespace.
+// custom returns the values of a custom metric: of pods/*/METRIC, RESOURCE/NAME/METRIC, or
+// metrics/METRIC for the namespace.
 func (m *Metrics) custom(ctx context.Context, f figures, namespace string, path []string, query url.Values) (items []any, err error) {
 	describe := func(v figure, name string) {
 		items = append(items, map[string]any{

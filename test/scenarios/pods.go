@@ -224,8 +224,8 @@ var acts = map[string]act{
 // families are the forms of the addresses of pods, by the argument family.
 var families = map[string][]string{"": {"10.1.0.%d"}, "v6": {"fd01::%d"}, "both": {"10.1.0.%d", "fd01::%d"}}
 
-// nodeOf returns the node to which the affinity of a pod binds it, as those of DaemonSets; n1 if there
-// is none.
+// nodeOf returns the node to which the affinity of a pod binds it, as those of DaemonSets; n1 if
+// there is none.
 func nodeOf(p *corev1.Pod) string {
 	if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {

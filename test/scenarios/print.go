@@ -151,8 +151,8 @@ func grouped(texts []string) (all []string) {
 	return all
 }
 
-// events prints the events of the namespace, or those about objects of kinds. Kubernetes counts equal ones, depending on when it
-// writes them: they are counted together.
+// events prints the events of the namespace, or those about objects of kinds. Kubernetes counts
+// equal ones, depending on when it writes them: they are counted together.
 func (s *scenario) events(ctx context.Context, d *datadriven.TestData) (string, error) {
 	var list corev1.EventList
 	if err := s.client.List(ctx, &list, client.InNamespace(s.ns)); err != nil {

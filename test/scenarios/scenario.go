@@ -137,8 +137,8 @@ func begin(ctx context.Context, w World, c client.WithWatch, name, ns string) (*
 }
 
 // owns reports whether an object is one of the scenario. The name of one without a namespace begins
-// with that of the scenario, also after a colon, or its group has that; an address is that of a Service,
-// and a VolumeAttachment that of its node.
+// with that of the scenario, also after a colon, or its group has that; an address is that of a
+// Service, and a VolumeAttachment that of its node.
 func (s *scenario) owns(o *unstructured.Unstructured) bool {
 	name := o.GetName()
 	of, _, _ := unstructured.NestedString(o.Object, "spec", "parentRef", "namespace")

@@ -22,8 +22,8 @@ import (
 // A World is a server with the controllers that are tested.
 type World struct {
 	Config *rest.Config
-	// Settle returns when the controllers have been quiet for a second and a half. busy reports whether
-	// something has changed since it was called last.
+	// Settle returns when the controllers have been quiet for a second and a half. busy reports
+	// whether something has changed since it was called last.
 	Settle func(ctx context.Context, busy func() bool) error
 	// Metrics serve the metrics APIs of the server. Scripts without the step metrics do not need them.
 	Metrics *Metrics
@@ -153,8 +153,8 @@ func play(t *testing.T, w World, file string) {
 	}
 }
 
-// createNodes creates the nodes to which pods can be bound. Kubernetes removes pods of nodes that do
-// not exist.
+// createNodes creates the nodes to which pods can be bound. Kubernetes removes pods of nodes that
+// do not exist.
 func createNodes(ctx context.Context, c client.Client) error {
 	for _, name := range []string{"n1", "n2"} {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// minutes are the numbers in the names of Jobs of CronJobs, and the times of their slots, relative to
-// the minute in which a scenario begins.
+// minutes are the numbers in the names of Jobs of CronJobs, and the times of their slots, relative
+// to the minute in which a scenario begins.
 type minutes struct {
 	known bool
 	zero  int64 // since 1970

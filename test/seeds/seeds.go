@@ -1,14 +1,14 @@
 // Package seeds chooses the seeds of randomized tests.
 //
-// A test that passes today must pass tomorrow if nothing has changed: by default a test gets the same
-// seed in each run, derived from its name. The environment variable KAPOK_SEED changes that for all
-// tests of a run:
+// A test that passes today must pass tomorrow if nothing has changed: by default a test gets the
+// same seed in each run, derived from its name. The environment variable KAPOK_SEED changes that
+// for all tests of a run:
 //
 //	KAPOK_SEED=random   a new seed for each call; .ci/run --long explores with it
 //	KAPOK_SEED=12345    this seed, to repeat a failure
 //
-// A failed test logs its seed in that form. A seed that has found a bug is added to the fixed ones of
-// its test together with the fix.
+// A failed test logs its seed in that form. A seed that has found a bug is added to the fixed ones
+// of its test together with the fix.
 package seeds
 
 import (

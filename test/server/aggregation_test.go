@@ -234,8 +234,8 @@ func TestAggregationOptions(t *testing.T) {
 	}
 }
 
-// TestSeatsOfOthers follows more logs of another server than this one serves requests at a time: what
-// is passed on occupies no seat.
+// TestSeatsOfOthers follows more logs of another server than this one serves requests at a time:
+// what is passed on occupies no seat.
 func TestSeatsOfOthers(t *testing.T) {
 	s, err := kapok.Start(t.Context(), kapok.Options{
 		Fairness: kapok.FairnessOptions{Unfair: true, MaxRequestsInFlight: 1, MaxMutatingRequestsInFlight: 1},

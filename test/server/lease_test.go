@@ -10,8 +10,8 @@ import (
 	"github.com/kapok-dev/kapok"
 )
 
-// TestWritesUnderALease checks that writes of all verbs with the header Kapok-Lease commit while the
-// Lease exists, and not after it has been deleted or replaced.
+// TestWritesUnderALease checks that writes of all verbs with the header Kapok-Lease commit while
+// the Lease exists, and not after it has been deleted or replaced.
 func TestWritesUnderALease(t *testing.T) {
 	r := startRaw(t, kapok.Options{})
 	const leases, maps = "/apis/coordination.k8s.io/v1/namespaces/default/leases", "/api/v1/namespaces/default/configmaps"

@@ -31,8 +31,8 @@ const (
 
 func key(i int) string { return "key-" + strconv.Itoa(i) }
 
-// hold holds a key until release returns or ctx ends, and then removes its name, for as long as that
-// may succeed.
+// hold holds a key until release returns or ctx ends, and then removes its name, for as long as
+// that may succeed.
 func hold(ctx context.Context, c kubernetes.Interface, key, self string, release func(context.Context)) {
 	write := func(ctx context.Context, holder string) error {
 		patch := fmt.Appendf(nil, `{"data":{"holder":%q,"by":%q}}`, holder, self)
@@ -63,7 +63,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// work returns the work of a member: it repeatedly holds its keys, each for the time that rest returns.
+// work returns the work of a member: it repeatedly holds its keys, each for the time that rest
+// returns.
 func work(self string, rest func() time.Duration) shards.Work {
 	return func(ctx context.Context, cfg *restConfig, owns shards.Owns) error {
 		c, err := kubernetes.NewForConfig(cfg)
@@ -101,9 +102,9 @@ type restConfig = rest.Config
 // A ledger judges a history of Leases and ConfigMaps. Its rules:
 //
 //   - A member writes only while a Lease names it as its holder.
-//   - A member holds a key only if no other does. A hold ends when the member removes its name, when
-//     its Lease is deleted, and when its Lease shows another set of members, since it has ended its
-//     work then.
+//   - A member holds a key only if no other does. A hold ends when the member removes its name,
+//     when its Lease is deleted, and when its Lease shows another set of members, since the member
+//     has ended its work then.
 //   - Only the member that holds a key removes its name from it.
 type ledger struct {
 	leases  map[string]lease  // by name
@@ -194,8 +195,8 @@ func judge(t *testing.T, c client.WithWatch, from string) *ledger {
 	return l
 }
 
-// history returns the events of a kind since a revision, up to now. It creates an object of the kind,
-// whose event marks the end.
+// history returns the events of a kind since a revision, up to now. It creates an object of the
+// kind, whose event marks the end.
 func history(t *testing.T, c client.WithWatch, list client.ObjectList, marker client.Object, from string) (all []watch.Event) {
 	t.Helper()
 	marker.SetNamespace(namespace)

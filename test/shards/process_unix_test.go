@@ -21,8 +21,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestProcesses suspends processes until others have replaced them, lets them go on, and kills them.
-// Each time, it waits until all keys have been held again.
+// TestProcesses suspends processes until others have replaced them, lets them go on, and kills
+// them. Each time, it waits until all keys have been held again.
 func TestProcesses(t *testing.T) {
 	server, err := kapok.Start(t.Context(), kapok.Options{Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -122,8 +122,8 @@ func (p *processes) allHeld(members ...string) {
 	})
 }
 
-// allHeldWithout waits until a process is no member, and each key has been held since. It returns the
-// time until then.
+// allHeldWithout waits until a process is no member, and each key has been held since. It returns
+// the time until then.
 func (p *processes) allHeldWithout(name string) time.Duration {
 	p.t.Helper()
 	begun := time.Now()

@@ -29,8 +29,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestNoConversionNoCall checks that objects with nothing to convert need no webhook: this one does not
-// exist.
+// TestNoConversionNoCall checks that objects with nothing to convert need no webhook: this one does
+// not exist.
 func TestNoConversionNoCall(t *testing.T) {
 	hooks := NewWebhooks(webhook.Options{})
 	defer hooks.Close()

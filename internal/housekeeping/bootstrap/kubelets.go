@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// EnsureKubeletAdmins lets the group of this server's certificate for kubelets use the API of kubelets,
-// which ask this server whether it may. It creates the binding if it does not exist.
+// EnsureKubeletAdmins lets the group of this server's certificate for kubelets use the API of
+// kubelets, which ask this server whether it may. It creates the binding if it does not exist.
 func EnsureKubeletAdmins(ctx context.Context, store *resource.Store) error {
 	d := store.Registry().Load().Resource(schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterrolebindings"})
 	if d == nil {

@@ -37,8 +37,8 @@ const (
 	placeUID     = "00000000-0000-0000-0000-000000000000"
 )
 
-// TestDefaults creates the default objects of Kubernetes as a client would. The file of the fairness
-// package must contain what is stored then.
+// TestDefaults creates the default objects of Kubernetes as a client would. The file of the
+// fairness package must contain what is stored then.
 func TestDefaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // in a bubble the time is the one in the file
 		m := &Maintainer{store: newStore(t)}

@@ -46,8 +46,8 @@ type Maintainer struct {
 	done  sync.WaitGroup
 }
 
-// Start returns a Maintainer of the objects in a store, to be closed. Each server of a store may run
-// one.
+// Start returns a Maintainer of the objects in a store, to be closed. Each server of a store may
+// run one.
 func Start(store *resource.Store, log *slog.Logger) *Maintainer {
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &Maintainer{store: store, log: log, stop: cancel}
@@ -181,8 +181,8 @@ func (m *Maintainer) damaged() bool {
 	return len(m.unwanted()) > 0
 }
 
-// repair creates missing default objects, restores those that the server updates, and deletes objects
-// that the server should update but that are no default any more.
+// repair creates missing default objects, restores those that the server updates, and deletes
+// objects that the server should update but that are no default any more.
 func (m *Maintainer) repair(ctx context.Context) {
 	for _, d := range fairness.Defaults() {
 		o, _ := m.store.State().Get(d.Key)
@@ -203,7 +203,8 @@ func (m *Maintainer) repair(ctx context.Context) {
 	}
 }
 
-// unwanted returns the objects with the annotation that the server updates them, which are no default.
+// unwanted returns the objects with the annotation that the server updates them, which are no
+// default.
 func (m *Maintainer) unwanted() []object.Key {
 	var all []object.Key
 	for _, gr := range []schema.GroupResource{fairness.FlowSchemas, fairness.PriorityLevels} {
@@ -224,7 +225,8 @@ func known(key object.Key) bool {
 	return slices.ContainsFunc(fairness.Defaults(), func(d *fairness.Default) bool { return d.Key == key })
 }
 
-// annotation returns the value of the annotation that controls whether the server updates an object.
+// annotation returns the value of the annotation that controls whether the server updates an
+// object.
 func annotation(obj resource.Tree) string {
 	value, _, _ := unstructured.NestedString(obj, "metadata", "annotations", flowcontrolv1.AutoUpdateAnnotationKey)
 	return value

@@ -108,8 +108,8 @@ func (r *rig) classified(user *authn.User, want string) {
 	}
 }
 
-// TestDangling checks the condition of a FlowSchema whose level is created and deleted. Its requests
-// belong to another schema as long as the level is missing.
+// TestDangling checks the condition of a FlowSchema whose level is created and deleted. Its
+// requests belong to another schema as long as the level is missing.
 func TestDangling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

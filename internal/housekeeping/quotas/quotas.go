@@ -1,5 +1,5 @@
-// Package quotas settles resource quotas: it counts the usage of new quotas, and writes their status.
-// Admission counts each write, see internal/admission/quota.
+// Package quotas settles resource quotas: it counts the usage of new quotas, and writes their
+// status. Admission counts each write, see internal/admission/quota.
 package quotas
 
 import (
@@ -20,8 +20,8 @@ const retryAfter = time.Second
 
 var resourceQuotas = schema.GroupResource{Resource: "resourcequotas"}
 
-// Start settles the quotas of a store as they are created and changed. One server of a store runs it.
-// The returned function stops it and waits for its goroutine.
+// Start settles the quotas of a store as they are created and changed. One server of a store runs
+// it. The returned function stops it and waits for its goroutine.
 func Start(ctx context.Context, store *resource.Store, q *quota.Quotas, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	feed := store.State().Feed(func(e *state.Event) bool { return q.NamespaceOf(e) != "" })

@@ -21,8 +21,8 @@ type item struct {
 	object     *object.Object
 }
 
-// collect returns the deletion of the object if all its owners are gone. If the object waits for its
-// dependents, it returns the next step of that deletion.
+// collect returns the deletion of the object if all its owners are gone. If the object waits for
+// its dependents, it returns the next step of that deletion.
 func (i *item) collect() (write, error) {
 	meta, collects := &i.object.Meta, !i.opts.KeepGarbage
 	switch {
@@ -134,8 +134,8 @@ func blocks(o *object.Object, uid types.UID) bool {
 	return slices.ContainsFunc(o.Meta.Owners, func(ref object.Owner) bool { return ref.UID == uid && ref.BlockOwnerDeletion })
 }
 
-// foreground returns the removal of the finalizer of an object in foreground deletion, once no dependent
-// blocks it. Until then it queues the dependents.
+// foreground returns the removal of the finalizer of an object in foreground deletion, once no
+// dependent blocks it. Until then it queues the dependents.
 func (i *item) foreground() write {
 	blocked := false
 	for _, o := range i.dependents() {
@@ -167,14 +167,15 @@ func (i *item) orphan(ctx context.Context) error {
 	return i.removeFinalizer(metav1.FinalizerOrphanDependents)(ctx)
 }
 
-// inCycle reports whether the object blocks an owner and one of its dependents is in foreground deletion
-// too: they may wait for each other.
+// inCycle reports whether the object blocks an owner and one of its dependents is in foreground
+// deletion too: they may wait for each other.
 func (i *item) inCycle() bool {
 	return slices.ContainsFunc(i.dependents(), isForeground) &&
 		slices.ContainsFunc(i.object.Meta.Owners, func(ref object.Owner) bool { return ref.BlockOwnerDeletion })
 }
 
-// breakCycle removes blockOwnerDeletion from the object's owner references. The object follows as an event.
+// breakCycle removes blockOwnerDeletion from the object's owner references. The object follows as
+// an event.
 func (i *item) breakCycle() write {
 	refs := slices.Clone(i.object.Meta.Owners)
 	for n := range refs {

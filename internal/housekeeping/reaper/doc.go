@@ -25,8 +25,8 @@
 // # Goroutines and locks
 //
 // A [Reaper] owns one goroutine. It processes a queue of keys, fed by the events of all relevant
-// resources: it decides for some of them, then makes their writes concurrently, in goroutines that it
-// waits for. Decisions stay valid while others are written, because writes have preconditions. Its
-// state is derived from the state of the server, so that a start processes all objects once. It uses
-// timers for retries and for expiring objects, and does not poll.
+// resources: it decides for some of them, then makes their writes concurrently, in goroutines that
+// it waits for. Decisions stay valid while others are written, because writes have preconditions.
+// Its state is derived from the state of the server, so that a start processes all objects once. It
+// uses timers for retries and for expiring objects, and does not poll.
 package reaper

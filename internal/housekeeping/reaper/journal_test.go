@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// one is a journal that accepts one object of a resource in each batch, like etcd, and takes some time
-// for it.
+// one is a journal that accepts one object of a resource in each batch, like etcd, and takes some
+// time for it.
 type one struct {
 	*memory.Journal
 	sink journal.Sink
@@ -60,8 +60,8 @@ func newServerOn(t *testing.T, j *one) *server {
 	return s
 }
 
-// TestTogether checks that many dependents, and the objects in a namespace, do not wait for the journal
-// one after another.
+// TestTogether checks that many dependents, and the objects in a namespace, do not wait for the
+// journal one after another.
 func TestTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &one{Journal: memory.New()}

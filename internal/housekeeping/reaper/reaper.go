@@ -203,8 +203,8 @@ func (r *Reaper) processAll(ctx context.Context, keys []object.Key) {
 	}
 }
 
-// A write changes or deletes one object, or several. It runs beside other writes, and uses nothing that
-// belongs to the goroutine of the Reaper.
+// A write changes or deletes one object, or several. It runs beside other writes, and uses nothing
+// that belongs to the goroutine of the Reaper.
 type write func(ctx context.Context) error
 
 // process returns the write that an object needs, if any.

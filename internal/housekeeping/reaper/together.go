@@ -8,7 +8,8 @@ import (
 // writers is the number of writes that wait for the journal together, and so share its flushes.
 const writers = 32
 
-// together calls do with 0 to n-1, in up to as many goroutines as there are writers, and waits for them.
+// together calls do with 0 to n-1, in up to as many goroutines as there are writers, and waits for
+// them.
 func together(n int, do func(n int)) {
 	if n == 1 {
 		do(0)

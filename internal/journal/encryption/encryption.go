@@ -11,12 +11,12 @@
 //
 // # Promises
 //
-// Encrypted bytes are never returned as an object: if no key decrypts them, [Config.Open] returns an
-// [UnopenedError], which names the provider and key of the stored bytes, and what is missing to
-// decrypt them. The provider aesgcm authenticates the key of the object in the store. For the others,
-// the name and namespace of the decrypted object are compared with those of its key, which detects
-// wrong keys, and values that were moved, except to the same name in another kind or under another
-// prefix. Only aescbc does not detect changes to bytes in the middle, as in kube-apiserver.
+// Encrypted bytes are never returned as an object: if no key decrypts them, [Config.Open] returns
+// an [UnopenedError], which names the provider and key of the stored bytes, and what is missing to
+// decrypt them. The provider aesgcm authenticates the key of the object in the store. For the
+// others, the name and namespace of the decrypted object are compared with those of its key, which
+// detects wrong keys, and values that were moved, except to the same name in another kind or under
+// another prefix. Only aescbc does not detect changes to bytes in the middle, as in kube-apiserver.
 //
 // # Goroutines and locks
 //

@@ -23,8 +23,8 @@ type Connection struct {
 	Username, Password string
 }
 
-// Validate returns the error of Options for a store: that of its address, or of files that cannot be
-// used.
+// Validate returns the error of Options for a store: that of its address, or of files that cannot
+// be used.
 func (c *Connection) Validate(store string) error {
 	_, err := c.Options(store)
 	return err

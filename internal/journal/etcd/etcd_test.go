@@ -33,7 +33,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestOpenUnreachable checks that Open returns ErrUnavailable with the endpoints, and leaks no goroutine.
+// TestOpenUnreachable checks that Open returns ErrUnavailable with the endpoints, and leaks no
+// goroutine.
 func TestOpenUnreachable(t *testing.T) {
 	_, err := Open(t.Context(), Options{
 		Endpoints: []string{"127.0.0.1:1", "127.0.0.1:2"}, DialTimeout: 100 * time.Millisecond,

@@ -108,8 +108,8 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestNoHistory: entries after the newest revision that the journal knows may have been applied and evicted already, so that
-// an empty result would be taken for a complete one.
+// TestNoHistory: entries after the newest revision that the journal knows may have been applied and
+// evicted already, so that an empty result would be taken for a complete one.
 func TestNoHistory(t *testing.T) {
 	j := memory.New()
 	if err := j.Recover(t.Context(), journaltest.NewTwin()); err != nil {

@@ -185,8 +185,8 @@ func BenchmarkOpen(b *testing.B) {
 	b.ReportMetric(float64(syncs)/float64(b.N), "syncs/op")
 }
 
-// BenchmarkOldSnapshot looks at revision 1000 of 1000 objects of 5 KB, after 100 MB of history: the first time, and for
-// the pages that follow.
+// BenchmarkOldSnapshot looks at revision 1000 of 1000 objects of 5 KB, after 100 MB of history: the
+// first time, and for the pages that follow.
 func BenchmarkOldSnapshot(b *testing.B) {
 	j, err := Open(Options{Dir: b.TempDir(), Logger: quiet})
 	if err != nil {

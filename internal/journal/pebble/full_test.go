@@ -178,7 +178,8 @@ func TestFailedAttempts(t *testing.T) {
 			}
 			bad.Store(true)
 			j.life.store.disk.fail(syscall.EIO)
-			// tried counts the files after some attempts, and returns the numbers of attempts before and after the count.
+			// tried counts the files after some attempts, and returns the numbers of attempts before and
+			// after the count.
 			tried := func(n int64) (files int, before, after int64) {
 				await(t, func() bool { return j.Stats().Attempts >= n })
 				before = j.Stats().Attempts

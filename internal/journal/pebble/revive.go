@@ -11,10 +11,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// The journal recovers from a failure of its files automatically. It tries to reopen them, with growing
-// intervals, until that succeeds. The failed store stays open for its current readers; what they
-// read after the failure is not reliable, so they get an ErrUnavailable. State still has the live
-// objects and the newest history.
+// The journal recovers from a failure of its files automatically. It tries to reopen them, with
+// growing intervals, until that succeeds. The failed store stays open for its current readers; what
+// they read after the failure is not reliable, so they get an ErrUnavailable. State still has the
+// live objects and the newest history.
 //
 // The first attempt is made after 100 ms, further ones after up to 50 times as long.
 const (

@@ -96,8 +96,8 @@ func (r *fullRig) remove(n int) error {
 	return err
 }
 
-// TestFullDiskTakesDeletions fills a real disk: writes are refused, objects can be deleted, and once history has been
-// compacted there is room for writes again.
+// TestFullDiskTakesDeletions fills a real disk: writes are refused, objects can be deleted, and
+// once history has been compacted there is room for writes again.
 func TestFullDiskTakesDeletions(t *testing.T) {
 	r := openSmall(t, smallDisk(t, 192<<20))
 	var err error
@@ -126,7 +126,8 @@ func TestFullDiskTakesDeletions(t *testing.T) {
 	await(t, func() bool { return r.create() == nil && r.Health() == nil && r.hasReserve() })
 }
 
-// TestStartOnFullDisk starts on a disk that other programs have filled: this is logged, and objects can be deleted.
+// TestStartOnFullDisk starts on a disk that other programs have filled: this is logged, and objects
+// can be deleted.
 func TestStartOnFullDisk(t *testing.T) {
 	for _, reserved := range []bool{true, false} {
 		t.Run(fmt.Sprintf("reserved=%t", reserved), func(t *testing.T) {

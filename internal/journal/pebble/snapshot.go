@@ -91,7 +91,8 @@ func (q *closeQueue) first() io.Closer {
 	return q.waiting[0]
 }
 
-// next removes the first, which has been closed, and returns the one behind it; nil if there is none.
+// next removes the first, which has been closed, and returns the one behind it; nil if there is
+// none.
 func (q *closeQueue) next() io.Closer {
 	q.mu.Lock()
 	defer q.mu.Unlock()

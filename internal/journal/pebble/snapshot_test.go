@@ -15,8 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// listGate is a disk that can be made to answer no sync of pebble's list of tables, which has the lock that is taken
-// to close a snapshot.
+// listGate is a disk that can be made to answer no sync of pebble's list of tables, which has the
+// lock that is taken to close a snapshot.
 type listGate struct {
 	vfs.FS
 	mu      sync.Mutex
@@ -50,8 +50,8 @@ func (f listFile) Sync() error {
 
 func (f listFile) SyncData() error { return f.Sync() }
 
-// TestReadersOfHungDisk: while the disk hangs, readers of history neither wait, nor leave goroutines, nor snapshots without a
-// bound; what they leave goes once the disk answers.
+// TestReadersOfHungDisk: while the disk hangs, readers of history neither wait, nor leave
+// goroutines, nor snapshots without a bound; what they leave goes once the disk answers.
 func TestReadersOfHungDisk(t *testing.T) {
 	gate := &listGate{FS: vfs.NewMem()}
 	j, err := Open(Options{Dir: "journal", FS: crashable{gate}, Logger: quiet})
@@ -122,7 +122,8 @@ func TestReadersOfHungDisk(t *testing.T) {
 	}
 }
 
-// TestSnapshotsAreClosedInOrder: one after the other, and a panic of pebble is an error of one of them.
+// TestSnapshotsAreClosedInOrder: one after the other, and a panic of pebble is an error of one of
+// them.
 func TestSnapshotsAreClosedInOrder(t *testing.T) {
 	var log strings.Builder
 	s := &store{disk: newDisk(vfs.NewMem(), slog.New(slog.NewTextHandler(&log, nil)), nil)}

@@ -25,8 +25,8 @@ func (o opens) Open(key object.Key, stored []byte) ([]byte, bool, error) {
 	return o.letters.Open(key, stored)
 }
 
-// TestUndoDecodesEachKeyOnce goes back over many writes of few keys: what it decodes is what the keys held, and not what
-// was written since.
+// TestUndoDecodesEachKeyOnce goes back over many writes of few keys: what it decodes is what the
+// keys held, and not what was written since.
 func TestUndoDecodesEachKeyOnce(t *testing.T) {
 	decoded := 0
 	j, err := Open(Options{Dir: "journal", FS: vfs.NewMem(), Logger: quiet, Sealer: opens{letters{letter: "a"}, &decoded}})

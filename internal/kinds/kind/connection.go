@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Connection completes a connection whose parameters are of the type that P points to. read reads them;
-// validate may be nil.
+// Connection completes a connection whose parameters are of the type that P points to. read reads
+// them; validate may be nil.
 func Connection[P runtime.Object](version schema.GroupVersion, c resource.Connection, read func(from *Parameters, into P), validate func(options, _ P) field.ErrorList) resource.Connection {
 	c.Kind = version.WithKind(Kind[P]{}.Name())
 	m := NewModel(c.Kind, nil, validate, nil, c.Kind)
@@ -29,8 +29,8 @@ func Connection[P runtime.Object](version schema.GroupVersion, c resource.Connec
 	return c
 }
 
-// Proxy is a connection over which any request can be sent. path returns the field of the parameters
-// with the path of that request.
+// Proxy is a connection over which any request can be sent. path returns the field of the
+// parameters with the path of that request.
 func Proxy[P runtime.Object](version schema.GroupVersion, path func(options P) *string) resource.Connection {
 	return Connection(version, resource.Connection{
 		Name: "proxy", Below: true, Admitted: true,

@@ -2,9 +2,9 @@
 // documents, generated from the Go types of k8s.io/api and related modules by the nested module
 // gen.
 //
-// The definitions are stored in the binary as text, one per line, and take no heap memory until they
-// are used. Each call decodes a new copy, so that the caller owns the result. There are no goroutines
-// and no locks; all state is immutable.
+// The definitions are stored in the binary as text, one per line, and take no heap memory until
+// they are used. Each call decodes a new copy, so that the caller owns the result. There are no
+// goroutines and no locks; all state is immutable.
 package openapi
 
 import (

@@ -42,8 +42,8 @@ func readLogOptions(from *kind.Parameters, into *corev1.PodLogOptions) {
 	into.Stream = from.Optional("stream")
 }
 
-// validateLogOptions follows ValidatePodLogOptions of pkg/apis/core/validation in k8s.io/kubernetes,
-// without the feature gate PodLogsQuerySplitStreams, which is off by default.
+// validateLogOptions follows ValidatePodLogOptions of pkg/apis/core/validation in
+// k8s.io/kubernetes, without the feature gate PodLogsQuerySplitStreams, which is off by default.
 func validateLogOptions(options, _ *corev1.PodLogOptions) field.ErrorList {
 	var errs field.ErrorList
 	if n := options.TailLines; n != nil && *n < 0 {

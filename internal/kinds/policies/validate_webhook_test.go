@@ -7,8 +7,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestUpdatesTolerateOldErrors checks that updates tolerate errors of the stored object which were valid
-// before a rule was added.
+// TestUpdatesTolerateOldErrors checks that updates tolerate errors of the stored object which were
+// valid before a rule was added.
 func TestUpdatesTolerateOldErrors(t *testing.T) {
 	hook := func(name string, side admissionv1.SideEffectClass, versions ...string) admissionv1.MutatingWebhook {
 		return admissionv1.MutatingWebhook{

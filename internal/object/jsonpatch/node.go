@@ -19,7 +19,8 @@ type node struct {
 	inside   container // operations may have changed it, so text is no longer valid
 }
 
-// A container is an object or a list. Keys of a list are indices; negative ones count from the end, and "-" is the end for add.
+// A container is an object or a list. Keys of a list are indices; negative ones count from the end,
+// and "-" is the end for add.
 type container interface {
 	get(key string) (*node, error) // nil without an error where an object has no such key
 	set(key string, n *node) error // of a key that get has found, or of any key of an object

@@ -2,8 +2,8 @@
 
 package e2e
 
-// These are imported for their effect. Packages with conformance tests register their specs; feature
-// has constants that specs refer to; .../init and format print more about a failure.
+// These are imported for their effect. Packages with conformance tests register their specs;
+// feature has constants that specs refer to; .../init and format print more about a failure.
 import (
 	_ "k8s.io/kubernetes/test/e2e/apimachinery"
 	_ "k8s.io/kubernetes/test/e2e/apps"

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// A server is a Kapok with lines to each member of an etcd, and a front line for clients whose address
-// stays the same after a restart.
+// A server is a Kapok with lines to each member of an etcd, and a front line for clients whose
+// address stays the same after a restart.
 type server struct {
 	*api
 	options kapok.Options
@@ -112,8 +112,8 @@ func (s *server) reach(do func(*line)) {
 	}
 }
 
-// config returns a client configuration for the front line. It is valid for any server there, as all
-// servers accept the same credentials.
+// config returns a client configuration for the front line. It is valid for any server there, as
+// all servers accept the same credentials.
 func (s *server) config(t testing.TB) *rest.Config {
 	t.Helper()
 	config, err := clientcmd.RESTConfigFromKubeConfig(s.kapok.Kubeconfig())

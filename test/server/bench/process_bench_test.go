@@ -51,8 +51,9 @@ func BenchmarkProcess(b *testing.B) {
 	}
 }
 
-// BenchmarkIdle measures kapok up without and with the built-in controllers: its start, and its memory
-// and processor time in a minute in which nothing happens, which begins 20 seconds after the start.
+// BenchmarkIdle measures kapok up without and with the built-in controllers: its start, and its
+// memory and processor time in a minute in which nothing happens, which begins 20 seconds after the
+// start.
 func BenchmarkIdle(b *testing.B) {
 	for _, names := range []string{"", "*"} {
 		b.Run("controllers="+names, func(b *testing.B) {

@@ -1,4 +1,5 @@
-// Command cmd has the shape of the main.go that kubebuilder's layout v4 scaffolds: all that it calls, in the same way.
+// Command cmd has the shape of the main.go that kubebuilder's layout v4 scaffolds: all that it
+// calls, in the same way.
 package main
 
 import (
