@@ -84,42 +84,63 @@ func (s *scheduler) unbind(ctx context.Context, n *pending, err error) {
 		s.queue.remove(uid)
 		return
 	}
-	s.report(ctx, n.pod, corev1.PodReasonSchedulerError, fmt.Sprintf("running Bind plugin %q: %v", "DefaultBinder", err))
+	s.report(ctx, n, corev1.PodReasonSchedulerError, fmt.Sprintf("running Bind plugin %q: %v", "DefaultBinder", err))
 	s.queue.fail(n, nil, now)
 }
 
-// refuse reports the reasons why a pod fits no node, in its condition and an event. The pod waits.
+// refuse preempts pods in favour of one that fits no node. It reports why the pod fits none, in its
+// condition and an event. The pod waits.
 func (s *scheduler) refuse(ctx context.Context, n *pending, d place.Decision) {
-	refused := d.Plugins()
 	if s.cluster.Len() == 0 {
-		refused = []string{noNodes}
+		s.nominate(n.pod, "")
+		s.report(ctx, n, corev1.PodReasonUnschedulable, d.Message())
+		s.queue.fail(n, []string{noNodes}, time.Now())
+		return
 	}
-	s.report(ctx, n.pod, corev1.PodReasonUnschedulable, d.Message())
+	refused, message := d.Plugins(), d.Message()
+	preemption := d.Preempt(s.options.Profile.Preempter)
+	message += " " + preemption.Message
+	switch {
+	case preemption.Node != "":
+		s.nominate(n.pod, preemption.Node)
+		s.report(ctx, n, corev1.PodReasonUnschedulable, message)
+		s.preempt(ctx, n, preemption, refused)
+		return
+	case preemption.Renounce:
+		s.nominate(n.pod, "")
+	}
+	s.report(ctx, n, corev1.PodReasonUnschedulable, message)
 	s.queue.fail(n, refused, time.Now())
 }
 
-// report records an event and the condition PodScheduled, unless the pod has it already.
-func (s *scheduler) report(ctx context.Context, p *corev1.Pod, reason, message string) {
+// report records an event and writes the condition PodScheduled and the nominated node, unless the
+// pod has them already.
+func (s *scheduler) report(ctx context.Context, n *pending, reason, message string) {
+	p, nominated := n.pod, s.cluster.Nominated(n.pod.UID)
 	s.write(ctx, func() {
 		s.events.Eventf(p, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", message)
-		c := corev1.PodCondition{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, ObservedGeneration: p.Generation,
-			LastTransitionTime: metav1.Now(), Reason: reason, Message: message,
-		}
 		next := p.DeepCopy()
-		at := slices.IndexFunc(next.Status.Conditions, func(have corev1.PodCondition) bool { return have.Type == c.Type })
-		if at < 0 {
-			next.Status.Conditions = append(next.Status.Conditions, c)
-		} else {
-			have := &next.Status.Conditions[at]
-			if have.Status == c.Status {
-				c.LastTransitionTime = have.LastTransitionTime
-			}
-			if *have == c {
-				return
-			}
-			*have = c
+		next.Status.NominatedNodeName = nominated
+		changed := setCondition(next, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: message})
+		if changed || nominated != p.Status.NominatedNodeName {
+			_ = s.client.Status().Patch(ctx, next, client.StrategicMergeFrom(p)) // said again at the next attempt
 		}
-		_ = s.client.Status().Patch(ctx, next, client.StrategicMergeFrom(p)) // said again at the next attempt
 	})
+}
+
+// setCondition sets a condition of a pod, and reports whether it has changed.
+func setCondition(p *corev1.Pod, c corev1.PodCondition) bool {
+	c.ObservedGeneration, c.LastTransitionTime = p.Generation, metav1.Now()
+	at := slices.IndexFunc(p.Status.Conditions, func(have corev1.PodCondition) bool { return have.Type == c.Type })
+	if at < 0 {
+		p.Status.Conditions = append(p.Status.Conditions, c)
+		return true
+	}
+	have := &p.Status.Conditions[at]
+	if have.Status == c.Status {
+		c.LastTransitionTime = have.LastTransitionTime
+	}
+	changed := *have != c
+	*have = c
+	return changed
 }

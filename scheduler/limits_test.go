@@ -61,20 +61,21 @@ func TestVolumeLimits(t *testing.T) {
 				t.Errorf("pod %s on %q, %q; want %q, %q", p.Name, p.Spec.NodeName, got, node, message)
 			}
 		}
+		const noVictims = " preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
 		claim("first", "z1", corev1.ReadWriteOncePod)
 		first := user("first", "first")
 		expect(first, "a", "")
 		second := user("second", "first")
-		expect(second, "", "0/1 nodes are available: 1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod.")
+		expect(second, "", "0/1 nodes are available: 1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod."+noVictims)
 		claim("third", "z1", corev1.ReadWriteOnce)
 		third := user("third", "third")
-		expect(third, "", "0/1 nodes are available: 1 node(s) exceed max volume count.")
+		expect(third, "", "0/1 nodes are available: 1 node(s) exceed max volume count."+noVictims)
 		claim("fourth", "z2", corev1.ReadWriteOnce)
 		env.Update(drivers, func() { drivers.Spec.Drivers[0].Allocatable.Count = new(int32(2)) })
 		expect(third, "a", "")
 		env.Update(drivers, func() { drivers.Spec.Drivers[0].Allocatable = nil })
 		fourth := user("fourth", "fourth")
-		expect(fourth, "", "0/1 nodes are available: 1 node(s) had no available volume zone.")
+		expect(fourth, "", "0/1 nodes are available: 1 node(s) had no available volume zone. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
 		if err := env.Client().Delete(env.Context(), first, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kapok-dev/kapok/scheduler/place"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -171,7 +173,7 @@ type readyHeap []*pending
 func (h readyHeap) Len() int { return len(h) }
 func (h readyHeap) Less(i, j int) bool {
 	a, b := h[i], h[j]
-	if p, q := priority(a.pod), priority(b.pod); p != q {
+	if p, q := place.Priority(a.pod), place.Priority(b.pod); p != q {
 		return p > q
 	}
 	if !a.since.Equal(b.since) {
@@ -194,13 +196,6 @@ func (h *readyHeap) Pop() any {
 	(*h)[last] = nil
 	*h = (*h)[:last]
 	return n
-}
-
-func priority(p *corev1.Pod) int32 {
-	if p.Spec.Priority != nil {
-		return *p.Spec.Priority
-	}
-	return 0
 }
 
 // pausedHeap has the pods that are ready later, the first one first.

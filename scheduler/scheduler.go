@@ -108,6 +108,9 @@ func (s *scheduler) try(ctx context.Context, n *pending) {
 		s.prepare(ctx, n, d.Node, choices)
 		return
 	}
+	if s.cluster.Nominated(n.pod.UID) != d.Node {
+		s.nominate(n.pod, "")
+	}
 	s.cluster.Assume(n.pod, d.Node)
 	s.assumed[n.pod.UID] = true
 	s.bind(ctx, n, d.Node)

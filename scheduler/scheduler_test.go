@@ -84,7 +84,7 @@ func TestSchedules(t *testing.T) {
 		time.Sleep(time.Minute)
 		expect(first, "a", "")
 		env.Create(second)
-		expect(second, "", "Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.")
+		expect(second, "", "Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.")
 		if err := env.Client().Delete(env.Context(), first, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestSchedules(t *testing.T) {
 		}
 		for _, want := range []string{
 			"first Warning FailedScheduling: no nodes available to schedule pods", "first Normal Scheduled: Successfully assigned default/first to a",
-			"second Warning FailedScheduling: 0/1 nodes are available: 1 Insufficient cpu.", "second Normal Scheduled: Successfully assigned default/second to a",
+			"second Warning FailedScheduling: 0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.", "second Normal Scheduled: Successfully assigned default/second to a",
 		} {
 			if !strings.Contains(strings.Join(said, "\n"), want) {
 				t.Errorf("no event %q in\n%s", want, strings.Join(said, "\n"))
@@ -196,7 +196,7 @@ func TestVolumes(t *testing.T) {
 			env.Create(pods[class])
 			env.Settle()
 			env.Get(pods[class])
-			want := fmt.Sprintf("0/2 nodes are available: persistentvolumeclaim %q not found.", class)
+			want := fmt.Sprintf("0/2 nodes are available: persistentvolumeclaim %q not found. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.", class)
 			if c := pods[class].Status.Conditions; len(c) != 1 || c[0].Message != want {
 				t.Errorf("conditions %v, want %s", c, want)
 			}

@@ -23,7 +23,7 @@ func (s *scheduler) prepare(ctx context.Context, n *pending, node string, choice
 	for _, c := range choices {
 		if c.Volume == nil && !metav1.HasAnnotation(c.Claim.ObjectMeta, place.SelectedNode) {
 			if slices.Contains(n.prepared, c.Claim.Name) { // the provisioner has given up
-				s.report(ctx, n.pod, corev1.PodReasonSchedulerError, fmt.Sprintf("running PreBind plugin %q: binding volumes: provisioning failed for PVC %q", "VolumeBinding", c.Claim.Name))
+				s.report(ctx, n, corev1.PodReasonSchedulerError, fmt.Sprintf("running PreBind plugin %q: binding volumes: provisioning failed for PVC %q", "VolumeBinding", c.Claim.Name))
 				continue
 			}
 			n.prepared = append(n.prepared, c.Claim.Name)

@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +50,7 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 		{&storagev1.VolumeAttachment{}, handler{s.setAttachment, s.removeAttachment}},
 		{&corev1.PersistentVolume{}, handler{s.setVolume, s.removeVolume}},
 		{&corev1.PersistentVolumeClaim{}, handler{s.setClaim, s.removeClaim}},
+		{&policyv1.PodDisruptionBudget{}, handler{s.setBudget, s.removeBudget}},
 		{&corev1.Node{}, handler{s.setNode, s.removeNode}},
 		{&corev1.Pod{}, handler{s.setPod, s.removePod}},
 	} {
@@ -183,17 +185,34 @@ func (s *scheduler) setPod(old, o client.Object) {
 		}
 	case s.assumed[p.UID]:
 	case p.Spec.SchedulerName != s.options.Name, p.DeletionTimestamp != nil, len(p.Spec.SchedulingGates) > 0:
-		s.queue.remove(p.UID)
+		s.forget(p)
 	default:
 		before, _ := old.(*corev1.Pod)
+		s.follow(before, p)
 		moved := before != nil && (!equality.Semantic.DeepEqual(before.Spec, p.Spec) || !equality.Semantic.DeepEqual(before.Labels, p.Labels))
 		s.queue.set(p, moved, now)
 	}
 }
 
+// follow keeps the nomination of a pod up to date. Between the decision and the update of the
+// status, the nomination that is known here counts.
+func (s *scheduler) follow(before, p *corev1.Pod) {
+	node := p.Status.NominatedNodeName
+	if before != nil && before.Status.NominatedNodeName == node {
+		node = s.cluster.Nominated(p.UID)
+	}
+	s.nominate(p, node)
+}
+
+// forget removes a pod that is not to be placed. Those that yielded to it are retried.
+func (s *scheduler) forget(p *corev1.Pod) {
+	s.queue.remove(p.UID)
+	s.nominate(p, "")
+}
+
 func (s *scheduler) removePod(o client.Object) {
 	p := o.(*corev1.Pod)
-	s.queue.remove(p.UID)
+	s.forget(p)
 	delete(s.assumed, p.UID)
 	if s.cluster.Has(p.UID) {
 		s.cluster.RemovePod(p.UID)

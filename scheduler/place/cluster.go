@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +26,11 @@ type Cluster struct {
 	services   map[string]map[string]labels.Set // selectors by namespace and name
 	owners     map[ownerKey]labels.Selector
 	storage    storage
-	keepers    int // pods with terms of affinity
+	budgets    map[string]*policyv1.PodDisruptionBudget // by namespace/name
+	keepers    int                                      // pods with terms of affinity
+
+	nominated map[types.UID]*nomination
+	nominees  map[string][]*Pod // nominated pods by their nodes
 
 	changes []int // slots of nodes that have changed, in their order
 	first   int   // how many changes were forgotten before
@@ -47,6 +52,7 @@ func NewCluster(seed uint64) *Cluster {
 			users: map[string]map[*Pod]bool{}, csiNodes: map[string]*storagev1.CSINode{}, drivers: map[string]*storagev1.CSIDriver{},
 			attachments: map[string]map[string]*storagev1.VolumeAttachment{},
 		},
+		budgets: map[string]*policyv1.PodDisruptionBudget{}, nominated: map[types.UID]*nomination{}, nominees: map[string][]*Pod{},
 		classes: map[string]*class{}, random: rand.New(rand.NewPCG(seed, seed)),
 	}
 }
@@ -68,8 +74,9 @@ type Node struct {
 
 // A Pod is a pod that has or gets a node.
 type Pod struct {
-	Object *corev1.Pod
-	node   *Node
+	Object  *corev1.Pod
+	node    *Node
+	evicted bool // see Evict
 
 	requests                  Resources
 	assumedCPU, assumedMemory int64
@@ -256,15 +263,21 @@ func (c *Cluster) setImages(n *Node, list []corev1.ContainerImage) {
 	c.epoch++
 }
 
-// SetPod adds or replaces a pod with a node.
+// SetPod adds or replaces a pod with a node. The pod is no longer nominated for one.
 func (c *Cluster) SetPod(object *corev1.Pod) {
+	p := newPod(object)
+	if had := c.pods[object.UID]; had != nil {
+		p.evicted = had.evicted
+	}
 	c.RemovePod(object.UID)
-	c.add(newPod(object), object.Spec.NodeName)
+	c.Nominate(object, "")
+	c.add(p, object.Spec.NodeName)
 }
 
-// Assume adds a pod that is going to have a node.
+// Assume adds a pod that is going to have a node. The pod is no longer nominated for one.
 func (c *Cluster) Assume(object *corev1.Pod, node string) {
 	c.RemovePod(object.UID)
+	c.Nominate(object, "")
 	c.add(newPod(object), node)
 }
 

@@ -13,15 +13,27 @@ import (
 type Decision struct {
 	Node     string // "" if no node is feasible
 	Feasible int    // number of feasible nodes
+	pod      *corev1.Pod
 	class    *class
 	cluster  *Cluster
 }
 
-// Place decides on which node a pod runs. The pod is not added to the node: see Assume.
+// Place decides on which node a pod runs: the one for which others were preempted in favour of the
+// pod, if it is feasible, or the best one. The pod is not added to the node: see Assume.
 func (c *Cluster) Place(pod *corev1.Pod, profile *Profile) Decision {
 	k := c.classOf(pod, profile)
-	d := Decision{class: k, cluster: c}
-	best, feasible := c.best(k)
+	d := Decision{pod: pod, class: k, cluster: c}
+	if n := c.nodes[c.Nominated(pod.UID)]; n != nil && n.Object != nil && k.refusal == nil {
+		if c.refusalOf(k, n, pod, k.begin()) == nil {
+			d.Node, d.Feasible = n.Name, 1
+			return d
+		}
+	}
+	choose := c.best
+	if len(c.nominees) > 0 {
+		choose = func(k *class) (*Node, int) { return c.bestBeside(k, pod) }
+	}
+	best, feasible := choose(k)
 	d.Feasible = feasible
 	if best != nil {
 		d.Node = best.Name
@@ -29,8 +41,26 @@ func (c *Cluster) Place(pod *corev1.Pod, profile *Profile) Decision {
 	return d
 }
 
-// feasible returns the feasible nodes of a class, in the order of their slots, until it is called again.
-func (c *Cluster) feasible(k *class) (all []*Node) {
+// bestBeside returns what best does, where pods that are nominated for nodes count. As they are not
+// part of the groups of nodes, it looks at each node.
+func (c *Cluster) bestBeside(k *class, pod *corev1.Pod) (best *Node, feasible int) {
+	nodes := c.feasible(k, pod)
+	if len(nodes) == 0 {
+		return nil, 0
+	}
+	totals := k.totals(eachIsAlone(nodes), nil)
+	at := 0
+	for i, n := range nodes {
+		if totals[i] > totals[at] || totals[i] == totals[at] && n.tie < nodes[at].tie {
+			at = i
+		}
+	}
+	return nodes[at], len(nodes)
+}
+
+// feasible returns the feasible nodes of a pod of a class, in the order of their slots, until it is
+// called again.
+func (c *Cluster) feasible(k *class, pod *corev1.Pod) (all []*Node) {
 	all = c.found[:0]
 	defer func() { c.found = all[:0] }()
 	if k.refusal != nil {
@@ -43,7 +73,7 @@ func (c *Cluster) feasible(k *class) (all []*Node) {
 			continue
 		}
 		n := c.slots[slot]
-		if k.only != nil && !k.only[n.Name] || refusedBy(wide, n) != nil {
+		if k.only != nil && !k.only[n.Name] || refusedBy(wide, n) != nil || c.refusedForNominees(k, n, pod) != nil {
 			continue
 		}
 		all = append(all, n)
@@ -121,7 +151,7 @@ func (d Decision) Refusals() map[string]*Refusal {
 	if k.refusal == nil {
 		wide = k.begin()
 	}
-	for slot, n := range c.slots {
+	for _, n := range c.slots {
 		if n == nil || n.Object == nil {
 			continue
 		}
@@ -129,16 +159,22 @@ func (d Decision) Refusals() map[string]*Refusal {
 			all[n.Name] = k.refusal
 			continue
 		}
-		if no := k.refusalOf(n, &k.verdicts[slot], wide); no != nil {
+		if no := c.refusalOf(k, n, d.pod, wide); no != nil {
 			all[n.Name] = no
 		}
 	}
 	return all
 }
 
-func (k *class) refusalOf(n *Node, v *verdict, wide []Wide) *Refusal {
+// refusalOf returns why a node is not feasible for a pod of a class, nil if it is. A node must be
+// feasible with the pods that are nominated for it, and without.
+func (c *Cluster) refusalOf(k *class, n *Node, pod *corev1.Pod, wide []Wide) *Refusal {
+	v := &k.verdicts[n.slot]
 	if k.only != nil && !k.only[n.Name] {
 		return &Refusal{Plugin: k.onlyBy[0], Reasons: []string{fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", k.onlyBy)}, Final: true}
+	}
+	if no := c.refusedForNominees(k, n, pod); no != nil {
+		return no
 	}
 	if v.refusal != nil {
 		return v.refusal
@@ -153,7 +189,7 @@ func (k *class) refusalOf(n *Node, v *verdict, wide []Wide) *Refusal {
 // under "".
 func (d Decision) Scores() map[string]map[string]int64 {
 	all := map[string]map[string]int64{}
-	feasible := d.cluster.feasible(d.class)
+	feasible := d.cluster.feasible(d.class, d.pod)
 	if len(feasible) == 0 {
 		return all
 	}
@@ -177,9 +213,8 @@ func (d Decision) Message() string {
 	if d.cluster.count == 0 {
 		return "no nodes available to schedule pods"
 	}
-	text := fmt.Sprintf("0/%d nodes are available:", d.cluster.count)
 	if no := d.class.refusal; no != nil {
-		return text + " " + strings.Join(no.Reasons, ", ") + "."
+		return fmt.Sprintf("0/%d nodes are available: %s.", d.cluster.count, strings.Join(no.Reasons, ", "))
 	}
 	counts := map[string]int{}
 	for _, no := range d.Refusals() {
@@ -187,6 +222,13 @@ func (d Decision) Message() string {
 			counts[reason]++
 		}
 	}
+	return countReasons(d.cluster.count, counts)
+}
+
+// countReasons returns how many of the nodes are not feasible for which reason, in the words of
+// kube-scheduler.
+func countReasons(nodes int, counts map[string]int) string {
+	text := fmt.Sprintf("0/%d nodes are available:", nodes)
 	var parts []string
 	for reason, count := range counts {
 		parts = append(parts, fmt.Sprintf("%d %s", count, reason))

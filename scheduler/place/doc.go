@@ -13,6 +13,11 @@
 // sample of the nodes if there are many, it evaluates all of them. Among nodes with equal scores, random
 // numbers decide that the Cluster draws when nodes are added.
 //
+// For a pod without a feasible node, [Decision.Preempt] selects pods with lower priorities that are
+// deleted in its favour (preempt.go): on copies of nodes, it removes pods and evaluates the rules
+// again. Until the pod has its node, it is nominated for it (nominated.go): others are placed as if
+// it were there already.
+//
 // # Cost
 //
 // Pods that do not differ in the fields that rules depend on are of one class, like those of a ReplicaSet. The

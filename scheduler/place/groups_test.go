@@ -82,20 +82,9 @@ func TestBest(t *testing.T) {
 		p.UID = newTestPod(fmt.Sprint("p", i)).UID
 		k := c.classOf(p, profile)
 		got, count := c.best(k)
-		all := append([]*Node(nil), c.feasible(k)...)
-		var want *Node
-		if len(all) > 0 {
-			totals := k.totals(eachIsAlone(all), nil)
-			best := 0
-			for at := range all {
-				if totals[at] > totals[best] || totals[at] == totals[best] && all[at].tie < all[best].tie {
-					best = at
-				}
-			}
-			want = all[best]
-		}
-		if got != want || count != len(all) {
-			t.Fatalf("step %d: %v of %d nodes, want %v of %d", i, got, count, want, len(all))
+		want, all := c.bestBeside(k, p)
+		if got != want || count != all {
+			t.Fatalf("step %d: %v of %d nodes, want %v of %d", i, got, count, want, all)
 		}
 		if want != nil {
 			chosen++

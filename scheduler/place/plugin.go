@@ -61,6 +61,8 @@ type Refusal struct {
 type Profile struct {
 	// Plugins run in this order: the first one that rejects a node gives the reason.
 	Plugins []Weighted
+	// Preempter selects the pods that are deleted in favour of one that fits no node.
+	Preempter Preempter
 }
 
 // A Weighted is a plugin with the weight of its scores.
@@ -86,7 +88,7 @@ func DefaultProfile() *Profile {
 		{InterPodAffinity{HardPodAffinityWeight: 1}, 2},
 		{NodeResourcesBalancedAllocation{}, 1},
 		{ImageLocality{}, 1},
-	}}
+	}, Preempter: Preempter{MinCandidateNodesPercentage: 10, MinCandidateNodesAbsolute: 100}}
 }
 
 // normalize is the usual change of scores: the highest becomes MaxScore, and with reverse zero does.

@@ -14,6 +14,7 @@ import (
 	"github.com/kapok-dev/kapok/test/seeds"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -72,6 +73,8 @@ type world struct {
 	namespaces []*corev1.Namespace
 	services   []*corev1.Service
 	storage    []runtime.Object
+	nominated  []*corev1.Pod
+	budgets    []*policyv1.PodDisruptionBudget
 	n          int
 }
 
@@ -104,6 +107,7 @@ func (w *world) add(g *clusterGenerator, c *place.Cluster) {
 type realPlacer struct {
 	framework framework.Framework
 	snapshot  *cache.Snapshot
+	factory   informers.SharedInformerFactory
 }
 
 func newRealPlacer(t *testing.T, w *world) *realPlacer {
@@ -147,12 +151,13 @@ func newRealPlacer(t *testing.T, w *world) *realPlacer {
 		frameworkruntime.WithComponentConfigVersion(cfg.APIVersion), frameworkruntime.WithClientSet(client),
 		frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithSnapshotSharedLister(snapshot),
 		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
+		frameworkruntime.WithMutableSnapshotLister(snapshot), frameworkruntime.WithPodNominator(w.nominator()),
 		frameworkruntime.WithEventRecorder(&events.FakeRecorder{}), frameworkruntime.WithParallelism(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.stored(t, factory)
-	return &realPlacer{f, snapshot}
+	return &realPlacer{f, snapshot, factory}
 }
 
 // judge returns what the plugins say of a pod, one line for each node.
