@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -104,10 +105,11 @@ func readLog(ctx context.Context, path string, o kubelet.LogOptions, out io.Writ
 		}
 	}()
 	skip := 0
+	var ends []int64 // what is written after the lines were counted is not read, but followed
 	if o.Tail >= 0 {
 		total := 0
 		for _, f := range files {
-			err := eachLine(f, func(line []byte) error {
+			err := eachLine(f, endless, func(line []byte) error {
 				if e, ok := parseEntry(line); ok && e.whole {
 					total++
 				}
@@ -116,6 +118,11 @@ func readLog(ctx context.Context, path string, o kubelet.LogOptions, out io.Writ
 			if err != nil {
 				return err
 			}
+			end, err := f.Seek(0, io.SeekCurrent)
+			if err != nil {
+				return err
+			}
+			ends = append(ends, end)
 			if _, err := f.Seek(0, io.SeekStart); err != nil {
 				return err
 			}
@@ -135,8 +142,12 @@ func readLog(ctx context.Context, path string, o kubelet.LogOptions, out io.Writ
 		}
 		return l.write(&e)
 	}
-	for _, f := range files {
-		if err := eachLine(f, show); err != nil {
+	for i, f := range files {
+		end := int64(endless)
+		if ends != nil {
+			end = ends[i]
+		}
+		if err := eachLine(f, end, show); err != nil {
 			return quiet(err)
 		}
 	}
@@ -163,7 +174,7 @@ func follow(ctx context.Context, path string, files *[]*os.File, show func([]byt
 		var current *os.File
 		if n := len(*files); n > 0 {
 			current = (*files)[n-1]
-			if err := eachLine(current, show); err != nil {
+			if err := eachLine(current, endless, show); err != nil {
 				return err
 			}
 		}
@@ -176,13 +187,13 @@ func follow(ctx context.Context, path string, files *[]*os.File, show func([]byt
 			continue
 		}
 		if current != nil { // the file was renamed since: read its end
-			if err := eachLine(current, show); err != nil {
+			if err := eachLine(current, endless, show); err != nil {
 				next.Close()
 				return err
 			}
 		}
 		*files = append(*files, next)
-		if err := eachLine(next, show); err != nil {
+		if err := eachLine(next, endless, show); err != nil {
 			return err
 		}
 	}
@@ -223,13 +234,16 @@ func openLogs(path string) (files []*os.File, err error) {
 	return files, nil
 }
 
-// eachLine calls a function with each complete line from the offset of a file on, and moves the offset behind them.
-func eachLine(f *os.File, do func(line []byte) error) error {
+// endless is the end of a file that may grow.
+const endless = math.MaxInt64
+
+// eachLine calls a function with each complete line from the offset of a file to an end, and moves the offset behind them.
+func eachLine(f *os.File, end int64, do func(line []byte) error) error {
 	from, err := f.Seek(0, io.SeekCurrent)
 	if err != nil {
 		return err
 	}
-	r := bufio.NewReaderSize(f, 64<<10)
+	r := bufio.NewReaderSize(io.LimitReader(f, end-from), 64<<10)
 	for {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) { // the rest is being written

@@ -39,22 +39,10 @@ const (
 	longestMessage = 4096
 )
 
-// A runner runs containers. It is a *proc.Runtime, but for tests.
-type runner interface {
-	Pods() []string
-	Runs(pod string) []proc.Run
-	Start(context.Context, proc.Spec) (proc.Run, error)
-	Terminate(proc.ID) error
-	Kill(proc.ID) error
-	Exec(context.Context, proc.ID, []string, proc.Streams) error
-	Remove(pod string) error
-}
-
 // pods is the Reconciler of the pods of the node.
 type pods struct {
 	options   Options
 	runtime   *proc.Runtime
-	runner    runner
 	images    *images
 	addresses *podip.Addresses
 	client    client.Client
@@ -84,7 +72,6 @@ func newPods(o Options) (*pods, error) {
 	p.images = &images{dir: o.WorkDir, output: filepath.Join(o.Dir, "images"), mappings: o.Images, changed: p.wake, pulls: map[pullKey]*pull{}}
 	var err error
 	p.runtime, err = proc.Open(proc.Options{Dir: o.Dir, Tether: o.Tether, Changed: p.wake})
-	p.runner = p.runtime
 	return p, err
 }
 
@@ -265,7 +252,7 @@ func (p *pods) advance(ctx context.Context, pod *corev1.Pod, n *corev1.Node) (ou
 	}
 	in.volumes = p.volumes(ctx, env)
 	for range maxRounds {
-		in.now, in.runs = time.Now(), p.runner.Runs(string(pod.UID))
+		in.now, in.runs = time.Now(), p.runtime.Runs(string(pod.UID))
 		p.tend(pod, in.runs, in.podIP)
 		out := decide(in)
 		if failed != nil {
@@ -317,7 +304,7 @@ func (p *pods) start(ctx context.Context, pod *corev1.Pod, env *environment, s *
 	p.mu.Lock()
 	p.fresh[spec.ID] = true
 	p.mu.Unlock()
-	run, err := p.runner.Start(ctx, spec)
+	run, err := p.runtime.Start(ctx, spec)
 	if err != nil {
 		return fmt.Errorf("start container %s: %w", s.container.Name, err)
 	}
@@ -467,19 +454,19 @@ func (p *pods) sweep(ctx context.Context) (controller.Result, error) {
 		exists[string(all[i].UID)] = true
 	}
 	var failed []error
-	for _, uid := range p.runner.Pods() {
+	for _, uid := range p.runtime.Pods() {
 		if exists[uid] {
 			continue
 		}
 		running := false
-		for _, run := range p.runner.Runs(uid) {
+		for _, run := range p.runtime.Runs(uid) {
 			if run.Exit == nil {
 				running = true
-				_ = p.runner.Kill(run.ID) // if it has ended, wake is called
+				_ = p.runtime.Kill(run.ID) // if it has ended, wake is called
 			}
 		}
 		if !running {
-			failed = append(failed, p.runner.Remove(uid))
+			failed = append(failed, p.runtime.Remove(uid))
 		}
 	}
 	for _, uid := range p.forget(exists) {

@@ -55,7 +55,7 @@ func (t *tender) probe(ctx context.Context, p *corev1.Probe) error {
 // exec runs a command in the container. The error has its output.
 func (t *tender) exec(ctx context.Context, command []string) error {
 	var out limited
-	err := t.pods.runner.Exec(ctx, t.run.ID, command, proc.Streams{Out: &out, Err: &out})
+	err := t.pods.runtime.Exec(ctx, t.run.ID, command, proc.Streams{Out: &out, Err: &out})
 	if err != nil && out.Len() > 0 {
 		return errors.New(strings.TrimSpace(out.String()))
 	}

@@ -13,8 +13,8 @@
 //
 // # Permissions
 //
-// Containers have all permissions of the user that runs this process, and see its files, its network and its other processes. Whoever
-// may create pods, or a workload that creates them, runs programs as that user.
+// Containers have all permissions of the user that runs this process, and see its files, its network and its other processes. A client
+// that may create pods, or a workload that creates them, runs programs as that user.
 //
 // # State
 //

@@ -71,7 +71,7 @@ func (s *server) pod(w http.ResponseWriter, r *http.Request, namespace, name str
 
 // lastRun returns the last run of a container and the one before, nil if there are none.
 func (s *server) lastRun(p *corev1.Pod, container string) (last, before *proc.Run) {
-	runs := s.runner.Runs(string(p.UID))
+	runs := s.runtime.Runs(string(p.UID))
 	for i := range runs {
 		if runs[i].ID.Container == container {
 			last, before = &runs[i], last
@@ -110,7 +110,7 @@ func (s *server) log(w http.ResponseWriter, r *http.Request, namespace, name, co
 	out := &flusher{Writer: w, control: http.NewResponseController(w)}
 	id := run.ID
 	ended := func() bool {
-		runs := s.runner.Runs(id.Pod)
+		runs := s.runtime.Runs(id.Pod)
 		i := slices.IndexFunc(runs, func(r proc.Run) bool { return r.ID == id })
 		return i < 0 || runs[i].Exit != nil
 	}
@@ -170,7 +170,7 @@ func (s *streamed) ExecInContainer(
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	err := s.runner.Exec(ctx, s.run, command, streamsOf(ctx, in, out, errs, tty, sizes))
+	err := s.runtime.Exec(ctx, s.run, command, streamsOf(ctx, in, out, errs, tty, sizes))
 	if exit := (*proc.ExitError)(nil); errors.As(err, &exit) {
 		return exec.CodeExitError{Err: err, Code: exit.Code}
 	}

@@ -295,12 +295,12 @@ func (p *pods) end(pod *corev1.Pod, step *step, s *stopping, ip string) {
 	if p.waits(s, hooked, 0) {
 		return
 	}
-	_ = p.runner.Terminate(step.run) // it has ended, and s.done is closed
+	_ = p.runtime.Terminate(step.run) // it has ended, and s.done is closed
 	if p.waits(s, nil, minGrace) {
 		return
 	}
 	for {
-		_ = p.runner.Kill(step.run)
+		_ = p.runtime.Kill(step.run)
 		select {
 		case <-s.done:
 			return
