@@ -1,3 +1,5 @@
+//go:build linux || darwin
+
 // Package processes tests a server with a node whose containers are processes of this machine: this binary again.
 package processes
 
@@ -24,6 +26,7 @@ import (
 	"github.com/kapok-dev/kapok/node/process"
 	"github.com/kapok-dev/kapok/scheduler"
 
+	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -54,7 +57,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // program is what containers run.

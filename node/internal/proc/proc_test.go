@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // programVariable selects what this binary does as the program of a container.
@@ -27,7 +29,7 @@ func TestMain(m *testing.M) {
 	if words := strings.Fields(os.Getenv(programVariable)); len(words) > 0 {
 		program(words)
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 func program(words []string) {
