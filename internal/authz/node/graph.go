@@ -9,13 +9,12 @@ import (
 	"github.com/kapok-dev/kapok/internal/state"
 	"github.com/kapok-dev/kapok/internal/typed"
 
+	"github.com/tidwall/btree"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/tidwall/btree"
 )
 
 // The resources whose objects have edges.
