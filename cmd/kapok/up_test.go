@@ -121,7 +121,7 @@ func TestStages(t *testing.T) {
 	}{
 		{up{stages: []string{good}}, 1, ""},
 		{up{nodes: simulated.Options{Nodes: 3}}, 0, ""},
-		{up{stages: []string{bad}}, 0, "--stages: stage a: "},
+		{up{stages: []string{bad}}, 0, "--stages: read stages: " + bad + ": stage a: "},
 		{up{stages: []string{"none"}}, 0, "--stages: read stages: "},
 	} {
 		tc.u.inMemory, tc.u.options.Listen = true, "127.0.0.1:0"
