@@ -3,7 +3,7 @@ package crd
 import (
 	"fmt"
 
-	"github.com/kapok-dev/kapok/internal/expansion"
+	"github.com/kapok-dev/kapok/internal/celwork"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,8 +19,8 @@ const (
 	schemaVisits = 4
 	// ruleVisits is the cost of compiling one rule.
 	ruleVisits = 100
-	// macroVisits is the cost of each node that macros add to a rule.
-	macroVisits = 10
+	// unitsOfVisit is the work of an expression, beyond that of any, which costs one more.
+	unitsOfVisit = 50
 )
 
 // validateVisits rejects a definition whose rules and defaults take too long to validate: without a
@@ -34,8 +34,8 @@ func validateVisits(obj, old *apiextensions.CustomResourceDefinition) field.Erro
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"), fmt.Sprintf(
-		"the rules and defaults of all versions cost %d to validate, where a rule costs %d, each node that its calls of optMap and optFlatMap add %d, and each schema at or below a schema with rules %d: must be at most %d",
-		n, ruleVisits, macroVisits, schemaVisits, mostVisits))}
+		"the rules and defaults of all versions cost %d to validate, where a rule costs %d and more if it is complex, and each schema at or below a schema with rules %d: must be at most %d",
+		n, ruleVisits, schemaVisits, mostVisits))}
 }
 
 // visitsOf returns the cost of all schemas of a definition.
@@ -86,17 +86,21 @@ func countVisits(s *apiextensions.JSONSchemaProps, visits *int) (size int) {
 	if n := len(s.XValidations); n > 0 {
 		*visits += n*ruleVisits + size*schemaVisits
 		for _, r := range s.XValidations {
-			*visits += macroVisits * (addedTo(r.Rule) + addedTo(r.MessageExpression))
+			*visits += visitsFor(r.Rule) + visitsFor(r.MessageExpression)
 		}
 	}
 	return size
 }
 
-// addedTo returns the number of nodes that macros add to an expression. One expression beyond the
-// limit exceeds the bound of the definition.
-func addedTo(expr string) int {
-	if n := expansion.Added(expr); n <= expansion.Limit {
-		return n
+// visitsFor returns what an expression costs in addition. One beyond the limit exceeds the bound of
+// the definition.
+func visitsFor(expr string) int {
+	if expr == "" {
+		return 0
 	}
-	return mostVisits
+	work := celwork.Estimate(expr)
+	if work > celwork.Limit {
+		return mostVisits
+	}
+	return max(0, work-celwork.ExpressionWork) / unitsOfVisit
 }

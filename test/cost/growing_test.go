@@ -246,11 +246,35 @@ func growings() []growing {
 		post("claim: macros beside each other", claims, func(n int) string {
 			return claim(selector(strings.Repeat("optional.of(1).optMap(x,x).hasValue() && ", min(n, 240)) + "true"))
 		}),
+		post("claim: empty lists", claims, func(n int) string { return claim(selector(strings.Repeat("[]==[]||", n) + "true")) }),
+		post("claim: empty lists in each selector", claims, func(n int) string {
+			return claim(list(min(n, 32), selector(strings.Repeat("[]==[]||", 50)+"true")))
+		}),
+		post("claim: comparisons", claims, func(n int) string {
+			return claim(selector(strings.Repeat("device.driver=='a'||", n) + "true"))
+		}),
+		post("claim: types that double", claims, func(n int) string {
+			return claim(selector("[1]" + strings.Repeat(".map(x,{x:x})", min(n, 200)) + "==[1]"))
+		}),
+		post("claim: nested macros", claims, func(n int) string {
+			depth := min(n, 200)
+			return claim(selector(strings.Repeat("[1].map(x,", depth) + "1" + strings.Repeat(")", depth) + "==[1]"))
+		}),
+		post("claim: errors at the end of a long line", claims, func(n int) string {
+			return claim(selector("'" + strings.Repeat("a", n) + "'==''" + strings.Repeat("||u", min(n, 110))))
+		}),
+		post("claim: errors in each selector", claims, func(n int) string {
+			return claim(list(min(n, 32), selector("'"+strings.Repeat("a", 500)+"'==''"+strings.Repeat("||u", 20))))
+		}),
+		post("claim: repeats in a pattern", claims, func(n int) string {
+			return claim(selector("'a'.matches('" + strings.Repeat(".{1000}", n) + "')"))
+		}),
 		post("claim: selectors", claims, func(n int) string {
 			return claim(list(min(n, 32), selector(`device.driver == 'a%d'`)))
 		}),
-		post("policy: chained macros", policies, func(n int) string {
-			return `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"generateName":"p"},"spec":{"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}]},"validations":[{"expression":"` + chained(n) + `"}]}}`
+		post("policy: chained macros", policies, func(n int) string { return policy(`{"expression":"` + chained(n) + `"}`) }),
+		post("policy: comparisons", policies, func(n int) string {
+			return policy(list(n, `{"expression":"`+strings.Repeat("object.a=='a'||", 50)+`true"}`))
 		}),
 		post("owners", configMaps, func(n int) string {
 			return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"c","ownerReferences":[` + list(n, `{"apiVersion":"v1","kind":"Node","name":"n","uid":"u%d"}`) + `]}}`
@@ -280,6 +304,10 @@ func selector(expression string) string { return `{"cel":{"expression":"` + expr
 
 func claim(selectors string) string {
 	return `{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"generateName":"c"},"spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":"d","allocationMode":"All","selectors":[` + selectors + `]}}]}}}`
+}
+
+func policy(validations string) string {
+	return `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"generateName":"p"},"spec":{"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}]},"validations":[` + validations + `]}}`
 }
 
 func storageClass(terms string) string {

@@ -58,7 +58,7 @@ func review[P runtime.Object](plural string, namespaced bool, validate func(P) f
 	kindName := kind.Kind[P]{}.Name()
 	gvk := authorizationv1.SchemeGroupVersion.WithKind(kindName)
 	a = &resource.Action{
-		Kind: gvk, Model: kind.NewModel[P](gvk, nil, nil, nil, gvk),
+		Kind: gvk, Model: kind.NewModel[P](gvk, nil, nil, gvk),
 		Do: func(ctx context.Context, _ *resource.Store, r *resource.Request, body resource.Tree) (resource.Result, error) {
 			review := kind.New[P]() // with managed fields, which error messages show
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(body, review); err != nil {
@@ -211,7 +211,7 @@ func labelRequirements(s *authorizationv1.LabelSelectorAttributes) (labels.Requi
 func rulesReview() kind.Row {
 	const kindName = "SelfSubjectRulesReview"
 	gvk := authorizationv1.SchemeGroupVersion.WithKind(kindName)
-	model := kind.NewModel[*authorizationv1.SelfSubjectRulesReview](gvk, nil, nil, nil, gvk)
+	model := kind.NewModel[*authorizationv1.SelfSubjectRulesReview](gvk, nil, nil, gvk)
 	return reviewed("selfsubjectrulesreviews", kindName, false, &resource.Action{
 		Kind: gvk, Model: model,
 		Do: func(ctx context.Context, _ *resource.Store, r *resource.Request, body resource.Tree) (resource.Result, error) {

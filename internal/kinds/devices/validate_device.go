@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kapok-dev/kapok/internal/expansion"
+	"github.com/kapok-dev/kapok/internal/celwork"
 	"github.com/kapok-dev/kapok/internal/kinds/policies"
 	"github.com/kapok-dev/kapok/internal/kinds/rule"
 
@@ -118,7 +118,7 @@ func validateMarkedDriver(name string, at *field.Path) field.ErrorList {
 }
 
 // validateSelectors compiles CEL expressions that select devices, unless they have not changed.
-func validateSelectors(selectors []resourcev1.DeviceSelector, stored bool, at *field.Path) field.ErrorList {
+func validateSelectors(selectors []resourcev1.DeviceSelector, stored bool, b *celwork.Budget, at *field.Path) field.ErrorList {
 	return validateEach(selectors, resourcev1.DeviceSelectorsMaxSize, at, func(s *resourcev1.DeviceSelector, at *field.Path) field.ErrorList {
 		if s.CEL == nil {
 			return field.ErrorList{field.Required(at.Child("cel"), "")}
@@ -126,21 +126,28 @@ func validateSelectors(selectors []resourcev1.DeviceSelector, stored bool, at *f
 		if stored {
 			return nil
 		}
-		return validateSelection(s.CEL.Expression, at.Child("cel", "expression"))
+		return validateSelection(s.CEL.Expression, b, at.Child("cel", "expression"))
 	})
 }
 
-func validateSelection(text string, at *field.Path) field.ErrorList {
+func validateSelection(text string, b *celwork.Budget, at *field.Path) field.ErrorList {
 	if len(text) > resourcev1.CELSelectorExpressionMaxLength {
 		return field.ErrorList{field.TooLong(at, "", resourcev1.CELSelectorExpressionMaxLength)}
 	}
-	if err := expansion.Check(text); err != nil {
+	compiled, err := b.Spend(text)
+	if err != nil {
 		return field.ErrorList{field.Forbidden(at, "too complex, "+err.Error())}
 	}
 	kind := environment.NewExpressions
-	result := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true}).CompileCELExpression(text, cel.Options{EnvType: &kind})
+	compile := func(text string) cel.CompilationResult {
+		return cel.GetCompiler(cel.Features{EnableConsumableCapacity: true}).CompileCELExpression(text, cel.Options{EnvType: &kind})
+	}
+	result := compile(compiled)
 	if result.Error == nil && result.MaxCost > resourcev1.CELSelectorExpressionMaxCost {
 		return field.ErrorList{field.Forbidden(at, "too complex, exceeds cost limit")}
+	}
+	if result.Error != nil && b.Failed(text, compiled, result.Error.Detail) {
+		result = compile(text)
 	}
 	return policies.CELErrors(result.Error, text, at)
 }

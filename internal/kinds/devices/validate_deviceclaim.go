@@ -1,10 +1,11 @@
 package devices
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
-	"github.com/kapok-dev/kapok/internal/expansion"
+	"github.com/kapok-dev/kapok/internal/celwork"
 	"github.com/kapok-dev/kapok/internal/kinds/rule"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -16,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func validateResourceClaim(c, old *resourcev1.ResourceClaim) field.ErrorList {
+func validateResourceClaim(ctx context.Context, c, old *resourcev1.ResourceClaim) field.ErrorList {
 	if old == nil {
-		return validateDeviceClaim(&c.Spec.Devices, field.NewPath("spec", "devices"))
+		return validateDeviceClaim(ctx, &c.Spec.Devices, field.NewPath("spec", "devices"))
 	}
 	if equality.Semantic.DeepEqual(c.Spec, old.Spec) {
 		return nil
@@ -26,28 +27,23 @@ func validateResourceClaim(c, old *resourcev1.ResourceClaim) field.ErrorList {
 	return field.ErrorList{field.Invalid(field.NewPath("spec"), nil, apivalidation.FieldImmutableErrorMsg)}
 }
 
-func validateResourceClaimTemplate(t, old *resourcev1.ResourceClaimTemplate) field.ErrorList {
+func validateResourceClaimTemplate(ctx context.Context, t, old *resourcev1.ResourceClaimTemplate) field.ErrorList {
 	at := field.NewPath("spec")
 	meta := at.Child("metadata")
 	all := apivalidation.ValidateAnnotations(t.Spec.Annotations, meta.Child("annotations"))
 	all = append(all, metav1validation.ValidateLabels(t.Spec.Labels, meta.Child("labels"))...)
-	all = append(all, validateDeviceClaim(&t.Spec.Spec.Devices, at.Child("spec", "devices"))...)
+	all = append(all, validateDeviceClaim(ctx, &t.Spec.Spec.Devices, at.Child("spec", "devices"))...)
 	if old != nil {
 		all = append(all, rule.ValidateImmutable(t.Spec, old.Spec, at)...)
 	}
 	return all
 }
 
-// mostAdded bounds what the macros of all selectors of a claim add, of which there can be 8,192.
-const mostAdded = 10 * expansion.Limit
-
-func validateDeviceClaim(c *resourcev1.DeviceClaim, at *field.Path) field.ErrorList {
-	if addedBy(c) > mostAdded {
-		return field.ErrorList{field.Forbidden(at.Child("requests"), fmt.Sprintf(
-			"too complex, calls of optMap and optFlatMap in all selectors add more than %d nodes to the expressions", mostAdded))}
-	}
-	names := requestNames(c)
-	all := validateEach(c.Requests, resourcev1.DeviceRequestsMaxSize, at.Child("requests"), validateDeviceRequest)
+func validateDeviceClaim(ctx context.Context, c *resourcev1.DeviceClaim, at *field.Path) field.ErrorList {
+	names, budget := requestNames(c), celwork.NewBudget(ctx)
+	all := validateEach(c.Requests, resourcev1.DeviceRequestsMaxSize, at.Child("requests"), func(r *resourcev1.DeviceRequest, at *field.Path) field.ErrorList {
+		return validateDeviceRequest(r, budget, at)
+	})
 	all = append(all, validateEach(c.Constraints, resourcev1.DeviceConstraintsMaxSize, at.Child("constraints"), func(c *resourcev1.DeviceConstraint, at *field.Path) field.ErrorList {
 		return validateDeviceConstraint(c, names, at)
 	})...)
@@ -56,27 +52,6 @@ func validateDeviceClaim(c *resourcev1.DeviceClaim, at *field.Path) field.ErrorL
 		return append(all, validateDeviceConfiguration(&c.DeviceConfiguration, false, at)...)
 	})...)
 	return append(all, validateUnique(c.Requests, at.Child("requests"), func(r *resourcev1.DeviceRequest) string { return r.Name })...)
-}
-
-// addedBy returns the number of nodes that the macros of all selectors add, counted until it
-// exceeds mostAdded.
-func addedBy(c *resourcev1.DeviceClaim) (added int) {
-	count := func(selectors []resourcev1.DeviceSelector) {
-		for _, s := range selectors {
-			if s.CEL != nil && added <= mostAdded && len(s.CEL.Expression) <= resourcev1.CELSelectorExpressionMaxLength {
-				added += expansion.Added(s.CEL.Expression)
-			}
-		}
-	}
-	for _, r := range c.Requests {
-		if r.Exactly != nil {
-			count(r.Exactly.Selectors)
-		}
-		for _, sub := range r.FirstAvailable {
-			count(sub.Selectors)
-		}
-	}
-	return added
 }
 
 // requestNames are the names by which constraints and configurations refer to requests: request, or
@@ -113,7 +88,7 @@ func validateRequestRef(ref string, names map[string]bool, at *field.Path) (all 
 	return all
 }
 
-func validateDeviceRequest(r *resourcev1.DeviceRequest, at *field.Path) field.ErrorList {
+func validateDeviceRequest(r *resourcev1.DeviceRequest, b *celwork.Budget, at *field.Path) field.ErrorList {
 	all := rule.ValidateLabel(at.Child("name"), r.Name)
 	const one = "exactly one of `exactly` or `firstAvailable` is required"
 	switch exactly := r.Exactly; {
@@ -123,26 +98,26 @@ func validateDeviceRequest(r *resourcev1.DeviceRequest, at *field.Path) field.Er
 		return append(all, field.Invalid(at, nil, one+", but multiple fields are set"))
 	case exactly != nil:
 		at = at.Child("exactly")
-		all = append(all, validateWanted(exactly.DeviceClassName, exactly.Selectors, exactly.AllocationMode, exactly.Count, at)...)
+		all = append(all, validateWanted(exactly.DeviceClassName, exactly.Selectors, exactly.AllocationMode, exactly.Count, b, at)...)
 		return append(all, validateDeviceTolerations(exactly.Tolerations, at.Child("tolerations"))...)
 	}
 	at = at.Child("firstAvailable")
 	all = append(all, validateEach(r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize, at, func(sub *resourcev1.DeviceSubRequest, at *field.Path) field.ErrorList {
 		all := rule.ValidateLabel(at.Child("name"), sub.Name)
-		all = append(all, validateWanted(sub.DeviceClassName, sub.Selectors, sub.AllocationMode, sub.Count, at)...)
+		all = append(all, validateWanted(sub.DeviceClassName, sub.Selectors, sub.AllocationMode, sub.Count, b, at)...)
 		return append(all, validateDeviceTolerations(sub.Tolerations, at.Child("tolerations"))...)
 	})...)
 	return append(all, validateUnique(r.FirstAvailable, at, func(s *resourcev1.DeviceSubRequest) string { return s.Name })...)
 }
 
 // validateWanted returns the errors of the allocation mode and count.
-func validateWanted(class string, selectors []resourcev1.DeviceSelector, mode resourcev1.DeviceAllocationMode, count int64, at *field.Path) (all field.ErrorList) {
+func validateWanted(class string, selectors []resourcev1.DeviceSelector, mode resourcev1.DeviceAllocationMode, count int64, b *celwork.Budget, at *field.Path) (all field.ErrorList) {
 	if class == "" {
 		all = append(all, field.Required(at.Child("deviceClassName"), ""))
 	} else {
 		all = append(all, rule.Invalid(at.Child("deviceClassName"), class, validation.IsDNS1123Subdomain(class))...)
 	}
-	all = append(all, validateSelectors(selectors, false, at.Child("selectors"))...)
+	all = append(all, validateSelectors(selectors, false, b, at.Child("selectors"))...)
 	switch mode {
 	case resourcev1.DeviceAllocationModeAll:
 		if count != 0 {

@@ -13,7 +13,7 @@ import (
 func Action[P runtime.Object](gvk schema.GroupVersionKind, defaults func(P), do func(ctx context.Context, s *resource.Store, r *resource.Request, body P) (resource.Result, error)) *resource.Action {
 	return &resource.Action{
 		Kind:  gvk,
-		Model: NewModel(gvk, defaults, nil, nil, gvk),
+		Model: NewModel(gvk, defaults, nil, gvk),
 		Do: func(ctx context.Context, s *resource.Store, r *resource.Request, body resource.Tree) (resource.Result, error) {
 			return do(ctx, s, r, decoded[P](body))
 		},

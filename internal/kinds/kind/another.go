@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
@@ -36,16 +37,16 @@ type Another[P runtime.Object] struct {
 func In[P, R runtime.Object](gv schema.GroupVersion) Another[P] {
 	return Another[P]{gv, func(k Kind[P], all Versioning, stored *resource.Version, views []Subresource[P]) *resource.Version {
 		gvk := gv.WithKind(k.Name())
-		var subresources []Subresource[R]
-		for _, s := range views {
-			subresources = append(subresources, Subresource[R]{Subresource: s.Subresource, Validate: asStored[P, R](k, all, s.Validate)})
+		validators := map[string]validator[R]{}
+		for name, validate := range validatorsOf(k, views) {
+			validators[name] = asStored[P, R](k, all, validate)
 		}
 		v := *stored
 		v.Name = gv.Version
 		if gv.Group != k.Version.Group {
 			v.Group = gv.Group
 		}
-		v.Model = NewModel(gvk, func(obj R) { all.Fill(obj) }, asStored[P, R](k, all, k.Validate), subresources, k.kinds()...)
+		v.Model = NewModel(gvk, func(obj R) { all.Fill(obj) }, validators, k.kinds()...)
 		v.Warning = deprecated[R](gvk)
 		if k.Table.Cells != nil {
 			v.Cells = func(obj resource.Tree, now time.Time) []any {
@@ -62,10 +63,7 @@ func In[P, R runtime.Object](gv schema.GroupVersion) Another[P] {
 
 // asStored returns a validation of objects of R that converts them to P, the type of the storage
 // version, first.
-func asStored[P, R runtime.Object](k Kind[P], all Versioning, validate func(obj, old P) field.ErrorList) func(obj, old R) field.ErrorList {
-	if validate == nil {
-		return nil
-	}
+func asStored[P, R runtime.Object](k Kind[P], all Versioning, validate validator[P]) validator[R] {
 	stored := func(obj R) (P, error) {
 		converted := New[P]()
 		if err := all.into(obj, converted); err != nil {
@@ -76,7 +74,7 @@ func asStored[P, R runtime.Object](k Kind[P], all Versioning, validate func(obj,
 		}
 		return converted, nil
 	}
-	return func(obj, old R) field.ErrorList {
+	return func(ctx context.Context, obj, old R) field.ErrorList {
 		now, err := stored(obj)
 		var before P
 		if err == nil && !reflect.ValueOf(old).IsNil() {
@@ -85,7 +83,7 @@ func asStored[P, R runtime.Object](k Kind[P], all Versioning, validate func(obj,
 		if err != nil {
 			return field.ErrorList{field.InternalError(nil, err)}
 		}
-		return validate(now, before)
+		return validate(ctx, now, before)
 	}
 }
 

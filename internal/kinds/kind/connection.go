@@ -17,7 +17,7 @@ import (
 // them; validate may be nil.
 func Connection[P runtime.Object](version schema.GroupVersion, c resource.Connection, read func(from *Parameters, into P), validate func(options, _ P) field.ErrorList) resource.Connection {
 	c.Kind = version.WithKind(Kind[P]{}.Name())
-	m := NewModel(c.Kind, nil, validate, nil, c.Kind)
+	m := NewModel(c.Kind, nil, validatorsOf(Kind[P]{Validate: validate}, nil), c.Kind)
 	c.Model = m
 	c.Decode = func(query url.Values, below string) (resource.Tree, error) {
 		from, into := &Parameters{query: query, below: below}, New[P]()

@@ -2,6 +2,7 @@ package kind
 
 import (
 	"cmp"
+	"context"
 	"reflect"
 	"slices"
 	"strings"
@@ -39,6 +40,9 @@ type Kind[P runtime.Object] struct {
 	// Validate returns the errors of the object, except those of its ObjectMeta. old is nil on
 	// create.
 	Validate func(obj, old P) field.ErrorList
+	// ValidateContext replaces Validate for kinds with expressions, whose validation takes long. Once
+	// the context has ended, it returns early, and its errors are not used.
+	ValidateContext func(ctx context.Context, obj, old P) field.ErrorList
 
 	// Status is set for kinds with a status subresource. Create clears the status; updates of the
 	// main resource keep the old one.
@@ -150,7 +154,7 @@ func (k Kind[P]) Definition(all Versioning) *resource.Definition {
 	}
 	version := &resource.Version{
 		Name:        k.Version.Version,
-		Model:       NewModel(k.Version.WithKind(name), k.Defaults, k.Validate, subresources, k.kinds()...),
+		Model:       NewModel(k.Version.WithKind(name), k.Defaults, validatorsOf(k, subresources), k.kinds()...),
 		Scale:       k.Scale,
 		Connections: k.Connections,
 		Columns:     k.Table.Columns,

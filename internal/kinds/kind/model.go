@@ -36,20 +36,46 @@ type model[P runtime.Object] struct {
 	defaults    func(obj P)
 	// validators maps subresources to their validation; "" is the main resource, whose validation
 	// is also used by subresources without their own.
-	validators map[string]func(obj, old P) field.ErrorList
+	validators map[string]validator[P]
 	types      func() (func(schema.GroupVersionKind) *fields.Type, error)
 	patchMeta  func() strategicpatch.LookupPatchMeta
 }
 
+// validator returns the errors of an object. It may return early once the context has ended, as its
+// errors are not used then.
+type validator[P runtime.Object] func(ctx context.Context, obj, old P) field.ErrorList
+
+// validatorsOf returns the validators of a kind, by subresource.
+func validatorsOf[P runtime.Object](k Kind[P], subresources []Subresource[P]) map[string]validator[P] {
+	all := map[string]validator[P]{}
+	if k.ValidateContext != nil {
+		all[""] = k.ValidateContext
+	} else if k.Validate != nil {
+		all[""] = quick(k.Validate)
+	}
+	for _, s := range subresources {
+		if s.Validate != nil {
+			all[s.Name] = quick(s.Validate)
+		}
+	}
+	return all
+}
+
+// quick is the validator of a validation that does not take long.
+func quick[P runtime.Object](validate func(obj, old P) field.ErrorList) validator[P] {
+	return func(_ context.Context, obj, old P) field.ErrorList { return validate(obj, old) }
+}
+
 var _ resource.Model = (*model[*metav1.Status])(nil)
 
-// NewModel returns the model of a kind in the version gvk. kinds are the kind in all its versions.
-func NewModel[P runtime.Object](gvk schema.GroupVersionKind, defaults func(P), validate func(obj, old P) field.ErrorList, subresources []Subresource[P], kinds ...schema.GroupVersionKind) *model[P] {
+// NewModel returns the model of a kind in the version gvk. kinds are the kind in all its versions;
+// validators are those of its subresources, with "" for the main resource.
+func NewModel[P runtime.Object](gvk schema.GroupVersionKind, defaults func(P), validators map[string]validator[P], kinds ...schema.GroupVersionKind) *model[P] {
 	m := &model[P]{
 		apiVersion: gvk.GroupVersion().String(),
 		kind:       gvk.Kind,
 		defaults:   defaults,
-		validators: map[string]func(obj, old P) field.ErrorList{"": validate},
+		validators: validators,
 		types: sync.OnceValues(func() (func(schema.GroupVersionKind) *fields.Type, error) {
 			return builtinTypes().Of(kinds)
 		}),
@@ -60,11 +86,6 @@ func NewModel[P runtime.Object](gvk schema.GroupVersionKind, defaults func(P), v
 			}
 			return meta
 		}),
-	}
-	for _, s := range subresources {
-		if s.Validate != nil {
-			m.validators[s.Name] = s.Validate
-		}
 	}
 	hash := fnv.New64a()
 	hash.Write([]byte(gvk.String() + " " + format))
@@ -205,7 +226,7 @@ func (m *model[P]) Tree(obj P) (resource.Tree, error) {
 
 // Validate returns the errors of an object; old is nil on create. A subresource without a
 // validator of its own uses that of the main resource.
-func (m *model[P]) Validate(_ context.Context, obj, old resource.Tree, subresource string) field.ErrorList {
+func (m *model[P]) Validate(ctx context.Context, obj, old resource.Tree, subresource string) field.ErrorList {
 	errs := rule.Finalizers(obj)
 	validate, ok := m.validators[subresource]
 	if !ok {
@@ -218,7 +239,7 @@ func (m *model[P]) Validate(_ context.Context, obj, old resource.Tree, subresour
 	if old != nil {
 		before = decoded[P](old)
 	}
-	return causes.Once(append(errs, validate(decoded[P](obj), before)...))
+	return causes.Once(append(errs, validate(ctx, decoded[P](obj), before)...))
 }
 
 // Decoded returns the Go object of a tree that a model has made, without managedFields: decoding

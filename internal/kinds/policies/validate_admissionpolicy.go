@@ -1,10 +1,12 @@
 package policies
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/kapok-dev/kapok/internal/celwork"
 	"github.com/kapok-dev/kapok/internal/kinds/rule"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -16,10 +18,10 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-func validateValidatingAdmissionPolicy(p, old *admissionv1.ValidatingAdmissionPolicy) field.ErrorList {
+func validateValidatingAdmissionPolicy(ctx context.Context, p, old *admissionv1.ValidatingAdmissionPolicy) field.ErrorList {
 	all := validateNotStatic(p.Name, old == nil)
 	spec, at := &p.Spec, field.NewPath("spec")
-	c := policyCompiler(spec.ParamKind, len(spec.Variables) > 0)
+	c := policyCompiler(ctx, spec.ParamKind, len(spec.Variables) > 0)
 	all = append(all, validatePolicyHead(spec.FailurePolicy, spec.ParamKind, spec.MatchConstraints, at)...)
 	before := expressionsOf(old)
 	if old == nil || !equality.Semantic.DeepEqual(spec.ParamKind, old.Spec.ParamKind) ||
@@ -65,8 +67,11 @@ func (x expressions) knowing(stored map[string]bool) expressions {
 
 // policyCompiler compiles the expressions of one policy, whose variables are declared as they are
 // validated.
-func policyCompiler(params *admissionv1.ParamKind, variables bool) expressions {
-	x := expressions{OptionalVariableDeclarations: plugincel.OptionalVariableDeclarations{HasParams: params != nil, HasAuthorizer: true}}
+func policyCompiler(ctx context.Context, params *admissionv1.ParamKind, variables bool) expressions {
+	x := expressions{
+		budget:                       celwork.NewBudget(ctx),
+		OptionalVariableDeclarations: plugincel.OptionalVariableDeclarations{HasParams: params != nil, HasAuthorizer: true},
+	}
 	if variables {
 		if c, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())); err == nil {
 			x.compiler = c

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/kapok-dev/kapok/internal/expansion"
+	"github.com/kapok-dev/kapok/internal/celwork"
 	"github.com/kapok-dev/kapok/internal/kinds/rule"
 
 	"github.com/google/cel-go/cel"
@@ -28,6 +28,7 @@ var (
 
 // expressions has what the expressions of an object may use.
 type expressions struct {
+	budget *celwork.Budget
 	plugincel.OptionalVariableDeclarations
 	// compiler has the declared variables; nil if there are none.
 	compiler plugincel.Compiler
@@ -37,15 +38,18 @@ type expressions struct {
 
 // compile returns the errors of an expression.
 func (x expressions) compile(text string, returns []*cel.Type, at *field.Path) field.ErrorList {
+	compiled, err := x.budget.Spend(text)
+	if err != nil {
+		return field.ErrorList{field.Forbidden(at, "too complex, "+err.Error())}
+	}
 	compiler := x.compiler
 	if compiler == nil {
 		compiler = plainCompiler()
 	}
-	if err := expansion.Check(text); err != nil {
-		return field.ErrorList{field.Forbidden(at, "too complex, "+err.Error())}
-	}
-	e := &expression{text: text, returns: returns}
-	return CELErrors(compiler.CompileCELExpression(e, x.OptionalVariableDeclarations, x.age(text)).Error, text, at)
+	return x.errors(text, compiled, at, func(text string) *apiservercel.Error {
+		e := &expression{text: text, returns: returns}
+		return compiler.CompileCELExpression(e, x.OptionalVariableDeclarations, x.age(text)).Error
+	})
 }
 
 // declare compiles a variable, which later expressions may use.
@@ -54,11 +58,23 @@ func (x expressions) declare(name, text string, at *field.Path) field.ErrorList 
 	if !ok {
 		return field.ErrorList{field.InternalError(at, errors.New("variable composition is not allowed"))}
 	}
-	if err := expansion.Check(text); err != nil {
+	compiled, err := x.budget.Declare(text)
+	if err != nil {
 		return field.ErrorList{field.Forbidden(at, "too complex, "+err.Error())}
 	}
-	e := &expression{text: text, returns: variableTypes, name: name}
-	return CELErrors(compiler.CompileAndStoreVariable(e, x.OptionalVariableDeclarations, x.age(text)).Error, text, at)
+	return x.errors(text, compiled, at, func(text string) *apiservercel.Error {
+		e := &expression{text: text, returns: variableTypes, name: name}
+		return compiler.CompileAndStoreVariable(e, x.OptionalVariableDeclarations, x.age(text)).Error
+	})
+}
+
+// errors returns the errors of an expression, and compiles it a second time if they can show it.
+func (x expressions) errors(text, compiled string, at *field.Path, compile func(text string) *apiservercel.Error) field.ErrorList {
+	err := compile(compiled)
+	if err != nil && x.budget.Failed(text, compiled, err.Detail) {
+		err = compile(text)
+	}
+	return CELErrors(err, text, at)
 }
 
 func (x expressions) age(text string) environment.Type {

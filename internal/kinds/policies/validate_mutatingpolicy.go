@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"context"
 	"strings"
 
 	"github.com/kapok-dev/kapok/internal/kinds/rule"
@@ -10,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func validateMutatingAdmissionPolicy(p, old *admissionv1.MutatingAdmissionPolicy) field.ErrorList {
+func validateMutatingAdmissionPolicy(ctx context.Context, p, old *admissionv1.MutatingAdmissionPolicy) field.ErrorList {
 	all := validateNotStatic(p.Name, old == nil)
 	spec, at := &p.Spec, field.NewPath("spec")
-	x := policyCompiler(spec.ParamKind, true)
+	x := policyCompiler(ctx, spec.ParamKind, true)
 	all = append(all, validatePolicyHead(spec.FailurePolicy, spec.ParamKind, spec.MatchConstraints, at)...)
 	all = append(all, validateMutable(spec.MatchConstraints, at.Child("matchConstraints"))...)
 

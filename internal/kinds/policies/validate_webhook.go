@@ -1,11 +1,13 @@
 package policies
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/kapok-dev/kapok/internal/celwork"
 	"github.com/kapok-dev/kapok/internal/kinds/rule"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -16,22 +18,22 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 )
 
-func validateValidatingWebhookConfiguration(c, old *admissionv1.ValidatingWebhookConfiguration) field.ErrorList {
+func validateValidatingWebhookConfiguration(ctx context.Context, c, old *admissionv1.ValidatingWebhookConfiguration) field.ErrorList {
 	all := validateNotStatic(c.Name, old == nil)
 	var before []admissionv1.MutatingWebhook
 	if old != nil {
 		before = asMutating(old.Webhooks)
 	}
-	return append(all, validateWebhooks(asMutating(c.Webhooks), before, old != nil)...)
+	return append(all, validateWebhooks(ctx, asMutating(c.Webhooks), before, old != nil)...)
 }
 
-func validateMutatingWebhookConfiguration(c, old *admissionv1.MutatingWebhookConfiguration) field.ErrorList {
+func validateMutatingWebhookConfiguration(ctx context.Context, c, old *admissionv1.MutatingWebhookConfiguration) field.ErrorList {
 	all := validateNotStatic(c.Name, old == nil)
 	var before []admissionv1.MutatingWebhook
 	if old != nil {
 		before = old.Webhooks
 	}
-	return append(all, validateWebhooks(c.Webhooks, before, old != nil)...)
+	return append(all, validateWebhooks(ctx, c.Webhooks, before, old != nil)...)
 }
 
 // asMutating converts validating webhooks to mutating ones, which have one more field, for
@@ -69,6 +71,7 @@ type webhookRules struct {
 	// may not.
 	conditions bool
 	stored     map[string]bool
+	budget     *celwork.Budget // of all webhooks
 }
 
 func rulesFor(hooks, before []admissionv1.MutatingWebhook, update bool) webhookRules {
@@ -107,8 +110,9 @@ func rulesFor(hooks, before []admissionv1.MutatingWebhook, update bool) webhookR
 	return r
 }
 
-func validateWebhooks(hooks, before []admissionv1.MutatingWebhook, update bool) (all field.ErrorList) {
+func validateWebhooks(ctx context.Context, hooks, before []admissionv1.MutatingWebhook, update bool) (all field.ErrorList) {
 	rules := rulesFor(hooks, before, update)
+	rules.budget = celwork.NewBudget(ctx)
 	names := map[string]bool{}
 	for i := range hooks {
 		hook, at := &hooks[i], field.NewPath("webhooks").Index(i)
@@ -148,7 +152,7 @@ func validateWebhook(hook *admissionv1.MutatingWebhook, rules webhookRules, at *
 	}
 	all = append(all, validateWebhookClient(&hook.ClientConfig, at.Child("clientConfig"))...)
 	if rules.conditions {
-		all = append(all, validateMatchConditions(hook.MatchConditions, expressions{stored: rules.stored}, at.Child("matchConditions"))...)
+		all = append(all, validateMatchConditions(hook.MatchConditions, expressions{budget: rules.budget, stored: rules.stored}, at.Child("matchConditions"))...)
 	}
 	return all
 }

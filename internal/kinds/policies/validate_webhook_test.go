@@ -26,13 +26,13 @@ func TestUpdatesTolerateOldErrors(t *testing.T) {
 		{"names", []admissionv1.MutatingWebhook{good, good}},
 	} {
 		bad := &admissionv1.MutatingWebhookConfiguration{Webhooks: c.bad}
-		if errs := validateMutatingWebhookConfiguration(bad, nil); len(errs) == 0 {
+		if errs := validateMutatingWebhookConfiguration(t.Context(), bad, nil); len(errs) == 0 {
 			t.Errorf("%s: accepted", c.name)
 		}
-		if errs := validateMutatingWebhookConfiguration(bad, &admissionv1.MutatingWebhookConfiguration{Webhooks: []admissionv1.MutatingWebhook{good}}); len(errs) == 0 {
+		if errs := validateMutatingWebhookConfiguration(t.Context(), bad, &admissionv1.MutatingWebhookConfiguration{Webhooks: []admissionv1.MutatingWebhook{good}}); len(errs) == 0 {
 			t.Errorf("%s: accepted where it was not before", c.name)
 		}
-		if errs := validateMutatingWebhookConfiguration(bad, bad); len(errs) > 0 {
+		if errs := validateMutatingWebhookConfiguration(t.Context(), bad, bad); len(errs) > 0 {
 			t.Errorf("%s: %v", c.name, errs)
 		}
 	}
