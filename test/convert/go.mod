@@ -4,7 +4,7 @@ go 1.26.8
 
 require (
 	k8s.io/cli-runtime v0.37.2
-	k8s.io/kubernetes v1.37.1
+	k8s.io/kubernetes v1.37.2
 )
 
 require (
