@@ -3,7 +3,6 @@ package generate
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -59,7 +58,7 @@ func runCode(ctx context.Context, jobs []job, paths []string, out *output) error
 	}
 	var inputs []string
 	for _, p := range found {
-		if slices.Contains(slices.Collect(maps.Values(p.tags)), true) {
+		if p.isTagged() {
 			inputs = append(inputs, p.path)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"go/token"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -36,6 +37,9 @@ type tagged struct {
 	tags      map[string]bool
 	mentions  []string // packages that tags name: generators will load them
 }
+
+// isTagged reports whether a package has a tag of a code generator.
+func (t tagged) isTagged() bool { return slices.Contains(slices.Collect(maps.Values(t.tags)), true) }
 
 // mention matches a tag that names a package, or interfaces in packages.
 var mention = regexp.MustCompile(`^k8s:(conversion-gen|conversion-gen-external-types|defaulter-gen-input|deepcopy-gen:interfaces)=(\S+)`)
@@ -98,9 +102,6 @@ func findTagged(ctx context.Context, paths []string) ([]tagged, error) {
 	var all []tagged
 	var failed []error
 	for _, p := range loaded {
-		for _, err := range p.Errors {
-			failed = append(failed, problemOf(err))
-		}
 		t := tagged{listed: p, path: p.PkgPath, tags: map[string]bool{}}
 		for _, file := range p.GoFiles {
 			data, err := os.ReadFile(file)
@@ -114,6 +115,11 @@ func findTagged(ctx context.Context, paths []string) ([]tagged, error) {
 				for name, tag := range tags {
 					t.tags[name] = t.tags[name] || bytes.HasPrefix(line.text, []byte(tag))
 				}
+			}
+		}
+		if t.dir == "" || t.isTagged() { // generators do not need others
+			for _, err := range p.Errors {
+				failed = append(failed, problemOf(err))
 			}
 		}
 		if t.dir != "" {

@@ -21,7 +21,7 @@ import (
 // The parser has no such entrance: its fields are set by reflection. If another version of gengo has other fields, the parser
 // loads the packages, and a test fails.
 func loadInto(ctx context.Context, p *parser.Parser, found []tagged, inputs []string) (bool, error) {
-	fields, ok := fieldsOf(p)
+	fields, ok := fieldsOf(reflect.ValueOf(p).Elem())
 	if !ok {
 		return false, nil
 	}
@@ -97,9 +97,8 @@ type parserFields struct {
 	comments  reflect.Value // a map of comments by the file and line of their ends
 }
 
-// fieldsOf returns the fields of a parser, false if they are not as expected.
-func fieldsOf(p *parser.Parser) (fields parserFields, ok bool) {
-	of := reflect.ValueOf(p).Elem()
+// fieldsOf returns the fields of a parser, a variable, and false if they are not as expected.
+func fieldsOf(of reflect.Value) (fields parserFields, ok bool) {
 	if fields.files, ok = field[*token.FileSet](of, "fset"); !ok {
 		return fields, false
 	}

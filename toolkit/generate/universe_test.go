@@ -1,21 +1,32 @@
 package generate
 
 import (
+	"go/ast"
+	"go/token"
+	"reflect"
 	"slices"
 	"testing"
 
+	"golang.org/x/tools/go/packages"
 	"k8s.io/gengo/v2"
 	"k8s.io/gengo/v2/parser"
 	"k8s.io/gengo/v2/types"
 )
 
-// TestUniverse compares the types of packages, and of what they import, with those that gengo loads itself.
+// TestUniverse compares the types of packages of Kubernetes, and of what they import, with those that gengo loads itself.
 func TestUniverse(t *testing.T) {
 	inputs := []string{"k8s.io/api/apps/v1", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime"}
 	found, err := findTagged(t.Context(), inputs)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if compared := compareUniverses(t, found, inputs); compared < 2000 {
+		t.Errorf("only %d names", compared)
+	}
+}
+
+// compareUniverses compares the types of packages with those that gengo loads itself, and returns their number.
+func compareUniverses(t *testing.T, found []tagged, inputs []string) (compared int) {
 	fast := parser.NewWithOptions(parser.Options{BuildTags: []string{gengo.StdBuildTag}})
 	if loaded, err := loadInto(t.Context(), fast, found, inputs); !loaded || err != nil {
 		t.Fatalf("the parser of gengo is not filled: error %v", err)
@@ -32,7 +43,6 @@ func TestUniverse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compared := 0
 	delete(want, "runtime/cgo") // an import of code that cgo generates, which is not listed
 	for path, p := range want {
 		q := got[path]
@@ -57,8 +67,64 @@ func TestUniverse(t *testing.T) {
 			}
 		}
 	}
-	if compared < 2000 || len(got) != len(want) {
-		t.Errorf("%d names in %d packages, want %d packages", compared, len(got), len(want))
+	if len(got) != len(want) {
+		t.Errorf("%d packages, want %d", len(got), len(want))
+	}
+	return compared
+}
+
+// TestFieldsOf checks that a parser with other fields is recognised, so that it loads packages itself.
+func TestFieldsOf(t *testing.T) {
+	type key struct {
+		file string
+		line int
+	}
+	type fits struct {
+		fset                  *token.FileSet
+		goPkgs                map[string]*packages.Package
+		userRequested         map[string]bool
+		endLineToCommentGroup map[key]*ast.CommentGroup
+	}
+	if _, ok := fieldsOf(reflect.ValueOf(&fits{}).Elem()); !ok {
+		t.Error("the fields of a parser are not recognised")
+	}
+	for i, other := range []any{
+		&struct{}{},
+		&struct {
+			fits
+			fset token.FileSet
+		}{},
+		&struct {
+			fits
+			goPkgs map[string]packages.Package
+		}{},
+		&struct {
+			fits
+			userRequested []string
+		}{},
+		&struct {
+			fits
+			endLineToCommentGroup []*ast.CommentGroup
+		}{},
+		&struct {
+			fits
+			endLineToCommentGroup map[string]*ast.CommentGroup
+		}{},
+		&struct {
+			fits
+			endLineToCommentGroup map[struct{ line, file int }]*ast.CommentGroup
+		}{},
+		&struct {
+			fits
+			endLineToCommentGroup map[struct {
+				file string
+				line uint
+			}]*ast.CommentGroup
+		}{},
+	} {
+		if _, ok := fieldsOf(reflect.ValueOf(other).Elem()); ok {
+			t.Errorf("parser %d with other fields is not recognised", i)
+		}
 	}
 }
 

@@ -13,7 +13,8 @@ type reach struct {
 	file int
 }
 
-// decl follows the references of a declaration that its type depends on. It removes the values of variables that have a type.
+// decl follows the references of a declaration that its type depends on. It removes the values of variables
+// that have a type or no name.
 func (r reach) decl(decl ast.Decl) {
 	switch d := decl.(type) {
 	case *ast.FuncDecl:
@@ -32,11 +33,8 @@ func (r reach) decl(decl ast.Decl) {
 			case *ast.ValueSpec:
 				if s.Type != nil {
 					ast.Walk(r, s.Type)
-					if d.Tok == token.VAR {
-						s.Values = nil
-					}
 				}
-				if isBlank(s) {
+				if d.Tok == token.VAR && (s.Type != nil || isBlank(s)) { // values of constants may be repeated by others
 					s.Values = nil
 				}
 				for _, value := range s.Values {
