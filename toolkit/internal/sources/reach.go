@@ -13,8 +13,8 @@ type reach struct {
 	file int
 }
 
-// decl follows the references of a declaration that its type depends on. It removes the values of variables
-// that have a type or no name.
+// decl follows the references of a declaration that its type depends on. It removes the values of
+// variables that have a type or no name.
 func (r reach) decl(decl ast.Decl) {
 	switch d := decl.(type) {
 	case *ast.FuncDecl:
@@ -34,7 +34,8 @@ func (r reach) decl(decl ast.Decl) {
 				if s.Type != nil {
 					ast.Walk(r, s.Type)
 				}
-				if d.Tok == token.VAR && (s.Type != nil || isBlank(s)) { // values of constants may be repeated by others
+				// The values of constants may be repeated by those that follow.
+				if d.Tok == token.VAR && (s.Type != nil || isBlank(s)) {
 					s.Values = nil
 				}
 				for _, value := range s.Values {
