@@ -2,7 +2,6 @@ package generate
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -451,9 +450,6 @@ package two
 
 // TestCgo leaves declarations with types of C to gengo, and only those.
 func TestCgo(t *testing.T) {
-	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("cgo needs gcc")
-	}
 	t.Setenv("CGO_ENABLED", "1")
 	const files = `-- go.mod --
 module example.com/m
@@ -490,14 +486,6 @@ func f() C.int {
 		p := parser.NewWithOptions(parser.Options{BuildTags: []string{gengo.StdBuildTag}})
 		if loaded, err := loadInto(t.Context(), p, found, inputs); loaded != wantLoaded || err != nil {
 			t.Errorf("%s: loaded %t, error %v", field, loaded, err)
-		}
-		if _, err := Run(t.Context(), Options{Args: []string{"deepcopy", "./..."}}); err != nil {
-			t.Errorf("%s: %v", field, err)
-			continue
-		}
-		data, err := os.ReadFile("api/zz_generated.deepcopy.go")
-		if err != nil || !strings.Contains(string(data), "make([]dep.D, len(*in))") {
-			t.Errorf("%s: error %v, generated\n%s", field, err, data)
 		}
 	}
 }
