@@ -9,8 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func ranked(priority int32, cpu string) func(*corev1.Pod) {
@@ -69,6 +71,58 @@ func TestIneligible(t *testing.T) {
 	preempt(high, "", "not eligible due to a terminating pod on the nominated node.")
 	huge := newTestPod("huge", ranked(10, "5"))
 	preempt(huge, "", "0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
+}
+
+// TestPreemptsUserOfClaim checks that the user of a claim of one pod (ReadWriteOncePod) is preempted by a pod with a
+// higher priority that uses the claim, and only by such a pod.
+func TestPreemptsUserOfClaim(t *testing.T) {
+	c, profile := NewCluster(1), DefaultProfile()
+	c.SetNode(newNode("a"))
+	c.SetNode(newNode("b"))
+	c.SetStorageClass(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "manual"}})
+	for i, name := range []string{"one", "two"} {
+		volume := fmt.Sprint("v", i)
+		c.SetVolume(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume}, Spec: corev1.PersistentVolumeSpec{
+			ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: name, UID: types.UID(name)},
+		}})
+		c.SetClaim(&corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
+			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: volume, StorageClassName: new("manual"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}},
+			Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+		})
+	}
+	using := func(claims ...string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			for _, name := range claims {
+				p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
+			}
+		}
+	}
+	c.SetPod(newTestPod("user", ranked(5, "1"), on("a"), using("one")))
+	c.SetPod(newTestPod("other", ranked(0, "1"), on("b")))
+	for _, test := range []struct {
+		priority     int32
+		claims       []string
+		node, victim string
+	}{
+		{0, []string{"one"}, "", ""},
+		{5, []string{"one"}, "", ""},
+		{6, []string{"one"}, "a", "user"},
+		{6, []string{"one", "two"}, "a", "user"},
+	} {
+		d := c.Place(newTestPod("new", ranked(test.priority, "1"), using(test.claims...)), profile)
+		if d.Node != "" {
+			t.Errorf("a pod with priority %d and the claims %v gets node %s", test.priority, test.claims, d.Node)
+		}
+		got := d.Preempt(profile.Preempter)
+		if got.Node != test.node || test.victim != "" && (len(got.Victims) != 1 || got.Victims[0].Name != test.victim) {
+			t.Errorf("a pod with priority %d and the claims %v gets %q by victims %v, want %q by %s", test.priority, test.claims, got.Node, got.Victims, test.node, test.victim)
+		}
+	}
+	c.SetPod(newTestPod("second", ranked(5, "1"), on("b"), using("two")))
+	if got := c.Place(newTestPod("new", ranked(6, "1"), using("one", "two")), profile).Preempt(profile.Preempter); got.Node != "" {
+		t.Errorf("the users of two claims, on two nodes, are preempted on %s", got.Node)
+	}
 }
 
 // TestPreempt checks with random clusters: victims have lower priorities, the pod fits without them

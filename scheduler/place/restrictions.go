@@ -27,7 +27,7 @@ func (p VolumeRestrictions) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 			disks = append(disks, v)
 		}
 	}
-	inUse := c.inUse(pod.Object)
+	exclusives, inUse := c.exclusives(pod.Object)
 	if len(disks) == 0 && !inUse {
 		return Rule{}, nil
 	}
@@ -42,7 +42,7 @@ func (p VolumeRestrictions) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 				return conflict
 			}
 		}
-		if inUse {
+		if slices.ContainsFunc(exclusives, func(claim string) bool { return c.usedWith(n, claim) }) {
 			return exclusive
 		}
 		return nil
@@ -75,15 +75,39 @@ func conflicts(v *corev1.Volume, p *corev1.Pod) bool {
 	})
 }
 
-// inUse reports whether another pod uses a claim of a pod that only one pod may use.
-func (c *Cluster) inUse(p *corev1.Pod) bool {
-	return slices.ContainsFunc(claimsOf(p), func(n claimName) bool { return n.volume.Ephemeral == nil && c.exclusive(p.Namespace+"/"+n.claim) })
+// exclusives returns the claims of a pod that only one pod may use, and whether one of them has a pod.
+func (c *Cluster) exclusives(p *corev1.Pod) (claims []string, inUse bool) {
+	for _, n := range claimsOf(p) {
+		key := p.Namespace + "/" + n.claim
+		if n.volume.Ephemeral == nil && isExclusive(c.storage.claims[key]) {
+			claims, inUse = append(claims, key), inUse || c.exclusive(key)
+		}
+	}
+	return claims, inUse
+}
+
+func isExclusive(claim *corev1.PersistentVolumeClaim) bool {
+	return claim != nil && slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod)
+}
+
+// usedWith reports whether a pod uses a claim, if the node with the name of n has the pods of n. So a
+// victim of a preemption, which is not on the copy of its node, does not.
+func (c *Cluster) usedWith(n *Node, claim string) bool {
+	for p := range c.storage.users[claim] {
+		if p.node.Object != nil && p.node.Name != n.Name {
+			return true
+		}
+	}
+	return slices.ContainsFunc(n.Pods, func(p *Pod) bool {
+		return slices.ContainsFunc(claimsOf(p.Object), func(v claimName) bool {
+			return v.volume.Ephemeral == nil && p.Object.Namespace+"/"+v.claim == claim
+		})
+	})
 }
 
 // exclusive reports whether a claim has a pod already and can have no other one.
 func (c *Cluster) exclusive(claim string) bool {
-	of := c.storage.claims[claim]
-	if of == nil || !slices.Contains(of.Spec.AccessModes, corev1.ReadWriteOncePod) {
+	if !isExclusive(c.storage.claims[claim]) {
 		return false
 	}
 	for p := range c.storage.users[claim] {

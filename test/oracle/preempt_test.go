@@ -77,6 +77,60 @@ func TestPreempt(t *testing.T) {
 	}
 }
 
+// TestPreemptVolumes is TestPreempt for pods with volumes, of which VolumeRestrictions refuses some because another
+// pod uses their claim ReadWriteOncePod: its user is the victim.
+func TestPreemptVolumes(t *testing.T) {
+	seed := seeds.Of(t)
+	metrics.Register()
+	preempted := 0
+	for i := range *preemptClusters {
+		g := &clusterGenerator{rand.New(rand.NewPCG(seed, uint64(i)))}
+		w := g.world()
+		g.storage(w)
+		used := map[string]bool{} // kube-scheduler counts a claim with two users once, and both when they are removed
+		with := func(p *corev1.Pod, count bool) {
+			p.Namespace = "default" // kube-scheduler ignores the namespace of the users of claims
+			w.storage = append(w.storage, g.volumes(p)...)
+			p.Spec.Volumes = slices.DeleteFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+				claim := v.PersistentVolumeClaim
+				if claim == nil || v.Ephemeral != nil {
+					return false
+				}
+				had := used[claim.ClaimName]
+				used[claim.ClaimName] = had || count
+				return had && count
+			})
+		}
+		for _, p := range w.pods {
+			with(p, true)
+		}
+		g.contend(w)
+		w.nominated = nil
+		ours := place.NewCluster(1)
+		w.tell(ours)
+		for k := range 4 {
+			p := g.pod(fmt.Sprint("new", k), "")
+			p.Spec = corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "web:1"}}, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}
+			g.rank(p)
+			with(p, false)
+			w.tellStorage(ours)
+			want, got := newRealPlacer(t, w).preempt(t, p, nil), preempt(ours, p)
+			if want != got {
+				t.Fatalf("cluster %d: %s%s\nkube-scheduler:\n%s\nkapok:\n%s", i, describeContention(w, p), describeStorage(w), want, got)
+			}
+			for _, no := range ours.Place(p, defaultProfile).Refusals() {
+				if strings.Contains(no.Reasons[0], "ReadWriteOncePod") && strings.Contains(got, "found a potential") {
+					preempted++
+					break
+				}
+			}
+		}
+	}
+	if preempted < 10 {
+		t.Errorf("%d preemptions because of a claim of one pod: the clusters are not various", preempted)
+	}
+}
+
 // contend gives pods priorities and start times, some of them a nominated node, and makes budgets.
 func (g *clusterGenerator) contend(w *world) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
