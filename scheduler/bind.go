@@ -40,7 +40,7 @@ func (s *scheduler) bind(ctx context.Context, n *pending, node string) {
 		}
 		err := s.client.SubResource("binding").Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}, b)
 		if err == nil {
-			s.events.Eventf(p, nil, corev1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %v/%v to %v", p.Namespace, p.Name, node)
+			s.events[p.Spec.SchedulerName].Eventf(p, nil, corev1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %v/%v to %v", p.Namespace, p.Name, node)
 			return
 		}
 		if s.isBound(ctx, p) {
@@ -90,7 +90,7 @@ func (s *scheduler) unbind(ctx context.Context, n *pending, err error) {
 
 // refuse preempts pods in favour of one that fits no node. It reports why the pod fits none, in its
 // condition and an event. The pod waits.
-func (s *scheduler) refuse(ctx context.Context, n *pending, d place.Decision) {
+func (s *scheduler) refuse(ctx context.Context, n *pending, d place.Decision, profile *place.Profile) {
 	if s.cluster.Len() == 0 {
 		s.nominate(n.pod, "")
 		s.report(ctx, n, corev1.PodReasonUnschedulable, d.Message())
@@ -98,8 +98,11 @@ func (s *scheduler) refuse(ctx context.Context, n *pending, d place.Decision) {
 		return
 	}
 	refused, message := d.Plugins(), d.Message()
-	preemption := d.Preempt(s.options.Profile.Preempter)
-	message += " " + preemption.Message
+	var preemption place.Preemption
+	if !profile.NeverPreempts {
+		preemption = d.Preempt(profile.Preempter)
+		message += " " + preemption.Message
+	}
 	switch {
 	case preemption.Node != "":
 		s.nominate(n.pod, preemption.Node)
@@ -118,7 +121,7 @@ func (s *scheduler) refuse(ctx context.Context, n *pending, d place.Decision) {
 func (s *scheduler) report(ctx context.Context, n *pending, reason, message string) {
 	p, nominated := n.pod, s.cluster.Nominated(n.pod.UID)
 	s.write(ctx, func() {
-		s.events.Eventf(p, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", message)
+		s.events[p.Spec.SchedulerName].Eventf(p, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", message)
 		next := p.DeepCopy()
 		next.Status.NominatedNodeName = nominated
 		changed := setCondition(next, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: message})

@@ -74,7 +74,7 @@ func (s *scheduler) evict(ctx context.Context, victim, p *corev1.Pod, node strin
 	if err != nil {
 		return err
 	}
-	s.events.Eventf(victim, p, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by pod %v on node %v", p.UID, node)
+	s.events[p.Spec.SchedulerName].Eventf(victim, p, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by pod %v on node %v", p.UID, node)
 	return nil
 }
 

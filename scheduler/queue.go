@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"container/heap"
 	"slices"
 	"time"
@@ -11,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The backoff after a failed attempt to schedule a pod: the first one, which doubles, and the last.
+// The backoff after a failed attempt to schedule a pod, without a configuration: the first one,
+// which doubles, and the last.
 const (
 	firstPause = time.Second
 	lastPause  = 10 * time.Second
@@ -21,6 +23,8 @@ const (
 
 // A queue has the pods without a node. It reads no clock. The zero value is an empty one.
 type queue struct {
+	first, last time.Duration // backoffs; default firstPause and lastPause
+
 	pods   map[types.UID]*pending
 	ready  readyHeap
 	paused pausedHeap
@@ -55,8 +59,8 @@ const (
 	waiting        // until something helps
 )
 
-// set adds or replaces a pod. A waiting pod is retried if its spec or labels have changed, which moved
-// reports.
+// set adds or replaces a pod. A waiting pod is retried if its spec or labels have changed, which
+// moved reports.
 func (q *queue) set(p *corev1.Pod, moved bool, now time.Time) {
 	if q.pods == nil {
 		q.pods = map[types.UID]*pending{}
@@ -126,14 +130,21 @@ func (q *queue) fail(n *pending, refused []string, now time.Time) {
 	}
 	n.refused, n.at, n.until = refused, waiting, now.Add(longestWait)
 	if len(refused) == 0 || n.missed || n.seen != q.events {
-		n.at, n.until = paused, n.tried.Add(n.pause())
+		n.at, n.until = paused, n.tried.Add(q.pause(n))
 	}
 	heap.Push(&q.paused, n)
 }
 
 // pause returns the backoff of a pod.
-func (n *pending) pause() time.Duration {
-	return min(firstPause<<min(max(n.attempts-1, 0), 10), lastPause)
+func (q *queue) pause(n *pending) time.Duration {
+	pause, last := cmp.Or(q.first, firstPause), cmp.Or(q.last, lastPause)
+	for range n.attempts - 1 {
+		if pause >= last {
+			break
+		}
+		pause *= 2
+	}
+	return min(pause, last)
 }
 
 // retry makes a waiting pod ready after its backoff.
@@ -143,7 +154,7 @@ func (q *queue) retry(n *pending, now time.Time) {
 		n.missed = true
 	case waiting:
 		q.leave(n)
-		n.at, n.until = paused, n.tried.Add(n.pause())
+		n.at, n.until = paused, n.tried.Add(q.pause(n))
 		if !n.until.After(now) {
 			n.at = readyNow
 			heap.Push(&q.ready, n)

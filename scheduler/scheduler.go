@@ -1,7 +1,9 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -11,6 +13,7 @@ import (
 	"github.com/kapok-dev/kapok/cache/local"
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/manager"
+	"github.com/kapok-dev/kapok/scheduler/config"
 	"github.com/kapok-dev/kapok/scheduler/place"
 
 	"github.com/go-logr/logr"
@@ -18,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 )
 
 // DefaultName is the name of the scheduler of pods that do not name one.
@@ -29,6 +33,10 @@ type Options struct {
 	Name string
 	// Profile are the rules. Default: those of kube-scheduler without a configuration.
 	Profile *place.Profile
+	// Configuration configures the scheduler as a file of kube-scheduler does, instead of Name and
+	// Profile. With several profiles, it is several schedulers, each with its own name and rules,
+	// that share one queue. Package config reads it from a file, and says what is supported.
+	Configuration *configv1.KubeSchedulerConfiguration
 	// Seed decides between nodes that are equally good. Default 0: the same choices in each run.
 	Seed uint64
 	// Manager are options of the manager that Run makes.
@@ -37,26 +45,50 @@ type Options struct {
 
 // Add adds the scheduler to a manager.
 func (o Options) Add(m manager.Manager) error {
-	if o.Name == "" {
-		o.Name = DefaultName
+	c, err := o.compile()
+	if err != nil {
+		return err
 	}
-	if o.Profile == nil {
-		o.Profile = place.DefaultProfile()
+	events := map[string]manager.EventRecorder{}
+	for name := range c.Profiles {
+		events[name] = m.GetEventRecorder(name)
 	}
 	return m.Add(&scheduler{
-		options: o, client: m.GetClient(), live: m.GetAPIReader(), cache: m.GetCache(), events: m.GetEventRecorder(o.Name),
-		cluster: place.NewCluster(o.Seed), inbox: newInbox(), bindings: make(chan struct{}, maxBindings),
+		profiles: c.Profiles, client: m.GetClient(), live: m.GetAPIReader(), cache: m.GetCache(), events: events,
+		cluster: place.NewCluster(o.Seed), queue: queue{first: c.InitialBackoff, last: c.MaxBackoff},
+		inbox: newInbox(), bindings: make(chan struct{}, maxBindings),
 	})
+}
+
+// compile returns the rules, by the names of schedulers, and the backoff.
+func (o Options) compile() (*config.Compiled, error) {
+	if o.Configuration == nil {
+		profile := o.Profile
+		if profile == nil {
+			profile = place.DefaultProfile()
+		}
+		return &config.Compiled{
+			Profiles: map[string]*place.Profile{cmp.Or(o.Name, DefaultName): profile}, InitialBackoff: firstPause, MaxBackoff: lastPause,
+		}, nil
+	}
+	if o.Name != "" || o.Profile != nil {
+		return nil, errors.New("scheduler: Configuration has the names and the profiles: Name and Profile must not be set")
+	}
+	c, err := config.Compile(o.Configuration)
+	if err != nil {
+		return nil, fmt.Errorf("scheduler: configuration: %w", err)
+	}
+	return c, nil
 }
 
 // scheduler is the Runnable. Its cluster, queue and assumed belong to the goroutine of Start.
 type scheduler struct {
-	options Options
-	client  client.Client
-	live    client.Reader // not from the cache
-	cache   cache.Cache
-	events  manager.EventRecorder
-	inbox   *inbox
+	profiles map[string]*place.Profile // by the names of schedulers
+	client   client.Client
+	live     client.Reader // not from the cache
+	cache    cache.Cache
+	events   map[string]manager.EventRecorder // by the names of schedulers
+	inbox    *inbox
 
 	cluster *place.Cluster
 	queue   queue
@@ -99,12 +131,13 @@ func (s *scheduler) Start(ctx context.Context) error {
 
 // try decides about a pod, and writes the decision.
 func (s *scheduler) try(ctx context.Context, n *pending) {
-	d := s.cluster.Place(n.pod, s.options.Profile)
+	profile := s.profiles[n.pod.Spec.SchedulerName]
+	d := s.cluster.Place(n.pod, profile)
 	if d.Node == "" {
-		s.refuse(ctx, n, d)
+		s.refuse(ctx, n, d, profile)
 		return
 	}
-	if choices := s.cluster.Choices(n.pod, d.Node); len(choices) > 0 {
+	if choices := s.cluster.Choices(n.pod, d.Node); len(choices) > 0 && profile.Has("VolumeBinding") {
 		s.prepare(ctx, n, d.Node, choices)
 		return
 	}
@@ -116,16 +149,21 @@ func (s *scheduler) try(ctx context.Context, n *pending) {
 	s.bind(ctx, n, d.Node)
 }
 
-// Validate returns an error for options that contradict each other. There are none.
-func (o Options) Validate() error { return nil }
+// Validate returns an error for options that contradict each other, and for a configuration that is
+// invalid or not supported.
+func (o Options) Validate() error {
+	_, err := o.compile()
+	return err
+}
 
-// UserAgent is that of kube-scheduler: managedFields show it as the manager of what the scheduler writes.
+// UserAgent is that of kube-scheduler: managedFields show it as the manager of what the scheduler
+// writes.
 const UserAgent = "kube-scheduler"
 
-// Run runs the scheduler against the server of cfg until ctx ends, and returns after it has stopped, or the error
-// that ended it. Metrics are registered in a registry that may have them already; nil is one of its own. With
-// elect, a Lease in kube-system decides which one of several such programs acts. Run is the method of
-// kapok.Options.Controllers.
+// Run runs the scheduler against the server of cfg until ctx ends, and returns after it has
+// stopped, or the error that ended it. Metrics are registered in a registry that may have them
+// already; nil is one of its own. With elect, a Lease in kube-system decides which one of several
+// such programs acts. Run is the method of kapok.Options.Controllers.
 func (o Options) Run(ctx context.Context, cfg *rest.Config, log *slog.Logger, metrics *prometheus.Registry, elect bool) error {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = UserAgent

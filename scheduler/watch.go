@@ -184,7 +184,7 @@ func (s *scheduler) setPod(old, o client.Object) {
 			s.queue.happened(now, "NodeResourcesFit")
 		}
 	case s.assumed[p.UID]:
-	case p.Spec.SchedulerName != s.options.Name, p.DeletionTimestamp != nil, len(p.Spec.SchedulingGates) > 0:
+	case s.profiles[p.Spec.SchedulerName] == nil, p.DeletionTimestamp != nil, len(p.Spec.SchedulingGates) > 0:
 		s.forget(p)
 	default:
 		before, _ := old.(*corev1.Pod)

@@ -20,7 +20,6 @@ import (
 	"github.com/kapok-dev/kapok/controllers"
 	"github.com/kapok-dev/kapok/node/simulated"
 	"github.com/kapok-dev/kapok/node/stages"
-	"github.com/kapok-dev/kapok/scheduler"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,8 +32,7 @@ type up struct {
 	controllers controllers.Options
 	logLevel    logLevel
 	verbose     bool
-	schedule    bool
-	unscheduled bool // --scheduler=false
+	scheduler   schedule
 	nodes       simulated.Options
 	process     processNode
 	stages      []string // files and directories
@@ -55,7 +53,7 @@ when the server is ready, so that scripts can wait for the file.`,
   kapok up --store etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			u.unscheduled = c.Flags().Changed("scheduler") && !u.schedule
+			u.scheduler.off = c.Flags().Changed("scheduler") && !u.scheduler.on
 			opts, err := u.complete(c.ErrOrStderr())
 			if err != nil {
 				return err
@@ -82,7 +80,7 @@ when the server is ready, so that scripts can wait for the file.`,
 	f.DurationVar(&o.NamespaceGrace, "namespace-grace", 5*time.Second, "delay before the objects of a terminating namespace are deleted, so that kubectl delete -f still finds them if the file contains both the namespace and the objects")
 	f.StringSliceVar(&o.Housekeeping, "housekeeping", nil, "housekeeping tasks to turn off, each with a leading - (-* turns off all), for example if a kube-controller-manager runs. Tasks: "+strings.Join(kapok.Housekeeping(), ", "))
 	controllersFlags(f, &u.controllers, []string{"*"}, "built-in controllers to run; an empty value runs none")
-	f.BoolVar(&u.schedule, "scheduler", false, "run the scheduler, which binds pods to nodes (default with --nodes and --node)")
+	schedulerFlags(f, &u.scheduler)
 	f.IntVar(&u.nodes.Nodes, "nodes", 0, "simulated nodes to run: pods on them behave as on kubelets, without containers")
 	processFlags(f, &u.process)
 	f.StringArrayVar(&u.stages, "stages", nil, "file or directory with KWOK's Stages, which say how objects change, such as pods on simulated nodes; may be repeated")
@@ -207,8 +205,12 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		}
 		runs = append(runs, o)
 	}
-	if u.schedule || (u.nodes.Nodes != 0 || node != nil) && !u.unscheduled {
-		runs = append(runs, scheduler.Options{})
+	schedules, err := u.scheduler.complete(u.nodes.Nodes != 0 || node != nil)
+	if err != nil {
+		return kapok.Options{}, err
+	}
+	if schedules != nil {
+		runs = append(runs, *schedules)
 	}
 	if len(handlers) > 0 {
 		opts.Nodes.Kubelets = kubelets(handlers...)

@@ -88,9 +88,9 @@ func TestScheduler(t *testing.T) {
 		runs bool
 	}{
 		{up{}, false},
-		{up{schedule: true}, true},
+		{up{scheduler: schedule{on: true}}, true},
 		{up{nodes: simulated.Options{Nodes: 3}}, true},
-		{up{nodes: simulated.Options{Nodes: 3}, unscheduled: true}, false},
+		{up{nodes: simulated.Options{Nodes: 3}, scheduler: schedule{off: true}}, false},
 	} {
 		tc.u.inMemory, tc.u.options.Listen = true, "127.0.0.1:0"
 		opts, err := tc.u.complete(io.Discard)
@@ -100,7 +100,7 @@ func TestScheduler(t *testing.T) {
 		all, _ := opts.Controllers.(kapok.Together)
 		runs := slices.ContainsFunc(all, func(c kapok.Controllers) bool { _, ok := c.(scheduler.Options); return ok })
 		if runs != tc.runs {
-			t.Errorf("scheduler %v, not %v, nodes %d: it runs: %v", tc.u.schedule, tc.u.unscheduled, tc.u.nodes.Nodes, runs)
+			t.Errorf("scheduler %v, not %v, nodes %d: it runs: %v", tc.u.scheduler.on, tc.u.scheduler.off, tc.u.nodes.Nodes, runs)
 		}
 	}
 }

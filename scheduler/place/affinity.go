@@ -15,6 +15,9 @@ import (
 type InterPodAffinity struct {
 	// HardPodAffinityWeight is the weight of the required affinity of pods on nodes, which attracts others.
 	HardPodAffinityWeight int64
+	// IgnorePreferredTermsOfExistingPods makes all nodes equal for a pod without preferred terms of
+	// its own.
+	IgnorePreferredTermsOfExistingPods bool
 }
 
 func (InterPodAffinity) Name() string { return "InterPodAffinity" }
@@ -111,6 +114,7 @@ func (p InterPodAffinity) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 		lonely:    &Refusal{Plugin: p.Name(), Reasons: []string{"node(s) didn't match pod affinity rules"}, Final: true},
 		repelled:  &Refusal{Plugin: p.Name(), Reasons: []string{"node(s) didn't match pod anti-affinity rules"}},
 		unwelcome: &Refusal{Plugin: p.Name(), Reasons: []string{"node(s) didn't satisfy existing pods anti-affinity rules"}},
+		neutral:   p.IgnorePreferredTermsOfExistingPods && len(terms.preferred)+len(terms.disfavoured) == 0,
 		first:     pod.affinity != nil && c.matchesAll(terms.required, pod.Object),
 	}
 	for _, t := range slices.Concat(terms.required, terms.avoided) {
@@ -128,6 +132,7 @@ type affine struct {
 	pod     *Pod
 	terms   *affinity
 	hard    int64
+	neutral bool // all nodes have the same score
 	first   bool // the pod matches its own required terms: the first of its kind may run anywhere
 
 	wanted   map[domain]int64 // pods that match all required terms
@@ -313,7 +318,7 @@ func (a *affine) hasWanted(n *Node) bool {
 
 // Score implements Wide.
 func (a *affine) Score(feasible []Alike) []int64 {
-	if len(a.weighed) == 0 {
+	if len(a.weighed) == 0 || a.neutral {
 		return nil
 	}
 	scores := make([]int64, len(feasible))

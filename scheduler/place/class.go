@@ -177,6 +177,7 @@ func (k *class) compile(c *Cluster) {
 		if rule.Only != nil {
 			k.limit(plugin.Name(), rule.Only)
 		}
+		rule.omit(plugin.Without)
 		k.rules = append(k.rules, ruled{rule, plugin.Weight})
 	}
 }

@@ -2,47 +2,41 @@ package place
 
 import (
 	"fmt"
-	"math"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// NodeResourcesFit rejects nodes without enough resources for a pod, and prefers those with more resources
-// left.
-type NodeResourcesFit struct{}
+// NodeResourcesFit rejects nodes without enough resources for a pod, and prefers those with more
+// resources left, or others by its Strategy.
+type NodeResourcesFit struct {
+	Strategy Strategy
+	// Resources count in scores. Default: CPU and memory, with the weight 1.
+	Resources []ResourceWeight
+	// Shape is the function of RequestedToCapacityRatio, its points in the order of their
+	// utilization.
+	Shape []ShapePoint
+	// IgnoredResources and IgnoredGroups are extended resources that pods get whether a node has
+	// them or not: by their names, and by the part of the name before the slash.
+	IgnoredResources, IgnoredGroups []string
+}
 
 func (NodeResourcesFit) Name() string { return "NodeResourcesFit" }
 
 func (p NodeResourcesFit) Compile(_ *Cluster, pod *Pod) (Rule, *Refusal) {
 	want := pod.requests
-	counts := assumedIn(pod.Object)
-	moreCPU, moreMemory := counts.Cpu().MilliValue(), counts.Memory().Value()
+	resources := scoredOf(p.Resources, assumedIn(pod.Object))
 	return Rule{
 		Filter: func(n *Node) *Refusal { return p.filter(&want, n) },
-		Score: func(n *Node) int64 {
-			cpu := left(n.assumedCPU+moreCPU, n.Allocatable.CPU)
-			memory := left(n.assumedMemory+moreMemory, n.Allocatable.Memory)
-			weights := int64(0)
-			for _, has := range []int64{n.Allocatable.CPU, n.Allocatable.Memory} {
-				if has != 0 {
-					weights++
-				}
-			}
-			if weights == 0 {
-				return 0
-			}
-			return (cpu + memory) / weights
-		},
+		Score:  func(n *Node) int64 { return p.score(n, resources) },
 	}, nil
 }
 
-// left returns the part of a resource that is not requested, out of MaxScore.
-func left(requested, has int64) int64 {
-	if has == 0 || requested > has {
-		return 0
-	}
-	return (has - requested) * MaxScore / has
+// ignores reports whether a resource need not be on the node.
+func (p NodeResourcesFit) ignores(name corev1.ResourceName) bool {
+	group, _, _ := strings.Cut(string(name), "/")
+	return isExtended(name) && (slices.Contains(p.IgnoredResources, string(name)) || slices.Contains(p.IgnoredGroups, group))
 }
 
 func (p NodeResourcesFit) filter(want *Resources, n *Node) *Refusal {
@@ -61,7 +55,9 @@ func (p NodeResourcesFit) filter(want *Resources, n *Node) *Refusal {
 	lacks("ephemeral-storage", want.Storage, n.Requested.Storage, n.Allocatable.Storage)
 	var names []corev1.ResourceName
 	for name := range want.Others {
-		names = append(names, name)
+		if !p.ignores(name) {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	for _, name := range names {
@@ -73,28 +69,25 @@ func (p NodeResourcesFit) filter(want *Resources, n *Node) *Refusal {
 	return &no
 }
 
-// NodeResourcesBalancedAllocation prefers nodes on which a pod makes the parts of CPU and memory that are
-// requested more alike.
-type NodeResourcesBalancedAllocation struct{}
+// NodeResourcesBalancedAllocation prefers nodes on which a pod makes the parts of CPU and memory
+// that are requested more alike.
+type NodeResourcesBalancedAllocation struct {
+	// Resources are those that count. Default: CPU and memory.
+	Resources []corev1.ResourceName
+}
 
 func (NodeResourcesBalancedAllocation) Name() string { return "NodeResourcesBalancedAllocation" }
 
-func (NodeResourcesBalancedAllocation) Compile(_ *Cluster, pod *Pod) (Rule, *Refusal) {
-	if pod.requests.CPU == 0 && pod.requests.Memory == 0 {
+func (p NodeResourcesBalancedAllocation) Compile(_ *Cluster, pod *Pod) (Rule, *Refusal) {
+	var weighted []ResourceWeight
+	for _, name := range p.Resources {
+		weighted = append(weighted, ResourceWeight{name, 1})
+	}
+	resources := scoredOf(weighted, requestsOf(pod.Object, false))
+	if !slices.ContainsFunc(resources, func(r scored) bool { return r.request != 0 }) {
 		return Rule{}, nil
 	}
 	return Rule{Score: func(n *Node) int64 {
-		with := balance(n.Requested.CPU+pod.requests.CPU, n.Requested.Memory+pod.requests.Memory, &n.Allocatable)
-		without := balance(n.Requested.CPU, n.Requested.Memory, &n.Allocatable)
-		return MaxScore/2 + (MaxScore/2+with-without)/2
+		return MaxScore/2 + (MaxScore/2+balance(n, resources, true)-balance(n, resources, false))/2
 	}}, nil
-}
-
-// balance returns MaxScore if the same parts of CPU and memory are requested, and less otherwise.
-func balance(cpu, memory int64, has *Resources) int64 {
-	if has.CPU == 0 || has.Memory == 0 {
-		return MaxScore
-	}
-	part := func(requested, has int64) float64 { return min(float64(requested)/float64(has), 1) }
-	return int64((1 - math.Abs((part(cpu, has.CPU)-part(memory, has.Memory))/2)) * MaxScore)
 }

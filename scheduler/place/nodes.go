@@ -1,6 +1,8 @@
 package place
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
@@ -96,7 +98,10 @@ func untolerated(taints []corev1.Taint, tolerations []corev1.Toleration) bool {
 
 // NodeAffinity refuses nodes that do not match the selector and the required affinity of a pod, and prefers
 // those that match its preferred affinity.
-type NodeAffinity struct{}
+type NodeAffinity struct {
+	// Added is affinity that all pods have besides their own. Its terms must be valid.
+	Added *corev1.NodeAffinity
+}
 
 func (NodeAffinity) Name() string { return "NodeAffinity" }
 
@@ -109,6 +114,9 @@ func (p NodeAffinity) Compile(_ *Cluster, pod *Pod) (Rule, *Refusal) {
 		required = spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 		preferred = spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	}
+	if p.Added != nil {
+		preferred = slices.Concat(p.Added.PreferredDuringSchedulingIgnoredDuringExecution, preferred)
+	}
 	if required != nil || spec.NodeSelector != nil {
 		match := nodeaffinity.GetRequiredNodeAffinity(pod.Object)
 		no := &Refusal{Plugin: p.Name(), Reasons: []string{"node(s) didn't match Pod's node affinity/selector"}, Final: true}
@@ -117,6 +125,20 @@ func (p NodeAffinity) Compile(_ *Cluster, pod *Pod) (Rule, *Refusal) {
 				return no
 			}
 			return nil
+		}
+	}
+	if p.Added != nil && p.Added.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		match, err := nodeaffinity.NewNodeSelector(p.Added.RequiredDuringSchedulingIgnoredDuringExecution)
+		no := &Refusal{Plugin: p.Name(), Reasons: []string{"node(s) didn't match scheduler-enforced node affinity"}, Final: true}
+		own := rule.Filter
+		rule.Filter = func(n *Node) *Refusal {
+			switch {
+			case err != nil || !match.Match(n.Object):
+				return no
+			case own == nil:
+				return nil
+			}
+			return own(n)
 		}
 	}
 	if required != nil {

@@ -1,5 +1,7 @@
 package place
 
+import "slices"
+
 // MaxScore is the highest score that a plugin gives a node, before its weight.
 const MaxScore = 100
 
@@ -63,31 +65,76 @@ type Profile struct {
 	Plugins []Weighted
 	// Preempter selects the pods that are deleted in favour of one that fits no node.
 	Preempter Preempter
+	// NeverPreempts reports that none are.
+	NeverPreempts bool
+}
+
+// Has reports whether a plugin of this name is in the profile.
+func (p *Profile) Has(name string) bool {
+	return slices.ContainsFunc(p.Plugins, func(w Weighted) bool { return w.Name() == name })
 }
 
 // A Weighted is a plugin with the weight of its scores.
 type Weighted struct {
 	Plugin
 	Weight int64
+	// Without are the parts of the plugin that are not in use.
+	Without Parts
+}
+
+// Parts are parts of a plugin.
+type Parts struct{ Filter, Score bool }
+
+// omit removes parts from a rule.
+func (r *Rule) omit(p Parts) {
+	if p.Filter {
+		r.Filter = nil
+	}
+	if p.Score {
+		r.Score, r.Normalize = nil, nil
+	}
+	if r.Wide != nil && p != (Parts{}) {
+		r.Wide = partial{r.Wide, p}
+	}
+}
+
+// partial is a Wide without some parts.
+type partial struct {
+	Wide
+	without Parts
+}
+
+func (p partial) Filter(n *Node) *Refusal {
+	if p.without.Filter {
+		return nil
+	}
+	return p.Wide.Filter(n)
+}
+
+func (p partial) Score(feasible []Alike) []int64 {
+	if p.without.Score {
+		return nil
+	}
+	return p.Wide.Score(feasible)
 }
 
 // DefaultProfile returns the plugins that kube-scheduler has without a configuration.
 func DefaultProfile() *Profile {
 	return &Profile{Plugins: []Weighted{
-		{NodeName{}, 0},
-		{NodeUnschedulable{}, 0},
-		{TaintToleration{}, 3},
-		{NodeAffinity{}, 2},
-		{NodePorts{}, 0},
-		{NodeResourcesFit{}, 1},
-		{VolumeRestrictions{}, 0},
-		{NodeVolumeLimits{}, 0},
-		{VolumeBinding{}, 0},
-		{VolumeZone{}, 0},
-		{PodTopologySpread{}, 2},
-		{InterPodAffinity{HardPodAffinityWeight: 1}, 2},
-		{NodeResourcesBalancedAllocation{}, 1},
-		{ImageLocality{}, 1},
+		{Plugin: NodeName{}},
+		{Plugin: NodeUnschedulable{}},
+		{Plugin: TaintToleration{}, Weight: 3},
+		{Plugin: NodeAffinity{}, Weight: 2},
+		{Plugin: NodePorts{}},
+		{Plugin: NodeResourcesFit{}, Weight: 1},
+		{Plugin: VolumeRestrictions{}},
+		{Plugin: NodeVolumeLimits{}},
+		{Plugin: VolumeBinding{}},
+		{Plugin: VolumeZone{}},
+		{Plugin: PodTopologySpread{}, Weight: 2},
+		{Plugin: InterPodAffinity{HardPodAffinityWeight: 1}, Weight: 2},
+		{Plugin: NodeResourcesBalancedAllocation{}, Weight: 1},
+		{Plugin: ImageLocality{}, Weight: 1},
 	}, Preempter: Preempter{MinCandidateNodesPercentage: 10, MinCandidateNodesAbsolute: 100}}
 }
 

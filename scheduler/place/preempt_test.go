@@ -73,8 +73,8 @@ func TestIneligible(t *testing.T) {
 	preempt(huge, "", "0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
 }
 
-// TestPreemptsUserOfClaim checks that the user of a claim of one pod (ReadWriteOncePod) is preempted by a pod with a
-// higher priority that uses the claim, and only by such a pod.
+// TestPreemptsUserOfClaim checks that the user of a claim of one pod (ReadWriteOncePod) is
+// preempted by a pod with a higher priority that uses the claim, and only by such a pod.
 func TestPreemptsUserOfClaim(t *testing.T) {
 	c, profile := NewCluster(1), DefaultProfile()
 	c.SetNode(newNode("a"))

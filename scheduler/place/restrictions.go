@@ -8,13 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// VolumeRestrictions refuses nodes where a pod uses a disk that cannot be mounted twice, and all nodes if another
-// pod uses a claim that only one pod may use (ReadWriteOncePod).
+// VolumeRestrictions refuses nodes where a pod uses a disk that cannot be mounted twice, and all
+// nodes if another pod uses a claim that only one pod may use (ReadWriteOncePod).
 type VolumeRestrictions struct{}
 
 func (VolumeRestrictions) Name() string { return "VolumeRestrictions" }
 
-// Compile implements Plugin. A change of the pods that use a claim makes another class: see storageKey.
+// Compile implements Plugin. A change of the pods that use a claim makes another class: see
+// storageKey.
 func (p VolumeRestrictions) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 	for _, n := range claimsOf(pod.Object) {
 		if n.volume.Ephemeral == nil && c.storage.claims[pod.Object.Namespace+"/"+n.claim] == nil {
@@ -51,13 +52,14 @@ func (p VolumeRestrictions) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 
 func missingClaim(name string) string { return fmt.Sprintf("persistentvolumeclaim %q not found", name) }
 
-// isDisk reports whether a volume is a disk without a claim that conflicts with other uses of the same disk.
+// isDisk reports whether a volume is a disk without a claim that conflicts with other uses of the
+// same disk.
 func isDisk(v *corev1.Volume) bool {
 	return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.ISCSI != nil || v.RBD != nil
 }
 
-// conflicts reports whether a pod uses a disk in a way that excludes v: disks of AWS are mounted once, others
-// several times if all mounts are read-only.
+// conflicts reports whether a pod uses a disk in a way that excludes v: disks of AWS are mounted
+// once, others several times if all mounts are read-only.
 func conflicts(v *corev1.Volume, p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Volumes, func(other corev1.Volume) bool {
 		if a, b := v.GCEPersistentDisk, other.GCEPersistentDisk; a != nil && b != nil && a.PDName == b.PDName && !(a.ReadOnly && b.ReadOnly) {
@@ -75,7 +77,8 @@ func conflicts(v *corev1.Volume, p *corev1.Pod) bool {
 	})
 }
 
-// exclusives returns the claims of a pod that only one pod may use, and whether one of them has a pod.
+// exclusives returns the claims of a pod that only one pod may use, and whether one of them has a
+// pod.
 func (c *Cluster) exclusives(p *corev1.Pod) (claims []string, inUse bool) {
 	for _, n := range claimsOf(p) {
 		key := p.Namespace + "/" + n.claim
@@ -90,8 +93,8 @@ func isExclusive(claim *corev1.PersistentVolumeClaim) bool {
 	return claim != nil && slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod)
 }
 
-// usedWith reports whether a pod uses a claim, if the node with the name of n has the pods of n. So a
-// victim of a preemption, which is not on the copy of its node, does not.
+// usedWith reports whether a pod uses a claim, if the node with the name of n has the pods of n. So
+// a victim of a preemption, which is not on the copy of its node, does not.
 func (c *Cluster) usedWith(n *Node, claim string) bool {
 	for p := range c.storage.users[claim] {
 		if p.node.Object != nil && p.node.Name != n.Name {
@@ -139,8 +142,8 @@ func (s *storage) count(p *Pod, uses bool) {
 	}
 }
 
-// storageKey returns the part of the key of a class about volumes. Classes do not follow changes of claims, so
-// such a change makes a new class.
+// storageKey returns the part of the key of a class about volumes. Classes do not follow changes of
+// claims, so such a change makes a new class.
 func (c *Cluster) storageKey(p *corev1.Pod) string {
 	names := claimsOf(p)
 	attached := slices.ContainsFunc(p.Spec.Volumes, isInline)

@@ -13,11 +13,16 @@ import (
 // PodTopologySpread spreads the pods that a selector matches over domains: the nodes with a value of a label.
 // Constraints that must be satisfied refuse nodes in domains with too many of these pods; others prefer
 // those with few.
-type PodTopologySpread struct{}
+type PodTopologySpread struct {
+	// Defaults are the constraints, without selectors, of pods that have none and are of a service
+	// or a controller. Nil means those of kube-scheduler, which prefer to spread over hosts and
+	// zones; an empty list means none.
+	Defaults []corev1.TopologySpreadConstraint
+}
 
 func (PodTopologySpread) Name() string { return "PodTopologySpread" }
 
-// usual are the constraints of pods that have none.
+// usual are the default constraints of pods that have none.
 var usual = []corev1.TopologySpreadConstraint{
 	{TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, MaxSkew: 3},
 	{TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, MaxSkew: 5},
@@ -41,25 +46,31 @@ func (p PodTopologySpread) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 		pod:        pod, match: nodeaffinity.GetRequiredNodeAffinity(pod.Object), strict: true,
 	}
 	list := pod.Object.Spec.TopologySpreadConstraints
-	var err error
+	var defaults labels.Selector // of the default constraints
 	if len(list) == 0 {
 		selector := c.selectorOf(pod.Object)
 		if selector.Empty() {
 			return Rule{}, nil
 		}
-		s.strict = false
-		if s.soft, err = constraintsOf(pod.Object, usual, corev1.ScheduleAnyway); err == nil {
-			for i := range s.soft {
-				s.soft[i].selector = selector
-			}
+		list = p.Defaults
+		if list == nil {
+			list, s.strict = usual, false
 		}
-	} else {
-		if s.hard, err = constraintsOf(pod.Object, list, corev1.DoNotSchedule); err == nil {
-			s.soft, err = constraintsOf(pod.Object, list, corev1.ScheduleAnyway)
-		}
+		defaults = selector
+	}
+	var err error
+	if s.hard, err = constraintsOf(pod.Object, list, corev1.DoNotSchedule); err == nil {
+		s.soft, err = constraintsOf(pod.Object, list, corev1.ScheduleAnyway)
 	}
 	if err != nil {
 		return Rule{}, &Refusal{Plugin: p.Name(), Reasons: []string{err.Error()}}
+	}
+	if defaults != nil {
+		for _, all := range [][]constraint{s.hard, s.soft} {
+			for i := range all {
+				all[i].selector = defaults
+			}
+		}
 	}
 	if len(s.hard)+len(s.soft) == 0 {
 		return Rule{}, nil

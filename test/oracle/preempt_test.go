@@ -77,8 +77,8 @@ func TestPreempt(t *testing.T) {
 	}
 }
 
-// TestPreemptVolumes is TestPreempt for pods with volumes, of which VolumeRestrictions refuses some because another
-// pod uses their claim ReadWriteOncePod: its user is the victim.
+// TestPreemptVolumes is TestPreempt for pods with volumes, of which VolumeRestrictions refuses some
+// because another pod uses their claim ReadWriteOncePod: its user is the victim.
 func TestPreemptVolumes(t *testing.T) {
 	seed := seeds.Of(t)
 	metrics.Register()
