@@ -24,7 +24,6 @@ func start(t *testing.T) corpus.Server {
 	server, err := kapok.Start(t.Context(), kapok.Options{
 		Listen: "127.0.0.1:0", KeepGarbage: true,
 		// The options are those of the oracle.
-		Access:   kapok.AccessOptions{Modes: []string{"RBAC"}},
 		Fairness: kapok.FairnessOptions{Unfair: true, MaxRequestsInFlight: -1, MaxMutatingRequestsInFlight: -1},
 	})
 	if err != nil {

@@ -27,7 +27,8 @@ const token = "oracle"
 // is disabled that rejects pods whose service account a controller has not created yet.
 var flags = []string{
 	"--disable-admission-plugins=ServiceAccount",
-	"--authorization-mode=RBAC",
+	"--enable-admission-plugins=NodeRestriction",
+	"--authorization-mode=Node,RBAC",
 	"--allow-privileged=true", // as in all clusters
 	"--endpoint-reconciler-type=none",
 	"--service-cluster-ip-range=10.96.0.0/12",

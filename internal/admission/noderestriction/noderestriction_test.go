@@ -78,8 +78,7 @@ func newState(t *testing.T) *state.State {
 	return s
 }
 
-// TestPlugin checks each rule. The words are those of the plugin of Kubernetes 1.37; the oracle runs
-// without the plugin, and so no responses are recorded.
+// TestPlugin checks each rule. The words are recorded in test/corpus: node-access.
 func TestPlugin(t *testing.T) {
 	s := newState(t)
 	change := func(text, old, replacement string) string {
