@@ -20,6 +20,7 @@ import (
 
 	"github.com/kapok-dev/kapok/cache/local"
 	"github.com/kapok-dev/kapok/controllers/attachdetach"
+	"github.com/kapok-dev/kapok/controllers/bootstrapsigner"
 	"github.com/kapok-dev/kapok/controllers/cronjob"
 	"github.com/kapok-dev/kapok/controllers/csrapproving"
 	"github.com/kapok-dev/kapok/controllers/csrcleaner"
@@ -47,6 +48,7 @@ import (
 	"github.com/kapok-dev/kapok/controllers/statefulset"
 	"github.com/kapok-dev/kapok/controllers/storageversionmigrator"
 	"github.com/kapok-dev/kapok/controllers/tainteviction"
+	"github.com/kapok-dev/kapok/controllers/tokencleaner"
 	"github.com/kapok-dev/kapok/controllers/trustbundle"
 	"github.com/kapok-dev/kapok/controllers/ttlafterfinished"
 	"github.com/kapok-dev/kapok/controllers/volumeexpand"
@@ -248,6 +250,7 @@ const (
 )
 
 var all = []entry{
+	{bootstrapSigner, "bootstrapsigner", bootstrapsigner.Add},
 	{"certificatesigningrequest-approving-controller", "csrapproving", csrapproving.Add},
 	{"certificatesigningrequest-cleaner-controller", "csrcleaner", csrcleaner.Add},
 	{"cronjob-controller", "cronjob", cronjob.Add},
@@ -281,6 +284,7 @@ var all = []entry{
 	{"statefulset-controller", "statefulset", statefulset.Add},
 	{"storage-version-migrator-controller", "svm", storageversionmigrator.Add},
 	{"taint-eviction-controller", "taint-eviction-controller", tainteviction.Add},
+	{tokenCleaner, "tokencleaner", tokencleaner.Add},
 	{"ttl-after-finished-controller", "ttl-after-finished", ttlafterfinished.Add},
 	{"ttl-controller", "ttl", nodettl.Add},
 	{"volumeattributesclass-protection-controller", "", volumeprotection.AddAttributesClasses},
@@ -290,11 +294,20 @@ var all = []entry{
 // together: one program runs all of such a controller (see Options.Shard).
 var whole = []string{attachDetach, binder, deviceTaints, podAutoscaler, nodeIPAM, nodeLifecycle, serviceLB}
 
+// These controllers are off by default, as in kube-controller-manager: only their names turn them on.
+const (
+	bootstrapSigner = "bootstrap-signer-controller"
+	tokenCleaner    = "token-cleaner-controller"
+)
+
+var optional = []string{bootstrapSigner, tokenCleaner}
+
 func (c entry) is(name string) bool { return name != "" && (name == c.name || name == c.alias) }
 
 func (c entry) selected(names []string) bool {
+	usual := !slices.Contains(optional, c.name)
 	if len(names) == 0 {
-		return true
+		return usual
 	}
 	for _, n := range names {
 		if c.is(n) {
@@ -304,5 +317,5 @@ func (c entry) selected(names []string) bool {
 			return false
 		}
 	}
-	return slices.Contains(names, "*")
+	return usual && slices.Contains(names, "*")
 }

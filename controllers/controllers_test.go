@@ -19,6 +19,7 @@ func TestNames(t *testing.T) {
 		{[]string{"deployment", "replicaset"}, "deployment-controller replicaset-controller"},
 		{[]string{"-deployment", "replicaset"}, "replicaset-controller"},
 		{[]string{"deployment", "-deployment"}, "deployment-controller"},
+		{[]string{"tokencleaner", "-bootstrapsigner"}, "token-cleaner-controller"},
 		{[]string{"nothing"}, `"nothing" is not in the list of known controllers`},
 		{[]string{"*", "-nothing"}, `"-nothing" is not in the list of known controllers`},
 		{[]string{""}, `"" is not in the list of known controllers`},
@@ -38,7 +39,7 @@ func TestNames(t *testing.T) {
 			}
 			want := strings.Fields(tc.want)
 			if tc.want == "*" {
-				want = Names()
+				want = slices.DeleteFunc(Names(), func(name string) bool { return slices.Contains(optional, name) })
 			}
 			if slices.Sort(got); !slices.Equal(got, want) {
 				t.Errorf("selected %q, want %q", got, want)
@@ -49,7 +50,8 @@ func TestNames(t *testing.T) {
 
 func TestAllButOne(t *testing.T) {
 	for _, c := range all {
-		if selected := c.selected([]string{"*", "-deployment"}); selected != (c.name != "deployment-controller") {
+		want := c.name != "deployment-controller" && c.name != tokenCleaner
+		if selected := c.selected([]string{"*", "-deployment", "bootstrapsigner"}); selected != want {
 			t.Errorf("%s is selected: %t", c.name, selected)
 		}
 	}
@@ -62,8 +64,8 @@ func TestOutsides(t *testing.T) {
 		{"garbagecollector", ""},
 		{"-garbage-collector-controller", "--housekeeping=-gc of the server turns it off"},
 		{"-root-ca-cert-publisher", "--housekeeping=-root-ca of the server turns it off"},
-		{"bootstrapsigner", "there is no bootstrap-signer-controller: Kapok has no bootstrap tokens"},
-		{"-bootstrapsigner", ""},
+		{"selinux-warning-controller", "there is no selinux-warning-controller: it is off by default"},
+		{"-podgroup-protection-controller", ""},
 		{"-", `"-" is not in the list of known controllers`},
 		{"*,-selinux-warning-controller,namespace", ""},
 	} {

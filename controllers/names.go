@@ -27,12 +27,10 @@ var outsides = []outside{
 	{name: "serviceaccount-token-controller", alias: "serviceaccount-token", task: "tokens"},
 	{name: "validatingadmissionpolicy-status-controller", task: "policy-status"},
 
-	{name: "bootstrap-signer-controller", alias: "bootstrapsigner", reason: "Kapok has no bootstrap tokens"},
 	{name: "podgroup-protection-controller", reason: "its feature gate GenericWorkload is off in Kubernetes 1.37"},
 	{name: "resourcepoolstatusrequest-controller", reason: "its feature gate DRAResourcePoolStatus is off in Kubernetes 1.37"},
 	{name: "selinux-warning-controller", reason: "it is off by default, and reports conflicts of volumes on nodes with SELinux"},
 	{name: "storageversion-garbage-collector-controller", alias: "storage-version-gc", reason: "its feature gate StorageVersionAPI is off in Kubernetes 1.37"},
-	{name: "token-cleaner-controller", alias: "tokencleaner", reason: "Kapok has no bootstrap tokens"},
 }
 
 // check returns an error for names that kube-controller-manager does not know, for controllers that this

@@ -28,7 +28,7 @@ import (
 
 // controllersFlags adds the flags that select and configure controllers.
 func controllersFlags(f *pflag.FlagSet, o *controllers.Options, names []string, usage string) {
-	f.StringSliceVar(&o.Names, "controllers", names, usage+". Names, -NAME to leave one out, or *, which is all of: "+strings.Join(controllers.Names(), ", "))
+	f.StringSliceVar(&o.Names, "controllers", names, usage+". Names, -NAME to leave one out, or *, which is all but the bootstrap-signer and the token-cleaner of: "+strings.Join(controllers.Names(), ", "))
 	f.BoolVar(&o.Shard, "shard-controllers", false, "let all replicas run the controllers, each for a share of the objects, instead of electing a leader")
 	f.Var((*ranges)(&o.LoadBalancerPool), "load-balancer-pool", "ranges of the addresses of services of type LoadBalancer (default "+(*ranges)(new(loadbalancer.DefaultPool())).String()+")")
 	a, usual := &o.PodAutoscaler, podautoscaler.Options{}.Complete()
