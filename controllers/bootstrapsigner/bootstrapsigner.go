@@ -90,8 +90,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req controller.Request) (con
 	return controller.Result{RequeueAfter: next}, nil
 }
 
-// signed returns the data of cluster-info with the signatures of the given tokens only, and the time
-// until the first of them expires, zero for never.
+// signed returns the data of cluster-info with the signatures of the given tokens only, and the
+// time until the first of them expires, zero for never.
 func signed(old map[string]string, tokens []corev1.Secret, now time.Time) (data map[string]string, next time.Duration, err error) {
 	data = maps.Clone(old)
 	maps.DeleteFunc(data, func(key, _ string) bool { return strings.HasPrefix(key, signaturePrefix) })
@@ -110,8 +110,8 @@ func signed(old map[string]string, tokens []corev1.Secret, now time.Time) (data 
 	return data, next, nil
 }
 
-// signature returns the detached JWS (RFC 7515, appendix F) of a text with HMAC-SHA256 and the secret
-// part of a token.
+// signature returns the detached JWS (RFC 7515, appendix F) of a text with HMAC-SHA256 and the
+// secret part of a token.
 func signature(text, id, private string) (string, error) {
 	header, err := json.Marshal(struct {
 		Algorithm string `json:"alg"`

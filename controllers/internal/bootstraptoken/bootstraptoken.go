@@ -14,8 +14,8 @@ const Namespace = "kube-system"
 
 var secretName = regexp.MustCompile(`^bootstrap-token-([a-z0-9]{6})$`)
 
-// Expires returns the time that is left until a token expires. A token without an expiration has zero
-// left and has not expired; one with an invalid expiration has expired.
+// Expires returns the time that is left until a token expires. A token without an expiration has
+// zero left and has not expired; one with an invalid expiration has expired.
 func Expires(s *corev1.Secret, now time.Time) (left time.Duration, expired bool) {
 	text := string(s.Data["expiration"])
 	if text == "" {
