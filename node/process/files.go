@@ -3,9 +3,9 @@ package process
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 
+	"github.com/kapok-dev/kapok/node/internal/beneath"
 	"github.com/kapok-dev/kapok/node/internal/proc"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,8 +20,12 @@ const (
 	accountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 )
 
-// podDir returns the directory for the files of a pod, besides those of package proc.
+// podDir returns the directory for the files of a pod, besides those of package proc. Like those of all functions here, the path is below
+// the directory of the node, as package beneath takes it: containers can replace these files by links.
 func (p *pods) podDir(pod string) string { return p.runtime.PodDir(pod) }
+
+// path returns the absolute path for containers.
+func (p *pods) path(name string) string { return filepath.Join(p.options.Dir, name) }
 
 // messageFile returns the path of the termination message of a run.
 func (p *pods) messageFile(id proc.ID) string {
@@ -38,7 +42,7 @@ func (p *pods) kubeconfig(env *environment, c *corev1.Container, root string) (s
 	if !mounted || env.server == "" {
 		return "", nil
 	}
-	dir := filepath.Join(root, accountPath)
+	dir := p.path(filepath.Join(root, accountPath))
 	config := clientcmdapi.NewConfig()
 	config.Clusters["kapok"] = &clientcmdapi.Cluster{Server: "https://" + env.server, CertificateAuthority: filepath.Join(dir, "ca.crt")}
 	config.AuthInfos["pod"] = &clientcmdapi.AuthInfo{TokenFile: filepath.Join(dir, "token")}
@@ -49,8 +53,8 @@ func (p *pods) kubeconfig(env *environment, c *corev1.Container, root string) (s
 		return "", err
 	}
 	file := root + ".kubeconfig"
-	if is, _ := os.ReadFile(file); bytes.Equal(is, data) {
-		return file, nil
+	if is, _ := beneath.Read(p.runtime.Root(), file, int64(len(data))); bytes.Equal(is, data) {
+		return p.path(file), nil
 	}
-	return file, os.WriteFile(file, data, 0o600)
+	return p.path(file), beneath.Replace(p.runtime.Root(), file, data, false)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kapok-dev/kapok/node/internal/beneath"
 	"github.com/kapok-dev/kapok/node/internal/kubelet"
 	"github.com/kapok-dev/kapok/node/internal/proc"
 )
@@ -25,7 +26,9 @@ const (
 	// fallbackLines and fallbackBytes bound the termination message that is taken from a log.
 	fallbackLines = 80
 	fallbackBytes = 2048
-	logTime       = "2006-01-02T15:04:05.000000000Z07:00"
+	// longestEntry is the maximum length of a line of a log file, in bytes. Containers can write longer ones into the file, which are skipped.
+	longestEntry = 64 << 10
+	logTime      = "2006-01-02T15:04:05.000000000Z07:00"
 )
 
 // An entry is a line of a log, or a part of one.
@@ -92,10 +95,11 @@ func (l *logReader) write(e *entry) error {
 }
 
 // readLog writes the log of a run as its options select it, and follows it until the run has ended. ended is called before the last read.
-func readLog(ctx context.Context, path string, o kubelet.LogOptions, out io.Writer, ended func() bool) error {
+// The path is below root.
+func readLog(ctx context.Context, root *os.Root, path string, o kubelet.LogOptions, out io.Writer, ended func() bool) error {
 	l := &logReader{options: o, out: out}
 	over := ended()
-	files, err := openLogs(path)
+	files, err := openLogs(root, path)
 	if err != nil {
 		return err
 	}
@@ -154,11 +158,11 @@ func readLog(ctx context.Context, path string, o kubelet.LogOptions, out io.Writ
 	if !o.Follow {
 		return nil
 	}
-	return quiet(follow(ctx, path, &files, show, over, ended, out))
+	return quiet(follow(ctx, root, path, &files, show, over, ended, out))
 }
 
 // follow writes what is added to a log.
-func follow(ctx context.Context, path string, files *[]*os.File, show func([]byte) error, over bool, ended func() bool, out io.Writer) error {
+func follow(ctx context.Context, root *os.Root, path string, files *[]*os.File, show func([]byte) error, over bool, ended func() bool, out io.Writer) error {
 	flush, _ := out.(interface{ flush() })
 	for {
 		if flush != nil {
@@ -178,7 +182,7 @@ func follow(ctx context.Context, path string, files *[]*os.File, show func([]byt
 				return err
 			}
 		}
-		next, err := os.Open(path)
+		next, err := beneath.Open(root, path, os.O_RDONLY)
 		if err != nil {
 			continue // between two files
 		}
@@ -213,13 +217,13 @@ func quiet(err error) error {
 }
 
 // openLogs opens the files of a log, the oldest one first.
-func openLogs(path string) (files []*os.File, err error) {
+func openLogs(root *os.Root, path string) (files []*os.File, err error) {
 	for i := maxLogFiles; i >= 0; i-- {
 		name := path
 		if i > 0 {
 			name = fmt.Sprint(path, ".", i)
 		}
-		f, err := os.Open(name)
+		f, err := beneath.Open(root, name, os.O_RDONLY)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -243,9 +247,14 @@ func eachLine(f *os.File, end int64, do func(line []byte) error) error {
 	if err != nil {
 		return err
 	}
-	r := bufio.NewReaderSize(io.LimitReader(f, end-from), 64<<10)
+	r := bufio.NewReaderSize(io.LimitReader(f, end-from), longestEntry)
+	long := false
 	for {
-		line, err := r.ReadBytes('\n')
+		line, err := r.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			from, long = from+int64(len(line)), true
+			continue
+		}
 		if errors.Is(err, io.EOF) { // the rest is being written
 			_, err := f.Seek(from, io.SeekStart)
 			return err
@@ -254,6 +263,10 @@ func eachLine(f *os.File, end int64, do func(line []byte) error) error {
 			return err
 		}
 		from += int64(len(line))
+		if long {
+			long = false
+			continue
+		}
 		if err := do(line[:len(line)-1]); err != nil {
 			return err
 		}
@@ -264,7 +277,7 @@ func eachLine(f *os.File, end int64, do func(line []byte) error) error {
 func (p *pods) lastLines(id proc.ID) string {
 	var out bytes.Buffer
 	o := kubelet.LogOptions{Tail: fallbackLines, Limit: -1}
-	if err := readLog(p.ctx, p.runtime.LogPath(id), o, &out, func() bool { return true }); err != nil {
+	if err := readLog(p.ctx, p.runtime.Root(), p.runtime.LogPath(id), o, &out, func() bool { return true }); err != nil {
 		return ""
 	}
 	text := out.Bytes()
@@ -272,14 +285,14 @@ func (p *pods) lastLines(id proc.ID) string {
 }
 
 // tailOf returns the end of a file, "" if there is none.
-func tailOf(name string, limit int64) string {
-	f, err := os.Open(name)
+func tailOf(root *os.Root, name string, limit int64) string {
+	f, err := beneath.Open(root, name, os.O_RDONLY)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+	if err != nil {
 		return ""
 	}
 	data, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-limit), limit))

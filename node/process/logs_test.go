@@ -9,20 +9,33 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/kapok-dev/kapok/node/internal/kubelet"
 )
 
+func rootOf(t *testing.T, dir string) *os.Root {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	return root
+}
+
 // TestLogs reads a log of two files.
 func TestLogs(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log")
+	dir := t.TempDir()
+	path := filepath.Join(dir, "log")
+	root := rootOf(t, dir)
 	line := func(second int, stream, tag, text string) string {
 		return fmt.Sprintf("%s %s %s %s\n", epoch.Add(time.Duration(second)*time.Second).Format(logTime), stream, tag, text)
 	}
 	old := line(1, "stdout", "F", "one") + line(2, "stderr", "F", "two")
-	last := line(3, "stdout", "P", "thr") + line(3, "stdout", "F", "ee") + line(4, "stdout", "F", "") + "2026-01-01T00:00:05Z stdout F being wri"
+	last := line(3, "stdout", "P", "thr") + line(3, "stdout", "F", "ee") + line(4, "stdout", "F", "") + strings.Repeat("x", 3*longestEntry) + "\n" + "2026-01-01T00:00:05Z stdout F being wri"
 	for name, text := range map[string]string{path: last, path + ".1": old} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -44,7 +57,7 @@ func TestLogs(t *testing.T) {
 		o := kubelet.LogOptions{Tail: -1, Limit: -1}
 		test.change(&o)
 		var out bytes.Buffer
-		if err := readLog(context.Background(), path, o, &out, func() bool { return true }); err != nil || out.String() != test.want {
+		if err := readLog(context.Background(), root, "log", o, &out, func() bool { return true }); err != nil || out.String() != test.want {
 			t.Errorf("%+v: got %q, %v, want %q", o, &out, err, test.want)
 		}
 	}
@@ -66,7 +79,8 @@ func (g *growing) Write(p []byte) (int, error) {
 
 // TestTailOfGrowingLog ends although the log grows as fast as it is read.
 func TestTailOfGrowingLog(t *testing.T) {
-	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	dir := t.TempDir()
+	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +91,7 @@ func TestTailOfGrowingLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := readLog(t.Context(), log.Name(), kubelet.LogOptions{Tail: 1, Limit: -1}, out, func() bool { return true }); err != nil || out.String() != "line\n" {
+	if err := readLog(t.Context(), rootOf(t, dir), "log", kubelet.LogOptions{Tail: 1, Limit: -1}, out, func() bool { return true }); err != nil || out.String() != "line\n" {
 		t.Errorf("got %q, %v, want one line", out.String(), err)
 	}
 }

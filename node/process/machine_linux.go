@@ -22,3 +22,12 @@ func machine(dir string) (memory, disk int64) {
 }
 
 func userID() int { return os.Getuid() }
+
+// kernel returns the release of the kernel.
+func kernel() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}

@@ -7,3 +7,5 @@ const supported = false
 func machine(string) (memory, disk int64) { return 0, 0 }
 
 func userID() int { return -1 }
+
+func kernel() string { return "" }

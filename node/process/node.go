@@ -70,7 +70,7 @@ func (p *pods) nodeStatus(n *corev1.Node, now time.Time) corev1.NodeStatus {
 	s.Allocatable = s.Capacity.DeepCopy()
 	s.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: nodeIP}, {Type: corev1.NodeHostName, Address: n.Name}}
 	s.NodeInfo = corev1.NodeSystemInfo{
-		MachineID: n.Name, SystemUUID: n.Name, BootID: n.Name, OSImage: "this machine", ContainerRuntimeVersion: "process://1",
+		MachineID: n.Name, SystemUUID: n.Name, BootID: n.Name, KernelVersion: kernel(), OSImage: "this machine", ContainerRuntimeVersion: "process://1",
 		KubeletVersion: kubeletVersion, OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
 	}
 	s.DaemonEndpoints.KubeletEndpoint.Port = kubeletPort

@@ -297,7 +297,7 @@ func (p *pods) start(ctx context.Context, pod *corev1.Pod, env *environment, s *
 		return err
 	}
 	spec.ID.Attempt, spec.Backoff, spec.Path = s.attempt, s.backoff, s.path
-	spec.Env = append(spec.Env, messageVariable+"="+p.messageFile(spec.ID))
+	spec.Env = append(spec.Env, messageVariable+"="+p.path(p.messageFile(spec.ID)))
 	if spec.Args[0] == "" {
 		spec.Args[0] = s.path
 	}
@@ -350,7 +350,7 @@ func (p *pods) spec(env *environment, c *corev1.Container) (proc.Spec, error) {
 	if err != nil {
 		return proc.Spec{}, err
 	}
-	s.Env = append(s.Env, "KAPOK_ROOT="+root)
+	s.Env = append(s.Env, "KAPOK_ROOT="+p.path(root))
 	if _, set := value("KUBECONFIG"); !set {
 		file, err := p.kubeconfig(env, c, root)
 		if err != nil {

@@ -115,7 +115,7 @@ func (s *server) log(w http.ResponseWriter, r *http.Request, namespace, name, co
 		return i < 0 || runs[i].Exit != nil
 	}
 	// The response has begun, or its client has gone.
-	_ = readLog(r.Context(), s.runtime.LogPath(id), o, out, ended)
+	_ = readLog(r.Context(), s.runtime.Root(), s.runtime.LogPath(id), o, out, ended)
 }
 
 type flusher struct {

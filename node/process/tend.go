@@ -351,7 +351,7 @@ func isSet(b *bool) bool { return b != nil && *b }
 
 // terminationMessage returns the termination message of a run that has ended.
 func (p *pods) terminationMessage(c *corev1.Container, r proc.Run) string {
-	if text := tailOf(p.messageFile(r.ID), longestMessage); text != "" {
+	if text := tailOf(p.runtime.Root(), p.messageFile(r.ID), longestMessage); text != "" {
 		return text
 	}
 	if c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError && r.Exit.Code != 0 {

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/node/internal/beneath"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -50,7 +52,12 @@ func (p *pods) volumeDir(ctx context.Context, pod *corev1.Pod, v *corev1.Volume)
 	case v.Ephemeral != nil:
 		return p.claim(ctx, pod.Namespace, pod.Name+"-"+v.Name)
 	}
-	return filepath.Join(p.podDir(string(pod.UID)), "volumes", v.Name), nil
+	return p.path(p.ownVolume(pod, v.Name)), nil
+}
+
+// ownVolume returns the directory of a volume whose files are those of the pod, below the directory of the node.
+func (p *pods) ownVolume(pod *corev1.Pod, name string) string {
+	return filepath.Join(p.podDir(string(pod.UID)), "volumes", name)
 }
 
 // claim returns the directory of a claim of a volume of this machine.
@@ -77,17 +84,17 @@ func (p *pods) claim(ctx context.Context, namespace, name string) (string, error
 
 // volume sets up a volume.
 func (p *pods) volume(ctx context.Context, env *environment, v *corev1.Volume) error {
-	dir, err := p.volumeDir(ctx, env.pod, v)
-	if err != nil {
-		return err
-	}
 	files := payload{}
+	var err error
 	switch {
 	case v.EmptyDir != nil:
-		return os.MkdirAll(dir, 0o700)
 	case v.HostPath != nil:
 		return hostPath(v.HostPath)
 	case v.PersistentVolumeClaim != nil, v.Ephemeral != nil:
+		dir, err := p.volumeDir(ctx, env.pod, v)
+		if err != nil {
+			return err
+		}
 		return os.MkdirAll(dir, 0o700)
 	case v.ConfigMap != nil:
 		err = p.objects(ctx, env, "configmap", v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.DefaultMode, v.ConfigMap.Optional, files)
@@ -102,6 +109,14 @@ func (p *pods) volume(ctx context.Context, env *environment, v *corev1.Volume) e
 	}
 	if err != nil {
 		return err
+	}
+	dir, err := beneath.MakeDir(p.runtime.Root(), p.ownVolume(env.pod, v.Name))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if v.EmptyDir != nil {
+		return nil
 	}
 	return files.write(dir)
 }
@@ -300,46 +315,49 @@ func (p *pods) token(ctx context.Context, pod *corev1.Pod, volume string, source
 // of a path points there through ..data, so that all files change at once.
 const dataLink = "..data"
 
-// write replaces the files of a volume, if they differ.
-func (f payload) write(dir string) error {
-	if f.equal(filepath.Join(dir, dataLink)) {
+// write replaces the files of a volume, if they differ. Whatever a container has put in their place is replaced, and not followed.
+func (f payload) write(dir *os.Root) error {
+	current, _ := dir.Readlink(dataLink)
+	if f.equal(dir, current) {
 		return nil
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	next, err := os.MkdirTemp(dir, "..")
-	if err != nil {
+	next := ".." + rand.Text()
+	if err := dir.Mkdir(next, 0o700); err != nil {
 		return err
 	}
 	tops := map[string]bool{}
 	for path, content := range f {
 		name := filepath.Join(next, path)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			return errors.Join(err, os.RemoveAll(next))
+		parent, err := beneath.MakeDir(dir, filepath.Dir(name))
+		if err == nil {
+			parent.Close()
+			err = beneath.Create(dir, name, content.data, content.mode)
 		}
-		if err := errors.Join(os.WriteFile(name, content.data, 0o600), os.Chmod(name, content.mode)); err != nil {
-			return errors.Join(err, os.RemoveAll(next))
+		if err != nil {
+			return errors.Join(err, beneath.RemoveAll(dir, next))
 		}
 		tops[strings.Split(path, string(filepath.Separator))[0]] = true
 	}
-	temporary := filepath.Join(dir, "..data_tmp")
-	_ = os.Remove(temporary) // of a crash
-	if err := errors.Join(os.Symlink(filepath.Base(next), temporary), os.Rename(temporary, filepath.Join(dir, dataLink))); err != nil {
-		return errors.Join(err, os.RemoveAll(next))
+	const temporary = "..data_tmp"
+	_ = dir.RemoveAll(temporary) // of a crash
+	if info, err := dir.Lstat(dataLink); err == nil && info.IsDir() {
+		_ = beneath.RemoveAll(dir, dataLink) // else a link cannot replace it
+	}
+	if err := errors.Join(dir.Symlink(next, temporary), dir.Rename(temporary, dataLink)); err != nil {
+		return errors.Join(err, beneath.RemoveAll(dir, next))
 	}
 	for top := range tops {
-		err := os.Symlink(filepath.Join(dataLink, top), filepath.Join(dir, top))
+		err := dir.Symlink(filepath.Join(dataLink, top), top)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
-	return cleanUp(dir, filepath.Base(next), tops)
+	return cleanUp(dir, next, tops)
 }
 
 // cleanUp removes the files and links that are of no use after a change.
-func cleanUp(dir, current string, tops map[string]bool) error {
-	entries, err := os.ReadDir(dir)
+func cleanUp(dir *os.Root, current string, tops map[string]bool) error {
+	entries, err := fs.ReadDir(dir.FS(), ".")
 	if err != nil {
 		return err
 	}
@@ -347,11 +365,11 @@ func cleanUp(dir, current string, tops map[string]bool) error {
 		name := e.Name()
 		old := strings.HasPrefix(name, "..") && e.IsDir() && name != current
 		if e.Type()&fs.ModeSymlink != 0 && name != dataLink && !tops[name] {
-			to, _ := os.Readlink(filepath.Join(dir, name))
+			to, _ := dir.Readlink(name)
 			old = strings.HasPrefix(to, dataLink+string(filepath.Separator))
 		}
 		if old {
-			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			if err := beneath.RemoveAll(dir, name); err != nil {
 				return err
 			}
 		}
@@ -359,24 +377,27 @@ func cleanUp(dir, current string, tops map[string]bool) error {
 	return nil
 }
 
-// equal reports whether a directory has these files, and no others.
-func (f payload) equal(dir string) bool {
-	root, err := filepath.EvalSymlinks(dir)
+// equal reports whether the directory to which the link points has these files, and no others.
+func (f payload) equal(dir *os.Root, current string) bool {
+	if !strings.HasPrefix(current, "..") || strings.Contains(current, string(filepath.Separator)) || current == ".." {
+		return false
+	}
+	root, err := beneath.Dir(dir, current)
 	if err != nil {
 		return false
 	}
+	defer root.Close()
 	count := 0
-	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		path, err := filepath.Rel(root, name)
-		if err != nil {
-			return err
+		content, has := f[filepath.FromSlash(name)]
+		if !has {
+			return fs.ErrInvalid
 		}
-		content, has := f[path]
-		data, err := os.ReadFile(name)
-		if err != nil || !has || !slices.Equal(data, content.data) {
+		data, err := beneath.Read(root, name, int64(len(content.data)))
+		if err != nil || !slices.Equal(data, content.data) {
 			return errors.Join(err, fs.ErrInvalid)
 		}
 		count++
@@ -390,9 +411,11 @@ func (p *pods) root(env *environment, c *corev1.Container) (string, error) {
 	root := filepath.Join(p.podDir(string(env.pod.UID)), "root", c.Name)
 	mounts := slices.Clone(c.VolumeMounts)
 	slices.SortFunc(mounts, func(a, b corev1.VolumeMount) int { return strings.Compare(a.MountPath, b.MountPath) })
-	if err := os.MkdirAll(root, 0o700); err != nil {
+	dir, err := beneath.MakeDir(p.runtime.Root(), root)
+	if err != nil {
 		return "", err
 	}
+	defer dir.Close()
 	for i := range mounts {
 		m := &mounts[i]
 		for _, other := range mounts[:i] {
@@ -404,19 +427,30 @@ func (p *pods) root(env *environment, c *corev1.Container) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		link := filepath.Join(root, filepath.Clean("/"+m.MountPath))
-		if link == root {
+		path := strings.TrimPrefix(filepath.Clean("/"+m.MountPath), "/")
+		if path == "" {
 			return "", missing{fmt.Sprintf("mountPath %q: not supported by process nodes", m.MountPath)}
 		}
-		if is, _ := os.Readlink(link); is == target {
-			continue
-		}
-		_ = os.Remove(link) // the link to another target
-		if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o700), os.Symlink(target, link)); err != nil {
+		if err := link(dir, path, target); err != nil {
 			return "", err
 		}
 	}
 	return root, nil
+}
+
+// link makes a link, in place of any other one.
+func link(in *os.Root, path, target string) error {
+	dir, err := beneath.MakeDir(in, filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	name := filepath.Base(path)
+	if is, _ := dir.Readlink(name); is == target {
+		return nil
+	}
+	_ = dir.Remove(name)
+	return dir.Symlink(target, name)
 }
 
 // mountSource returns the path of the volume, or of the part of it, that is mounted.
@@ -433,9 +467,14 @@ func (p *pods) mountSource(env *environment, m *corev1.VolumeMount) (string, err
 	if !filepath.IsLocal(m.SubPath) {
 		return "", missing{fmt.Sprintf("subPath %q: must be a path below the volume", m.SubPath)}
 	}
-	within, err := os.OpenRoot(dir)
+	var within *os.Root
+	if v.HostPath == nil && v.PersistentVolumeClaim == nil && v.Ephemeral == nil {
+		within, err = beneath.Dir(p.runtime.Root(), p.ownVolume(env.pod, v.Name))
+	} else {
+		within, err = os.OpenRoot(dir)
+	}
 	if err != nil {
-		return "", err
+		return "", missing{fmt.Sprintf("subPath %q: %v", m.SubPath, err)}
 	}
 	defer within.Close()
 	if _, err := within.Stat(m.SubPath); errors.Is(err, fs.ErrNotExist) {

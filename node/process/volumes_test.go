@@ -11,7 +11,8 @@ import (
 
 // TestPayload replaces the files of a volume, all at once.
 func TestPayload(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "volume")
+	dir := t.TempDir()
+	root := rootOf(t, dir)
 	make := func(files map[string]string) payload {
 		p := payload{}
 		for path, text := range files {
@@ -46,19 +47,19 @@ func TestPayload(t *testing.T) {
 		}
 	}
 	first := map[string]string{"a": "1", "d/b": "2", "d/e/c": "3"}
-	if err := make(first).write(dir); err != nil {
+	if err := make(first).write(root); err != nil {
 		t.Fatal(err)
 	}
 	check(first, "a", "d")
 	before, _ := os.Readlink(filepath.Join(dir, dataLink))
-	if err := make(first).write(dir); err != nil {
+	if err := make(first).write(root); err != nil {
 		t.Fatal(err)
 	}
 	if after, _ := os.Readlink(filepath.Join(dir, dataLink)); after != before {
 		t.Error("equal files were written again")
 	}
 	second := map[string]string{"a": "changed", "f": "4"}
-	if err := make(second).write(dir); err != nil {
+	if err := make(second).write(root); err != nil {
 		t.Fatal(err)
 	}
 	check(second, "a", "f")

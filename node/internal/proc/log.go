@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/kapok-dev/kapok/node/internal/beneath"
 )
 
 const (
@@ -21,7 +23,10 @@ const (
 // A logFile is the log of a run in the format of container runtimes: time, stream, F for a whole line or P for a
 // part of one, and text. Files that have reached their size are renamed to log.1, log.2 and so on; the oldest
 // one is removed.
+//
+// A part that cannot be written, because the disk is full, is lost: the files stay as they are.
 type logFile struct {
+	dir   *os.Root
 	name  string
 	limit int64
 	files int
@@ -31,14 +36,14 @@ type logFile struct {
 	size int64
 }
 
-func openLog(name string, limit int64, files int) *logFile {
+func openLog(dir *os.Root, name string, limit int64, files int) *logFile {
 	if limit <= 0 {
 		limit = defaultLogBytes
 	}
 	if files <= 0 {
 		files = defaultLogFiles
 	}
-	return &logFile{name: name, limit: limit, files: files}
+	return &logFile{dir: dir, name: name, limit: limit, files: files}
 }
 
 // line writes a part of a log.
@@ -54,15 +59,25 @@ func (l *logFile) line(stream string, whole bool, text []byte) {
 	}
 	entry := fmt.Appendf(nil, "%s %s %s %s\n", time.Now().UTC().Format(timeFormat), stream, tag, text)
 	n, err := l.file.Write(entry)
-	if l.size += int64(n); err != nil || l.size >= l.limit {
+	if err != nil {
+		_ = l.file.Truncate(l.size) // a part of the line
+		l.file.Close()
+		l.file = nil
+		return
+	}
+	if l.size += int64(n); l.size >= l.limit {
 		l.rotateLocked()
 	}
 }
 
 func (l *logFile) openLocked() bool {
-	f, err := os.OpenFile(l.name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	// What is there is continued if it is a file, and replaced if it is something else that the container has put there.
+	f, err := beneath.Open(l.dir, l.name, os.O_WRONLY|os.O_APPEND)
 	if err != nil {
-		return false
+		_ = l.dir.Remove(l.name)
+		if f, err = l.dir.OpenFile(l.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600); err != nil {
+			return false
+		}
 	}
 	info, err := f.Stat()
 	if err != nil {
@@ -81,10 +96,10 @@ func (l *logFile) rotateLocked() {
 		if i > 1 {
 			from = fmt.Sprint(l.name, ".", i-1)
 		}
-		_ = os.Rename(from, fmt.Sprint(l.name, ".", i)) // fails if there is none
+		_ = l.dir.Rename(from, fmt.Sprint(l.name, ".", i)) // fails if there is none
 	}
 	if l.files == 1 {
-		_ = os.Remove(l.name)
+		_ = l.dir.Remove(l.name)
 	}
 }
 

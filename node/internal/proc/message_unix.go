@@ -30,6 +30,8 @@ type response struct {
 	Pid   int
 	Code  int
 	Path  bool // Error is that of a program that does not exist
+	// Started is the begin of the container, in the report of a start.
+	Started *started
 }
 
 const longestMessage = 4 << 20

@@ -5,6 +5,7 @@ package proc
 import (
 	"context"
 	"io"
+	"os"
 	"time"
 )
 
@@ -51,6 +52,7 @@ func Open(Options) (*Runtime, error) { return nil, ErrUnsupported }
 
 func (*Runtime) Pods() []string                                    { return nil }
 func (*Runtime) Runs(string) []Run                                 { return nil }
+func (*Runtime) Root() *os.Root                                    { return nil }
 func (*Runtime) PodDir(string) string                              { return "" }
 func (*Runtime) LogPath(ID) string                                 { return "" }
 func (*Runtime) Start(context.Context, Spec) (Run, error)          { return Run{}, ErrUnsupported }

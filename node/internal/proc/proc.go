@@ -68,8 +68,9 @@ func (id ID) validate() error {
 	return nil
 }
 
-func (id ID) dir(root string) string {
-	return filepath.Join(root, "pods", id.Pod, id.Container, strconv.Itoa(id.Attempt))
+// dir returns the directory of the run, below that of the Runtime.
+func (id ID) dir() string {
+	return filepath.Join("pods", id.Pod, id.Container, strconv.Itoa(id.Attempt))
 }
 
 // A Spec describes a run.

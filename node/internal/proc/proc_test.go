@@ -147,7 +147,7 @@ func TestExit(t *testing.T) {
 	if e := wait(s.ID); e.Code != 3 || e.Signal != 0 {
 		t.Errorf("the end is %+v, want code 3", e)
 	}
-	log := readText(t, r.LogPath(s.ID))
+	log := readText(t, r.path(r.LogPath(s.ID)))
 	if !strings.Contains(log, " stdout F out\n") || !strings.Contains(log, " stderr F err\n") {
 		t.Errorf("the log is %q", log)
 	}
@@ -217,7 +217,7 @@ func TestKill(t *testing.T) {
 	if _, err := r.Start(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	pids := childrenIn(waitFor(t, r.LogPath(s.ID), "ready"))
+	pids := childrenIn(waitFor(t, r.path(r.LogPath(s.ID)), "ready"))
 	if err := r.Terminate(s.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pids := append(childrenIn(waitFor(t, r.LogPath(s.ID), "ready")), run.Pid)
+	pids := append(childrenIn(waitFor(t, r.path(r.LogPath(s.ID)), "ready")), run.Pid)
 	stat := strings.Fields(readText(t, fmt.Sprintf("/proc/%d/stat", run.Pid)))
 	shim, _ := strconv.Atoi(stat[3])
 	if err := syscall.Kill(shim, syscall.SIGKILL); err != nil {
@@ -309,7 +309,7 @@ func TestLogsAreBounded(t *testing.T) {
 	}
 	wait(s.ID)
 	total := int64(0)
-	names, err := filepath.Glob(r.LogPath(s.ID) + "*")
+	names, err := filepath.Glob(r.path(r.LogPath(s.ID)) + "*")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +323,7 @@ func TestLogsAreBounded(t *testing.T) {
 	if limit := 3 * (s.LogBytes + 200); total > limit || total < s.LogBytes {
 		t.Errorf("%d files have %d bytes, want at most %d", len(names), total, limit)
 	}
-	all := readOrEmpty(r.LogPath(s.ID)) + readOrEmpty(r.LogPath(s.ID)+".1")
+	all := readOrEmpty(r.path(r.LogPath(s.ID))) + readOrEmpty(r.path(r.LogPath(s.ID))+".1")
 	if !strings.Contains(all, " F 1999 x") {
 		t.Error("the last line is missing")
 	}

@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/kapok-dev/kapok/node/internal/beneath"
 )
 
 // tetherVariable says that a shim has a tether.
@@ -50,6 +52,8 @@ type Options struct {
 type Runtime struct {
 	options    Options
 	executable string
+	root       *os.Root // of Options.Dir
+	patience   time.Duration
 	held       *os.File // the lock of the directory
 	tether     *os.File // the end that this process holds
 	tethered   *os.File // the end for shims
@@ -63,7 +67,8 @@ type Runtime struct {
 // A live is a run with what is known of its shim.
 type live struct {
 	Run
-	done chan struct{} // is closed when Exit is set
+	begin started
+	done  chan struct{} // is closed when Exit is set
 }
 
 // Open returns a Runtime with the runs in a directory that another one has left behind. It fails if another process uses
@@ -82,42 +87,54 @@ func Open(o Options) (*Runtime, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	r := &Runtime{options: o, executable: executable, runs: map[string][]*live{}}
-	if r.held, err = tryLock(filepath.Join(o.Dir, "lock")); err != nil {
+	r := &Runtime{options: o, executable: executable, runs: map[string][]*live{}, patience: answerLimit}
+	if r.root, err = os.OpenRoot(o.Dir); err != nil {
+		return nil, err
+	}
+	if r.held, err = tryLock(r.root, "lock", true); err != nil {
+		r.root.Close()
 		return nil, fmt.Errorf("%s is in use by another process: %w", o.Dir, err)
 	}
 	if o.Tether {
-		if r.tethered, r.tether, err = os.Pipe(); err != nil {
-			r.held.Close()
-			return nil, err
-		}
+		r.tethered, r.tether, err = os.Pipe()
 	}
-	if err := r.adopt(); err != nil {
-		r.held.Close()
+	if err == nil {
+		err = r.adopt()
+	}
+	if err != nil {
+		r.release()
 		return nil, err
 	}
 	return r, nil
 }
 
+// release closes the files of the Runtime.
+func (r *Runtime) release() {
+	if r.tether != nil {
+		r.tether.Close()
+		r.tethered.Close()
+	}
+	r.held.Close()
+	r.root.Close()
+}
+
 // adopt reads the runs in the directory, and watches those that live.
 func (r *Runtime) adopt() error {
-	all, err := list(r.options.Dir)
+	all, err := list(r.root)
 	if err != nil {
 		return err
 	}
 	for _, id := range all {
-		dir := id.dir(r.options.Dir)
-		run, err := readRun(dir)
+		run, err := readRun(r.root, id)
 		if errors.Is(err, fs.ErrNotExist) { // its start had not begun
-			if err := os.RemoveAll(dir); err != nil {
+			if err := beneath.RemoveAll(r.root, id.dir()); err != nil {
 				return err
 			}
 			continue
 		}
-		if err != nil {
-			return fmt.Errorf("read %s: %w", dir, err)
-		}
+		// One whose files are damaged runs until its shim ends, and then is lost.
 		l := &live{Run: run, done: make(chan struct{})}
+		_, _ = readFile(r.root, filepath.Join(id.dir(), "started.json"), &l.begin)
 		r.insertLocked(l) // before the first goroutine
 		if run.Exit != nil {
 			close(l.done)
@@ -141,9 +158,14 @@ func (r *Runtime) insertLocked(l *live) {
 	r.runs[l.ID.Pod] = runs
 }
 
-// tryLock opens a file and locks it, as long as a process has the file open.
-func tryLock(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+// tryLock opens a file, or makes it, and locks it as long as a process has the file open.
+func tryLock(in *os.Root, name string, create bool) (*os.File, error) {
+	if create {
+		if err := beneath.Create(in, name, nil, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+	f, err := beneath.Open(in, name, os.O_RDWR)
 	if err != nil {
 		return nil, err
 	}
@@ -176,11 +198,14 @@ func (r *Runtime) Runs(pod string) []Run {
 	return all
 }
 
-// PodDir returns a directory for further files of a pod, which Remove removes. It has no name that a container can have.
-func (r *Runtime) PodDir(pod string) string { return filepath.Join(r.options.Dir, "pods", pod, "_pod") }
+// Root is the directory of the Runtime, until Close.
+func (r *Runtime) Root() *os.Root { return r.root }
 
-// LogPath returns the path of the current log file of a run.
-func (r *Runtime) LogPath(id ID) string { return filepath.Join(id.dir(r.options.Dir), "log") }
+// PodDir returns a directory for further files of a pod, below Root, which Remove removes. It has no name that a container can have.
+func (r *Runtime) PodDir(pod string) string { return filepath.Join("pods", pod, "_pod") }
+
+// LogPath returns the path of the current log file of a run, below Root.
+func (r *Runtime) LogPath(id ID) string { return filepath.Join(id.dir(), "log") }
 
 // startLimit is the time in which a shim starts its container.
 const startLimit = time.Minute
@@ -195,20 +220,22 @@ func (r *Runtime) Start(ctx context.Context, s Spec) (Run, error) {
 		return Run{}, err
 	}
 	s.Env = append(slices.Clone(s.Env), Marker+"="+s.ID.String())
-	dir := s.ID.dir(r.options.Dir)
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return Run{}, err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil { // fails if there was such an attempt
-		return Run{}, err
-	}
-	lock, err := tryLock(filepath.Join(dir, "lock"))
+	dir := s.ID.dir()
+	parent, err := beneath.MakeDir(r.root, filepath.Dir(dir))
 	if err != nil {
 		return Run{}, err
 	}
+	defer parent.Close()
+	if err := parent.Mkdir(filepath.Base(dir), 0o700); err != nil { // fails if there was such an attempt
+		return Run{}, err
+	}
+	lock, err := tryLock(r.root, filepath.Join(dir, "lock"), true)
+	if err != nil {
+		return Run{}, errors.Join(err, beneath.RemoveAll(r.root, dir))
+	}
 	defer lock.Close() // again, after startShim
-	if err := errors.Join(writeFile(filepath.Join(dir, "spec.json"), &s), syncDir(filepath.Dir(dir))); err != nil {
-		return Run{}, errors.Join(err, os.RemoveAll(dir))
+	if err := errors.Join(writeFile(r.root, filepath.Join(dir, "spec.json"), &s), beneath.Sync(parent)); err != nil {
+		return Run{}, errors.Join(err, beneath.RemoveAll(r.root, dir))
 	}
 	return r.startShim(ctx, s, dir, lock)
 }
@@ -239,12 +266,15 @@ func (r *Runtime) forgetOld(id ID) error {
 	}
 	r.mu.Unlock()
 	for _, l := range gone {
-		if err := os.RemoveAll(l.ID.dir(r.options.Dir)); err != nil {
+		if err := beneath.RemoveAll(r.root, l.ID.dir()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// path returns the path of a directory of the Runtime.
+func (r *Runtime) path(dir string) string { return filepath.Join(r.options.Dir, dir) }
 
 func (r *Runtime) startShim(ctx context.Context, s Spec, dir string, lock *os.File) (Run, error) {
 	ready, report, err := os.Pipe()
@@ -254,7 +284,7 @@ func (r *Runtime) startShim(ctx context.Context, s Spec, dir string, lock *os.Fi
 	defer ready.Close()
 	shim := exec.Command(r.executable)
 	shim.Args = []string{"kapok-container", s.ID.String()}
-	shim.Env = []string{shimVariable + "=" + dir}
+	shim.Env = []string{shimVariable + "=" + r.path(dir)}
 	shim.Dir = "/"
 	shim.ExtraFiles = []*os.File{lock, report}
 	if r.tethered != nil {
@@ -266,7 +296,7 @@ func (r *Runtime) startShim(ctx context.Context, s Spec, dir string, lock *os.Fi
 	report.Close()
 	lock.Close() // the shim has it
 	if err != nil {
-		return Run{}, errors.Join(fmt.Errorf("start a shim: %w", err), os.RemoveAll(dir))
+		return Run{}, errors.Join(fmt.Errorf("start a shim: %w", err), beneath.RemoveAll(r.root, dir))
 	}
 	l := &live{Run: Run{Spec: s}, done: make(chan struct{})}
 	// The end of the context, of the program or of the time ends a start that hangs.
@@ -276,10 +306,10 @@ func (r *Runtime) startShim(ctx context.Context, s Spec, dir string, lock *os.Fi
 	defer limit.Stop()
 	var answer response
 	reported := json.NewDecoder(ready).Decode(&answer)
-	if reported == nil && answer.Error == "" {
-		if l.Run, err = readRun(dir); err != nil {
-			shim.Process.Kill()
-		}
+	if reported == nil && answer.Started != nil {
+		// What the container could have changed in the file meanwhile does not count.
+		l.begin = *answer.Started
+		l.Pid, l.Started = l.begin.Pid, l.begin.Time
 	}
 	r.mu.Lock()
 	r.insertLocked(l)
@@ -289,7 +319,7 @@ func (r *Runtime) startShim(ctx context.Context, s Spec, dir string, lock *os.Fi
 		defer r.group.Done()
 		r.watch(l, shim)
 	}
-	if reported != nil || answer.Error != "" || err != nil {
+	if reported != nil || answer.Started == nil {
 		watch() // the shim has ended or ends
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -302,19 +332,17 @@ func (r *Runtime) startShim(ctx context.Context, s Spec, dir string, lock *os.Fi
 
 // watch waits for the end of a run, and notes how it has ended. shim is nil for one that another process has started.
 func (r *Runtime) watch(l *live, shim *exec.Cmd) {
-	dir := l.ID.dir(r.options.Dir)
+	dir := l.ID.dir()
 	if shim != nil {
 		_ = shim.Wait() // what it reports is in its files
 	}
-	lock := waitLock(dir)
+	lock := r.waitLock(dir)
 	var e Exit
-	found, err := readFile(filepath.Join(dir, "exit.json"), &e)
+	found, err := readFile(r.root, filepath.Join(dir, "exit.json"), &e)
 	if err != nil || !found {
-		var s started
-		_, _ = readFile(filepath.Join(dir, "started.json"), &s)
-		killMarked(l.ID, s)
+		killMarked(l.ID, l.begin)
 		e = Exit{Code: 137, Time: time.Now(), Reason: Lost, Message: "The process that watched the container has been killed"}
-		_ = writeFile(filepath.Join(dir, "exit.json"), &e) // else the next program finds the same
+		_ = writeFile(r.root, filepath.Join(dir, "exit.json"), &e) // else the next program finds the same
 	}
 	if lock != nil {
 		lock.Close()
@@ -326,18 +354,18 @@ func (r *Runtime) watch(l *live, shim *exec.Cmd) {
 	r.options.Changed(l.ID.Pod)
 }
 
-// waitLock waits for the end of a shim, and returns its lock; nil if the directory is gone.
-func waitLock(dir string) *os.File {
+// waitLock waits for the end of a shim, and returns its lock; nil if the container has removed or replaced it.
+func (r *Runtime) waitLock(dir string) *os.File {
 	for {
-		lock, err := tryLock(filepath.Join(dir, "lock"))
+		lock, err := tryLock(r.root, filepath.Join(dir, "lock"), false)
 		if err == nil {
 			return lock
 		}
-		if errors.Is(err, fs.ErrNotExist) {
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil
 		}
 		// The connection lasts as long as the shim. It is refused at its start and at its end.
-		if c, err := dial(dir); err == nil {
+		if c, err := r.dial(dir); err == nil {
 			if send(c, request{Do: "watch"}) == nil {
 				_, _ = io.Copy(io.Discard, c)
 			}
@@ -347,32 +375,46 @@ func waitLock(dir string) *os.File {
 	}
 }
 
+// dial connects to the shim of a run.
+func (r *Runtime) dial(dir string) (*net.UnixConn, error) {
+	d, err := beneath.Dir(r.root, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return dial(d)
+}
+
 // running returns the directory of a run that has not ended.
-func (r *Runtime) running(id ID) (dir string, err error) {
+func (r *Runtime) running(id ID) (*live, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, l := range r.runs[id.Pod] {
 		if l.ID == id && l.Exit == nil {
-			return id.dir(r.options.Dir), nil
+			return l, nil
 		}
 	}
-	return "", ErrNotRunning
+	return nil, ErrNotRunning
 }
+
+// answerLimit is the time in which a shim responds: the container may have stopped it.
+const answerLimit = 10 * time.Second
 
 // ask sends a request to the shim of a run, and returns the first response.
 func (r *Runtime) ask(id ID, q request, files ...*os.File) (*net.UnixConn, response, error) {
-	dir, err := r.running(id)
-	if err != nil {
+	if _, err := r.running(id); err != nil {
 		return nil, response{}, err
 	}
-	c, err := dial(dir)
+	c, err := r.dial(id.dir())
 	if err != nil {
 		return nil, response{}, fmt.Errorf("%w: %w", ErrNotRunning, err)
 	}
 	var p response
+	_ = c.SetDeadline(time.Now().Add(r.patience))
 	if err = send(c, q, files...); err == nil {
 		_, err = receive(c, &p)
 	}
+	_ = c.SetDeadline(time.Time{})
 	if err != nil {
 		c.Close()
 		return nil, p, fmt.Errorf("%w: %w", ErrNotRunning, err)
@@ -380,20 +422,45 @@ func (r *Runtime) ask(id ID, q request, files ...*os.File) (*net.UnixConn, respo
 	return c, p, nil
 }
 
-// Signal sends a signal to the first process of a container.
+// Signal sends a signal to the first process of a container. It does so itself if the shim does not respond.
 func (r *Runtime) Signal(id ID, signal syscall.Signal) error {
 	c, _, err := r.ask(id, request{Do: "signal", Signal: int(signal)})
 	if err == nil {
-		c.Close()
+		return c.Close()
 	}
-	return err
+	l, gone := r.running(id)
+	if gone != nil {
+		return gone
+	}
+	r.mu.Lock()
+	begin := l.begin
+	r.mu.Unlock()
+	if begin.Pid <= 0 || begin.Birth == "" || birth(begin.Pid) != begin.Birth {
+		return err
+	}
+	return syscall.Kill(begin.Pid, signal)
 }
 
 // Terminate sends the signal TERM to the first process of a container.
 func (r *Runtime) Terminate(id ID) error { return r.Signal(id, syscall.SIGTERM) }
 
-// Kill kills a container.
-func (r *Runtime) Kill(id ID) error { return r.Signal(id, syscall.SIGKILL) }
+// Kill kills a container. If its shim does not respond, because the container has stopped it or removed its files, the shim is
+// killed, too, and the run is lost.
+func (r *Runtime) Kill(id ID) error {
+	c, _, err := r.ask(id, request{Do: "signal", Signal: int(syscall.SIGKILL)})
+	if err == nil {
+		return c.Close()
+	}
+	l, gone := r.running(id)
+	if gone != nil {
+		return gone
+	}
+	r.mu.Lock()
+	begin := l.begin
+	r.mu.Unlock()
+	killShim(r.path(id.dir()), begin)
+	return nil // watch kills what is left
+}
 
 // Remove removes the files of a pod whose runs have all ended.
 func (r *Runtime) Remove(pod string) error {
@@ -409,7 +476,7 @@ func (r *Runtime) Remove(pod string) error {
 	}
 	delete(r.runs, pod)
 	r.mu.Unlock()
-	return os.RemoveAll(filepath.Join(r.options.Dir, "pods", pod))
+	return beneath.RemoveAll(r.root, filepath.Join("pods", pod))
 }
 
 // Close ends all containers: by the signal TERM, and after a grace period by KILL.
@@ -425,25 +492,26 @@ func (r *Runtime) Close(grace time.Duration) {
 		}
 	}
 	r.mu.Unlock()
-	for _, id := range all {
-		_ = r.Terminate(id) // it has ended
-	}
 	done := make(chan struct{})
 	go func() {
 		r.group.Wait()
 		close(done)
 	}()
+	each(all, r.Terminate)
 	select {
 	case <-done:
 	case <-time.After(grace):
-		for _, id := range all {
-			_ = r.Kill(id)
-		}
+		each(all, r.Kill)
 		<-done
 	}
-	if r.tether != nil {
-		r.tether.Close()
-		r.tethered.Close()
+	r.release()
+}
+
+// each calls a function for several runs at the same time: a shim may take a while to respond. Those that have ended are errors.
+func each(all []ID, do func(ID) error) {
+	var group sync.WaitGroup
+	for _, id := range all {
+		group.Go(func() { _ = do(id) })
 	}
-	r.held.Close()
+	group.Wait()
 }

@@ -37,7 +37,7 @@ const drainTime = 2 * time.Second
 
 // A shim is the parent of a run.
 type shim struct {
-	dir  string
+	dir  *os.Root
 	spec Spec
 	main int // the process id of the container
 
@@ -56,24 +56,30 @@ type shim struct {
 func runShim(dir string) int {
 	syscall.CloseOnExec(lockFile)
 	syscall.CloseOnExec(readyFile)
+	if os.Getenv(tetherVariable) != "" {
+		syscall.CloseOnExec(tetherFile)
+	}
 	ready := os.NewFile(readyFile, "ready")
 	// A signal that is ignored would also be ignored by the container.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE, syscall.SIGQUIT)
 	debug.FreeOSMemory() // what the initialization of the program has left
-	s := &shim{dir: dir, sessions: map[int]bool{}}
-	err := s.run(ready)
-	if err == nil {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return 1
+	}
+	s := &shim{dir: root, sessions: map[int]bool{}}
+	if err = s.run(ready); err == nil {
 		return 0
 	}
 	exit := Exit{Code: 128, Time: time.Now(), Reason: StartError, Message: err.Error()}
-	err = errors.Join(err, writeFile(filepath.Join(dir, "exit.json"), &exit))
+	err = errors.Join(err, writeFile(root, "exit.json", &exit))
 	json.NewEncoder(ready).Encode(response{Error: err.Error()})
 	return 1
 }
 
 // run runs the container, and returns after its end, or the error that kept it from starting.
 func (s *shim) run(ready *os.File) error {
-	found, err := readFile(filepath.Join(s.dir, "spec.json"), &s.spec)
+	found, err := readFile(s.dir, "spec.json", &s.spec)
 	if err != nil || !found {
 		return fmt.Errorf("read the specification of the container: %w", err)
 	}
@@ -84,21 +90,20 @@ func (s *shim) run(ready *os.File) error {
 	}
 	defer listener.Close()
 	s.children.start()
-	s.log = openLog(filepath.Join(s.dir, "log"), s.spec.LogBytes, s.spec.LogFiles)
+	s.log = openLog(s.dir, "log", s.spec.LogBytes, s.spec.LogFiles)
 	defer s.log.close()
 	copied, err := s.startMain()
 	if err != nil {
 		return err
 	}
 	begin := started{Pid: s.main, Birth: birth(s.main), Time: time.Now()}
-	if err := writeFile(filepath.Join(s.dir, "started.json"), &begin); err != nil {
+	if err := writeFile(s.dir, "started.json", &begin); err != nil {
 		syscall.Kill(-s.main, syscall.SIGKILL)
 		return err
 	}
-	json.NewEncoder(ready).Encode(response{Pid: s.main}) // fails if the program has ended
+	json.NewEncoder(ready).Encode(response{Pid: s.main, Started: &begin}) // fails if the program has ended
 	ready.Close()
 	if os.Getenv(tetherVariable) != "" {
-		syscall.CloseOnExec(tetherFile)
 		go s.endWith(os.NewFile(tetherFile, "tether"))
 	}
 	terms := make(chan os.Signal, 1)
@@ -118,7 +123,7 @@ func (s *shim) run(ready *os.File) error {
 	}
 	s.stdout.finish()
 	s.stderr.finish()
-	return writeFile(filepath.Join(s.dir, "exit.json"), exitOf(status))
+	return writeFile(s.dir, "exit.json", exitOf(status))
 }
 
 func exitOf(status syscall.WaitStatus) *Exit {

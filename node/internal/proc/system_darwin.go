@@ -32,12 +32,21 @@ func killMarked(_ ID, s started) {
 	}
 }
 
-func listen(dir string) (*net.UnixListener, error) {
-	name := filepath.Join(dir, "s")
-	_ = os.Remove(name)
-	return net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: name})
+// killShim kills the shim of a run, which does not respond: the parent of the first process of the container.
+func killShim(_ string, s started) {
+	if s.Pid <= 0 || s.Birth == "" {
+		return
+	}
+	if p, err := unix.SysctlKinfoProc("kern.proc.pid", s.Pid); err == nil && birth(s.Pid) == s.Birth && p.Eproc.Ppid > 1 {
+		_ = syscall.Kill(int(p.Eproc.Ppid), syscall.SIGKILL)
+	}
 }
 
-func dial(dir string) (*net.UnixConn, error) {
-	return net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, "s")})
+func listen(dir *os.Root) (*net.UnixListener, error) {
+	_ = dir.Remove("s")
+	return net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir.Name(), "s")})
+}
+
+func dial(dir *os.Root) (*net.UnixConn, error) {
+	return net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: filepath.Join(dir.Name(), "s")})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,13 +82,18 @@ func birth(pid int) string {
 }
 
 // killMarked kills all processes whose environment has the marker of a run, and returns when none is left.
-func killMarked(id ID, _ started) {
-	marker := []byte(Marker + "=" + id.String())
+func killMarked(id ID, _ started) { killWith(Marker + "=" + id.String()) }
+
+// killShim kills the shim of a run, which does not respond.
+func killShim(dir string, _ started) { killWith(shimVariable + "=" + dir) }
+
+// killWith kills all processes with a variable in their environments, and returns when none is left.
+func killWith(variable string) {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		left := 0
 		for pid, p := range processes() {
 			env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-			if err == nil && p.state != "Z" && slices.ContainsFunc(bytes.Split(env, []byte{0}), func(e []byte) bool { return bytes.Equal(e, marker) }) {
+			if err == nil && p.state != "Z" && pid != os.Getpid() && slices.Contains(strings.Split(string(env), "\x00"), variable) {
 				left++
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
@@ -103,18 +107,18 @@ func killMarked(id ID, _ started) {
 
 // The path of a socket has at most 107 bytes, so it is named by the descriptor of its directory.
 
-func listen(dir string) (*net.UnixListener, error) {
-	d, err := os.Open(dir)
+func listen(dir *os.Root) (*net.UnixListener, error) {
+	d, err := dir.Open(".")
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	_ = os.Remove(filepath.Join(dir, "s"))
+	_ = dir.Remove("s")
 	return net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("/proc/self/fd/%d/s", d.Fd())})
 }
 
-func dial(dir string) (*net.UnixConn, error) {
-	d, err := os.Open(dir)
+func dial(dir *os.Root) (*net.UnixConn, error) {
+	d, err := dir.Open(".")
 	if err != nil {
 		return nil, err
 	}
