@@ -112,12 +112,19 @@ type realPlacer struct {
 
 func newRealPlacer(t *testing.T, w *world) *realPlacer {
 	t.Helper()
-	ctx := context.Background()
 	cfg, err := latest.Default()
 	if err != nil {
 		t.Fatal(err)
 	}
-	profile := cfg.Profiles[0]
+	return newConfiguredPlacer(t, w, cfg)
+}
+
+// newConfiguredPlacer returns the framework of the first profile of a configuration, without the
+// plugins that Kapok does not have.
+func newConfiguredPlacer(t *testing.T, w *world, cfg *config.KubeSchedulerConfiguration) *realPlacer {
+	t.Helper()
+	ctx := context.Background()
+	profile := *cfg.Profiles[0].DeepCopy()
 	var known []string
 	for _, p := range place.DefaultProfile().Plugins {
 		known = append(known, p.Name())
@@ -217,8 +224,10 @@ func refusal(s *fwk.Status) string {
 }
 
 // judge returns what place says of a pod, in the form of realPlacer.judge.
-func judge(c *place.Cluster, p *corev1.Pod) string {
-	d := c.Place(p, defaultProfile)
+func judge(c *place.Cluster, p *corev1.Pod) string { return judgeBy(c, p, defaultProfile) }
+
+func judgeBy(c *place.Cluster, p *corev1.Pod, profile *place.Profile) string {
+	d := c.Place(p, profile)
 	lines := map[string]string{}
 	for name, no := range d.Refusals() {
 		reasons := slices.Clone(no.Reasons)

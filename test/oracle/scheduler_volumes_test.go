@@ -20,8 +20,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// TestPlaceVolumes is TestPlace for pods with volumes: VolumeRestrictions, NodeVolumeLimits, VolumeBinding and
-// VolumeZone must refuse the same nodes for the same reasons. Each of these refuses pods.
+// TestPlaceVolumes is TestPlace for pods with volumes: VolumeRestrictions, NodeVolumeLimits,
+// VolumeBinding and VolumeZone must refuse the same nodes for the same reasons. Each of these
+// refuses pods.
 func TestPlaceVolumes(t *testing.T) {
 	seed := seeds.Of(t)
 	metrics.Register()
