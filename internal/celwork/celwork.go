@@ -45,8 +45,8 @@ const (
 	most = 1 << 40
 )
 
-// A Budget bounds the work of all expressions of one object. Its methods are not safe for concurrent
-// use.
+// A Budget bounds the work of all expressions of one object. Its methods are not safe for
+// concurrent use.
 type Budget struct {
 	ctx   context.Context
 	spent int
@@ -57,8 +57,8 @@ type Budget struct {
 // NewBudget returns a full budget of a request with the context ctx.
 func NewBudget(ctx context.Context) *Budget { return &Budget{ctx: ctx} }
 
-// Spend returns the text to compile for an expression, which differs from it in white space only. It
-// returns an error if the expression must not be compiled, as it exceeds [Limit] or, with those
+// Spend returns the text to compile for an expression, which differs from it in white space only.
+// It returns an error if the expression must not be compiled, as it exceeds [Limit] or, with those
 // before it, [ObjectLimit], or if the context has ended.
 func (b *Budget) Spend(text string) (string, error) {
 	_, err := b.spend(text)
@@ -78,9 +78,9 @@ func (b *Budget) Declare(text string) (string, error) {
 	return hidden(text)
 }
 
-// Failed spends the work for an expression that did not compile. compiled is what Spend has returned,
-// and message the error, which does not show long lines. It returns whether text itself may be
-// compiled for a message that does.
+// Failed spends the work for an expression that did not compile. compiled is what Spend has
+// returned, and message the error, which does not show long lines. It returns whether text itself
+// may be compiled for a message that does.
 func (b *Budget) Failed(text, compiled, message string) bool {
 	n := errorsIn(message)
 	shown := times(n, lineWork(text))
@@ -125,8 +125,8 @@ func Estimate(text string) int {
 }
 
 // estimate returns the work of an expression, and the size of its type. declared is the size of the
-// types of declared variables. The compiler expands macros even in an expression with syntax errors,
-// so these are estimated as well.
+// types of declared variables. The compiler expands macros even in an expression with syntax
+// errors, so these are estimated as well.
 func estimate(text string, declared int) (work, size int) {
 	p, err := parser.NewParser(parser.EnableOptionalSyntax(true))
 	if err != nil {

@@ -208,8 +208,8 @@ func (g generator) expression(depth int, variables []string) string {
 	return "(" + below() + " < " + below() + " || " + below() + " == " + below() + ")"
 }
 
-// TestUnusualExpressions checks estimates of expressions with syntax errors, whose macros the parser
-// expands all the same.
+// TestUnusualExpressions checks estimates of expressions with syntax errors, whose macros the
+// parser expands all the same.
 func TestUnusualExpressions(t *testing.T) {
 	chain := repeated("optional.of(1)", ".optMap(x, x)", "")
 	for _, text := range []string{
@@ -281,8 +281,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestErrorsOfLongLines checks that the messages of errors take no more work than is spent for them,
-// and that the text to compile has the meaning of the expression.
+// TestErrorsOfLongLines checks that the messages of errors take no more work than is spent for
+// them, and that the text to compile has the meaning of the expression.
 func TestErrorsOfLongLines(t *testing.T) {
 	env := environmentOf(t)
 	allocations(env, "true")

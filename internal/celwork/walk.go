@@ -44,8 +44,8 @@ func (c count) work() int {
 	return plus(times(c.nodes, nodeWork), times(c.bindings, c.copies), times(types, typeWork))
 }
 
-// A shape bounds the type of an expression: the number of its nodes, and whether it can contain free
-// variables.
+// A shape bounds the type of an expression: the number of its nodes, and whether it can contain
+// free variables.
 type shape struct {
 	size int
 	free bool

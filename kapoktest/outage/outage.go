@@ -3,11 +3,13 @@
 //	outage.Pods(t, env, "default", "app=web").Fail(137)
 //	outage.Nodes(t, env, "node-0").Stop()
 //
-// A failure happens at the time of the call: in a bubble, time.Sleep before it costs nothing. What follows is what
-// Kubernetes does: containers are restarted with a back-off, pods of a node without heartbeats are evicted after
-// minutes. The pods must run on simulated nodes (package simulated), and not be played by KWOK's Stages.
+// A failure happens at the time of the call: in a bubble, time.Sleep before it costs nothing. What
+// follows is what Kubernetes does: containers are restarted with a back-off, pods of a node without
+// heartbeats are evicted after minutes. The pods must run on simulated nodes (package simulated),
+// and not be played by KWOK's Stages.
 //
-// The package writes annotations by the client of the Env, and fails the test on an error. It starts no goroutine.
+// The package writes annotations by the client of the Env, and fails the test on an error. It
+// starts no goroutine.
 package outage
 
 import (
@@ -34,8 +36,8 @@ type PodSet struct {
 	pods     []corev1.Pod
 }
 
-// Pods returns the pods of a namespace that exist now and have the labels of a selector, such as "app=web"; "" selects all.
-// At least one must.
+// Pods returns the pods of a namespace that exist now and have the labels of a selector, such as
+// "app=web"; "" selects all. At least one must.
 func Pods(t testing.TB, env *kapoktest.Env, namespace, selector string) *PodSet {
 	t.Helper()
 	parsed, err := labels.Parse(selector)
@@ -61,8 +63,8 @@ func (s *PodSet) First(n int) *PodSet {
 	return &PodSet{t: s.t, env: s.env, selector: s.selector, pods: s.pods[:n]}
 }
 
-// Fail lets the running containers of the pods exit now, once, with a code between 0 and 255. They are started again as the
-// restart policy of the pod says.
+// Fail lets the running containers of the pods exit now, once, with a code between 0 and 255. They
+// are started again as the restart policy of the pod says.
 func (s *PodSet) Fail(code int) {
 	s.t.Helper()
 	if code < 0 || code > 255 {
@@ -78,7 +80,8 @@ func (s *PodSet) Fail(code int) {
 	})
 }
 
-// Unready lets the containers of the pods no longer respond to their readiness probes, or be unready without one, until Ready.
+// Unready lets the containers of the pods no longer respond to their readiness probes, or be
+// unready without one, until Ready.
 func (s *PodSet) Unready() {
 	s.t.Helper()
 	s.change(func(_ *corev1.ContainerStatus, behaviour map[string]any) { behaviour["unready"] = true })
@@ -108,7 +111,8 @@ func (s *PodSet) change(with func(status *corev1.ContainerStatus, behaviour map[
 	}
 }
 
-// changed returns the changed annotation of a pod. An entry for all containers is kept: that of a container precedes it.
+// changed returns the changed annotation of a pod. An entry for all containers is kept: that of a
+// container precedes it.
 func changed(p *corev1.Pod, with func(status *corev1.ContainerStatus, behaviour map[string]any)) (string, error) {
 	var annotation struct {
 		Containers map[string]map[string]any `json:"containers"`
@@ -150,8 +154,8 @@ func Nodes(t testing.TB, env *kapoktest.Env, names ...string) *NodeSet {
 	return &NodeSet{t, env, names}
 }
 
-// Stop lets the nodes fail, as if they were powered off or cut off from the network: they send no heartbeats, and their
-// pods do not change, until Start.
+// Stop lets the nodes fail, as if they were powered off or cut off from the network: they send no
+// heartbeats, and their pods do not change, until Start.
 func (s *NodeSet) Stop() {
 	s.t.Helper()
 	s.set(simulated.Down)
@@ -163,7 +167,8 @@ func (s *NodeSet) Start() {
 	s.set(simulated.Simulated)
 }
 
-// Flap stops and starts the nodes some times, and returns after the last of them. They are down for one time, and then up for another.
+// Flap stops and starts the nodes some times, and returns after the last of them. They are down for
+// one time, and then up for another.
 func (s *NodeSet) Flap(times int, down, up time.Duration) {
 	s.t.Helper()
 	for range times {

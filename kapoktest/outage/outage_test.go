@@ -23,7 +23,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var nodes = kapoktest.Controllers(kapok.Together{controllers.Options{}, scheduler.Options{}, simulated.Options{Nodes: 2}})
 
-// deployed creates a Deployment, and returns a function that reads the number of its available pods.
+// deployed creates a Deployment, and returns a function that reads the number of its available
+// pods.
 func deployed(t *testing.T, env *kapoktest.Env, replicas int32) func() int32 {
 	t.Helper()
 	labels := map[string]string{"app": "web"}

@@ -46,8 +46,8 @@ func using(name string, replicas int32, simulation string) client.Object {
 	return d
 }
 
-// TestAutoscaler checks that a HorizontalPodAutoscaler scales a Deployment up while its pods are busy, and down when
-// they no longer are.
+// TestAutoscaler checks that a HorizontalPodAutoscaler scales a Deployment up while its pods are
+// busy, and down when they no longer are.
 func TestAutoscaler(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		env.Create(using("web", 1, `containers: {"*": {cpu: 10m, usage: [{after: 1m, cpu: 90m}, {after: 30m, cpu: 5m}]}}`))
@@ -195,8 +195,8 @@ func schemeWithAPIServices(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// TestRegisteredMetrics checks that a metrics-server which registers itself serves its metrics, and that the simulated ones return when
-// it is gone.
+// TestRegisteredMetrics checks that a metrics-server which registers itself serves its metrics, and
+// that the simulated ones return when it is gone.
 func TestRegisteredMetrics(t *testing.T) {
 	scheme := kapoktest.Scheme(schemeWithAPIServices(t))
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {

@@ -1,6 +1,7 @@
 //go:build linux || darwin
 
-// Package processes tests a server with a node whose containers are processes of this machine: this binary again.
+// Package processes tests a server with a node whose containers are processes of this machine: this
+// binary again.
 package processes
 
 import (
@@ -179,7 +180,8 @@ func isReady(p *corev1.Pod) bool {
 	return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].Ready && p.Status.Phase == corev1.PodRunning
 }
 
-// TestPods runs pods on a server in memory: a service with a probe, and a client with a service account and a volume.
+// TestPods runs pods on a server in memory: a service with a probe, and a client with a service
+// account and a volume.
 func TestPods(t *testing.T) {
 	server, err := start(t.Context(), kapok.Options{}, t.TempDir())
 	if err != nil {
@@ -261,8 +263,8 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// TestCrashes kills a server that runs pods, and starts others, several times: each pod has one process, and those that ran are
-// the same ones.
+// TestCrashes kills a server that runs pods, and starts others, several times: each pod has one
+// process, and those that ran are the same ones.
 func TestCrashes(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads /proc")

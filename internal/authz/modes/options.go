@@ -12,8 +12,8 @@ import (
 	api "k8s.io/apiserver/pkg/apis/apiserver"
 )
 
-// Options select the authorizers. Zero values mean those of nodes, and of roles and bindings. Members of
-// system:masters are never denied, whatever is configured.
+// Options select the authorizers. Zero values mean those of nodes, and of roles and bindings.
+// Members of system:masters are never denied, whatever is configured.
 type Options struct {
 	// Modes are the authorizers, which are called in this order until one allows or denies a
 	// request: Node, RBAC, Webhook, AlwaysAllow. Default: Node, RBAC.

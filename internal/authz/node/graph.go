@@ -145,7 +145,8 @@ func newGraph() *graph {
 }
 
 // fold returns the graph with the given changes. Its cost depends on the changed objects and their
-// references, and only logarithmically on all others. Objects that cannot be decoded give no access.
+// references, and only logarithmically on all others. Objects that cannot be decoded give no
+// access.
 func fold(last *graph, c *state.Changes) *graph {
 	if last == nil {
 		last = newGraph()

@@ -79,7 +79,8 @@ func (f *fixture) put(gr schema.GroupResource, namespace, name, text string) {
 }
 
 // ask returns the reason why a node may not send a request, "" if it may, and "-" for a denial
-// without a reason. A request is "VERB GROUP/RESOURCE[/SUBRESOURCE] NAMESPACE NAME [FIELDS]", with - for what is empty.
+// without a reason. A request is "VERB GROUP/RESOURCE[/SUBRESOURCE] NAMESPACE NAME [FIELDS]", with
+// - for what is empty.
 func (f *fixture) ask(node, request string) string {
 	f.t.Helper()
 	words := strings.Fields(strings.ReplaceAll(request, " - ", "  - "))
@@ -268,7 +269,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestRandom compares a graph that has followed many changes with one that is made from the objects.
+// TestRandom compares a graph that has followed many changes with one that is made from the
+// objects.
 func TestRandom(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seeds.Of(t), 1))
 	f := newFixture(t)

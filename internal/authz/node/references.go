@@ -183,8 +183,9 @@ func containers(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
 	}
 }
 
-// volumeSecrets returns the secrets that kubelets need for a volume with a claim, sorted and without
-// duplicates. A reference without a namespace is to one of the claim, where the API has allowed it.
+// volumeSecrets returns the secrets that kubelets need for a volume with a claim, sorted and
+// without duplicates. A reference without a namespace is to one of the claim, where the API has
+// allowed it.
 func volumeSecrets(volume *corev1.PersistentVolume) []thing {
 	var all []thing
 	home := volume.Spec.ClaimRef.Namespace

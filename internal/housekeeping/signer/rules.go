@@ -63,8 +63,8 @@ func checkKubelet(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage) 
 	return exactly(usages, certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment)
 }
 
-// checkKubeletServing does not check that the names are those of the node: the user who approves the
-// request does.
+// checkKubeletServing does not check that the names are those of the node: the user who approves
+// the request does.
 func checkKubeletServing(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
 	switch {
 	case !slices.Equal(r.Subject.Organization, []string{"system:nodes"}):

@@ -63,8 +63,8 @@ var validations = map[string]func(ctx context.Context, text string, n int) field
 	},
 }
 
-// TestWorkOfExpressions checks that expressions which take too much work are rejected before they are
-// compiled: the chain of 40 calls would not end.
+// TestWorkOfExpressions checks that expressions which take too much work are rejected before they
+// are compiled: the chain of 40 calls would not end.
 func TestWorkOfExpressions(t *testing.T) {
 	chain := func(n int) string { return "optional.of(true)" + strings.Repeat(".optMap(x, x)", n) + ".hasValue()" }
 	large := strings.Repeat("1==1||", 800) + "true"

@@ -48,17 +48,38 @@ type Runtime struct{}
 // Open returns ErrUnsupported.
 func Open(Options) (*Runtime, error) { return nil, ErrUnsupported }
 
-// The methods of a Runtime are never called, as there is none.
+// Pods returns no pods.
+func (*Runtime) Pods() []string { return nil }
 
-func (*Runtime) Pods() []string                                    { return nil }
-func (*Runtime) Runs(string) []Run                                 { return nil }
-func (*Runtime) Root() *os.Root                                    { return nil }
-func (*Runtime) PodDir(string) string                              { return "" }
-func (*Runtime) LogPath(ID) string                                 { return "" }
-func (*Runtime) Start(context.Context, Spec) (Run, error)          { return Run{}, ErrUnsupported }
-func (*Runtime) Terminate(ID) error                                { return ErrUnsupported }
-func (*Runtime) Kill(ID) error                                     { return ErrUnsupported }
-func (*Runtime) Remove(string) error                               { return ErrUnsupported }
+// Runs returns no runs.
+func (*Runtime) Runs(string) []Run { return nil }
+
+// Root returns nil.
+func (*Runtime) Root() *os.Root { return nil }
+
+// PodDir returns "".
+func (*Runtime) PodDir(string) string { return "" }
+
+// LogPath returns "".
+func (*Runtime) LogPath(ID) string { return "" }
+
+// Start returns ErrUnsupported.
+func (*Runtime) Start(context.Context, Spec) (Run, error) { return Run{}, ErrUnsupported }
+
+// Terminate returns ErrUnsupported.
+func (*Runtime) Terminate(ID) error { return ErrUnsupported }
+
+// Kill returns ErrUnsupported.
+func (*Runtime) Kill(ID) error { return ErrUnsupported }
+
+// Remove returns ErrUnsupported.
+func (*Runtime) Remove(string) error { return ErrUnsupported }
+
+// Exec returns ErrUnsupported.
 func (*Runtime) Exec(context.Context, ID, []string, Streams) error { return ErrUnsupported }
-func (*Runtime) Attach(context.Context, ID, Streams) error         { return ErrUnsupported }
-func (*Runtime) Close(time.Duration)                               {}
+
+// Attach returns ErrUnsupported.
+func (*Runtime) Attach(context.Context, ID, Streams) error { return ErrUnsupported }
+
+// Close does nothing.
+func (*Runtime) Close(time.Duration) {}
