@@ -94,8 +94,9 @@ func TestMetrics(t *testing.T) {
 			t.Fatal(err)
 		}
 		get := func(config kubernetes.Interface, path, accept string) (string, error) {
-			body, err := config.CoreV1().RESTClient().Get().RequestURI("/apis/metrics.k8s.io/v1beta1/"+path).SetHeader("Accept", accept).DoRaw(env.Context())
-			return string(body), err
+			result := config.CoreV1().RESTClient().Get().RequestURI("/apis/metrics.k8s.io/v1beta1/"+path).SetHeader("Accept", accept).Do(env.Context())
+			body, _ := result.Raw()
+			return string(body), result.Error()
 		}
 		list := func(path string) (lines []string) {
 			t.Helper()

@@ -135,8 +135,10 @@ func (g *clusterGenerator) pluginSet(n int) (set configv1.PluginSet) {
 	return set
 }
 
+// resources returns random resources for scores, without extended ones: kube-scheduler's plugins ask its
+// manager of dynamic resources about these, which is not there.
 func (g *clusterGenerator) resources(weights bool) (all []configv1.ResourceSpec) {
-	for _, name := range []string{"cpu", "memory", "ephemeral-storage", "example.com/gpu", "pods"} {
+	for _, name := range []string{"cpu", "memory", "ephemeral-storage", "pods"} {
 		if g.sometimes(2) {
 			one := configv1.ResourceSpec{Name: name}
 			if weights && !g.sometimes(4) {
