@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,6 +89,11 @@ func (g *clusterGenerator) configuration(t *testing.T) []byte {
 	c.APIVersion, c.Kind = configv1.SchemeGroupVersion.String(), "KubeSchedulerConfiguration"
 	p := &c.Profiles[0]
 	p.Plugins = &configv1.Plugins{MultiPoint: g.pluginSet(3), Score: g.pluginSet(3)}
+	// In kube-scheduler, a plugin that is enabled for score alone fails, as it has not run at preScore.
+	p.Plugins.Score.Enabled = slices.DeleteFunc(p.Plugins.Score.Enabled, func(one configv1.Plugin) bool {
+		of := func(other configv1.Plugin) bool { return other.Name == one.Name }
+		return slices.ContainsFunc(p.Plugins.MultiPoint.Disabled, of) && !slices.ContainsFunc(p.Plugins.MultiPoint.Enabled, of)
+	})
 	if g.sometimes(4) {
 		p.Plugins.Score.Disabled = []configv1.Plugin{{Name: "*"}}
 	}
