@@ -89,7 +89,7 @@ func (g *clusterGenerator) configuration(t *testing.T) []byte {
 	c.APIVersion, c.Kind = configv1.SchemeGroupVersion.String(), "KubeSchedulerConfiguration"
 	p := &c.Profiles[0]
 	p.Plugins = &configv1.Plugins{MultiPoint: g.pluginSet(3), Score: g.pluginSet(3)}
-	// In kube-scheduler, a plugin that is enabled for score alone fails, as it has not run at preScore.
+	// In kube-scheduler, a plugin that is enabled for score alone fails: it has not run at preScore.
 	p.Plugins.Score.Enabled = slices.DeleteFunc(p.Plugins.Score.Enabled, func(one configv1.Plugin) bool {
 		of := func(other configv1.Plugin) bool { return other.Name == one.Name }
 		return slices.ContainsFunc(p.Plugins.MultiPoint.Disabled, of) && !slices.ContainsFunc(p.Plugins.MultiPoint.Enabled, of)
@@ -141,8 +141,8 @@ func (g *clusterGenerator) pluginSet(n int) (set configv1.PluginSet) {
 	return set
 }
 
-// resources returns random resources for scores, without extended ones: kube-scheduler's plugins ask its
-// manager of dynamic resources about these, which is not there.
+// resources returns random resources for scores, without extended ones: kube-scheduler's plugins
+// ask its manager of dynamic resources about these, which is not there.
 func (g *clusterGenerator) resources(weights bool) (all []configv1.ResourceSpec) {
 	for _, name := range []string{"cpu", "memory", "ephemeral-storage", "pods"} {
 		if g.sometimes(2) {
