@@ -79,8 +79,7 @@ func Example() {
 	// Output:
 	// cnat.example.com/v1 example-at 2019-07-03T02:00:00Z ["echo" "YAY"]
 	// cnat.example.com/v1, Kind=At
-	// not known to the converter: At has no version cnat.example.com/v2, but cnat.example.com/v1,
-	// cnat.example.com/v1alpha1 true
+	// not known to the converter: At has no version cnat.example.com/v2, but cnat.example.com/v1, cnat.example.com/v1alpha1 true
 }
 
 // A field that would be lost is an error before anything is converted.
