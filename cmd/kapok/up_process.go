@@ -22,6 +22,7 @@ type processNode struct {
 	options     processnode.Options
 	images      []string
 	anyListener bool
+	lookup      func(ctx context.Context, host string) ([]string, error) // nil: that of the system
 
 	node    *processnode.Node // nil without the flag
 	started chan struct{}     // is closed when address is set
@@ -48,7 +49,7 @@ func (n *processNode) complete(listen string) (*processnode.Node, error) {
 	default:
 		return nil, fmt.Errorf("--node %q: want process", n.kind)
 	}
-	if !n.anyListener && !isLoopback(listen) {
+	if !n.anyListener && !n.isLoopback(listen) {
 		return nil, fmt.Errorf("--node process with --listen %s: users on other machines that may create pods could run programs on this one; confirm with --node-process-any-listener", listen)
 	}
 	o := n.options
@@ -118,15 +119,27 @@ func kubelets(all ...func(string) http.Handler) func(string) http.Handler {
 	}
 }
 
-// isLoopback reports whether an address to listen on is reachable from this machine only.
-func isLoopback(listen string) bool {
+// isLoopback reports whether an address to listen on is reachable from this machine only. The only
+// name is localhost, and only if it has no other addresses.
+func (n *processNode) isLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
 		return false
 	}
+	all := []string{host}
 	if host == "localhost" {
-		return true
+		lookup := n.lookup
+		if lookup == nil {
+			lookup = net.DefaultResolver.LookupHost
+		}
+		if all, err = lookup(context.Background(), host); err != nil || len(all) == 0 {
+			return false
+		}
 	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
+	for _, text := range all {
+		if ip, err := netip.ParseAddr(text); err != nil || !ip.Unmap().IsLoopback() {
+			return false
+		}
+	}
+	return true
 }

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
 )
+
+func resolver(all ...string) func(context.Context, string) ([]string, error) {
+	return func(context.Context, string) ([]string, error) { return all, nil }
+}
 
 // TestProcessNode checks when --node process is refused.
 func TestProcessNode(t *testing.T) {
@@ -14,7 +19,11 @@ func TestProcessNode(t *testing.T) {
 	}{
 		{"127.0.0.1:6443", processNode{kind: "process"}, ""},
 		{"[::1]:6443", processNode{kind: "process"}, ""},
-		{"localhost:6443", processNode{kind: "process"}, ""},
+		{"[::ffff:127.0.0.1]:6443", processNode{kind: "process"}, ""},
+		{"localhost:6443", processNode{kind: "process", lookup: resolver("127.0.0.1", "::1")}, ""},
+		{"localhost:6443", processNode{kind: "process", lookup: resolver("127.0.0.1", "192.0.2.1")}, "confirm with --node-process-any-listener"},
+		{"localhost:6443", processNode{kind: "process", lookup: resolver()}, "confirm with --node-process-any-listener"},
+		{"[::]:6443", processNode{kind: "process"}, "confirm with --node-process-any-listener"},
 		{"0.0.0.0:6443", processNode{kind: "process"}, "confirm with --node-process-any-listener"},
 		{":6443", processNode{kind: "process"}, "confirm with --node-process-any-listener"},
 		{"192.0.2.1:6443", processNode{kind: "process"}, "confirm with --node-process-any-listener"},

@@ -28,6 +28,9 @@ import (
 	"github.com/kapok-dev/kapok/scheduler"
 
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -45,6 +48,7 @@ var crashes = flag.Int("crashes", 2, "number of times that TestCrashes kills the
 const (
 	programVariable = "KAPOK_TEST_PROGRAM"
 	serverVariable  = "KAPOK_TEST_SERVER"
+	memoryVariable  = "KAPOK_TEST_MEMORY" // the server is in memory
 )
 
 func TestMain(m *testing.M) {
@@ -75,6 +79,22 @@ func program() {
 		}
 		os.WriteFile(os.Getenv("KAPOK_TERMINATION_LOG"), []byte("done"), 0o600)
 		os.Exit(0)
+	case "attempt":
+		words := strings.Split(os.Getenv("KAPOK_CONTAINER"), "/")
+		fmt.Println("attempt", words[len(words)-1])
+		time.Sleep(time.Hour)
+	case "grpc":
+		listener, err := net.Listen("tcp", net.JoinHostPort(os.Getenv("HOST"), os.Getenv("PORT")))
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		checks := health.NewServer()
+		checks.SetServingStatus("good", healthv1.HealthCheckResponse_SERVING)
+		checks.SetServingStatus("bad", healthv1.HealthCheckResponse_NOT_SERVING)
+		server := grpc.NewServer()
+		healthv1.RegisterHealthServer(server, checks)
+		fmt.Println(server.Serve(listener))
 	case "sleep":
 		time.Sleep(time.Hour)
 	}
@@ -127,7 +147,11 @@ func start(ctx context.Context, o kapok.Options, dir string) (*kapok.Server, err
 
 // serve runs a server until it is killed.
 func serve(dir string) error {
-	s, err := start(context.Background(), kapok.Options{DataDir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig")}, filepath.Join(dir, "processes"))
+	o := kapok.Options{DataDir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig")}
+	if os.Getenv(memoryVariable) != "" {
+		o.DataDir = ""
+	}
+	s, err := start(context.Background(), o, filepath.Join(dir, "processes"))
 	if err != nil {
 		return err
 	}
