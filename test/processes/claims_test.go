@@ -176,6 +176,7 @@ func TestLife(t *testing.T) {
 	dies.Spec.Volumes = []corev1.Volume{shared}
 	dies.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "d", MountPath: "/d"}}
 	dies.Spec.Containers[0].LivenessProbe = execProbe("test -e $KAPOK_ROOT/d/again || ! touch $KAPOK_ROOT/d/again") // fails once
+	dies.Spec.Containers[0].LivenessProbe.InitialDelaySeconds = 3                                                   // it has written its log by then
 	m.create(dies)
 
 	running := await(t, m.clients, "hooks", "started", func(p *corev1.Pod) bool {
