@@ -99,7 +99,7 @@ func TestAlwaysAllow(t *testing.T) {
 
 func TestBadAccessOptions(t *testing.T) {
 	for _, o := range []kapok.AccessOptions{
-		{Modes: []string{"Node"}}, {Modes: []string{"nonsense"}}, {ConfigFile: "/nowhere/at/all"}, {WebhookConfigFile: "/nowhere/at/all"},
+		{Modes: []string{"ABAC"}}, {Modes: []string{"nonsense"}}, {ConfigFile: "/nowhere/at/all"}, {WebhookConfigFile: "/nowhere/at/all"},
 	} {
 		server, err := kapok.Start(t.Context(), kapok.Options{Access: o})
 		if err == nil {
