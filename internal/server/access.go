@@ -33,7 +33,11 @@ func newAccess(ctx context.Context, p parts, store *resource.Store) (*access, er
 		return nil, fmt.Errorf("roles and bindings: %w", err)
 	}
 	o := p.options.Access
-	nodes := node.New(store.State(), roles.OfNodes())
+	ofNodes, err := roles.OfNodes()
+	if err != nil {
+		return nil, err
+	}
+	nodes := node.New(store.State(), ofNodes)
 	roles := rbac.New(store.State())
 	chain, err := modes.Open(o, nodes, roles, p.options.Logger)
 	if err != nil {

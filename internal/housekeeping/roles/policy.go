@@ -16,6 +16,7 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -67,17 +68,17 @@ var standards = sync.OnceValue(func() []*standard { return read("gathered") })
 var completed = sync.OnceValue(func() []*standard { return read("made") })
 
 // OfNodes returns the rules of the default cluster role system:node, whatever the stored role is.
-func OfNodes() []rbacv1.PolicyRule {
+func OfNodes() ([]rbacv1.PolicyRule, error) {
 	for _, s := range standards() {
 		if s.key.Resource == clusterRoles && s.key.Name == "system:node" {
 			var role rbacv1.ClusterRole
 			if err := typed.FromTree(s.tree(), &role); err != nil {
-				panic(fmt.Sprintf("bug: %s cannot be decoded: %v", s.key, err)) // it is a part of the program
+				return nil, fmt.Errorf("default role %s: %w", s.key.Name, err)
 			}
-			return role.Rules
+			return role.Rules, nil
 		}
 	}
-	panic("bug: there is no default role of nodes")
+	return nil, errors.New("the default role system:node is missing")
 }
 
 // read returns all standards except those of one sort.
