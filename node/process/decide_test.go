@@ -256,11 +256,11 @@ func TestExpand(t *testing.T) {
 func TestPrograms(t *testing.T) {
 	mappings := map[string]string{"nginx": "bin/nginx", "r.example.com/team/app": "go://./cmd/app", "app:2": "/two"}
 	for image, want := range map[string]string{
-		"nginx": "/work/bin/nginx", "nginx:1.2": "/work/bin/nginx", "docker.io/library/nginx:1@sha256:ab": "/work/bin/nginx",
+		"nginx": "/srv/bin/nginx", "nginx:1.2": "/srv/bin/nginx", "docker.io/library/nginx:1@sha256:ab": "/srv/bin/nginx",
 		"r.example.com/team/app:v1": "package ./cmd/app", "app:2": "/two", "file:///bin/sh": "/bin/sh", "file:///a%20b": "/a b",
 		"go://./cmd/x": "package ./cmd/x", "go://example.com/m": "package example.com/m",
 	} {
-		path, pkg, err := programOf(image, mappings, "/work")
+		path, pkg, err := programOf(image, mappings, "/srv")
 		if pkg != "" {
 			path = "package " + pkg
 		}
@@ -272,7 +272,7 @@ func TestPrograms(t *testing.T) {
 		"other", "app", "file://../../bin/sh", "file://bin/sh", "file:///a/../b", "file:///a%00b", "file://", "go://", "go://-toolexec=x",
 		"go:///etc", "go://../x", "go://./../x", "go://./...", "go://a b",
 	} {
-		if path, pkg, err := programOf(image, mappings, "/work"); err == nil {
+		if path, pkg, err := programOf(image, mappings, "/srv"); err == nil {
 			t.Errorf("image %q: got %q %q, want an error", image, path, pkg)
 		}
 	}

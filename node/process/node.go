@@ -8,6 +8,7 @@ import (
 
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/node/internal/heartbeat"
+	"github.com/kapok-dev/kapok/node/internal/kubelet"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,8 +19,6 @@ const (
 	leaseDuration  = 40 * time.Second
 	statusInterval = 5 * time.Minute
 	createRetry    = time.Second
-	kubeletVersion = "v1.37.2"
-	kubeletPort    = 10250
 	maxPods        = 110
 	// nodeIP is the address of the node: containers see the loopback interface of the machine.
 	nodeIP = "127.0.0.1"
@@ -71,9 +70,9 @@ func (p *pods) nodeStatus(n *corev1.Node, now time.Time) corev1.NodeStatus {
 	s.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: nodeIP}, {Type: corev1.NodeHostName, Address: n.Name}}
 	s.NodeInfo = corev1.NodeSystemInfo{
 		MachineID: n.Name, SystemUUID: n.Name, BootID: n.Name, KernelVersion: kernel(), OSImage: "this machine", ContainerRuntimeVersion: "process://1",
-		KubeletVersion: kubeletVersion, OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
+		KubeletVersion: kubelet.Version, OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
 	}
-	s.DaemonEndpoints.KubeletEndpoint.Port = kubeletPort
+	s.DaemonEndpoints.KubeletEndpoint.Port = kubelet.Port
 	heartbeat.Healthy(n.Name, &s, statusInterval, now)
 	return s
 }

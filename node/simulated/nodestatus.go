@@ -20,7 +20,6 @@ import (
 const (
 	operatingSystem = "linux"
 	architecture    = "amd64"
-	kubeletVersion  = "v1.37.2"
 )
 
 // nodeStatus returns the status of a running node: the current one, with the fields that a kubelet
@@ -46,7 +45,7 @@ func (o *Options) nodeStatus(n *corev1.Node, now time.Time) corev1.NodeStatus {
 		s.NodeInfo = corev1.NodeSystemInfo{
 			MachineID: string(n.UID), SystemUUID: string(n.UID), BootID: string(n.UID),
 			KernelVersion: "6.12.0", OSImage: "Kapok simulated node", ContainerRuntimeVersion: "containerd://2.2.0",
-			KubeletVersion: kubeletVersion, OperatingSystem: operatingSystem, Architecture: architecture,
+			KubeletVersion: kubelet.Version, OperatingSystem: operatingSystem, Architecture: architecture,
 		}
 	}
 	if s.DaemonEndpoints.KubeletEndpoint.Port == 0 {

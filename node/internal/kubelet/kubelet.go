@@ -16,6 +16,9 @@ import (
 // Port is the port of the kubelet in the status of a node.
 const Port = 10250
 
+// Version is the version of the kubelet in the status of a node.
+const Version = "v1.37.2"
+
 // UserAgent is that of the kubelet: managedFields show it as the manager of what nodes write.
 const UserAgent = "kubelet"
 

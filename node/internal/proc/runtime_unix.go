@@ -385,7 +385,7 @@ func (r *Runtime) dial(dir string) (*net.UnixConn, error) {
 	return dial(d)
 }
 
-// running returns the directory of a run that has not ended.
+// running returns a run that has not ended.
 func (r *Runtime) running(id ID) (*live, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
