@@ -56,13 +56,13 @@ func (w *recorder) Write(b []byte) (int, error) {
 		w.start(http.StatusOK)
 	}
 	if w.written += len(b); !w.patient && (w.written >= unbuffered || w.unreadBody) {
-		defer w.guard().disarm()
+		defer w.armed().disarm()
 	}
 	return w.ResponseWriter.Write(b)
 }
 
-// guard returns a watchdog that is armed against a client that does not read.
-func (w *recorder) guard() *watchdog {
+// armed returns a watchdog that is armed against a client that does not read.
+func (w *recorder) armed() *watchdog {
 	if w.dog == nil {
 		w.dog = &watchdog{w: w.ResponseWriter}
 	}
@@ -91,7 +91,7 @@ func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (w *recorder) Flush() {
 	if f, ok := w.ResponseWriter.(http.Flusher); ok {
 		if !w.patient {
-			defer w.guard().disarm()
+			defer w.armed().disarm()
 		}
 		f.Flush()
 		w.written = 0

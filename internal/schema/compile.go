@@ -39,9 +39,9 @@ func Compile(s *apiextensionsv1.JSONSchemaProps, preserveUnknownFields bool) (*P
 	if c.defaults {
 		completeDefaults(root)
 	}
-	if root.guarded {
+	if root.conditional {
 		completeResources(root)
-		p.guard = sync.OnceValue(func() *guard { return guardFor(root) })
+		p.conditions = sync.OnceValue(func() *conditionTree { return conditionsOf(root) })
 	}
 	return p, nil
 }

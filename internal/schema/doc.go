@@ -24,9 +24,9 @@
 // nothing; an invalid object is visited again by the same code with a report, which collects errors
 // and the counts of matched constraints from which Kubernetes chooses among failed alternatives.
 //
-// Schema rules, those in x-kubernetes-validations, are called conditions in this package. Guards
-// evaluate them: a second tree that leads only to places with conditions. A guard compiles its
-// conditions when it first finds a value. Expressions read values through their nodes, without
+// Schema rules, those in x-kubernetes-validations, are called conditions in this package. A tree
+// of conditions evaluates them: it leads only to places with conditions, and compiles those of a
+// place for the first value found there. Expressions read values through their nodes, without
 // copying or converting them in advance. A condition that fails is ignored if its value did not
 // change (ratcheting); this is determined after the evaluation, by correlating each value on the
 // path with its old one.

@@ -25,7 +25,7 @@ import (
 //
 // If the context ends, Evaluate returns only some of the errors.
 func (p *Program) Evaluate(ctx context.Context, obj, old map[string]any, found field.ErrorList, warn func(string)) field.ErrorList {
-	if p.guard == nil || p.guard() == nil {
+	if p.conditions == nil || p.conditions() == nil {
 		return nil
 	}
 	if blocked(found) {
@@ -43,7 +43,7 @@ func (e *evaluation) run() {
 		before = e.old
 	}
 	e.way.start(e.program.root, e.obj, e.old)
-	if !e.value(e.program.guard(), e.obj, before, nil) {
+	if !e.value(e.program.conditions(), e.obj, before, nil) {
 		e.budget = -1
 	}
 }
@@ -72,14 +72,14 @@ type evaluation struct {
 
 // value visits a value and all values below it, in Kubernetes' order. It returns false when the
 // evaluation must stop.
-func (e *evaluation) value(g *guard, v, old any, at *path) bool {
-	if g == nil || v == nil {
+func (e *evaluation) value(t *conditionTree, v, old any, at *path) bool {
+	if t == nil || v == nil {
 		return true
 	}
-	if len(g.conditions) > 0 && !e.conditions(g, v, old, at) {
+	if len(t.conditions) > 0 && !e.conditions(t, v, old, at) {
 		return false
 	}
-	for _, alternative := range g.allOf {
+	for _, alternative := range t.allOf {
 		back := e.way.apart() // only the enclosing values excuse errors of alternatives
 		ok := e.value(alternative, v, old, at)
 		if e.way[len(e.way)-1] = back; !ok {
@@ -88,56 +88,56 @@ func (e *evaluation) value(g *guard, v, old any, at *path) bool {
 	}
 	switch v := v.(type) {
 	case []any:
-		return g.items == nil || e.items(g, v, old, at)
+		return t.items == nil || e.items(t, v, old, at)
 	case map[string]any:
-		return e.properties(g, v, old, at)
+		return e.properties(t, v, old, at)
 	}
 	return true
 }
 
 // below visits a child of the last value on the way.
-func (e *evaluation) below(p place, g *guard, old any, at *path) bool {
+func (e *evaluation) below(p place, t *conditionTree, old any, at *path) bool {
 	e.way = append(e.way, p)
-	ok := e.value(g, p.value, old, at)
+	ok := e.value(t, p.value, old, at)
 	e.way = e.way[:len(e.way)-1]
 	return ok
 }
 
-func (e *evaluation) items(g *guard, list []any, old any, at *path) bool {
-	before := correlation{node: g.node, old: old}
+func (e *evaluation) items(t *conditionTree, list []any, old any, at *path) bool {
+	before := correlation{node: t.node, old: old}
 	step := path{up: at, kind: stepIndex}
 	for i, v := range list {
 		step.index = i
 		var oldItem any
-		if g.items.usesOld && old != nil {
+		if t.items.usesOld && old != nil {
 			if c := before.item(v); c != nil {
 				oldItem = c.old
 			}
 		}
-		if !e.below(place{value: v, item: true}, g.items, oldItem, &step) {
+		if !e.below(place{value: v, item: true}, t.items, oldItem, &step) {
 			return false
 		}
 	}
 	return true
 }
 
-func (e *evaluation) properties(g *guard, obj map[string]any, old any, at *path) bool {
+func (e *evaluation) properties(t *conditionTree, obj map[string]any, old any, at *path) bool {
 	before, _ := old.(map[string]any)
-	if g.additional != nil {
+	if t.additional != nil {
 		step := path{up: at, kind: stepKey}
 		for _, k := range slices.Sorted(maps.Keys(obj)) {
 			step.key = k
-			if !e.below(place{value: obj[k], key: k}, g.additional, before[k], &step) {
+			if !e.below(place{value: obj[k], key: k}, t.additional, before[k], &step) {
 				return false
 			}
 		}
 	}
 	step := path{up: at}
-	for i := range g.fields {
-		f := &g.fields[i]
+	for i := range t.fields {
+		f := &t.fields[i]
 		if v := obj[f.name]; v != nil {
 			step.key = f.name
-			if !e.below(place{value: v, key: f.name}, f.guard, before[f.name], &step) {
+			if !e.below(place{value: v, key: f.name}, f.tree, before[f.name], &step) {
 				return false
 			}
 		}
@@ -146,14 +146,14 @@ func (e *evaluation) properties(g *guard, obj map[string]any, old any, at *path)
 }
 
 // conditions evaluates the conditions of one place.
-func (e *evaluation) conditions(g *guard, v, old any, at *path) bool {
+func (e *evaluation) conditions(t *conditionTree, v, old any, at *path) bool {
 	fail := func(format string, args ...any) {
-		e.errs = append(e.errs, field.Invalid(at.field(), g.typeName(), fmt.Sprintf(format, args...)))
+		e.errs = append(e.errs, field.Invalid(at.field(), t.typeName(), fmt.Sprintf(format, args...)))
 	}
 	if e.ctx.Err() != nil {
 		return false
 	}
-	if g.typed == nil {
+	if t.typed == nil {
 		fail("rule compiler initialization error: failed to convert to declType for CEL validation rules")
 		return true
 	}
@@ -161,18 +161,18 @@ func (e *evaluation) conditions(g *guard, v, old any, at *path) bool {
 		fail(outOfBudget)
 		return false
 	}
-	g.prepare()
-	in := &expression.Variables{Self: expose(v, g.seen)}
+	t.prepare()
+	in := &expression.Variables{Self: expose(v, t.seen)}
 	optional := in
-	if g.compares {
+	if t.compares {
 		optional = &expression.Variables{Self: in.Self, Old: types.OptionalNone}
 		if old != nil {
-			in.Old = expose(old, g.seen)
+			in.Old = expose(old, t.seen)
 			optional.Old = types.OptionalOf(in.Old)
 		}
 	}
-	for i := range g.compiled {
-		c := &g.compiled[i]
+	for i := range t.compiled {
+		c := &t.compiled[i]
 		switch {
 		case c.err != nil:
 			fail("rule compile error: %v", c.err)
@@ -202,7 +202,7 @@ func (e *evaluation) conditions(g *guard, v, old any, at *path) bool {
 		case err == nil:
 			// Kubernetes passes the old value itself to explanations, even if it is optional in the
 			// rule.
-			if !e.broken(c, in, g, v, at) {
+			if !e.broken(c, in, t, v, at) {
 				return false
 			}
 		case expression.Mismatched(err):
@@ -229,7 +229,7 @@ func (e *evaluation) spend(cost uint64) bool {
 }
 
 // broken reports a value that violates a condition. It returns false when the evaluation must stop.
-func (e *evaluation) broken(c *compiledCondition, in *expression.Variables, g *guard, v any, at *path) bool {
+func (e *evaluation) broken(c *compiledCondition, in *expression.Variables, t *conditionTree, v any, at *path) bool {
 	place := at.field()
 	if c.at != "" {
 		place = place.Child(c.at)
@@ -253,11 +253,11 @@ func (e *evaluation) broken(c *compiledCondition, in *expression.Variables, g *g
 			report(field.InternalError(place, fmt.Errorf("%w for messageExpression: %q", err, c.explanation)))
 			return false
 		default:
-			report(field.Invalid(place, g.typeName(), err.Error()))
+			report(field.Invalid(place, t.typeName(), err.Error()))
 			return false
 		}
 	}
-	if g.node.types == typeObject || g.node.types == typeArray {
+	if t.node.types == typeObject || t.node.types == typeArray {
 		v = field.OmitValueType{}
 	}
 	report(c.broken(place, v, detail))
@@ -282,10 +282,10 @@ func (e *evaluation) explain(c *compiledCondition, in *expression.Variables) (st
 }
 
 // typeName returns the declared type, which errors show in place of the value.
-func (g *guard) typeName() string {
+func (t *conditionTree) typeName() string {
 	switch {
-	case g.node.types == 0, g.node.intOrString():
+	case t.node.types == 0, t.node.intOrString():
 		return ""
 	}
-	return g.node.typeNames()
+	return t.node.typeNames()
 }

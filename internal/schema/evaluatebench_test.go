@@ -81,8 +81,8 @@ func BenchmarkExcuse(b *testing.B) {
 	}
 }
 
-// BenchmarkGuard measures the compilation of five rules, and the memory that they retain.
-func BenchmarkGuard(b *testing.B) {
+// BenchmarkConditionTree measures the compilation of five rules, and the memory that they retain.
+func BenchmarkConditionTree(b *testing.B) {
 	s, obj := ruled(b)
 	mustCompile(b, s).Evaluate(context.Background(), obj, nil, nil, nil) // creates the shared environment
 	b.Run("ours", func(b *testing.B) {

@@ -163,7 +163,7 @@ func compareRules(what string, p *Program, j *judge, obj, old map[string]any, fo
 	got := p.Evaluate(context.Background(), obj, old, found, func(w string) { heard.AddWarning("", w) })
 	slices.Sort(heard)
 	e := evaluation{ctx: context.Background(), program: p, obj: obj, old: old, budget: celconfig.RuntimeCELCostBudget}
-	if p.guard != nil {
+	if p.conditions != nil {
 		e.run()
 	}
 	if blocked(found) && j.rules != nil {

@@ -24,7 +24,7 @@ type node struct {
 	// Whether the subtree has such nodes, including this one's list type and embedded resource, but
 	// not its own default: walks skip subtrees that they cannot change.
 	fills, embeds, keyed bool
-	guarded              bool // the subtree has conditions; those of alternatives do not count
+	conditional          bool // the subtree has conditions; those of alternatives do not count
 }
 
 // property is a declared property.
@@ -92,7 +92,7 @@ func (n *node) field(name string) *node {
 // summarise computes the properties of the subtree of n, from those of its children.
 func (n *node) summarise() {
 	n.embeds, n.keyed = n.embedded, n.list != nil
-	n.guarded = n.rules != nil && len(n.rules.conditions) > 0
+	n.conditional = n.rules != nil && len(n.rules.conditions) > 0
 	add := func(c *node) {
 		if c == nil {
 			return
@@ -100,7 +100,7 @@ func (n *node) summarise() {
 		n.fills = n.fills || c.fills || c.fallback != nil
 		n.embeds = n.embeds || c.embeds
 		n.keyed = n.keyed || c.keyed
-		n.guarded = n.guarded || c.guarded
+		n.conditional = n.conditional || c.conditional
 	}
 	for i := range n.fields {
 		add(n.fields[i].node)

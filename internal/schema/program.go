@@ -12,7 +12,7 @@ type Program struct {
 	root        *node
 	preserve    bool // nothing is pruned: the CRD preserves unknown fields, or has no schema
 	fingerprint uint64
-	guard       func() *guard // evaluates the conditions; nil if the schema has none
+	conditions  func() *conditionTree // evaluates the conditions; nil if the schema has none
 }
 
 // Fingerprint identifies the program by content: programs with the same fingerprint normalise and

@@ -55,7 +55,7 @@ func (g generator) root() *apiextensionsv1.JSONSchemaProps {
 	if g.rules == 0 && g.chance(5) {
 		s.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: g.schema(2)}
 	}
-	g.guard(s)
+	g.addRules(s)
 	return s
 }
 
@@ -97,7 +97,7 @@ func (g generator) schema(depth int) *apiextensionsv1.JSONSchemaProps {
 	if g.chance(20) {
 		s.Default = g.json(g.value(s, depth))
 	}
-	g.guard(s)
+	g.addRules(s)
 	return s
 }
 

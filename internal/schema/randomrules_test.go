@@ -9,33 +9,33 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// guard adds rules to a schema, and to the alternatives of its allOf.
-func (g generator) guard(s *apiextensionsv1.JSONSchemaProps) {
+// addRules adds rules to a schema, and to the alternatives of its allOf.
+func (g generator) addRules(s *apiextensionsv1.JSONSchemaProps) {
 	for g.chance(g.rules) {
 		s.XValidations = append(s.XValidations, g.rule(s))
 	}
 	for i := range s.AllOf {
-		g.guardAlternative(&s.AllOf[i], s)
+		g.addAlternativeRules(&s.AllOf[i], s)
 	}
 }
 
-// guardAlternative adds rules for values of schema s to an alternative.
-func (g generator) guardAlternative(a, s *apiextensionsv1.JSONSchemaProps) {
+// addAlternativeRules adds rules for values of schema s to an alternative.
+func (g generator) addAlternativeRules(a, s *apiextensionsv1.JSONSchemaProps) {
 	if g.chance(g.rules) {
 		a.XValidations = append(a.XValidations, g.rule(s))
 	}
 	for _, k := range slices.Sorted(maps.Keys(a.Properties)) {
 		below := a.Properties[k]
 		if real, found := s.Properties[k]; found {
-			g.guardAlternative(&below, &real)
+			g.addAlternativeRules(&below, &real)
 			a.Properties[k] = below
 		}
 	}
 	if a.Items != nil && s.Items != nil {
-		g.guardAlternative(a.Items.Schema, s.Items.Schema)
+		g.addAlternativeRules(a.Items.Schema, s.Items.Schema)
 	}
 	for i := range a.AllOf {
-		g.guardAlternative(&a.AllOf[i], s)
+		g.addAlternativeRules(&a.AllOf[i], s)
 	}
 }
 
