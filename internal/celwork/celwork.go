@@ -49,13 +49,17 @@ const (
 // concurrent use.
 type Budget struct {
 	ctx   context.Context
+	limit int
 	spent int
 	// declared is the greatest size of the types of declared variables.
 	declared int
 }
 
 // NewBudget returns a full budget of a request with the context ctx.
-func NewBudget(ctx context.Context) *Budget { return &Budget{ctx: ctx} }
+func NewBudget(ctx context.Context) *Budget { return NewBudgetOf(ctx, ObjectLimit) }
+
+// NewBudgetOf is NewBudget with a limit other than [ObjectLimit].
+func NewBudgetOf(ctx context.Context, limit int) *Budget { return &Budget{ctx: ctx, limit: limit} }
 
 // Spend returns the text to compile for an expression, which differs from it in white space only.
 // It returns an error if the expression must not be compiled, as it exceeds [Limit] or, with those
@@ -99,14 +103,14 @@ func (b *Budget) spend(text string) (size int, err error) {
 	if err := b.ctx.Err(); err != nil {
 		return 0, err
 	}
-	if b.spent > ObjectLimit {
+	if b.spent > b.limit {
 		return 0, errObject
 	}
 	work, size := estimate(text, b.declared)
 	if work > Limit {
 		return size, errExpression
 	}
-	if b.spent = plus(b.spent, work); b.spent > ObjectLimit {
+	if b.spent = plus(b.spent, work); b.spent > b.limit {
 		return size, errObject
 	}
 	return size, nil

@@ -96,13 +96,17 @@ func (c *checker) check(ctx context.Context, name string) error {
 	if err != nil || policy.Generation <= policy.Status.ObservedGeneration {
 		return err
 	}
+	warnings, err := typeWarnings(ctx, set, &policy.Spec)
+	if err != nil {
+		return err
+	}
 	configuration, err := json.Marshal(map[string]any{
 		"apiVersion": admissionv1.SchemeGroupVersion.String(),
 		"kind":       "ValidatingAdmissionPolicy",
 		"metadata":   map[string]any{"name": name},
 		"status": map[string]any{
 			"observedGeneration": policy.Generation,
-			"typeChecking":       admissionv1.TypeChecking{ExpressionWarnings: typeWarnings(set, &policy.Spec)},
+			"typeChecking":       admissionv1.TypeChecking{ExpressionWarnings: warnings},
 		},
 	})
 	if err != nil {

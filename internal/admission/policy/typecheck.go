@@ -1,11 +1,13 @@
 package policy
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/kapok-dev/kapok/internal/celwork"
 	"github.com/kapok-dev/kapok/internal/kinds/openapi"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/schema/expression"
@@ -23,54 +25,90 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// mostTypes is the maximum number of kinds for which a policy is checked.
-const mostTypes = 10
+const (
+	// mostTypes is the maximum number of kinds of a rule for which a policy is checked.
+	mostTypes = 10
+	// mostKinds is the maximum number of kinds of all rules.
+	mostKinds = 100
+	// mostNames is the maximum number of names of resources that are looked up for these.
+	mostNames = 100_000
+	// mostWork bounds the work to check a policy for all kinds, in the units of package celwork.
+	mostWork = 4 * celwork.ObjectLimit
+	// mostWarnings bounds the bytes of all warnings, which are written to the status of the policy.
+	mostWarnings = 64 << 10
+)
 
 // typeWarnings returns the type errors of a policy's expressions for the kinds that its rules name.
-// They do not disable the policy: expressions are evaluated without static types.
-func typeWarnings(set *resource.Set, spec *admissionv1.ValidatingAdmissionPolicySpec) (warnings []admissionv1.ExpressionWarning) {
-	c := newTypeChecker(set, spec)
-	check := func(text string, at *field.Path) {
-		if text == "" {
-			return
+// They do not disable the policy: expressions are evaluated without static types. If the check
+// exceeds one of the limits above, the last warning names the first kind that is not checked. An
+// error means that ctx has ended.
+func typeWarnings(ctx context.Context, set *resource.Set, spec *admissionv1.ValidatingAdmissionPolicySpec) (warnings []admissionv1.ExpressionWarning, err error) {
+	expressions := expressionsOf(spec)
+	issues := make([][]string, len(expressions)) // of all kinds
+	var unchecked []admissionv1.ExpressionWarning
+	budget, size := celwork.NewBudgetOf(ctx, mostWork), 0
+	for i, gvk := range kindsToCheck(set, spec.MatchConstraints) {
+		c, err := newTypeChecker(set, spec, gvk, budget)
+		if err != nil {
+			continue
 		}
-		var found []string
-		for _, k := range c.kinds {
-			if issues := c.issues(k, text); issues != "" {
-				found = append(found, fmt.Sprintf("%v: %s\n", k.gvk, issues))
+		of, err := c.issues(expressions)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		for _, text := range of {
+			size += len(text)
+		}
+		if err != nil || size > mostWarnings || i == mostKinds {
+			unchecked = append(unchecked, admissionv1.ExpressionWarning{
+				FieldRef: "spec.matchConstraints",
+				Warning:  fmt.Sprintf("types are not checked for %v and the kinds after it: the policy has too many expressions, kinds or type errors", gvk),
+			})
+			break
+		}
+		for i, text := range of {
+			if text != "" {
+				issues[i] = append(issues[i], fmt.Sprintf("%v: %s\n", gvk, text))
 			}
 		}
-		if len(found) > 0 {
-			warnings = append(warnings, admissionv1.ExpressionWarning{FieldRef: at.String(), Warning: strings.Join(found, "\n")})
+	}
+	for i, of := range issues {
+		if len(of) > 0 {
+			warnings = append(warnings, admissionv1.ExpressionWarning{FieldRef: expressions[i].at, Warning: strings.Join(of, "\n")})
 		}
 	}
+	return append(warnings, unchecked...), nil
+}
+
+// A typedExpression is an expression whose types are checked.
+type typedExpression struct{ text, at string }
+
+func expressionsOf(spec *admissionv1.ValidatingAdmissionPolicySpec) (expressions []typedExpression) {
 	for i, v := range spec.Validations {
 		at := field.NewPath("spec", "validations").Index(i)
-		check(v.Expression, at.Child("expression"))
-		check(v.MessageExpression, at.Child("messageExpression"))
-	}
-	return warnings
-}
-
-// A typeChecker compiles the expressions of a policy for objects with types.
-type typeChecker struct {
-	spec   *admissionv1.ValidatingAdmissionPolicySpec
-	kinds  []typedKind
-	params *apiservercel.DeclType // nil if unknown
-}
-
-type typedKind struct {
-	gvk    schema.GroupVersionKind
-	object *apiservercel.DeclType // nil if unknown
-}
-
-func newTypeChecker(set *resource.Set, spec *admissionv1.ValidatingAdmissionPolicySpec) *typeChecker {
-	c := &typeChecker{spec: spec}
-	for _, gvk := range kindsToCheck(set, spec.MatchConstraints) {
-		if t, err := typeOf(set, gvk, gvk.Kind); err == nil {
-			c.kinds = append(c.kinds, typedKind{gvk, t})
+		expressions = append(expressions, typedExpression{v.Expression, at.Child("expression").String()})
+		if v.MessageExpression != "" {
+			expressions = append(expressions, typedExpression{v.MessageExpression, at.Child("messageExpression").String()})
 		}
 	}
+	return expressions
+}
+
+// A typeChecker compiles the expressions of a policy for objects of a kind.
+type typeChecker struct {
+	spec   *admissionv1.ValidatingAdmissionPolicySpec
+	object *apiservercel.DeclType // nil if unknown
+	params *apiservercel.DeclType // nil if unknown
+	budget *celwork.Budget
+}
+
+// newTypeChecker returns an error if the kind has no schema.
+func newTypeChecker(set *resource.Set, spec *admissionv1.ValidatingAdmissionPolicySpec, gvk schema.GroupVersionKind, budget *celwork.Budget) (*typeChecker, error) {
+	object, err := typeOf(set, gvk, gvk.Kind)
+	if err != nil {
+		return nil, err
+	}
+	c := &typeChecker{spec: spec, object: object, budget: budget}
 	if spec.ParamKind != nil {
 		if gv, err := schema.ParseGroupVersion(spec.ParamKind.APIVersion); err == nil {
 			// The name must differ from that of the objects, which can be of another version of the
@@ -78,7 +116,7 @@ func newTypeChecker(set *resource.Set, spec *admissionv1.ValidatingAdmissionPoli
 			c.params, _ = typeOf(set, gv.WithKind(spec.ParamKind.Kind), spec.ParamKind.Kind+"Params")
 		}
 	}
-	return c
+	return c, nil
 }
 
 // kindsToCheck returns the kinds that rules name without a wildcard, in order.
@@ -86,6 +124,7 @@ func kindsToCheck(set *resource.Set, m *admissionv1.MatchResources) (kinds []sch
 	if m == nil {
 		return nil
 	}
+	names := 0
 	for _, rule := range m.ResourceRules {
 		if slices.ContainsFunc(rule.APIGroups, wild) || slices.ContainsFunc(rule.APIVersions, wild) {
 			continue
@@ -95,6 +134,9 @@ func kindsToCheck(set *resource.Set, m *admissionv1.MatchResources) (kinds []sch
 		for _, group := range slices.Sorted(slices.Values(rule.APIGroups)) {
 			for _, version := range slices.Sorted(slices.Values(rule.APIVersions)) {
 				for _, plural := range slices.Sorted(slices.Values(plurals)) {
+					if names++; names > mostNames {
+						return sorted(kinds)
+					}
 					gv := schema.GroupVersion{Group: group, Version: version}
 					d := set.Resource(gv.WithResource(plural).GroupResource())
 					if d == nil || d.Version(gv) == nil {
@@ -122,28 +164,47 @@ func sorted(kinds []schema.GroupVersionKind) []schema.GroupVersionKind {
 	return kinds
 }
 
-// issues returns the type errors of an expression for objects of a kind; "" if there are none.
-func (c *typeChecker) issues(k typedKind, text string) string {
+// issues returns the type errors of each expression, "" if it has none. It returns an error if the
+// budget is spent.
+func (c *typeChecker) issues(expressions []typedExpression) ([]string, error) {
+	all := make([]string, len(expressions))
 	variables := apiservercel.NewObjectType("kubernetes.variables", map[string]*apiservercel.DeclField{})
-	env, err := c.env(k, variables)
+	env, err := c.env(variables)
 	if err != nil {
-		return fmt.Sprintf("type checking error: %v", err)
+		for i := range all {
+			all[i] = fmt.Sprintf("type checking error: %v", err)
+		}
+		return all, nil
 	}
-	for _, v := range c.spec.Variables {
+	for _, v := range c.spec.Variables { // a variable may use those before it
+		text, err := c.budget.Declare(v.Expression)
+		if err != nil {
+			return nil, err
+		}
 		var of *cel.Type
-		if ast, issues := env.Compile(v.Expression); issues == nil {
+		if ast, issues := env.Compile(text); issues == nil {
 			of = ast.OutputType()
 		}
 		variables.Fields[v.Name] = apiservercel.NewDeclField(v.Name, declTypeOf(of), true, nil, nil)
 	}
-	if _, issues := env.Compile(text); issues != nil {
-		return issues.String()
+	for i, e := range expressions {
+		text, err := c.budget.Spend(e.text)
+		if err != nil {
+			return nil, err
+		}
+		_, issues := env.Compile(text)
+		if issues != nil && c.budget.Failed(e.text, text, issues.String()) {
+			_, issues = env.Compile(e.text)
+		}
+		if issues != nil {
+			all[i] = issues.String()
+		}
 	}
-	return ""
+	return all, nil
 }
 
-// env returns the environment of expressions for objects of a kind.
-func (c *typeChecker) env(k typedKind, variables *apiservercel.DeclType) (*cel.Env, error) {
+// env returns the environment of expressions for objects of the kind.
+func (c *typeChecker) env(variables *apiservercel.DeclType) (*cel.Env, error) {
 	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
 	types := []*apiservercel.DeclType{namespace, request}
 	declared := []cel.EnvOption{
@@ -161,7 +222,7 @@ func (c *typeChecker) env(k typedKind, variables *apiservercel.DeclType) (*cel.E
 			declared = append(declared, cel.Variable(name, of))
 		}
 	}
-	declare(k.object, plugincel.ObjectVarName, plugincel.OldObjectVarName)
+	declare(c.object, plugincel.ObjectVarName, plugincel.OldObjectVarName)
 	if c.spec.ParamKind != nil {
 		declare(c.params, plugincel.ParamsVarName)
 	}

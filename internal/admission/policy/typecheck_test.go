@@ -1,7 +1,9 @@
 package policy_test
 
 import (
+	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -83,6 +85,41 @@ apps/v1, Kind=ReplicaSet: ERROR: <input>:1:19: undefined field 'size'
 		synctest.Wait()
 		if got := s.statusOf("wrong"); got.ObservedGeneration != 2 || got.TypeChecking != nil && len(got.TypeChecking.ExpressionWarnings) != 0 {
 			t.Errorf("after its change: %+v", got)
+		}
+	})
+}
+
+// TestTypesAreBounded checks that a policy with many type errors gets a status that can be stored,
+// which names the kinds that were not checked.
+func TestTypesAreBounded(t *testing.T) {
+	const rules = `[{apiGroups: [apps], apiVersions: [v1], resources: [deployments, replicasets, statefulsets, daemonsets], operations: ["*"]}]`
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, authz.Basic{})
+		end := s.policies.CheckTypes(slog.New(slog.DiscardHandler))
+		defer end()
+		var validations strings.Builder
+		for i := range 250 {
+			fmt.Fprintf(&validations, "- {expression: object.spec.absent%d == 1}\n", i)
+		}
+		s.validating(spec{name: "wrong", rules: rules, spec: "validations:\n" + validations.String()})
+		synctest.Wait()
+		status := s.statusOf("wrong")
+		if status.ObservedGeneration != 1 || status.TypeChecking == nil {
+			t.Fatalf("status %+v", status)
+		}
+		warnings := status.TypeChecking.ExpressionWarnings
+		if len(warnings) != 251 {
+			t.Fatalf("%d warnings", len(warnings))
+		}
+		if first := warnings[0].Warning; !strings.Contains(first, "Kind=DaemonSet") || strings.Contains(first, "Kind=StatefulSet") {
+			t.Errorf("the first warning is %s", first)
+		}
+		want := admissionv1.ExpressionWarning{
+			FieldRef: "spec.matchConstraints",
+			Warning:  "types are not checked for apps/v1, Kind=ReplicaSet and the kinds after it: the policy has too many expressions, kinds or type errors",
+		}
+		if diff := cmp.Diff(want, warnings[250]); diff != "" {
+			t.Error(diff)
 		}
 	})
 }
