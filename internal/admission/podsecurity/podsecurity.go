@@ -2,8 +2,9 @@
 // Security Standard whose violation rejects a pod (enforce), annotates the audit event (audit), or
 // returns a warning to the client that creates the pod or a workload with a pod template (warn).
 //
-// The standards and their evaluation are those of k8s.io/pod-security-admission. A namespace
-// without such labels has no restrictions, unless the configuration sets defaults.
+// The standards are those of k8s.io/pod-security-admission, whose plugin judges this one in the
+// tests. That plugin is not used because it imports a client for all kinds of Kubernetes. A
+// namespace without such labels has no restrictions, unless the configuration sets defaults.
 package podsecurity
 
 import (
@@ -15,18 +16,17 @@ import (
 	"sync"
 
 	"github.com/kapok-dev/kapok/internal/admission"
-	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	security "k8s.io/pod-security-admission/admission"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	config "k8s.io/pod-security-admission/admission/api"
 	"k8s.io/pod-security-admission/admission/api/load"
+	"k8s.io/pod-security-admission/admission/api/validation"
 	"k8s.io/pod-security-admission/api"
-	"k8s.io/pod-security-admission/metrics"
 	"k8s.io/pod-security-admission/policy"
 )
 
@@ -45,46 +45,50 @@ type Plugin struct {
 	config []byte
 
 	mu    sync.Mutex
-	ready *security.Admission
+	ready *rules
+}
+
+// rules are a configuration, and the checks of the standards.
+type rules struct {
+	state      *state.State
+	exemptions config.PodSecurityExemptions
+	defaults   api.Policy // of namespaces without labels
+	evaluator  policy.Evaluator
 }
 
 // New returns a Plugin with a PodSecurityConfiguration in JSON or YAML, or with Kubernetes'
-// defaults if config is empty.
-func New(st *state.State, config []byte) (*Plugin, error) {
-	p := &Plugin{state: st, config: config}
-	if len(config) == 0 {
+// defaults if it is empty.
+func New(st *state.State, configuration []byte) (*Plugin, error) {
+	p := &Plugin{state: st, config: configuration}
+	if len(configuration) == 0 {
 		return p, nil
 	}
-	_, err := p.admission()
+	_, err := p.rules()
 	return p, err
 }
 
-func (p *Plugin) admission() (*security.Admission, error) {
+func (p *Plugin) rules() (*rules, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ready != nil {
 		return p.ready, nil
 	}
-	config, err := load.LoadFromData(p.config)
+	loaded, err := load.LoadFromData(p.config)
 	if err != nil {
 		return nil, err
 	}
-	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		return nil, err
-	}
-	a := &security.Admission{
-		Configuration: config, Evaluator: evaluator, Metrics: unrecorded{}, PodSpecExtractor: security.DefaultPodSpecExtractor{},
-		NamespaceGetter: stored{p.state}, PodLister: stored{p.state},
-	}
-	if err := a.CompleteConfiguration(); err != nil {
+	r := &rules{state: p.state, exemptions: loaded.Exemptions}
+	if r.defaults, err = config.ToPolicy(loaded.Defaults); err != nil {
 		return nil, fmt.Errorf("%s configuration error: %w", Name, err)
 	}
-	if err := a.ValidateConfiguration(); err != nil {
-		return nil, fmt.Errorf("%s invalid: %w", Name, err)
+	if errs := validation.ValidatePodSecurityConfiguration(loaded); len(errs) > 0 {
+		return nil, fmt.Errorf("%s invalid: %w", Name, errs.ToAggregate())
 	}
-	p.ready = a
-	return a, nil
+	if r.evaluator, err = policy.NewEvaluator(policy.DefaultChecks(), nil); err != nil {
+		return nil, err
+	}
+	p.ready = r
+	return r, nil
 }
 
 // Handles implements admission.Plugin.
@@ -93,90 +97,84 @@ func (p *Plugin) Handles(r *resource.Request, op resource.Operation) bool {
 		return false
 	}
 	gr := r.Definition.GroupResource()
-	return gr == namespaces || types[gr] != nil
+	return gr == namespaces || gr == pods || templates[gr] != nil
 }
 
 // Validate implements admission.Validator.
 func (p *Plugin) Validate(ctx context.Context, a *resource.Admitted) error {
-	by, err := p.admission()
+	rules, err := p.rules()
 	if err != nil {
 		return err
 	}
-	answer := by.Validate(ctx, attributes{a})
-	for _, w := range answer.Warnings {
+	var v verdict
+	switch a.Request.Definition.GroupResource() {
+	case namespaces:
+		v = rules.namespace(ctx, a)
+	case pods:
+		v = rules.pod(a)
+	default:
+		v = rules.template(a)
+	}
+	for _, w := range v.warnings {
 		a.Request.Warn(w)
 	}
 	if annotate := a.Request.Annotate; annotate != nil {
-		for _, key := range slices.Sorted(maps.Keys(answer.AuditAnnotations)) {
-			annotate(api.AuditAnnotationPrefix+key, answer.AuditAnnotations[key])
+		for _, key := range slices.Sorted(maps.Keys(v.annotations)) {
+			annotate(api.AuditAnnotationPrefix+key, v.annotations[key])
 		}
 	}
-	if answer.Allowed {
+	if v.refusal == nil {
 		return nil
 	}
-	return refusal(a, answer.Result)
+	return refusal(a, &v.refusal.ErrStatus)
 }
 
-// refusal returns the library's message as an API error.
+// A verdict is the result of the plugin for one request. The zero value allows it.
+type verdict struct {
+	refusal     *apierrors.StatusError // nil if the request is allowed
+	warnings    []string
+	annotations map[string]string // of the audit event, without their prefix
+}
+
+// exempt allows a request that the configuration exempts for a reason.
+func exempt(reason string) verdict {
+	return verdict{annotations: map[string]string{api.ExemptionReasonAnnotationKey: reason}}
+}
+
+// undecidable rejects a request that could not be evaluated because of err.
+func undecidable(status *apierrors.StatusError, err error) verdict {
+	return verdict{refusal: status, annotations: map[string]string{"error": fmt.Sprintf("%s: %v", status.ErrStatus.Message, err)}}
+}
+
+// refusal returns a status as the error of a plugin: what it leaves open is that of a plugin that
+// forbids a request.
 func refusal(a *resource.Admitted, said *metav1.Status) error {
 	//lint:ignore ST1005 Kubernetes' words
 	err := admission.Forbidden(a, errors.New("Not allowed by PodSecurity"))
 	var status *apierrors.StatusError
-	if said == nil || !errors.As(err, &status) {
+	if !errors.As(err, &status) {
 		return err
 	}
-	if said.Message != "" {
-		status.ErrStatus.Message = said.Message
-	}
-	if said.Reason != "" {
-		status.ErrStatus.Reason = said.Reason
-	}
+	status.ErrStatus.Message, status.ErrStatus.Reason, status.ErrStatus.Code = said.Message, said.Reason, said.Code
 	if said.Details != nil {
 		status.ErrStatus.Details = said.Details
-	}
-	if said.Code != 0 {
-		status.ErrStatus.Code = said.Code
 	}
 	return status
 }
 
-// A stored gives the library access to the objects of a state.
-type stored struct{ state *state.State }
-
-// GetNamespace implements admission.NamespaceGetter of the library.
-func (s stored) GetNamespace(_ context.Context, name string) (*corev1.Namespace, error) {
-	o, _ := s.state.Get(object.Key{Resource: namespaces, Name: name})
-	if o == nil {
-		return nil, apierrors.NewNotFound(namespaces, name)
-	}
-	tree, err := o.Tree()
-	if err != nil {
-		return nil, err
-	}
-	return admission.Decode[corev1.Namespace](tree)
+// policyOf returns the policy of a namespace with labels, and errors for invalid labels.
+func (r *rules) policyOf(labels map[string]string) (api.Policy, field.ErrorList) {
+	return api.PolicyToEvaluate(labels, r.defaults)
 }
 
-// ListPods implements admission.PodLister of the library.
-func (s stored) ListPods(_ context.Context, namespace string) ([]*corev1.Pod, error) {
-	var all []*corev1.Pod
-	for o := range s.state.Snapshot(pods).All(namespace) {
-		tree, err := o.Tree()
-		if err != nil {
-			return nil, err
-		}
-		pod, err := admission.Decode[corev1.Pod](tree)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", o.Key, err)
-		}
-		all = append(all, pod)
-	}
-	return all, nil
+func (r *rules) exemptsClass(class *string) bool {
+	return class != nil && *class != "" && slices.Contains(r.exemptions.RuntimeClasses, *class)
 }
 
-// unrecorded discards metrics.
-type unrecorded struct{}
-
-func (unrecorded) RecordEvaluation(metrics.Decision, api.LevelVersion, metrics.Mode, api.Attributes) {
+func (r *rules) exemptsNamespace(name string) bool {
+	return name != "" && slices.Contains(r.exemptions.Namespaces, name)
 }
-func (unrecorded) RecordExemption(api.Attributes)   {}
-func (unrecorded) RecordError(bool, api.Attributes) {}
+
+func (r *rules) exemptsUser(name string) bool {
+	return name != "" && slices.Contains(r.exemptions.Usernames, name)
+}
