@@ -69,7 +69,7 @@ func (b *Budget) Spend(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return hidden(text)
+	return Hide(text)
 }
 
 // Declare is Spend for the expression of a variable that later expressions may refer to.
@@ -79,7 +79,7 @@ func (b *Budget) Declare(text string) (string, error) {
 		return "", err
 	}
 	b.declared = max(b.declared, size)
-	return hidden(text)
+	return Hide(text)
 }
 
 // Failed spends the work for an expression that did not compile. compiled is what Spend has
@@ -88,7 +88,7 @@ func (b *Budget) Declare(text string) (string, error) {
 func (b *Budget) Failed(text, compiled, message string) bool {
 	n := errorsIn(message)
 	shown := times(n, lineWork(text))
-	again := text != compiled && shown <= shownWork
+	again := text != compiled && shown <= shownWork && b.spent <= b.limit
 	b.spent = plus(b.spent, n*errorWork)
 	if text == compiled {
 		b.spent = plus(b.spent, shown)

@@ -21,8 +21,9 @@ const (
 
 var errLine = errors.New("an expression with triple-quoted strings must not have lines of more than 1000 bytes")
 
-// hidden returns the expression with spaces after its long lines, so that errors do not show them.
-func hidden(text string) (string, error) {
+// Hide returns an expression with spaces after its long lines, so that errors do not show them. It
+// returns an error for one with long lines to which none can be added.
+func Hide(text string) (string, error) {
 	longest := longestOf(text)
 	if longest <= longestLine {
 		return text, nil

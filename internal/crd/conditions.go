@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/webhook/clientconfig"
+
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/util/webhook"
 )
 
 // review updates the status of a definition: its names, and the conditions that follow from the
@@ -61,7 +62,7 @@ func established(m *manifest) apiextensionsv1.CustomResourceDefinitionCondition 
 
 func hasInvalidCABundle(c *apiextensionsv1.CustomResourceConversion) bool {
 	return c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil &&
-		len(webhook.ValidateCABundle(field.NewPath(""), c.Webhook.ClientConfig.CABundle)) > 0
+		len(clientconfig.ValidateCABundle(c.Webhook.ClientConfig.CABundle, field.NewPath(""))) > 0
 }
 
 // approval returns the condition on the approval of a definition in one of the groups of the

@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
+	"github.com/kapok-dev/kapok/internal/crd/validation"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/schema/expression"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	apiservervalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -38,17 +37,16 @@ func validateKind(obj, old *apiextensions.CustomResourceDefinition, subresource 
 	ctx := context.Background()
 	switch lenient := isLenient(obj, old, version); {
 	case subresource == "status":
-		return withoutMetadata(validation.ValidateUpdateCustomResourceDefinitionStatus(ctx, obj, old))
+		return validation.UpdateStatus(obj)
 	case old == nil && lenient:
-		errs = validation.ValidateCustomResourceDefinitionUpdate(ctx, obj, lenientOld(obj))
+		errs = validation.Update(ctx, obj, lenientOld(obj))
 	case old == nil:
-		errs = validation.ValidateCustomResourceDefinition(ctx, obj)
+		errs = validation.Create(ctx, obj)
 	case lenient:
-		errs = validation.ValidateCustomResourceDefinitionUpdate(ctx, obj, lenientOld(old))
+		errs = validation.Update(ctx, obj, lenientOld(old))
 	default:
-		errs = validation.ValidateCustomResourceDefinitionUpdate(ctx, obj, old)
+		errs = validation.Update(ctx, obj, old)
 	}
-	errs = withoutMetadata(errs)
 	if old == nil {
 		errs = append(validateName(obj), errs...)
 	}
@@ -89,14 +87,6 @@ func lenientOld(of *apiextensions.CustomResourceDefinition) *apiextensions.Custo
 		{Name: "unstructured", Schema: &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &apiextensions.JSONSchemaProps{}}},
 	}
 	return old
-}
-
-// withoutMetadata drops the errors about ObjectMeta, which the caller validates for every kind.
-func withoutMetadata(errs field.ErrorList) field.ErrorList {
-	return slices.DeleteFunc(errs, func(err *field.Error) bool {
-		approval := field.NewPath("metadata", "annotations").Key(apiextensionsv1beta1.KubeAPIApprovedAnnotation).String()
-		return strings.HasPrefix(err.Field, "metadata.") && err.Field != approval
-	})
 }
 
 // kindWarnings returns warnings about parts of a schema that have no effect, unless the old schema

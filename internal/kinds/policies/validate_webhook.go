@@ -9,13 +9,13 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/celwork"
 	"github.com/kapok-dev/kapok/internal/kinds/rule"
+	"github.com/kapok-dev/kapok/internal/webhook/clientconfig"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/util/webhook"
 )
 
 func validateValidatingWebhookConfiguration(ctx context.Context, c, old *admissionv1.ValidatingWebhookConfiguration) field.ErrorList {
@@ -162,9 +162,9 @@ func validateWebhookClient(c *admissionv1.WebhookClientConfig, at *field.Path) f
 	case (c.URL == nil) == (c.Service == nil):
 		return field.ErrorList{field.Required(at, "exactly one of url or service is required")}
 	case c.URL != nil:
-		return webhook.ValidateWebhookURL(at.Child("url"), *c.URL, true)
+		return clientconfig.ValidateURL(*c.URL, at.Child("url"))
 	}
-	return webhook.ValidateWebhookService(at.Child("service"), c.Service.Name, c.Service.Namespace, c.Service.Path, *c.Service.Port)
+	return clientconfig.ValidateService(c.Service.Name, c.Service.Namespace, c.Service.Path, *c.Service.Port, at.Child("service"))
 }
 
 // reviewVersions are the versions of AdmissionReview that Kubernetes sends.
