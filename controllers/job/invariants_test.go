@@ -28,6 +28,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// untracked is the reason of pods that end without the finalizer of the controller: they do not count,
+// and are replaced.
+const untracked = "Untracked"
+
 // keep is a finalizer of all pods of a history: none vanishes, so that the expected counts of the Job
 // follow from the pods.
 const keep = "example.com/keep"
@@ -63,8 +67,9 @@ func TestExplore(t *testing.T) {
 	}
 	for i := range uint64(3) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			seed := seeds.Of(t)
 			kapoktest.Explore(t, n, faults, func(t testing.TB, env *kapoktest.Env) {
-				h := &history{t: t, env: env, r: rand.New(rand.NewPCG(7, i)), faults: true}
+				h := &history{t: t, env: env, r: rand.New(rand.NewPCG(seed, i)), faults: true}
 				h.play(20)
 			})
 		})
@@ -177,17 +182,19 @@ func (h *history) step() {
 		h.restart()
 	case n == 9:
 		h.endDeleted()
+	case n == 10 && h.resizes:
+		h.act(1, (*history).untrack)
 	default:
 		time.Sleep(time.Duration(h.r.IntN(15000)) * time.Millisecond)
 	}
 }
 
-// act acts on n random pods that the Job still counts on.
+// act acts on n random pods that run.
 func (h *history) act(n int, do func(*history, *corev1.Pod) error) {
 	h.list()
 	for _, i := range h.r.Perm(len(h.pods)) {
 		p := &h.pods[i]
-		if n == 0 || p.DeletionTimestamp != nil || hasEnded(p) || !counts(p) {
+		if n == 0 || !isActive(p) {
 			continue
 		}
 		n--
@@ -199,12 +206,21 @@ func (h *history) act(n int, do func(*history, *corev1.Pod) error) {
 	}
 }
 
+// untrack removes the finalizer of a pod, unless it has changed. The controller does the same before
+// it deletes a pod that is too many, and the deletion may fail.
+func (h *history) untrack(p *corev1.Pod) error {
+	p.Finalizers = slices.DeleteFunc(p.Finalizers, func(f string) bool { return f == batchv1.JobTrackingFinalizer })
+	return h.env.Client().Update(h.env.Context(), p)
+}
+
 func (h *history) succeed(p *corev1.Pod) error { return h.end(p, corev1.PodSucceeded, 0) }
 func (h *history) fail(p *corev1.Pod) error    { return h.end(p, corev1.PodFailed, 1) }
 
 // end ends a pod, unless it has changed.
 func (h *history) end(p *corev1.Pod, phase corev1.PodPhase, code int32) error {
-	p.Status.Phase = phase
+	if p.Status.Phase = phase; !counts(p) && p.Status.Reason == "" {
+		p.Status.Reason = untracked
+	}
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", Image: "i:1", State: corev1.ContainerState{
 		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Now()},
 	}}}
@@ -367,18 +383,24 @@ func text(all []int) string {
 	return strings.Join(parts, ",")
 }
 
-func hasSucceeded(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded }
-func hasEnded(p *corev1.Pod) bool     { return hasSucceeded(p) || p.Status.Phase == corev1.PodFailed }
-func isActive(p *corev1.Pod) bool     { return !hasEnded(p) && p.DeletionTimestamp == nil }
+func isActive(p *corev1.Pod) bool { return !hasEnded(p) && p.DeletionTimestamp == nil }
+func hasEnded(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
 
-// hasFailed reports whether a pod has failed by itself.
+// hasSucceeded reports whether a pod has succeeded, and counts for that.
+func hasSucceeded(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded && p.Status.Reason != untracked
+}
+
+// hasFailed reports whether a pod has failed by itself, and counts for that.
 func hasFailed(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodFailed && p.Status.Reason != "Deleted"
+	return p.Status.Phase == corev1.PodFailed && p.Status.Reason == ""
 }
 
 // isDeleted reports whether a pod was deleted before it ended.
 func isDeleted(p *corev1.Pod) bool {
-	return p.DeletionTimestamp != nil && !hasSucceeded(p) && !hasFailed(p)
+	return p.DeletionTimestamp != nil && !hasSucceeded(p) && !hasFailed(p) && p.Status.Reason != untracked
 }
 
 // counts reports whether a pod is still to be counted.

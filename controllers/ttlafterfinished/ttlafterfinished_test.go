@@ -76,10 +76,11 @@ func TestExplore(t *testing.T) {
 	if testing.Short() {
 		n = 2
 	}
+	seed := seeds.Of(t)
 	kapoktest.Explore(t, n, kapoktest.Faults{
 		Conflict: 0.1, ServerError: 0.1, Lost: 0.1, DelayWatch: 0.3, MaxDelay: 5 * time.Second, CutWatch: 0.02, Duplicate: 0.1, Forget: 0.05,
 		StaleList: 0.2, StaleGet: 0.2, Unavailable: 0.05,
-	}, func(t testing.TB, env *kapoktest.Env) { play(t, env, rand.New(rand.NewPCG(3, 4))) })
+	}, func(t testing.TB, env *kapoktest.Env) { play(t, env, rand.New(rand.NewPCG(seed, 4))) })
 }
 
 func play(t testing.TB, env *kapoktest.Env, r *rand.Rand) {
