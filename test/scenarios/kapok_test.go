@@ -47,10 +47,7 @@ func TestKapok(t *testing.T) {
 				}
 				defer metrics.Close()
 				with(t, scenarios.World{Config: config, Settle: settle, Metrics: metrics})
-			}, kapoktest.Controllers(options), kapoktest.Server(func(o *kapok.Options) {
-				o.Aggregation.Dial = dial
-				o.Access.Modes = []string{"RBAC"} // as when the outcomes were recorded: users that are nodes are not limited
-			}))
+			}, kapoktest.Controllers(options), kapoktest.Server(func(o *kapok.Options) { o.Aggregation.Dial = dial }))
 		},
 	})
 }
