@@ -69,8 +69,9 @@ func TestTakeover(t *testing.T) {
 		env.Update(set, func() { set.Spec.Replicas = new(int32(3)) })
 		died := time.Now()
 		countPods(t, env, 3)
-		if took := time.Since(died); took > 2*time.Second {
-			t.Errorf("the other process acts after %v", took)
+		took := time.Since(died)
+		if t.Logf("the other process acts after %v", took); took > 2*time.Second {
+			t.Error("that is more than two seconds")
 		}
 		time.Sleep(time.Minute)
 		countPods(t, env, 3)
