@@ -36,6 +36,11 @@ func (c *call) renderResult(out *output, result resource.Result) error {
 	case result.Tree != nil:
 		return c.renderTree(out, result.Tree)
 	}
+	if media := formMedia(out.m.encoding, out.m.as.Kind != ""); media == object.Protobuf {
+		if _, err := result.Form(c.definition, c.version, media); err != nil { // which renderObject finds
+			return err
+		}
+	}
 	return c.renderObject(out, result.Object)
 }
 

@@ -52,10 +52,12 @@ const generateAttempts = 8
 func (s *Store) createGenerated(ctx context.Context, w *write) (result Result, err error) {
 	w.generated = true
 	for range generateAttempts {
-		named := w.again()
-		name := generateName(metaString(named.obj, "generateName"))
-		metadata(named.obj)["name"] = name
-		result, err = s.retry(ctx, w.request, func() (Result, error) { return named.again().finish(ctx) })
+		name := generateName(metaString(w.obj, "generateName"))
+		result, err = s.retry(ctx, w.request, func() (Result, error) {
+			named := w.again()
+			metadata(named.obj)["name"] = name
+			return named.finish(ctx)
+		})
 		if !apierrors.IsAlreadyExists(err) {
 			return result, err
 		}

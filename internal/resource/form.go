@@ -21,6 +21,21 @@ import (
 // each schema that the resource has had. Where a webhook converts, the object must be one that a
 // Store has returned for that version.
 func Form(d *Definition, v *Version, o *object.Object, media object.Media) (object.Form, error) {
+	return formOf(d, v, o, media, nil)
+}
+
+// Form returns the bytes of the object of a result, as the function Form does. The protobuf of an
+// object that has just been written is made from the tree that was written: decoding that again
+// would cost half as much as the write.
+func (r Result) Form(d *Definition, v *Version, media object.Media) (object.Form, error) {
+	if media != object.Protobuf || v != r.writtenIn {
+		return formOf(d, v, r.Object, media, nil)
+	}
+	return formOf(d, v, r.Object, media, r.written)
+}
+
+// formOf uses up the tree of the object in the version, if it is not nil.
+func formOf(d *Definition, v *Version, o *object.Object, media object.Media, tree Tree) (object.Form, error) {
 	if media == object.JSON && o.Schema == stamp(v) {
 		return o.Stored(), nil
 	}
@@ -30,7 +45,10 @@ func Form(d *Definition, v *Version, o *object.Object, media object.Media) (obje
 		key.Schema ^= bits.RotateLeft64(stamp(from), 1)
 	}
 	return o.Form(key, func(o *object.Object) (object.Form, error) {
-		obj, err := decodeIn(d, v, o)
+		obj, err := tree, error(nil)
+		if obj == nil {
+			obj, err = decodeIn(d, v, o)
+		}
 		if err != nil {
 			return object.Form{}, err
 		}

@@ -87,6 +87,11 @@ type Result struct {
 	Pending bool
 
 	committed bool // the journal has taken it
+
+	// written is the tree from which Object was encoded, in the version writtenIn; nil if there is
+	// none that Object is decoded to. Form uses it up.
+	written   Tree
+	writtenIn *Version
 }
 
 func (r Result) done() Result {

@@ -354,5 +354,9 @@ func (w *write) append(ctx context.Context) (Result, error) {
 	if next != nil && answer != next { // next is shared from now on
 		answer.Revision = next.Revision
 	}
-	return Result{Object: answer, Created: created, committed: true}, nil
+	result := Result{Object: answer, Created: created, committed: true}
+	if d := r.Definition; answer == next && r.Version == d.Storage && next.Schema == stamp(d.Storage) && !w.raw {
+		result.written, result.writtenIn = w.obj, r.Version
+	}
+	return result, nil
 }
