@@ -28,8 +28,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// untracked is the reason of pods that end without the finalizer of the controller: they do not count,
-// and are replaced.
+// untracked is the reason of pods that end without the finalizer of the controller: they do not
+// count, and are replaced.
 const untracked = "Untracked"
 
 // keep is a finalizer of all pods of a history: none vanishes, so that the expected counts of the Job
@@ -206,8 +206,8 @@ func (h *history) act(n int, do func(*history, *corev1.Pod) error) {
 	}
 }
 
-// untrack removes the finalizer of a pod, unless it has changed. The controller does the same before
-// it deletes a pod that is too many, and the deletion may fail.
+// untrack removes the finalizer of a pod, unless it has changed. The controller does the same
+// before it deletes a pod that is too many, and the deletion may fail.
 func (h *history) untrack(p *corev1.Pod) error {
 	p.Finalizers = slices.DeleteFunc(p.Finalizers, func(f string) bool { return f == batchv1.JobTrackingFinalizer })
 	return h.env.Client().Update(h.env.Context(), p)

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestFormOfResult compares the protobuf of an object that has just been written, which is made from
-// the tree that was written, with that of the stored bytes.
+// TestFormOfResult compares the protobuf of an object that has just been written, which is made
+// from the tree that was written, with that of the stored bytes.
 func TestFormOfResult(t *testing.T) {
 	st, err := state.Open(t.Context(), memory.New(), state.Options{})
 	if err != nil {
