@@ -4,18 +4,23 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/scheduler/place"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // maxBindings is the number of writes under way. Those of one time share a flush of the server's journal.
 const maxBindings = 64
+
+// firstRead is the pause after a failed read of an object whose write has failed. It doubles.
+const firstRead = 100 * time.Millisecond
 
 // write calls do in a goroutine, when not too many others write.
 func (s *scheduler) write(ctx context.Context, do func()) {
@@ -31,9 +36,16 @@ func (s *scheduler) write(ctx context.Context, do func()) {
 }
 
 // bind binds a pod to a node. If that fails, the pod no longer counts on the node, and is retried.
-func (s *scheduler) bind(ctx context.Context, n *pending, node string) {
+func (s *scheduler) bind(ctx context.Context, n *pending, node string, claims *claimed) {
 	p := n.pod
 	s.write(ctx, func() {
+		if claims != nil {
+			if err := s.reserve(ctx, p, node, claims); err != nil {
+				s.unreserve(ctx, p, claims)
+				s.inbox.put(func() { s.unbind(ctx, n, claims, fmt.Errorf("running PreBind plugin %q: %w", ofDevices, err)) })
+				return
+			}
+		}
 		b := &corev1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID},
 			Target:     corev1.ObjectReference{Kind: "Node", Name: node},
@@ -46,14 +58,17 @@ func (s *scheduler) bind(ctx context.Context, n *pending, node string) {
 		if s.isBound(ctx, p) {
 			return // the answer was lost
 		}
-		s.inbox.put(func() { s.unbind(ctx, n, err) })
+		if claims != nil {
+			s.unreserve(ctx, p, claims)
+		}
+		s.inbox.put(func() { s.unbind(ctx, n, claims, fmt.Errorf("running Bind plugin %q: %w", "DefaultBinder", err)) })
 	})
 }
 
 // isBound asks the server, until it answers, whether a pod has a node. As long as that is not known, the pod
 // counts on the node.
 func (s *scheduler) isBound(ctx context.Context, p *corev1.Pod) bool {
-	for pause := 100 * time.Millisecond; ; pause = min(2*pause, lastPause) {
+	for pause := firstRead; ; pause = min(2*pause, lastPause) {
 		var is corev1.Pod
 		err := s.live.Get(ctx, client.ObjectKeyFromObject(p), &is)
 		if err == nil {
@@ -71,8 +86,12 @@ func (s *scheduler) isBound(ctx context.Context, p *corev1.Pod) bool {
 }
 
 // unbind takes back an assumption that the server has refused.
-func (s *scheduler) unbind(ctx context.Context, n *pending, err error) {
+func (s *scheduler) unbind(ctx context.Context, n *pending, claims *claimed, err error) {
 	uid := n.pod.UID
+	if claims != nil {
+		s.cluster.Release(claims.choices)
+		s.queue.happened(time.Now(), ofDevices)
+	}
 	if !s.assumed[uid] {
 		return // the pod has a node, or is gone
 	}
@@ -80,11 +99,11 @@ func (s *scheduler) unbind(ctx context.Context, n *pending, err error) {
 	s.cluster.RemovePod(uid)
 	now := time.Now()
 	s.queue.happened(now, ofLeft...)
-	if apierrors.IsNotFound(err) {
+	if claims == nil && apierrors.IsNotFound(err) {
 		s.queue.remove(uid)
 		return
 	}
-	s.report(ctx, n, corev1.PodReasonSchedulerError, fmt.Sprintf("running Bind plugin %q: %v", "DefaultBinder", err))
+	s.report(ctx, n, corev1.PodReasonSchedulerError, err.Error())
 	s.queue.fail(n, nil, now)
 }
 
@@ -98,10 +117,18 @@ func (s *scheduler) refuse(ctx context.Context, n *pending, d place.Decision, pr
 		return
 	}
 	refused, message := d.Plugins(), d.Message()
+	var results []string
+	if claim := d.Stranded(); claim != nil && !profile.NeverDeallocates {
+		s.renounce(ctx, n, claim)
+		results = append(results, "deallocation of ResourceClaim completed")
+	}
 	var preemption place.Preemption
 	if !profile.NeverPreempts {
 		preemption = d.Preempt(profile.Preempter)
-		message += " " + preemption.Message
+		results = append(results, preemption.Message)
+	}
+	if len(results) > 0 {
+		message += " " + strings.Join(results, ", ")
 	}
 	switch {
 	case preemption.Node != "":
@@ -114,6 +141,16 @@ func (s *scheduler) refuse(ctx context.Context, n *pending, d place.Decision, pr
 	}
 	s.report(ctx, n, corev1.PodReasonUnschedulable, message)
 	s.queue.fail(n, refused, time.Now())
+}
+
+// renounce takes the devices of a claim away from a pod that fits no node because of them. If that fails,
+// the pod is retried.
+func (s *scheduler) renounce(ctx context.Context, n *pending, claim *resourcev1.ResourceClaim) {
+	s.write(ctx, func() {
+		if err := s.deallocate(ctx, claim); err != nil {
+			s.inbox.put(func() { s.queue.retry(n, time.Now()) })
+		}
+	})
 }
 
 // report records an event and writes the condition PodScheduled and the nominated node, unless the

@@ -9,7 +9,7 @@
 // Package place selects the node of a pod: a function of nodes and pods. A queue (queue.go) returns
 // the next pod: the one with the highest priority, and among equals the oldest one. A pod that fits
 // no node waits for an event that may make it schedulable, and then for a backoff that grows with
-// the number of attempts. The scheduler itself (scheduler.go, watch.go, bind.go, preempt.go) passes
+// the number of attempts. The scheduler itself (scheduler.go, watch.go, bind.go, preempt.go, devices.go) passes
 // events to both, and writes the decisions.
 //
 // # Promises

@@ -135,8 +135,18 @@ func (q *queue) fail(n *pending, refused []string, now time.Time) {
 	heap.Push(&q.paused, n)
 }
 
+// gate puts a taken pod back that could not be tried yet: it waits for an event that one of the
+// plugins is interested in, and then for no backoff.
+func (q *queue) gate(n *pending, plugins []string, now time.Time) {
+	n.attempts--
+	q.fail(n, plugins, now)
+}
+
 // pause returns the backoff of a pod.
 func (q *queue) pause(n *pending) time.Duration {
+	if n.attempts == 0 {
+		return 0
+	}
 	pause, last := cmp.Or(q.first, firstPause), cmp.Or(q.last, lastPause)
 	for range n.attempts - 1 {
 		if pause >= last {
@@ -166,10 +176,21 @@ func (q *queue) retry(n *pending, now time.Time) {
 
 // happened retries the pods that one of the plugins has rejected.
 func (q *queue) happened(now time.Time, plugins ...string) {
+	q.help(now, func(n *pending) bool {
+		return slices.ContainsFunc(n.refused, func(name string) bool { return slices.Contains(plugins, name) })
+	})
+}
+
+// happenedTo retries the pods that a plugin has rejected, if an event is about them.
+func (q *queue) happenedTo(now time.Time, plugin string, about func(*corev1.Pod) bool) {
+	q.help(now, func(n *pending) bool { return slices.Contains(n.refused, plugin) && about(n.pod) })
+}
+
+func (q *queue) help(now time.Time, helps func(*pending) bool) {
 	q.events++
 	var helped []*pending
 	for _, n := range q.paused {
-		if n.at == waiting && slices.ContainsFunc(n.refused, func(name string) bool { return slices.Contains(plugins, name) }) {
+		if n.at == waiting && helps(n) {
 			helped = append(helped, n)
 		}
 	}

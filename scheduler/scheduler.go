@@ -132,7 +132,16 @@ func (s *scheduler) Start(ctx context.Context) error {
 // try decides about a pod, and writes the decision.
 func (s *scheduler) try(ctx context.Context, n *pending) {
 	profile := s.profiles[n.pod.Spec.SchedulerName]
+	if _, dynamic := profile.Dynamic(); dynamic && s.cluster.LacksClaims(n.pod) {
+		s.queue.gate(n, []string{ofDevices}, time.Now())
+		return
+	}
 	d := s.cluster.Place(n.pod, profile)
+	if d.Err != nil {
+		s.report(ctx, n, corev1.PodReasonSchedulerError, d.Err.Error())
+		s.queue.fail(n, nil, time.Now())
+		return
+	}
 	if d.Node == "" {
 		s.refuse(ctx, n, d, profile)
 		return
@@ -141,12 +150,18 @@ func (s *scheduler) try(ctx context.Context, n *pending) {
 		s.prepare(ctx, n, d.Node, choices)
 		return
 	}
+	claims, err := s.claim(n.pod, d.Node, profile)
+	if err != nil {
+		s.report(ctx, n, corev1.PodReasonSchedulerError, err.Error())
+		s.queue.fail(n, nil, time.Now())
+		return
+	}
 	if s.cluster.Nominated(n.pod.UID) != d.Node {
 		s.nominate(n.pod, "")
 	}
 	s.cluster.Assume(n.pod, d.Node)
 	s.assumed[n.pod.UID] = true
-	s.bind(ctx, n, d.Node)
+	s.bind(ctx, n, d.Node, claims)
 }
 
 // Validate returns an error for options that contradict each other, and for a configuration that is

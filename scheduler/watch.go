@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/kapok-dev/kapok/cache"
@@ -10,15 +11,17 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
 // The plugins whose refusal an event may end.
 var (
-	ofNodes  = []string{noNodes, "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity"}
+	ofNodes  = []string{noNodes, "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity", ofDevices}
 	ofLeft   = []string{"NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "PodTopologySpread", "InterPodAffinity"}
 	ofPlaced = []string{"PodTopologySpread", "InterPodAffinity"}
 )
@@ -50,10 +53,20 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 		{&storagev1.VolumeAttachment{}, handler{s.setAttachment, s.removeAttachment}},
 		{&corev1.PersistentVolume{}, handler{s.setVolume, s.removeVolume}},
 		{&corev1.PersistentVolumeClaim{}, handler{s.setClaim, s.removeClaim}},
+		{&resourcev1.DeviceClass{}, handler{s.setDeviceClass, s.removeDeviceClass}},
+		{&resourcev1.ResourceSlice{}, handler{s.setResourceSlice, s.removeResourceSlice}},
+		{&resourcev1.DeviceTaintRule{}, handler{s.setDeviceTaintRule, s.removeDeviceTaintRule}},
+		{&resourcev1.ResourceClaim{}, handler{s.setResourceClaim, s.removeResourceClaim}},
 		{&policyv1.PodDisruptionBudget{}, handler{s.setBudget, s.removeBudget}},
 		{&corev1.Node{}, handler{s.setNode, s.removeNode}},
 		{&corev1.Pod{}, handler{s.setPod, s.removePod}},
 	} {
+		if known, err := s.serves(w.kind); err != nil {
+			stop()
+			return nil, err
+		} else if !known {
+			continue
+		}
 		informer, err := s.cache.GetInformer(ctx, w.kind)
 		if err != nil {
 			stop()
@@ -75,6 +88,19 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 		}
 	}
 	return stop, nil
+}
+
+// serves reports whether the server has a kind. Older servers have no kinds of devices, or not all.
+func (s *scheduler) serves(o client.Object) (bool, error) {
+	gvk, err := s.client.GroupVersionKindFor(o)
+	if err != nil || gvk.Group != resourcev1.GroupName {
+		return err == nil, err
+	}
+	_, err = s.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // A handler is called by the goroutine of Start. old is nil for a new object.
@@ -155,7 +181,7 @@ func (s *scheduler) setNode(old, o client.Object) {
 func sameNode(a, b *corev1.Node) bool {
 	return a.UID == b.UID && a.Spec.Unschedulable == b.Spec.Unschedulable && equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
 		equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) && equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable) &&
-		equality.Semantic.DeepEqual(a.Status.Images, b.Status.Images)
+		equality.Semantic.DeepEqual(a.Status.Images, b.Status.Images) && slices.Equal(a.Status.DeclaredFeatures, b.Status.DeclaredFeatures)
 }
 
 func (s *scheduler) removeNode(o client.Object) { s.cluster.RemoveNode(o.GetName()) }
@@ -189,7 +215,8 @@ func (s *scheduler) setPod(old, o client.Object) {
 	default:
 		before, _ := old.(*corev1.Pod)
 		s.follow(before, p)
-		moved := before != nil && (!equality.Semantic.DeepEqual(before.Spec, p.Spec) || !equality.Semantic.DeepEqual(before.Labels, p.Labels))
+		moved := before != nil && (!equality.Semantic.DeepEqual(before.Spec, p.Spec) || !equality.Semantic.DeepEqual(before.Labels, p.Labels) ||
+			!equality.Semantic.DeepEqual(before.Status.ResourceClaimStatuses, p.Status.ResourceClaimStatuses))
 		s.queue.set(p, moved, now)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kapok-dev/kapok/scheduler/place"
 
@@ -39,6 +40,7 @@ func argumentsOf(path *field.Path, configs []configv1.PluginConfig) (a arguments
 		"InterPodAffinity":                reader("InterPodAffinity", a.setPodAffinity),
 		"PodTopologySpread":               reader("PodTopologySpread", a.setSpread),
 		"VolumeBinding":                   reader("VolumeBinding", setVolumes),
+		dynamicResources:                  reader(dynamicResources, a.setDynamic),
 		defaultPreemption:                 reader(defaultPreemption, a.setPreempter),
 	}
 	seen := map[string]bool{}
@@ -277,6 +279,22 @@ func setVolumes(path *field.Path, args *configv1.VolumeBindingArgs) (errs field.
 	if args.Shape != nil {
 		errs = append(errs, field.Forbidden(path.Child("shape"), "scores by the capacity of storage are not implemented"))
 	}
+	return errs
+}
+
+func (a arguments) setDynamic(path *field.Path, args *configv1.DynamicResourcesArgs) (errs field.ErrorList) {
+	dynamic := a.rules[dynamicResources].(place.DynamicResources)
+	if d := args.FilterTimeout; d != nil {
+		if dynamic.FilterTimeout = d.Duration; d.Duration < 0 {
+			errs = append(errs, field.Invalid(path.Child("filterTimeout"), d.Duration.String(), "must be zero or positive"))
+		}
+	}
+	if d := args.BindingTimeout; d != nil {
+		if dynamic.BindingTimeout = d.Duration; d.Duration < time.Second {
+			errs = append(errs, field.Invalid(path.Child("bindingTimeout"), d.Duration.String(), "must be at least 1 second"))
+		}
+	}
+	a.rules[dynamicResources] = dynamic
 	return errs
 }
 

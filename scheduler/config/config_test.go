@@ -178,7 +178,7 @@ func TestErrors(t *testing.T) {
 
 		plugins("{multiPoint: {enabled: [{name: Coscheduling}]}}"):                    `profiles[0].plugins.multiPoint.enabled[0].name: Unsupported value: "Coscheduling"`,
 		plugins("{score: {disabled: [{name: NodeResourceFit}]}}"):                     `profiles[0].plugins.score.disabled[0].name: Unsupported value: "NodeResourceFit"`,
-		plugins("{multiPoint: {enabled: [{name: DynamicResources}]}}"):                `profiles[0].plugins.multiPoint.enabled[0].name: Invalid value: "DynamicResources": Kapok does not have`,
+		plugins("{multiPoint: {enabled: [{name: GangScheduling}]}}"):                  `profiles[0].plugins.multiPoint.enabled[0].name: Invalid value: "GangScheduling": Kapok does not have`,
 		plugins("{filter: {enabled: [{name: ImageLocality}]}}"):                       `profiles[0].plugins.filter.enabled[0].name: Invalid value: "ImageLocality": the plugin has nothing to do at filter`,
 		plugins("{score: {enabled: [{name: ImageLocality}, {name: ImageLocality}]}}"): `profiles[0].plugins.score.enabled[1].name: Duplicate value: "ImageLocality"`,
 		plugins("{score: {enabled: [{name: ImageLocality, weight: 0}]}}"):             "profiles[0].plugins.score.enabled[0].weight: Invalid value: 0",
@@ -188,7 +188,9 @@ func TestErrors(t *testing.T) {
 		plugins("{multiPoint: {disabled: [{name: '*'}]}}"):                            "profiles[0].plugins.queueSort: Invalid value: \"\": the plugin PrioritySort must be enabled",
 
 		args("Coscheduling", "{}"):                                                                                                     `profiles[0].pluginConfig[0].name: Unsupported value: "Coscheduling"`,
-		args("DynamicResources", "{}"):                                                                                                 `profiles[0].pluginConfig[0].name: Invalid value: "DynamicResources": Kapok does not have`,
+		args("DynamicResources", "{filterTimeout: -1s}"):                                                                               `profiles[0].pluginConfig[0].args.filterTimeout: Invalid value: "-1s": must be zero or positive`,
+		args("DynamicResources", "{bindingTimeout: 10ms}"):                                                                             `profiles[0].pluginConfig[0].args.bindingTimeout: Invalid value: "10ms": must be at least 1 second`,
+		args("GangScheduling", "{}"):                                                                                                   `profiles[0].pluginConfig[0].name: Invalid value: "GangScheduling": Kapok does not have`,
 		args("NodeName", "{}"):                                                                                                         `profiles[0].pluginConfig[0].name: Invalid value: "NodeName": the plugin has no arguments`,
 		args("NodeResourcesFit", "{ignored: []}"):                                                                                      `unknown field "ignored"`,
 		args("NodeResourcesFit", "{kind: NodeAffinityArgs}"):                                                                           `profiles[0].pluginConfig[0].args.kind: Invalid value: "NodeAffinityArgs": must be NodeResourcesFitArgs`,

@@ -29,6 +29,8 @@ const (
 	prioritySort      = "PrioritySort"
 	defaultPreemption = "DefaultPreemption"
 	defaultBinder     = "DefaultBinder"
+
+	dynamicResources = "DynamicResources" // in package place, and at more points
 )
 
 // usual are the plugins that are enabled by default, in this order, with their weights.
@@ -36,7 +38,7 @@ var usual = []configv1.Plugin{
 	{Name: schedulingGates}, {Name: prioritySort}, {Name: "NodeName"}, {Name: "NodeUnschedulable"}, {Name: "TaintToleration", Weight: new(int32(3))},
 	{Name: "NodeAffinity", Weight: new(int32(2))}, {Name: "NodePorts"}, {Name: "NodeResourcesFit", Weight: new(int32(1))},
 	{Name: "VolumeRestrictions"}, {Name: "NodeVolumeLimits"}, {Name: "VolumeBinding"}, {Name: "VolumeZone"},
-	{Name: "PodTopologySpread", Weight: new(int32(2))}, {Name: "InterPodAffinity", Weight: new(int32(2))}, {Name: defaultPreemption},
+	{Name: "PodTopologySpread", Weight: new(int32(2))}, {Name: "InterPodAffinity", Weight: new(int32(2))}, {Name: dynamicResources, Weight: new(int32(2))}, {Name: defaultPreemption},
 	{Name: "NodeResourcesBalancedAllocation", Weight: new(int32(1))}, {Name: "ImageLocality", Weight: new(int32(1))}, {Name: defaultBinder},
 }
 
@@ -46,12 +48,13 @@ var pointsOf = map[string][]string{
 	"NodeName": {filter}, "NodeUnschedulable": {filter}, "NodePorts": {filter}, "VolumeRestrictions": {filter}, "NodeVolumeLimits": {filter},
 	"VolumeBinding": {filter}, "VolumeZone": {filter},
 	"TaintToleration": {filter, score}, "NodeAffinity": {filter, score}, "NodeResourcesFit": {filter, score},
+	dynamicResources:    {preEnqueue, filter, postFilter, score},
 	"PodTopologySpread": {filter, score}, "InterPodAffinity": {filter, score},
 	"NodeResourcesBalancedAllocation": {score}, "ImageLocality": {score},
 }
 
 // missing are the plugins of kube-scheduler that Kapok does not have.
-var missing = []string{"DeferredPodScheduling", "DynamicResources", "GangScheduling", "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"}
+var missing = []string{"DeferredPodScheduling", "GangScheduling", "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"}
 
 // compileProfile returns the rules of a profile.
 func compileProfile(path *field.Path, p *configv1.KubeSchedulerProfile) (*place.Profile, field.ErrorList) {
@@ -72,11 +75,15 @@ func compileProfile(path *field.Path, p *configv1.KubeSchedulerProfile) (*place.
 		at[point] = expand(point, all, *set)
 	}
 	for point, want := range map[string]string{preEnqueue: schedulingGates, queueSort: prioritySort, bind: defaultBinder} {
-		if got := namesOf(at[point]); !slices.Equal(got, []string{want}) {
+		got := slices.DeleteFunc(namesOf(at[point]), func(name string) bool { return name == dynamicResources })
+		if !slices.Equal(got, []string{want}) {
 			errs = append(errs, field.Invalid(path.Child(point), strings.Join(got, ", "), fmt.Sprintf("the plugin %s must be enabled", want)))
 		}
 	}
-	profile := &place.Profile{Preempter: arguments.preempter, NeverPreempts: len(at[postFilter]) == 0}
+	after := namesOf(at[postFilter])
+	profile := &place.Profile{
+		Preempter: arguments.preempter, NeverPreempts: !slices.Contains(after, defaultPreemption), NeverDeallocates: !slices.Contains(after, dynamicResources),
+	}
 	filters, scores := namesOf(at[filter]), map[string]int64{}
 	for _, plugin := range at[score] {
 		scores[plugin.Name] = weightOf(plugin)

@@ -28,6 +28,8 @@ type class struct {
 	groups   []*group  // of the feasible nodes, none of them empty
 	byKey    map[string]*group
 	used     int
+	claims   int // changes of claims and devices before it, if its pods have claims
+	failures int // nodes on which a rule has failed
 
 	totalled []int64 // room for totals, for nodes to compare, and for a key
 	alike    []Alike
@@ -61,6 +63,10 @@ func (c *Cluster) classOf(object *corev1.Pod, profile *Profile) *class {
 	k := c.classes[key]
 	if k == nil {
 		k = &class{pod: newPod(object), profile: profile, epoch: -1}
+		if len(object.Spec.ResourceClaims) > 0 {
+			c.forgetClaims()
+			k.claims = c.devices.changes
+		}
 		c.classes[key] = k
 		c.forgetClasses(k)
 	}
@@ -93,6 +99,7 @@ func (c *Cluster) keyOf(p *corev1.Pod) string {
 		key.Write(data)
 	}
 	key.WriteString(c.storageKey(p))
+	key.WriteString(c.claimsKey(p))
 	if len(s.TopologySpreadConstraints) == 0 {
 		key.WriteString(c.selectorOf(p).String())
 	}
@@ -120,6 +127,16 @@ func (c *Cluster) forgetClasses(but *class) {
 			return
 		}
 		delete(c.classes, oldest)
+	}
+}
+
+// forgetClaims drops the classes of pods with claims of devices that a change of claims or devices has
+// made useless.
+func (c *Cluster) forgetClaims() {
+	for key, k := range c.classes {
+		if len(k.pod.Object.Spec.ResourceClaims) > 0 && k.claims != c.devices.changes {
+			delete(c.classes, key)
+		}
 	}
 }
 
@@ -167,7 +184,7 @@ func (k *class) settle() (more bool) {
 
 // compile compiles the rules for the class.
 func (k *class) compile(c *Cluster) {
-	k.rules, k.refusal, k.only, k.onlyBy, k.verdicts, k.groups, k.byKey = nil, nil, nil, nil, nil, nil, map[string]*group{}
+	k.rules, k.refusal, k.only, k.onlyBy, k.verdicts, k.groups, k.byKey, k.failures = nil, nil, nil, nil, nil, nil, map[string]*group{}, 0
 	for _, plugin := range k.profile.Plugins {
 		rule, refusal := plugin.Compile(c, k.pod)
 		if refusal != nil {
@@ -204,6 +221,9 @@ func (k *class) judge(n *Node, slot int) {
 		k.verdicts = append(k.verdicts, verdict{})
 	}
 	v := &k.verdicts[slot]
+	if v.failed() {
+		k.failures--
+	}
 	raw := v.raw[:0]
 	v.known, v.refusal, v.late, v.score = false, nil, nil, 0
 	gone := n == nil || n.Object == nil
@@ -237,6 +257,14 @@ func (k *class) judge(n *Node, slot int) {
 		}
 	}
 	v.known, v.raw = !gone, raw
+	if v.failed() {
+		k.failures++
+	}
+}
+
+// failed reports whether a rule has failed.
+func (v *verdict) failed() bool {
+	return v.refusal != nil && v.refusal.Err != nil || v.late != nil && v.late.Err != nil
 }
 
 // selectorOf returns the selector of the pods that are spread with a pod without topology spread constraints:

@@ -26,6 +26,7 @@ type Cluster struct {
 	services   map[string]map[string]labels.Set // selectors by namespace and name
 	owners     map[ownerKey]labels.Selector
 	storage    storage
+	devices    devices
 	budgets    map[string]*policyv1.PodDisruptionBudget // by namespace/name
 	keepers    int                                      // pods with terms of affinity
 
@@ -52,7 +53,7 @@ func NewCluster(seed uint64) *Cluster {
 			users: map[string]map[*Pod]bool{}, csiNodes: map[string]*storagev1.CSINode{}, drivers: map[string]*storagev1.CSIDriver{},
 			attachments: map[string]map[string]*storagev1.VolumeAttachment{},
 		},
-		budgets: map[string]*policyv1.PodDisruptionBudget{}, nominated: map[types.UID]*nomination{}, nominees: map[string][]*Pod{},
+		devices: newDevices(), budgets: map[string]*policyv1.PodDisruptionBudget{}, nominated: map[types.UID]*nomination{}, nominees: map[string][]*Pod{},
 		classes: map[string]*class{}, random: rand.New(rand.NewPCG(seed, seed)),
 	}
 }

@@ -13,6 +13,7 @@ import (
 type Decision struct {
 	Node     string // "" if no node is feasible
 	Feasible int    // number of feasible nodes
+	Err      error  // why the pod cannot be placed: a rule has failed
 	pod      *corev1.Pod
 	class    *class
 	cluster  *Cluster
@@ -23,6 +24,9 @@ type Decision struct {
 func (c *Cluster) Place(pod *corev1.Pod, profile *Profile) Decision {
 	k := c.classOf(pod, profile)
 	d := Decision{pod: pod, class: k, cluster: c}
+	if d.Err = d.failure(); d.Err != nil {
+		return d
+	}
 	if n := c.nodes[c.Nominated(pod.UID)]; n != nil && n.Object != nil && k.refusal == nil {
 		if c.refusalOf(k, n, pod, k.begin()) == nil {
 			d.Node, d.Feasible = n.Name, 1
@@ -39,6 +43,22 @@ func (c *Cluster) Place(pod *corev1.Pod, profile *Profile) Decision {
 		d.Node = best.Name
 	}
 	return d
+}
+
+// failure returns the error of a rule that has failed, nil if none has.
+func (d Decision) failure() error {
+	if no := d.class.refusal; no != nil {
+		return no.Err
+	}
+	if d.class.failures == 0 {
+		return nil
+	}
+	for _, no := range d.Refusals() {
+		if no.Err != nil {
+			return no.Err
+		}
+	}
+	return nil
 }
 
 // bestBeside returns what best does, where pods that are nominated for nodes count. As they are not

@@ -1,5 +1,5 @@
-// Package place decides on which node a pod runs. It is the core of package scheduler: it has no clock,
-// no goroutine and no client.
+// Package place decides on which node a pod runs. It is the core of package scheduler: it has no goroutine
+// and no client, and reads a clock only for pods with claims of devices, whose drivers have a time limit.
 //
 //	cluster := place.NewCluster()
 //	cluster.SetNode(node)
@@ -7,8 +7,8 @@
 //
 // # How it decides
 //
-// Methods of a [Cluster] add nodes and pods. A [Profile] is a list of plugins, which compile their rules for a
-// pod (plugin.go). Filters select the feasible nodes, scores rank them: the rules, their order, their weights
+// Methods of a [Cluster] add nodes and pods, and what rules depend on besides them. A [Profile] is a list of
+// plugins, which compile their rules for a pod (plugin.go). Filters select the feasible nodes, scores rank them: the rules, their order, their weights
 // and the messages of their refusals are those of kube-scheduler. Unlike kube-scheduler, which evaluates a
 // sample of the nodes if there are many, it evaluates all of them. Among nodes with equal scores, random
 // numbers decide that the Cluster draws when nodes are added.

@@ -1,6 +1,9 @@
 package place
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // MaxScore is the highest score that a plugin gives a node, before its weight.
 const MaxScore = 100
@@ -57,6 +60,8 @@ type Refusal struct {
 	Reasons []string // in the words of kube-scheduler
 	// Final says that the node would not be feasible without the pods on it either.
 	Final bool
+	// Err says that the rule has failed, so that the pod cannot be placed at all.
+	Err error
 }
 
 // A Profile is a list of plugins.
@@ -67,6 +72,8 @@ type Profile struct {
 	Preempter Preempter
 	// NeverPreempts reports that none are.
 	NeverPreempts bool
+	// NeverDeallocates reports that a pod that fits no node keeps the devices of its claims.
+	NeverDeallocates bool
 }
 
 // Has reports whether a plugin of this name is in the profile.
@@ -133,6 +140,7 @@ func DefaultProfile() *Profile {
 		{Plugin: VolumeZone{}},
 		{Plugin: PodTopologySpread{}, Weight: 2},
 		{Plugin: InterPodAffinity{HardPodAffinityWeight: 1}, Weight: 2},
+		{Plugin: DynamicResources{FilterTimeout: 10 * time.Second, BindingTimeout: 10 * time.Minute}, Weight: 2},
 		{Plugin: NodeResourcesBalancedAllocation{}, Weight: 1},
 		{Plugin: ImageLocality{}, Weight: 1},
 	}, Preempter: Preempter{MinCandidateNodesPercentage: 10, MinCandidateNodesAbsolute: 100}}

@@ -73,6 +73,7 @@ type world struct {
 	namespaces []*corev1.Namespace
 	services   []*corev1.Service
 	storage    []runtime.Object
+	devices    []runtime.Object
 	nominated  []*corev1.Pod
 	budgets    []*policyv1.PodDisruptionBudget
 	n          int
@@ -123,7 +124,7 @@ func newRealPlacer(t *testing.T, w *world) *realPlacer {
 // plugins that Kapok does not have.
 func newConfiguredPlacer(t *testing.T, w *world, cfg *config.KubeSchedulerConfiguration) *realPlacer {
 	t.Helper()
-	ctx := context.Background()
+	ctx := t.Context()
 	profile := *cfg.Profiles[0].DeepCopy()
 	var known []string
 	for _, p := range place.DefaultProfile().Plugins {
@@ -145,7 +146,7 @@ func newConfiguredPlacer(t *testing.T, w *world, cfg *config.KubeSchedulerConfig
 	for _, s := range w.services {
 		objects = append(objects, s)
 	}
-	client := fake.NewClientset(objects...)
+	client := fake.NewClientset(append(objects, w.devices...)...)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	for _, ns := range w.namespaces {
 		_ = factory.Core().V1().Namespaces().Informer().GetStore().Add(ns)
@@ -154,10 +155,12 @@ func newConfiguredPlacer(t *testing.T, w *world, cfg *config.KubeSchedulerConfig
 		_ = factory.Core().V1().Services().Informer().GetIndexer().Add(s)
 	}
 	snapshot := cache.NewSnapshot(w.pods, w.nodes)
+	manager := w.deviceManager(t, factory)
 	f, err := frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), &profile,
 		frameworkruntime.WithComponentConfigVersion(cfg.APIVersion), frameworkruntime.WithClientSet(client),
 		frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithSnapshotSharedLister(snapshot),
 		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
+		frameworkruntime.WithSharedDRAManager(manager),
 		frameworkruntime.WithMutableSnapshotLister(snapshot), frameworkruntime.WithPodNominator(w.nominator()),
 		frameworkruntime.WithEventRecorder(&events.FakeRecorder{}), frameworkruntime.WithParallelism(1))
 	if err != nil {
@@ -232,7 +235,7 @@ func judgeBy(c *place.Cluster, p *corev1.Pod, profile *place.Profile) string {
 	for name, no := range d.Refusals() {
 		reasons := slices.Clone(no.Reasons)
 		slices.Sort(reasons)
-		lines[name] = fmt.Sprint(no.Plugin, " final=", no.Final, " ", strings.Join(reasons, ", "))
+		lines[name] = fmt.Sprint(no.Plugin, " final=", no.Final && no.Err == nil, " ", strings.Join(reasons, ", "))
 		if strings.HasPrefix(no.Reasons[0], "node(s) didn't satisfy plugin(s)") {
 			lines[name] = "not looked at"
 		}
