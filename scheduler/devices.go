@@ -44,8 +44,8 @@ func (s *scheduler) claim(p *corev1.Pod, node string, profile *place.Profile) (*
 	return &claimed{plugin: plugin, choices: choices}, err
 }
 
-// reserve writes the allocations of the claims of a pod, and that the pod uses them. Then it waits until
-// drivers have made the devices ready.
+// reserve writes the allocations of the claims of a pod, and that the pod uses them. Then it waits
+// until drivers have made the devices ready.
 func (s *scheduler) reserve(ctx context.Context, p *corev1.Pod, node string, c *claimed) error {
 	for _, choice := range c.choices {
 		claim, err := s.writeClaim(ctx, p, choice)
@@ -58,8 +58,8 @@ func (s *scheduler) reserve(ctx context.Context, p *corev1.Pod, node string, c *
 	return s.awaitDevices(ctx, p, node, c)
 }
 
-// writeClaim adds a pod to the users of a claim, with an allocation if it gets one. After an error, it
-// reads the claim: the write may have succeeded although the response was lost.
+// writeClaim adds a pod to the users of a claim, with an allocation if it gets one. After an error,
+// it reads the claim: the write may have succeeded although the response was lost.
 func (s *scheduler) writeClaim(ctx context.Context, p *corev1.Pod, choice place.ClaimChoice) (*resourcev1.ResourceClaim, error) {
 	claim := choice.Claim.DeepCopy()
 	for conflicts := 0; ; conflicts++ {
@@ -80,7 +80,8 @@ func (s *scheduler) writeClaim(ctx context.Context, p *corev1.Pod, choice place.
 	}
 }
 
-// liveClaim asks the server, until it answers, for a claim. It returns nil if the claim does not exist.
+// liveClaim asks the server, until it answers, for a claim. It returns nil if the claim does not
+// exist.
 func (s *scheduler) liveClaim(ctx context.Context, claim *resourcev1.ResourceClaim) *resourcev1.ResourceClaim {
 	for pause := firstRead; ; pause = min(2*pause, lastPause) {
 		var is resourcev1.ResourceClaim
@@ -171,8 +172,8 @@ func needsDriver(claim *resourcev1.ResourceClaim) bool {
 	return slices.ContainsFunc(claim.Status.Allocation.Devices.Results, func(r resourcev1.DeviceRequestAllocationResult) bool { return len(r.BindingConditions) > 0 })
 }
 
-// unreserve removes a pod that has not got its node from the users of its claims. An error leaves it:
-// the controller of claims removes users that are gone.
+// unreserve removes a pod that has not got its node from the users of its claims. An error leaves
+// it: the controller of claims removes users that are gone.
 func (s *scheduler) unreserve(ctx context.Context, p *corev1.Pod, c *claimed) {
 	for _, claim := range c.written {
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"reservedFor":[{"$patch":"delete","uid":%q}]}}`, claim.UID, p.UID)

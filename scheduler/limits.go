@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/scheduler/place"
 
 	storagev1 "k8s.io/api/storage/v1"
 )
@@ -23,12 +24,29 @@ func (s *scheduler) removeCSINode(o client.Object) {
 
 func (s *scheduler) setCSIDriver(_, o client.Object) {
 	s.cluster.SetCSIDriver(o.(*storagev1.CSIDriver))
-	s.queue.happened(time.Now(), ofDrivers)
+	s.queue.happened(time.Now(), ofDrivers, "VolumeBinding")
 }
 
 func (s *scheduler) removeCSIDriver(o client.Object) {
 	s.cluster.RemoveCSIDriver(o.GetName())
 	s.queue.happened(time.Now(), ofDrivers)
+}
+
+// setCapacity retries pods only if there may be space for larger volumes: drivers write capacities
+// often.
+func (s *scheduler) setCapacity(old, o client.Object) {
+	c := o.(*storagev1.CSIStorageCapacity)
+	s.cluster.SetStorageCapacity(c)
+	if old != nil {
+		if before, now := place.LargestVolume(old.(*storagev1.CSIStorageCapacity)), place.LargestVolume(c); now == nil || before != nil && now.Cmp(*before) <= 0 {
+			return
+		}
+	}
+	s.queue.happened(time.Now(), "VolumeBinding")
+}
+
+func (s *scheduler) removeCapacity(o client.Object) {
+	s.cluster.RemoveStorageCapacity(o.GetNamespace(), o.GetName())
 }
 
 func (s *scheduler) setAttachment(_, o client.Object) {

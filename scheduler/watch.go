@@ -21,7 +21,7 @@ import (
 
 // The plugins whose refusal an event may end.
 var (
-	ofNodes  = []string{noNodes, "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity", ofDevices}
+	ofNodes  = []string{noNodes, "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity", ofDevices, "NodeDeclaredFeatures"}
 	ofLeft   = []string{"NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "PodTopologySpread", "InterPodAffinity"}
 	ofPlaced = []string{"PodTopologySpread", "InterPodAffinity"}
 )
@@ -48,6 +48,7 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 		{&appsv1.ReplicaSet{}, handler{s.setOwner, s.removeOwner}},
 		{&appsv1.StatefulSet{}, handler{s.setOwner, s.removeOwner}},
 		{&storagev1.StorageClass{}, handler{s.setStorageClass, s.removeStorageClass}},
+		{&storagev1.CSIStorageCapacity{}, handler{s.setCapacity, s.removeCapacity}},
 		{&storagev1.CSIDriver{}, handler{s.setCSIDriver, s.removeCSIDriver}},
 		{&storagev1.CSINode{}, handler{s.setCSINode, s.removeCSINode}},
 		{&storagev1.VolumeAttachment{}, handler{s.setAttachment, s.removeAttachment}},

@@ -39,7 +39,7 @@ func argumentsOf(path *field.Path, configs []configv1.PluginConfig) (a arguments
 		"NodeAffinity":                    reader("NodeAffinity", a.setNodeAffinity),
 		"InterPodAffinity":                reader("InterPodAffinity", a.setPodAffinity),
 		"PodTopologySpread":               reader("PodTopologySpread", a.setSpread),
-		"VolumeBinding":                   reader("VolumeBinding", setVolumes),
+		"VolumeBinding":                   reader("VolumeBinding", a.setVolumes),
 		dynamicResources:                  reader(dynamicResources, a.setDynamic),
 		defaultPreemption:                 reader(defaultPreemption, a.setPreempter),
 	}
@@ -270,14 +270,15 @@ func (a arguments) setSpread(path *field.Path, args *configv1.PodTopologySpreadA
 	return errs
 }
 
-// setVolumes rejects the arguments of VolumeBinding: a pod does not keep its place while volumes
-// are bound, so there is no time limit.
-func setVolumes(path *field.Path, args *configv1.VolumeBindingArgs) (errs field.ErrorList) {
+// setVolumes rejects a time limit: a pod does not keep its place while volumes are bound.
+func (a arguments) setVolumes(path *field.Path, args *configv1.VolumeBindingArgs) (errs field.ErrorList) {
 	if args.BindTimeoutSeconds != nil {
 		errs = append(errs, field.Forbidden(path.Child("bindTimeoutSeconds"), "there is no time limit: a pod is scheduled again once its volumes are bound"))
 	}
-	if args.Shape != nil {
-		errs = append(errs, field.Forbidden(path.Child("shape"), "scores by the capacity of storage are not implemented"))
+	if len(args.Shape) > 0 {
+		shape, wrong := shapeOf(path.Child("shape"), args.Shape)
+		a.rules["VolumeBinding"] = place.VolumeBinding{Shape: shape}
+		errs = append(errs, wrong...)
 	}
 	return errs
 }

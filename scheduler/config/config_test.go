@@ -198,7 +198,7 @@ func TestErrors(t *testing.T) {
 		args("NodeResourcesFit", "{ignoredResources: ['a b']}"):                                                                        `profiles[0].pluginConfig[0].args.ignoredResources[0]: Invalid value: "a b"`,
 		args("NodeAffinity", "{apiVersion: v1}"):                                                                                       `profiles[0].pluginConfig[0].args.apiVersion: Invalid value: "v1"`,
 		args("VolumeBinding", "{bindTimeoutSeconds: 60}"):                                                                              "profiles[0].pluginConfig[0].args.bindTimeoutSeconds: Forbidden: there is no time limit",
-		args("VolumeBinding", "{shape: []}"):                                                                                           "profiles[0].pluginConfig[0].args.shape: Forbidden",
+		args("VolumeBinding", "{shape: [{utilization: 101, score: 1}]}"):                                                               "profiles[0].pluginConfig[0].args.shape[0].utilization: Invalid value: 101",
 		args("InterPodAffinity", "{hardPodAffinityWeight: 101}"):                                                                       "profiles[0].pluginConfig[0].args.hardPodAffinityWeight: Invalid value: 101: must be from 0 to 100",
 		args("DefaultPreemption", "{minCandidateNodesPercentage: 0, minCandidateNodesAbsolute: 0}"):                                    "profiles[0].pluginConfig[0].args.minCandidateNodesPercentage: Invalid value: 0",
 		args("DefaultPreemption", "{minCandidateNodesAbsolute: -1}"):                                                                   "profiles[0].pluginConfig[0].args.minCandidateNodesAbsolute: Invalid value: -1",

@@ -40,13 +40,14 @@ var usual = []configv1.Plugin{
 	{Name: "VolumeRestrictions"}, {Name: "NodeVolumeLimits"}, {Name: "VolumeBinding"}, {Name: "VolumeZone"},
 	{Name: "PodTopologySpread", Weight: new(int32(2))}, {Name: "InterPodAffinity", Weight: new(int32(2))}, {Name: dynamicResources, Weight: new(int32(2))}, {Name: defaultPreemption},
 	{Name: "NodeResourcesBalancedAllocation", Weight: new(int32(1))}, {Name: "ImageLocality", Weight: new(int32(1))}, {Name: defaultBinder},
+	{Name: "NodeDeclaredFeatures"},
 }
 
 // pointsOf are the extension points of plugins.
 var pointsOf = map[string][]string{
 	schedulingGates: {preEnqueue}, prioritySort: {queueSort}, defaultPreemption: {postFilter}, defaultBinder: {bind},
 	"NodeName": {filter}, "NodeUnschedulable": {filter}, "NodePorts": {filter}, "VolumeRestrictions": {filter}, "NodeVolumeLimits": {filter},
-	"VolumeBinding": {filter}, "VolumeZone": {filter},
+	"VolumeBinding": {filter, score}, "VolumeZone": {filter}, "NodeDeclaredFeatures": {filter},
 	"TaintToleration": {filter, score}, "NodeAffinity": {filter, score}, "NodeResourcesFit": {filter, score},
 	dynamicResources:    {preEnqueue, filter, postFilter, score},
 	"PodTopologySpread": {filter, score}, "InterPodAffinity": {filter, score},
@@ -54,7 +55,7 @@ var pointsOf = map[string][]string{
 }
 
 // missing are the plugins of kube-scheduler that Kapok does not have.
-var missing = []string{"DeferredPodScheduling", "GangScheduling", "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"}
+var missing = []string{"DeferredPodScheduling", "GangScheduling", "PodGroupPodsCount", "TopologyPlacementGenerator"}
 
 // compileProfile returns the rules of a profile.
 func compileProfile(path *field.Path, p *configv1.KubeSchedulerProfile) (*place.Profile, field.ErrorList) {

@@ -100,6 +100,7 @@ func (c *Cluster) keyOf(p *corev1.Pod) string {
 	}
 	key.WriteString(c.storageKey(p))
 	key.WriteString(c.claimsKey(p))
+	key.WriteString(featuresKey(p))
 	if len(s.TopologySpreadConstraints) == 0 {
 		key.WriteString(c.selectorOf(p).String())
 	}

@@ -51,6 +51,7 @@ func NewCluster(seed uint64) *Cluster {
 		storage: storage{
 			claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{}, classes: map[string]*storagev1.StorageClass{},
 			users: map[string]map[*Pod]bool{}, csiNodes: map[string]*storagev1.CSINode{}, drivers: map[string]*storagev1.CSIDriver{},
+			capacities:  map[string]*storagev1.CSIStorageCapacity{},
 			attachments: map[string]map[string]*storagev1.VolumeAttachment{},
 		},
 		devices: newDevices(), budgets: map[string]*policyv1.PodDisruptionBudget{}, nominated: map[types.UID]*nomination{}, nominees: map[string][]*Pod{},

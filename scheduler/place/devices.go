@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -146,8 +145,8 @@ func (d *devices) allocationOf(claim *resourcev1.ResourceClaim) *resourcev1.Allo
 	return d.pending[claim.UID]
 }
 
-// count adds the devices of an allocation to those that are allocated, or removes them. A device with
-// access for an administrator does not count.
+// count adds the devices of an allocation to those that are allocated, or removes them. A device
+// with access for an administrator does not count.
 func (d *devices) count(a *resourcev1.AllocationResult, add bool) {
 	if a == nil {
 		return
@@ -224,9 +223,4 @@ func (l lister) Get(name string) (*resourcev1.DeviceClass, error) {
 		return class, nil
 	}
 	return nil, apierrors.NewNotFound(resourcev1.Resource("deviceclass"), name)
-}
-
-// declares reports whether a node declares a feature.
-func declares(n *corev1.Node, feature string) bool {
-	return slices.Contains(n.Status.DeclaredFeatures, feature)
 }

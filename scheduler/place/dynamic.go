@@ -19,8 +19,8 @@ import (
 )
 
 // DynamicResources refuses nodes that cannot have the devices of a pod's claims: those that are
-// allocated, and those that will be when the pod has a node. It prefers nodes where requests get the
-// first of their alternatives. The allocator is the one of kube-scheduler.
+// allocated, and those that will be when the pod has a node. It prefers nodes where requests get
+// the first of their alternatives. The allocator is the one of kube-scheduler.
 type DynamicResources struct {
 	// FilterTimeout ends the search for devices for one node; 0 is no limit.
 	FilterTimeout time.Duration
@@ -225,8 +225,8 @@ func (n *needs) score(results []resourcev1.AllocationResult) (score int64) {
 	return score
 }
 
-// deviceClaims returns the claims of a pod, each once, or why one of them cannot be used. Claims from templates are
-// those in the status of the pod.
+// deviceClaims returns the claims of a pod, each once, or why one of them cannot be used. Claims
+// from templates are those in the status of the pod.
 func (c *Cluster) deviceClaims(p *corev1.Pod) (all []*resourcev1.ResourceClaim, err error) {
 	for i := range p.Spec.ResourceClaims {
 		name, owned, err := resourceclaim.Name(p, &p.Spec.ResourceClaims[i])
@@ -261,8 +261,9 @@ func (c *Cluster) LacksClaims(p *corev1.Pod) bool {
 	return err != nil
 }
 
-// claimsKey returns the part of the key of a class about claims of devices. Each pod with claims is a
-// class of its own, and classes do not follow changes of claims, so such a change makes a new class.
+// claimsKey returns the part of the key of a class about claims of devices. Each pod with claims is
+// a class of its own, and classes do not follow changes of claims, so such a change makes a new
+// class.
 func (c *Cluster) claimsKey(p *corev1.Pod) string {
 	if len(p.Spec.ResourceClaims) == 0 {
 		return ""
@@ -286,8 +287,8 @@ func hasConditions(r resourcev1.DeviceRequestAllocationResult) bool {
 	return len(r.BindingConditions) > 0
 }
 
-// Ready reports whether the driver has made the devices of a claim ready, and returns an error if it
-// has failed to.
+// Ready reports whether the driver has made the devices of a claim ready, and returns an error if
+// it has failed to.
 func Ready(claim *resourcev1.ResourceClaim) (bool, error) {
 	a := claim.Status.Allocation
 	if a == nil {
@@ -342,9 +343,9 @@ type ClaimChoice struct {
 	Allocation *resourcev1.AllocationResult
 }
 
-// Allocate returns what is to be written about the claims of a pod that gets a node, and notes that the
-// devices are taken: until the claims have their allocations, or Release. Claims that need nothing
-// are omitted.
+// Allocate returns what is to be written about the claims of a pod that gets a node, and notes that
+// the devices are taken: until the claims have their allocations, or Release. Claims that need
+// nothing are omitted.
 func (c *Cluster) Allocate(p *corev1.Pod, node string, by DynamicResources) ([]ClaimChoice, error) {
 	n, no := by.needsOf(c, p)
 	on := c.nodes[node]
@@ -382,8 +383,8 @@ func (c *Cluster) Release(choices []ClaimChoice) {
 	}
 }
 
-// Stranded returns a claim of a pod without a feasible node whose devices some node cannot reach, and
-// which no other pod uses; nil if there is none. Without its allocation, the pod may fit.
+// Stranded returns a claim of a pod without a feasible node whose devices some node cannot reach,
+// and which no other pod uses; nil if there is none. Without its allocation, the pod may fit.
 func (d Decision) Stranded() *resourcev1.ResourceClaim {
 	if len(d.pod.Spec.ResourceClaims) == 0 || d.class.refusal != nil {
 		return nil

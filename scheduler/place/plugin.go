@@ -136,11 +136,12 @@ func DefaultProfile() *Profile {
 		{Plugin: NodeResourcesFit{}, Weight: 1},
 		{Plugin: VolumeRestrictions{}},
 		{Plugin: NodeVolumeLimits{}},
-		{Plugin: VolumeBinding{}},
+		{Plugin: VolumeBinding{}, Weight: 1},
 		{Plugin: VolumeZone{}},
 		{Plugin: PodTopologySpread{}, Weight: 2},
 		{Plugin: InterPodAffinity{HardPodAffinityWeight: 1}, Weight: 2},
 		{Plugin: DynamicResources{FilterTimeout: 10 * time.Second, BindingTimeout: 10 * time.Minute}, Weight: 2},
+		{Plugin: NodeDeclaredFeatures{}},
 		{Plugin: NodeResourcesBalancedAllocation{}, Weight: 1},
 		{Plugin: ImageLocality{}, Weight: 1},
 	}, Preempter: Preempter{MinCandidateNodesPercentage: 10, MinCandidateNodesAbsolute: 100}}

@@ -27,8 +27,8 @@ type ResourceWeight struct {
 // usualResources are the resources that count in scores without a configuration.
 var usualResources = []ResourceWeight{{corev1.ResourceCPU, 1}, {corev1.ResourceMemory, 1}}
 
-// A ShapePoint is a point of the function of RequestedToCapacityRatio, which is linear between its
-// points: the utilization in percent, and the score for it, from 0 to 10.
+// A ShapePoint is a point of a function of RequestedToCapacityRatio or VolumeBinding, which is
+// linear between its points: the utilization in percent, and the score for it, from 0 to 10.
 type ShapePoint struct{ Utilization, Score int64 }
 
 // A scored is a resource that counts in scores, with the request of a pod.
@@ -88,7 +88,7 @@ func (p NodeResourcesFit) score(n *Node, resources []scored) int64 {
 		case MostAllocated:
 			score = min(used, has) * MaxScore / has
 		case RequestedToCapacityRatio:
-			if score = p.shaped(min(used*100/has, 100)); score == 0 {
+			if score = shaped(p.Shape, min(used*100/has, 100)); score == 0 {
 				continue
 			}
 		default:
@@ -107,22 +107,22 @@ func (p NodeResourcesFit) score(n *Node, resources []scored) int64 {
 }
 
 // shaped returns the score for a utilization in percent.
-func (p NodeResourcesFit) shaped(utilization int64) int64 {
+func shaped(shape []ShapePoint, utilization int64) int64 {
 	const scale = MaxScore / 10
-	for i, to := range p.Shape {
+	for i, to := range shape {
 		switch {
 		case utilization > to.Utilization:
 		case i == 0:
 			return scale * to.Score
 		default:
-			from := p.Shape[i-1]
+			from := shape[i-1]
 			return scale*from.Score + scale*(to.Score-from.Score)*(utilization-from.Utilization)/(to.Utilization-from.Utilization)
 		}
 	}
-	if len(p.Shape) == 0 {
+	if len(shape) == 0 {
 		return 0
 	}
-	return scale * p.Shape[len(p.Shape)-1].Score
+	return scale * shape[len(shape)-1].Score
 }
 
 // balance returns MaxScore if the same parts of all resources are requested, and less otherwise. If

@@ -25,7 +25,9 @@ type storage struct {
 	volumes map[string]*corev1.PersistentVolume
 	classes map[string]*storagev1.StorageClass
 	drivers map[string]*storagev1.CSIDriver
-	changes int // of the above
+	// capacities are those of drivers, by namespace/name.
+	capacities map[string]*storagev1.CSIStorageCapacity
+	changes    int // of the above
 
 	users       map[string]map[*Pod]bool // with nodes, by claim
 	csiNodes    map[string]*storagev1.CSINode
@@ -69,8 +71,12 @@ func (c *Cluster) RemoveStorageClass(name string) {
 }
 
 // VolumeBinding refuses nodes that cannot have the volumes of a pod: those that exist, and those that will
-// be chosen or provisioned when the pod has a node.
-type VolumeBinding struct{}
+// be chosen or provisioned when the pod has a node. It prefers nodes where these use less of the capacity.
+type VolumeBinding struct {
+	// Shape is the function from the part of a capacity that is used to the score, its points in the
+	// order of their utilization. Default: the less is used, the better.
+	Shape []ShapePoint
+}
 
 func (VolumeBinding) Name() string { return "VolumeBinding" }
 
@@ -103,7 +109,7 @@ func (p VolumeBinding) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 	if immediate {
 		return no("pod has unbound immediate PersistentVolumeClaims")
 	}
-	return Rule{Filter: func(n *Node) *Refusal {
+	rule := Rule{Filter: func(n *Node) *Refusal {
 		var reasons []string
 		missing := false
 		for _, v := range bound { // as in kube-scheduler, the first one that fails is the reason
@@ -115,8 +121,8 @@ func (p VolumeBinding) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 				break
 			}
 		}
-		if _, ok := c.choose(open, n); !ok {
-			reasons = append(reasons, "node(s) didn't find available persistent volumes to bind")
+		if _, reason := c.choose(open, n); reason != "" {
+			reasons = append(reasons, reason)
 		}
 		if missing {
 			reasons = append(reasons, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)")
@@ -125,7 +131,17 @@ func (p VolumeBinding) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 			return nil
 		}
 		return &Refusal{Plugin: p.Name(), Reasons: reasons, Final: true}
-	}}, nil
+	}}
+	if len(open) > 0 {
+		rule.Score = func(n *Node) int64 {
+			choices, reason := c.choose(open, n)
+			if reason != "" {
+				return 0
+			}
+			return p.score(choices)
+		}
+	}
+	return rule, nil
 }
 
 // A claimName is a claim of a pod, and the volume of the pod that has it.
@@ -200,8 +216,9 @@ func reachable(v *corev1.PersistentVolume, n *corev1.Node) bool {
 // A Choice is the decision about a claim of a pod that has got a node: an existing volume or, if nil, a
 // volume to be provisioned.
 type Choice struct {
-	Claim  *corev1.PersistentVolumeClaim
-	Volume *corev1.PersistentVolume
+	Claim    *corev1.PersistentVolumeClaim
+	Volume   *corev1.PersistentVolume
+	capacity *storagev1.CSIStorageCapacity // for a volume to be provisioned; nil if it does not count
 }
 
 // Choices returns the choices to make so that a pod has its volumes on a node. It is empty if it has them.
@@ -221,28 +238,31 @@ func (c *Cluster) Choices(p *corev1.Pod, node string) []Choice {
 }
 
 // choose finds a volume for each claim, the smallest that is large enough, or leaves it to the provisioner
-// of its class.
-func (c *Cluster) choose(open []*corev1.PersistentVolumeClaim, n *Node) (choices []Choice, ok bool) {
+// of its class. Otherwise it returns why a claim has no volume on the node.
+func (c *Cluster) choose(open []*corev1.PersistentVolumeClaim, n *Node) (choices []Choice, reason string) {
+	const unavailable, full = "node(s) didn't find available persistent volumes to bind", "node(s) did not have enough free storage"
 	taken := map[string]bool{}
 	for _, claim := range open {
 		if selected, has := claim.Annotations[SelectedNode]; has {
 			if selected != n.Name {
-				return nil, false
+				return nil, unavailable
 			}
-			choices = append(choices, Choice{Claim: claim})
-			continue
-		}
-		if v := c.match(claim, n, taken); v != nil {
+		} else if v := c.match(claim, n, taken); v != nil {
 			taken[v.Name] = true
-			choices = append(choices, Choice{claim, v})
+			choices = append(choices, Choice{Claim: claim, Volume: v})
 			continue
 		}
-		if !provisions(c.storage.classes[className(claim)], n) {
-			return nil, false
+		class := c.storage.classes[className(claim)]
+		if !provisions(class, n) {
+			return nil, unavailable
 		}
-		choices = append(choices, Choice{Claim: claim})
+		capacity, ok := c.storage.room(claim, class, n.Object)
+		if !ok {
+			return nil, full
+		}
+		choices = append(choices, Choice{Claim: claim, capacity: capacity})
 	}
-	return choices, true
+	return choices, ""
 }
 
 // match returns the smallest volume that a claim can have on a node, nil if there is none.

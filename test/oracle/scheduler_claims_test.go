@@ -29,8 +29,8 @@ import (
 )
 
 // TestPlaceClaims is TestPlace for pods with claims of devices: DynamicResources must refuse the
-// same nodes for the same reasons, and score the others alike. Devices that Kapok allocates count for
-// kube-scheduler, and must be those of the node. Each reason and a score are seen.
+// same nodes for the same reasons, and score the others alike. Devices that Kapok allocates count
+// for kube-scheduler, and must be those of the node. Each reason and a score are seen.
 func TestPlaceClaims(t *testing.T) {
 	seed := seeds.Of(t)
 	metrics.Register()

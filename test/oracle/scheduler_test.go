@@ -138,7 +138,6 @@ func newConfiguredPlacer(t *testing.T, w *world, cfg *config.KubeSchedulerConfig
 			profile.Plugins.MultiPoint.Enabled = append(profile.Plugins.MultiPoint.Enabled, p)
 		}
 	}
-	profile.Plugins.Score.Disabled = append(profile.Plugins.Score.Disabled, config.Plugin{Name: "VolumeBinding"}) // place has no scores of it
 	var objects []runtime.Object
 	for _, ns := range w.namespaces {
 		objects = append(objects, ns)
@@ -346,6 +345,9 @@ func (g *clusterGenerator) node(name string) *corev1.Node {
 	if g.sometimes(4) {
 		n.Status.Allocatable["hugepages-2Mi"] = resource.MustParse("1Gi")
 	}
+	if g.sometimes(2) {
+		n.Status.DeclaredFeatures = []string{"UserNamespacesHostNetworkSupport"}
+	}
 	for range g.r.IntN(3) {
 		n.Status.Images = append(n.Status.Images, corev1.ContainerImage{Names: []string{g.one("web:1", "db:latest", "db@sha256:1")}, SizeBytes: int64(g.r.IntN(2000)) << 20})
 	}
@@ -441,6 +443,9 @@ func (g *clusterGenerator) pod(name, node string) *corev1.Pod {
 	}
 	if g.sometimes(6) {
 		s.NodeSelector = map[string]string{"disk": g.one("ssd", "hdd")}
+	}
+	if g.sometimes(8) {
+		s.HostNetwork, s.HostUsers = true, new(false)
 	}
 	if g.sometimes(3) {
 		g.affinity(p)

@@ -53,6 +53,11 @@ func TestPlaceVolumes(t *testing.T) {
 			for _, no := range ours.Place(p, defaultProfile).Refusals() {
 				refusals[no.Plugin+": "+no.Reasons[0]]++
 			}
+			for _, scores := range ours.Place(p, defaultProfile).Scores() {
+				if scores["VolumeBinding"] > 0 {
+					refusals["score"]++
+				}
+			}
 			g.changeStorage(w, ours)
 		}
 	}
@@ -60,7 +65,7 @@ func TestPlaceVolumes(t *testing.T) {
 		"VolumeRestrictions: node(s) had no available disk", "NodeVolumeLimits: node(s) exceed max volume count",
 		"VolumeRestrictions: node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
 		"NodeVolumeLimits: ebs.csi.aws.com CSI driver is not installed on the node",
-		"VolumeZone: node(s) had no available volume zone",
+		"VolumeZone: node(s) had no available volume zone", "VolumeBinding: node(s) did not have enough free storage", "score",
 		"VolumeBinding: node(s) didn't find available persistent volumes to bind", "VolumeBinding: node(s) didn't match PersistentVolume's node affinity",
 	} {
 		if refusals[want] == 0 {
@@ -92,7 +97,10 @@ func (g *clusterGenerator) storage(w *world) {
 			}
 		}
 	}
-	w.storage = append(w.storage, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "ebs.csi.aws.com"}, Spec: storagev1.CSIDriverSpec{PreventPodSchedulingIfMissing: new(g.sometimes(3))}})
+	w.storage = append(w.storage, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "ebs.csi.aws.com"}, Spec: storagev1.CSIDriverSpec{PreventPodSchedulingIfMissing: new(g.sometimes(3)), StorageCapacity: new(g.sometimes(2))}})
+	for _, zone := range []string{"z1", "z2"} {
+		w.storage = append(w.storage, g.capacityOf(zone))
+	}
 	for _, n := range w.nodes {
 		if !g.sometimes(4) {
 			w.storage = append(w.storage, g.csiNode(n.Name))
@@ -106,6 +114,17 @@ func (g *clusterGenerator) storage(w *world) {
 			}
 		}
 	}
+}
+
+// capacityOf is what a driver has for volumes of a class in a zone.
+func (g *clusterGenerator) capacityOf(zone string) *storagev1.CSIStorageCapacity {
+	c := &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "ebs-" + zone}, StorageClassName: "ebs"}
+	c.NodeTopology = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelTopologyZone: zone}}
+	c.Capacity = new(resource.MustParse(g.one("500Mi", "2Gi", "7Gi", "100Gi")))
+	if g.sometimes(3) {
+		c.MaximumVolumeSize = new(resource.MustParse(g.one("500Mi", "2Gi")))
+	}
+	return c
 }
 
 func (g *clusterGenerator) csiNode(name string) *storagev1.CSINode {
@@ -208,7 +227,9 @@ func (g *clusterGenerator) volumes(p *corev1.Pod) (claims []runtime.Object) {
 
 // changeStorage changes one object of a world, or the pods.
 func (g *clusterGenerator) changeStorage(w *world, c *place.Cluster) {
-	switch g.r.IntN(5) {
+	switch g.r.IntN(6) {
+	case 5:
+		w.replace(c, g.capacityOf(g.one("z1", "z2")))
 	case 0:
 		w.replace(c, g.claim(g.one("default", "other"), fmt.Sprint("c", g.r.IntN(storageClaims))))
 	case 1:
@@ -254,6 +275,8 @@ func tellStorage(c *place.Cluster, o runtime.Object) {
 		c.SetCSINode(o)
 	case *storagev1.CSIDriver:
 		c.SetCSIDriver(o)
+	case *storagev1.CSIStorageCapacity:
+		c.SetStorageCapacity(o)
 	case *storagev1.VolumeAttachment:
 		c.SetAttachment(o)
 	}
@@ -272,6 +295,8 @@ func (w *world) stored(t *testing.T, f informers.SharedInformerFactory) {
 			informer = f.Storage().V1().StorageClasses().Informer()
 		case *storagev1.CSINode:
 			informer = f.Storage().V1().CSINodes().Informer()
+		case *storagev1.CSIStorageCapacity:
+			informer = f.Storage().V1().CSIStorageCapacities().Informer()
 		case *storagev1.CSIDriver:
 			informer = f.Storage().V1().CSIDrivers().Informer()
 		case *storagev1.VolumeAttachment:
