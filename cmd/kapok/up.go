@@ -36,6 +36,7 @@ type up struct {
 	nodes       simulated.Options
 	process     processNode
 	stages      []string // files and directories
+	addresses   bool     // --service-cluster-ip-range is set
 }
 
 func newUp() *cobra.Command {
@@ -54,6 +55,7 @@ when the server is ready, so that scripts can wait for the file.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			u.scheduler.off = c.Flags().Changed("scheduler") && !u.scheduler.on
+			u.addresses = c.Flags().Changed("service-cluster-ip-range")
 			opts, err := u.complete(c.ErrOrStderr())
 			if err != nil {
 				return err
@@ -165,6 +167,16 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		level = slog.LevelInfo
 	}
 	opts.Logger = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	node, err := u.process.complete(opts.Listen)
+	if err != nil {
+		return kapok.Options{}, err
+	}
+	if node != nil {
+		opts.Nodes.LoopbackEndpoints = true
+		if !u.addresses {
+			opts.ServiceAddresses = processServices
+		}
+	}
 	var runs kapok.Together
 	if len(u.controllers.Names) > 0 {
 		u.controllers.NodeIPAM.ServiceCIDRs = []netip.Prefix{opts.ServiceAddresses}
@@ -173,10 +185,6 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		return kapok.Options{}, errors.New("--load-balancer-pool, --cluster-cidr, --local-path-default-class and --shard-controllers have no effect because --controllers is empty")
 	}
 	var handlers []func(string) http.Handler
-	node, err := u.process.complete(opts.Listen)
-	if err != nil {
-		return kapok.Options{}, err
-	}
 	if node != nil {
 		runs, handlers = append(runs, node), append(handlers, node.Handler)
 	}

@@ -16,6 +16,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// processServices is the default range of cluster IPs with --node process, whose proxy listens at addresses of the loopback interface.
+var processServices = netip.MustParsePrefix("127.96.0.0/12")
+
 // processNode is the node of --node process.
 type processNode struct {
 	kind        string

@@ -10,7 +10,7 @@ import (
 // serviceFlag is the flag for the cluster IPs of services, named as kube-apiserver's.
 func serviceFlag(f *pflag.FlagSet, to *netip.Prefix, standard string) {
 	*to = netip.MustParsePrefix(standard)
-	f.Var((*prefix)(to), "service-cluster-ip-range", "CIDR of the cluster IPs of services; has an effect only when the store is created")
+	f.Var((*prefix)(to), "service-cluster-ip-range", "CIDR of the cluster IPs of services; has an effect only when the store is created; with --node process, by default 127.96.0.0/12")
 }
 
 // prefix is a flag for a range of addresses.

@@ -80,6 +80,32 @@ func TestServiceRange(t *testing.T) {
 	}
 }
 
+// TestProcessServices checks that services of a process node have loopback addresses, unless a flag says otherwise.
+func TestProcessServices(t *testing.T) {
+	standard := netip.MustParsePrefix("10.96.0.0/12")
+	for _, tc := range []struct {
+		u    up
+		want netip.Prefix
+	}{
+		{up{process: processNode{kind: "process"}}, processServices},
+		{up{process: processNode{kind: "process"}, addresses: true}, standard},
+		{up{}, standard},
+	} {
+		tc.u.inMemory, tc.u.options.Listen, tc.u.options.ServiceAddresses = true, "127.0.0.1:0", standard
+		tc.u.controllers.Names = []string{"*"}
+		opts, err := tc.u.complete(io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if opts.ServiceAddresses != tc.want || opts.Nodes.LoopbackEndpoints != (tc.u.process.kind != "") {
+			t.Errorf("--node %q: services have %s, loopback endpoints: %t, want %s", tc.u.process.kind, opts.ServiceAddresses, opts.Nodes.LoopbackEndpoints, tc.want)
+		}
+		if got := opts.Controllers.(kapok.Together)[0].(controllers.Options).NodeIPAM.ServiceCIDRs; !slices.Equal(got, []netip.Prefix{tc.want}) {
+			t.Errorf("--node %q: nodes leave out %v, want %s", tc.u.process.kind, got, tc.want)
+		}
+	}
+}
+
 // TestScheduler checks when the scheduler runs: if --scheduler is set, and by default with simulated
 // nodes.
 func TestScheduler(t *testing.T) {

@@ -71,6 +71,29 @@ func Give(definitions []*resource.Definition, u *users.Users) []*resource.Defini
 	return definitions
 }
 
+// WithLoopback permits loopback addresses in endpoints and slices of endpoints. It replaces their
+// definitions by others, which have the same versions.
+func WithLoopback(definitions []*resource.Definition) []*resource.Definition {
+	for _, r := range services.WithLoopback() {
+		special := r.Definition(versioning())
+		for i, d := range definitions {
+			if d.GroupResource() != special.GroupResource() {
+				continue
+			}
+			special.Versions = special.Versions[:len(d.Versions)]
+			if len(d.Versions) == 1 {
+				special.Convert = nil
+			}
+			definitions[i] = special
+		}
+	}
+	return definitions
+}
+
+func versioning() kind.Versioning {
+	return kind.Versioning{Scheme: versions.Scheme, Converter: versions.Converter, Fill: versions.Fill}
+}
+
 // A completed is a definition with the number of its retired versions, which are the last ones.
 type completed struct {
 	definition *resource.Definition
@@ -79,7 +102,7 @@ type completed struct {
 
 // rows returns the definitions that Definitions and WithRetired copy.
 var rows = sync.OnceValue(func() []completed {
-	all := kind.Versioning{Scheme: versions.Scheme, Converter: versions.Converter, Fill: versions.Fill}
+	all := versioning()
 	var done []completed
 	for _, group := range []func() []kind.Row{
 		cluster.Core, cluster.Nodes, storage.Volumes, services.Kinds, cluster.Quotas, apps.Replicas, apps.Kinds, batch.Kinds, autoscaling.Kinds, services.Networking, services.Discovery, pods.Policy, access.RBAC, access.Authorization,

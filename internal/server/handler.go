@@ -86,8 +86,12 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	if p.options.RetiredAPIs {
 		definitions = kinds.WithRetired
 	}
+	builtin := definitions()
+	if p.options.Nodes.LoopbackEndpoints {
+		builtin = kinds.WithLoopback(builtin)
+	}
 	known := &users.Users{Tokens: p.tokens, Accounts: p.accounts} // the authorizer follows when there is a store
-	registry := resource.NewRegistry(append(kinds.Give(definitions(), known), crd.Definition(p.options.V1beta1CRDs))...)
+	registry := resource.NewRegistry(append(kinds.Give(builtin, known), crd.Definition(p.options.V1beta1CRDs))...)
 	store := resource.NewStore(p.state, registry)
 	log := p.options.Logger
 	in := &inner{store: store}

@@ -44,6 +44,10 @@ type NodeOptions struct {
 	// write the status of a node or a pod can then reach every program on this machine that trusts
 	// connections from it. It is for tests and simulated nodes.
 	Loopback bool
+	// LoopbackEndpoints permits loopback addresses in Endpoints and EndpointSlices, which Kubernetes rejects. Pods of
+	// package node/process have such addresses: without it, their Services have no endpoints. This server itself connects
+	// to them only with Loopback.
+	LoopbackEndpoints bool
 	// Kubelets returns the handler of the kubelet of a node that this program runs itself, such as a simulated
 	// one, and nil for other nodes. It is called for each request that goes to a kubelet, which reaches the handler
 	// in memory, without TLS; this works in a testing/synctest bubble, too. Stop closes the connections, and

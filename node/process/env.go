@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,22 +116,36 @@ func (e *environment) services(values map[string]string) error {
 			if ip := s.Spec.ClusterIP; ip == "" || ip == corev1.ClusterIPNone || len(s.Spec.Ports) == 0 {
 				continue
 			}
-			name := strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
-			values[name+"_SERVICE_HOST"] = s.Spec.ClusterIP
-			values[name+"_SERVICE_PORT"] = strconv.Itoa(int(s.Spec.Ports[0].Port))
-			for _, p := range s.Spec.Ports {
-				if p.Name != "" {
-					values[name+"_SERVICE_PORT_"+strings.ToUpper(strings.ReplaceAll(p.Name, "-", "_"))] = strconv.Itoa(int(p.Port))
-				}
-			}
+			links(s, values)
 		}
 	}
-	// No proxy listens at the cluster IP of the API server: its own address is used.
+	// The cluster IP of the API server has port 443, at which only privileged processes can listen: its own address is used.
 	if host, port, err := net.SplitHostPort(e.server); err == nil {
 		values["KUBERNETES_SERVICE_HOST"], values["KUBERNETES_SERVICE_PORT"] = host, port
 		values["KUBERNETES_SERVICE_PORT_HTTPS"] = port
 	}
 	return nil
+}
+
+// links adds the variables for a Service that has a cluster IP.
+func links(s *corev1.Service, values map[string]string) {
+	variable := func(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
+	name, ip := variable(s.Name), s.Spec.ClusterIP
+	values[name+"_SERVICE_HOST"] = ip
+	values[name+"_SERVICE_PORT"] = strconv.Itoa(int(s.Spec.Ports[0].Port))
+	for i, p := range s.Spec.Ports {
+		port, protocol := strconv.Itoa(int(p.Port)), cmp.Or(p.Protocol, corev1.ProtocolTCP)
+		url := strings.ToLower(string(protocol)) + "://" + net.JoinHostPort(ip, port)
+		if p.Name != "" {
+			values[name+"_SERVICE_PORT_"+variable(p.Name)] = port
+		}
+		if i == 0 {
+			values[name+"_PORT"] = url
+		}
+		link := name + "_PORT_" + port + "_" + string(protocol)
+		values[link] = url
+		values[link+"_PROTO"], values[link+"_PORT"], values[link+"_ADDR"] = strings.ToLower(string(protocol)), port, ip
+	}
 }
 
 // from adds the variables of a ConfigMap or Secret.

@@ -4,6 +4,7 @@ package process
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,6 +78,23 @@ func TestEnvironment(t *testing.T) {
 		if _, err := environmentOf(corev1.Container{Name: "c", Env: []corev1.EnvVar{v}}); err == nil {
 			t.Errorf("%s: no error", what)
 		}
+	}
+}
+
+// TestServiceLinks checks the variables for Services, whose names and values are those of the kubelet.
+func TestServiceLinks(t *testing.T) {
+	got := map[string]string{}
+	links(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "my-web"}, Spec: corev1.ServiceSpec{ClusterIP: "127.96.0.5", Ports: []corev1.ServicePort{
+		{Name: "http-alt", Port: 8080}, {Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP},
+	}}}, got)
+	want := map[string]string{
+		"MY_WEB_SERVICE_HOST": "127.96.0.5", "MY_WEB_SERVICE_PORT": "8080", "MY_WEB_SERVICE_PORT_HTTP_ALT": "8080", "MY_WEB_SERVICE_PORT_DNS": "53",
+		"MY_WEB_PORT": "tcp://127.96.0.5:8080", "MY_WEB_PORT_8080_TCP": "tcp://127.96.0.5:8080", "MY_WEB_PORT_8080_TCP_PROTO": "tcp",
+		"MY_WEB_PORT_8080_TCP_PORT": "8080", "MY_WEB_PORT_8080_TCP_ADDR": "127.96.0.5",
+		"MY_WEB_PORT_53_UDP": "udp://127.96.0.5:53", "MY_WEB_PORT_53_UDP_PROTO": "udp", "MY_WEB_PORT_53_UDP_PORT": "53", "MY_WEB_PORT_53_UDP_ADDR": "127.96.0.5",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/kapok-dev/kapok/node/internal/podip"
 	"github.com/kapok-dev/kapok/node/internal/podstatus"
 	"github.com/kapok-dev/kapok/node/internal/proc"
+	"github.com/kapok-dev/kapok/node/internal/proxy"
 	"github.com/kapok-dev/kapok/node/internal/recorder"
 	"github.com/kapok-dev/kapok/workqueue"
 
@@ -45,6 +46,7 @@ type pods struct {
 	runtime   *proc.Runtime
 	images    *images
 	addresses *podip.Addresses
+	proxy     *proxy.Proxy
 	client    client.Client
 	live      atomic.Pointer[client.Reader] // what reads from the server, nil before the start
 	events    *recorder.Recorder
@@ -72,6 +74,7 @@ func newPods(o Options) (*pods, error) {
 	p.images = &images{dir: o.WorkDir, output: filepath.Join(o.Dir, "images"), mappings: o.Images, changed: p.wake, pulls: map[pullKey]*pull{}}
 	var err error
 	p.runtime, err = proc.Open(proc.Options{Dir: o.Dir, Tether: o.Tether, Changed: p.wake})
+	p.proxy = proxy.New()
 	return p, err
 }
 
@@ -82,6 +85,7 @@ func (p *pods) close() {
 	p.images.group.Wait()
 	p.group.Wait()
 	p.runtime.Close(p.options.StopGrace)
+	p.proxy.Close()
 }
 
 // add adds the node to a manager.
@@ -108,6 +112,9 @@ func (p *pods) add(m manager.Manager) error {
 		LeaseDuration: leaseDuration, StatusInterval: statusInterval,
 	}
 	if err := beats.Add(m); err != nil {
+		return err
+	}
+	if err := p.addServices(m); err != nil {
 		return err
 	}
 	return controller.NewControllerManagedBy(m).Named("process-pods").

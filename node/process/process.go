@@ -24,7 +24,7 @@
 //
 // # Goroutines and locks
 //
-// Run owns all goroutines: the workers of two controllers, one for each container with probes or hooks, one for each container that
+// Run owns all goroutines: the workers of three controllers, those of the proxy of Services (package proxy), one for each container with probes or hooks, one for each container that
 // stops, and one for each program that is prepared. It returns when all have ended. Each type has one lock. That of pods is taken before
 // that of a stopping; no other one is held while another one is taken.
 package process

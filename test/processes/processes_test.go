@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -137,7 +138,8 @@ func start(ctx context.Context, o kapok.Options, dir string) (*kapok.Server, err
 	}}
 	o.Listen = "127.0.0.1:0"
 	o.Controllers = kapok.Together{controllers.Options{}, scheduler.Options{}, node}
-	o.Nodes = kapok.NodeOptions{Kubelets: node.Handler}
+	o.Nodes = kapok.NodeOptions{Kubelets: node.Handler, LoopbackEndpoints: true}
+	o.ServiceAddresses = netip.MustParsePrefix("127.96.0.0/12")
 	s, err := kapok.Start(ctx, o)
 	if err == nil {
 		address <- s.Address()

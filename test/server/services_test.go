@@ -11,6 +11,8 @@ import (
 	"github.com/kapok-dev/kapok"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -152,6 +154,33 @@ func TestServiceAddresses(t *testing.T) {
 	for _, bad := range []string{"10.0.0.0/8", "10.0.0.0/31", "fd00::/112"} {
 		if _, err := kapok.Start(t.Context(), kapok.Options{ServiceAddresses: netip.MustParsePrefix(bad)}); err == nil {
 			t.Errorf("%s is in use", bad)
+		}
+	}
+}
+
+// TestLoopbackEndpoints checks that endpoints have loopback addresses only if the server permits it,
+// and link-local ones never.
+func TestLoopbackEndpoints(t *testing.T) {
+	for _, permitted := range []bool{false, true} {
+		for _, retired := range []bool{false, true} {
+			_, clients := typed(t, kapok.Options{RetiredAPIs: retired, Nodes: kapok.NodeOptions{LoopbackEndpoints: permitted}})
+			for ip, valid := range map[string]bool{"127.77.0.1": permitted, "169.254.0.1": false, "10.0.0.1": true} {
+				meta := metav1.ObjectMeta{Name: "at-" + ip}
+				slice := &discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{ip}}}}
+				_, err := clients.DiscoveryV1().EndpointSlices("default").Create(t.Context(), slice, metav1.CreateOptions{})
+				if (err == nil) != valid || err != nil && !apierrors.IsInvalid(err) {
+					t.Errorf("permitted: %t, retired: %t, slice with %s: %v", permitted, retired, ip, err)
+				}
+				endpoints := &corev1.Endpoints{ObjectMeta: meta, Subsets: []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: ip}}}}}
+				_, err = clients.CoreV1().Endpoints("default").Create(t.Context(), endpoints, metav1.CreateOptions{})
+				if (err == nil) != valid || err != nil && !apierrors.IsInvalid(err) {
+					t.Errorf("permitted: %t, retired: %t, endpoints with %s: %v", permitted, retired, ip, err)
+				}
+			}
+			_, err := clients.DiscoveryV1beta1().EndpointSlices("default").List(t.Context(), metav1.ListOptions{})
+			if (err == nil) != retired {
+				t.Errorf("permitted: %t, retired: %t, v1beta1: %v", permitted, retired, err)
+			}
 		}
 	}
 }

@@ -16,23 +16,25 @@ import (
 
 // Discovery returns the kinds of group discovery.k8s.io.
 func Discovery() []kind.Row {
-	return []kind.Row{
-		kind.Kind[*discoveryv1.EndpointSlice]{
-			Version:    discoveryv1.SchemeGroupVersion,
-			Plural:     "endpointslices",
-			Filled:     true,
-			Validate:   validateEndpointSlice,
-			Generation: []string{"metadata.labels", "addressType", "endpoints", "ports"},
-			// v1beta1 has topology labels instead of nodes and zones.
-			PrepareCreate: func(obj resource.Tree) { dropTopology(obj, nil) },
-			PrepareUpdate: dropTopology,
-			Table:         endpointSlicesTable(),
-			Retired: []kind.Another[*discoveryv1.EndpointSlice]{
-				kind.In[*discoveryv1.EndpointSlice, *discoveryv1beta1.EndpointSlice](discoveryv1beta1.SchemeGroupVersion),
-			},
-			Strategy: resource.Strategy{Warnings: warnOfEndpointSlice},
-		}.Row(),
-	}
+	return []kind.Row{endpointSlices(endpointRules{})}
+}
+
+func endpointSlices(r endpointRules) kind.Row {
+	return kind.Kind[*discoveryv1.EndpointSlice]{
+		Version:    discoveryv1.SchemeGroupVersion,
+		Plural:     "endpointslices",
+		Filled:     true,
+		Validate:   r.validateEndpointSlice,
+		Generation: []string{"metadata.labels", "addressType", "endpoints", "ports"},
+		// v1beta1 has topology labels instead of nodes and zones.
+		PrepareCreate: func(obj resource.Tree) { dropTopology(obj, nil) },
+		PrepareUpdate: dropTopology,
+		Table:         endpointSlicesTable(),
+		Retired: []kind.Another[*discoveryv1.EndpointSlice]{
+			kind.In[*discoveryv1.EndpointSlice, *discoveryv1beta1.EndpointSlice](discoveryv1beta1.SchemeGroupVersion),
+		},
+		Strategy: resource.Strategy{Warnings: warnOfEndpointSlice},
+	}.Row()
 }
 
 // dropTopology removes topology labels that a client writes. If they named the node of an existing

@@ -39,17 +39,28 @@ func Kinds() []kind.Row {
 				ReturnsObject: true,
 			},
 		}.Row(),
-		kind.Kind[*corev1.Endpoints]{
-			Version:    v1,
-			Plural:     "endpoints",
-			StoredAt:   "services/endpoints",
-			ShortNames: []string{"ep"},
-			Filled:     true,
-			Validate:   validateEndpoints,
-			Table:      endpointsTable(),
-			Strategy:   resource.Strategy{CreateOnUpdate: true, Warnings: warnOfEndpoints},
-		}.Row(),
+		endpoints(endpointRules{}),
 	}
+}
+
+// WithLoopback returns the kinds whose endpoints may also have loopback addresses: another form of
+// those that Kinds and Discovery return.
+func WithLoopback() []kind.Row {
+	r := endpointRules{loopback: true}
+	return []kind.Row{endpoints(r), endpointSlices(r)}
+}
+
+func endpoints(r endpointRules) kind.Row {
+	return kind.Kind[*corev1.Endpoints]{
+		Version:    corev1.SchemeGroupVersion,
+		Plural:     "endpoints",
+		StoredAt:   "services/endpoints",
+		ShortNames: []string{"ep"},
+		Filled:     true,
+		Validate:   r.validateEndpoints,
+		Table:      endpointsTable(),
+		Strategy:   resource.Strategy{CreateOnUpdate: true, Warnings: warnOfEndpoints},
+	}.Row()
 }
 
 // warnOfEndpoints warns of ambiguous IP addresses. Endpoints that the controller writes are not

@@ -16,12 +16,12 @@ import (
 
 // validateEndpointSlice returns the errors of a slice; endpoints that have not changed are not
 // checked. Errors of Kubernetes' declarative rules come last.
-func validateEndpointSlice(s, old *discoveryv1.EndpointSlice) field.ErrorList {
+func (r endpointRules) validateEndpointSlice(s, old *discoveryv1.EndpointSlice) field.ErrorList {
 	all := validateSlicePorts(s.Ports, field.NewPath("ports"))
 	kind, endpoints := field.NewPath("addressType"), field.NewPath("endpoints")
 	changed := old == nil || !equality.Semantic.DeepEqual(s.Endpoints, old.Endpoints)
 	if changed {
-		all = append(all, validateSliceEndpoints(s, endpoints)...)
+		all = append(all, r.validateSliceEndpoints(s, endpoints)...)
 	}
 	if old == nil || s.AddressType != old.AddressType {
 		all = append(all, rule.OneOf(kind, s.AddressType, discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)...)
@@ -77,7 +77,7 @@ func validateSlicePorts(ports []discoveryv1.EndpointPort, path *field.Path) fiel
 	return all
 }
 
-func validateSliceEndpoints(s *discoveryv1.EndpointSlice, path *field.Path) field.ErrorList {
+func (r endpointRules) validateSliceEndpoints(s *discoveryv1.EndpointSlice, path *field.Path) field.ErrorList {
 	const most = 1000
 	if len(s.Endpoints) > most {
 		return field.ErrorList{field.TooMany(path, len(s.Endpoints), most)}
@@ -87,7 +87,7 @@ func validateSliceEndpoints(s *discoveryv1.EndpointSlice, path *field.Path) fiel
 		endpoint, at := &s.Endpoints[i], path.Index(i)
 		addresses := at.Child("addresses")
 		for i, address := range endpoint.Addresses {
-			all = append(all, validateSliceAddress(s.AddressType, address, addresses, i)...)
+			all = append(all, r.validateSliceAddress(s.AddressType, address, addresses, i)...)
 		}
 		if node := endpoint.NodeName; node != nil {
 			all = append(all, rule.Invalid(at.Child("nodeName"), *node, apivalidation.NameIsDNSSubdomain(*node, false))...)
@@ -105,7 +105,7 @@ func validateSliceEndpoints(s *discoveryv1.EndpointSlice, path *field.Path) fiel
 
 // validateSliceAddress returns the errors of an address of the given type. An unknown type is
 // reported elsewhere.
-func validateSliceAddress(kind discoveryv1.AddressType, address string, list *field.Path, i int) field.ErrorList {
+func (r endpointRules) validateSliceAddress(kind discoveryv1.AddressType, address string, list *field.Path, i int) field.ErrorList {
 	var all field.ErrorList
 	path, six := list.Index(i), kind == discoveryv1.AddressTypeIPv6
 	switch kind {
@@ -124,7 +124,7 @@ func validateSliceAddress(kind discoveryv1.AddressType, address string, list *fi
 	if netutils.IsIPv6String(address) != six {
 		all = append(all, field.Invalid(list, address, "must be an "+string(kind)+" address"))
 	}
-	return append(all, validateEndpointIP(address, path)...)
+	return append(all, r.validateIP(address, path)...)
 }
 
 func validateHints(hints *discoveryv1.EndpointHints, path *field.Path) field.ErrorList {

@@ -66,7 +66,7 @@ func validateOneService(s, old *corev1.Service) field.ErrorList {
 		if errs := validation.IsValidIPForLegacyField(at, ip, true, before.ExternalIPs); len(errs) > 0 {
 			all = append(all, errs...)
 		} else {
-			all = append(all, validateEndpointIP(ip, at)...)
+			all = append(all, endpointRules{}.validateIP(ip, at)...)
 		}
 	}
 	all = append(all, rule.OneOf(path.Child("type"), spec.Type, corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName,

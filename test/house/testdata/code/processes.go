@@ -2,6 +2,7 @@ package open
 
 import (
 	"context"
+	"net/netip"
 
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/controllers"

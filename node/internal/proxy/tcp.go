@@ -1,0 +1,107 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	// dialTimeout limits the time for a connection to one endpoint.
+	dialTimeout = 10 * time.Second
+	// acceptPause is the pause after an error, such as a lack of file descriptors.
+	acceptPause = 50 * time.Millisecond
+)
+
+// tcp is a socket that accepts connections.
+type tcp struct {
+	proxy    *Proxy
+	listener *net.TCPListener
+	balancer *balancer
+}
+
+func (p *Proxy) listenTCP(at netip.AddrPort, b *balancer) (socket, error) {
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
+	if err != nil {
+		return nil, err
+	}
+	t := &tcp{p, l, b}
+	p.group.Go(t.accept)
+	return t, nil
+}
+
+func (t *tcp) close() { t.listener.Close() }
+
+func (t *tcp) refresh() {}
+
+func (t *tcp) accept() {
+	for {
+		c, err := t.listener.AcceptTCP()
+		switch {
+		case err == nil:
+			t.proxy.group.Go(func() { t.forward(c) })
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			select {
+			case <-t.proxy.ctx.Done():
+				return
+			case <-time.After(acceptPause):
+			}
+		}
+	}
+}
+
+// forward connects a client with an endpoint. If none accepts a connection, the client's is reset.
+func (t *tcp) forward(c *net.TCPConn) {
+	defer c.Close()
+	backend := t.dial(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap())
+	if backend == nil {
+		_ = c.SetLinger(0)
+		return
+	}
+	defer backend.Close()
+	stop := context.AfterFunc(t.proxy.ctx, func() {
+		c.Close()
+		backend.Close()
+	})
+	defer stop()
+	var group sync.WaitGroup
+	group.Go(func() { pipe(backend, c) })
+	pipe(c, backend)
+	group.Wait()
+}
+
+// pipe copies until the end of from, and passes the end on. After an error, both connections are reset.
+func pipe(to, from *net.TCPConn) {
+	if _, err := io.Copy(to, from); err == nil && to.CloseWrite() == nil {
+		return
+	}
+	for _, c := range []*net.TCPConn{to, from} {
+		_ = c.SetLinger(0)
+		c.Close()
+	}
+}
+
+// dial connects to an endpoint, and to the next one if that fails; nil if all have failed.
+func (t *tcp) dial(client netip.Addr) *net.TCPConn {
+	var tried []netip.AddrPort
+	for {
+		backend, ok := t.proxy.pick(t.balancer, corev1.ProtocolTCP, client, tried)
+		if !ok {
+			return nil
+		}
+		d := net.Dialer{Timeout: dialTimeout}
+		c, err := d.DialContext(t.proxy.ctx, "tcp", backend.String())
+		if err == nil {
+			return c.(*net.TCPConn)
+		}
+		tried = append(tried, backend)
+	}
+}

@@ -1,0 +1,85 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"time"
+
+	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/controller"
+	"github.com/kapok-dev/kapok/controller/handler"
+	"github.com/kapok-dev/kapok/manager"
+	"github.com/kapok-dev/kapok/node/internal/proxy"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+)
+
+// retryListen is the time after which the proxy tries again to listen at an address.
+const retryListen = 30 * time.Second
+
+// services is the Reconciler of Services: it listens at their addresses, as kube-proxy does for those of other nodes.
+type services struct {
+	node   string
+	client client.Client
+	events record.EventRecorder
+	proxy  *proxy.Proxy
+}
+
+// addServices adds the proxy to a manager.
+func (p *pods) addServices(m manager.Manager) error {
+	s := &services{node: p.options.Name, client: m.GetClient(), events: m.GetEventRecorderFor("kube-proxy"), proxy: p.proxy}
+	return controller.NewControllerManagedBy(m).Named("process-services").
+		For(&corev1.Service{}).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOf)).
+		Complete(s)
+}
+
+// explained is why the proxy cannot listen, with what helps.
+func explained(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return err.Error() + " (use a port above 1023, or permit lower ones to all users with sysctl net.ipv4.ip_unprivileged_port_start)"
+	case errors.Is(err, proxy.ErrAddress):
+		return err.Error() + " (create the Service again in a store whose --service-cluster-ip-range is in 127.0.0.0/8)"
+	}
+	return err.Error()
+}
+
+// serviceOf returns the request for the Service of a slice.
+func serviceOf(_ context.Context, slice client.Object) []handler.Request {
+	name := slice.GetLabels()[discoveryv1.LabelServiceName]
+	if name == "" {
+		return nil
+	}
+	return []handler.Request{{NamespacedName: types.NamespacedName{Namespace: slice.GetNamespace(), Name: name}}}
+}
+
+// Reconcile implements controller.Reconciler.
+func (s *services) Reconcile(ctx context.Context, req controller.Request) (controller.Result, error) {
+	var service corev1.Service
+	if err := s.client.Get(ctx, req.NamespacedName, &service, client.UnsafeDisableDeepCopy); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			return controller.Result{}, err
+		}
+		return controller.Result{}, s.proxy.Set(req.NamespacedName, nil)
+	}
+	var slices discoveryv1.EndpointSliceList
+	err := s.client.List(ctx, &slices, client.InNamespace(req.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: req.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return controller.Result{}, err
+	}
+	err = s.proxy.Set(req.NamespacedName, proxy.Frontends(&service, slices.Items, s.node, netip.MustParseAddr(nodeIP)))
+	if err == nil {
+		return controller.Result{}, nil
+	}
+	// Containers reach the server at its own address, so that the Service kubernetes is not missed.
+	if own := (types.NamespacedName{Namespace: corev1.NamespaceDefault, Name: "kubernetes"}); req.NamespacedName != own {
+		s.events.Eventf(&service, corev1.EventTypeWarning, "FailedToListen", "Node %s cannot listen at an address of the Service: %s", s.node, explained(err))
+	}
+	return controller.Result{RequeueAfter: retryListen}, nil
+}
