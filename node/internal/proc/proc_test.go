@@ -5,6 +5,7 @@ package proc
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -298,6 +299,72 @@ func TestAdopt(t *testing.T) {
 	if e := wait(id); e.Signal != int(syscall.SIGKILL) {
 		t.Errorf("the end is %+v, want signal 9", e)
 	}
+}
+
+// TestAdoptStart adopts a container that has started after the files were read, and an attempt whose start had
+// not begun.
+func TestAdoptStart(t *testing.T) {
+	dir := t.TempDir()
+	first := exec.Command(self())
+	first.Env = append(os.Environ(), programVariable+"=adopt "+dir)
+	out, err := first.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, len("started"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Wait()
+	late := ID{Pod: "pod", Container: "c"}
+	started := filepath.Join(dir, late.dir(), "started.json")
+	if err := os.Remove(started); err != nil {
+		t.Fatal(err)
+	}
+	// As Start leaves it when the program ends before the shim begins.
+	early := spec("early", 0, "exit 7")
+	path := filepath.Join(dir, early.ID.dir())
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(&early)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"lock": nil, "spec.json": data} {
+		if err := os.WriteFile(filepath.Join(path, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	r, wait := open(t, dir)
+	if runs := r.Runs("early"); len(runs) != 0 {
+		t.Errorf("an attempt that did not begin is %+v", runs)
+	}
+	if _, err := r.Start(t.Context(), early); err != nil {
+		t.Errorf("start the attempt again: %v", err)
+	}
+	if e := wait(early.ID); e.Code != 7 {
+		t.Errorf("the end is %+v, want code 7", e)
+	}
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		runs := r.Runs("pod")
+		if len(runs) == 1 && !runs[0].Started.IsZero() && lives(runs[0].Pid) {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("the runs are %+v, want one that has started", runs)
+		}
+	}
+	if err := r.Kill(late); err != nil {
+		t.Fatal(err)
+	}
+	wait(late)
 }
 
 func TestLogsAreBounded(t *testing.T) {

@@ -126,7 +126,7 @@ func (r *Runtime) adopt() error {
 	}
 	for _, id := range all {
 		run, err := readRun(r.root, id)
-		if errors.Is(err, fs.ErrNotExist) { // its start had not begun
+		if errors.Is(err, fs.ErrNotExist) || err == nil && r.neverBegan(&run) {
 			if err := beneath.RemoveAll(r.root, id.dir()); err != nil {
 				return err
 			}
@@ -148,6 +148,25 @@ func (r *Runtime) adopt() error {
 		}
 	}
 	return nil
+}
+
+// neverBegan reports whether the program has ended between the record of a run and the start of its shim: its attempt is free.
+func (r *Runtime) neverBegan(run *Run) bool {
+	if !run.Started.IsZero() || run.Exit != nil {
+		return false
+	}
+	lock, err := tryLock(r.root, filepath.Join(run.ID.dir(), "lock"), false)
+	if err != nil {
+		return false // the shim starts
+	}
+	defer lock.Close()
+	dir, err := beneath.Dir(r.root, run.ID.dir())
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	_, err = dir.Lstat(socketName) // is made before the container starts
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func (r *Runtime) insertLocked(l *live) {
@@ -336,7 +355,7 @@ func (r *Runtime) watch(l *live, shim *exec.Cmd) {
 	if shim != nil {
 		_ = shim.Wait() // what it reports is in its files
 	}
-	lock := r.waitLock(dir)
+	lock := r.waitLock(l)
 	var e Exit
 	found, err := readFile(r.root, filepath.Join(dir, "exit.json"), &e)
 	if err != nil || !found {
@@ -355,7 +374,8 @@ func (r *Runtime) watch(l *live, shim *exec.Cmd) {
 }
 
 // waitLock waits for the end of a shim, and returns its lock; nil if the container has removed or replaced it.
-func (r *Runtime) waitLock(dir string) *os.File {
+func (r *Runtime) waitLock(l *live) *os.File {
+	dir := l.ID.dir()
 	for {
 		lock, err := tryLock(r.root, filepath.Join(dir, "lock"), false)
 		if err == nil {
@@ -366,12 +386,29 @@ func (r *Runtime) waitLock(dir string) *os.File {
 		}
 		// The connection lasts as long as the shim. It is refused at its start and at its end.
 		if c, err := r.dial(dir); err == nil {
+			var p response
 			if send(c, request{Do: "watch"}) == nil {
+				if _, err := receive(c, &p); err == nil && p.Started != nil {
+					r.begun(l, *p.Started)
+				}
 				_, _ = io.Copy(io.Discard, c)
 			}
 			c.Close()
 		}
 		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// begun notes the begin of a run that another program has started, and whose container did not run yet when it was adopted.
+func (r *Runtime) begun(l *live, begin started) {
+	r.mu.Lock()
+	known := !l.Started.IsZero()
+	if !known {
+		l.begin, l.Pid, l.Started = begin, begin.Pid, begin.Time
+	}
+	r.mu.Unlock()
+	if !known {
+		r.options.Changed(l.ID.Pod)
 	}
 }
 

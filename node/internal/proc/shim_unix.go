@@ -24,6 +24,9 @@ import (
 // shimVariable is set in the environment of a shim, to the directory of its run.
 const shimVariable = "KAPOK_PROCESS_SHIM"
 
+// socketName is the name of the socket of a shim.
+const socketName = "s"
+
 // The files of a shim.
 const (
 	lockFile   = 3
@@ -40,6 +43,8 @@ type shim struct {
 	dir  *os.Root
 	spec Spec
 	main int // the process id of the container
+
+	begin started
 
 	children children
 	log      *logFile
@@ -96,12 +101,12 @@ func (s *shim) run(ready *os.File) error {
 	if err != nil {
 		return err
 	}
-	begin := started{Pid: s.main, Birth: birth(s.main), Time: time.Now()}
-	if err := writeFile(s.dir, "started.json", &begin); err != nil {
+	s.begin = started{Pid: s.main, Birth: birth(s.main), Time: time.Now()}
+	if err := writeFile(s.dir, "started.json", &s.begin); err != nil {
 		syscall.Kill(-s.main, syscall.SIGKILL)
 		return err
 	}
-	json.NewEncoder(ready).Encode(response{Pid: s.main, Started: &begin}) // fails if the program has ended
+	json.NewEncoder(ready).Encode(response{Pid: s.main, Started: &s.begin}) // fails if the program has ended
 	ready.Close()
 	if os.Getenv(tetherVariable) != "" {
 		go s.endWith(os.NewFile(tetherFile, "tether"))
@@ -236,6 +241,7 @@ func (s *shim) answer(c *net.UnixConn) {
 	}
 	switch q.Do {
 	case "watch":
+		send(c, response{Pid: s.main, Started: &s.begin})
 		_, _ = io.Copy(io.Discard, c) // until either side ends
 	case "signal":
 		// KILL ends all: the first process, and by its end the others.

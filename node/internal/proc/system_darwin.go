@@ -43,10 +43,10 @@ func killShim(_ string, s started) {
 }
 
 func listen(dir *os.Root) (*net.UnixListener, error) {
-	_ = dir.Remove("s")
-	return net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir.Name(), "s")})
+	_ = dir.Remove(socketName)
+	return net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir.Name(), socketName)})
 }
 
 func dial(dir *os.Root) (*net.UnixConn, error) {
-	return net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: filepath.Join(dir.Name(), "s")})
+	return net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: filepath.Join(dir.Name(), socketName)})
 }

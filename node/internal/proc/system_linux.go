@@ -113,8 +113,8 @@ func listen(dir *os.Root) (*net.UnixListener, error) {
 		return nil, err
 	}
 	defer d.Close()
-	_ = dir.Remove("s")
-	return net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("/proc/self/fd/%d/s", d.Fd())})
+	_ = dir.Remove(socketName)
+	return net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), socketName)})
 }
 
 func dial(dir *os.Root) (*net.UnixConn, error) {
@@ -123,5 +123,5 @@ func dial(dir *os.Root) (*net.UnixConn, error) {
 		return nil, err
 	}
 	defer d.Close()
-	return net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("/proc/self/fd/%d/s", d.Fd())})
+	return net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), socketName)})
 }
