@@ -24,6 +24,7 @@ type processNode struct {
 	kind        string
 	options     processnode.Options
 	images      []string
+	names       bool
 	anyListener bool
 	lookup      func(ctx context.Context, host string) ([]string, error) // nil: that of the system
 
@@ -37,6 +38,7 @@ func processFlags(f *pflag.FlagSet, n *processNode) {
 	f.StringVar(&n.options.Name, "node-name", "", "name of the node of --node (default: the host name)")
 	f.StringVar(&n.options.WorkDir, "node-workdir", "", "directory for relative paths in --image, builds of go:// images, and containers without a workingDir (default: the working directory)")
 	f.StringArrayVar(&n.images, "image", nil, "program that an image stands for on --node process, IMAGE=PATH or IMAGE=go://PACKAGE; may be repeated")
+	f.BoolVar(&n.names, "node-names", true, "give containers of --node process an /etc/hosts with the names of services, if the system permits it (Linux)")
 	f.BoolVar(&n.anyListener, "node-process-any-listener", false, "permit --node process although --listen is not a loopback address: users on other machines that may create pods then run programs on this one")
 }
 
@@ -56,6 +58,7 @@ func (n *processNode) complete(listen string) (*processnode.Node, error) {
 		return nil, fmt.Errorf("--node process with --listen %s: users on other machines that may create pods could run programs on this one; confirm with --node-process-any-listener", listen)
 	}
 	o := n.options
+	o.NoNames = !n.names
 	o.Images = map[string]string{}
 	for _, text := range n.images {
 		image, program, err := processnode.ParseImage(text)

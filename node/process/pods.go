@@ -63,6 +63,8 @@ type pods struct {
 	tended map[proc.ID]*tender // containers that run
 	tokens map[tokenKey]token
 	fresh  map[proc.ID]bool // were started by this process, so that their hooks run
+
+	named func() bool // whether containers have an /etc/hosts of their own
 }
 
 func newPods(o Options) (*pods, error) {
@@ -99,6 +101,7 @@ func (p *pods) add(m manager.Manager) error {
 	}
 	reader := m.GetAPIReader()
 	p.live.Store(&reader)
+	p.named = sync.OnceValue(func() bool { return p.hasNames(m.GetLogger()) })
 	p.events = recorder.New(m.GetClient(), m.GetLogger(), eventsPerSecond)
 	if err := m.Add(p.events); err != nil {
 		return err
@@ -307,6 +310,9 @@ func (p *pods) start(ctx context.Context, pod *corev1.Pod, env *environment, s *
 	spec.Env = append(spec.Env, messageVariable+"="+p.path(p.messageFile(spec.ID)))
 	if spec.Args[0] == "" {
 		spec.Args[0] = s.path
+	}
+	if spec.Hosts, err = p.hosts(env); err != nil {
+		return err
 	}
 	p.mu.Lock()
 	p.fresh[spec.ID] = true

@@ -80,6 +80,9 @@ type Options struct {
 	// Server returns host and port of the API server for containers, "" if it has none. It is called before each start of a
 	// container. Default: none.
 	Server func(context.Context) string
+	// NoNames leaves /etc/hosts of containers as it is. Default: on Linux, if the system permits it, containers have mounts of their
+	// own, with an /etc/hosts that has the names of Services, and the hostAliases of the pod.
+	NoNames bool
 	// StopGrace limits the time that containers have to end when Run ends. Default 5 s.
 	StopGrace time.Duration
 }

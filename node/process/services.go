@@ -22,8 +22,13 @@ import (
 // retryListen is the time after which the proxy tries again to listen at an address.
 const retryListen = 30 * time.Second
 
-// services is the Reconciler of Services: it listens at their addresses, as kube-proxy does for those of other nodes.
+// naming is the request to update the names of Services in /etc/hosts of containers. No Service has this name.
+var naming = handler.Request{NamespacedName: types.NamespacedName{Name: "*"}}
+
+// services is the Reconciler of Services: it listens at their addresses, as kube-proxy does for those of other nodes, and passes
+// changes on to the pods.
 type services struct {
+	pods   *pods
 	node   string
 	client client.Client
 	events record.EventRecorder
@@ -32,9 +37,11 @@ type services struct {
 
 // addServices adds the proxy to a manager.
 func (p *pods) addServices(m manager.Manager) error {
-	s := &services{node: p.options.Name, client: m.GetClient(), events: m.GetEventRecorderFor("kube-proxy"), proxy: p.proxy}
+	s := &services{pods: p, node: p.options.Name, client: m.GetClient(), events: m.GetEventRecorderFor("kube-proxy"), proxy: p.proxy}
 	return controller.NewControllerManagedBy(m).Named("process-services").
-		For(&corev1.Service{}).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []handler.Request {
+			return []handler.Request{handler.RequestFor(o), naming}
+		})).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOf)).
 		Complete(s)
 }
@@ -50,17 +57,20 @@ func explained(err error) string {
 	return err.Error()
 }
 
-// serviceOf returns the request for the Service of a slice.
+// serviceOf returns the requests for the Service of a slice.
 func serviceOf(_ context.Context, slice client.Object) []handler.Request {
 	name := slice.GetLabels()[discoveryv1.LabelServiceName]
 	if name == "" {
 		return nil
 	}
-	return []handler.Request{{NamespacedName: types.NamespacedName{Namespace: slice.GetNamespace(), Name: name}}}
+	return []handler.Request{{NamespacedName: types.NamespacedName{Namespace: slice.GetNamespace(), Name: name}}, naming}
 }
 
 // Reconcile implements controller.Reconciler.
 func (s *services) Reconcile(ctx context.Context, req controller.Request) (controller.Result, error) {
+	if req == naming {
+		return controller.Result{}, s.pods.rename(ctx)
+	}
 	var service corev1.Service
 	if err := s.client.Get(ctx, req.NamespacedName, &service, client.UnsafeDisableDeepCopy); err != nil {
 		if client.IgnoreNotFound(err) != nil {

@@ -96,6 +96,16 @@ func program() {
 		server := grpc.NewServer()
 		healthv1.RegisterHealthServer(server, checks)
 		fmt.Println(server.Serve(listener))
+	case "lookup":
+		all, err := net.DefaultResolver.LookupNetIP(context.Background(), "ip4", os.Args[1])
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		for _, ip := range all {
+			fmt.Print(ip.Unmap(), " ")
+		}
+		os.Exit(0)
 	case "sleep":
 		time.Sleep(time.Hour)
 	}

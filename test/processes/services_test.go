@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
@@ -146,4 +148,60 @@ func TestUnreachableService(t *testing.T) {
 		}
 		return events.Items[0].Message, nil
 	})
+}
+
+// TestNames resolves names of Services in a container, by the resolver of Go and that of the
+// system.
+func TestNames(t *testing.T) {
+	m := newMachine(t)
+	client := pod(t, "client", "sleep")
+	client.Spec.HostAliases = []corev1.HostAlias{{IP: "192.0.2.7", Hostnames: []string{"alias.example"}}}
+	m.create(client)
+	m.create(served(t, "one"))
+	p := await(t, m.clients, "client", "ready", isReady)
+	if hosts, err := m.sh("client", "cat /etc/hosts"); err == nil && !strings.Contains(hosts, p.Status.PodIP) {
+		if out, err := exec.Command("unshare", "-Urm", "mount", "--bind", "/etc/hosts", "/etc/hosts").CombinedOutput(); err != nil {
+			t.Skipf("this system does not permit mounts of a process: %v, %s", err, out)
+		}
+		t.Fatal("the system permits mounts, but the container sees ", hosts)
+	}
+	one := await(t, m.clients, "one", "ready", isReady)
+	var services []*corev1.Service
+	for name, ip := range map[string]string{"web": "", "headless": corev1.ClusterIPNone} {
+		s, err := m.clients.CoreV1().Services("default").Create(t.Context(), &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       corev1.ServiceSpec{ClusterIP: ip, Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 18091, TargetPort: intstr.FromString("http")}}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		services = append(services, s)
+	}
+	resolves := func(name, want string) {
+		t.Helper()
+		m.eventually("getent "+name, want, func() (string, error) {
+			return m.sh("client", "getent ahostsv4 "+name+" | grep STREAM | cut -d' ' -f1 | tr '\n' ' '")
+		})
+		m.eventually("lookup "+name, want, func() (string, error) {
+			return m.sh("client", programVariable+"=lookup exec "+p.Spec.Containers[0].Image[len("file://"):]+" "+name)
+		})
+	}
+	for _, s := range services {
+		want := s.Spec.ClusterIP + " "
+		if s.Name == "headless" {
+			want = one.Status.PodIP + " "
+		}
+		for _, name := range []string{s.Name, s.Name + ".default", s.Name + ".default.svc.cluster.local"} {
+			resolves(name, want)
+		}
+	}
+	resolves("alias.example", "192.0.2.7 ")
+	resolves("client", p.Status.PodIP+" ")
+	if hosts, err := os.ReadFile("/etc/hosts"); err != nil || strings.Contains(string(hosts), "alias.example") {
+		t.Errorf("the system's /etc/hosts: %s, %v", hosts, err)
+	}
+	if err := m.clients.CoreV1().Services("default").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.eventually("the names of a Service that is gone", "", func() (string, error) { return m.sh("client", "grep -w web.default /etc/hosts || true") })
 }

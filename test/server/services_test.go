@@ -158,8 +158,8 @@ func TestServiceAddresses(t *testing.T) {
 	}
 }
 
-// TestLoopbackEndpoints checks that endpoints have loopback addresses only if the server permits it,
-// and link-local ones never.
+// TestLoopbackEndpoints checks that endpoints have loopback addresses only if the server permits
+// it, and link-local ones never.
 func TestLoopbackEndpoints(t *testing.T) {
 	for _, permitted := range []bool{false, true} {
 		for _, retired := range []bool{false, true} {

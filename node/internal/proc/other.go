@@ -57,6 +57,9 @@ func (*Runtime) Runs(string) []Run { return nil }
 // Root returns nil.
 func (*Runtime) Root() *os.Root { return nil }
 
+// Mounts returns ErrUnsupported.
+func (*Runtime) Mounts(context.Context) error { return ErrUnsupported }
+
 // PodDir returns "".
 func (*Runtime) PodDir(string) string { return "" }
 

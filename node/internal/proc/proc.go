@@ -80,6 +80,9 @@ type Spec struct {
 	Args []string // with the name of the program
 	Dir  string   // the working directory
 	Env  []string
+	// Hosts is a file that the container sees as /etc/hosts, absolute; "" for that of the system. It needs what Runtime.Mounts
+	// reports.
+	Hosts string
 	// Terminal gives the container a terminal, Stdin an input that attach writes to. Without it the input is empty.
 	Terminal, Stdin, StdinOnce bool
 	// Backoff is the time that was waited before this attempt.

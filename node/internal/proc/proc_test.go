@@ -367,6 +367,64 @@ func TestAdoptStart(t *testing.T) {
 	wait(late)
 }
 
+// TestHosts gives a container an /etc/hosts of its own, but no permission to mount.
+func TestHosts(t *testing.T) {
+	dir := t.TempDir()
+	r, wait := open(t, dir)
+	if err := r.Mounts(t.Context()); err != nil {
+		if out, err := exec.Command("unshare", "-Urm", "mount", "--bind", "/etc/hosts", "/etc/hosts").CombinedOutput(); err != nil {
+			t.Skipf("this system does not permit mounts of a process: %v, %s", err, out)
+		}
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile("/etc/hosts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := spec("pod", 0, "exit 0")
+	s.Path, s.Args = "/bin/sh", []string{"sh", "-c", "cat /etc/hosts; grep CapEff /proc/self/status; read line"}
+	s.Hosts, s.Stdin = filepath.Join(dir, "own"), true
+	if err := os.WriteFile(s.Hosts, []byte("192.0.2.1 own\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Start(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	want := "192.0.2.1 own\nCapEff:\t"
+	if os.Geteuid() != 0 {
+		want += "0000000000000000\n"
+	}
+	log := ""
+	for limit := time.Now().Add(time.Minute); !strings.Contains(log, "CapEff"); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("the log is %q", log)
+		}
+		log = ""
+		text, _ := os.ReadFile(r.path(r.LogPath(s.ID)))
+		for line := range strings.Lines(string(text)) {
+			if words := strings.SplitN(line, " ", 4); len(words) == 4 {
+				log += words[3]
+			}
+		}
+	}
+	if !strings.HasPrefix(log, want) {
+		t.Errorf("the container sees %q, want %q", log, want)
+	}
+	var buffer bytes.Buffer
+	if err := r.Exec(t.Context(), s.ID, []string{"/bin/cat", "/etc/hosts"}, Streams{Out: &buffer}); err != nil || buffer.String() != "192.0.2.1 own\n" {
+		t.Errorf("a command sees %q, %v", &buffer, err)
+	}
+	if after, err := os.ReadFile("/etc/hosts"); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("/etc/hosts of the system is %q, %v, want %q", after, err, before)
+	}
+	if err := r.Kill(s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if e := wait(s.ID); e.Signal != int(syscall.SIGKILL) {
+		t.Errorf("the end is %+v, want signal 9", e)
+	}
+}
+
 func TestLogsAreBounded(t *testing.T) {
 	r, wait := open(t, t.TempDir())
 	s := spec("pod", 0, "write 2000")

@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -26,12 +27,25 @@ import (
 // tetherVariable says that a shim has a tether.
 const tetherVariable = "KAPOK_PROCESS_TETHER"
 
+// mountVariable is set in the environment of a process with mounts of its own, to the file for /etc/hosts.
+const mountVariable = "KAPOK_PROCESS_HOSTS"
+
 // called says that the program has called Main: without it, a shim would be a second instance of the program.
 var called atomic.Bool
 
 // Main runs a shim, and does not return, if this process is one; else it returns at once. A program that uses
 // this package calls it first in its function main.
 func Main() {
+	if file := os.Getenv(mountVariable); file != "" {
+		os.Unsetenv(mountVariable)
+		if err := mountHosts(file); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		if os.Getenv(shimVariable) == "" { // the process of Mounts
+			os.Exit(0)
+		}
+	}
 	if dir := os.Getenv(shimVariable); dir != "" {
 		os.Exit(runShim(dir))
 	}
@@ -292,6 +306,29 @@ func (r *Runtime) forgetOld(id ID) error {
 	return nil
 }
 
+// probeLimit is the time in which a process with mounts of its own ends.
+const probeLimit = 10 * time.Second
+
+// Mounts returns why containers cannot have mounts of their own on this system, as Spec.Hosts needs them; nil if they can.
+func (r *Runtime) Mounts(ctx context.Context) error {
+	if err := beneath.Create(r.root, "hosts", nil, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	probe := exec.CommandContext(ctx, r.executable)
+	probe.Env = []string{mountVariable + "=" + r.path("hosts")}
+	probe.SysProcAttr = &syscall.SysProcAttr{}
+	if err := ownMounts(probe.SysProcAttr); err != nil {
+		return err
+	}
+	output, err := probe.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("start a process with mounts of its own: %w: %s", err, bytes.TrimSpace(output))
+	}
+	return err
+}
+
 // path returns the path of a directory of the Runtime.
 func (r *Runtime) path(dir string) string { return filepath.Join(r.options.Dir, dir) }
 
@@ -311,6 +348,14 @@ func (r *Runtime) startShim(ctx context.Context, s Spec, dir string, lock *os.Fi
 		shim.Env = append(shim.Env, tetherVariable+"=1")
 	}
 	shim.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if s.Hosts != "" {
+		shim.Env = append(shim.Env, mountVariable+"="+s.Hosts)
+		if err := ownMounts(shim.SysProcAttr); err != nil {
+			report.Close()
+			lock.Close()
+			return Run{}, errors.Join(err, beneath.RemoveAll(r.root, dir))
+		}
+	}
 	err = shim.Start()
 	report.Close()
 	lock.Close() // the shim has it

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -9,6 +10,13 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// errMounts is the error of mounts of a process.
+var errMounts = errors.New("macOS has no mounts of a single process")
+
+func ownMounts(*syscall.SysProcAttr) error { return errMounts }
+
+func mountHosts(string) error { return errMounts }
 
 // becomeSubreaper does nothing: macOS has no subreapers.
 func becomeSubreaper() {}

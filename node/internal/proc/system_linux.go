@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,6 +104,47 @@ func killWith(variable string) {
 		}
 		time.Sleep(wait)
 	}
+}
+
+// ownMounts lets a process have mounts of its own, which its children share. Unless this process is root, it also has a user
+// namespace, in which it may mount, with the same user: no other user exists in it, so that programs of other users, such as sudo, have no
+// effect. Its programs have no permissions that others of this user have not.
+func ownMounts(a *syscall.SysProcAttr) error {
+	a.Cloneflags |= syscall.CLONE_NEWNS
+	if os.Geteuid() != 0 {
+		a.Cloneflags |= syscall.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+		a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // in the namespace, until mountHosts has mounted
+	}
+	return nil
+}
+
+// mountHosts mounts a file at /etc/hosts. Other processes do not see it, but later mounts of theirs are seen here. It then gives up the
+// permission to mount, for which the program of a user that is not root starts again.
+func mountHosts(file string) error {
+	runtime.LockOSThread() // permissions are those of a thread
+	defer runtime.UnlockOSThread()
+	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return &os.PathError{Op: "mount", Path: "/", Err: err}
+	}
+	if err := unix.Mount(file, "/etc/hosts", "", unix.MS_BIND, ""); err != nil {
+		return &os.PathError{Op: "mount", Path: "/etc/hosts", Err: err}
+	}
+	if os.Geteuid() == 0 {
+		return nil
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl", err)
+	}
+	if os.Getenv(shimVariable) == "" {
+		return nil
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return &os.PathError{Op: "exec", Path: executable, Err: syscall.Exec(executable, os.Args, os.Environ())}
 }
 
 // The path of a socket has at most 107 bytes, so it is named by the descriptor of its directory.
