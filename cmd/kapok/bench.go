@@ -16,6 +16,7 @@ import (
 
 // benchmark is the command line of kapok bench.
 type benchmark struct {
+	instance    instanceFlag
 	kubeconfig  string
 	context     string
 	scale       string
@@ -52,7 +53,9 @@ docs/performance.md describes the measures.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&b.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default $KUBECONFIG)")
+	f.StringVar(&b.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default $KUBECONFIG, or that of the instance)")
+	b.instance.flag(c)
+	exclude(c, "instance", "kubeconfig")
 	f.StringVar(&b.context, "context", "", "context of the kubeconfig (default its current one)")
 	f.StringSliceVar(&b.options.Measures, "measure", nil, "measures to run, a list of "+strings.Join(bench.Measures(), ",")+" (default all; memory only with --pid)")
 	f.StringVar(&b.scale, "scale", string(bench.Full), "size of the load: full to compare servers, small for a quick check")
@@ -66,7 +69,7 @@ docs/performance.md describes the measures.`,
 
 // check rejects invalid flags.
 func (b *benchmark) check(c *cobra.Command) error {
-	for _, name := range []string{"kubeconfig", "context", "measure", "scale", "fsync-dir"} {
+	for _, name := range []string{"instance", "kubeconfig", "context", "measure", "scale", "fsync-dir"} {
 		if f := c.Flags().Lookup(name); f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
 			return fmt.Errorf("--%s must not be empty", name)
 		}
@@ -84,7 +87,11 @@ func (b *benchmark) check(c *cobra.Command) error {
 }
 
 func (b *benchmark) run(ctx context.Context, stdout, stderr io.Writer) error {
-	config, err := configOf(b.kubeconfig, b.context)
+	file, err := b.instance.kubeconfig(b.kubeconfig)
+	if err != nil {
+		return err
+	}
+	config, err := configOf(file, b.context)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -23,12 +24,16 @@ import (
 // newKubectl returns the command kubectl, which passes all its arguments to kubectl.
 func newKubectl() *cobra.Command {
 	as := func(args ...string) {
-		useRunningServer(args)
+		args, err := useRunningServer(args)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "kapok: %v\n", err)
+			os.Exit(exitFailure)
+		}
 		kubectl(append([]string{"kubectl"}, args...))
 	}
 	c := &cobra.Command{
 		Use:                "kubectl",
-		Short:              "Run kubectl, the Kubernetes command-line client",
+		Short:              "Run kubectl, the Kubernetes command-line client, on the instance that runs",
 		DisableFlagParsing: true,
 		Run:                func(_ *cobra.Command, args []string) { as(args...) },
 		ValidArgsFunction: func(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {

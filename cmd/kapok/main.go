@@ -68,7 +68,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newUp(), newDev(), newControllers(), newUser(), newNode(), newSnapshot(), newDoctor(), newWhy(), newCheck(), newConvert(), newBench(), newEnvtest(), newKubectl(), newPort(), newVersion())
+	root.AddCommand(newUp(), newList(), newStatus(), newStop(), newDelete(), newLogs(), newDev(), newControllers(), newUser(), newNode(), newSnapshot(), newDoctor(), newWhy(), newCheck(), newConvert(), newBench(), newEnvtest(), newKubectl(), newPort(), newVersion())
 	root.AddCommand(newToolkit()...)
 	group(root)
 	root.SetFlagErrorFunc(wrongFlag)

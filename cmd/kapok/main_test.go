@@ -34,7 +34,22 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv(asCommand, "1"); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	os.Exit(alone(m))
+}
+
+// alone runs the tests without the instances of the user.
+func alone(m *testing.M) int {
+	home, err := os.MkdirTemp("", "kapok-test-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(home)
+	for name, value := range map[string]string{"XDG_DATA_HOME": home, "KUBECONFIG": "", "KAPOK_INSTANCE": ""} {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
+	return m.Run()
 }
 
 // binary returns the path of the command under test.
@@ -50,13 +65,19 @@ type process struct {
 
 func launch(t *testing.T, args ...string) *process {
 	t.Helper()
+	return launchIn(t, &shell{env: append(os.Environ(), "KUBECONFIG="+filepath.Join(t.TempDir(), "config"), "XDG_DATA_HOME="+t.TempDir())}, args...)
+}
+
+// launchIn is launch in the environment and the directory of a shell.
+func launchIn(t *testing.T, s *shell, args ...string) *process {
+	t.Helper()
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &process{Cmd: exec.Command(path, args...), out: &bytes.Buffer{}, done: make(chan struct{})}
 	p.Stdout, p.Stderr = p.out, p.out
-	p.Env = append(os.Environ(), "XDG_DATA_HOME="+t.TempDir())
+	p.Env, p.Dir = s.env, s.home
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +308,7 @@ func TestErrors(t *testing.T) {
 		{"up --log-level loud", 2, "loud"},
 		{"up --crd-v1beta1=perhaps", 2, "perhaps"},
 		{"up --nope", 2, "unknown flag: --nope"},
-		{"up now", 2, `unexpected argument`},
+		{"up a b", 2, `too many arguments`},
 		{"nope", 2, `unknown command "nope" for "kapok"`},
 		{"version now", 2, `unexpected argument`},
 	} {

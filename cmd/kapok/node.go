@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 )
 
 func newNode() *cobra.Command {
@@ -15,9 +16,22 @@ func newNode() *cobra.Command {
 }
 
 // nodeServer are the flags for the server of kapok node.
-type nodeServer struct{ kubeconfig, context string }
+type nodeServer struct {
+	instance            instanceFlag
+	kubeconfig, context string
+}
 
 func (s *nodeServer) flags(c *cobra.Command) {
-	c.Flags().StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig of an admin of the server (default $KUBECONFIG)")
+	c.Flags().StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig of an admin of the server (default $KUBECONFIG, or that of the instance)")
 	c.Flags().StringVar(&s.context, "context", "", "context of the kubeconfig (default its current one)")
+	s.instance.flag(c)
+	exclude(c, "instance", "kubeconfig")
+}
+
+func (s *nodeServer) config() (*rest.Config, error) {
+	file, err := s.instance.kubeconfig(s.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	return configOf(file, s.context)
 }

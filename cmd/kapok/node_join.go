@@ -43,7 +43,7 @@ reader of the script can become any node until the token expires.`,
 			if ttl < time.Second {
 				return fmt.Errorf("--ttl must be at least 1s, like 2h, not %v", ttl)
 			}
-			cfg, err := configOf(server.kubeconfig, server.context)
+			cfg, err := server.config()
 			if err != nil {
 				return failed(err)
 			}

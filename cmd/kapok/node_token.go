@@ -30,7 +30,7 @@ const (
 var tokenID = regexp.MustCompile(`^[a-z0-9]{6}$`)
 
 func (s *nodeServer) client() (kubernetes.Interface, error) {
-	cfg, err := configOf(s.kubeconfig, s.context)
+	cfg, err := s.config()
 	if err != nil {
 		return nil, err
 	}

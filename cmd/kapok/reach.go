@@ -30,6 +30,7 @@ import (
 // reach is the access of a command to a store: through the running server, or directly in the data
 // directory of a stopped one.
 type reach struct {
+	instance   instanceFlag
 	kubeconfig string
 	dataDir    string
 	encryption string
@@ -37,16 +38,19 @@ type reach struct {
 
 func (r *reach) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&r.kubeconfig, "kubeconfig", "", "kubeconfig of the running server (default "+shown(defaultKubeconfig())+")")
+	f.StringVar(&r.kubeconfig, "kubeconfig", "", "kubeconfig of the running server, instead of an instance")
 	f.StringVar(&r.dataDir, "data-dir", "", "data directory of a stopped server")
 	f.StringVar(&r.encryption, "encryption-provider-config", "", "file with which the server of --data-dir encrypts its objects")
+	r.instance.flag(c)
 	exclude(c, "kubeconfig", "data-dir")
+	exclude(c, "instance", "kubeconfig")
+	exclude(c, "instance", "data-dir")
 	exclude(c, "kubeconfig", "encryption-provider-config")
 }
 
 // check rejects invalid flags.
 func (r *reach) check(c *cobra.Command) error {
-	for _, name := range []string{"kubeconfig", "data-dir", "encryption-provider-config"} {
+	for _, name := range []string{"instance", "kubeconfig", "data-dir", "encryption-provider-config"} {
 		if f := c.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
 			return fmt.Errorf("--%s must not be empty", name)
 		}
@@ -65,6 +69,15 @@ func defaultKubeconfig() (string, error) {
 // server returns a client of the running server, and its address.
 func (r *reach) server() (*http.Client, string, error) {
 	file := r.kubeconfig
+	if file == "" {
+		i, err := r.instance.find()
+		if err != nil {
+			return nil, "", fmt.Errorf("%w; --data-dir reads the store of a stopped server", err)
+		}
+		if i != nil {
+			file = i.Kubeconfig()
+		}
+	}
 	if file == "" {
 		var err error
 		if file, err = defaultKubeconfig(); err != nil {

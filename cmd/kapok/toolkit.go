@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 
 	"github.com/spf13/cobra"
 )
@@ -31,7 +32,6 @@ func newToolkit() []*cobra.Command {
 		{"init", "Create the project of an operator in this directory"},
 		{"create", "Add an API, a controller or webhooks to a project: create api, create webhook"},
 		{"edit", "Change settings of a project"},
-		{"delete", "Remove a kind or its webhooks from a project: delete api, delete webhook"},
 		{"upgrade", "Merge the scaffolds of this version into a project"},
 		{"generate", "Generate code and manifests from Go types"},
 		{"vet", "Find mistakes in the Go types of an API and their markers"},
@@ -39,22 +39,27 @@ func newToolkit() []*cobra.Command {
 		{"explain", "Explain a marker of the generators"},
 		{"alpha", "Scaffold a project again, from its PROJECT file: alpha generate"},
 	} {
-		c := &cobra.Command{
-			Use:                of.name,
-			Short:              of.short,
-			DisableFlagParsing: true,
-			RunE: func(c *cobra.Command, args []string) error {
-				return toolkit(append([]string{of.name}, args...), c.ErrOrStderr())
-			},
-		}
-		c.SetHelpFunc(func(c *cobra.Command, _ []string) {
-			if err := toolkit([]string{of.name, "--help"}, c.ErrOrStderr()); err != nil {
-				fmt.Fprintf(c.ErrOrStderr(), "kapok: %v\n", err)
-			}
-		})
-		all = append(all, c)
+		all = append(all, newOfToolkit(of.short, of.name))
 	}
 	return all
+}
+
+// newOfToolkit returns a command that the toolkit executes, by its names there.
+func newOfToolkit(short string, names ...string) *cobra.Command {
+	c := &cobra.Command{
+		Use:                names[len(names)-1],
+		Short:              short,
+		DisableFlagParsing: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			return toolkit(append(slices.Clone(names), args...), c.ErrOrStderr())
+		},
+	}
+	c.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		if err := toolkit(append(slices.Clone(names), "--help"), c.ErrOrStderr()); err != nil {
+			fmt.Fprintf(c.ErrOrStderr(), "kapok: %v\n", err)
+		}
+	})
+	return c
 }
 
 // toolkit runs the toolkit in place of this program. It returns an error if the toolkit cannot be run.

@@ -37,35 +37,61 @@ type up struct {
 	process     processNode
 	stages      []string // files and directories
 	addresses   bool     // --service-cluster-ip-range is set
+	detach      bool
+	noContext   bool
+	instance    *named // nil for a server without a name
 }
 
 func newUp() *cobra.Command {
 	u := &up{logLevel: logLevel(slog.LevelWarn)}
 	c := &cobra.Command{
-		Use:   "up",
+		Use:   "up [NAME]",
 		Short: "Run the server until it is interrupted",
 		Long: `Run the server until it is interrupted.
 
-By default the data directory contains the objects, the certificates and, while
-the server runs, the admin's kubeconfig. The kubeconfig is written in one step
-when the server is ready, so that scripts can wait for the file.`,
+NAME is the instance, of which each has its own data directory and port; default is
+$KAPOK_INSTANCE, the instance of the project if this folder or one above has a kapok.yaml, or
+the instance "default". Its context, kapok-NAME, is added to your kubeconfig and selected.
+
+The data directory contains the objects, the certificates and, while the server runs, the
+admin's kubeconfig. The kubeconfig is written in one step when the server is ready, so that
+scripts can wait for the file. A server with --data-dir, and one with --in-memory or --store
+and without NAME, is no instance: it has no context.`,
 		Example: `  kapok up
+  kapok up demo --detach
   kapok up --in-memory --listen 127.0.0.1:0 --kubeconfig ./kubeconfig
   kapok up --store etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379`,
-		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		Args:              maybeOneArg("NAME"),
+		ValidArgsFunction: completeInstance,
+		RunE: func(c *cobra.Command, args []string) (err error) {
 			u.scheduler.off = c.Flags().Changed("scheduler") && !u.scheduler.on
 			u.addresses = c.Flags().Changed("service-cluster-ip-range")
-			opts, err := u.complete(c.ErrOrStderr())
+			if u.instance, err = choose(args, c.Flags(), u.noContext); err != nil {
+				return err
+			}
+			stderr := c.ErrOrStderr()
+			if u.instance != nil {
+				u.instance.stderr = stderr
+				stderr = io.MultiWriter(stderr, u.instance.log)
+			}
+			opts, err := u.complete(stderr)
 			if err != nil {
 				return err
+			}
+			if u.detach && os.Getenv(detachedVariable) == "" {
+				if u.instance == nil {
+					return errors.New("--detach requires an instance: set NAME, and do not set --data-dir")
+				}
+				return failed(u.instance.detach(c.Context(), c.OutOrStdout(), c.ErrOrStderr()))
 			}
 			return failed(inFlags(u.run(c.Context(), opts, c.OutOrStdout()), c.Flags(), &u.options))
 		},
 	}
 	f, o := c.Flags(), &u.options
-	f.StringVar(&o.Listen, "listen", "127.0.0.1:6443", "address of the TLS socket, HOST:PORT; port 0 picks a free one")
-	f.StringVar(&o.DataDir, "data-dir", "", "directory for the state (default "+shown(defaultDataDir())+")")
+	f.StringVar(&o.Listen, "listen", "127.0.0.1:6443", "address of the TLS socket, HOST:PORT; port 0 picks a free one. An instance without this flag takes the first free port from 6443, and keeps it")
+	f.StringVar(&o.DataDir, "data-dir", "", "directory for the state, instead of that of an instance")
+	f.BoolVar(&u.detach, "detach", false, "run the instance in the background, and return when it is ready")
+	f.BoolVar(&u.noContext, "no-context", false, "do not add the context of the instance to your kubeconfig")
 	f.BoolVar(&u.inMemory, "in-memory", false, "keep the state in memory only: it is lost when the process ends")
 	f.BoolVar(&o.UnsafeNoFsync, "unsafe-no-fsync", false, "let the operating system decide when the state is written to disk: the state survives a crash of the process, but not of the machine")
 	f.StringVar(&o.Store, "store", "", "address of an etcd that stores the objects instead of the data directory, etcd://HOST:PORT,HOST:PORT; several servers may share it")
@@ -122,6 +148,15 @@ func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) erro
 		opts.Kubeconfig = filepath.Join(dir, "kubeconfig")
 	}
 
+	if u.instance != nil {
+		end, err := u.instance.begin(ctx, &opts)
+		if err != nil {
+			return err
+		}
+		defer end()
+		os.Unsetenv(detachedVariable) // it is not for processes of the server
+	}
+
 	remove, err := u.process.place(opts.DataDir)
 	if err != nil {
 		return err
@@ -143,7 +178,16 @@ func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) erro
 	}
 	started()
 	u.process.serve(server)
-	welcome(stdout, server, opts, time.Since(begin))
+	context := ""
+	if u.instance != nil {
+		context = u.instance.ready(server)
+	}
+	welcome(stdout, server, opts, context, time.Since(begin))
+	if u.instance != nil {
+		if err := u.instance.done(server); err != nil {
+			return errors.Join(err, server.Stop())
+		}
+	}
 
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.Wait() }()
@@ -234,8 +278,14 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 	default:
 		opts.Etcd = kapok.EtcdOptions{}
 	}
+	if u.instance != nil && opts.Kubeconfig == "" {
+		opts.Kubeconfig = filepath.Join(u.instance.Dir, "kubeconfig")
+	}
 	if u.inMemory {
 		return opts, nil
+	}
+	if u.instance != nil {
+		opts.DataDir = u.instance.Dir
 	}
 	if opts.DataDir == "" {
 		dir, err := defaultDataDir()
@@ -258,7 +308,7 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 const etcdPassword = "KAPOK_ETCD_PASSWORD"
 
 // welcome prints the first steps for the user who started the server.
-func welcome(w io.Writer, s *kapok.Server, opts kapok.Options, ready time.Duration) {
+func welcome(w io.Writer, s *kapok.Server, opts kapok.Options, context string, ready time.Duration) {
 	store := "memory, lost when the process ends"
 	switch {
 	case opts.Store != "":
@@ -273,6 +323,9 @@ func welcome(w io.Writer, s *kapok.Server, opts kapok.Options, ready time.Durati
 	fmt.Fprintf(w, "Kapok serves Kubernetes 1.37.\n\n")
 	fmt.Fprintf(w, "  address  %s\n", reachable(s.Address()))
 	fmt.Fprintf(w, "  store    %s\n", store)
+	if context != "" {
+		fmt.Fprintf(w, "  context  %s\n", context)
+	}
 	fmt.Fprintf(w, "  ready    after %d ms\n\n", ready.Milliseconds())
 	fmt.Fprintf(w, "In another shell:\n\n  %s\n  kubectl api-resources\n\n", export("KUBECONFIG", file))
 }

@@ -187,16 +187,14 @@ func helpOf(root *cobra.Command) {
 func nearest(name string, known []string, prefix string) string {
 	best, least := "", 3 // more than two letters are another word
 	for _, k := range known {
-		if d := distance(strings.ToLower(name), k); d < least && d < len(k) {
-			best, least = k, d
+		if len(name) > 2 && strings.HasPrefix(k, strings.ToLower(name)) {
+			best, least = k, 2 // unless there is one that differs by a letter
+			break
 		}
 	}
-	if best == "" {
-		for _, k := range known {
-			if len(name) > 2 && strings.HasPrefix(k, strings.ToLower(name)) {
-				best = k
-				break
-			}
+	for _, k := range known {
+		if d := distance(strings.ToLower(name), k); d < least && d < len(k) {
+			best, least = k, d
 		}
 	}
 	if best == "" {

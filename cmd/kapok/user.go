@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/kapok-dev/kapok/cmd/kapok/internal/instance"
 	"github.com/kapok-dev/kapok/internal/authn"
 	"github.com/kapok-dev/kapok/internal/pki"
 
@@ -30,6 +31,7 @@ func newUser() *cobra.Command {
 // userAdd is the command line of kapok user add.
 type userAdd struct {
 	groups     []string
+	instance   instanceFlag
 	dataDir    string
 	kubeconfig string // of a server that signs the certificate instead of the data directory's CA
 	output     string
@@ -66,7 +68,8 @@ certificate; the user of that kubeconfig must be allowed to approve it.`,
 	}
 	f := c.Flags()
 	f.StringArrayVar(&u.groups, "group", nil, "group of the user; may be repeated")
-	f.StringVar(&u.dataDir, "data-dir", "", "data directory of the server (default "+shown(defaultDataDir())+")")
+	f.StringVar(&u.dataDir, "data-dir", "", "data directory of the server, instead of that of an instance")
+	u.instance.flag(c)
 	f.StringVar(&u.kubeconfig, "kubeconfig", "", "kubeconfig of an admin: its server signs the certificate instead of the CA in the data directory")
 	f.StringVarP(&u.output, "output", "o", "-", "file for the kubeconfig, which must not exist; - for the standard output")
 	f.StringVar(&u.server, "server", "", "URL of the server, https://HOST:PORT (default that of the kubeconfig in the data directory)")
@@ -76,6 +79,8 @@ certificate; the user of that kubeconfig must be allowed to approve it.`,
 		componentNames()+". The scheduler binds or deletes any pod, the controller manager reads all Secrets and makes tokens of all service accounts, a node is in group "+nodesGroup)
 	exclude(c, "allow-component", "allow-admin")
 	exclude(c, "data-dir", "kubeconfig")
+	exclude(c, "instance", "kubeconfig")
+	exclude(c, "instance", "data-dir")
 	exclude(c, "allow-admin", "kubeconfig") // servers sign no such certificate
 	return c
 }
@@ -177,10 +182,10 @@ func (u *userAdd) run(ctx context.Context, name string, stdout, stderr io.Writer
 
 // bySelf signs with the authority in the data directory.
 func (u *userAdd) bySelf(_ context.Context, name string, now time.Time) (_ *pki.Client, server string, err error) {
-	dir := u.dataDir
+	dir, kubeconfig := u.dataDir, filepath.Join(u.dataDir, "kubeconfig")
 	if dir == "" {
-		if dir, err = defaultDataDir(); err != nil {
-			return nil, "", fmt.Errorf("no default for --data-dir: %w", err)
+		if dir, kubeconfig, err = u.ofInstance(); err != nil {
+			return nil, "", err
 		}
 	}
 	if err := checkDirectory("data directory", dir); err != nil {
@@ -194,7 +199,7 @@ func (u *userAdd) bySelf(_ context.Context, name string, now time.Time) (_ *pki.
 		return nil, "", err
 	}
 	if u.server == "" {
-		if server, err = serverOf(dir); err != nil {
+		if server, err = serverOf(kubeconfig); err != nil {
 			return nil, "", err
 		}
 	}
@@ -202,9 +207,24 @@ func (u *userAdd) bySelf(_ context.Context, name string, now time.Time) (_ *pki.
 	return certificate, server, err
 }
 
-// serverOf is the address of the server that runs on a data directory.
-func serverOf(dir string) (string, error) {
-	file := filepath.Join(dir, "kubeconfig")
+// ofInstance returns the directory and the kubeconfig of the instance that is named, or runs, or would
+// run.
+func (u *userAdd) ofInstance() (dir, kubeconfig string, err error) {
+	i, _, implied, err := chosen(u.instance.name)
+	if err == nil && implied && !i.Exists() {
+		var runs *instance.Instance
+		if runs, err = u.instance.find(); runs != nil {
+			i = *runs
+		}
+	}
+	if err == nil && !implied && !i.Exists() {
+		err = notRunning(i)
+	}
+	return i.Dir, i.Kubeconfig(), err
+}
+
+// serverOf is the address of the server that has written a kubeconfig.
+func serverOf(file string) (string, error) {
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s does not exist: start the server, or set its address with --server https://HOST:PORT", file)
 	}

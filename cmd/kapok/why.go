@@ -22,6 +22,7 @@ import (
 
 // why is the command line of kapok why.
 type why struct {
+	instance   instanceFlag
 	kubeconfig string
 	context    string
 	namespace  string
@@ -50,7 +51,7 @@ events. It works with any Kubernetes API server.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			for _, name := range []string{"kubeconfig", "context", "namespace"} {
+			for _, name := range []string{"instance", "kubeconfig", "context", "namespace"} {
 				if f := c.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
 					return fmt.Errorf("--%s must not be empty", name)
 				}
@@ -59,20 +60,25 @@ events. It works with any Kubernetes API server.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&w.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default $KUBECONFIG, or that of kapok up)")
+	f.StringVar(&w.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default $KUBECONFIG, or that of the instance)")
+	w.instance.flag(c)
+	exclude(c, "instance", "kubeconfig")
 	f.StringVar(&w.context, "context", "", "context of the kubeconfig (default its current one)")
 	f.StringVarP(&w.namespace, "namespace", "n", "", "namespace of the object (default that of the context)")
 	return c
 }
 
 func (w *why) run(ctx context.Context, target string, stdout io.Writer) error {
-	if w.kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
-		file, err := defaultKubeconfig()
-		if err != nil {
+	file, err := w.instance.kubeconfig(w.kubeconfig)
+	if err != nil {
+		return err
+	}
+	if file == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		if file, err = defaultKubeconfig(); err != nil {
 			return fmt.Errorf("no default for --kubeconfig: %w", err)
 		}
-		w.kubeconfig = file
 	}
+	w.kubeconfig = file
 	config, namespace, err := configAndNamespaceOf(w.kubeconfig, w.context)
 	if err != nil {
 		return err
