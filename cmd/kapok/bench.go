@@ -63,6 +63,7 @@ docs/performance.md describes the measures.`,
 	f.StringVar(&b.connections, "connections", "shared", "shared: all workers use one connection; own: one connection for each worker")
 	f.Var(&b.pids, "pid", "process IDs of the server on this machine, PID,PID: also measure its CPU time and memory (Linux)")
 	f.StringVar(&b.options.FsyncDir, "fsync-dir", "", "directory on the server's disk: also report latencies in multiples of one fsync of that disk")
+	completeValues(c, "connections", "shared", "own")
 	b.as.flag(c)
 	return c
 }

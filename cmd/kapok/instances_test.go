@@ -143,7 +143,7 @@ func TestInstances(t *testing.T) {
 	if exists(filepath.Join(s.home, "data", "kapok", "instances", "one")) {
 		t.Error("the directory outlives the instance")
 	}
-	if out := s.must("__complete delete "); !strings.HasPrefix(out, "two\n") {
+	if out := s.must("__complete delete "); !strings.Contains(out, "\ntwo\n") {
 		t.Errorf("completion of instances: %s", out)
 	}
 	if out := s.must("__complete doctor --instance "); !strings.HasPrefix(out, "two\n") {

@@ -65,9 +65,11 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kapok",
 		Short:         "The Kubernetes API without the cluster",
+		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate(versionLine() + "\n")
 	root.AddCommand(newUp(), newList(), newStatus(), newStop(), newDelete(), newLogs(), newDev(), newControllers(), newUser(), newNode(), newSnapshot(), newDoctor(), newWhy(), newCheck(), newConvert(), newBench(), newEnvtest(), newKubectl(), newPort(), newVersion())
 	root.AddCommand(newToolkit()...)
 	group(root)
@@ -79,6 +81,7 @@ func newRoot() *cobra.Command {
 			group(c)
 		}
 	}
+	inGroups(root)
 	return root
 }
 

@@ -106,6 +106,7 @@ const (
 
 func (o *output) flag(c *cobra.Command) {
 	c.Flags().VarP(o, "output", "o", "json for programs (default text for people)")
+	completeValues(c, "output", "json", "text")
 }
 
 // String, Set and Type implement pflag.Value.

@@ -88,43 +88,66 @@ and without NAME, is no instance: it has no context.`,
 		},
 	}
 	f, o := c.Flags(), &u.options
-	f.StringVar(&o.Listen, "listen", "127.0.0.1:6443", "address of the TLS socket, HOST:PORT; port 0 picks a free one. An instance without this flag takes the first free port from 6443, and keeps it")
-	f.StringVar(&o.DataDir, "data-dir", "", "directory for the state, instead of that of an instance")
-	f.BoolVar(&u.detach, "detach", false, "run the instance in the background, and return when it is ready")
-	f.BoolVar(&u.noContext, "no-context", false, "do not add the context of the instance to your kubeconfig")
-	f.BoolVar(&u.inMemory, "in-memory", false, "keep the state in memory only: it is lost when the process ends")
-	f.BoolVar(&o.UnsafeNoFsync, "unsafe-no-fsync", false, "let the operating system decide when the state is written to disk: the state survives a crash of the process, but not of the machine")
-	f.StringVar(&o.Store, "store", "", "address of an etcd that stores the objects instead of the data directory, etcd://HOST:PORT,HOST:PORT; several servers may share it")
-	f.StringVar(&o.Etcd.Prefix, "etcd-prefix", "/registry", "prefix of the keys in etcd")
-	f.StringVar(&o.Etcd.CAFile, "etcd-cafile", "", "file with the CA of etcd's certificates")
-	f.StringVar(&o.Etcd.CertFile, "etcd-certfile", "", "file with the client certificate for etcd")
-	f.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", "", "file with the key of the client certificate for etcd")
-	f.StringVar(&o.Etcd.Username, "etcd-username", "", "user name for etcd; the password is read from the environment variable "+etcdPassword)
-	f.StringVar(&o.EncryptionConfig, "encryption-provider-config", "", "file with an EncryptionConfiguration for encryption at rest")
-	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "file to write the admin's kubeconfig to (default kubeconfig in the data directory, a temporary file with --in-memory)")
-	f.BoolVar(&o.V1beta1CRDs, "crd-v1beta1", true, "also accept and serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
-	f.BoolVar(&o.RetiredAPIs, "serve-retired-apis", false, "also accept and serve built-in kinds in versions that Kubernetes has removed, like apps/v1beta1, with a warning")
-	serviceFlag(f, &o.ServiceAddresses, "10.96.0.0/12")
-	f.DurationVar(&o.NamespaceGrace, "namespace-grace", 5*time.Second, "delay before the objects of a terminating namespace are deleted, so that kubectl delete -f still finds them if the file contains both the namespace and the objects")
-	f.StringSliceVar(&o.Housekeeping, "housekeeping", nil, "housekeeping tasks to turn off, each with a leading - (-* turns off all), for example if a kube-controller-manager runs. Tasks: "+strings.Join(kapok.Housekeeping(), ", "))
-	controllersFlags(f, &u.controllers, []string{"*"}, "built-in controllers to run; an empty value runs none")
-	schedulerFlags(f, &u.scheduler)
-	f.IntVar(&u.nodes.Nodes, "nodes", 0, "simulated nodes to run: pods on them behave as on kubelets, without containers")
-	processFlags(f, &u.process)
-	f.StringArrayVar(&u.stages, "stages", nil, "file or directory with KWOK's Stages, which say how objects change, such as pods on simulated nodes; may be repeated")
-	f.DurationVar(&o.HistoryAge, "history-age", 5*time.Minute, "time for which history is retained, so that watches can be resumed and paginated lists continued; older revisions return 410 Gone")
-	accessFlags(f, &o.Access)
-	admissionFlags(f, &o.Admission)
-	fairnessFlags(f, &o.Fairness)
-	f.Var(&u.logLevel, "log-level", "lowest level that is logged: debug, info, warn, error")
-	f.BoolVarP(&u.verbose, "verbose", "v", false, "same as --log-level=info")
-	auditFlags(f, &o.Audit)
-	accountFlags(c, &o.Accounts)
-	authenticationFlags(f, &o.Authentication)
-	servingFlags(f, &o.Serving)
-	f.StringArrayVar(&o.Serving.Names, "tls-san", nil, "additional DNS name or IP address in the serving certificate that the server's own CA signs; may be repeated")
-	addAggregation(f, &o.Aggregation)
-	nodeFlags(f, &o.Nodes)
+	var titles []string
+	section := func(title string, add func()) {
+		titles = append(titles, title)
+		inSection(f, title, add)
+	}
+	section("Instance and address", func() {
+		f.StringVar(&o.Listen, "listen", "127.0.0.1:6443", "address of the TLS socket, HOST:PORT; port 0 picks a free one. An instance without this flag takes the first free port from 6443, and keeps it")
+		f.BoolVar(&u.detach, "detach", false, "run the instance in the background, and return when it is ready")
+		f.BoolVar(&u.noContext, "no-context", false, "do not add the context of the instance to your kubeconfig")
+		f.StringVar(&o.Kubeconfig, "kubeconfig", "", "file to write the admin's kubeconfig to (default kubeconfig in the data directory, a temporary file with --in-memory)")
+	})
+	section("Where objects are stored", func() {
+		f.StringVar(&o.DataDir, "data-dir", "", "directory for the state, instead of that of an instance")
+		f.BoolVar(&u.inMemory, "in-memory", false, "keep the state in memory only: it is lost when the process ends")
+		f.BoolVar(&o.UnsafeNoFsync, "unsafe-no-fsync", false, "let the operating system decide when the state is written to disk: the state survives a crash of the process, but not of the machine")
+		f.StringVar(&o.Store, "store", "", "address of an etcd that stores the objects instead of the data directory, etcd://HOST:PORT,HOST:PORT; several servers may share it")
+		f.StringVar(&o.Etcd.Prefix, "etcd-prefix", "/registry", "prefix of the keys in etcd")
+		f.StringVar(&o.Etcd.CAFile, "etcd-cafile", "", "file with the CA of etcd's certificates")
+		f.StringVar(&o.Etcd.CertFile, "etcd-certfile", "", "file with the client certificate for etcd")
+		f.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", "", "file with the key of the client certificate for etcd")
+		f.StringVar(&o.Etcd.Username, "etcd-username", "", "user name for etcd; the password is read from the environment variable "+etcdPassword)
+		f.StringVar(&o.EncryptionConfig, "encryption-provider-config", "", "file with an EncryptionConfiguration for encryption at rest")
+		f.DurationVar(&o.HistoryAge, "history-age", 5*time.Minute, "time for which history is retained, so that watches can be resumed and paginated lists continued; older revisions return 410 Gone")
+	})
+	section("APIs", func() {
+		f.BoolVar(&o.V1beta1CRDs, "crd-v1beta1", true, "also accept and serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
+		f.BoolVar(&o.RetiredAPIs, "serve-retired-apis", false, "also accept and serve built-in kinds in versions that Kubernetes has removed, like apps/v1beta1, with a warning")
+		serviceFlag(f, &o.ServiceAddresses, "10.96.0.0/12")
+		f.DurationVar(&o.NamespaceGrace, "namespace-grace", 5*time.Second, "delay before the objects of a terminating namespace are deleted, so that kubectl delete -f still finds them if the file contains both the namespace and the objects")
+		addAggregation(f, &o.Aggregation)
+	})
+	section("Controllers, scheduler and nodes", func() {
+		f.StringSliceVar(&o.Housekeeping, "housekeeping", nil, "housekeeping tasks to turn off, each with a leading - (-* turns off all), for example if a kube-controller-manager runs. Tasks: "+strings.Join(kapok.Housekeeping(), ", "))
+		controllersFlags(f, &u.controllers, []string{"*"}, "built-in controllers to run; an empty value runs none")
+		schedulerFlags(f, &u.scheduler)
+		f.IntVar(&u.nodes.Nodes, "nodes", 0, "simulated nodes to run: pods on them behave as on kubelets, without containers")
+		processFlags(f, &u.process)
+		f.StringArrayVar(&u.stages, "stages", nil, "file or directory with KWOK's Stages, which say how objects change, such as pods on simulated nodes; may be repeated")
+		nodeFlags(f, &o.Nodes)
+	})
+	section("Authentication and TLS", func() {
+		authenticationFlags(f, &o.Authentication)
+		servingFlags(f, &o.Serving)
+		f.StringArrayVar(&o.Serving.Names, "tls-san", nil, "additional DNS name or IP address in the serving certificate that the server's own CA signs; may be repeated")
+		accountFlags(c, &o.Accounts)
+	})
+	section("Authorization and admission", func() {
+		accessFlags(f, &o.Access)
+		admissionFlags(f, &o.Admission)
+	})
+	section("Limits", func() {
+		fairnessFlags(f, &o.Fairness)
+	})
+	section("Logs and audit", func() {
+		f.Var(&u.logLevel, "log-level", "lowest level that is logged: debug, info, warn, error")
+		f.BoolVarP(&u.verbose, "verbose", "v", false, "same as --log-level=info")
+		auditFlags(f, &o.Audit)
+	})
+	helpInSections(c, titles)
+	completeUp(c)
 	exclude(c, "data-dir", "in-memory")
 	exclude(c, "store", "in-memory")
 	exclude(c, "unsafe-no-fsync", "in-memory")
@@ -132,6 +155,22 @@ and without NAME, is no instance: it has no context.`,
 	exclude(c, "log-level", "verbose")
 	exclude(c, "tls-san", "tls-cert-file")
 	return c
+}
+
+// completeUp has shells complete the values of flags that are words.
+func completeUp(c *cobra.Command) {
+	completeValues(c, "log-level", "debug", "info", "warn", "error")
+	completeValues(c, "node", "process")
+	completeValues(c, "tls-min-version", "VersionTLS12", "VersionTLS13")
+	completeValues(c, "authorization-webhook-version", "v1", "v1beta1")
+	completeValues(c, "authentication-token-webhook-version", "v1", "v1beta1")
+	completeValues(c, "authorization-mode", "Node", "RBAC", "Webhook", "AlwaysAllow")
+	var off []string
+	for _, task := range kapok.Housekeeping() {
+		off = append(off, "-"+task)
+	}
+	completeValues(c, "housekeeping", off...)
+	completeValues(c, "controllers", append([]string{"*"}, controllers.Names()...)...)
 }
 
 func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) error {

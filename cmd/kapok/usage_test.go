@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 )
 
 // Errors of a command line name the command or flag, the value and the rule.
@@ -29,7 +32,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{"user ad", usage, `unknown command "ad" for "kapok user": did you mean kapok user add?`},
 		{"snapshot sve", usage, `unknown command "sve" for "kapok snapshot": did you mean kapok snapshot save?`},
 		{"completion bsh", usage, `unknown command "bsh" for "kapok completion": did you mean kapok completion bash?`},
-		{"--version", usage, `unknown flag: --version`},
+		{"--versio", usage, `unknown flag: --versio: did you mean --version?`},
+		{"version -o yaml", usage, `-o, --output: "yaml" is invalid: want json or text`},
 		{"up --data-di x", usage, `unknown flag: --data-di: did you mean --data-dir?`},
 		{"up --whatever", usage, `unknown flag: --whatever`},
 		{"up -x", usage, `unknown flag: -x`},
@@ -96,6 +100,61 @@ func TestWrongCommandLines(t *testing.T) {
 			if strings.Contains(stderr.String(), raw) {
 				t.Errorf("%s: the words of a library: %s", tc.args, &stderr)
 			}
+		}
+	}
+}
+
+// The help of kapok has each command in a group, and that of kapok up each flag in a section.
+func TestHelp(t *testing.T) {
+	help := func(args ...string) string {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		if code := run(args, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+			t.Fatalf("%q: exit code %d\n%s", args, code, &stderr)
+		}
+		return stdout.String()
+	}
+	text := help("--help")
+	if strings.Contains(text, "Additional Commands") || !strings.Contains(text, "\nServers:\n") {
+		t.Errorf("kapok --help has commands without a group:\n%s", text)
+	}
+	text = help("up", "--help")
+	_, rest, _ := strings.Cut(text, "\nOther flags:\n")
+	if strings.TrimSpace(rest) != "-h, --help   help for up" {
+		t.Errorf("kapok up --help has flags without a section:\n%s", rest)
+	}
+	for _, want := range []string{"Usage:\n  kapok up [NAME] [flags]\n", "\nWhere objects are stored:\n", "\nExamples:\n  kapok up\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("kapok up --help has no %q:\n%s", want, text)
+		}
+	}
+	newUp().Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && strings.Count(text, "--"+f.Name+" ")+strings.Count(text, "--"+f.Name+"\n") == 0 {
+			t.Errorf("kapok up --help has no --%s", f.Name)
+		}
+	})
+	if got := help("--version"); got != help("version") || !strings.HasPrefix(got, "kapok ") {
+		t.Errorf("kapok --version: %s", got)
+	}
+	var of struct{ Version, Kubernetes, Go, Platform string }
+	if err := json.Unmarshal([]byte(help("version", "-o", "json")), &of); err != nil || of.Version != version() || of.Kubernetes == "" || of.Go == "" || of.Platform == "" {
+		t.Errorf("kapok version -o json: %+v, %v", of, err)
+	}
+}
+
+// Shells complete values of flags that are words.
+func TestCompletion(t *testing.T) {
+	for args, want := range map[string]string{
+		"up --log-level d":            "debug\n",
+		"up --authorization-mode A":   "AlwaysAllow\n",
+		"up --housekeeping=-g":        "-gc\n",
+		"up --controllers deployment": "deployment-controller\n",
+		"list -o j":                   "json\n",
+		"bench --connections o":       "own\n",
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(append([]string{"__complete"}, strings.Split(args, " ")...), &stdout, &stderr); code != 0 || !strings.HasPrefix(stdout.String(), want) {
+			t.Errorf("%s: exit code %d\n%swant %s", args, code, &stdout, want)
 		}
 	}
 }

@@ -8,16 +8,35 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// kubernetesAPI is the version of the API that this binary serves.
+const kubernetesAPI = "1.37"
+
 func newVersion() *cobra.Command {
-	return &cobra.Command{
+	var as output
+	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this binary",
 		Args:  noArgs,
-		Run: func(c *cobra.Command, _ []string) {
-			fmt.Fprintf(c.OutOrStdout(), "kapok %s, Kubernetes API 1.37, %s %s/%s\n",
-				version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		RunE: func(c *cobra.Command, _ []string) error {
+			if as == asJSON {
+				return failed(printJSON(c.OutOrStdout(), struct {
+					Version    string `json:"version"`
+					Kubernetes string `json:"kubernetes"` // the API
+					Go         string `json:"go"`
+					Platform   string `json:"platform"`
+				}{version(), kubernetesAPI, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}))
+			}
+			_, err := fmt.Fprintln(c.OutOrStdout(), versionLine())
+			return failed(err)
 		},
 	}
+	as.flag(c)
+	return c
+}
+
+// versionLine is what kapok version and kapok --version print.
+func versionLine() string {
+	return fmt.Sprintf("kapok %s, Kubernetes API %s, %s %s/%s", version(), kubernetesAPI, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // version is the module's version if it was installed as a module, and the
