@@ -17,11 +17,13 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/cmd/kapok/internal/instance"
 	"github.com/kapok-dev/kapok/controllers"
 	"github.com/kapok-dev/kapok/node/simulated"
 	"github.com/kapok-dev/kapok/node/stages"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -37,13 +39,33 @@ type up struct {
 	process     processNode
 	stages      []string // files and directories
 	addresses   bool     // --service-cluster-ip-range is set
+	config      string   // file
 	detach      bool
 	noContext   bool
-	instance    *named // nil for a server without a name
+	instance    *named                     // nil for a server without a name
+	excluded    func(*cobra.Command) error // refuses flags that exclude each other
 }
 
-func newUp() *cobra.Command {
-	u := &up{logLevel: logLevel(slog.LevelWarn)}
+func newUp() *cobra.Command { return newUpState().command() }
+
+func newUpState() *up { return &up{logLevel: logLevel(slog.LevelWarn)} }
+
+// configure sets what the command line leaves open.
+func (u *up) configure(f *pflag.FlagSet, args []string) error {
+	var project *instance.Project
+	if len(args) == 0 && !f.Changed("data-dir") && os.Getenv(instanceVariable) == "" {
+		var err error
+		if project, err = projectHere(); err != nil {
+			return err
+		}
+	}
+	err := configure(f, u.config, project)
+	u.scheduler.off = f.Changed("scheduler") && !u.scheduler.on
+	u.addresses = f.Changed("service-cluster-ip-range")
+	return err
+}
+
+func (u *up) command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up [NAME]",
 		Short: "Run the server until it is interrupted",
@@ -64,8 +86,6 @@ and without NAME, is no instance: it has no context.`,
 		Args:              maybeOneArg("NAME"),
 		ValidArgsFunction: completeInstance,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			u.scheduler.off = c.Flags().Changed("scheduler") && !u.scheduler.on
-			u.addresses = c.Flags().Changed("service-cluster-ip-range")
 			if u.instance, err = choose(args, c.Flags(), u.noContext); err != nil {
 				return err
 			}
@@ -95,6 +115,7 @@ and without NAME, is no instance: it has no context.`,
 	}
 	section("Instance and address", func() {
 		f.StringVar(&o.Listen, "listen", "127.0.0.1:6443", "address of the TLS socket, HOST:PORT; port 0 picks a free one. An instance without this flag takes the first free port from 6443, and keeps it")
+		f.StringVar(&u.config, "config", "", "file with a ServerConfiguration (default $"+configurationVariable+", or the kapok.yaml of the project)")
 		f.BoolVar(&u.detach, "detach", false, "run the instance in the background, and return when it is ready")
 		f.BoolVar(&u.noContext, "no-context", false, "do not add the context of the instance to your kubeconfig")
 		f.StringVar(&o.Kubeconfig, "kubeconfig", "", "file to write the admin's kubeconfig to (default kubeconfig in the data directory, a temporary file with --in-memory)")
@@ -154,6 +175,14 @@ and without NAME, is no instance: it has no context.`,
 	exclude(c, "encryption-provider-config", "in-memory")
 	exclude(c, "log-level", "verbose")
 	exclude(c, "tls-san", "tls-cert-file")
+	excluded := c.PreRunE
+	u.excluded = func(c *cobra.Command) error { return excluded(c, nil) }
+	c.PreRunE = func(c *cobra.Command, args []string) error {
+		if err := u.configure(c.Flags(), args); err != nil {
+			return failed(err)
+		}
+		return u.excluded(c)
+	}
 	return c
 }
 

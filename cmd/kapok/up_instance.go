@@ -24,7 +24,8 @@ import (
 const detachedVariable = "KAPOK_UP_DETACHED"
 
 // named is the instance that kapok up runs. It is nil for a server without a name: on a --data-dir of its own,
-// and in memory or on etcd without a NAME.
+// and in memory or on etcd without a NAME, unless it is that of a
+// project.
 type named struct {
 	instance.Instance
 	home      instance.Home
@@ -46,12 +47,15 @@ func choose(args []string, f *pflag.FlagSet, noContext bool) (*named, error) {
 	if f.Changed("data-dir") && name != "" {
 		return nil, errors.New("NAME and --data-dir exclude each other: an instance has its own directory")
 	}
-	if f.Changed("data-dir") || name == "" && (f.Changed("in-memory") || f.Changed("store")) {
+	if f.Changed("data-dir") {
 		return nil, nil
 	}
-	i, project, _, err := chosen(name)
+	i, project, implied, err := chosen(name)
 	if err != nil {
 		return nil, err
+	}
+	if implied && project == nil && (f.Changed("in-memory") || f.Changed("store")) {
+		return nil, nil
 	}
 	home, err := instances()
 	if err != nil {

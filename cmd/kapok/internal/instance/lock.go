@@ -23,7 +23,8 @@ var errHeld = errors.New("the lock is held")
 type Lock struct{ file *os.File }
 
 // Lock locks an instance, whose directory it creates. It returns ErrRunning if another process holds
-// the lock. A process locks an instance at most once at a time.
+// the lock. A process locks an instance at most once at a time, and does not call Locked of it, as Unix
+// releases a lock when its process closes any file of that path.
 func (i Instance) Lock() (*Lock, error) {
 	for {
 		if err := os.MkdirAll(i.Dir, 0o700); err != nil {
