@@ -47,7 +47,7 @@ func TestBenchFlags(t *testing.T) {
 		{"--context=", 2, "--context must not be empty"},
 		{"-o yaml", 2, "want json or text"},
 		{"", 1, "no server given: set --kubeconfig FILE or $KUBECONFIG"},
-		{"--kubeconfig=/is/not/there", 1, "kubeconfig /is/not/there: stat /is/not/there: no such file"},
+		{"--kubeconfig=/is/not/there", 1, "kubeconfig /is/not/there: /is"},
 		{"--kubeconfig=" + broken, 1, "kubeconfig " + broken + ": "},
 		{"--context=other --kubeconfig=" + kubeconfig, 1, `context "other" does not exist`},
 		{"--kubeconfig=" + kubeconfig, 1, "no server at http://127.0.0.1:1: "},

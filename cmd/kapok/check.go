@@ -24,7 +24,7 @@ unknown field is an error. Webhooks are validated, and not called. The exit code
 is rejected, or if there is none.`,
 		Example: `  kapok check -f config/crd/bases -f config/samples
   kubectl kustomize config/default | kapok check --ignore-missing-kinds -f -`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(o.Files) == 0 {
 				return errors.New("-f is required: name a file, a directory or - for the standard input")

@@ -194,7 +194,7 @@ func TestConvertRefusals(t *testing.T) {
 		{"a number for a kind", "apiVersion: v1\nkind: 7\n", nil,
 			where + ": not a Kubernetes object: apiVersion, kind and metadata.name must be strings\n"},
 		{"nothing", "", nil, "kapok: the input contains no object\n"},
-		{"no definitions", "apiVersion: v1\nkind: ConfigMap", []string{"--crd", "testdata/none"}, "kapok: stat testdata/none: no such file or directory\n"},
+		{"no definitions", "apiVersion: v1\nkind: ConfigMap", []string{"--crd", "testdata/none"}, "kapok: testdata does not exist\n"},
 		{"an address", "apiVersion: v1\nkind: ConfigMap", []string{"-f", "https://example.com/x.yaml"},
 			"kapok: https://example.com/x.yaml: URLs are not supported: save the manifest to a file first\n"},
 	} {

@@ -57,7 +57,7 @@ func chosen(name string) (i instance.Instance, p *instance.Project, implied bool
 func projectHere() (*instance.Project, error) {
 	here, err := os.Getwd()
 	if err != nil {
-		return nil, nil //nolint:nilerr // a directory that was deleted is in no project
+		return nil, nil // a directory that was deleted is in no project
 	}
 	return instance.FindProject(here)
 }

@@ -53,7 +53,7 @@ func execute(root *cobra.Command, name string, args []string, stdout, stderr io.
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(stderr, "%s: %v\n", name, err)
+	fmt.Fprintf(stderr, "%s: %v\n", name, inWords(err))
 	if failed := (*failure)(nil); errors.As(err, &failed) {
 		return exitFailure
 	}

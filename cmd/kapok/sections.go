@@ -44,7 +44,7 @@ func sectionsOf(f *pflag.FlagSet, titles []string) []section {
 		if of := flag.Annotations[sectionOf]; len(of) > 0 {
 			title = of[0]
 		}
-		i := slices.IndexFunc(all, func(s section) bool { return s.title == title })
+		i := slices.IndexFunc(all, func(s section) bool { return s.title == title || s.title == rest })
 		all[i].flags.AddFlag(flag)
 	})
 	return slices.DeleteFunc(all, func(s section) bool { return !s.flags.HasAvailableFlags() })

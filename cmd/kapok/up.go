@@ -274,6 +274,9 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 	if opts.Listen == "" {
 		return kapok.Options{}, errors.New("--listen must not be empty: want HOST:PORT, like 127.0.0.1:6443")
 	}
+	if err := checkWords(&opts); err != nil {
+		return kapok.Options{}, err
+	}
 	level := slog.Level(u.logLevel)
 	if u.verbose {
 		level = slog.LevelInfo

@@ -80,6 +80,14 @@ func TestWrongCommandLines(t *testing.T) {
 		{"user add alice bob", usage, `too many arguments: want one NAME, got ["alice" "bob"]`},
 		{"snapshot save", usage, `FILE is missing: run kapok snapshot save FILE [flags]`},
 		{"up --etcd-servers http://h:1", usage, `unknown flag --etcd-servers: here its name is --store`},
+		{"up --in-memory --authorization-mode X", usage, `--authorization-mode "X": want Node, RBAC, Webhook, AlwaysAllow`},
+		{"up --in-memory --tls-cipher-suites x", usage, `--tls-cipher-suites "x": want names such as TLS_`},
+		{"up --in-memory --audit-policy-file p", usage, `--audit-policy-file requires a destination of events: set --audit-log-path`},
+		{"check x", usage, `unexpected argument "x": kapok check takes only flags`},
+		{"snapshot inspect " + file + ".none", failure, "kapok: " + file + ".none does not exist"},
+		{"check -f " + file + ".none", failure, file + ".none does not exist"},
+		{"convert -f " + file + ".none", failure, file + ".none does not exist"},
+		{"up --config " + file + ".none", failure, "configuration: " + file + ".none does not exist"},
 		{"port a b", usage, `too many arguments: want one DIR, got ["a" "b"]`},
 		{"envtest", usage, `DIR is missing: run kapok envtest DIR [flags]`},
 		{"up --data-dir " + file, failure, `data directory ` + file + ` is a file: want a directory`},
@@ -96,7 +104,7 @@ func TestWrongCommandLines(t *testing.T) {
 		if code != tc.code || !strings.HasPrefix(first, "kapok: ") || !strings.Contains(first, tc.want) || stdout.Len() > 0 {
 			t.Errorf("%s: exit code %d\n%s%s\nwant %q", tc.args, code, &stdout, &stderr, tc.want)
 		}
-		for _, raw := range []string{"strconv", "slog:", "any flags in the group", "accepts 1 arg", "mkdir", "not a directory", "flag needs an argument"} {
+		for _, raw := range []string{"strconv", "slog:", "any flags in the group", "accepts 1 arg", "mkdir", "not a directory", "no such file", "flag needs an argument"} {
 			if strings.Contains(stderr.String(), raw) {
 				t.Errorf("%s: the words of a library: %s", tc.args, &stderr)
 			}

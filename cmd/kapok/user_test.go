@@ -174,7 +174,7 @@ func TestUserAddRefuses(t *testing.T) {
 		{[]string{"alice", "--server", "http://x"}, 2, "want https://HOST:PORT"},
 		{[]string{"alice", "--output", ""}, 2, "--output"},
 		{[]string{"alice", "--kubeconfig", "x", "--allow-admin"}, 2, "exclude each other"},
-		{[]string{"alice", "--kubeconfig", "/nowhere/at/all"}, 1, "no such file"},
+		{[]string{"alice", "--kubeconfig", "/nowhere/at/all"}, 1, "/nowhere does not exist"},
 		{[]string{"alice", "--data-dir", "/nowhere/at/all"}, 1, "the data directory of a kapok up that ran"},
 	} {
 		var out, errs bytes.Buffer
