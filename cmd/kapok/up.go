@@ -441,10 +441,3 @@ func defaultDataDir() (string, error) {
 		return filepath.Join(home, ".local", "share", "kapok"), err
 	}
 }
-
-func shown(dir string, err error) string {
-	if err != nil {
-		return "none: " + err.Error()
-	}
-	return dir
-}
