@@ -48,11 +48,11 @@ func codeJobs(known *markers.Registry, args []string) (jobs []job, paths, rest [
 }
 
 // runCode runs code generators over the packages that paths match. The packages are loaded once.
-func runCode(ctx context.Context, jobs []job, paths []string, out *output) error {
+func runCode(ctx context.Context, l goList, jobs []job, paths []string, out *output) error {
 	if len(paths) == 0 {
 		paths = []string{"./..."}
 	}
-	found, err := findTagged(ctx, paths)
+	found, err := findTagged(ctx, l, paths)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func runCode(ctx context.Context, jobs []job, paths []string, out *output) error
 			inputs = append(append(inputs, conversionargs.DefaultBasePeerDirs...), options.Peers...)
 		}
 	}
-	g, err := loadTypes(ctx, found, unrepeated(inputs), out)
+	g, err := loadTypes(ctx, l, found, unrepeated(inputs), out)
 	if err != nil {
 		return err
 	}

@@ -37,9 +37,9 @@ type gengoRun struct {
 }
 
 // loadTypes loads packages by their import paths, of which most are found by what found packages import.
-func loadTypes(ctx context.Context, found []tagged, inputs []string, out *output) (*gengoRun, error) {
+func loadTypes(ctx context.Context, l goList, found []tagged, inputs []string, out *output) (*gengoRun, error) {
 	p := parser.NewWithOptions(parser.Options{BuildTags: []string{gengo.StdBuildTag}})
-	if loaded, err := loadInto(ctx, p, found, inputs); err != nil {
+	if loaded, err := loadInto(ctx, l, p, found, inputs); err != nil {
 		return nil, err
 	} else if !loaded {
 		if err := p.LoadPackages(inputs...); err != nil {

@@ -322,7 +322,7 @@ type Loop2 interface{ Loop() Loop }
 			if c.inputs == nil {
 				c.inputs = []string{"example.com/m/api"}
 			}
-			found, err := findTagged(t.Context(), c.inputs)
+			found, err := findTagged(t.Context(), goList{}, c.inputs)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -479,12 +479,12 @@ func f() C.int {
 	for field, wantLoaded := range map[string]bool{"[]int": true, "*C.pair": false} {
 		inModuleOf(t, strings.Replace(files, "FIELD", field, 1))
 		inputs := []string{"example.com/m/api"}
-		found, err := findTagged(t.Context(), inputs)
+		found, err := findTagged(t.Context(), goList{}, inputs)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := parser.NewWithOptions(parser.Options{BuildTags: []string{gengo.StdBuildTag}})
-		if loaded, err := loadInto(t.Context(), p, found, inputs); loaded != wantLoaded || err != nil {
+		if loaded, err := loadInto(t.Context(), goList{}, p, found, inputs); loaded != wantLoaded || err != nil {
 			t.Errorf("%s: loaded %t, error %v", field, loaded, err)
 		}
 	}

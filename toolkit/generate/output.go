@@ -118,7 +118,7 @@ func (keeper) Close() error { return nil }
 func (o *output) finish(check bool) (*Result, error) {
 	result := &Result{}
 	for _, path := range slices.Sorted(maps.Keys(o.files)) {
-		data := versioned(o.files[path].Bytes())
+		data := o.files[path].Bytes()
 		switch was, err := os.ReadFile(path); {
 		case err == nil && bytes.Equal(was, data):
 			result.Same++
@@ -142,7 +142,7 @@ func (o *output) finish(check bool) (*Result, error) {
 func (o *output) state(after inputs, result *Result) *state {
 	s := &state{Inputs: after.hash(), Outputs: map[string]string{}, Warnings: result.Warnings}
 	for path, data := range o.files {
-		s.Outputs[path] = hashOf(versioned(data.Bytes()))
+		s.Outputs[path] = hashOf(data.Bytes())
 	}
 	return s
 }
@@ -210,14 +210,8 @@ func generatedBy(data []byte) string {
 	return ""
 }
 
-// version is the annotation with the version of controller-gen in a definition.
-var version = regexp.MustCompile(`(?m)^(    controller-gen\.kubebuilder\.io/version: ).*$`)
-
-// versioned returns a file with the version of controller-tools in place of the version of this program,
-// for which controller-tools takes itself.
-func versioned(data []byte) []byte {
-	return version.ReplaceAll(data, []byte("${1}"+VersionOf("sigs.k8s.io/controller-tools")))
-}
+// version is the beginning of the line of a definition with the version of controller-gen.
+var version = []byte("\n    controller-gen.kubebuilder.io/version: ")
 
 // orphans returns the definitions in a directory that controller-gen has made, and that nothing makes
 // any more.
@@ -235,7 +229,7 @@ func (o *output) orphans(dir string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if bytes.Contains(data, []byte("\nkind: CustomResourceDefinition\n")) && version.Match(data) {
+		if bytes.Contains(data, []byte("\nkind: CustomResourceDefinition\n")) && bytes.Contains(data, version) {
 			names = append(names, o.name(path))
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kapok-dev/kapok/toolkit/internal/sources"
+
 	"golang.org/x/mod/modfile"
 )
 
@@ -101,40 +103,43 @@ func (i inputs) sameBut(other inputs, except func(path string) bool) bool {
 
 // inputsOf returns what determines the outputs: this program, the go command and its settings, the Go files
 // of the module and of modules that replace others by a directory, and files and directories that options
-// name. Other modules are determined by go.sum.
-func inputsOf(ctx context.Context, dir string, args []string) (inputs, error) {
+// name. Other modules are determined by go.sum. heads are the same, but of Go files only what is before the first declaration:
+// packages are listed again only if these change.
+func inputsOf(env, dir string, args []string) (all, heads inputs, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	info, err := os.Stat(self)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	env, err := exec.CommandContext(ctx, "go", "env", "GOVERSION", "GOFLAGS", "GOOS", "GOARCH", "CGO_ENABLED", "GOEXPERIMENT", "GOMOD", "GOWORK").Output()
-	if err != nil {
-		return nil, fmt.Errorf("go env: %w", err)
-	}
-	all := inputs{"": fmt.Sprintln(time.Now().Year(), args, self, info.Size(), info.ModTime().UnixNano(), string(env))}
-	lines := strings.Split(strings.TrimRight(string(env), "\n"), "\n")
+	all = inputs{"": fmt.Sprintln(time.Now().Year(), args, self, info.Size(), info.ModTime().UnixNano(), env)}
+	heads = inputs{"": all[""]}
+	lines := strings.Split(strings.TrimSuffix(env, "\n"), "\n")
 	files := lines[len(lines)-2:]
 	roots, err := roots(files)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	add := func(path string) {
 		data, err := os.ReadFile(path)
-		if err == nil {
+		switch {
+		case err == nil:
 			all[path] = hashOf(data)
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			all[path] = err.Error()
+			heads[path] = all[path]
+			if strings.HasSuffix(path, ".go") {
+				heads[path] = hashOf(sources.Head(data))
+			}
+		case !errors.Is(err, fs.ErrNotExist):
+			all[path], heads[path] = err.Error(), err.Error()
 		}
 	}
 	walk := func(root string, of func(name string) bool) {
 		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error { // errors are inputs
 			switch {
 			case err != nil:
-				all[path] = err.Error()
+				all[path], heads[path] = err.Error(), err.Error()
 			case d.IsDir() && path != root && (d.Name() == ".git" || d.Name() == "node_modules"):
 				return filepath.SkipDir
 			case !d.IsDir() && of(d.Name()):
@@ -165,7 +170,16 @@ func inputsOf(ctx context.Context, dir string, args []string) (inputs, error) {
 			walk(match[1], func(string) bool { return true })
 		}
 	}
-	return all, nil
+	return all, heads, nil
+}
+
+// goEnv returns the settings of the go command. The last two are the files of the module and of the workspace.
+func goEnv(ctx context.Context) (string, error) {
+	env, err := exec.CommandContext(ctx, "go", "env", "GOVERSION", "GOFLAGS", "GOOS", "GOARCH", "CGO_ENABLED", "GOEXPERIMENT", "GOROOT", "GOMODCACHE", "GOMOD", "GOWORK").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env: %w", err)
+	}
+	return string(env), nil
 }
 
 // roots returns the directories of the module, of modules that replace others, and of those of a workspace.

@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"golang.org/x/tools/go/packages"
-	"k8s.io/gengo/v2"
 )
 
 // The beginnings of tags in package comments that ask for a generator.
@@ -80,22 +79,9 @@ func mentions(of string, tag []byte) (all []string) {
 	return all
 }
 
-// list lists packages, with their imports and those of these.
-func list(ctx context.Context, paths []string) ([]*packages.Package, error) {
-	loaded, err := packages.Load(&packages.Config{
-		Context:    ctx,
-		Mode:       packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps | packages.NeedModule,
-		BuildFlags: []string{"-tags=" + gengo.StdBuildTag},
-	}, paths...)
-	if err != nil {
-		return nil, plainly(err)
-	}
-	return loaded, nil
-}
-
 // findTagged returns packages with their tags of code generators, in the order of their directories.
-func findTagged(ctx context.Context, paths []string) ([]tagged, error) {
-	loaded, err := list(ctx, paths)
+func findTagged(ctx context.Context, l goList, paths []string) ([]tagged, error) {
+	loaded, err := l.list(ctx, "", paths)
 	if err != nil {
 		return nil, err
 	}

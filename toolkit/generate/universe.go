@@ -20,7 +20,7 @@ import (
 //
 // The parser has no such entrance: its fields are set by reflection. If another version of gengo has other fields, the parser
 // loads the packages, and a test fails.
-func loadInto(ctx context.Context, p *parser.Parser, found []tagged, inputs []string) (bool, error) {
+func loadInto(ctx context.Context, l goList, p *parser.Parser, found []tagged, inputs []string) (bool, error) {
 	fields, ok := fieldsOf(reflect.ValueOf(p).Elem())
 	if !ok {
 		return false, nil
@@ -36,7 +36,7 @@ func loadInto(ctx context.Context, p *parser.Parser, found []tagged, inputs []st
 	listed := byPath(roots)
 	missing := slices.DeleteFunc(slices.Clone(inputs), func(path string) bool { return listed[path] != nil })
 	if len(missing) > 0 {
-		again, err := list(ctx, append(patterns, missing...))
+		again, err := l.list(ctx, "", append(patterns, missing...))
 		if err != nil {
 			return false, err
 		}
@@ -122,7 +122,7 @@ func fieldsOf(of reflect.Value) (fields parserFields, ok bool) {
 	if _, ok := field[int](key, "line"); !ok {
 		return fields, false
 	}
-	fields.comments = reflect.NewAt(comments.Type(), unsafe.Pointer(comments.UnsafeAddr())).Elem()
+	fields.comments = settable(comments)
 	return fields, true
 }
 
@@ -133,6 +133,11 @@ func field[T any](of reflect.Value, name string) (*T, bool) {
 		return nil, false
 	}
 	return (*T)(unsafe.Pointer(f.UnsafeAddr())), true
+}
+
+// settable returns a field, which need not be exported, as one that can be set.
+func settable(field reflect.Value) reflect.Value {
+	return reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem()
 }
 
 // addComment adds a comment under its last line.

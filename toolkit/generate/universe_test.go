@@ -16,7 +16,7 @@ import (
 // TestUniverse compares the types of packages of Kubernetes, and of what they import, with those that gengo loads itself.
 func TestUniverse(t *testing.T) {
 	inputs := []string{"k8s.io/api/apps/v1", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime"}
-	found, err := findTagged(t.Context(), inputs)
+	found, err := findTagged(t.Context(), goList{}, inputs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestUniverse(t *testing.T) {
 // compareUniverses compares the types of packages with those that gengo loads itself, and returns their number.
 func compareUniverses(t *testing.T, found []tagged, inputs []string) (compared int) {
 	fast := parser.NewWithOptions(parser.Options{BuildTags: []string{gengo.StdBuildTag}})
-	if loaded, err := loadInto(t.Context(), fast, found, inputs); !loaded || err != nil {
+	if loaded, err := loadInto(t.Context(), goList{}, fast, found, inputs); !loaded || err != nil {
 		t.Fatalf("the parser of gengo is not filled: error %v", err)
 	}
 	slow := parser.NewWithOptions(parser.Options{BuildTags: []string{gengo.StdBuildTag}})

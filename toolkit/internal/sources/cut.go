@@ -17,8 +17,9 @@ func removable(body []byte) bool {
 }
 
 // cut replaces the bodies of functions by spaces, in the given text, so that they need not be parsed. All positions stay. It
-// expects declarations at the beginning of lines, as gofmt writes them, and leaves others.
-func cut(src []byte) {
+// expects declarations at the beginning of lines, as gofmt writes them, and leaves others. With shapes, functions and methods
+// that are not of a shape are replaced whole, with their documentation.
+func cut(src []byte, shapes bool) {
 	for at := 0; at < len(src); {
 		if bytes.HasPrefix(src[at:], []byte("func")) && (at == 0 || src[at-1] == '\n') {
 			open := bodyOf(src, at+len("func"))
@@ -30,11 +31,11 @@ func cut(src []byte) {
 			if end < 0 {
 				return
 			}
-			if body := src[open+1 : end]; removable(body) {
-				for i, c := range body {
-					if c != '\n' {
-						body[i] = ' '
-					}
+			if removable(src[open+1 : end]) {
+				if start := docOf(src, at); shapes && !isShapeSignature(src[at:open]) && !kept.Match(src[start:open]) {
+					blank(src[start : end+1])
+				} else {
+					blank(src[open+1 : end])
 				}
 			}
 			at = end + 1
@@ -42,6 +43,38 @@ func cut(src []byte) {
 		}
 		at = next(src, at)
 	}
+}
+
+// blank replaces a text by spaces.
+func blank(text []byte) {
+	for i, c := range text {
+		if c != '\n' {
+			text[i] = ' '
+		}
+	}
+}
+
+// docOf returns the beginning of the line comments above the line at a position.
+func docOf(src []byte, at int) int {
+	for at > 0 {
+		above := bytes.LastIndexByte(src[:at-1], '\n') + 1
+		if !bytes.HasPrefix(src[above:at], []byte("//")) {
+			break
+		}
+		at = above
+	}
+	return at
+}
+
+// method matches the signature of a method, with its name.
+var method = regexp.MustCompile(`^func[ \t]*\([^()]*\)[ \t]*(\w+)`)
+
+// isShapeSignature reports whether a signature may be of a method that LoadShapes loads.
+func isShapeSignature(signature []byte) bool {
+	if match := method.FindSubmatch(signature); match != nil {
+		return isShapeMethod(string(match[1]))
+	}
+	return !bytes.HasPrefix(signature, []byte("func ")) || bytes.HasPrefix(bytes.TrimLeft(signature[len("func"):], " \t"), []byte("("))
 }
 
 // bodyOf returns the position of the brace that opens the body of the function whose signature begins at a position, -1 if it
@@ -124,4 +157,19 @@ func next(src []byte, at int) int {
 		return len(src)
 	}
 	return at + 1
+}
+
+// Head returns what is before the first declaration of a file that is no import: build constraints, the package and its imports.
+func Head(src []byte) []byte {
+	for at := 0; at < len(src); at = next(src, at) {
+		if at > 0 && src[at-1] != '\n' && src[at-1] != ';' && src[at-1] != ' ' && src[at-1] != '\t' && src[at-1] != '/' {
+			continue
+		}
+		for _, word := range []string{"func", "type", "var", "const"} {
+			if bytes.HasPrefix(src[at:], []byte(word)) {
+				return src[:at]
+			}
+		}
+	}
+	return src
 }

@@ -3,7 +3,7 @@
 //
 // [Load] type-checks some packages with all their declarations, and of the packages that these import only the declarations that
 // they refer to, directly or through others. Packages and declarations that nothing refers to are neither parsed nor checked.
-// [ParseFile] parses a file of which no body of a function is needed.
+// [LoadShapes] loads of the first ones, too, only what types look like.
 //
 // Positions are those of the complete files. Comments in bodies are dropped, except for bodies with markers.
 //

@@ -10,6 +10,7 @@ import (
 	"go/types"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
@@ -23,31 +24,11 @@ var ErrCgo = errors.New("a declaration uses cgo")
 // as far as the declarations refer to them. Errors of the syntax are added to Errors; other errors in the sources are
 // ignored, so that types may be invalid. Load returns all files of which it has read declarations, with their comments.
 func Load(files *token.FileSet, whole []*packages.Package) ([]*ast.File, error) {
-	l := &loader{files: files, units: map[*packages.Package]*unit{}}
-	l.limit.SetLimit(runtime.GOMAXPROCS(0))
-	for _, p := range whole {
-		l.parse(l.unit(p))
-	}
-	_ = l.limit.Wait() // its functions return no errors
-	for _, p := range whole {
-		u := l.unit(p)
-		u.index()
-		for _, d := range u.all {
-			l.mark(u, d)
-		}
-	}
-	for len(l.todo) > 0 {
-		last := l.todo[len(l.todo)-1]
-		l.todo = l.todo[:len(l.todo)-1]
-		reach{l, last.unit, last.decl.file}.decl(last.decl.of)
-	}
-	if l.cgo {
-		return nil, ErrCgo
+	l := &loader{files: files}
+	if err := l.load(whole); err != nil {
+		return nil, err
 	}
 	var read []*ast.File
-	for _, p := range whole {
-		l.check(l.unit(p))
-	}
 	for _, u := range l.units {
 		for i, file := range u.files {
 			if u.used[i] {
@@ -58,13 +39,66 @@ func Load(files *token.FileSet, whole []*packages.Package) ([]*ast.File, error) 
 	return read, nil
 }
 
+// LoadShapes is like Load, for generators that read only types: of the given packages, it loads the declarations of types and
+// constants, and of all types only the methods that tell how values are copied or encoded. It fills TypesInfo too.
+func LoadShapes(files *token.FileSet, whole []*packages.Package) error {
+	return (&loader{files: files, shapes: true}).load(whole)
+}
+
+// load loads packages. A package with an error of syntax has the files without it.
+func (l *loader) load(whole []*packages.Package) error {
+	l.units = map[*packages.Package]*unit{}
+	l.limit.SetLimit(runtime.GOMAXPROCS(0))
+	for _, p := range whole {
+		l.parse(l.unit(p))
+	}
+	_ = l.limit.Wait() // its functions return no errors
+	for _, p := range whole {
+		u := l.unit(p)
+		u.index(l.shapes)
+		for _, d := range u.all {
+			if !l.shapes || isShape(d.of) {
+				l.mark(u, d)
+			}
+		}
+	}
+	for len(l.todo) > 0 {
+		last := l.todo[len(l.todo)-1]
+		l.todo = l.todo[:len(l.todo)-1]
+		reach{l, last.unit, last.decl.file}.decl(last.decl.of)
+	}
+	if l.cgo {
+		return ErrCgo
+	}
+	for _, p := range whole {
+		l.check(l.unit(p))
+	}
+	return nil
+}
+
+// isShape reports whether a declaration is one of types or constants.
+func isShape(decl ast.Decl) bool {
+	d, ok := decl.(*ast.GenDecl)
+	return ok && (d.Tok == token.TYPE || d.Tok == token.CONST)
+}
+
+// isShapeMethod reports whether a method of a type tells how its values are copied or encoded.
+func isShapeMethod(name string) bool {
+	switch name {
+	case "DeepCopy", "DeepCopyInto", "DeepCopyObject", "MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText":
+		return true
+	}
+	return false
+}
+
 // A loader loads packages. Only its parsing of files is concurrent.
 type loader struct {
-	files *token.FileSet
-	units map[*packages.Package]*unit
-	todo  []needed
-	limit errgroup.Group
-	cgo   bool // a needed declaration uses types of C
+	files  *token.FileSet
+	shapes bool // see LoadShapes
+	units  map[*packages.Package]*unit
+	todo   []needed
+	limit  errgroup.Group
+	cgo    bool // a needed declaration uses types of C
 }
 
 // needed is a declaration whose references are still to be followed.
@@ -82,6 +116,7 @@ type unit struct {
 	all     []*declaration
 	byName  map[string][]*declaration
 	methods map[string][]*declaration // by the name of their type
+	values  map[string][]*declaration // the constants of a type, by its name
 	imports []map[string]string       // the import paths by their names in a file, for each file
 	dots    []*packages.Package       // packages imported as "."
 	indexed bool
@@ -106,10 +141,10 @@ func (l *loader) unit(p *packages.Package) *unit {
 
 // parse parses the files of a package. They are there when l.limit has been waited for.
 func (l *loader) parse(u *unit) {
-	release := IsRelease(u.of)
+	release := isRelease(u.of)
 	for i, name := range u.of.GoFiles {
 		l.limit.Go(func() error {
-			u.files[i], u.failed[i] = ParseFile(l.files, name, release)
+			u.files[i], u.failed[i] = parseFile(l.files, name, release, l.shapes)
 			return nil
 		})
 	}
@@ -132,12 +167,12 @@ func problems(name string, err error) (all []packages.Error) {
 }
 
 // index finds the declarations of a parsed package by their names.
-func (u *unit) index() {
+func (u *unit) index(shapes bool) {
 	if u.indexed {
 		return
 	}
 	u.indexed = true
-	u.byName, u.methods = map[string][]*declaration{}, map[string][]*declaration{}
+	u.byName, u.methods, u.values = map[string][]*declaration{}, map[string][]*declaration{}, map[string][]*declaration{}
 	u.imports = make([]map[string]string, len(u.files))
 	for i, file := range u.files {
 		if file == nil {
@@ -147,6 +182,9 @@ func (u *unit) index() {
 		u.imports[i] = map[string]string{}
 		for _, spec := range file.Imports {
 			u.importSpec(i, spec)
+		}
+		if shapes { // controller-tools expects a package of every import
+			file.Imports = slices.DeleteFunc(file.Imports, func(spec *ast.ImportSpec) bool { return spec.Path.Value == `"C"` })
 		}
 		for _, decl := range file.Decls {
 			if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.IMPORT {
@@ -160,6 +198,9 @@ func (u *unit) index() {
 			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv != nil {
 				name := receiver(f)
 				u.methods[name] = append(u.methods[name], d)
+			}
+			for _, name := range typesOfConstants(decl) {
+				u.values[name] = append(u.values[name], d)
 			}
 		}
 	}
@@ -206,6 +247,18 @@ func namesOf(decl ast.Decl) (names []string) {
 	return names
 }
 
+// typesOfConstants returns the names of the types in a declaration of constants.
+func typesOfConstants(decl ast.Decl) (names []string) {
+	if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.CONST {
+		for _, spec := range d.Specs {
+			if of, ok := spec.(*ast.ValueSpec).Type.(*ast.Ident); ok {
+				names = append(names, of.Name)
+			}
+		}
+	}
+	return names
+}
+
 // receiver returns the name of the type of a method.
 func receiver(f *ast.FuncDecl) string {
 	if len(f.Recv.List) != 1 {
@@ -236,7 +289,7 @@ func (l *loader) need(p *packages.Package, name string) {
 	if !u.indexed {
 		l.parse(u)
 		_ = l.limit.Wait()
-		u.index()
+		u.index(l.shapes)
 	}
 	declared := u.byName[name]
 	if declared == nil {
@@ -258,7 +311,14 @@ func (l *loader) mark(u *unit, d *declaration) {
 	if g, ok := d.of.(*ast.GenDecl); ok && g.Tok == token.TYPE {
 		for _, name := range namesOf(g) {
 			for _, method := range u.methods[name] {
-				l.mark(u, method)
+				if !l.shapes || isShapeMethod(method.of.(*ast.FuncDecl).Name.Name) {
+					l.mark(u, method)
+				}
+			}
+			if l.shapes { // they may be the values of an enumeration
+				for _, constants := range u.values[name] {
+					l.mark(u, constants)
+				}
 			}
 		}
 	}
@@ -306,7 +366,14 @@ func (l *loader) check(u *unit) *types.Package {
 			return l.check(l.unit(p)), nil
 		}),
 	}
-	_ = types.NewChecker(&config, l.files, u.of.Types, nil).Files(files)
+	if l.shapes && len(files) > 0 {
+		u.of.Fset = l.files
+		u.of.TypesInfo = &types.Info{
+			Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{},
+			Implicits: map[ast.Node]types.Object{}, Scopes: map[ast.Node]*types.Scope{}, Selections: map[*ast.SelectorExpr]*types.Selection{},
+		}
+	}
+	_ = types.NewChecker(&config, l.files, u.of.Types, u.of.TypesInfo).Files(files)
 	u.of.Types.MarkComplete()
 	for _, file := range u.files {
 		if file != nil {

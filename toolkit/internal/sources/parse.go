@@ -15,24 +15,24 @@ import (
 // generated matches the line that says that a file is generated.
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
-// IsRelease reports whether a package belongs to Go or to a module at a version, so that its files do not change and have no
+// isRelease reports whether a package belongs to Go or to a module at a version, so that its files do not change and have no
 // syntax errors.
-func IsRelease(p *packages.Package) bool {
+func isRelease(p *packages.Package) bool {
 	m := p.Module
 	return m == nil || m.Version != "" && (m.Replace == nil || m.Replace.Version != "")
 }
 
-// ParseFile parses a file with its comments, but without the bodies of functions. In files named doc.go, and where generators
-// may read comments in them, the bodies stay. The bodies are not checked in files of releases and in generated files. The error
-// is of package scanner if it is about the syntax.
-func ParseFile(files *token.FileSet, name string, release bool) (*ast.File, error) {
+// parseFile parses a file with its comments, but without the bodies of functions. In files named doc.go, and where generators
+// may read comments in them, the bodies stay. The bodies are not checked in files of releases and in generated files; with shapes,
+// these files lose functions and methods that LoadShapes does not load. The error is of package scanner if it is about the syntax.
+func parseFile(files *token.FileSet, name string, release, shapes bool) (*ast.File, error) {
 	src, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
 	isDoc := filepath.Base(name) == "doc.go"
 	if !isDoc && (release || generated.Match(src[:bytes.Index(append(src, "\npackage "...), []byte("\npackage "))])) {
-		cut(src)
+		cut(src, shapes)
 	}
 	file, err := parser.ParseFile(files, name, src, parser.ParseComments|parser.SkipObjectResolution|parser.AllErrors)
 	if err != nil {
@@ -66,13 +66,4 @@ func dropBodies(file *ast.File, positions *token.File, src []byte) {
 	}
 	clear(file.Comments[len(comments):])
 	file.Comments = comments
-}
-
-// EmptySignatures removes the parameters and results of functions that are not methods, so that their types need not be known.
-func EmptySignatures(file *ast.File) {
-	for _, decl := range file.Decls {
-		if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil {
-			f.Type = &ast.FuncType{Func: f.Type.Func, Params: &ast.FieldList{Opening: f.Type.Params.Opening, Closing: f.Type.Params.Closing}}
-		}
-	}
 }

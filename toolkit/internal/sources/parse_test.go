@@ -51,7 +51,7 @@ func TestCut(t *testing.T) {
 		}
 		for _, name := range names {
 			files := token.NewFileSet()
-			got, err := ParseFile(files, name, true)
+			got, err := parseFile(files, name, true, false)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -118,7 +118,7 @@ func h() { one() /* near */ }
 		if err := os.WriteFile(name, []byte(c.head+body), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		file, err := ParseFile(token.NewFileSet(), name, c.release)
+		file, err := parseFile(token.NewFileSet(), name, c.release, false)
 		if strings.Contains(c.want, "expected") {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: error %v, want %s", c.name, err, c.want)
@@ -140,5 +140,19 @@ func h() { one() /* near */ }
 		if got := strings.Join(texts, "|"); got != c.want {
 			t.Errorf("%s: comments %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// TestHead checks that what is before the first declaration ends there, and not in a comment before.
+func TestHead(t *testing.T) {
+	const head = "//go:build x\n\n/*\nfunc of a comment\n*/\n\n// type of\npackage p // var\n\nimport \"type/func\"\nimport (\n\tvars \"b\"\n)\n\n"
+	for _, rest := range []string{"", "func f() {}\n", "type T int\n", "var x = 1\n", "const c = 1\n"} {
+		got := string(Head([]byte(head + rest)))
+		if rest != "" && strings.Contains(got, rest) || !strings.Contains(got, `import "type/func"`) {
+			t.Errorf("before %q:\n%s", rest, got)
+		}
+	}
+	if got := string(Head([]byte("package p; import \"a\"; type T int"))); got != "package p; import \"a\"; " {
+		t.Errorf("on one line: %q", got)
 	}
 }

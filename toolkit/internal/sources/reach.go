@@ -54,6 +54,16 @@ func (r reach) Visit(node ast.Node) ast.Visitor {
 			ast.Walk(r, n.Type)
 		}
 		return nil
+	case *ast.InterfaceType:
+		if !r.shapes {
+			return r
+		}
+		for _, method := range n.Methods.List {
+			if len(method.Names) == 0 || isShapeMethod(method.Names[0].Name) {
+				ast.Walk(r, method.Type)
+			}
+		}
+		return nil
 	case *ast.FuncLit:
 		ast.Walk(r, n.Type)
 		return nil
