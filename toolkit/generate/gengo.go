@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -108,7 +110,11 @@ func (g *gengoRun) AssembleFile(f *generator.File, path string) error {
 	return w.Error()
 }
 
-// format formats the generated files as gengo does: goimports, then gofmt -s, here for all at once.
+// simplifiable matches formatted code that gofmt -s may simplify: literals in literals of slices and maps, a slice up to the
+// length, and a range with a blank variable.
+var simplifiable = regexp.MustCompile(`\][\w.*\[\]]*\{|: ?len\(|\b_ :?= range`)
+
+// format formats the generated files as gengo does: goimports, then gofmt -s, here for all at once that it may simplify.
 func (g *gengoRun) format(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "kapok-generate-*")
 	if err != nil {
@@ -117,20 +123,35 @@ func (g *gengoRun) format(ctx context.Context) error {
 	defer os.RemoveAll(dir)
 	var all errgroup.Group
 	all.SetLimit(runtime.GOMAXPROCS(0))
-	temp := map[string]string{}
-	for path, data := range g.files {
-		name := filepath.Join(dir, fmt.Sprintf("%d.go", len(temp)))
+	paths := slices.Collect(maps.Keys(g.files))
+	done := make([][]byte, len(paths))
+	temp := map[string]string{} // files for gofmt
+	for i, path := range paths {
+		data, name := g.files[path], filepath.Join(dir, fmt.Sprintf("%d.go", i))
 		temp[path] = name
 		all.Go(func() error {
 			formatted, err := imports.Process("", data, &imports.Options{Comments: true, TabIndent: true, TabWidth: 8, FormatOnly: true})
 			if err != nil {
 				return fmt.Errorf("format %s: %w", g.out.name(path), err)
 			}
+			if !simplifiable.Match(formatted) {
+				done[i] = formatted
+				return nil
+			}
 			return os.WriteFile(name, formatted, 0o644)
 		})
 	}
-	if err := all.Wait(); err != nil || len(temp) == 0 {
+	if err := all.Wait(); err != nil {
 		return err
+	}
+	for i, path := range paths {
+		if done[i] != nil {
+			g.out.put(path, done[i])
+			delete(temp, path)
+		}
+	}
+	if len(temp) == 0 {
+		return nil
 	}
 	gofmt := "gofmt"
 	if _, err := exec.LookPath(gofmt); err != nil {

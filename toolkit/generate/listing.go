@@ -28,9 +28,9 @@ func (l goList) list(ctx context.Context, dir string, patterns []string) ([]*pac
 		}
 	}
 	roots, err := packages.Load(&packages.Config{
-		Context: ctx,
-		Dir:     dir,
-		Mode:    packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps | packages.NeedModule,
+		Context:    ctx,
+		Dir:        dir,
+		Mode:       packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps | packages.NeedModule,
 		BuildFlags: []string{"-tags=" + gengo.StdBuildTag},
 	}, patterns...)
 	if err != nil {
