@@ -58,9 +58,8 @@ func contradiction(s *apiextensionsv1.JSONSchemaProps) (part, fault string) {
 		}
 	}
 	if s.Minimum != nil && s.Maximum != nil {
-		low, high := *s.Minimum, *s.Maximum
-		if low > high || low == high && (s.ExclusiveMinimum || s.ExclusiveMaximum) {
-			return "minimum", fmt.Sprintf("no value is valid: minimum is %v, and maximum is %v", low, high)
+		if low, high := *s.Minimum, *s.Maximum; isEmpty(s, low, high) {
+			return "minimum", fmt.Sprintf("no value is valid: minimum is %v%s, and maximum is %v%s", low, exclusive(s.ExclusiveMinimum), high, exclusive(s.ExclusiveMaximum))
 		}
 	}
 	for _, limit := range []struct {
@@ -75,6 +74,28 @@ func contradiction(s *apiextensionsv1.JSONSchemaProps) (part, fault string) {
 		return "enum", fmt.Sprintf("no value is valid: the type is %s, and none of the enum's values is of this type", s.Type)
 	}
 	return "", ""
+}
+
+// isEmpty reports whether no number is within the limits of a schema.
+func isEmpty(s *apiextensionsv1.JSONSchemaProps, low, high float64) bool {
+	if s.Type != "integer" {
+		return low > high || low == high && (s.ExclusiveMinimum || s.ExclusiveMaximum)
+	}
+	least, most := math.Ceil(low), math.Floor(high)
+	if s.ExclusiveMinimum && least == low {
+		least++
+	}
+	if s.ExclusiveMaximum && most == high {
+		most--
+	}
+	return least > most
+}
+
+func exclusive(is bool) string {
+	if is {
+		return " (exclusive)"
+	}
+	return ""
 }
 
 // inRange reports whether a format has a number. A server rejects all values of a field with a limit that its format does not have.

@@ -47,9 +47,11 @@ func repeatedIn(d *generate.Definitions, of *types.Struct, spec *ast.TypeSpec) [
 	var problems []generate.Problem
 	hidden := map[string]bool{} // names at a smaller depth
 	seen := map[*types.Struct]bool{of: true}
+	times := map[*types.Struct]int{} // how often the structs of a level are embedded
 	for level := []*types.Struct{of}; len(level) > 0; {
 		first := map[string]string{} // fields by their JSON names
 		var next []*types.Struct
+		nextTimes := map[*types.Struct]int{}
 		for _, s := range level {
 			for i := range s.NumFields() {
 				field := s.Field(i)
@@ -57,14 +59,21 @@ func repeatedIn(d *generate.Definitions, of *types.Struct, spec *ast.TypeSpec) [
 				switch inlined := embedded(field); {
 				case name == "-" || !field.Exported() && inlined == nil:
 				case name == "" && inlined != nil && !seen[inlined]:
-					seen[inlined] = true
-					next = append(next, inlined)
+					if nextTimes[inlined]++; nextTimes[inlined] == 1 {
+						next = append(next, inlined)
+					}
 				case name == "" || hidden[name]:
 				case first[name] != "":
 					problems = append(problems, generate.Problem{
 						At: d.Position(within(spec, field.Pos())),
 						Message: fmt.Sprintf("field %s has the JSON name %q of field %s: both are left out of JSON",
 							fieldName(s, of, field), name, first[name]),
+					})
+				case times[s] > 1:
+					first[name] = fieldName(s, of, field)
+					problems = append(problems, generate.Problem{
+						At:      d.Position(within(spec, field.Pos())),
+						Message: fmt.Sprintf("field %s is left out of JSON: its struct is embedded %d times at the same depth", first[name], times[s]),
 					})
 				default:
 					first[name] = fieldName(s, of, field)
@@ -74,7 +83,10 @@ func repeatedIn(d *generate.Definitions, of *types.Struct, spec *ast.TypeSpec) [
 		for name := range first {
 			hidden[name] = true
 		}
-		level = next
+		for _, s := range next {
+			seen[s] = true
+		}
+		level, times = next, nextTimes
 	}
 	return problems
 }

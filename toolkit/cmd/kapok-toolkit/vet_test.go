@@ -87,6 +87,15 @@ func TestVet(t *testing.T) {
 			"a path of scale", "// +kubebuilder:resource", "// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas\n// +kubebuilder:resource",
 			"// +kubebuilder:subresource:scale", "path .spec.replicas: there is no field replicas",
 		},
+		{
+			"limits that exclude all between", "Maximum=100", "Maximum=1\n	// +kubebuilder:validation:ExclusiveMaximum=true\n	// +kubebuilder:validation:Minimum=0\n	// +kubebuilder:validation:ExclusiveMinimum=true",
+			"	// +kubebuilder:validation:Minimum=0", "minimum is 0 (exclusive), and maximum is 1 (exclusive)",
+		},
+		{
+			"a struct that is embedded twice", "// Item is a thing", "type shared struct {\n	Both string `json:\"both\"`\n}\n\ntype left struct {\n	shared `json:\",inline\"`\n}\n\ntype right struct {\n	shared `json:\",inline\"`\n}\n\ntype either struct {\n	left `json:\",inline\"`\n	right `json:\",inline\"`\n}\n\n// Item is a thing",
+			"type either", "field shared.Both is left out of JSON: its struct is embedded 2 times at the same depth",
+		},
+		{"a type that does not exist", "	// +optional\n	Labels", "	// +optional\n	Lost Missing `json:\"lost,omitempty\"`\n	// +optional\n	Labels", "	Lost Missing", "unknown type"},
 		{"a misspelt marker", "validation:MinItems", "validation:MinItem", "	// +kubebuilder:validation:MinItem", "did you mean +kubebuilder:validation:MinItems?"},
 		{"no tag", "`json:\"card,omitempty\"`", "", "	Card string", "without JSON tag"},
 	} {
