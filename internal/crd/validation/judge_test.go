@@ -44,7 +44,9 @@ func TestAsKubernetes(t *testing.T) {
 			old.Status.Conditions = []apiextensions.CustomResourceDefinitionCondition{{Type: apiextensions.Established, Status: apiextensions.ConditionTrue}}
 		}
 		got = Update(t.Context(), obj, old)
-		compare(t, "update", obj, old, func() field.ErrorList { return kubernetes.ValidateCustomResourceDefinitionUpdate(t.Context(), obj, old) }, got)
+		compare(t, "update", obj, old, func() field.ErrorList {
+			return kubernetes.ValidateCustomResourceDefinitionUpdate(t.Context(), obj, old)
+		}, got)
 		count(fields, got)
 		if len(got) == 0 {
 			valid++
