@@ -35,6 +35,9 @@ func (s *Server) Address() string { return s.server().Address() }
 // Kubeconfig returns a kubeconfig of the admin for the socket, or nil without a socket.
 func (s *Server) Kubeconfig() []byte { return s.server().Kubeconfig() }
 
+// Token returns a bearer token of the admin for the socket, or "" without a socket.
+func (s *Server) Token() string { return s.server().Token() }
+
 // Compact discards the history of changes up to now. Watches that are behind, and lists and watches
 // that start from an older resourceVersion, get 410 Gone. Tests use it to see how a client
 // recovers.

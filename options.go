@@ -2,6 +2,7 @@ package kapok
 
 import (
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -126,6 +127,11 @@ type Options struct {
 	// Kubernetes. If several servers share a Store, they elect the one whose controllers run. Default:
 	// none.
 	Controllers Controllers
+
+	// Front wraps the handler of the socket, to serve further paths or to change requests. It is
+	// called once, before the first request. What it serves itself is neither authenticated nor
+	// bounded by Fairness. Connections in this process do not pass it. Needs Listen. Default: none.
+	Front func(api http.Handler) http.Handler
 
 	// NamespaceGrace is the delay before the objects of a terminating namespace are deleted, so that a
 	// client that deletes the namespace and then its objects, like kubectl delete -f, still finds

@@ -37,6 +37,7 @@ type up struct {
 	scheduler   schedule
 	nodes       simulated.Options
 	process     processNode
+	console     bool
 	stages      []string // files and directories
 	addresses   bool     // --service-cluster-ip-range is set
 	config      string   // file
@@ -119,6 +120,7 @@ and without NAME, is no instance: it has no context.`,
 		f.BoolVar(&u.detach, "detach", false, "run the instance in the background, and return when it is ready")
 		f.BoolVar(&u.noContext, "no-context", false, "do not add the context of the instance to your kubeconfig")
 		f.StringVar(&o.Kubeconfig, "kubeconfig", "", "file to write the admin's kubeconfig to (default kubeconfig in the data directory, a temporary file with --in-memory)")
+		f.BoolVar(&u.console, "console", true, "serve the console, a web page that shows the objects, at /console")
 	})
 	section("Where objects are stored", func() {
 		f.StringVar(&o.DataDir, "data-dir", "", "directory for the state, instead of that of an instance")
@@ -240,6 +242,10 @@ func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) erro
 	defer restore()
 	context.AfterFunc(ctx, restore)
 
+	link := noConsole
+	if u.console {
+		opts.Front, link = frontConsole(opts.Serving)
+	}
 	server, err := kapok.Start(ctx, opts)
 	if err != nil {
 		return err
@@ -250,7 +256,7 @@ func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) erro
 	if u.instance != nil {
 		context = u.instance.ready(server)
 	}
-	welcome(stdout, server, opts, context, time.Since(begin))
+	welcome(stdout, server, opts, greeting{context: context, console: link(server), ready: time.Since(begin)})
 	if u.instance != nil {
 		if err := u.instance.done(server); err != nil {
 			return errors.Join(err, server.Stop())
@@ -378,8 +384,15 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 // all users of the machine.
 const etcdPassword = "KAPOK_ETCD_PASSWORD"
 
+// A greeting is what the user who started the server learns beside its address.
+type greeting struct {
+	context string // "" if none was selected
+	console string // a link; "" if there is no console
+	ready   time.Duration
+}
+
 // welcome prints the first steps for the user who started the server.
-func welcome(w io.Writer, s *kapok.Server, opts kapok.Options, context string, ready time.Duration) {
+func welcome(w io.Writer, s *kapok.Server, opts kapok.Options, g greeting) {
 	store := "memory, lost when the process ends"
 	switch {
 	case opts.Store != "":
@@ -394,10 +407,13 @@ func welcome(w io.Writer, s *kapok.Server, opts kapok.Options, context string, r
 	fmt.Fprintf(w, "Kapok serves Kubernetes 1.37.\n\n")
 	fmt.Fprintf(w, "  address  %s\n", reachable(s.Address()))
 	fmt.Fprintf(w, "  store    %s\n", store)
-	if context != "" {
-		fmt.Fprintf(w, "  context  %s\n", context)
+	if g.context != "" {
+		fmt.Fprintf(w, "  context  %s\n", g.context)
 	}
-	fmt.Fprintf(w, "  ready    after %d ms\n\n", ready.Milliseconds())
+	if g.console != "" {
+		fmt.Fprintf(w, "  console  %s\n", g.console)
+	}
+	fmt.Fprintf(w, "  ready    after %d ms\n\n", g.ready.Milliseconds())
 	fmt.Fprintf(w, "In another shell:\n\n  %s\n  kubectl api-resources\n\n", export("KUBECONFIG", file))
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"path/filepath"
 	"reflect"
@@ -56,6 +57,7 @@ type Options struct {
 	KeepGarbage           bool
 	Housekeeping          []string
 	Controllers           Controllers
+	Front                 func(api http.Handler) http.Handler
 	NamespaceGrace        time.Duration
 }
 
@@ -147,6 +149,9 @@ func (o *Options) Validate() error {
 		return err
 	}
 	if o.Listen == "" {
+		if o.Front != nil {
+			return errors.New("Options.Front is set but Options.Listen is not: set Listen to HOST:PORT, like 127.0.0.1:6443")
+		}
 		if o.Kubeconfig != "" {
 			return fmt.Errorf("Options.Kubeconfig is %q but Options.Listen is not set: set Listen to HOST:PORT, like 127.0.0.1:6443", o.Kubeconfig)
 		}

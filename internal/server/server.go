@@ -4,6 +4,7 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"time"
 
@@ -136,7 +137,11 @@ func (with setup) start(ctx context.Context) (_ *Server, err error) {
 	}
 	s.closers.add(s.stopServing)
 	if s.socket != nil {
-		s.socket.serve(s.handler, opts.Logger, s.beginStop)
+		outside := http.Handler(s.handler)
+		if opts.Front != nil {
+			outside = opts.Front(outside)
+		}
+		s.socket.serve(outside, opts.Logger, s.beginStop)
 		if err = s.socket.announce(opts); err != nil {
 			return nil, err
 		}
@@ -201,6 +206,14 @@ func (s *Server) Kubeconfig() []byte {
 		return nil
 	}
 	return *s.socket.kubeconfig.Load()
+}
+
+// Token returns a bearer token of the admin for the socket, or "" without a socket.
+func (s *Server) Token() string {
+	if s.socket == nil {
+		return ""
+	}
+	return s.socket.Token()
 }
 
 // Compact discards the history of changes up to now.

@@ -34,6 +34,16 @@ var rules = []rule{
 		remedy: "the framework works with any API server: move what both need into a package of its own, outside of internal",
 	},
 	{
+		of:     []string{".", "internal/...", "kapoktest/...", "client/...", "cache/...", "manager/...", "controllers/...", "node/...", "scheduler/...", "toolkit/..."},
+		never:  []string{"console"},
+		remedy: "only the command serves the console: programs and tests must not link the page",
+	},
+	{
+		of:     []string{"console"},
+		never:  []string{".", "internal/...", "cmd/...", "kapoktest/..."},
+		remedy: "the console works in front of any API server: pass in what is needed as an option",
+	},
+	{
 		of:     []string{"controllers/..."},
 		never:  []string{".", "internal/...", "cmd/..."},
 		remedy: "controllers work with any API server: use the framework",

@@ -1,0 +1,164 @@
+// The servers, browsers and objects of the tests.
+import assert from 'node:assert/strict'
+import { execFile, spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { chromium } from 'playwright-core'
+
+const kapok = process.env.KAPOK ?? assert.fail('set KAPOK to the built command')
+export const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome'].find(p => p && existsSync(p)) ??
+  assert.fail('no browser: install chromium, or set CHROMIUM')
+
+/** Starts a command of kapok, and returns what it prints until a pattern matches. */
+function start(args, pattern, env = {}) {
+  const child = spawn(kapok, args, { env: { ...process.env, ...env } })
+  const ended = new Promise(resolve => child.on('exit', resolve))
+  let printed = ''
+  const match = new Promise((resolve, reject) => {
+    child.stderr.on('data', data => process.stderr.write(data))
+    child.stdout.on('data', data => {
+      printed += data
+      const found = printed.match(pattern)
+      if (found) resolve(found)
+    })
+    child.on('error', reject)
+    void ended.then(code => reject(new Error(`kapok ${args.join(' ')} has ended with ${code}: ${printed}`)))
+  })
+  return { match, printed: () => printed, stop: async () => { child.kill('SIGTERM'); await ended } }
+}
+
+/** A server in memory with simulated nodes. */
+export async function startServer(...flags) {
+  const dir = mkdtempSync(join(tmpdir(), 'kapok-console-'))
+  const kubeconfig = join(dir, 'kubeconfig')
+  const up = start(['up', '--in-memory', '--listen', '127.0.0.1:0', '--kubeconfig', kubeconfig, '--nodes', '3', ...flags], /^(?:[\s\S]*console +(\S+))?[\s\S]*kubectl/)
+  const [, link] = await up.match
+  const kubectl = async (args, input) => {
+    const running = promisify(execFile)(kapok, ['kubectl', ...args], { env: { ...process.env, KUBECONFIG: kubeconfig }, maxBuffer: 64 << 20 })
+    running.child.stdin.end(input ?? '')
+    return (await running).stdout
+  }
+  return {
+    link, kubeconfig, kubectl, origin: link && new URL(link).origin, printed: up.printed,
+    stop: async () => { await up.stop(); rmSync(dir, { recursive: true, force: true }) },
+  }
+}
+
+/** kapok console for a kubeconfig. */
+export async function startProxy(kubeconfig) {
+  const proxy = start(['console', '--kubeconfig', kubeconfig, '--open=false'], /(http:\S+token=\S+)/)
+  const [, link] = await proxy.match
+  return { link, origin: new URL(link).origin, stop: proxy.stop }
+}
+
+export async function startBrowser() {
+  return chromium.launch({
+    executablePath,
+    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+  })
+}
+
+export const desktop = { width: 1280, height: 800 }
+export const phone = { width: 390, height: 844 }
+
+/** Opens a page of which violations of the policy and errors fail the test that calls verify. */
+export async function openPage(browser, options = {}) {
+  const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: desktop, locale: 'en-US', colorScheme: 'light', ...options })
+  const page = await context.newPage()
+  const faults = []
+  page.on('pageerror', e => faults.push(`error: ${e.message}`))
+  page.on('console', m => {
+    if (m.type() === 'error' && /Content Security Policy|Trusted|Refused|Uncaught/.test(m.text())) faults.push(m.text())
+  })
+  return {
+    context, page,
+    verify: () => assert.deepEqual(faults, []),
+    close: () => context.close(),
+  }
+}
+
+/** Waits until a function returns a true value. */
+export async function until(what, look, patience = 30_000) {
+  const end = Date.now() + patience
+  for (;;) {
+    const found = await look()
+    if (found) return found
+    if (Date.now() > end) assert.fail(`timeout: ${what}`)
+    await new Promise(resolve => setTimeout(resolve, 50))
+  }
+}
+
+export const hostile = '"><img src=x onerror=alert(1)><script>alert(2)</script>&amp;'
+
+export const objects = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop, labels: {app: web}}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: nginx}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: shop, annotations: {note: 'the colours of the shop'}}
+data: {colour: green, size: large}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: hostile
+  namespace: shop
+  labels: {app: hostile}
+  annotations: {note: '${hostile}'}
+data: {text: '${hostile}', 'javascript': 'javascript:alert(3)'}
+---
+apiVersion: v1
+kind: Event
+metadata: {name: hostile.1, namespace: shop}
+involvedObject: {kind: ConfigMap, namespace: shop, name: hostile}
+type: Warning
+reason: '${hostile}'
+message: '${hostile}'
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: cakes.bakery.example.com}
+spec:
+  group: bakery.example.com
+  scope: Namespaced
+  names: {kind: Cake, plural: cakes, singular: cake}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    additionalPrinterColumns:
+    - {name: Flavour, type: string, jsonPath: .spec.flavour}
+    - {name: Layers, type: integer, jsonPath: .spec.layers}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {flavour: {type: string}, layers: {type: integer, minimum: 1}}}
+          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
+`
+export const cakes = `
+apiVersion: bakery.example.com/v1
+kind: Cake
+metadata: {name: sacher, namespace: shop}
+spec: {flavour: chocolate, layers: 2}
+---
+apiVersion: bakery.example.com/v1
+kind: Cake
+metadata: {name: linzer, namespace: shop}
+spec: {flavour: nut, layers: 10}
+`
