@@ -13,8 +13,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "record the sources that dist is built from")
 
-// TestBuilt checks that dist was built from the sources in web. The section console of .ci/run builds it
-// again, and compares the files.
+// TestBuilt checks that dist was built from the sources in web. The section console of .ci/run
+// builds it again, and compares the files.
 func TestBuilt(t *testing.T) {
 	h := sha256.New()
 	for _, dir := range []string{"web", "dist"} {

@@ -1,28 +1,30 @@
-// Package console is a web page that shows the objects of a Kubernetes API server, and lets a browser
-// log in to it.
+// Package console is a web page that shows the objects of a Kubernetes API server, and lets a
+// browser log in to it.
 //
 // The page is in dist, which is built from web and embedded. It uses only the API of Kubernetes. A
-// [Console] is a handler in front of an API server: it serves the page below /console, and gives the
-// requests of the page the credentials of their session. It never answers a request of the API itself
-// unless it rejects it.
+// [Console] is a handler in front of an API server: it serves the page below /console, and gives
+// the requests of the page the credentials of their session. It never answers a request of the API
+// itself unless it rejects it.
 //
 // # Sessions
 //
-// A session starts with a link ([Console.Link]), which works once and for ten minutes, or with a bearer
-// token that the API server accepts. It has two secrets. One is in a cookie that scripts cannot read
-// and that pages of other sites cannot send. The other, the key, is in the local storage of the page,
-// and each of its requests has it in the header [Header]. A request needs both: browsers send cookies
-// to all ports of a host, so that another program on the machine may see the cookie, but not the key,
-// and a page of another origin cannot set the header. A cookie without the header is ignored.
+// A session starts with a link ([Console.Link]), which works once and for ten minutes, or with a
+// bearer token that the API server accepts. It has two secrets. One is in a cookie that scripts
+// cannot read and that pages of other sites cannot send. The other, the key, is in the local
+// storage of the page, and each of its requests has it in the header [Header]. A request needs
+// both: browsers send cookies to all ports of a host, so that another program on the machine may
+// see the cookie, but not the key, and a page of another origin cannot set the header. A cookie
+// without the header is ignored.
 //
 // A session is bound to the host and port that it was started at, and ends after an hour without a
-// request, after twelve hours, when the user logs out, and with the process. It stores the bearer token
-// of the user, and so has the user's rights, checked by each request; a token that is revoked ends it.
+// request, after twelve hours, when the user logs out, and with the process. It stores the bearer
+// token of the user, and so has the user's rights, checked by each request; a token that is revoked
+// ends it.
 //
 // # Concurrency
 //
-// A Console is safe for concurrent use. It starts no goroutine; expired links and sessions are removed
-// when others are added.
+// A Console is safe for concurrent use. It starts no goroutine; expired links and sessions are
+// removed when others are added.
 package console
 
 import (
@@ -152,8 +154,8 @@ func (c *Console) checkOrigin(r *http.Request) *apierrors.StatusError {
 	return nil
 }
 
-// isOwnHost reports whether the Host of a request is an address, which DNS cannot change, or a name of
-// the server.
+// isOwnHost reports whether the Host of a request is an address, which DNS cannot change, or a name
+// of the server.
 func (c *Console) isOwnHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

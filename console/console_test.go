@@ -192,7 +192,8 @@ func TestAttacks(t *testing.T) {
 			t.Errorf("%s: %d, want %d: %s", tc.name, resp.StatusCode, tc.code, text(t, resp))
 		}
 	}
-	// Without the header, as from forms, images and WebSockets of other pages, the cookie means nothing.
+	// Without the header, as from forms, images and WebSockets of other pages, the cookie means
+	// nothing.
 	resp := b.send("GET", "/api", "", header(Header, ""), header("Upgrade", "websocket"), header("Connection", "Upgrade"))
 	if got := text(t, resp); got != "|other=1|" {
 		t.Errorf("with the cookie alone, the API sees %q", got)

@@ -43,7 +43,8 @@ type file struct {
 	tag           string // ETag
 }
 
-// files returns the files by their paths below Path. They are read and compressed by the first request.
+// files returns the files by their paths below Path. They are read and compressed by the first
+// request.
 var files = sync.OnceValue(func() map[string]*file {
 	all := map[string]*file{}
 	_ = fs.WalkDir(dist, "dist", func(name string, d fs.DirEntry, err error) error {

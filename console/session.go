@@ -25,8 +25,8 @@ const (
 	maxLogin = 16 << 10
 )
 
-// sum is the hash of a secret. Secrets themselves are not stored, and a lookup by hash does not show
-// by its time how much of a guess is right.
+// sum is the hash of a secret. Secrets themselves are not stored, and a lookup by hash does not
+// show by its time how much of a guess is right.
 type sum [sha256.Size]byte
 
 func sumOf(secret string) sum { return sha256.Sum256([]byte(secret)) }
@@ -141,8 +141,8 @@ func dropOldest[T any](all map[sum]T, age func(T) time.Time) {
 	delete(all, oldest)
 }
 
-// login is the body of a request that starts a session; without a link, the request has a bearer token
-// in its header.
+// login is the body of a request that starts a session; without a link, the request has a bearer
+// token in its header.
 type login struct {
 	Link string `json:"link,omitempty"`
 }
@@ -209,7 +209,8 @@ func (c *Console) authenticate(w http.ResponseWriter, r *http.Request) (string, 
 	return bearer, nil
 }
 
-// accepts reports whether API accepts a bearer token: it returns 401 for an invalid one on every path.
+// accepts reports whether API accepts a bearer token: it returns 401 for an invalid one on every
+// path.
 func (c *Console) accepts(r *http.Request, bearer string) bool {
 	test := r.Clone(r.Context())
 	test.Method, test.Body, test.ContentLength = http.MethodGet, http.NoBody, 0
@@ -244,8 +245,8 @@ func (s *statusOnly) WriteHeader(code int) {
 	}
 }
 
-// cookieName is the name of the cookie. It contains the port, since the cookies of all ports of a host
-// are one set. Browsers accept the prefix only for cookies that no subdomain has set.
+// cookieName is the name of the cookie. It contains the port, since the cookies of all ports of a
+// host are one set. Browsers accept the prefix only for cookies that no subdomain has set.
 func cookieName(r *http.Request) string {
 	_, port, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -264,8 +265,8 @@ func newCookie(r *http.Request, value string, age int) *http.Cookie {
 	}
 }
 
-// takeCookie returns the cookie of the session, and removes it from the request, so that it does not
-// reach servers that API passes the request on to.
+// takeCookie returns the cookie of the session, and removes it from the request, so that it does
+// not reach servers that API passes the request on to.
 func takeCookie(r *http.Request) string {
 	name, value, others := cookieName(r), "", []*http.Cookie(nil)
 	for _, one := range r.Cookies() {

@@ -246,7 +246,7 @@ func parsed(t *testing.T, nested bool, visit func(goFile)) {
 			return err
 		case entry.IsDir():
 			base := entry.Name()
-			if name != root && (strings.HasPrefix(base, ".") || base == "testdata" || !nested && notOfTheModule(name, base)) {
+			if name != root && (strings.HasPrefix(base, ".") || base == "testdata" || base == "node_modules" || !nested && notOfTheModule(name, base)) {
 				return fs.SkipDir
 			}
 			return nil

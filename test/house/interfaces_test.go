@@ -79,7 +79,7 @@ func declared(iface *ast.InterfaceType) int {
 
 // notOfTheModule reports whether a directory below the root holds no packages of the module.
 func notOfTheModule(dir, base string) bool {
-	if strings.HasPrefix(base, ".") || base == "testdata" {
+	if strings.HasPrefix(base, ".") || base == "testdata" || base == "node_modules" {
 		return true
 	}
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))

@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { keyOf, pathOf, request, type KubeObject, type Resource } from './api'
 import { DependentList, dependentsOf, type Dependent } from './object'
+import { go, hrefOf } from './route'
 import { say } from './store'
 import { t } from './text'
 
@@ -31,6 +32,7 @@ export function Actions({ resource, object }: { resource: Resource; object: Kube
         <button onClick={() => act({ spec: { suspend: !suspended } }, t('applied'))}>{t(suspended ? 'resume' : 'suspend')}</button>
       )}
       {may('patch') && key === 'nodes' && <button onClick={() => act({ spec: { unschedulable: cordoned ? null : true } }, t('applied'))}>{t(cordoned ? 'uncordon' : 'cordon')}</button>}
+      {may('create') && <button onClick={() => go(`${hrefOf(resource)}?${new URLSearchParams({ ns: object.metadata.namespace ?? '', new: '1', from: object.metadata.name })}`)}>{t('copy')}</button>}
       {may('delete') && <button class="danger" onClick={() => setDialog('delete')}>{t('delete')}</button>}
       {dialog === 'scale' && <Scale resource={resource} object={object} close={() => setDialog(null)} />}
       {dialog === 'delete' && <Delete resource={resource} object={object} close={() => setDialog(null)} />}

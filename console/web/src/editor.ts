@@ -54,6 +54,8 @@ const look = EditorView.theme({
   '.cm-panels': { color: 'var(--text)', backgroundColor: 'var(--raised)' },
   '.cm-changedLine, .cm-insertedLine': { backgroundColor: 'var(--added) !important' },
   '.cm-deletedChunk': { backgroundColor: 'var(--removed) !important' },
+  '.cm-collapsedLines': { color: 'var(--quiet)', background: 'var(--hover)', fontFamily: 'var(--mono)' },
+  '.cm-collapsedLines:before, .cm-collapsedLines:after': { content: '""' },
   '.cm-changedText, .cm-deletedText': { background: 'none !important', fontWeight: '600' },
 })
 

@@ -1,14 +1,19 @@
 // The objects of a kind: the server's table, live, filtered and sorted. Only visible rows are in the page.
 import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from '@tanstack/virtual-core'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { type Resource } from './api'
+import { keyOf, type Resource } from './api'
+import { CreateView } from './create'
 import { go, hrefOf, parameter, set } from './route'
-import { keyOf } from './api'
 import { namespaces } from './store'
 import { LiveTable, compare, type Column, type Row } from './table'
 import { age, number, t } from './text'
 
 export function ListView({ resource }: { resource: Resource }) {
+  if (parameter('new')) return <CreateView key={parameter('from')} resource={resource} namespace={parameter('ns')} from={parameter('from')} />
+  return <Objects resource={resource} />
+}
+
+function Objects({ resource }: { resource: Resource }) {
   const ns = resource.namespaced ? parameter('ns') : ''
   const label = parameter('l')
   const field = parameter('f')
@@ -52,6 +57,7 @@ export function ListView({ resource }: { resource: Resource }) {
         <span class="quiet">{resource.group ? `${resource.group}/${resource.version}` : resource.version}</span>
         <span class="quiet" data-testid="count">{count}</span>
         {table && table.state !== 'loading' && <span class={`state ${table.state === 'live' ? 'good' : 'bad'}`}>{t(table.state === 'live' ? 'rows.live' : 'rows.waiting')}</span>}
+        {resource.verbs.includes('create') && <button class="last" onClick={() => set({ new: '1' }, false)}>{t('create')}</button>}
       </div>
       <div class="filters">
         <input type="search" aria-label={t('filter')} placeholder={`${t('filter')}  /`} value={text} onInput={e => set({ q: e.currentTarget.value })} />
@@ -88,9 +94,11 @@ function NamespacePicker({ value }: { value: string }) {
   )
 }
 
-/** A selector is sent when the user has finished it. */
+/** A selector is sent when the user has finished it: half of one is an error. */
 function Selector({ name, example, value, parameter }: { name: string; example: string; value: string; parameter: string }) {
-  return <input aria-label={name} placeholder={`${name}: ${example}`} value={value} onChange={e => set({ [parameter]: e.currentTarget.value.trim() })} />
+  const [text, setText] = useState(value)
+  useEffect(() => setText(value), [value])
+  return <input aria-label={name} placeholder={`${name}: ${example}`} value={text} onInput={e => setText(e.currentTarget.value)} onChange={() => set({ [parameter]: text.trim() })} />
 }
 
 type Shown = Column & { index: number }
@@ -104,11 +112,23 @@ interface RowsProps {
   descending: boolean
 }
 
+const phone = matchMedia('(max-width: 700px)')
+
+function useNarrow(): boolean {
+  const [narrow, setNarrow] = useState(phone.matches)
+  useEffect(() => {
+    const changed = () => setNarrow(phone.matches)
+    phone.addEventListener('change', changed)
+    return () => phone.removeEventListener('change', changed)
+  }, [])
+  return narrow
+}
+
 function Rows({ resource, rows, columns, withNamespace, sort, sortName, descending }: RowsProps) {
   const box = useRef<HTMLDivElement>(null)
   const [, draw] = useState(0)
   const [at, setAt] = useState(-1)
-  const narrow = matchMedia('(max-width: 700px)').matches
+  const narrow = useNarrow()
   const height = narrow ? 64 : 36
   const virtual = useRef<Virtualizer<HTMLDivElement, HTMLElement> | null>(null)
   const options = {
@@ -120,6 +140,7 @@ function Rows({ resource, rows, columns, withNamespace, sort, sortName, descendi
   virtual.current.setOptions(options)
   useEffect(() => virtual.current!._didMount(), [])
   useEffect(() => virtual.current!._willUpdate())
+  useEffect(() => virtual.current!.measure(), [height])
 
   const template = useMemo(() => {
     const widths = columns.map(c => {

@@ -3,13 +3,14 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { Actions } from './actions'
 import { ApiError, asMetadataList, forEachOf, get, keyOf, pathOf, pause, watch, type KubeObject, type List, type Resource } from './api'
 import { EditView } from './edit'
+import { LogsView } from './logs'
 import { isProblem, problemsOf } from './problems'
 import { hrefOf, parameter, set } from './route'
 import { byKey, kindOf, resources } from './store'
 import { age, instant, number, t, type Key } from './text'
 
-const tabs = ['details', 'yaml', 'events', 'fields'] as const
-type Tab = (typeof tabs)[number]
+type Tab = 'details' | 'yaml' | 'logs' | 'events' | 'fields'
+const tabsOf = (r: Resource): Tab[] => ['details', 'yaml', ...(keyOf(r) === 'pods' ? (['logs'] as const) : []), 'events', 'fields']
 
 export interface ObjectProps { resource: Resource; namespace: string; name: string }
 
@@ -53,6 +54,7 @@ function useObject({ resource, namespace, name }: ObjectProps) {
 export function ObjectView(props: ObjectProps) {
   const { resource, namespace, name } = props
   const { object, error, gone } = useObject(props)
+  const tabs = tabsOf(resource)
   const wanted = parameter('tab') as Tab
   const tab = tabs.includes(wanted) ? wanted : 'details'
   const at = useRef<HTMLDivElement>(null)
@@ -60,7 +62,7 @@ export function ObjectView(props: ObjectProps) {
     const step = e.key === 'ArrowRight' ? 1 : e.key === 'ArrowLeft' ? -1 : 0
     if (!step) return
     const next = tabs[(tabs.indexOf(tab) + step + tabs.length) % tabs.length]!
-    set({ tab: next === 'details' ? '' : next })
+    set({ tab: next === 'details' ? '' : next, q: '' })
     requestAnimationFrame(() => at.current?.querySelector<HTMLElement>('[aria-selected=true]')?.focus())
   }
   const problems = object ? problemsOf({ ...object, kind: resource.kind }) : []
@@ -81,12 +83,13 @@ export function ObjectView(props: ObjectProps) {
         <>
           <div class="tabs" role="tablist" ref={at} onKeyDown={onKey}>
             {tabs.map(one => (
-              <button key={one} role="tab" id={`tab-${one}`} aria-controls="panel" aria-selected={one === tab} tabIndex={one === tab ? 0 : -1} onClick={() => set({ tab: one === 'details' ? '' : one })}>{t(one as Key)}</button>
+              <button key={one} role="tab" id={`tab-${one}`} aria-controls="panel" aria-selected={one === tab} tabIndex={one === tab ? 0 : -1} onClick={() => set({ tab: one === 'details' ? '' : one, q: '' })}>{t(one as Key)}</button>
             ))}
           </div>
           <div role="tabpanel" id="panel" aria-labelledby={`tab-${tab}`}>
             {tab === 'details' && <Details resource={resource} object={object} />}
             {tab === 'yaml' && <EditView resource={resource} object={object} />}
+            {tab === 'logs' && <LogsView resource={resource} object={object} />}
             {tab === 'events' && <Events object={object} />}
             {tab === 'fields' && <FieldOwners object={object} />}
           </div>
@@ -257,11 +260,23 @@ export function pathsOf(fields: { [key: string]: unknown } | undefined, before =
   const found: string[] = []
   for (const [key, value] of Object.entries(fields ?? {})) {
     if (key === '.') continue
-    const path = key.startsWith('f:') ? (before ? `${before}.` : '') + key.slice(2) : `${before}[${key.slice(2)}]`
+    const path = key.startsWith('f:') ? (before ? `${before}.` : '') + key.slice(2) : `${before}[${itemOf(key)}]`
     const below = pathsOf(value as { [key: string]: unknown }, path)
     below.length ? found.push(...below) : found.push(path)
   }
   return found
+}
+
+/** Returns an item of a list without JSON, such as name=web. */
+function itemOf(key: string): string {
+  const value = key.slice(2)
+  try {
+    const keys: unknown = JSON.parse(value)
+    if (key.startsWith('k:') && typeof keys === 'object' && keys) return Object.entries(keys).map(([k, v]) => `${k}=${v}`).join(',')
+    return String(keys)
+  } catch {
+    return value
+  }
 }
 
 function FieldOwners({ object }: { object: KubeObject }) {
