@@ -98,10 +98,19 @@ test('list: columns of the server, live, sort, filters, keys', async () => {
   await until('the same view after a reload', async () => (await names()).join() === 'sacher')
   await page.getByLabel('Filter by text').fill('')
   await page.getByLabel('Fields').fill('metadata.name=dobos')
+  await page.keyboard.press('Enter')
   await until('the field selector', async () => (await names()).join() === 'dobos')
   await page.getByLabel('Fields').fill('nonsense=1')
+  await page.keyboard.press('Enter')
   await page.getByRole('alert').waitFor()
+  await page.getByLabel('Labels').pressSequentially('half of')
+  await server.kubectl(['-n', 'shop', 'label', 'cake', 'dobos', 'a=b'])
+  await page.getByLabel('Filter by text').fill('x')
+  await page.getByLabel('Filter by text').fill('')
+  assert.equal(await page.getByLabel('Labels').inputValue(), 'half of', 'a change of the list keeps what is typed')
+  await page.getByLabel('Labels').fill('')
   await page.getByLabel('Fields').fill('')
+  await page.keyboard.press('Enter')
   await server.kubectl(['-n', 'shop', 'delete', 'cake', 'dobos'])
   await until('the deleted cake is gone', async () => (await names()).join() === 'linzer,sacher')
   await page.getByRole('table').focus()
@@ -114,6 +123,7 @@ test('list: columns of the server, live, sort, filters, keys', async () => {
   await until('pods of all namespaces', async () => (await names()).length >= 4)
   await page.getByLabel('Namespace').selectOption('shop')
   await page.getByLabel('Labels').fill('app=web')
+  await page.keyboard.press('Enter')
   await until('three pods', async () => (await names()).length === 3)
   await look(page, 'list')
   session.verify()
@@ -201,6 +211,84 @@ test('edit: diff, dry run, conflicts with owners, apply, replace', async () => {
   await page.getByRole('alert').getByText(/Line \d+/).waitFor()
   await page.getByRole('button', { name: 'Discard changes' }).click()
   session.verify()
+})
+
+test('create: by text and from another object, by a dry run', async () => {
+  const page = await open('bakery.example.com/v1/cakes?ns=shop')
+  await page.getByRole('button', { name: 'Create' }).click()
+  await type(page, 'name: ""', 'name: opera')
+  await page.getByRole('button', { name: 'Check' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.locator('.cm-insertedLine, .cm-changedLine').first().waitFor()
+  await assert.rejects(server.kubectl(['-n', 'shop', 'get', 'cake', 'opera']), 'a dry run has created the object')
+  await look(page, 'create')
+  await dialog.getByRole('button', { name: 'Create' }).click()
+  await page.getByRole('heading', { name: 'opera' }).waitFor()
+  await server.kubectl(['-n', 'shop', 'get', 'cake', 'opera'])
+
+  await open('bakery.example.com/v1/cakes/sacher?ns=shop')
+  await page.getByRole('button', { name: 'Copy' }).click()
+  await page.locator('.cm-content').getByText('sacher-copy').waitFor()
+  await type(page, 'layers: 2', 'layers: 0')
+  await page.getByRole('button', { name: 'Check' }).click()
+  await page.getByRole('alert').getByText('spec.layers').waitFor()
+  await page.reload()
+  await page.locator('.cm-content').getByText('layers', { exact: true }).waitFor()
+  await type(page, 'layers: 0', 'layers: 3')
+  await page.getByRole('button', { name: 'Check' }).click()
+  await dialog.getByRole('button', { name: 'Create' }).click()
+  await page.getByRole('heading', { name: 'sacher-copy' }).waitFor()
+  const copy = parse(await server.kubectl(['-n', 'shop', 'get', 'cake', 'sacher-copy', '-o', 'yaml']))
+  assert.deepEqual(copy.spec, { flavour: 'chocolate', layers: 3 })
+  await server.kubectl(['-n', 'shop', 'delete', 'cake', 'opera', 'sacher-copy'])
+  session.verify()
+})
+
+test('logs: of all containers, as they come', async () => {
+  const page = await open('core/v1/pods?ns=shop&l=app%3Dweb')
+  await page.locator('.body .row .name a').first().click()
+  await page.getByRole('tab', { name: 'Logs' }).click()
+  const lines = page.locator('.logs div')
+  await lines.first().waitFor()
+  const before = await lines.count()
+  await page.getByLabel('Filter by text').fill('nothing like this')
+  await until('the filter', async () => await lines.count() === 0)
+  await page.getByLabel('Filter by text').fill('')
+  await until('all lines', async () => await lines.count() >= before)
+  await look(page, 'logs')
+  session.verify()
+})
+
+test('a list of 100,000 objects shows a few rows of them', async () => {
+  const context = await session.context.newPage()
+  // The rows come from the test, in chunks as the server sends them.
+  await context.addInitScript(() => {
+    const { fetch } = window
+    const columnDefinitions = ['Name', 'Data', 'Age'].map(name => ({ name, type: 'string', format: '', description: '', priority: 0 }))
+    window.fetch = async (path, init) => {
+      if (!String(path).startsWith('/api/v1/namespaces/many/configmaps?')) return fetch(path, init)
+      const query = new URL(path, location.origin).searchParams
+      if (query.has('watch')) return new Promise(() => undefined)
+      const from = Number(query.get('continue') ?? 0)
+      const next = from + Number(query.get('limit'))
+      const rows = []
+      for (let i = from; i < Math.min(next, 100_000); i++) {
+        const name = `settings-${String(i).padStart(6, '0')}`
+        rows.push({ cells: [name, i, '5m'], object: { metadata: { name, namespace: 'many', uid: name, resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' } } })
+      }
+      const metadata = next < 100_000 ? { resourceVersion: '1', continue: String(next), remainingItemCount: 100_000 - next } : { resourceVersion: '1' }
+      return new Response(JSON.stringify({ kind: 'Table', apiVersion: 'meta.k8s.io/v1', metadata, columnDefinitions, rows }))
+    }
+  })
+  await context.goto(`${server.origin}/console/core/v1/configmaps?ns=many`)
+  await context.getByText('100,000 of 100,000').waitFor()
+  await context.getByRole('table').focus()
+  await context.keyboard.press('End')
+  await context.getByRole('link', { name: 'settings-099999' }).waitFor()
+  assert.ok(await context.locator('.body .row').count() < 100)
+  await context.getByLabel('Filter by text').fill('settings-04242')
+  await context.getByText('10 of 100,000').waitFor()
+  await context.close()
 })
 
 test('delete: shows what goes along', async () => {
