@@ -51,7 +51,7 @@ func markdown(t *testing.T) map[string]string {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "testdata" || d.Name() == ".git"):
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules" || d.Name() == ".git"):
 			return fs.SkipDir
 		case filepath.Ext(name) != ".md":
 			return nil
