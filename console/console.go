@@ -28,6 +28,7 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -91,29 +92,33 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Refuse(w, apierrors.NewUnauthorized("the request has no session of the console"))
 		return
 	case key != "":
-		bearer, err := c.identify(r, cookie, key)
+		found, err := c.identify(r, cookie, key)
 		if err != nil {
 			Refuse(w, err)
 			return
 		}
 		r.Header.Del(Header)
-		if bearer != "" {
-			r.Header.Set("Authorization", "Bearer "+bearer)
+		if found.bearer != "" {
+			r.Header.Set("Authorization", "Bearer "+found.bearer)
 		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(found.ctx, cancel)()
+		r = r.WithContext(ctx)
 	}
 	c.opts.API.ServeHTTP(w, r)
 }
 
-// identify returns the bearer token of the session that a request of the page belongs to.
-func (c *Console) identify(r *http.Request, cookie, key string) (string, *apierrors.StatusError) {
+// identify returns the session that a request of the page belongs to.
+func (c *Console) identify(r *http.Request, cookie, key string) (*session, *apierrors.StatusError) {
 	if err := c.checkOrigin(r); err != nil {
-		return "", err
+		return nil, err
 	}
-	bearer, ok := c.sessions.use(cookie, key, origin(r))
-	if !ok {
-		return "", apierrors.NewUnauthorized("the session of the console has ended")
+	found := c.sessions.use(cookie, key, origin(r))
+	if found == nil {
+		return nil, apierrors.NewUnauthorized("the session of the console has ended")
 	}
-	return bearer, nil
+	return found, nil
 }
 
 // servePage serves the paths below Path.

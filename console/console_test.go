@@ -263,6 +263,47 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
+// TestWatchesEnd checks that requests which run when their session ends are cancelled.
+func TestWatchesEnd(t *testing.T) {
+	for name, end := range map[string]func(*browser){
+		"by a logout": func(b *browser) { b.send("DELETE", "/console/session", "") },
+		"by its age":  func(*browser) { time.Sleep(sessionLife) },
+		"for a newer one": func(b *browser) {
+			for range maxSessions {
+				time.Sleep(time.Millisecond)
+				b.console.sessions.start("", "")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBrowser(t, Options{})
+				running, ended := make(chan struct{}), make(chan struct{})
+				b.console.opts.API = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					close(running)
+					<-r.Context().Done()
+					close(ended)
+				})
+				b.redeem(b.link())
+				go b.send("GET", "/api/v1/pods?watch=1", "")
+				<-running
+				synctest.Wait()
+				select {
+				case <-ended:
+					t.Fatal("the watch has ended with the session running")
+				default:
+				}
+				end(b)
+				<-ended
+				for cookie, one := range b.console.sessions.sessions {
+					one.end() // their timers would outlive the bubble
+					delete(b.console.sessions.sessions, cookie)
+				}
+			})
+		})
+	}
+}
+
 func TestSessionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBrowser(t, Options{})

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -49,6 +50,8 @@ type session struct {
 	bearer string
 	made   time.Time
 	used   time.Time
+	ctx    context.Context // done when the session has ended; its requests end with it
+	end    context.CancelFunc
 }
 
 func newSessions() sessions {
@@ -83,29 +86,36 @@ func (s *sessions) start(bearer, origin string) (cookie, key string) {
 	s.expireLocked()
 	cookie, key = rand.Text(), rand.Text()
 	now := time.Now()
-	s.sessions[sumOf(cookie)] = &session{key: sumOf(key), origin: origin, bearer: bearer, made: now, used: now}
-	dropOldest(s.sessions, func(s *session) time.Time { return s.used })
+	one := &session{key: sumOf(key), origin: origin, bearer: bearer, made: now, used: now}
+	one.ctx, one.end = context.WithTimeout(context.Background(), sessionLife)
+	s.sessions[sumOf(cookie)] = one
+	if oldest, dropped := dropOldest(s.sessions, func(s *session) time.Time { return s.used }); dropped {
+		oldest.end()
+	}
 	return cookie, key
 }
 
-// use returns the bearer token of the session with both secrets, and postpones its end.
-func (s *sessions) use(cookie, key, origin string) (bearer string, ok bool) {
+// use returns the session with both secrets, and postpones its end; nil if there is none.
+func (s *sessions) use(cookie, key, origin string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := s.sessions[sumOf(cookie)]
 	given := sumOf(key)
 	if found == nil || found.ended(time.Now()) || subtle.ConstantTimeCompare(found.key[:], given[:]) != 1 || found.origin != origin {
-		return "", false
+		return nil
 	}
 	found.used = time.Now()
-	return found.bearer, true
+	return found
 }
 
 // end ends the session with a cookie.
 func (s *sessions) end(cookie string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.sessions, sumOf(cookie))
+	if found := s.sessions[sumOf(cookie)]; found != nil {
+		found.end()
+		delete(s.sessions, sumOf(cookie))
+	}
 }
 
 func (s *session) ended(now time.Time) bool {
@@ -121,15 +131,16 @@ func (s *sessions) expireLocked() {
 	}
 	for cookie, one := range s.sessions {
 		if one.ended(now) {
+			one.end()
 			delete(s.sessions, cookie)
 		}
 	}
 }
 
-// dropOldest removes the oldest entry if there are more than maxSessions.
-func dropOldest[T any](all map[sum]T, age func(T) time.Time) {
+// dropOldest removes the oldest entry, and returns it, if there are more than maxSessions.
+func dropOldest[T any](all map[sum]T, age func(T) time.Time) (dropped T, ok bool) {
 	if len(all) <= maxSessions {
-		return
+		return dropped, false
 	}
 	var oldest sum
 	var when time.Time
@@ -138,7 +149,9 @@ func dropOldest[T any](all map[sum]T, age func(T) time.Time) {
 			oldest, when = k, at
 		}
 	}
+	dropped = all[oldest]
 	delete(all, oldest)
+	return dropped, true
 }
 
 // login is the body of a request that starts a session; without a link, the request has a bearer
@@ -178,7 +191,7 @@ func (c *Console) serveSession(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusCreated)
 		_ = json.NewEncoder(w).Encode(started{Key: key}) // the client has gone if it fails
 	case http.MethodDelete:
-		if _, ok := c.sessions.use(cookie, r.Header.Get(Header), origin(r)); ok {
+		if c.sessions.use(cookie, r.Header.Get(Header), origin(r)) != nil {
 			c.sessions.end(cookie)
 		}
 		http.SetCookie(w, newCookie(r, "", -1))
