@@ -115,8 +115,8 @@ func unchangedSchemas(obj, old *apiextensions.CustomResourceDefinition) map[stri
 	return unchanged
 }
 
-// unchangedSelectable returns the versions, "" for all of them, whose selectable fields are too many
-// and have not changed.
+// unchangedSelectable returns the versions, "" for all of them, whose selectable fields are too
+// many and have not changed.
 func unchangedSelectable(spec, old *apiextensions.CustomResourceDefinitionSpec) map[string]bool {
 	unchanged := map[string]bool{}
 	compare := func(version string, now, before []apiextensions.SelectableField) {

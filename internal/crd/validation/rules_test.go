@@ -24,8 +24,8 @@ func withRule(rule string) *apiextensions.CustomResourceDefinition {
 	}
 }
 
-// TestErrorsOfLongRules checks that errors at the end of a long line do not take gigabytes, and that
-// short ones show their line.
+// TestErrorsOfLongRules checks that errors at the end of a long line do not take gigabytes, and
+// that short ones show their line.
 func TestErrorsOfLongRules(t *testing.T) {
 	errorsOf := func(rule string) (errs field.ErrorList, allocated uint64) {
 		obj := withRule(rule)
