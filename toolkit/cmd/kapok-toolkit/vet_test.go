@@ -88,7 +88,8 @@ func TestVet(t *testing.T) {
 			"// +kubebuilder:subresource:scale", "path .spec.replicas: there is no field replicas",
 		},
 		{
-			"limits that exclude all between", "Maximum=100", "Maximum=1\n	// +kubebuilder:validation:ExclusiveMaximum=true\n	// +kubebuilder:validation:Minimum=0\n	// +kubebuilder:validation:ExclusiveMinimum=true",
+			"limits that exclude all between", "Minimum=2\n	// +kubebuilder:validation:Maximum=100",
+			"Minimum=0\n	// +kubebuilder:validation:ExclusiveMinimum=true\n	// +kubebuilder:validation:Maximum=1\n	// +kubebuilder:validation:ExclusiveMaximum=true",
 			"	// +kubebuilder:validation:Minimum=0", "minimum is 0 (exclusive), and maximum is 1 (exclusive)",
 		},
 		{
