@@ -37,11 +37,11 @@ func (r *rules) namespace(ctx context.Context, a *resource.Admitted) verdict {
 		return undecidable(apierrors.NewBadRequest("failed to decode object"), err)
 	}
 	standards, errs := r.policyOf(namespace.Labels)
-	invalid := verdict{refusal: apierrors.NewInvalid(a.Kind.GroupKind(), a.Name, errs)}
+	invalid := func() verdict { return verdict{refusal: apierrors.NewInvalid(a.Kind.GroupKind(), a.Name, errs)} }
 	if a.Operation == resource.OperationCreate {
 		switch {
 		case len(errs) > 0:
-			return invalid
+			return invalid()
 		case r.exemptsNamespace(a.Name):
 			return r.ignored(namespace, standards)
 		}
@@ -53,7 +53,7 @@ func (r *rules) namespace(ctx context.Context, a *resource.Admitted) verdict {
 	}
 	before, oldErrs := r.policyOf(old.Labels)
 	if len(errs) > 0 && !reflect.DeepEqual(errs, oldErrs) {
-		return invalid
+		return invalid()
 	}
 	relaxed := standards.Enforce.Version == before.Enforce.Version &&
 		api.CompareLevels(standards.Enforce.Level, before.Enforce.Level) <= 0
