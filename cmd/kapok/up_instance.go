@@ -23,9 +23,8 @@ import (
 // detachedVariable is set in the process that kapok up --detach starts.
 const detachedVariable = "KAPOK_UP_DETACHED"
 
-// named is the instance that kapok up runs. It is nil for a server without a name: on a --data-dir of its own,
-// and in memory or on etcd without a NAME, unless it is that of a
-// project.
+// named is the instance that kapok up runs. It is nil for a server without a name: on a --data-dir
+// of its own, and in memory or on etcd without a NAME, unless it is that of a project.
 type named struct {
 	instance.Instance
 	home      instance.Home

@@ -23,7 +23,7 @@ import (
 // spec.group.
 func validateKind(obj, old *apiextensions.CustomResourceDefinition, subresource string, version schema.GroupVersion) (errs field.ErrorList) {
 	expression.Environments() // the library uses them too
-	// The library panics on paths that lead beyond additionalProperties without a schema.
+	// The library panics on some schemas, such as those with values that have no type.
 	defer func() {
 		if r := recover(); r != nil {
 			errs = field.ErrorList{field.InternalError(field.NewPath("spec"), fmt.Errorf("cannot be validated: %v", r))}
