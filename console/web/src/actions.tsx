@@ -1,13 +1,12 @@
 // What can be done with an object, by its kind: scale, restart, suspend, cordon, delete.
-import type { ComponentChildren } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import { keyOf, pathOf, request, type KubeObject, type Resource } from './api'
-import { DependentList, dependentsOf, type Dependent } from './object'
+import { DependentList, dependentsOf, type Dependent } from './dependents'
+import { Dialog } from './dialog'
+import { manager } from './managed'
 import { go, hrefOf } from './route'
 import { say } from './store'
 import { t } from './text'
-
-export const manager = 'kapok-console'
 
 async function patch(resource: Resource, object: KubeObject, body: unknown, subresource = ''): Promise<void> {
   await request(`${pathOf(resource, object.metadata.namespace, object.metadata.name)}${subresource}?fieldManager=${manager}`, {
@@ -37,17 +36,6 @@ export function Actions({ resource, object }: { resource: Resource; object: Kube
       {dialog === 'scale' && <Scale resource={resource} object={object} close={() => setDialog(null)} />}
       {dialog === 'delete' && <Delete resource={resource} object={object} close={() => setDialog(null)} />}
     </div>
-  )
-}
-
-export function Dialog({ title, close, children, wide }: { title: string; close: () => void; children: ComponentChildren; wide?: boolean }) {
-  const dialog = useRef<HTMLDialogElement>(null)
-  useEffect(() => { dialog.current!.showModal() }, [])
-  return (
-    <dialog ref={dialog} class={wide ? 'wide' : ''} onClose={close} aria-labelledby="dialog-title">
-      <h2 id="dialog-title">{title}</h2>
-      {children}
-    </dialog>
   )
 }
 

@@ -1,9 +1,10 @@
 // A new object: its text, what the server would make of it, and then the object itself.
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { Dialog, manager } from './actions'
 import { ApiError, get, pathOf, request, type Json, type Resource } from './api'
 import { plain } from './changes'
+import { Dialog } from './dialog'
 import type * as Editor from './editor'
+import { manager } from './managed'
 import { go, hrefOf, set } from './route'
 import { say, theme } from './store'
 import { t } from './text'

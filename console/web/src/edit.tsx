@@ -1,10 +1,10 @@
 // The text of an object: edit it, see what the server would make of it, and apply it.
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { Dialog, manager } from './actions'
 import { ApiError, pathOf, request, type Json, type KubeObject, type Resource } from './api'
 import { changesOf, keepOwn, plain } from './changes'
+import { Dialog } from './dialog'
 import type * as Editor from './editor'
-import { pathsOf } from './object'
+import { manager, pathsOf } from './managed'
 import { say, theme } from './store'
 import { t } from './text'
 

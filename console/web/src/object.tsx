@@ -1,12 +1,14 @@
 // One object: what is wrong with it, its conditions, its relations, its text, and what can be done with it.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Actions } from './actions'
-import { ApiError, asMetadataList, forEachOf, get, keyOf, pathOf, pause, watch, type KubeObject, type List, type Resource } from './api'
+import { ApiError, get, keyOf, pathOf, pause, watch, type KubeObject, type List, type Resource } from './api'
+import { Dependents } from './dependents'
 import { EditView } from './edit'
 import { LogsView } from './logs'
+import { pathsOf } from './managed'
 import { isProblem, problemsOf } from './problems'
 import { hrefOf, parameter, set } from './route'
-import { byKey, kindOf, resources } from './store'
+import { byKey, kindOf } from './store'
 import { age, instant, number, t, type Key } from './text'
 
 type Tab = 'details' | 'yaml' | 'logs' | 'events' | 'fields'
@@ -153,55 +155,6 @@ function Pairs({ id, pairs, href }: { id: 'labels' | 'annotations'; pairs?: Reco
   )
 }
 
-const perKind = 500
-const searchedKinds = 100
-
-export interface Dependent { resource: Resource; object: KubeObject }
-
-/** Finds the objects whose owner is this one. */
-export async function dependentsOf(owner: KubeObject, signal: AbortSignal): Promise<{ found: Dependent[]; partial: number }> {
-  const found: Dependent[] = []
-  let partial = 0
-  const ns = owner.metadata.namespace ?? ''
-  const kinds = resources.value.filter(r => (!ns || r.namespaced) && !['events', 'leases.coordination.k8s.io'].includes(keyOf(r))).slice(0, searchedKinds)
-  await forEachOf(kinds, 6, async r => {
-    const list = await get<List<KubeObject>>(`${pathOf(r, ns)}?limit=${perKind}`, asMetadataList, signal).catch(() => null)
-    if (list?.metadata.continue) partial++
-    for (const object of list?.items ?? []) if (object.metadata.ownerReferences?.some(o => o.uid === owner.metadata.uid)) found.push({ resource: r, object })
-  })
-  return { found, partial }
-}
-
-function Dependents({ object }: { object: KubeObject }) {
-  const [state, setState] = useState<Awaited<ReturnType<typeof dependentsOf>> | null>(null)
-  useEffect(() => {
-    const ending = new AbortController()
-    void dependentsOf(object, ending.signal).then(s => { if (!ending.signal.aborted) setState(s) })
-    return () => ending.abort()
-  }, [object.metadata.uid, object.metadata.resourceVersion])
-  return (
-    <section aria-labelledby="dependents">
-      <h2 id="dependents">{t('dependents')}</h2>
-      {!state && <p class="quiet">{t('loading')}</p>}
-      {state && !state.found.length && <p class="quiet">{t('dependents.none')}</p>}
-      <DependentList all={state?.found ?? []} />
-      {state && state.partial > 0 && <p class="note">{t('dependents.part', { n: number(perKind), kinds: state.partial })}</p>}
-    </section>
-  )
-}
-
-export function DependentList({ all }: { all: Dependent[] }) {
-  return (
-    <ul class="links">
-      {all.slice(0, 200).map(d => (
-        <li key={d.object.metadata.uid}>
-          <a href={hrefOf(d.resource, d.object.metadata.namespace, d.object.metadata.name)}><span class="tag">{d.resource.kind}</span> {d.object.metadata.name}</a>
-        </li>
-      ))}
-    </ul>
-  )
-}
-
 interface KubeEvent extends KubeObject { type?: string; reason?: string; message?: string; count?: number; lastTimestamp?: string; eventTime?: string; series?: { count: number; lastObservedTime: string } }
 
 function Events({ object }: { object: KubeObject }) {
@@ -254,30 +207,6 @@ function Events({ object }: { object: KubeObject }) {
 }
 
 const lastSeen = (e: KubeEvent) => e.series?.lastObservedTime ?? e.lastTimestamp ?? e.eventTime ?? e.metadata.creationTimestamp ?? ''
-
-/** Returns the paths of managed fields, such as spec.replicas. */
-export function pathsOf(fields: { [key: string]: unknown } | undefined, before = ''): string[] {
-  const found: string[] = []
-  for (const [key, value] of Object.entries(fields ?? {})) {
-    if (key === '.') continue
-    const path = key.startsWith('f:') ? (before ? `${before}.` : '') + key.slice(2) : `${before}[${itemOf(key)}]`
-    const below = pathsOf(value as { [key: string]: unknown }, path)
-    below.length ? found.push(...below) : found.push(path)
-  }
-  return found
-}
-
-/** Returns an item of a list without JSON, such as name=web. */
-function itemOf(key: string): string {
-  const value = key.slice(2)
-  try {
-    const keys: unknown = JSON.parse(value)
-    if (key.startsWith('k:') && typeof keys === 'object' && keys) return Object.entries(keys).map(([k, v]) => `${k}=${v}`).join(',')
-    return String(keys)
-  } catch {
-    return value
-  }
-}
 
 function FieldOwners({ object }: { object: KubeObject }) {
   const owners = [...(object.metadata.managedFields ?? [])].sort((a, b) => (b.time ?? '').localeCompare(a.time ?? ''))
