@@ -47,7 +47,7 @@ type kindModel struct {
 	verdicts    verdicts
 	// judge validates a definition, or an update of one, with the library's rules; obj is never
 	// nil. Tests replace it to count calls.
-	judge func(obj, old resource.Tree) field.ErrorList
+	judge func(ctx context.Context, obj, old resource.Tree) field.ErrorList
 }
 
 var _ resource.Model = (*kindModel)(nil)
@@ -56,7 +56,9 @@ func newKindModel(empty runtime.Object, gv schema.GroupVersion) *kindModel {
 	hash := fnv.New64a()
 	hash.Write([]byte(gv.String() + " " + kindFormat))
 	m := &kindModel{version: gv, goType: reflect.TypeOf(empty).Elem(), fingerprint: max(hash.Sum64(), 1)}
-	m.judge = func(obj, old resource.Tree) field.ErrorList { return m.apply(obj, old, "") }
+	m.judge = func(ctx context.Context, obj, old resource.Tree) field.ErrorList {
+		return m.apply(ctx, obj, old, "")
+	}
 	return m
 }
 
@@ -173,18 +175,18 @@ func (m *kindModel) internal(obj resource.Tree) (*apiextensions.CustomResourceDe
 
 // Validate validates with the library's rules. Each set of schemas is validated once (see
 // verdicts).
-func (m *kindModel) Validate(_ context.Context, obj, old resource.Tree, subresource string) field.ErrorList {
+func (m *kindModel) Validate(ctx context.Context, obj, old resource.Tree, subresource string) field.ErrorList {
 	switch {
 	case subresource == "status": // no rule concerns the spec, which is large
-		return m.apply(withoutSpec(obj), withoutSpec(old), subresource)
+		return m.apply(ctx, withoutSpec(obj), withoutSpec(old), subresource)
 	case m.version == apiextensionsv1.SchemeGroupVersion:
-		return m.validate(obj, old)
+		return m.validate(ctx, obj, old)
 	}
-	return m.judge(obj, old)
+	return m.judge(ctx, obj, old)
 }
 
 // apply applies the library's rules to the internal form.
-func (m *kindModel) apply(obj, old resource.Tree, subresource string) field.ErrorList {
+func (m *kindModel) apply(ctx context.Context, obj, old resource.Tree, subresource string) field.ErrorList {
 	now, err := m.internal(obj)
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
@@ -195,7 +197,7 @@ func (m *kindModel) apply(obj, old resource.Tree, subresource string) field.Erro
 			return field.ErrorList{field.InternalError(nil, err)}
 		}
 	}
-	return validateKind(now, before, subresource, m.version)
+	return validateKind(ctx, now, before, subresource, m.version)
 }
 
 func withoutSpec(obj resource.Tree) resource.Tree {

@@ -20,8 +20,8 @@ import (
 
 // validateKind validates a CustomResourceDefinition in its internal form. The caller applies the
 // rules on ObjectMeta, except for the one of this kind: that the name is spec.names.plural and
-// spec.group.
-func validateKind(obj, old *apiextensions.CustomResourceDefinition, subresource string, version schema.GroupVersion) (errs field.ErrorList) {
+// spec.group. It returns early, without all errors, if ctx ends.
+func validateKind(ctx context.Context, obj, old *apiextensions.CustomResourceDefinition, subresource string, version schema.GroupVersion) (errs field.ErrorList) {
 	expression.Environments() // the library uses them too
 	// The library panics on some schemas, such as those with values that have no type.
 	defer func() {
@@ -34,7 +34,6 @@ func validateKind(obj, old *apiextensions.CustomResourceDefinition, subresource 
 			return errs
 		}
 	}
-	ctx := context.Background()
 	switch lenient := isLenient(obj, old, version); {
 	case subresource == "status":
 		return validation.UpdateStatus(obj)

@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"context"
 	"crypto/sha256"
 	"maps"
 	"strings"
@@ -104,24 +105,27 @@ func withoutKnownSchemas(obj resource.Tree) resource.Tree {
 
 // validate validates a definition. It leaves out schemas that are known to be valid: valid ones
 // need none of the exemptions that updates of old definitions have.
-func (m *kindModel) validate(obj, old resource.Tree) field.ErrorList {
+func (m *kindModel) validate(ctx context.Context, obj, old resource.Tree) field.ErrorList {
 	hash, ok := hashSchemas(obj)
 	if !ok {
-		return m.judge(obj, old)
+		return m.judge(ctx, obj, old)
 	}
 	valid, known := m.verdicts.of(hash)
 	if !known {
-		errs := m.judge(obj, nil)
+		errs := m.judge(ctx, obj, nil)
+		if ctx.Err() != nil {
+			return errs // the validation may have stopped before the first error
+		}
 		valid = !concernSchemas(errs)
 		m.verdicts.put(hash, valid)
 		if old == nil {
 			return errs
 		}
 	}
-	if valid && len(m.judge(withoutKnownSchemas(obj), withoutKnownSchemas(old))) == 0 {
+	if valid && len(m.judge(ctx, withoutKnownSchemas(obj), withoutKnownSchemas(old))) == 0 {
 		return nil
 	}
-	return m.judge(obj, old) // again with the schemas, because errors can contain them
+	return m.judge(ctx, obj, old) // again with the schemas, because errors can contain them
 }
 
 // concernSchemas reports whether one of the errors may be about a schema.

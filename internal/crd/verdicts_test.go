@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -22,13 +23,13 @@ func TestSchemaIsValidatedOnce(t *testing.T) {
 	kind := s.store.Registry().Load().Resource(Resource)
 	m := served(kind, "v1").Model.(*kindModel)
 	judge, withSchema := m.judge, 0
-	m.judge = func(obj, old resource.Tree) field.ErrorList {
+	m.judge = func(ctx context.Context, obj, old resource.Tree) field.ErrorList {
 		for _, tree := range []resource.Tree{obj, old} {
 			if data, err := object.AppendJSON(nil, tree); err != nil || strings.Contains(string(data), "field149") {
 				withSchema++
 			}
 		}
-		return judge(obj, old)
+		return judge(ctx, obj, old)
 	}
 	text := large(0, 150)
 	s.mustCreate(text)
@@ -119,8 +120,11 @@ func TestVerdictsChangeNoAnswer(t *testing.T) {
 	for from, old := range objs {
 		for to, obj := range objs {
 			calls := 0
-			warm.judge = func(obj, old resource.Tree) field.ErrorList { calls++; return judge(obj, old) }
-			want, got := fresh.apply(copyTree(obj), old, ""), warm.Validate(t.Context(), copyTree(obj), old, "")
+			warm.judge = func(ctx context.Context, obj, old resource.Tree) field.ErrorList {
+				calls++
+				return judge(ctx, obj, old)
+			}
+			want, got := fresh.apply(t.Context(), copyTree(obj), old, ""), warm.Validate(t.Context(), copyTree(obj), old, "")
 			if !cmp.Equal(fmt.Sprint(want), fmt.Sprint(got)) {
 				t.Errorf("from %s to %s: %s", from, to, cmp.Diff(fmt.Sprint(want), fmt.Sprint(got)))
 			}
@@ -130,7 +134,7 @@ func TestVerdictsChangeNoAnswer(t *testing.T) {
 		}
 	}
 	for name, obj := range objs {
-		if want, got := fresh.apply(copyTree(obj), nil, ""), warm.Validate(t.Context(), copyTree(obj), nil, ""); !cmp.Equal(fmt.Sprint(want), fmt.Sprint(got)) {
+		if want, got := fresh.apply(t.Context(), copyTree(obj), nil, ""), warm.Validate(t.Context(), copyTree(obj), nil, ""); !cmp.Equal(fmt.Sprint(want), fmt.Sprint(got)) {
 			t.Errorf("create %s: %s", name, cmp.Diff(fmt.Sprint(want), fmt.Sprint(got)))
 		}
 	}
@@ -159,6 +163,23 @@ func copyValue(v any) any {
 		return list
 	}
 	return v
+}
+
+// TestNoVerdictOfEndedRequests validates invalid schemas for a request that has ended, and then for
+// one that has not.
+func TestNoVerdictOfEndedRequests(t *testing.T) {
+	server := newServer(t)
+	server.mustCreate(gauges)
+	obj := copyTree(server.get("gauges.example.com", "v1"))
+	version := obj["spec"].(resource.Tree)["versions"].([]any)[0].(resource.Tree)
+	version["schema"].(resource.Tree)["openAPIV3Schema"].(resource.Tree)["type"] = "nothing"
+	m := newKindModel(&apiextensionsv1.CustomResourceDefinition{}, apiextensionsv1.SchemeGroupVersion)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	m.Validate(ended, copyTree(obj), nil, "")
+	if errs := m.Validate(t.Context(), copyTree(obj), nil, ""); len(errs) == 0 {
+		t.Error("the validation of a request that had ended has marked invalid schemas as valid")
+	}
 }
 
 // TestVerdictsAreBounded adds many times the maximum of verdicts, while one of them is in use.

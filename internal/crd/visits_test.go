@@ -85,7 +85,7 @@ func TestVisitsAreBounded(t *testing.T) {
 			}
 		})
 	}
-	errs := validateKind(definitionOf(nested(600, true, false)), nil, "", apiextensions.SchemeGroupVersion)
+	errs := validateKind(t.Context(), definitionOf(nested(600, true, false)), nil, "", apiextensions.SchemeGroupVersion)
 	if len(errs) == 0 || !strings.Contains(errs.ToAggregate().Error(), "must be at most 200000") {
 		t.Errorf("validateKind does not reject it: %v", errs)
 	}

@@ -1,6 +1,8 @@
 package validation
 
 import (
+	"context"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -21,6 +23,36 @@ func withRule(rule string) *apiextensions.CustomResourceDefinition {
 			}},
 		},
 		Status: apiextensions.CustomResourceDefinitionStatus{StoredVersions: []string{"v1"}},
+	}
+}
+
+// An ending is a context that ends after some calls of Err.
+type ending struct {
+	context.Context
+	calls int
+}
+
+func (e *ending) Err() error {
+	if e.calls--; e.calls < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestStopsWithItsRequest validates a schema with 1,000 invalid fields, each with a rule, for a
+// request that ends.
+func TestStopsWithItsRequest(t *testing.T) {
+	obj := withRule("true")
+	fields := map[string]apiextensions.JSONSchemaProps{}
+	for i := range 1000 {
+		fields[fmt.Sprint("f", i)] = apiextensions.JSONSchemaProps{Type: "string", XValidations: apiextensions.ValidationRules{{Rule: "self.none"}}}
+	}
+	obj.Spec.Validation.OpenAPIV3Schema.Properties = fields
+	if errs := Create(t.Context(), obj); len(errs) != 1000 {
+		t.Fatalf("%d errors, want 1000", len(errs))
+	}
+	if errs := Create(&ending{t.Context(), 50}, obj); len(errs) > 50 {
+		t.Errorf("%d errors of a request that has ended after 50 steps", len(errs))
 	}
 }
 

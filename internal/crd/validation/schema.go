@@ -50,7 +50,7 @@ func (v *validator) schema(c *apiextensions.CustomResourceValidation, hasStatus 
 		}
 		errs = append(errs, w.cost.errors(at)...)
 	}
-	if len(errs) == 0 {
+	if len(errs) == 0 && v.ctx.Err() == nil {
 		if _, _, err := apiservervalidation.NewSchemaValidator(c.OpenAPIV3Schema); err != nil {
 			errs = append(errs, field.Invalid(at, "", fmt.Sprintf("error building validator: %v", err)))
 		}
@@ -141,7 +141,7 @@ func (w *walk) add(errs ...*field.Error) { w.errs = append(w.errs, errs...) }
 
 // visit checks a schema, which is nil for none.
 func (w *walk) visit(s *apiextensions.JSONSchemaProps, p place) {
-	if s == nil {
+	if s == nil || w.ctx.Err() != nil {
 		return
 	}
 	before := len(w.errs)

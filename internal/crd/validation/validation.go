@@ -27,13 +27,13 @@ import (
 )
 
 // Create returns the errors of a new definition, except for those of its metadata that all kinds
-// have in common.
+// have in common. If ctx ends, it returns early, without all errors.
 func Create(ctx context.Context, obj *apiextensions.CustomResourceDefinition) field.ErrorList {
 	return newValidator(ctx, obj, nil, leniency{invalidBundles: true}).definition()
 }
 
 // Update returns the errors of a definition that replaces old, except for those of its metadata
-// that all kinds have in common.
+// that all kinds have in common. If ctx ends, it returns early, without all errors.
 func Update(ctx context.Context, obj, old *apiextensions.CustomResourceDefinition) field.ErrorList {
 	if len(newValidator(ctx, obj, old, leniency{}).definition()) == 0 {
 		return nil
