@@ -65,7 +65,7 @@ export const phone = { width: 390, height: 844 }
 
 /** Opens a page of which violations of the policy and errors fail the test that calls verify. */
 export async function openPage(browser, options = {}) {
-  const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: desktop, locale: 'en-US', colorScheme: 'light', ...options })
+  const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: desktop, locale: 'en-US', colorScheme: 'light', reducedMotion: 'reduce', ...options })
   const page = await context.newPage()
   const faults = []
   page.on('pageerror', e => faults.push(`error: ${e.message}`))
@@ -148,7 +148,17 @@ spec:
       openAPIV3Schema:
         type: object
         properties:
-          spec: {type: object, properties: {flavour: {type: string}, layers: {type: integer, minimum: 1}}}
+          spec:
+            type: object
+            required: [flavour]
+            x-kubernetes-validations: [{rule: "self.layers < 9 || self.flavour != 'cream'", message: cream cakes have at most 8 layers}]
+            properties:
+              flavour: {type: string, description: The taste of the cake.}
+              layers: {type: integer, minimum: 1}
+              size: {type: string, enum: [small, large], default: small}
+              price: {x-kubernetes-int-or-string: true, anyOf: [{type: integer}, {type: string}]}
+              candles: {type: object, additionalProperties: {type: integer}}
+              toppings: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name], items: {type: object, required: [name], properties: {name: {type: string}, vegan: {type: boolean}}}}
           status: {type: object, x-kubernetes-preserve-unknown-fields: true}
 `
 export const cakes = `

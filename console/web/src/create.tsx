@@ -2,11 +2,12 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, get, pathOf, request, type Json, type Resource } from './api'
 import { plain } from './changes'
+import { Compose, FormSwitch, useEditor, type Causes } from './compose'
 import { Dialog } from './dialog'
 import type * as Editor from './editor'
 import { manager } from './managed'
 import { go, hrefOf, set } from './route'
-import { say, theme } from './store'
+import { say } from './store'
 import { t } from './text'
 
 type Tree = { [key: string]: Json }
@@ -23,36 +24,29 @@ function copyOf(object: Tree): Tree {
 }
 
 export function CreateView({ resource, namespace, from }: { resource: Resource; namespace: string; from: string }) {
-  const host = useRef<HTMLDivElement>(null)
-  const lib = useRef<typeof Editor | null>(null)
+  const lib = useEditor()
   const key = `kapok.new.${resource.group}.${resource.resource}.${from}`
   const [text, setText] = useState(() => sessionStorage.getItem(key) ?? '')
   const [error, setError] = useState('')
+  const [causes, setCauses] = useState<Causes>([])
   const [result, setResult] = useState<{ sent: Tree; got: Tree } | null>(null)
   const [busy, setBusy] = useState(false)
 
   useEffect(() => {
+    if (!lib || text) return
     let closed = false
-    let handle: Editor.Handle | null = null
     const begin = async () => {
-      const editor = await import('./editor')
-      let start = text
-      if (!start) {
-        const fresh: Tree = {
-          apiVersion: resource.group ? `${resource.group}/${resource.version}` : resource.version, kind: resource.kind,
-          metadata: { name: '', ...(resource.namespaced ? { namespace: namespace || 'default' } : {}) },
-        }
-        const old = from ? await get<Tree>(pathOf(resource, namespace, from)).then(copyOf, e => { setError(t('error', { message: e.message })); return fresh }) : fresh
-        start = editor.toYaml({ apiVersion: fresh.apiVersion!, kind: fresh.kind!, ...old })
+      const fresh: Tree = {
+        apiVersion: resource.group ? `${resource.group}/${resource.version}` : resource.version, kind: resource.kind,
+        metadata: { name: '', ...(resource.namespaced ? { namespace: namespace || 'default' } : {}) },
       }
-      if (closed) return
-      lib.current = editor
-      setText(start)
-      handle = editor.edit(host.current!, start, true, next => { setError(''); setText(next); sessionStorage.setItem(key, next) })
+      const old = from ? await get<Tree>(pathOf(resource, namespace, from)).then(copyOf, e => { setError(t('error', { message: e.message })); return fresh }) : fresh
+      if (!closed) setText(lib.toYaml({ apiVersion: fresh.apiVersion!, kind: fresh.kind!, ...old }))
     }
     void begin()
-    return () => { closed = true; handle?.destroy() }
-  }, [theme.value])
+    return () => { closed = true }
+  }, [lib])
+  const change = (next: string) => { setError(''); setCauses([]); setText(next); sessionStorage.setItem(key, next) }
 
   const send = async (object: Tree, dryRun: boolean): Promise<Tree> => {
     const query = new URLSearchParams({ fieldManager: manager, fieldValidation: 'Strict' })
@@ -61,9 +55,9 @@ export function CreateView({ resource, namespace, from }: { resource: Resource; 
     const response = await request(`${pathOf(resource, ns)}?${query}`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(object) })
     return response.json()
   }
-  const fail = (e: ApiError | Error) => { setBusy(false); setError(t('error', { message: e.message })) }
+  const fail = (e: ApiError | Error) => { setBusy(false); setError(t('error', { message: e.message })); setCauses(e instanceof ApiError ? e.causes : []) }
   const check = () => {
-    const parsed = lib.current!.parse(text)
+    const parsed = lib!.parse(text)
     if ('message' in parsed) { setError(t('yaml.invalid', parsed)); return }
     setBusy(true)
     send(parsed.object, true).then(got => { setBusy(false); setResult({ sent: parsed.object, got }) }, fail)
@@ -84,10 +78,11 @@ export function CreateView({ resource, namespace, from }: { resource: Resource; 
       <div class="filters">
         <span class="quiet">{t('create.text')}</span>
         <span class="space" />
+        <FormSwitch />
         <button class="primary" disabled={busy || !text} onClick={check}>{t('create.check')}</button>
       </div>
       {error && <p class="error" role="alert">{error}</p>}
-      <div class="editor" ref={host} />
+      {lib && text && <Compose resource={resource} lib={lib} text={text} writable causes={causes} change={change} />}
       {result && <Result sent={result.sent} got={result.got} busy={busy} close={() => setResult(null)} create={create} />}
     </div>
   )

@@ -1,11 +1,12 @@
 // The text of an object: edit it, see what the server would make of it, and apply it.
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { ApiError, pathOf, request, type Json, type KubeObject, type Resource } from './api'
 import { changesOf, keepOwn, plain } from './changes'
+import { Compose, FormSwitch, useEditor } from './compose'
 import { Dialog } from './dialog'
 import type * as Editor from './editor'
 import { manager, pathsOf } from './managed'
-import { say, theme } from './store'
+import { say } from './store'
 import { t } from './text'
 
 type Tree = { [key: string]: Json }
@@ -14,45 +15,30 @@ const load = () => import('./editor')
 interface Draft { text: string; base: Tree }
 
 export function EditView({ resource, object }: { resource: Resource; object: KubeObject }) {
-  const host = useRef<HTMLDivElement>(null)
-  const handle = useRef<Editor.Handle | null>(null)
-  const lib = useRef<typeof Editor | null>(null)
+  const lib = useEditor()
   const [draft, setDraft] = useState<Draft | null>(() => readDraft(object.metadata.uid))
   const [managed, setManaged] = useState(false)
   const [problem, setProblem] = useState('')
+  const [error, setError] = useState<{ line: number } | null>(null)
   const [review, setReview] = useState<Tree | null>(null)
-  const current = plain(object as unknown as Tree, managed)
   const writable = resource.verbs.includes('patch') || resource.verbs.includes('update')
-
-  useEffect(() => {
-    let closed = false
-    void load().then(editor => {
-      if (closed) return
-      lib.current = editor
-      const text = draft?.text ?? editor.toYaml(current)
-      handle.current = editor.edit(host.current!, text, writable, next => {
-        setProblem('')
-        setDraft(old => {
-          const fresh = { text: next, base: old?.base ?? (object as unknown as Tree) }
-          sessionStorage.setItem(draftKey(object.metadata.uid), JSON.stringify(fresh))
-          return fresh
-        })
-      })
-    })
-    return () => { closed = true; handle.current?.destroy(); handle.current = null }
-  }, [theme.value])
-
   // Without a draft, the text follows the object.
-  useEffect(() => {
-    if (!draft && handle.current && lib.current) handle.current.show(lib.current.toYaml(current))
-  }, [object.metadata.resourceVersion, managed, draft === null])
+  const text = useMemo(() => draft?.text ?? lib?.toYaml(plain(object as unknown as Tree, managed)) ?? '', [lib, draft, managed, object])
 
+  const change = (next: string) => {
+    setProblem('')
+    setDraft(old => {
+      const fresh = { text: next, base: old?.base ?? (object as unknown as Tree) }
+      sessionStorage.setItem(draftKey(object.metadata.uid), JSON.stringify(fresh))
+      return fresh
+    })
+  }
   const discard = () => { sessionStorage.removeItem(draftKey(object.metadata.uid)); setDraft(null); setProblem('') }
   const check = () => {
-    const parsed = lib.current!.parse(draft!.text)
+    const parsed = lib!.parse(draft!.text)
     if ('message' in parsed) {
       setProblem(t('yaml.invalid', parsed))
-      handle.current?.reveal(parsed.line)
+      setError({ line: parsed.line })
     } else setReview(parsed.object)
   }
   const stale = draft !== null && (draft.base.metadata as Tree).generation !== object.metadata.generation
@@ -62,12 +48,13 @@ export function EditView({ resource, object }: { resource: Resource; object: Kub
         {!draft && <label class="check"><input type="checkbox" checked={managed} onChange={e => setManaged(e.currentTarget.checked)} />{t('managed')}</label>}
         {draft && <span class="quiet">{t('draft')}</span>}
         <span class="space" />
+        <FormSwitch />
         {draft && <button onClick={discard}>{t('revert')}</button>}
         {writable && <button class="primary" disabled={!draft} onClick={check}>{t('review')}</button>}
       </div>
       {stale && <p class="banner">{t('stale')}</p>}
       {problem && <p class="error" role="alert">{problem}</p>}
-      <div class="editor" ref={host} />
+      {lib && <Compose resource={resource} lib={lib} text={text} writable={writable} causes={[]} reveal={error} change={change} />}
       {review && draft && (
         <Review resource={resource} object={object} base={draft.base} edited={review} close={() => setReview(null)} done={() => { setReview(null); discard(); say(t('applied')) }} />
       )}
