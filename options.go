@@ -100,6 +100,12 @@ type Options struct {
 	// apps/v1beta1, with a warning. Objects are stored in the same form.
 	RetiredAPIs bool
 
+	// RuntimeConfig turns versions of built-in kinds on or off, as kube-apiserver's flag of this name:
+	// api/all, api/ga, api/beta, api/alpha, GROUP/VERSION such as batch/v1 (api/v1 is the core group),
+	// or GROUP/VERSION/RESOURCE such as batch/v1/cronjobs, which is stronger than those before it. A key
+	// that names nothing is an error. Objects of what is off stay in the store. Default: all are on.
+	RuntimeConfig map[string]bool
+
 	// GroupByGroupDiscovery makes clients discover each group by a request of its own, as Kubernetes
 	// did before 1.27.
 	GroupByGroupDiscovery bool
@@ -118,8 +124,7 @@ type Options struct {
 	// kube-controller-manager, does them: -gc, -namespace, -root-ca and so on; -* is all of them. A
 	// name without the - turns the task on. The last entry for a task counts. The function
 	// Housekeeping returns the names; others are errors. KeepGarbage is like -*, and Accounts.None
-	// like
-	// -accounts, -root-ca and -tokens; neither can be reversed here. Default: the server does
+	// like -accounts, -root-ca and -tokens; neither can be reversed here. Default: the server does
 	// everything.
 	Housekeeping []string
 
@@ -127,6 +132,10 @@ type Options struct {
 	// Kubernetes. If several servers share a Store, they elect the one whose controllers run. Default:
 	// none.
 	Controllers Controllers
+
+	// Debug serves the paths below /debug/, for example profiles by net/http/pprof, to users who are
+	// permitted to get them. Default: these paths do not exist.
+	Debug http.Handler
 
 	// Front wraps the handler of the socket, to serve further paths or to change requests. It is
 	// called once, before the first request. What it serves itself is neither authenticated nor

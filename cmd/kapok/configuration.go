@@ -201,7 +201,7 @@ func setField(f *pflag.FlagSet, flag *pflag.Flag, value any) error {
 		}
 		return errors.New("want one value, not a list")
 	case map[string]any:
-		if flag.Value.Type() != "mapStringString" {
+		if !isMapping(flag) {
 			return errors.New("want a value, not a mapping")
 		}
 		for _, key := range slices.Sorted(maps.Keys(value)) {
@@ -258,6 +258,11 @@ func writeConfiguration(w io.Writer, f *pflag.FlagSet, all bool) error {
 	return err
 }
 
+// isMapping reports whether the value of a flag is a mapping in YAML.
+func isMapping(flag *pflag.Flag) bool {
+	return flag.Value.Type() == "mapStringString" || flag.Value.Type() == "mapStringBool"
+}
+
 // valueOf returns the value of a flag by its type in YAML.
 func valueOf(flag *pflag.Flag) any {
 	text := flag.Value.String()
@@ -273,6 +278,11 @@ func valueOf(flag *pflag.Flag) any {
 		if p, ok := flag.Value.(*pairs); ok {
 			return map[string]string(*p)
 		}
+	case "mapStringBool":
+		if s, ok := flag.Value.(*switches); ok && *s != nil {
+			return map[string]bool(*s)
+		}
+		return map[string]bool{}
 	case "ranges":
 		if text == "" {
 			return []string{}

@@ -65,6 +65,7 @@ maxRequestMemory: 1Gi
 horizontalPodAutoscalerTolerance: 0.25
 defaultNotReadyTolerationSeconds: 10
 controllers: []
+runtimeConfig: {batch/v1/cronjobs: false, api/beta: true}
 `))
 	if err := u.configure(f, nil); err != nil {
 		t.Fatal(err)
@@ -84,6 +85,7 @@ controllers: []
 		"tolerance":   {u.controllers.PodAutoscaler.Tolerance, 0.25},
 		"seconds":     {*o.Admission.NotReadySeconds, int64(10)},
 		"controllers": {len(u.controllers.Names), 0},
+		"versions":    {o.RuntimeConfig, map[string]bool{"batch/v1/cronjobs": false, "api/beta": true}},
 	} {
 		if !reflect.DeepEqual(tc.got, tc.want) {
 			t.Errorf("%s: %v, want %v", name, tc.got, tc.want)

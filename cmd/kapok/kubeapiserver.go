@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok"
+	"github.com/kapok-dev/kapok/internal/crd"
+	"github.com/kapok-dev/kapok/internal/kinds"
 
 	"github.com/spf13/cobra"
 )
@@ -82,6 +84,7 @@ may contain more flags, separated by spaces.`,
 	f.Var((*chores)(o), "controllers", "also do the work of kube-controller-manager: collect garbage, empty deleted namespaces, create service accounts; and with a list, like '*' or deployment,replicaset, run these controllers")
 	f.Lookup("controllers").NoOptDefVal = "true"
 	f.BoolVar(&o.RetiredAPIs, "serve-retired-apis", false, "also serve built-in kinds in versions that Kubernetes has removed")
+	runtimeConfigFlag(f, &o.RuntimeConfig)
 	f.BoolVar(&o.V1beta1CRDs, "crd-v1beta1", false, "also serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
 	serviceFlag(f, &o.ServiceAddresses, "10.0.0.0/24")
 	accessFlags(f, &o.Access)
@@ -154,6 +157,8 @@ func (s *apiServer) complete(ctx context.Context) (opts kapok.Options, giveBack 
 	opts.Listen = net.JoinHostPort(s.bind, strconv.Itoa(s.port))
 	opts.Logger = slog.New(slog.NewTextHandler(s.stderr, &slog.HandlerOptions{Level: s.level()}))
 	opts.GroupByGroupDiscovery = s.groupByGroup()
+	// Suites turn on alpha versions, which Kapok does not have.
+	opts.RuntimeConfig = kinds.Selection(opts.RuntimeConfig).Known(append(kinds.WithRetired(), crd.Definition(true)))
 	s.authorize(&opts)
 	s.admit(&opts)
 	if err := s.certificate(&opts); err != nil {

@@ -76,11 +76,12 @@ func inGroups(root *cobra.Command) {
 		title    string
 		commands []string
 	}{
+		{"Start here", []string{"tour"}},
 		{"Servers", []string{"up", "list", "status", "logs", "stop", "delete", "config"}},
 		{"Use and maintain a server", []string{"kubectl", "console", "why", "doctor", "snapshot", "user", "node", "bench", "controllers"}},
 		{"Manifests, without a server", []string{"check", "convert"}},
 		{"Write an operator", []string{"init", "create", "edit", "upgrade", "generate", "vet", "import", "explain", "alpha", "dev", "port", "envtest"}},
-		{"About this program", []string{"version", "completion", "help"}},
+		{"About this program", []string{"version", "reference", "completion", "help"}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
 		for _, c := range root.Commands() {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -33,6 +34,8 @@ type up struct {
 	inMemory    bool
 	controllers controllers.Options
 	logLevel    logLevel
+	logFormat   logFormat
+	profiling   bool
 	verbose     bool
 	scheduler   schedule
 	nodes       simulated.Options
@@ -49,7 +52,7 @@ type up struct {
 
 func newUp() *cobra.Command { return newUpState().command() }
 
-func newUpState() *up { return &up{logLevel: logLevel(slog.LevelWarn)} }
+func newUpState() *up { return &up{logLevel: logLevel(slog.LevelWarn), logFormat: "text"} }
 
 // configure sets what the command line leaves open.
 func (u *up) configure(f *pflag.FlagSet, args []string) error {
@@ -138,6 +141,7 @@ and without NAME, is no instance: it has no context.`,
 	section("APIs", func() {
 		f.BoolVar(&o.V1beta1CRDs, "crd-v1beta1", true, "also accept and serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
 		f.BoolVar(&o.RetiredAPIs, "serve-retired-apis", false, "also accept and serve built-in kinds in versions that Kubernetes has removed, like apps/v1beta1, with a warning")
+		runtimeConfigFlag(f, &o.RuntimeConfig)
 		serviceFlag(f, &o.ServiceAddresses, "10.96.0.0/12")
 		f.DurationVar(&o.NamespaceGrace, "namespace-grace", 5*time.Second, "delay before the objects of a terminating namespace are deleted, so that kubectl delete -f still finds them if the file contains both the namespace and the objects")
 		addAggregation(f, &o.Aggregation)
@@ -166,7 +170,9 @@ and without NAME, is no instance: it has no context.`,
 	})
 	section("Logs and audit", func() {
 		f.Var(&u.logLevel, "log-level", "lowest level that is logged: debug, info, warn, error")
+		f.Var(&u.logFormat, "log-format", "form of the log on the standard error: text or json")
 		f.BoolVarP(&u.verbose, "verbose", "v", false, "same as --log-level=info")
+		f.BoolVar(&u.profiling, "profiling", true, "serve profiles of the process at /debug/pprof/, to users who may get these paths")
 		auditFlags(f, &o.Audit)
 	})
 	helpInSections(c, titles)
@@ -191,6 +197,7 @@ and without NAME, is no instance: it has no context.`,
 // completeUp has shells complete the values of flags that are words.
 func completeUp(c *cobra.Command) {
 	completeValues(c, "log-level", "debug", "info", "warn", "error")
+	completeValues(c, "log-format", "text", "json")
 	completeValues(c, "node", "process")
 	completeValues(c, "tls-min-version", "VersionTLS12", "VersionTLS13")
 	completeValues(c, "authorization-webhook-version", "v1", "v1beta1")
@@ -235,8 +242,12 @@ func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) erro
 
 	// The first signal shuts the server down gracefully, the second one stops it at once.
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup would have it
+	switch {
+	case signal.Ignored(syscall.SIGHUP): // as nohup would have it
+	case onTerminal():
 		signals = append(signals, syscall.SIGHUP)
+	default:
+		defer hangUps(opts.Logger)()
 	}
 	ctx, restore := signal.NotifyContext(ctx, signals...)
 	defer restore()
@@ -263,14 +274,43 @@ func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) erro
 		}
 	}
 
+	stopping, err := notifySystemd(ctx, server, opts.Logger)
+	if err != nil {
+		return errors.Join(err, server.Stop())
+	}
+	defer stopping()
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.Wait() }()
 	select {
 	case err := <-stopped:
 		return err
 	case <-ctx.Done():
+		stopping()
 		fmt.Fprintln(stdout, "Stopping. Interrupt again to stop at once.")
 		return <-stopped
+	}
+}
+
+// onTerminal reports whether a terminal is at the process, whose end ends the server.
+func onTerminal() bool {
+	return term.IsTerminal(int(os.Stdin.Fd())) || term.IsTerminal(int(os.Stdout.Fd()))
+}
+
+// hangUps keeps SIGHUP from ending a server without a terminal: services are sent it to load their
+// files again, which the server does by itself. stop ends that.
+func hangUps(log *slog.Logger) (stop func()) {
+	received, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(received, syscall.SIGHUP)
+	go func() {
+		defer close(done)
+		for range received {
+			log.Info("SIGHUP: files that have changed are loaded within 10 seconds, also without it")
+		}
+	}()
+	return func() {
+		signal.Stop(received)
+		close(received)
+		<-done
 	}
 }
 
@@ -287,7 +327,10 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 	if u.verbose {
 		level = slog.LevelInfo
 	}
-	opts.Logger = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	opts.Logger = u.logFormat.logger(stderr, level)
+	if u.profiling {
+		opts.Debug = profiles()
+	}
 	node, err := u.process.complete(opts.Listen)
 	if err != nil {
 		return kapok.Options{}, err

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
 )
 
 // wrongFlag is the error of a flag that is not known, or whose value is missing or wrong.
@@ -91,6 +93,32 @@ func (l *logLevel) Set(text string) error {
 		return errors.New("want debug, info, warn or error")
 	}
 	return nil
+}
+
+// logFormat is the value of a flag for the form of log lines: text or json.
+type logFormat string
+
+func (*logFormat) Type() string { return "format" }
+
+func (l *logFormat) String() string { return string(*l) }
+
+func (l *logFormat) Set(text string) error {
+	if text != "text" && text != "json" {
+		return errors.New("want text or json")
+	}
+	*l = logFormat(text)
+	return nil
+}
+
+// logger returns a logger for lines of this form. Kubernetes' packages log through it too.
+func (l logFormat) logger(w io.Writer, level slog.Level) *slog.Logger {
+	o := &slog.HandlerOptions{Level: level}
+	log := slog.New(slog.NewTextHandler(w, o))
+	if l == "json" {
+		log = slog.New(slog.NewJSONHandler(w, o))
+	}
+	klog.SetSlogLogger(log)
+	return log
 }
 
 // exclude has a command refuse two flags that are given together.

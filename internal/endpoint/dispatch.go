@@ -80,6 +80,8 @@ func (c *call) dispatchPath() {
 		c.discover()
 	case strings.HasPrefix(path, "/openapi/") && c.h.opts.OpenAPI != nil:
 		c.h.opts.OpenAPI.ServeHTTP(&c.w, c.r)
+	case strings.HasPrefix(path, "/debug/") && c.h.opts.Debug != nil:
+		c.h.opts.Debug.ServeHTTP(&c.w, c.r)
 	case strings.HasPrefix(path, "/kapok/"):
 		c.administer()
 	default:

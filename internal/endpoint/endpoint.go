@@ -78,6 +78,8 @@ type Options struct {
 	GroupByGroup bool
 	// OpenAPI serves the paths below /openapi/. Default: these return 404.
 	OpenAPI http.Handler
+	// Debug serves the paths below /debug/. Default: these return 404.
+	Debug http.Handler
 	// Documents are served unchanged, by path.
 	Documents map[string]Document
 	// Logger receives panics and internal errors. Default: slog.Default().

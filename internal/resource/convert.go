@@ -49,7 +49,7 @@ func decodeStored(d *Definition, o *object.Object) (obj Tree, in *Version, err e
 	gv, err := schema.ParseGroupVersion(unstructuredString(obj, "apiVersion"))
 	if err == nil && gv != d.GroupVersion(in) {
 		// The storage version has changed since the object was written.
-		switch was := d.anyVersion(gv); {
+		switch was := d.AnyVersion(gv); {
 		case was != nil:
 			in = was
 		case d.Custom && gv.Version != "":
@@ -65,9 +65,9 @@ func decodeStored(d *Definition, o *object.Object) (obj Tree, in *Version, err e
 	return obj, in, nil
 }
 
-// anyVersion returns the version of that name, served or not, or nil.
-func (d *Definition) anyVersion(gv schema.GroupVersion) *Version {
-	if d.GroupVersion(d.Storage) == gv {
+// AnyVersion returns the version of that name, served or not, or nil.
+func (d *Definition) AnyVersion(gv schema.GroupVersion) *Version {
+	if d.Storage != nil && d.GroupVersion(d.Storage) == gv { // kinds that store nothing have none
 		return d.Storage
 	}
 	for _, v := range d.Unserved {

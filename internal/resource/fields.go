@@ -181,7 +181,7 @@ func convertFields(ctx context.Context, d *Definition, obj Tree, to schema.Group
 	if err != nil {
 		return nil, err
 	}
-	source, target := d.anyVersion(from), d.anyVersion(to)
+	source, target := d.AnyVersion(from), d.AnyVersion(to)
 	switch {
 	case (source == nil || target == nil) && from.Group != to.Group:
 		return nil, fmt.Errorf("%v is not suitable for converting to %q", from.WithKind(d.Kind), to)

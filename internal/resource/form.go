@@ -110,7 +110,7 @@ func storedIn(d *Definition, o *object.Object) *Version {
 	rest, ok := bytes.CutPrefix(o.Raw, []byte(`{"apiVersion":"`))
 	if apiVersion, _, ended := bytes.Cut(rest, []byte{'"'}); ok && ended {
 		if gv, err := schema.ParseGroupVersion(string(apiVersion)); err == nil {
-			if v := d.anyVersion(gv); v != nil {
+			if v := d.AnyVersion(gv); v != nil {
 				return v
 			}
 		}

@@ -112,7 +112,7 @@ func (a *Admitted) Default(obj Tree) (Tree, error) {
 	if named.Kind != d.Kind {
 		return obj, nil
 	}
-	if v := d.anyVersion(named.GroupVersion()); v != nil {
+	if v := d.AnyVersion(named.GroupVersion()); v != nil {
 		if model, ok := v.Model.(Defaulter); ok {
 			return model.Default(obj)
 		}
@@ -133,7 +133,7 @@ func (a *Admitted) Restore(ctx context.Context, obj Tree) (Tree, error) {
 		if gv.Group != a.Kind.Group {
 			return nil, fmt.Errorf("%s is unstructured and is not suitable for converting to %q", named, a.Kind.GroupVersion())
 		}
-		from := d.anyVersion(gv)
+		from := d.AnyVersion(gv)
 		if from == nil {
 			return nil, fmt.Errorf("request to convert CR from an invalid group/version: %s", gv)
 		}

@@ -91,7 +91,11 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		builtin = kinds.WithLoopback(builtin)
 	}
 	known := &users.Users{Tokens: p.tokens, Accounts: p.accounts} // the authorizer follows when there is a store
-	registry := resource.NewRegistry(append(kinds.Give(builtin, known), crd.Definition(p.options.V1beta1CRDs))...)
+	all := append(kinds.Give(builtin, known), crd.Definition(p.options.V1beta1CRDs))
+	if err := kinds.Selection(p.options.RuntimeConfig).Apply(all); err != nil {
+		return nil, fmt.Errorf("RuntimeConfig: %w", err)
+	}
+	registry := resource.NewRegistry(all...)
 	store := resource.NewStore(p.state, registry)
 	log := p.options.Logger
 	in := &inner{store: store}
@@ -172,6 +176,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		Authenticator: p.authenticator,
 		Authorizer:    access,
 		OpenAPI:       endpoint.OpenAPI(registry, others, serverVersion().GitVersion),
+		Debug:         p.options.Debug,
 		Documents:     issuerDocuments(p.accounts, p.options.Accounts, p.address),
 		Logger:        log,
 		Version:       serverVersion(),

@@ -52,11 +52,13 @@ type Options struct {
 	Logger                *slog.Logger
 	V1beta1CRDs           bool
 	RetiredAPIs           bool
+	RuntimeConfig         map[string]bool
 	GroupByGroupDiscovery bool
 	ServiceAddresses      netip.Prefix
 	KeepGarbage           bool
 	Housekeeping          []string
 	Controllers           Controllers
+	Debug                 http.Handler
 	Front                 func(api http.Handler) http.Handler
 	NamespaceGrace        time.Duration
 }

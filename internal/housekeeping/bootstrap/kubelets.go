@@ -36,7 +36,7 @@ func EnsureKubeletAdmins(ctx context.Context, store *resource.Store) error {
 		return err
 	}
 	r := &resource.Request{
-		Definition: d, Version: d.Version(rbacv1.SchemeGroupVersion), Manager: "kapok",
+		Definition: d, Version: d.AnyVersion(rbacv1.SchemeGroupVersion), Manager: "kapok",
 		FieldValidation: metav1.FieldValidationStrict, Warn: func(string) {},
 	}
 	if _, err := store.Create(ctx, r, resource.Body{Data: body}); err != nil && !apierrors.IsAlreadyExists(err) {

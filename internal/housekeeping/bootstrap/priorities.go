@@ -31,7 +31,7 @@ func EnsurePriorityClasses(ctx context.Context, store *resource.Store) error {
 			return fmt.Errorf("create %s %s: %w", gvk.Kind, name, err)
 		}
 		r := &resource.Request{
-			Definition: d, Version: d.Version(gvk.GroupVersion()), Manager: "kapok",
+			Definition: d, Version: d.AnyVersion(gvk.GroupVersion()), Manager: "kapok",
 			FieldValidation: metav1.FieldValidationStrict, Warn: func(string) {},
 		}
 		if _, err := store.Create(ctx, r, resource.Body{Data: body}); err != nil && !apierrors.IsAlreadyExists(err) {

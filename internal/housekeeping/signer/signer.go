@@ -185,7 +185,7 @@ func (s *Signer) write(ctx context.Context, o *object.Object, change func(status
 		return fmt.Errorf("%s are not served", requests)
 	}
 	r := &resource.Request{
-		Definition: d, Version: d.Versions[0], Name: o.Key.Name, Subresource: "status",
+		Definition: d, Version: d.Storage, Name: o.Key.Name, Subresource: "status",
 		Manager: "kube-controller-manager", FieldValidation: metav1.FieldValidationIgnore, Warn: func(string) {},
 	}
 	_, err := s.store.Edit(ctx, r, func(live resource.Tree) error {

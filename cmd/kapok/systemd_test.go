@@ -1,0 +1,100 @@
+//go:build linux
+
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestSystemd runs kapok up as systemd does, with a socket for notifications and a watchdog.
+func TestSystemd(t *testing.T) {
+	dir, err := os.MkdirTemp("", "kapok-") // the path of a socket has at most 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = socket.Close() })
+	s := newShell(t, "")
+	s.env = append(s.env, "NOTIFY_SOCKET="+filepath.Join(dir, "notify"), "WATCHDOG_USEC=200000")
+	p := launchIn(t, s, "up", "--in-memory", "--listen=127.0.0.1:0", "--kubeconfig", filepath.Join(dir, "kubeconfig"))
+	next := func() string {
+		t.Helper()
+		if err := socket.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		message := make([]byte, 1024)
+		n, err := socket.Read(message)
+		if err != nil {
+			t.Fatalf("%v; the server printed %s", err, p.out)
+		}
+		return string(message[:n])
+	}
+	if message := next(); message != "READY=1" {
+		t.Errorf("the first message is %q", message)
+	}
+	for range 2 {
+		if message := next(); message != "WATCHDOG=1" {
+			t.Errorf("the watchdog gets %q", message)
+		}
+	}
+	// A hang-up has a service load its files, and does not end it.
+	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if message := next(); message != "WATCHDOG=1" {
+			t.Errorf("after a hang-up, the watchdog gets %q", message)
+		}
+	}
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	message := next()
+	for message == "WATCHDOG=1" {
+		message = next()
+	}
+	if message != "STOPPING=1" {
+		t.Errorf("the last message is %q", message)
+	}
+	if <-p.done; p.err != nil {
+		t.Errorf("%v: %s", p.err, p.out)
+	}
+}
+
+// TestLogFormat checks that each line of the log is JSON, also those of Kubernetes' packages.
+func TestLogFormat(t *testing.T) {
+	s := newShell(t, "")
+	dir := t.TempDir()
+	p := launchIn(t, s, "up", "--in-memory", "--listen=127.0.0.1:0", "--log-format=json", "--log-level=debug", "--kubeconfig", filepath.Join(dir, "kubeconfig"))
+	p.ready(t, filepath.Join(dir, "kubeconfig"))
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if <-p.done; p.err != nil {
+		t.Fatal(p.err)
+	}
+	lines := 0
+	for line := range strings.Lines(p.out.String()) {
+		if strings.HasPrefix(line, `{"time":`) {
+			lines++
+		} else if strings.Contains(line, "level=") || strings.HasPrefix(line, "I1") || strings.HasPrefix(line, "E1") || strings.HasPrefix(line, "W1") {
+			t.Errorf("a line in another format: %s", line)
+		}
+	}
+	if lines == 0 {
+		t.Errorf("no line is JSON:\n%s", p.out)
+	}
+	if code, _, errs := s.kapok("", "up --in-memory --log-format=xml"); code != exitUsage || !strings.Contains(errs, `--log-format: "xml" is invalid: want text or json`) {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
