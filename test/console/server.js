@@ -155,7 +155,7 @@ spec:
             properties:
               flavour: {type: string, description: The taste of the cake.}
               layers: {type: integer, minimum: 1}
-              size: {type: string, enum: [small, large], default: small}
+              size: {type: string, enum: [small, large]}
               price: {x-kubernetes-int-or-string: true, anyOf: [{type: integer}, {type: string}]}
               candles: {type: object, additionalProperties: {type: integer}}
               toppings: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name], items: {type: object, required: [name], properties: {name: {type: string}, vegan: {type: boolean}}}}

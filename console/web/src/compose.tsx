@@ -66,11 +66,17 @@ export function Compose({ resource, lib, text, writable, causes, reveal, change 
     return [...(kind && 'object' in parsed ? check(kind, parsed.object) : []), ...said]
   }, [kind, parsed, causes])
 
+  // What was typed comes back as the text, perhaps after more was typed: it is shown already.
+  const typed = useRef<string[]>([])
   useEffect(() => {
-    handle.current = lib.edit(host.current!, text, writable, next => latest.current(next))
+    handle.current = lib.edit(host.current!, text, writable, next => { typed.current.push(next); latest.current(next) })
     return () => { handle.current?.destroy(); handle.current = null }
   }, [theme.value])
-  useEffect(() => { handle.current?.show(text) }, [text])
+  useEffect(() => {
+    const at = typed.current.indexOf(text)
+    typed.current.splice(0, at < 0 ? typed.current.length : at + 1)
+    if (at < 0) handle.current?.show(text)
+  }, [text])
   useEffect(() => { handle.current?.judge(kind, problems) }, [kind, problems, theme.value])
   useEffect(() => { if (reveal) handle.current?.reveal(reveal.line) }, [reveal])
 

@@ -61,7 +61,7 @@ export function rangeOf(document: Document, path: Path): [number, number] {
 interface Line { dashes: number[]; key: string; column: number; value: number }
 
 /** Describes a line of a block: the columns of its dashes, and its key with the columns where key and value begin. */
-function lineOf(text: string): Line | null {
+export function lineOf(text: string): Line | null {
   if (/^\s*(#|$)/.test(text)) return null
   const dashes: number[] = []
   let column = text.search(/\S/)

@@ -14,7 +14,7 @@ import { EditorState, StateEffect, type Extension } from '@codemirror/state'
 import { EditorView, drawSelection, highlightActiveLine, hoverTooltip, keymap, lineNumbers, tooltips } from '@codemirror/view'
 import { tags } from '@lezer/highlight'
 import type { Problem } from './check'
-import { documentOf, placeAt, rangeOf } from './document'
+import { documentOf, lineOf, pathAt, placeAt, rangeOf } from './document'
 import { shapeOf, type KindSchema, type Schema } from './schema'
 
 export interface Handle {
@@ -114,6 +114,15 @@ function info(text: string | undefined): Completion['info'] {
   return text ? () => { const node = document.createElement('div'); node.className = 'doc'; node.textContent = text; return node } : undefined
 }
 
+/** Whether a key is in the object at a column of a row. */
+function isTaken(rows: string[], row: number, column: number, name: string): boolean {
+  const here = pathAt(rows, row, column).join('\0')
+  return rows.some((text, r) => {
+    const line = r === row ? null : lineOf(text)
+    return line?.key === name && line.column === column && pathAt(rows, r, column).join('\0') === here
+  })
+}
+
 /** Completes the keys of the object at the cursor, and the values of choices. */
 const completeBy = (knowledge: Knowledge) => (context: CompletionContext): CompletionResult | null => {
   const { kind } = knowledge
@@ -135,7 +144,7 @@ const completeBy = (knowledge: Knowledge) => (context: CompletionContext): Compl
   const schema = kind.at(place.path)
   if (!schema?.properties) return null
   const spaces = ' '.repeat(column)
-  const options = Object.keys(schema.properties).map((name): Completion => {
+  const options = Object.keys(schema.properties).filter(name => !isTaken(rows, row, column, name)).map((name): Completion => {
     const below = kind.below(schema, name)!
     const shape = shapeOf(below)
     const after = shape === 'object' || shape === 'map' ? `:\n${spaces}  ` : shape === 'list' ? `:\n${spaces}- ` : ': '
