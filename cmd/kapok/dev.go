@@ -19,6 +19,7 @@ import (
 	"github.com/kapok-dev/kapok/cmd/kapok/internal/dev"
 	"github.com/kapok-dev/kapok/cmd/kapok/internal/dev/screen"
 	"github.com/kapok-dev/kapok/controllers"
+	processnode "github.com/kapok-dev/kapok/node/process"
 	"github.com/kapok-dev/kapok/node/simulated"
 	"github.com/kapok-dev/kapok/scheduler"
 
@@ -29,16 +30,24 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// A devCommand is kapok dev.
+type devCommand struct {
+	options dev.Options
+	listen  string
+	nodes   int
+	process processNode
+	plain   bool
+}
+
 func newDev() *cobra.Command {
-	var o dev.Options
-	listen, nodes, plain := "", 1, false
+	var d devCommand
 	c := &cobra.Command{
 		Use:   "dev [-- ARGUMENT...]",
 		Short: "Run a project's operator with a server, and again after each change",
 		Long: `Run the operator of the project in this directory, with a server of its own.
 
-The server is in memory, with Kubernetes' controllers, the scheduler and a simulated node.
-The command generates code and manifests, applies config/default without its first
+The server is in memory, with Kubernetes' controllers, the scheduler and a simulated node; with
+--node process, pods are processes of this machine. The command generates code and manifests, applies config/default without its first
 Deployment, which is the operator's, builds the operator, runs it as a process with the
 token of its service account, and applies the samples. Then it waits: after a change of a
 file it does again what the change needs. Webhooks are served by the process.
@@ -51,36 +60,53 @@ The operator gets ARGUMENT..., by default those that a main of kubebuilder needs
 		Example: `  kapok dev
   kapok dev --plain
   kapok dev --debug-port 2345
+  kapok dev --node process --image example.com/worker:v1=go://./cmd/worker
   kapok dev --main ./cmd/manager -- --leader-elect=false`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if nodes < 0 {
-				return fmt.Errorf("--nodes is %d: must not be negative", nodes)
+			switch {
+			case len(args) > 0 && c.ArgsLenAtDash() != 0:
+				return fmt.Errorf("unexpected argument %q: arguments of the operator follow --", args[0])
+			case len(args) > 0:
+				d.options.Args = args
 			}
-			if o.DebugPort < 0 || o.DebugPort > 65535 {
-				return fmt.Errorf("--debug-port is %d: want a port from 1 to 65535", o.DebugPort)
+			if err := d.complete(c.Flags().Changed("nodes")); err != nil {
+				return err
 			}
-			if len(args) > 0 {
-				if c.ArgsLenAtDash() != 0 {
-					return fmt.Errorf("unexpected argument %q: arguments of the operator follow --", args[0])
-				}
-				o.Args = args
-			}
-			o.Out = c.OutOrStdout()
-			return failed(runDev(c.Context(), o, listen, nodes, plain, c))
+			d.options.Out = c.OutOrStdout()
+			return failed(d.run(c.Context(), c))
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&listen, "listen", "127.0.0.1:0", "address of the server, HOST:PORT; port 0 picks a free one")
-	f.IntVar(&nodes, "nodes", 1, "simulated nodes to run")
+	o := &d.options
+	f.StringVar(&d.listen, "listen", "127.0.0.1:0", "address of the server, HOST:PORT; port 0 picks a free one")
+	f.IntVar(&d.nodes, "nodes", 1, "simulated nodes to run; with --node process, none by default")
+	processFlags(f, &d.process)
 	f.StringVar(&o.Main, "main", "./cmd", "main package of the operator")
 	f.BoolVar(&o.Admin, "admin", false, "run the operator as admin, not as its service account")
 	f.BoolVar(&o.Samples, "samples", true, "apply the objects in config/samples")
-	f.BoolVar(&plain, "plain", false, "print lines, not a screen (default on anything but a terminal)")
+	f.BoolVar(&d.plain, "plain", false, "print lines, not a screen (default on anything but a terminal)")
 	f.IntVar(&o.DebugPort, "debug-port", 0, "port on which a debugger can connect to the operator; requires dlv (default none)")
+	completeValues(c, "node", processnode.Process)
 	return c
 }
 
-func runDev(ctx context.Context, o dev.Options, listen string, nodes int, plain bool, c *cobra.Command) error {
+// complete checks the flags. With a node of processes there are simulated ones only if their number was set.
+func (d *devCommand) complete(nodesSet bool) error {
+	if d.nodes < 0 {
+		return fmt.Errorf("--nodes is %d: must not be negative", d.nodes)
+	}
+	if d.options.DebugPort < 0 || d.options.DebugPort > 65535 {
+		return fmt.Errorf("--debug-port is %d: want a port from 1 to 65535", d.options.DebugPort)
+	}
+	node, err := d.process.complete(d.listen)
+	if node != nil && !nodesSet {
+		d.nodes = 0
+	}
+	return err
+}
+
+func (d *devCommand) run(ctx context.Context, c *cobra.Command) error {
+	o := d.options
 	project, err := os.Getwd()
 	if err != nil {
 		return err
@@ -115,7 +141,7 @@ func runDev(ctx context.Context, o dev.Options, listen string, nodes int, plain 
 	}
 	log := logger(c.ErrOrStderr())
 	var s *screen.Screen
-	if !plain && isScreen(c.InOrStdin(), o.Out, os.Getenv("TERM")) {
+	if !d.plain && isScreen(c.InOrStdin(), o.Out, os.Getenv("TERM")) {
 		s = screen.New(screen.Options{
 			In: c.InOrStdin(), Out: o.Out, Project: project, Kubeconfig: kubeconfig, Interrupt: signals.interrupt, Environ: os.Environ(),
 		})
@@ -123,24 +149,19 @@ func runDev(ctx context.Context, o dev.Options, listen string, nodes int, plain 
 		klog.SetSlogLogger(log) // Kubernetes' packages would write on the screen
 	}
 	begin := time.Now()
-	runs := kapok.Together{controllers.Options{Names: []string{"*"}}}
-	kubelet, metrics := &simulated.Kubelet{}, &simulated.Metrics{}
-	if nodes > 0 {
-		runs = append(runs, simulated.Options{Nodes: nodes, Kubelet: kubelet, Metrics: metrics}, scheduler.Options{})
+	opts := d.serverOptions()
+	opts.Kubeconfig, opts.Logger = kubeconfig, log
+	remove, err := d.process.place("")
+	if err != nil {
+		return err
 	}
-	opts := kapok.Options{
-		Listen: listen, Kubeconfig: kubeconfig, Controllers: runs,
-		Logger: log,
-		Nodes:  kapok.NodeOptions{Kubelets: kubelet.Handler},
-	}
-	if nodes > 0 {
-		opts.Aggregation.Handlers = map[schema.GroupVersion]http.Handler{simulated.MetricsVersion: metrics}
-	}
+	defer remove()
 	// The server stops after the operator.
 	server, err := kapok.Start(context.WithoutCancel(ctx), opts)
 	if err != nil {
 		return err
 	}
+	d.process.serve(server)
 	o.Config, o.Kubeconfig = server.Config(), server.Kubeconfig()
 	fmt.Fprintf(o.Out, "The server is ready after %d ms. In another shell:\n\n  %s\n\n", time.Since(begin).Milliseconds(), export("KUBECONFIG", opts.Kubeconfig))
 	if s != nil {
@@ -151,6 +172,28 @@ func runDev(ctx context.Context, o dev.Options, listen string, nodes int, plain 
 		s.Close()
 	}
 	return errors.Join(err, server.Stop())
+}
+
+// serverOptions returns the options of a server with the controllers and nodes that the flags select.
+func (d *devCommand) serverOptions() kapok.Options {
+	opts := kapok.Options{Listen: d.listen}
+	runs := kapok.Together{controllers.Options{Names: []string{"*"}}}
+	var handlers []func(string) http.Handler
+	if node := d.process.node; node != nil {
+		opts.ServiceAddresses, opts.Nodes.LoopbackEndpoints = processServices, true
+		runs, handlers = append(runs, node), append(handlers, node.Handler)
+	}
+	if d.nodes > 0 {
+		kubelet, metrics := &simulated.Kubelet{}, &simulated.Metrics{}
+		runs, handlers = append(runs, simulated.Options{Nodes: d.nodes, Kubelet: kubelet, Metrics: metrics}), append(handlers, kubelet.Handler)
+		opts.Aggregation.Handlers = map[schema.GroupVersion]http.Handler{simulated.MetricsVersion: metrics}
+	}
+	if len(handlers) > 0 {
+		runs = append(runs, scheduler.Options{})
+		opts.Nodes.Kubelets = kubelets(handlers...)
+	}
+	opts.Controllers = runs
+	return opts
 }
 
 // isScreen reports whether input and output are a terminal that can show a screen.

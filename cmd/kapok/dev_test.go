@@ -8,6 +8,11 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/kapok-dev/kapok"
+	processnode "github.com/kapok-dev/kapok/node/process"
+	"github.com/kapok-dev/kapok/node/simulated"
+	"github.com/kapok-dev/kapok/scheduler"
+
 	"github.com/creack/pty"
 )
 
@@ -65,5 +70,46 @@ func TestInterrupt(t *testing.T) {
 	<-signals.second
 	for range 3 {
 		signals.interrupt() // does not block
+	}
+}
+
+// TestDevNodes checks which nodes kapok dev runs.
+func TestDevNodes(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		d         devCommand
+		set       bool // --nodes
+		simulated int
+		process   bool
+	}{
+		{"by default", devCommand{nodes: 1}, false, 1, false},
+		{"processes", devCommand{nodes: 1, process: processNode{kind: "process"}}, false, 0, true},
+		{"both", devCommand{nodes: 2, process: processNode{kind: "process"}}, true, 2, true},
+		{"none", devCommand{nodes: 0}, true, 0, false},
+	} {
+		tc.d.listen = "127.0.0.1:0"
+		if err := tc.d.complete(tc.set); err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+			continue
+		}
+		opts := tc.d.serverOptions()
+		nodes, process, schedules := 0, false, false
+		for _, of := range opts.Controllers.(kapok.Together) {
+			switch of := of.(type) {
+			case simulated.Options:
+				nodes = of.Nodes
+			case *processnode.Node:
+				process = true
+			case scheduler.Options:
+				schedules = true
+			}
+		}
+		if nodes != tc.simulated || process != tc.process || schedules != (nodes > 0 || process) || (opts.Nodes.Kubelets != nil) != schedules || opts.Nodes.LoopbackEndpoints != process {
+			t.Errorf("%s: %d simulated nodes, processes %t, scheduler %t, %+v", tc.name, nodes, process, schedules, opts.Nodes)
+		}
+	}
+	d := devCommand{listen: "0.0.0.0:0", process: processNode{kind: "process"}}
+	if err := d.complete(false); err == nil {
+		t.Error("processes are run for all machines")
 	}
 }
