@@ -28,7 +28,7 @@ type Definitions struct {
 // lists every problem in the sources, with its position; if it has other reasons, Definitions is nil.
 func DefinitionsOf(ctx context.Context, args []string) (*Definitions, error) {
 	options := Options{Args: args}
-	known, args, dir, err := options.prepare()
+	known, runs, dir, err := options.prepare()
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func DefinitionsOf(ctx context.Context, args []string) (*Definitions, error) {
 	if err := registerOwn(d.Known); err != nil {
 		return nil, err
 	}
-	run, err := newRuntime(ctx, goList{}, d.Files, known, args)
+	run, err := newRuntime(ctx, goList{}, d.Files, known, runs[0])
 	if err != nil {
 		return nil, plainly(err)
 	}

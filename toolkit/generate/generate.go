@@ -22,7 +22,8 @@ import (
 // Options configure Run.
 type Options struct {
 	// Args are generators with their options, paths=..., output:..., as controller-gen has them, and patterns
-	// of packages, such as ./api/... Default: those of the Makefile of a project, see [ProjectArgs].
+	// of packages, such as ./api/... Default: those with which the Makefile of a project calls controller-gen in its targets
+	// manifests and generate, or those of kubebuilder's Makefile.
 	Args []string
 	// Check leaves all files as they are. The Result has those that would change. The generator validation
 	// writes its files nevertheless while it runs, and then they are put back.
@@ -47,13 +48,34 @@ type Result struct {
 	Orphans []string
 }
 
-// ProjectArgs returns the options with which the Makefile of a kubebuilder project calls
-// controller-gen, all in one. The working directory is the root of the project.
-func ProjectArgs() []string {
-	return []string{
-		ObjectArg(), "rbac:roleName=manager-role", "crd", "webhook", "paths=./...",
-		"output:crd:artifacts:config=" + definitions,
+// projectRuns returns the options with which the Makefile of the project in the working directory calls controller-gen. Without
+// such a Makefile they are those of kubebuilder's, all in one run.
+func projectRuns() ([][]string, error) {
+	runs, err := makefileRuns()
+	if err != nil {
+		return nil, fmt.Errorf("%w: name what to generate, such as object crd ./api/...", err)
 	}
+	if len(runs) == 0 {
+		runs = [][]string{{
+			ObjectArg(), "rbac:roleName=manager-role", "crd", "webhook", "paths=./...",
+			"output:crd:artifacts:config=" + definitions,
+		}}
+	}
+	return runs, nil
+}
+
+// ProjectOption returns the option of a generator, such as crd:allowDangerousTypes=true, that the project in the working directory uses; its
+// name if there is no project or if it does not use the generator.
+func ProjectOption(generator string) string {
+	if exists("PROJECT") {
+		runs, _ := projectRuns() // kapok generate reports the error
+		for _, option := range slices.Concat(runs...) {
+			if option == generator || strings.HasPrefix(option, generator+":") {
+				return option
+			}
+		}
+	}
+	return generator
 }
 
 // ObjectArg returns the option for deep copies, with the header of the project if it has one. The working
@@ -76,10 +98,11 @@ const (
 // those before it have changed.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	whole := len(o.Args) == 0
-	known, args, dir, err := o.prepare()
+	known, runs, dir, err := o.prepare()
 	if err != nil {
 		return nil, err
 	}
+	args := slices.Concat(runs...)
 	stored := stateFile(dir, args)
 	env, err := goEnv(ctx)
 	if err != nil {
@@ -101,8 +124,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		if stored != "" {
 			l.inputs = heads.hash()
 		}
-		if err := runAll(ctx, l, known, args, out); err != nil {
-			return nil, err
+		for _, run := range runs {
+			if err := runAll(ctx, l, known, run, out); err != nil {
+				return nil, err
+			}
 		}
 		if result, err = out.finish(o.Check); err != nil {
 			return result, err
@@ -120,26 +145,26 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return result, err
 }
 
-// prepare returns the options on the command line that exist, those with which generators run, and the working directory.
-func (o *Options) prepare() (known *markers.Registry, args []string, dir string, err error) {
-	if args, err = o.args(); err != nil {
+// prepare returns the options on the command line that exist, those with which generators run, by runs, and the working directory.
+func (o *Options) prepare() (known *markers.Registry, runs [][]string, dir string, err error) {
+	if runs, err = o.runs(); err != nil {
 		return nil, nil, "", err
 	}
 	if known, err = registry(); err != nil {
 		return nil, nil, "", err
 	}
-	if err := checkOptions(known, args); err != nil {
+	if err := checkOptions(known, slices.Concat(runs...)); err != nil {
 		return nil, nil, "", err
 	}
 	if !inModule() {
 		return nil, nil, "", errors.New("go.mod file not found in this directory or one above it")
 	}
 	dir, err = os.Getwd()
-	return known, args, dir, err
+	return known, runs, dir, err
 }
 
-// args returns the options with which generators run. Packages may be given without paths=.
-func (o *Options) args() ([]string, error) {
+// runs returns the options with which generators run. Packages may be given without paths=.
+func (o *Options) runs() ([][]string, error) {
 	var patterns, args []string
 	for _, arg := range o.Args {
 		if strings.HasPrefix(arg, ".") || strings.HasPrefix(arg, "/") {
@@ -148,23 +173,43 @@ func (o *Options) args() ([]string, error) {
 		}
 		args = append(args, arg)
 	}
+	isPath := func(arg string) bool { return strings.HasPrefix(arg, "paths=") }
+	runs := [][]string{args}
 	if len(args) == 0 {
 		if !exists("PROJECT") {
 			return nil, errors.New("this directory has no PROJECT, so name what to generate, such as object, crd or helpers; kapok generate --help lists all")
 		}
-		args = ProjectArgs()
+		var err error
+		if runs, err = projectRuns(); err != nil {
+			return nil, err
+		}
 		if len(patterns) > 0 {
-			args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "paths=") })
+			var all []string
+			for _, run := range runs {
+				all = append(all, slices.DeleteFunc(run, isPath)...)
+			}
+			runs = [][]string{unrepeatedInOrder(all)}
 		}
 	}
-	hasPaths := slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "paths=") })
-	if len(patterns) == 0 && !hasPaths {
-		patterns = []string{"./..."}
+	for i, run := range runs {
+		switch {
+		case len(patterns) > 0:
+			runs[i] = append(run, "paths="+strings.Join(patterns, ";"))
+		case !slices.ContainsFunc(run, isPath):
+			runs[i] = append(run, "paths=./...")
+		}
 	}
-	if len(patterns) > 0 {
-		args = append(args, "paths="+strings.Join(patterns, ";"))
+	return runs, nil
+}
+
+// unrepeatedInOrder drops repeated texts.
+func unrepeatedInOrder(all []string) (once []string) {
+	for _, text := range all {
+		if !slices.Contains(once, text) {
+			once = append(once, text)
+		}
 	}
-	return args, nil
+	return once
 }
 
 // inModule reports whether the working directory belongs to a module, as far as is known.
@@ -222,6 +267,10 @@ func runControllerTools(ctx context.Context, l goList, known *markers.Registry, 
 
 // generateAll runs the generators of a runtime.
 func generateAll(ctx context.Context, run *genall.Runtime, files *token.FileSet) error {
+	book, err := newMarkerBook()
+	if err != nil {
+		return err
+	}
 	var found []error
 	for _, root := range run.Roots {
 		found = append(found, errorsOf(root, packages.ListError, packages.UnknownError)...)
@@ -231,7 +280,7 @@ func generateAll(ctx context.Context, run *genall.Runtime, files *token.FileSet)
 	}
 	found = append(found, syntaxErrors(run.Roots)...)
 	unparsed := len(found) > 0
-	found = append(found, unknownMarkers(run.Roots, files)...)
+	found = append(found, book.unknown(run.Roots, files)...)
 	if unparsed {
 		return errors.Join(unique(found)...)
 	}
@@ -267,6 +316,8 @@ func generateAll(ctx context.Context, run *genall.Runtime, files *token.FileSet)
 	for _, root := range run.Roots {
 		visit(root)
 	}
+	found = plainer(found)
+	book.explain(found, run.Roots, files)
 	return errors.Join(unique(found)...)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,62 +16,157 @@ import (
 // project.
 var elsewhere = []string{"kubebuilder:scaffold:", "kubebuilder:docs-gen:"}
 
-// ours are the prefixes of markers that only generators of controller-tools read. Others, as +k8s: and
-// +genclient, have several readers.
+// ours is the prefix of markers that only generators of controller-tools read. Others, as +k8s: and
+// +genclient, have several readers: only those are errors that are nearly a known one.
 const ours = "kubebuilder:"
 
-// unknownMarkers returns an error for each marker that no generator knows, in the packages to generate
-// for. A registry knows only the markers of the generators that run, and so the markers of all
-// generators are looked up.
-func unknownMarkers(roots []*loader.Package, files *token.FileSet) []error {
-	all := &markers.Registry{}
-	var names []string
+// A markerBook has the markers of all generators: the registry of a run knows only those of the generators that run.
+type markerBook struct {
+	*markers.Registry
+	names []string // sorted
+}
+
+func newMarkerBook() (*markerBook, error) {
+	b := &markerBook{Registry: &markers.Registry{}}
 	for _, g := range generators() {
-		if err := g.RegisterMarkers(all); err != nil {
-			return []error{err}
+		if err := g.RegisterMarkers(b.Registry); err != nil {
+			return nil, err
 		}
 	}
-	for _, d := range all.AllDefinitions() {
-		names = append(names, d.Name)
+	for _, d := range b.AllDefinitions() {
+		b.names = append(b.names, d.Name)
 	}
-	slices.Sort(names)
-	var found []error
+	slices.Sort(b.names)
+	b.names = slices.Compact(b.names)
+	return b, nil
+}
+
+// doc returns the first sentence of the documentation of a marker, after its name; "" if there is none.
+func (b *markerBook) doc(name string) string {
+	for _, d := range b.AllDefinitions() {
+		if d.Name != name {
+			continue
+		}
+		if help := b.HelpFor(d); help != nil && help.Summary != "" {
+			first, _, _ := strings.Cut(strings.Join(strings.Fields(help.Summary+" "+help.Details), " "), ". ")
+			return "+" + name + ": " + strings.TrimSuffix(first, ".")
+		}
+	}
+	return ""
+}
+
+// definition returns the definition of a marker, such as +kubebuilder:validation:MinLength=3, nil if it is unknown.
+func (b *markerBook) definition(marker string) *markers.Definition {
+	for _, at := range []markers.TargetType{markers.DescribesField, markers.DescribesType, markers.DescribesPackage} {
+		if d := b.Lookup(marker, at); d != nil {
+			return d
+		}
+	}
+	return nil
+}
+
+// markerIn returns the marker in a comment, with its plus sign; "" if there is none.
+func markerIn(comment *ast.Comment) string {
+	text, isLine := strings.CutPrefix(comment.Text, "//")
+	if marker := strings.TrimSpace(text); isLine && strings.HasPrefix(marker, "+") {
+		return marker
+	}
+	return ""
+}
+
+// eachMarker calls a function for each marker in packages.
+func eachMarker(roots []*loader.Package, call func(group *ast.CommentGroup, at *ast.Comment, marker string)) {
 	for _, root := range roots {
 		root.NeedSyntax()
 		for _, file := range root.Syntax {
-			found = append(found, unknownIn(files, file, all, slices.Compact(names))...)
+			for _, group := range file.Comments {
+				for _, comment := range group.List {
+					if marker := markerIn(comment); marker != "" {
+						call(group, comment, marker)
+					}
+				}
+			}
 		}
 	}
+}
+
+// unknown returns an error for each marker that no generator knows, in the packages to generate for.
+func (b *markerBook) unknown(roots []*loader.Package, files *token.FileSet) (found []error) {
+	eachMarker(roots, func(_ *ast.CommentGroup, comment *ast.Comment, marker string) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(marker, "+"), "=")
+		if !strings.HasPrefix(name, ours) && b.definition(marker) == nil {
+			if name, known := nearTag([]byte(marker[1:]), b.names, knownTags, validationTags); known != "" {
+				message := fmt.Sprintf("unknown marker +%s (did you mean +%s?)", name, known)
+				found = append(found, Problem{At: position(files, comment.Pos()), Message: message, Doc: b.doc(known)})
+			}
+			return
+		}
+		if slices.ContainsFunc(elsewhere, func(p string) bool { return strings.HasPrefix(name, p) }) || b.definition(marker) != nil {
+			return
+		}
+		problem := Problem{At: position(files, comment.Pos()), Message: "unknown marker +" + name + didYouMean(name, b.names, "+")}
+		if known := nearest(name, b.names); known != "" {
+			problem.Doc = b.doc(known)
+		}
+		found = append(found, problem)
+	})
 	return found
 }
 
-func unknownIn(files *token.FileSet, file *ast.File, known *markers.Registry, names []string) []error {
-	var found []error
-	for _, group := range file.Comments {
-		for _, comment := range group.List {
-			text, isLine := strings.CutPrefix(comment.Text, "//")
-			marker, isMarker := strings.CutPrefix(strings.TrimSpace(text), "+")
-			if !isLine || !isMarker || !strings.HasPrefix(marker, ours) || slices.ContainsFunc(elsewhere, func(p string) bool { return strings.HasPrefix(marker, p) }) {
-				continue
-			}
-			if knows(known, marker) {
-				continue
-			}
-			name, _, _ := strings.Cut(marker, "=")
-			found = append(found, Problem{position(files, comment.Pos()), fmt.Sprintf("unknown marker +%s%s", name, didYouMean(name, names, "+"))})
+// mustApply matches the message about a marker on a field of another type.
+var mustApply = regexp.MustCompile(`^must apply (\S+) to `)
+
+// explain adds to errors about markers the names and the documentation of these. The position of an error is that of the marker, or
+// that of its field or type.
+func (b *markerBook) explain(errs []error, roots []*loader.Package, files *token.FileSet) {
+	type place struct {
+		file string
+		line int
+	}
+	at := map[place][]int{}
+	for i, err := range errs {
+		if p, ok := err.(Problem); ok && p.Doc == "" && p.At.IsValid() {
+			at[place{p.At.Filename, p.At.Line}] = append(at[place{p.At.Filename, p.At.Line}], i)
 		}
 	}
-	return found
-}
-
-func knows(known *markers.Registry, marker string) bool {
-	return slices.ContainsFunc([]markers.TargetType{markers.DescribesPackage, markers.DescribesType, markers.DescribesField}, func(at markers.TargetType) bool {
-		return known.Lookup("+"+marker, at) != nil
+	if len(at) == 0 {
+		return
+	}
+	eachMarker(roots, func(group *ast.CommentGroup, comment *ast.Comment, marker string) {
+		d := b.definition(marker)
+		if d == nil {
+			return
+		}
+		here := position(files, comment.Pos())
+		for _, i := range at[place{here.Filename, here.Line}] {
+			if p := errs[i].(Problem); p.At.Column == here.Column {
+				p.Message, p.Doc = "+"+d.Name+": "+p.Message, b.doc(d.Name)
+				errs[i] = p
+			}
+		}
+		below := position(files, group.End())
+		for _, i := range at[place{below.Filename, below.Line + 1}] {
+			p := errs[i].(Problem)
+			match := mustApply.FindStringSubmatch(p.Message)
+			if match != nil && strings.EqualFold(d.Name[strings.LastIndexByte(d.Name, ':')+1:], match[1]) {
+				p.At, p.Message, p.Doc = here, "+"+d.Name+": "+p.Message, b.doc(d.Name)
+				errs[i] = p
+			}
+		}
 	})
 }
 
 // didYouMean returns a suggestion for a misspelt name, "" if no known name is near.
 func didYouMean(name string, known []string, prefix string) string {
+	best := nearest(name, known)
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %s%s?)", prefix, best)
+}
+
+// nearest returns the known name that is most like a misspelt one, "" if none is near.
+func nearest(name string, known []string) string {
 	best, least := "", max(2, len(name)/5)+1
 	for _, candidate := range known {
 		for _, form := range []string{candidate, strings.ReplaceAll(candidate, ":", "")} {
@@ -79,10 +175,7 @@ func didYouMean(name string, known []string, prefix string) string {
 			}
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %s%s?)", prefix, best)
+	return best
 }
 
 // distance is the number of letters to insert, delete or replace to make a of b (Levenshtein).

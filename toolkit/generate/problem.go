@@ -4,6 +4,8 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,13 +17,19 @@ type Problem struct {
 	// At is where it is; not valid if that is not known. The file is relative to the working directory if it is below.
 	At      token.Position
 	Message string
+	// Doc is the first sentence of the documentation of the marker that the message is about, "" if there is none.
+	Doc string
 }
 
 func (p Problem) Error() string {
-	if p.At.Filename == "" {
-		return p.Message
+	text := p.Message
+	if p.At.Filename != "" {
+		text = p.At.String() + ": " + text
 	}
-	return p.At.String() + ": " + p.Message
+	if p.Doc != "" {
+		text += "\n\t" + p.Doc
+	}
+	return text
 }
 
 // problemOf returns an error of a load as a Problem.
@@ -66,6 +74,46 @@ func relative(file string) string {
 		}
 	}
 	return file
+}
+
+// inMarker is the position in a marker that controller-tools adds to messages. The marker's position is that of its problem.
+var inMarker = regexp.MustCompile(` \(at <input>:\d+:\d+\)$`)
+
+// plainer rewords messages of controller-tools about its own data structures, and drops those that only follow from
+// another problem of the same line.
+func plainer(errs []error) []error {
+	type place struct {
+		file string
+		line int
+	}
+	named := map[place]bool{} // lines with a problem that is no consequence
+	for i, err := range errs {
+		p, ok := err.(Problem)
+		if !ok {
+			continue
+		}
+		p.Message = inMarker.ReplaceAllString(p.Message, "")
+		switch p.Message {
+		case "unsupported AST kind *ast.FuncType":
+			p.Message = "a function cannot be a field of an API: it has no form in JSON"
+		case "unsupported AST kind *ast.ChanType":
+			p.Message = "a channel cannot be a field of an API: it has no form in JSON"
+		}
+		errs[i] = p
+		if !follows(p.Message) {
+			named[place{p.At.Filename, p.At.Line}] = true
+		}
+	}
+	return slices.DeleteFunc(errs, func(err error) bool {
+		p, ok := err.(Problem)
+		return ok && follows(p.Message) && named[place{p.At.Filename, p.At.Line}]
+	})
+}
+
+// follows reports whether a message is one of a generator that met a type of which another message tells more.
+func follows(message string) bool {
+	return strings.HasPrefix(message, "invalid field type: ") ||
+		strings.HasPrefix(message, "must apply ") && strings.HasSuffix(message, ", found ") // no type
 }
 
 // unique drops repeated errors: controller-tools reports some of them once for each generator.

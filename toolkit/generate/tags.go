@@ -125,21 +125,50 @@ var knownTags = []string{
 	"k8s:validation-gen-scheme-registry", "k8s:validation-gen-test-fixture",
 }
 
+// validationTags are those of declarative validation.
+var validationTags = strings.Fields(`k8s:alpha k8s:beta k8s:customUnique k8s:customValidation k8s:dependentForbidden k8s:dependentRequired k8s:eachKey k8s:eachVal
+	k8s:enum k8s:enumExclude k8s:forbidden k8s:format k8s:ifDisabled k8s:ifEnabled k8s:ifMode k8s:immutable k8s:isSubresource k8s:item k8s:listMapKey
+	k8s:listType k8s:maxBytes k8s:maxItems k8s:maxLength k8s:maxProperties k8s:maximum k8s:minItems k8s:minLength k8s:minProperties k8s:minimum
+	k8s:modeDiscriminator k8s:monotonic k8s:neq k8s:opaqueType k8s:optional k8s:required k8s:subfield k8s:supportsSubresource k8s:unionDiscriminator
+	k8s:unionMember k8s:unique k8s:update k8s:validateError k8s:validateFalse k8s:validateTrue k8s:zeroOrOneOfMember`)
+
 // tagName matches the name of a tag that may be one of these.
 var tagName = regexp.MustCompile(`^(?:k8s:)?[a-zA-Z0-9-]+`)
 
 // misspelt returns an error for a tag that is nearly one of the code generators, which ignore it. Tags that are like none belong
 // to other programs.
 func misspelt(file string, line tagText) (all []error) {
-	match := tagName.FindSubmatch(line.text)
-	if match == nil || slices.Contains(knownTags, string(match[0])) {
-		return nil
-	}
-	for _, known := range knownTags {
-		if distance(strings.ToLower(string(match[0])), known) <= 2 {
-			message := fmt.Sprintf("unknown tag +%s (did you mean +%s?)", match[0], known)
-			return []error{Problem{token.Position{Filename: relative(file), Line: line.number}, message}}
-		}
+	if name, known := nearTag(line.text, knownTags, validationTags); known != "" {
+		message := fmt.Sprintf("unknown tag +%s (did you mean +%s?)", name, known)
+		return []error{Problem{At: token.Position{Filename: relative(file), Line: line.number}, Message: message}}
 	}
 	return nil
+}
+
+// nearTag returns the name of a tag, and which of the known names it is nearly: with one wrong letter, or two in a long name. known is ""
+// if the tag is one of them or like none.
+func nearTag(tag []byte, all ...[]string) (name, known string) {
+	name = string(tagName.Find(tag))
+	if name == "" {
+		return "", ""
+	}
+	short := strings.TrimPrefix(strings.ToLower(name), "k8s:")
+	least := 2
+	if len(short) >= 8 {
+		least = 3
+	}
+	for _, names := range all {
+		for _, candidate := range names {
+			if candidate == name {
+				return name, ""
+			}
+			if strings.HasPrefix(candidate, "k8s:") != strings.HasPrefix(strings.ToLower(name), "k8s:") {
+				continue
+			}
+			if d := distance(short, strings.TrimPrefix(strings.ToLower(candidate), "k8s:")); d < least {
+				known, least = candidate, d
+			}
+		}
+	}
+	return name, known
 }

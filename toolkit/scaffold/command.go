@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/kapok-dev/kapok/toolkit/generate"
+
 	"sigs.k8s.io/kubebuilder/v4/pkg/cli"
 	cfgv3 "sigs.k8s.io/kubebuilder/v4/pkg/config/v3"
 	"sigs.k8s.io/kubebuilder/v4/pkg/plugin"
@@ -122,6 +124,8 @@ func run(o Options) error {
 		cli.WithDefaultPlugins(cfgv3.Version, bundle),
 		cli.WithDefaultProjectVersion(cfgv3.Version),
 		cli.WithFilesystem(fileSystem()),
+		// PROJECT says which scaffolds of kubebuilder the project has, for kubebuilder alpha update.
+		cli.WithCliVersion(strings.TrimPrefix(generate.VersionOf("sigs.k8s.io/kubebuilder/v4"), "v")),
 	)
 	if err != nil {
 		return err

@@ -250,7 +250,10 @@ func (s *initStep) Scaffold(files machinery.Filesystem) error {
 	if err := s.keep(); err != nil {
 		return err
 	}
-	return putMakefileOnKapok(files, s.testEnv)
+	if err := putMakefileOnKapok(files, s.testEnv); err != nil {
+		return err
+	}
+	return addCommands(files, s.testEnv)
 }
 
 func (s *initStep) PostScaffold() error {
@@ -334,8 +337,13 @@ func (s *suiteStep) Scaffold(files machinery.Filesystem) error {
 	).Execute(suite)
 }
 
-// done generates, and says what comes next.
+// done generates, and says what comes next. The version of the module of a kind of another project is that of --external-api-module.
 func (s *suiteStep) done(next string) error {
+	if s.resource.IsExternal() && s.resource.Module != "" && s.tidies && !s.plugin.renderOnly {
+		if err := s.goCommand("get", s.resource.Module); err != nil {
+			return err
+		}
+	}
 	if err := s.finish(true); err != nil {
 		return err
 	}

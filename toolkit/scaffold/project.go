@@ -129,6 +129,9 @@ func (p *project) restore() (aside string, err error) {
 // fileSystem is that of the machine, on which kubebuilder works.
 func fileSystem() machinery.Filesystem { return machinery.Filesystem{FS: afero.NewOsFs()} }
 
+// unfetched is what kubebuilder says if it does not download dependencies: kapokPlugin does.
+const unfetched = "skipping fetching dependencies"
+
 // plain is a slog.Handler that writes messages as lines, without times.
 type plain struct {
 	out interface{ Write([]byte) (int, error) }
@@ -137,6 +140,9 @@ type plain struct {
 func (plain) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
 func (p plain) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == unfetched {
+		return nil
+	}
 	line := "  " + r.Message
 	if r.Level >= slog.LevelWarn {
 		line = r.Level.String() + ": " + r.Message

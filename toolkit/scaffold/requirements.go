@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/version"
 	"os"
+	"slices"
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/semver"
@@ -46,4 +47,10 @@ func raise(name string, other []byte) error {
 		return err
 	}
 	return os.WriteFile(name, after, 0o644)
+}
+
+// requires reports whether a go.mod file requires a module itself.
+func requires(mod []byte, path string) bool {
+	file, err := modfile.ParseLax("go.mod", mod, nil)
+	return err == nil && slices.ContainsFunc(file.Require, func(r *modfile.Require) bool { return r.Mod.Path == path })
 }

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/afero"
 	"sigs.k8s.io/kubebuilder/v4/pkg/machinery"
 	"sigs.k8s.io/kubebuilder/v4/pkg/model/resource"
 )
@@ -237,22 +236,3 @@ var _ = BeforeSuite(func() {
 	testEnv.Go(mgr.Start)
 })
 `
-
-// putMakefileOnKapok makes the target test of a new Makefile run without programs that it would have to
-// download.
-func putMakefileOnKapok(files machinery.Filesystem, testEnv string) error {
-	if testEnv == onEnvtest {
-		return nil
-	}
-	data, err := afero.ReadFile(files.FS, "Makefile")
-	if err != nil {
-		return err
-	}
-	before, rest, found := strings.Cut(string(data), "test: manifests generate fmt vet setup-envtest ## Run tests.\n\tKUBEBUILDER_ASSETS=")
-	line, after, isLine := strings.Cut(rest, "\n")
-	_, command, isTest := strings.Cut(line, `" go test `)
-	if !found || !isLine || !isTest {
-		return fmt.Errorf("the Makefile of kubebuilder has no target test of the known form")
-	}
-	return afero.WriteFile(files.FS, "Makefile", []byte(before+"test: manifests generate fmt vet ## Run tests.\n\tgo test "+command+"\n"+after), 0o644)
-}

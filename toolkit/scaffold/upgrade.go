@@ -163,12 +163,17 @@ func finishUpgrade(ctx context.Context, s *step, out io.Writer) error {
 	return nil
 }
 
-// madeBy returns what has made a project, by its PROJECT file.
+// madeBy returns what has made a project, by its PROJECT file. PROJECT of an unpublished build of Kapok has only the version of
+// kubebuilder's scaffolds, but its go.mod requires Kapok.
 func madeBy(c config.Config, kept settings) (string, error) {
 	if kept.Version != "" {
 		return "kapok@" + kept.Version, nil
 	}
-	if v := c.GetCliVersion(); v != "" {
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		return "", err
+	}
+	if v := c.GetCliVersion(); v != "" && !requires(mod, module) {
 		return "kubebuilder@v" + strings.TrimPrefix(v, "v"), nil
 	}
 	return "", errors.New("PROJECT does not tell which version has made the project: name it with --from, such as kubebuilder@v4.10.1 or the path of the older kapok-toolkit")

@@ -231,20 +231,21 @@ func (l *locator) fieldOf(pkg *loader.Package, info *markers.TypeInfo, name stri
 	return nil, nil
 }
 
-// markerOf returns the position of the marker that the end of a path is from, if it is in the comments.
+// markerOf returns the position of the marker that the end of a path is from, if it is in the comments. Of several with one value, the
+// last one counts.
 func markerOf(comments []*ast.CommentGroup, path string) token.Pos {
 	last := lastPart.FindStringSubmatch(path)
 	if last == nil {
 		return token.NoPos
 	}
 	wanted := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(last[1], "x-kubernetes-"), "-", ""))
-	n := 0
+	n, found := -1, token.NoPos
 	switch {
 	case wanted == "validations":
 		wanted = "xvalidation"
 		n, _ = strconv.Atoi(last[2]) // digits, or none
 	case strings.HasPrefix(wanted, "list"):
-		wanted = "list"
+		wanted, n = "list", 0
 	}
 	for _, group := range comments {
 		if group == nil {
@@ -259,7 +260,13 @@ func markerOf(comments []*ast.CommentGroup, path string) token.Pos {
 			if n == 0 {
 				return comment.Pos()
 			}
+			if n < 0 && (!found.IsValid() || strings.EqualFold(name[strings.LastIndexByte(name, ':')+1:], wanted)) { // not ExclusiveMinimum after Minimum
+				found = comment.Pos()
+			}
 			n--
+		}
+		if found.IsValid() {
+			return found
 		}
 	}
 	return token.NoPos

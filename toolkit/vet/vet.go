@@ -21,14 +21,14 @@ import (
 // definitions, it returns those only. The error is one that prevents checking.
 func Run(ctx context.Context, args []string) ([]generate.Problem, error) {
 	if !slices.ContainsFunc(args, func(arg string) bool { return arg == "crd" || strings.HasPrefix(arg, "crd:") }) {
-		args = append([]string{"crd"}, args...)
+		args = append([]string{generate.ProjectOption("crd")}, args...)
 	}
 	args = append([]string{"rbac:roleName=manager-role", "webhook"}, args...) // their markers are checked, too
 	d, err := generate.DefinitionsOf(ctx, args)
 	if d == nil {
 		return nil, err
 	}
-	problems := append(misplaced(d), repeatedNames(d)...)
+	problems := slices.Concat(misplaced(d), repeated(d), repeatedNames(d))
 	if err != nil {
 		return sorted(append(problems, problemsOf(err)...)), nil
 	}

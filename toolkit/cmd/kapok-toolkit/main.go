@@ -78,6 +78,7 @@ Usage:
 
 Without generators, in a project: what make generate manifests does. That is deep copies beside the types,
 CustomResourceDefinitions in config/crd/bases, config/rbac/role.yaml and config/webhook/manifests.yaml.
+It works in each directory of the project, and names files as from its root.
 PACKAGE is a pattern such as ./api/... (default ./...); paths=PATTERN is the same.
 
 Generators of controller-gen, with its options and output:... rules:
@@ -161,6 +162,11 @@ func generateCommand(args []string) int {
 		}
 		return 0
 	}
+	if len(o.Args) == 0 {
+		if err := toProject(); err != nil {
+			return fail(exitFailure, err)
+		}
+	}
 	ctx, stop := interruptible()
 	defer stop()
 	if watches {
@@ -194,6 +200,23 @@ func generateCommand(args []string) int {
 		return compare(ctx, since, result.ManifestDirs)
 	}
 	return 0
+}
+
+// toProject changes to the root of the project in which the working directory is, if it is in one: //go:generate kapok generate
+// runs in the directory of its package.
+func toProject() error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	for root := dir; ; root = filepath.Dir(root) {
+		if info, err := os.Stat(filepath.Join(root, "PROJECT")); err == nil && info.Mode().IsRegular() {
+			return os.Chdir(root)
+		}
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil || root == filepath.Dir(root) {
+			return nil // the module is no project
+		}
+	}
 }
 
 // compare prints the changes of definitions since a commit that break their users.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kapok-dev/kapok/toolkit/generate"
 )
 
 // asCommand is set in the environment of the test binary where it runs as kapok-toolkit.
@@ -163,6 +165,12 @@ func TestTutorial(t *testing.T) {
 	if text := p.read("cmd/main.go"); !strings.Contains(text, `"80807133.tutorial.kubebuilder.io"`) {
 		t.Error("the leader election ID is not that of kubebuilder")
 	}
+	if text := p.read("PROJECT"); !strings.Contains(text, "cliVersion: 4.") {
+		t.Errorf("PROJECT does not have the version of kubebuilder's scaffolds:\n%s", text)
+	}
+	if text := p.read("README.md"); strings.Contains(text, "go version v") || !strings.Contains(text, "\ngo test ./internal/...\nkapok dev\n") {
+		t.Errorf("the README is\n%s", text)
+	}
 	if text := p.read("Makefile"); strings.Contains(text, "KUBEBUILDER_ASSETS=") || !strings.Contains(text, "\ntest: manifests generate fmt vet ## Run tests.\n\tgo test $$(go list ./... | grep -v /e2e) -coverprofile cover.out\n") {
 		t.Error("the target test of the Makefile starts programs")
 	}
@@ -228,7 +236,10 @@ func TestNothingHalfDone(t *testing.T) {
 		{types, "edit --test-env=cluster", `--test-env "cluster": must be kapoktest or envtest`},
 		{field("\t// +kubebuilder:validation:MinLenght=1\n", "Foo *string `json:\"foo,omitempty\"`"), "generate",
 			"api/v1/cronjob_types.go:36:2: unknown marker +kubebuilder:validation:MinLenght (did you mean +kubebuilder:validation:MinLength?)"},
-		{field("\t// +kubebuilder:validation:MinLength=a\n", "Foo *string `json:\"foo,omitempty\"`"), "generate", `api/v1/cronjob_types.go:36:2: expected integer, got "a"`},
+		{field("\t// +kubebuilder:validation:MinLength=a\n", "Foo *string `json:\"foo,omitempty\"`"), "generate", `api/v1/cronjob_types.go:36:2: +kubebuilder:validation:MinLength: expected integer, got "a"` + "\n\t+kubebuilder:validation:MinLength: specifies the minimum length for this string\n"},
+		{field("\t// +kubebuilder:validation:MinLength=1\n", "Foo *int32 `json:\"foo,omitempty\"`"), "generate", "api/v1/cronjob_types.go:36:2: +kubebuilder:validation:MinLength: must apply minlength to a textual value"},
+		{field("\t// +listTyp=map\n", "Foo *string `json:\"foo,omitempty\"`"), "generate", "api/v1/cronjob_types.go:36:2: unknown marker +listTyp (did you mean +listType?)"},
+		{field("\t// +k8s:optionl\n", "Foo *string `json:\"foo,omitempty\"`"), "generate", "api/v1/cronjob_types.go:36:2: unknown marker +k8s:optionl (did you mean +k8s:optional?)"},
 		{field("", "Foo *string"), "generate", `api/v1/cronjob_types.go:36:2: encountered struct field "Foo" without JSON tag`},
 		{field("", "Foo float64 `json:\"foo\"`"), "generate", "api/v1/cronjob_types.go:36:6: found float"},
 		{types + "func {", "generate", "api/v1/cronjob_types.go:97:6: expected 'IDENT', found '{'"},
@@ -238,12 +249,54 @@ func TestNothingHalfDone(t *testing.T) {
 		p.write("api/v1/cronjob_types.go", tc.types)
 		before := p.state()
 		code, out := p.run(tc.line)
-		if code == 0 || !strings.Contains(out, tc.want) || strings.Contains(out, "Usage:") {
+		if code == 0 || !strings.Contains(out, tc.want) || strings.Contains(out, "Usage:") || strings.Contains(out, "<input>") {
 			t.Errorf("kapok %s: exit code %d, want %q\n%s", tc.line, code, tc.want, out)
 		}
 		if changed := changes(before, p.state()); len(changed) > 0 {
 			t.Errorf("kapok %s has changed %v", tc.line, changed)
 		}
+	}
+}
+
+// TestOneErrorEach checks that a mistake has one error, without those that only follow from it.
+func TestOneErrorEach(t *testing.T) {
+	p := newProject(t)
+	p.must("init --domain example.com --repo example.com/project")
+	p.must("create api --group batch --version v1 --kind CronJob --controller=false")
+	types := p.read("api/v1/cronjob_types.go")
+	for field, want := range map[string]string{
+		"\t// +kubebuilder:validation:Minimum=1\n\tFoo float64 `json:\"foo\"`": "api/v1/cronjob_types.go:37:6: found float",
+		"\tFoo Missing `json:\"foo\"`":                                         "api/v1/cronjob_types.go:36:6: unknown type Missing",
+		"\tFoo func() `json:\"foo\"`":                                          "api/v1/cronjob_types.go:36:6: a function cannot be a field",
+	} {
+		p.write("api/v1/cronjob_types.go", strings.Replace(types, "\tFoo *string `json:\"foo,omitempty\"`", field, 1))
+		if code, out := p.run("generate"); code != 1 || !strings.HasPrefix(out, "kapok: "+want) || strings.Count(out, "\n") != 1 {
+			t.Errorf("%s: exit code %d\n%s", field, code, out)
+		}
+	}
+}
+
+// TestGoGenerate generates code by the go command, in the directory of main.go.
+func TestGoGenerate(t *testing.T) {
+	p := newProject(t)
+	p.must("init --domain example.com --repo example.com/project")
+	p.must("create api --group batch --version v1 --kind CronJob --controller=false")
+	const generated = "config/crd/bases/batch.example.com_cronjobs.yaml"
+	was := p.read(generated)
+	p.write(generated, "")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(bin, "kapok")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(asCommand, "1")
+	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	p.tool("generate", "./...")
+	if p.read(generated) != was {
+		t.Errorf("go generate has not written %s", generated)
 	}
 }
 
@@ -304,6 +357,11 @@ func TestAsControllerGen(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	// The calls of the Makefile.
+	// A user of make gets the same files.
+	version := "CONTROLLER_TOOLS_VERSION ?= " + generate.VersionOf("sigs.k8s.io/controller-tools") + "\n"
+	if !strings.Contains(p.read("Makefile"), version) {
+		t.Errorf("the Makefile does not have %s", version)
+	}
 	year := strings.Fields(p.read("internal/controller/suite_test.go"))[2]
 	for _, args := range [][]string{
 		{"rbac:roleName=manager-role", "crd", "webhook", "paths=./...", "output:crd:artifacts:config=config/crd/bases"},

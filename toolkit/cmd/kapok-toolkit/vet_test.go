@@ -96,6 +96,10 @@ func TestVet(t *testing.T) {
 			"a struct that is embedded twice", "// Item is a thing", "type shared struct {\n	Both string `json:\"both\"`\n}\n\ntype left struct {\n	shared `json:\",inline\"`\n}\n\ntype right struct {\n	shared `json:\",inline\"`\n}\n\ntype either struct {\n	left `json:\",inline\"`\n	right `json:\",inline\"`\n}\n\n// Item is a thing",
 			"type either", "field shared.Both is left out of JSON: its struct is embedded 2 times at the same depth",
 		},
+		{
+			"a marker twice", "	// +optional\n	Labels", "	// +kubebuilder:validation:MinProperties=1\n	// +kubebuilder:validation:MinProperties=2\n	// +kubebuilder:validation:MaxProperties=1\n	// +optional\n	Labels",
+			"	// +kubebuilder:validation:MinProperties=2", "+kubebuilder:validation:MinProperties is repeated: line ",
+		},
 		{"a type that does not exist", "	// +optional\n	Labels", "	// +optional\n	Lost Missing `json:\"lost,omitempty\"`\n	// +optional\n	Labels", "	Lost Missing", "unknown type"},
 		{"a misspelt marker", "validation:MinItems", "validation:MinItem", "	// +kubebuilder:validation:MinItem", "did you mean +kubebuilder:validation:MinItems?"},
 		{"no tag", "`json:\"card,omitempty\"`", "", "	Card string", "without JSON tag"},
