@@ -156,6 +156,18 @@ func (p *pods) wake(pod string) {
 	}
 }
 
+// sweepAgain adds a request for a sweep if a pod was swept while it was reconciled: what has been started since then is swept, too.
+func (p *pods) sweepAgain(pod string, key client.ObjectKey) {
+	p.mu.Lock()
+	_, known := p.keys[pod]
+	p.keys[pod] = key
+	q := p.queue
+	p.mu.Unlock()
+	if !known {
+		q.Add(sweeping)
+	}
+}
+
 func (p *pods) podEvents() handler.Funcs {
 	changed := func(o client.Object, q handler.Queue) {
 		if pod := o.(*corev1.Pod); pod.Spec.NodeName == p.options.Name {
@@ -226,6 +238,7 @@ func (p *pods) Reconcile(ctx context.Context, req controller.Request) (controlle
 	p.mu.Unlock()
 
 	out, err := p.advance(ctx, &pod, &n)
+	p.sweepAgain(uid, req.NamespacedName)
 	if err != nil {
 		return controller.Result{}, err
 	}
@@ -456,21 +469,19 @@ func partial(key client.ObjectKey) *metav1.PartialObjectMetadata {
 	}
 }
 
-// sweep kills the containers of pods that do not exist, or that are on another node, and removes their files.
+// sweep kills the containers of pods that do not exist, or that are on another node, and removes their files. It considers the pods that
+// are known before it lists those that exist: another worker may begin with a new pod at any time, and the list does not have it.
 func (p *pods) sweep(ctx context.Context) (controller.Result, error) {
+	gone := p.known()
 	all, err := p.list(ctx)
 	if err != nil {
 		return controller.Result{}, err
 	}
-	exists := map[string]bool{}
 	for i := range all {
-		exists[string(all[i].UID)] = true
+		delete(gone, string(all[i].UID))
 	}
 	var failed []error
-	for _, uid := range p.runtime.Pods() {
-		if exists[uid] {
-			continue
-		}
+	for uid := range gone {
 		running := false
 		for _, run := range p.runtime.Runs(uid) {
 			if run.Exit == nil {
@@ -482,45 +493,68 @@ func (p *pods) sweep(ctx context.Context) (controller.Result, error) {
 			failed = append(failed, p.runtime.Remove(uid))
 		}
 	}
-	for _, uid := range p.forget(exists) {
+	p.forget(gone)
+	for uid := range gone {
 		p.addresses.Release(types.UID(uid))
 		p.images.forget(uid)
 	}
 	return controller.Result{}, errors.Join(failed...)
 }
 
-// forget removes what is known about pods that do not exist, ends what belongs to them, and returns their UIDs.
-func (p *pods) forget(exists map[string]bool) (gone []string) {
+// known returns the UIDs of all pods of which something is known.
+func (p *pods) known() map[string]bool {
+	all := map[string]bool{}
+	for _, uid := range p.runtime.Pods() {
+		all[uid] = true
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for uid := range p.keys {
-		if !exists[uid] {
-			delete(p.keys, uid)
-			delete(p.told, uid)
-			gone = append(gone, uid)
-		}
+		all[uid] = true
+	}
+	for id := range p.tended {
+		all[id.Pod] = true
+	}
+	for id := range p.stops {
+		all[id.Pod] = true
+	}
+	for key := range p.tokens {
+		all[key.pod] = true
+	}
+	for id := range p.fresh {
+		all[id.Pod] = true
+	}
+	return all
+}
+
+// forget removes what is known about pods that do not exist, and ends what belongs to them.
+func (p *pods) forget(gone map[string]bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for uid := range gone {
+		delete(p.keys, uid)
+		delete(p.told, uid)
 	}
 	for id, t := range p.tended {
-		if !exists[id.Pod] {
+		if gone[id.Pod] {
 			t.cancel()
 			delete(p.tended, id)
 		}
 	}
 	for id, s := range p.stops {
-		if !exists[id.Pod] {
+		if gone[id.Pod] {
 			close(s.done)
 			delete(p.stops, id)
 		}
 	}
 	for key := range p.tokens {
-		if !exists[key.pod] {
+		if gone[key.pod] {
 			delete(p.tokens, key)
 		}
 	}
 	for id := range p.fresh {
-		if !exists[id.Pod] {
+		if gone[id.Pod] {
 			delete(p.fresh, id)
 		}
 	}
-	return gone
 }
