@@ -254,13 +254,14 @@ func TestExpand(t *testing.T) {
 }
 
 func TestPrograms(t *testing.T) {
-	mappings := map[string]string{"nginx": "bin/nginx", "r.example.com/team/app": "go://./cmd/app", "app:2": "/two"}
+	programs := map[string]string{"nginx": "bin/nginx", "r.example.com/team/app": "go://./cmd/app", "app:2": "/two"}
+	mapping := func(image string) string { return programs[image] }
 	for image, want := range map[string]string{
 		"nginx": "/srv/bin/nginx", "nginx:1.2": "/srv/bin/nginx", "docker.io/library/nginx:1@sha256:ab": "/srv/bin/nginx",
 		"r.example.com/team/app:v1": "package ./cmd/app", "app:2": "/two", "file:///bin/sh": "/bin/sh", "file:///a%20b": "/a b",
 		"go://./cmd/x": "package ./cmd/x", "go://example.com/m": "package example.com/m",
 	} {
-		path, pkg, err := programOf(image, mappings, "/srv")
+		path, pkg, err := programOf(image, mapping, "/srv")
 		if pkg != "" {
 			path = "package " + pkg
 		}
@@ -272,8 +273,19 @@ func TestPrograms(t *testing.T) {
 		"other", "app", "file://../../bin/sh", "file://bin/sh", "file:///a/../b", "file:///a%00b", "file://", "go://", "go://-toolexec=x",
 		"go:///etc", "go://../x", "go://./../x", "go://./...", "go://a b",
 	} {
-		if path, pkg, err := programOf(image, mappings, "/srv"); err == nil {
+		if path, pkg, err := programOf(image, mapping, "/srv"); err == nil {
 			t.Errorf("image %q: got %q %q, want an error", image, path, pkg)
 		}
+	}
+	_, _, err := programOf("other:1", mapping, "/srv")
+	if want := `map it with "kapok image set other:1=PROGRAM"`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("an image without a mapping: got %v, want %s", err, want)
+	}
+	programs["*"] = "/any"
+	if path, _, err := programOf("other:1", mapping, "/srv"); err != nil || path != "/any" {
+		t.Errorf("an image with the mapping of all: got %q, %v", path, err)
+	}
+	if path, _, err := programOf("app:2", mapping, "/srv"); err != nil || path != "/two" {
+		t.Errorf("an image with a mapping of its own: got %q, %v", path, err)
 	}
 }

@@ -7,13 +7,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -31,26 +34,47 @@ const (
 	longestBuildError = 1024
 )
 
-// ParseImage parses a mapping IMAGE=PROGRAM of an image to a program: a path, go://PACKAGE or file:///PATH.
+// programSchemes are the beginnings of programs that are not paths, and programForms those programs as messages have them.
+var (
+	programSchemes = []string{fileScheme, goScheme}
+	programForms   = []string{fileScheme + "/PATH", goScheme + "PACKAGE"}
+)
+
+// ProgramForms returns the forms of a program that is not a path, for the help of a command.
+func ProgramForms() string { return strings.Join(programForms, " or ") }
+
+// hasScheme reports whether a text has one of programSchemes.
+func hasScheme(text string) bool {
+	return slices.ContainsFunc(programSchemes, func(s string) bool { return strings.HasPrefix(text, s) })
+}
+
+// anyImage is mapped to the program of all images that have none.
+const anyImage = "*"
+
+// ParseImage parses a mapping IMAGE=PROGRAM of an image to a program: a path, go://PACKAGE or file:///PATH. The image * stands for all that
+// have no mapping.
 func ParseImage(text string) (image, program string, err error) {
 	image, program, ok := strings.Cut(text, "=")
 	switch {
 	case !ok || image == "" || program == "":
 		return "", "", fmt.Errorf("%q: want IMAGE=PROGRAM, like nginx=./bin/nginx", text)
-	case strings.HasPrefix(image, fileScheme), strings.HasPrefix(image, goScheme):
+	case hasScheme(image):
 		return "", "", fmt.Errorf("%q: the image is a program itself", text)
-	case strings.Contains(program, "://") && !strings.HasPrefix(program, fileScheme) && !strings.HasPrefix(program, goScheme):
-		return "", "", fmt.Errorf("%q: want a path, %s/PATH or %sPACKAGE", text, fileScheme, goScheme)
+	case strings.ContainsFunc(image, unicode.IsSpace) || strings.Contains(image, "://"):
+		return "", "", fmt.Errorf("%q: the image must be a name without spaces and scheme", text)
+	case strings.Contains(program, "://") && !hasScheme(program):
+		return "", "", fmt.Errorf("%q: want a path, %s", text, strings.Join(programForms, ", "))
 	}
 	return image, program, nil
 }
 
 // programOf returns the program that an image stands for: an absolute path, or the package of Go.
-func programOf(image string, mappings map[string]string, dir string) (path, pkg string, err error) {
+func programOf(image string, mapping func(image string) string, dir string) (path, pkg string, err error) {
 	program := image
-	if !strings.HasPrefix(image, fileScheme) && !strings.HasPrefix(image, goScheme) {
-		if program = mapped(image, mappings); program == "" {
-			return "", "", fmt.Errorf("image %q is not mapped to a program: start the node with --image %s=PROGRAM, or use the image file:///PATH or go://PACKAGE", image, image)
+	if !hasScheme(image) {
+		if program = mapped(image, mapping); program == "" {
+			return "", "", fmt.Errorf("image %q is not mapped to a program: map it with \"kapok image set %s=PROGRAM\", where PROGRAM is a path, %s",
+				image, image, ProgramForms())
 		}
 	}
 	if pkg, ok := strings.CutPrefix(program, goScheme); ok {
@@ -69,19 +93,19 @@ func programOf(image string, mappings map[string]string, dir string) (path, pkg 
 	return program, "", nil
 }
 
-// mapped returns the program of an image: that of its full name, or of its name without registry, tag and digest.
-func mapped(image string, mappings map[string]string) string {
-	if p := mappings[image]; p != "" {
-		return p
-	}
+// mapped returns the program of an image: that of its full name, of its name without tag and digest, of the last part of this name, or
+// that of all images; "" if there is none.
+func mapped(image string, mapping func(image string) string) string {
 	name, _, _ := strings.Cut(image, "@")
 	if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
 		name = name[:i]
 	}
-	if p := mappings[name]; p != "" {
-		return p
+	for _, key := range []string{image, name, name[strings.LastIndex(name, "/")+1:], anyImage} {
+		if p := mapping(key); p != "" {
+			return p
+		}
 	}
-	return mappings[name[strings.LastIndex(name, "/")+1:]]
+	return ""
 }
 
 // checkPackage rejects what go build would not read as a package.
@@ -108,15 +132,17 @@ type pull struct {
 
 // images prepares programs. Its goroutines end with the context of wait.
 type images struct {
-	dir      string // of packages
-	output   string // for binaries
-	mappings map[string]string
+	dir      string            // of packages
+	output   string            // for binaries
+	mappings map[string]string // those of the options
 	changed  func(pod string)
 
-	mu    sync.Mutex
-	pulls map[pullKey]*pull
-	group sync.WaitGroup
-	build sync.Mutex // one build at a time: each uses all processors
+	mu      sync.Mutex
+	pulls   map[pullKey]*pull
+	objects map[string]string // the mappings of objects
+	set     int               // how often they have been set
+	group   sync.WaitGroup
+	build   sync.Mutex // one build at a time: each uses all processors
 }
 
 type pullKey struct{ pod, container string }
@@ -131,6 +157,41 @@ func (i *images) get(pod, container string) *pull {
 	}
 	return nil
 }
+
+// mapping returns the program to which an image is mapped by this name, "" if it is not. A mapping of the options replaces that of an object.
+func (i *images) mapping(image string) string {
+	if p := i.mappings[image]; p != "" {
+		return p
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.objects[image]
+}
+
+// setObjects replaces the mappings of objects, and lets failed preparations begin again at once.
+func (i *images) setObjects(all map[string]string) {
+	i.mu.Lock()
+	if maps.Equal(all, i.objects) {
+		i.mu.Unlock()
+		return
+	}
+	i.objects = all
+	i.set++
+	pods := map[string]bool{}
+	for key, p := range i.pulls {
+		if !p.running && p.err != nil {
+			p.again()
+			pods[key.pod] = true
+		}
+	}
+	i.mu.Unlock()
+	for pod := range pods {
+		i.changed(pod)
+	}
+}
+
+// again lets a preparation that has failed begin again at once.
+func (p *pull) again() { p.at, p.wait, p.failures = time.Time{}, 0, 0 }
 
 // used forgets a preparation whose container has been started: the next start has one of its own.
 func (i *images) used(pod, container string) {
@@ -164,6 +225,7 @@ func (i *images) prepare(ctx context.Context, pod string, c *corev1.Container) {
 		i.pulls[key] = p
 	}
 	p.running = true
+	set := i.set
 	i.group.Add(1)
 	i.mu.Unlock()
 	go func() {
@@ -175,6 +237,9 @@ func (i *images) prepare(ctx context.Context, pod string, c *corev1.Container) {
 			p.failures++
 			p.wait = min(minBackoff<<min(p.failures-1, 10), maxBackoff)
 		}
+		if err != nil && set != i.set { // it may have used the mappings before
+			p.again()
+		}
 		i.mu.Unlock()
 		i.changed(pod)
 	}()
@@ -182,7 +247,7 @@ func (i *images) prepare(ctx context.Context, pod string, c *corev1.Container) {
 
 // program returns the path of the program of a container.
 func (i *images) program(ctx context.Context, c *corev1.Container) (string, error) {
-	path, pkg, err := programOf(c.Image, i.mappings, i.dir)
+	path, pkg, err := programOf(c.Image, i.mapping, i.dir)
 	if err != nil {
 		return "", err
 	}

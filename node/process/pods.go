@@ -120,6 +120,9 @@ func (p *pods) add(m manager.Manager) error {
 	if err := p.addServices(m); err != nil {
 		return err
 	}
+	if err := p.addMappings(m); err != nil {
+		return err
+	}
 	return controller.NewControllerManagedBy(m).Named("process-pods").
 		WatchesRawSource(controller.SourceFunc(p.receive)).
 		Watches(&corev1.Pod{}, p.podEvents()).

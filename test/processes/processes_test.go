@@ -278,7 +278,16 @@ func TestPods(t *testing.T) {
 	}
 	await(t, clients, "unmapped", "waiting for its image", func(p *corev1.Pod) bool {
 		s := p.Status.ContainerStatuses
-		return len(s) == 1 && s[0].State.Waiting != nil && strings.Contains(s[0].State.Waiting.Message, "--image nginx:1=PROGRAM")
+		return len(s) == 1 && s[0].State.Waiting != nil && strings.Contains(s[0].State.Waiting.Message, "kapok image set nginx:1=PROGRAM")
+	})
+
+	// A mapping lets it start.
+	if err := setImage(t, config, "nginx", "file:///bin/cat"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, clients, "unmapped", "started", func(p *corev1.Pod) bool {
+		s := p.Status.ContainerStatuses
+		return len(s) == 1 && s[0].ImageID == "process:///bin/cat" && s[0].RestartCount > 0
 	})
 
 	// The process of a deleted pod ends.
