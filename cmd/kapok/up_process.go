@@ -12,6 +12,7 @@ import (
 
 	"github.com/kapok-dev/kapok"
 	processnode "github.com/kapok-dev/kapok/node/process"
+	"github.com/kapok-dev/kapok/node/process/oci"
 
 	"github.com/spf13/pflag"
 )
@@ -37,7 +38,7 @@ func processFlags(f *pflag.FlagSet, n *processNode) {
 	f.StringVar(&n.kind, "node", "", "kind of node to run besides simulated ones: process, whose containers are processes of this machine with all permissions of this user")
 	f.StringVar(&n.options.Name, "node-name", "", "name of the node of --node (default: the host name)")
 	f.StringVar(&n.options.WorkDir, "node-workdir", "", "directory for relative paths in --image, builds of go:// images, and containers without a workingDir (default: the working directory)")
-	f.StringArrayVar(&n.images, "image", nil, "program that an image stands for on --node process, IMAGE=PATH or IMAGE=go://PACKAGE; may be repeated")
+	f.StringArrayVar(&n.images, "image", nil, "program that an image stands for on --node process, IMAGE=PATH, IMAGE=go://PACKAGE, IMAGE=archive://FILE or IMAGE=registry://REFERENCE; may be repeated")
 	f.BoolVar(&n.names, "node-names", true, "give containers of --node process an /etc/hosts with the names of services, if the system permits it (Linux)")
 	f.BoolVar(&n.anyListener, "node-process-any-listener", false, "permit --node process although --listen is not a loopback address: users on other machines that may create pods then run programs on this one")
 }
@@ -92,13 +93,26 @@ func (n *processNode) place(dataDir string) (remove func(), err error) {
 	if n.node == nil {
 		return func() {}, nil
 	}
+	removeDir := func() {}
 	if dataDir != "" {
 		n.node.Dir = filepath.Join(dataDir, "processes")
-		return func() {}, nil
+	} else {
+		n.node.Tether = true
+		if n.node.Dir, err = os.MkdirTemp("", "kapok-processes-"); err != nil {
+			return nil, err
+		}
+		removeDir = func() { os.RemoveAll(n.node.Dir) }
 	}
-	n.node.Tether = true
-	n.node.Dir, err = os.MkdirTemp("", "kapok-processes-")
-	return func() { os.RemoveAll(n.node.Dir) }, err
+	store, err := oci.Open(oci.Options{Dir: filepath.Join(n.node.Dir, "oci")})
+	if err != nil {
+		removeDir()
+		return nil, fmt.Errorf("open the store of OCI images: %w", err)
+	}
+	n.node.Store = store
+	return func() {
+		store.Close()
+		removeDir()
+	}, nil
 }
 
 // serve notes the address of the server.

@@ -2,6 +2,7 @@ package process
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -181,7 +182,7 @@ func (d *decision) observe(c *podstatus.Container) {
 	}
 	waits := s.State.Waiting
 	s.RestartCount = int32(last.ID.Attempt)
-	s.Image, s.ImageID, s.ContainerID = c.Spec.Image, "process://"+last.Path, "process://"+last.ID.String()
+	s.Image, s.ImageID, s.ContainerID = c.Spec.Image, cmp.Or(last.Reference, "process://"+last.Path), "process://"+last.ID.String()
 	s.LastTerminationState = corev1.ContainerState{}
 	if before != nil {
 		s.LastTerminationState.Terminated = d.terminated(c, *before)
@@ -360,6 +361,10 @@ func (d *decision) prepared(c *podstatus.Container) (path string, ready bool) {
 	case p.running:
 		return "", false
 	}
+	if errors.Is(p.err, ErrNotPresent) {
+		d.neverPull(c, p)
+		return "", false
+	}
 	if shown := p.at.Add(showPullError); d.now.Before(shown) {
 		d.later(shown)
 		if c.Wait("ErrImagePull", p.err.Error()) {
@@ -378,6 +383,20 @@ func (d *decision) prepared(c *podstatus.Container) (path string, ready bool) {
 		d.event(c, corev1.EventTypeWarning, "Failed", "Error: ImagePullBackOff")
 	}
 	return "", false
+}
+
+// neverPull lets a container wait for an image that may not be pulled.
+func (d *decision) neverPull(c *podstatus.Container, p *pull) {
+	message := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Spec.Image)
+	if c.Wait("ErrImageNeverPull", message) {
+		d.event(c, corev1.EventTypeWarning, "ErrImageNeverPull", message)
+		d.event(c, corev1.EventTypeWarning, "Failed", "Error: ErrImageNeverPull")
+	}
+	if next := p.at.Add(p.wait); d.now.Before(next) {
+		d.later(next)
+		return
+	}
+	d.out.steps = append(d.out.steps, step{do: prepare, container: c.Spec})
 }
 
 // probeKill stops a container whose probe or hook has failed.

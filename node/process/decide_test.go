@@ -254,16 +254,22 @@ func TestExpand(t *testing.T) {
 }
 
 func TestPrograms(t *testing.T) {
-	programs := map[string]string{"nginx": "bin/nginx", "r.example.com/team/app": "go://./cmd/app", "app:2": "/two"}
+	programs := map[string]string{"nginx": "bin/nginx", "r.example.com/team/app": "go://./cmd/app", "app:2": "/two",
+		"tarred": "archive://../other/c.tar", "pulled": "registry://", "renamed": "registry://r.example.com/y"}
 	mapping := func(image string) string { return programs[image] }
 	for image, want := range map[string]string{
 		"nginx": "/srv/bin/nginx", "nginx:1.2": "/srv/bin/nginx", "docker.io/library/nginx:1@sha256:ab": "/srv/bin/nginx",
 		"r.example.com/team/app:v1": "package ./cmd/app", "app:2": "/two", "file:///bin/sh": "/bin/sh", "file:///a%20b": "/a b",
 		"go://./cmd/x": "package ./cmd/x", "go://example.com/m": "package example.com/m",
+		"archive:///a/b.tar": "archive /a/b.tar", "archive://./b.tar": "archive /srv/b.tar", "tarred": "archive /other/c.tar",
+		"registry://r.example.com/x:1": "reference r.example.com/x:1", "pulled:2": "reference pulled:2", "renamed": "reference r.example.com/y",
 	} {
-		path, pkg, err := programOf(image, mapping, "/srv")
-		if pkg != "" {
-			path = "package " + pkg
+		p, err := programOf(image, mapping, "/srv")
+		path := p.path
+		for kind, text := range map[string]string{"package ": p.pkg, "archive ": p.archive, "reference ": p.reference} {
+			if text != "" {
+				path += kind + text
+			}
 		}
 		if err != nil || path != want {
 			t.Errorf("image %q: got %q, %v, want %q", image, path, err, want)
@@ -272,20 +278,21 @@ func TestPrograms(t *testing.T) {
 	for _, image := range []string{
 		"other", "app", "file://../../bin/sh", "file://bin/sh", "file:///a/../b", "file:///a%00b", "file://", "go://", "go://-toolexec=x",
 		"go:///etc", "go://../x", "go://./../x", "go://./...", "go://a b",
+		"archive://../x.tar", "archive://", "archive://a\x00b", "registry://", "registry://a b", "registry://file:///x",
 	} {
-		if path, pkg, err := programOf(image, mapping, "/srv"); err == nil {
-			t.Errorf("image %q: got %q %q, want an error", image, path, pkg)
+		if p, err := programOf(image, mapping, "/srv"); err == nil {
+			t.Errorf("image %q: got %+v, want an error", image, p)
 		}
 	}
-	_, _, err := programOf("other:1", mapping, "/srv")
+	_, err := programOf("other:1", mapping, "/srv")
 	if want := `map it with "kapok image set other:1=PROGRAM"`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("an image without a mapping: got %v, want %s", err, want)
 	}
 	programs["*"] = "/any"
-	if path, _, err := programOf("other:1", mapping, "/srv"); err != nil || path != "/any" {
-		t.Errorf("an image with the mapping of all: got %q, %v", path, err)
+	if p, err := programOf("other:1", mapping, "/srv"); err != nil || p.path != "/any" {
+		t.Errorf("an image with the mapping of all: got %+v, %v", p, err)
 	}
-	if path, _, err := programOf("app:2", mapping, "/srv"); err != nil || path != "/two" {
-		t.Errorf("an image with a mapping of its own: got %q, %v", path, err)
+	if p, err := programOf("app:2", mapping, "/srv"); err != nil || p.path != "/two" {
+		t.Errorf("an image with a mapping of its own: got %+v, %v", p, err)
 	}
 }

@@ -43,6 +43,27 @@ type environment struct {
 	server string // host and port of the API server, "" if it has none
 }
 
+// withDefaults adds variables NAME=VALUE that are not set yet, or only inherited from this process: those of an image.
+func withDefaults(env []string, defaults []string) []string {
+	at := map[string]int{}
+	for i, e := range env {
+		name, _, _ := strings.Cut(e, "=")
+		at[name] = i
+	}
+	for _, d := range defaults {
+		name, value, _ := strings.Cut(d, "=")
+		switch i, set := at[name]; {
+		case name == "" || strings.Contains(d, "\x00"):
+		case !set:
+			at[name] = len(env)
+			env = append(env, d)
+		case slices.Contains(inherited, name) && env[i] == name+"="+os.Getenv(name):
+			env[i] = name + "=" + value
+		}
+	}
+	return env
+}
+
 // of returns the variables of a container, in the form NAME=VALUE, and a function with their values. Errors are those of
 // the spec, or of a read.
 func (e *environment) of(c *corev1.Container) (env []string, value func(string) (string, bool), err error) {

@@ -22,26 +22,32 @@ import (
 )
 
 const (
-	fileScheme = "file://"
-	goScheme   = "go://"
+	fileScheme     = "file://"
+	goScheme       = "go://"
+	archiveScheme  = "archive://"
+	registryScheme = "registry://"
 	// showPullError is the time for which the reason of a failed pull is ErrImagePull, then it is ImagePullBackOff.
 	showPullError = 5 * time.Second
 	minBackoff    = 10 * time.Second
 	maxBackoff    = 5 * time.Minute
-	// buildLimit ends a build that hangs.
+	// buildLimit ends a build that hangs, and pullLimit the pull of an image.
 	buildLimit = 15 * time.Minute
+	pullLimit  = time.Hour
 	// longestBuildError is the length of the output of a failed build in a message, in bytes.
 	longestBuildError = 1024
 )
 
 // programSchemes are the beginnings of programs that are not paths, and programForms those programs as messages have them.
 var (
-	programSchemes = []string{fileScheme, goScheme}
-	programForms   = []string{fileScheme + "/PATH", goScheme + "PACKAGE"}
+	programSchemes = []string{fileScheme, goScheme, archiveScheme, registryScheme}
+	programForms   = []string{fileScheme + "/PATH", goScheme + "PACKAGE", archiveScheme + "PATH", registryScheme + "REFERENCE"}
 )
 
 // ProgramForms returns the forms of a program that is not a path, for the help of a command.
-func ProgramForms() string { return strings.Join(programForms, " or ") }
+func ProgramForms() string {
+	last := len(programForms) - 1
+	return strings.Join(programForms[:last], ", ") + " or " + programForms[last]
+}
 
 // hasScheme reports whether a text has one of programSchemes.
 func hasScheme(text string) bool {
@@ -51,8 +57,8 @@ func hasScheme(text string) bool {
 // anyImage is mapped to the program of all images that have none.
 const anyImage = "*"
 
-// ParseImage parses a mapping IMAGE=PROGRAM of an image to a program: a path, go://PACKAGE or file:///PATH. The image * stands for all that
-// have no mapping.
+// ParseImage parses a mapping IMAGE=PROGRAM of an image to a program: a path, file:///PATH, go://PACKAGE, archive://PATH for the file of an OCI
+// image, or registry://REFERENCE; registry:// alone is the image's own name. The image * stands for all that have no mapping.
 func ParseImage(text string) (image, program string, err error) {
 	image, program, ok := strings.Cut(text, "=")
 	switch {
@@ -68,29 +74,53 @@ func ParseImage(text string) (image, program string, err error) {
 	return image, program, nil
 }
 
-// programOf returns the program that an image stands for: an absolute path, or the package of Go.
-func programOf(image string, mapping func(image string) string, dir string) (path, pkg string, err error) {
-	program := image
+// A program is what an image stands for: one of its fields is set.
+type program struct {
+	path      string // of a file, absolute
+	pkg       string // a package of Go
+	archive   string // of an OCI image, absolute
+	reference string // of an OCI image in a registry
+}
+
+// programOf returns the program that an image stands for.
+func programOf(image string, mapping func(image string) string, dir string) (program, error) {
+	text := image
 	if !hasScheme(image) {
-		if program = mapped(image, mapping); program == "" {
-			return "", "", fmt.Errorf("image %q is not mapped to a program: map it with \"kapok image set %s=PROGRAM\", where PROGRAM is a path, %s",
+		if text = mapped(image, mapping); text == "" {
+			return program{}, fmt.Errorf("image %q is not mapped to a program: map it with \"kapok image set %s=PROGRAM\", where PROGRAM is a path, %s",
 				image, image, ProgramForms())
 		}
 	}
-	if pkg, ok := strings.CutPrefix(program, goScheme); ok {
-		return "", pkg, checkPackage(pkg)
+	if pkg, ok := strings.CutPrefix(text, goScheme); ok {
+		return program{pkg: pkg}, checkPackage(pkg)
 	}
-	if text, ok := strings.CutPrefix(program, fileScheme); ok {
-		u, err := url.PathUnescape(text)
-		if err != nil || !filepath.IsAbs(u) || filepath.Clean(u) != u || strings.Contains(u, "\x00") {
-			return "", "", fmt.Errorf("image %q: want %s and an absolute path without \"..\"", image, fileScheme)
+	if reference, ok := strings.CutPrefix(text, registryScheme); ok {
+		if reference == "" {
+			reference = image
 		}
-		return u, "", nil
+		if hasScheme(reference) || strings.ContainsFunc(reference, unicode.IsSpace) {
+			return program{}, fmt.Errorf("image %q: want %sREFERENCE", image, registryScheme)
+		}
+		return program{reference: reference}, nil
 	}
-	if !filepath.IsAbs(program) {
-		program = filepath.Join(dir, program)
+	if escaped, ok := strings.CutPrefix(text, fileScheme); ok {
+		u, err := url.PathUnescape(escaped)
+		if err != nil || !filepath.IsAbs(u) || filepath.Clean(u) != u || strings.Contains(u, "\x00") {
+			return program{}, fmt.Errorf("image %q: want %s and an absolute path without \"..\"", image, fileScheme)
+		}
+		return program{path: u}, nil
 	}
-	return program, "", nil
+	path, isArchive := strings.CutPrefix(text, archiveScheme)
+	if path == "" || strings.Contains(path, "\x00") || text == image && isArchive && !filepath.IsAbs(path) && !filepath.IsLocal(path) {
+		return program{}, fmt.Errorf("image %q: want a path that is absolute, or below the directory of the node", image)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	if isArchive {
+		return program{archive: path}, nil
+	}
+	return program{path: path}, nil
 }
 
 // mapped returns the program of an image: that of its full name, of its name without tag and digest, of the last part of this name, or
@@ -123,7 +153,8 @@ func checkPackage(pkg string) error {
 // A pull is the preparation of a program for the next start of a container.
 type pull struct {
 	running  bool
-	path     string // "" if it has failed
+	path     string // of the program, or of the root directory of image; "" if it has failed
+	image    *Image // nil if the program is not that of an OCI image
 	err      error
 	at       time.Time     // of its end
 	wait     time.Duration // until the next attempt after a failure
@@ -135,7 +166,11 @@ type images struct {
 	dir      string            // of packages
 	output   string            // for binaries
 	mappings map[string]string // those of the options
+	store    ImageStore        // nil: none
 	changed  func(pod string)
+	// secrets returns the Secrets of the imagePullSecrets of a pod.
+	secrets func(ctx context.Context, pod *corev1.Pod) []corev1.Secret
+	event   func(pod *corev1.Pod, container, reason, message string)
 
 	mu      sync.Mutex
 	pulls   map[pullKey]*pull
@@ -212,8 +247,8 @@ func (i *images) forget(pod string) {
 }
 
 // prepare begins to prepare the program of a container, and calls changed when it is ready or has failed.
-func (i *images) prepare(ctx context.Context, pod string, c *corev1.Container) {
-	key := pullKey{pod, c.Name}
+func (i *images) prepare(ctx context.Context, pod *corev1.Pod, c *corev1.Container) {
+	key := pullKey{string(pod.UID), c.Name}
 	i.mu.Lock()
 	p := i.pulls[key]
 	if p != nil && p.running {
@@ -230,9 +265,9 @@ func (i *images) prepare(ctx context.Context, pod string, c *corev1.Container) {
 	i.mu.Unlock()
 	go func() {
 		defer i.group.Done()
-		path, err := i.program(ctx, c)
+		path, image, err := i.program(ctx, pod, c)
 		i.mu.Lock()
-		p.running, p.path, p.err, p.at = false, path, err, time.Now()
+		p.running, p.path, p.image, p.err, p.at = false, path, image, err, time.Now()
 		if err != nil {
 			p.failures++
 			p.wait = min(minBackoff<<min(p.failures-1, 10), maxBackoff)
@@ -241,29 +276,69 @@ func (i *images) prepare(ctx context.Context, pod string, c *corev1.Container) {
 			p.again()
 		}
 		i.mu.Unlock()
-		i.changed(pod)
+		i.changed(key.pod)
 	}()
 }
 
-// program returns the path of the program of a container.
-func (i *images) program(ctx context.Context, c *corev1.Container) (string, error) {
-	path, pkg, err := programOf(c.Image, i.mapping, i.dir)
+// program returns the path of the program of a container, or the OCI image that has it, with its directory.
+func (i *images) program(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (string, *Image, error) {
+	p, err := programOf(c.Image, i.mapping, i.dir)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	if pkg != "" {
-		if path, err = i.goBuild(ctx, pkg, c.ImagePullPolicy); err != nil {
-			return "", err
+	if p.archive != "" || p.reference != "" {
+		image, err := i.pull(ctx, pod, c, p)
+		if err != nil {
+			return "", nil, err
+		}
+		return image.Root, image, nil
+	}
+	if p.pkg != "" {
+		if p.path, err = i.goBuild(ctx, p.pkg, c.ImagePullPolicy); err != nil {
+			return "", nil, err
 		}
 	}
+	return p.path, nil, checkProgram(p.path)
+}
+
+// checkProgram returns an error for a file that cannot be executed.
+func checkProgram(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return "", err
+		return err
 	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
-		return "", fmt.Errorf("%s is not an executable file", path)
+		return fmt.Errorf("%s is not an executable file", path)
 	}
-	return path, nil
+	return nil
+}
+
+// pull returns an OCI image.
+func (i *images) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container, p program) (*Image, error) {
+	if i.store == nil {
+		return nil, errors.New("this node has no store for OCI images")
+	}
+	ctx, cancel := context.WithTimeout(ctx, pullLimit)
+	defer cancel()
+	r := ImageRequest{Archive: p.archive, Reference: p.reference, Policy: c.ImagePullPolicy}
+	if p.reference != "" {
+		r.Secrets = i.secrets(ctx, pod)
+	}
+	begin, pulls := time.Now(), false
+	r.Pulling = func() {
+		pulls = true
+		i.event(pod, c.Name, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
+	}
+	image, err := i.store.Pull(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	message := fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.Image)
+	if took := time.Since(begin).Truncate(time.Millisecond); pulls {
+		message = fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", c.Image, took, took, image.Size)
+	}
+	i.event(pod, c.Name, "Pulled", message)
+	return image, nil
 }
 
 // goBuild builds a package. The file of a program that runs is replaced, not changed.

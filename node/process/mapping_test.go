@@ -52,20 +52,21 @@ func TestMappingsOfObjects(t *testing.T) {
 func TestMappingsRetry(t *testing.T) {
 	changed := make(chan string, 10)
 	i := &images{dir: "/", mappings: map[string]string{"flag": "/bin/sh"}, changed: func(pod string) { changed <- pod }, pulls: map[pullKey]*pull{}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "pod"}}
 	c := &corev1.Container{Name: "c", Image: "web"}
-	i.prepare(context.Background(), "pod", c)
+	i.prepare(context.Background(), pod, c)
 	<-changed
 	if p := i.get("pod", "c"); p.err == nil || p.wait != minBackoff {
 		t.Fatalf("without a mapping: got %+v", p)
 	}
 	i.setObjects(map[string]string{"web": "/bin/sh", "flag": "/none"})
-	if pod := <-changed; pod != "pod" {
-		t.Errorf("the pod %q has changed", pod)
+	if uid := <-changed; uid != "pod" {
+		t.Errorf("the pod %q has changed", uid)
 	}
 	if p := i.get("pod", "c"); time.Since(p.at) < time.Hour || p.wait != 0 {
 		t.Errorf("after a change of mappings: got %+v, want no wait", p)
 	}
-	i.prepare(context.Background(), "pod", c)
+	i.prepare(context.Background(), pod, c)
 	<-changed
 	if p := i.get("pod", "c"); p.err != nil || p.path != "/bin/sh" {
 		t.Errorf("with a mapping: got %+v", p)

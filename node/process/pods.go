@@ -73,7 +73,10 @@ func newPods(o Options) (*pods, error) {
 		stops: map[proc.ID]*stopping{}, tended: map[proc.ID]*tender{}, fresh: map[proc.ID]bool{}, tokens: map[tokenKey]token{},
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.images = &images{dir: o.WorkDir, output: filepath.Join(o.Dir, "images"), mappings: o.Images, changed: p.wake, pulls: map[pullKey]*pull{}}
+	p.images = &images{
+		dir: o.WorkDir, output: filepath.Join(o.Dir, "images"), mappings: o.Images, store: o.Store, changed: p.wake, pulls: map[pullKey]*pull{},
+		secrets: p.pullSecrets, event: p.imageEvent,
+	}
 	var err error
 	p.runtime, err = proc.Open(proc.Options{Dir: o.Dir, Tether: o.Tether, Changed: p.wake})
 	p.proxy = proxy.New()
@@ -122,6 +125,11 @@ func (p *pods) add(m manager.Manager) error {
 	}
 	if err := p.addMappings(m); err != nil {
 		return err
+	}
+	if p.options.Store != nil {
+		if err := m.Add(&collector{pods: p, log: m.GetLogger()}); err != nil {
+			return err
+		}
 	}
 	return controller.NewControllerManagedBy(m).Named("process-pods").
 		WatchesRawSource(controller.SourceFunc(p.receive)).
@@ -303,7 +311,7 @@ func (p *pods) advance(ctx context.Context, pod *corev1.Pod, n *corev1.Node) (ou
 func (p *pods) take(ctx context.Context, pod *corev1.Pod, env *environment, s *step) (changed bool, err error) {
 	switch s.do {
 	case prepare:
-		p.images.prepare(p.ctx, string(pod.UID), s.container)
+		p.images.prepare(p.ctx, pod, s.container)
 	case stop:
 		if p.stop(pod, s) {
 			for _, e := range s.events {
@@ -322,7 +330,10 @@ func (p *pods) start(ctx context.Context, pod *corev1.Pod, env *environment, s *
 	if err != nil {
 		return err
 	}
-	spec.ID.Attempt, spec.Backoff, spec.Path = s.attempt, s.backoff, s.path
+	spec.ID.Attempt, spec.Backoff = s.attempt, s.backoff
+	if spec.Image == "" {
+		spec.Path = s.path
+	}
 	spec.Env = append(spec.Env, messageVariable+"="+p.path(p.messageFile(spec.ID)))
 	if spec.Args[0] == "" {
 		spec.Args[0] = s.path
@@ -362,7 +373,7 @@ func fieldPath(pod *corev1.Pod, container string) string {
 	return fmt.Sprintf("spec.%s{%s}", list, container)
 }
 
-// spec returns what a container runs, without the path of its program.
+// spec returns what a container runs, without the path of its program unless that is in an OCI image.
 func (p *pods) spec(env *environment, c *corev1.Container) (proc.Spec, error) {
 	variables, value, err := env.of(c)
 	if err != nil {
@@ -372,6 +383,7 @@ func (p *pods) spec(env *environment, c *corev1.Container) (proc.Spec, error) {
 		ID: proc.ID{Pod: string(env.pod.UID), Container: c.Name}, Env: variables, Dir: c.WorkingDir,
 		Terminal: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
 	}
+	pulled := p.images.get(string(env.pod.UID), c.Name)
 	if s.Dir == "" {
 		s.Dir = p.options.WorkDir
 	}
@@ -392,13 +404,20 @@ func (p *pods) spec(env *environment, c *corev1.Container) (proc.Spec, error) {
 	if !filepath.IsAbs(s.Dir) {
 		return proc.Spec{}, missing{fmt.Sprintf("workingDir %q is not an absolute path", c.WorkingDir)}
 	}
-	// The program is that of the image: the first word of a command is only its name.
-	words := append([]string(nil), c.Command...)
-	if len(words) == 0 {
-		words = []string{""}
-	}
-	for _, word := range append(words, c.Args...) {
-		s.Args = append(s.Args, expand(word, value))
+	expanded := func(word string) string { return expand(word, value) }
+	if pulled != nil && pulled.image != nil {
+		if err := pulled.image.fill(&s, c, expanded); err != nil {
+			return proc.Spec{}, err
+		}
+	} else {
+		// The program is the file: the first word of a command is only its name.
+		words := append([]string(nil), c.Command...)
+		if len(words) == 0 {
+			words = []string{""}
+		}
+		for _, word := range append(words, c.Args...) {
+			s.Args = append(s.Args, expanded(word))
+		}
 	}
 	for _, word := range append([]string{s.Dir}, s.Args...) {
 		if strings.Contains(word, "\x00") {

@@ -75,8 +75,10 @@ type Options struct {
 	Tether bool
 	// WorkDir is the directory for relative paths of programs, and for builds of packages. Default: the working directory.
 	WorkDir string
-	// Images maps images to programs: a path, go://PACKAGE or file:///PATH. See ParseImage.
+	// Images maps images to programs: see ParseImage.
 	Images map[string]string
+	// Store provides OCI images, for programs such as archive://PATH and registry://REFERENCE. Default: none.
+	Store ImageStore
 	// Server returns host and port of the API server for containers, "" if it has none. It is called before each start of a
 	// container. Default: none.
 	Server func(context.Context) string

@@ -26,6 +26,7 @@ import (
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/controllers"
 	"github.com/kapok-dev/kapok/node/process"
+	"github.com/kapok-dev/kapok/node/process/oci"
 	"github.com/kapok-dev/kapok/scheduler"
 
 	"go.uber.org/goleak"
@@ -134,8 +135,12 @@ func readOwnPod() error {
 // start starts a server with a node.
 func start(ctx context.Context, o kapok.Options, dir string) (*kapok.Server, error) {
 	address := make(chan string, 1)
+	store, err := oci.Open(oci.Options{Dir: filepath.Join(dir, "oci")})
+	if err != nil {
+		return nil, err
+	}
 	node := &process.Node{Options: process.Options{
-		Name: "machine", Dir: dir, Tether: o.DataDir == "", StopGrace: time.Second,
+		Name: "machine", Dir: dir, Store: store, Tether: o.DataDir == "", StopGrace: time.Second,
 		Server: func(ctx context.Context) string {
 			select {
 			case a := <-address:

@@ -80,6 +80,9 @@ type Spec struct {
 	Args []string // with the name of the program
 	Dir  string   // the working directory
 	Env  []string
+	// Image is the digest of the OCI image of the program, and Reference its name in the status of the container; "" for a program of the
+	// machine.
+	Image, Reference string
 	// Hosts is a file that the container sees as /etc/hosts, absolute; "" for that of the system. It needs what Runtime.Mounts
 	// reports.
 	Hosts string

@@ -58,6 +58,7 @@ type Tree struct {
 	archives int64
 	entries  int
 	files    int64                // the number of bytes of files that are left
+	written  int64                // the number of bytes of files
 	dirs     map[string]directory // by their paths; their permissions and times are set last
 }
 
@@ -70,6 +71,9 @@ type directory struct {
 func New(root *os.Root, l Limits) *Tree {
 	return &Tree{root: root, archives: l.Bytes, entries: l.Entries, files: l.Bytes, dirs: map[string]directory{}}
 }
+
+// Written returns the number of bytes of the files of all layers.
+func (t *Tree) Written() int64 { return t.written }
 
 // A layer is an archive that is being applied.
 type layer struct {
@@ -245,6 +249,7 @@ func (l *layer) file(name string, mode fs.FileMode, at time.Time, content io.Rea
 		return err
 	}
 	n, err := io.Copy(f, io.LimitReader(content, l.files+1)) // a sparse file is larger than its part of the archive
+	l.written += n
 	if l.files -= n; err == nil && l.files < 0 {
 		err = fmt.Errorf("%w: more bytes than are permitted", ErrTooLarge)
 	}
