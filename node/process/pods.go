@@ -68,6 +68,14 @@ type pods struct {
 }
 
 func newPods(o Options) (*pods, error) {
+	p := newPodsWithoutRuntime(o)
+	var err error
+	p.runtime, err = proc.Open(proc.Options{Dir: o.Dir, Tether: o.Tether, Changed: p.wake})
+	p.proxy = proxy.New()
+	return p, err
+}
+
+func newPodsWithoutRuntime(o Options) *pods {
 	p := &pods{
 		options: o, addresses: podip.New(), keys: map[string]client.ObjectKey{}, told: map[string]string{},
 		stops: map[proc.ID]*stopping{}, tended: map[proc.ID]*tender{}, fresh: map[proc.ID]bool{}, tokens: map[tokenKey]token{},
@@ -77,10 +85,7 @@ func newPods(o Options) (*pods, error) {
 		dir: o.WorkDir, output: filepath.Join(o.Dir, "images"), mappings: o.Images, store: o.Store, changed: p.wake, pulls: map[pullKey]*pull{},
 		secrets: p.pullSecrets, event: p.imageEvent,
 	}
-	var err error
-	p.runtime, err = proc.Open(proc.Options{Dir: o.Dir, Tether: o.Tether, Changed: p.wake})
-	p.proxy = proxy.New()
-	return p, err
+	return p
 }
 
 // close ends all containers and goroutines.
@@ -182,6 +187,7 @@ func (p *pods) sweepAgain(pod string, key client.ObjectKey) {
 func (p *pods) podEvents() handler.Funcs {
 	changed := func(o client.Object, q handler.Queue) {
 		if pod := o.(*corev1.Pod); pod.Spec.NodeName == p.options.Name {
+			p.observe(pod) // of all pods that exist, before the first call of Reconcile gives an address to a new one
 			q.Add(handler.RequestFor(pod))
 		}
 	}
@@ -430,6 +436,13 @@ func (p *pods) spec(env *environment, c *corev1.Container) (proc.Spec, error) {
 	return s, nil
 }
 
+// observe notes the address that a pod has.
+func (p *pods) observe(pod *corev1.Pod) {
+	if podstatus.Ended(pod.Status.Phase) || inPods(pod.Status.PodIP) {
+		p.addresses.Observe(pod)
+	}
+}
+
 // addressOf returns the address of a pod.
 func (p *pods) addressOf(pod *corev1.Pod) string {
 	switch {
@@ -437,9 +450,6 @@ func (p *pods) addressOf(pod *corev1.Pod) string {
 		return nodeIP
 	case podstatus.Ended(pod.Status.Phase):
 		return pod.Status.PodIP
-	}
-	if ip := pod.Status.PodIP; ip != "" && inPods(ip) {
-		p.addresses.Observe(pod)
 	}
 	if all := p.addresses.Of(pod.UID, []string{defaultPods.String()}); len(all) > 0 {
 		return all[0]

@@ -2,6 +2,7 @@ package podstatus
 
 import (
 	"encoding/json"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -22,8 +23,8 @@ func Patch(p *corev1.Pod, now *corev1.PodStatus) ([]byte, error) {
 	if !old.StartTime.Equal(now.StartTime) {
 		status["startTime"] = now.StartTime
 	}
-	unlike(status, "hostIPs", old.HostIPs, now.HostIPs)
-	unlike(status, "podIPs", old.PodIPs, now.PodIPs)
+	addresses(status, "hostIPs", old.HostIPs, now.HostIPs, func(a corev1.HostIP) string { return a.IP })
+	addresses(status, "podIPs", old.PodIPs, now.PodIPs, func(a corev1.PodIP) string { return a.IP })
 	unlike(status, "initContainerStatuses", old.InitContainerStatuses, now.InitContainerStatuses)
 	unlike(status, "containerStatuses", old.ContainerStatuses, now.ContainerStatuses)
 	unlike(status, "ephemeralContainerStatuses", old.EphemeralContainerStatuses, now.EphemeralContainerStatuses)
@@ -62,6 +63,23 @@ func unlike[T any](status map[string]any, field string, old, now []T) {
 	if !equality.Semantic.DeepEqual(old, now) {
 		status[field] = now
 	}
+}
+
+// addresses sets a list of addresses that has changed. A strategic merge would keep the old ones, whose keys they are.
+func addresses[T comparable](status map[string]any, field string, old, now []T, ip func(T) string) {
+	if slices.Equal(old, now) {
+		return
+	}
+	var list []any
+	for _, a := range old {
+		if !slices.Contains(now, a) {
+			list = append(list, map[string]any{"$patch": "delete", "ip": ip(a)})
+		}
+	}
+	for _, a := range now {
+		list = append(list, a)
+	}
+	status[field] = list
 }
 
 // replaced is a map that takes the place of the one that is there.
