@@ -30,7 +30,8 @@ func newImage() *cobra.Command {
 // imageServer are the flags for the server of kapok image.
 type imageServer struct{ nodeServer }
 
-// client returns a client of the server: that of the flags, of $KUBECONFIG, or of the default data directory.
+// client returns a client of the server: that of the flags, of $KUBECONFIG, or of the default data
+// directory.
 func (s *imageServer) client() (client.Client, error) {
 	file, err := s.instance.kubeconfig(s.kubeconfig)
 	if err != nil {
@@ -215,7 +216,8 @@ func newImageUnset() *cobra.Command {
 	return c
 }
 
-// unsetMappings deletes all objects for images. An image without one is an error, and then none is deleted.
+// unsetMappings deletes all objects for images. An image without one is an error, and then none is
+// deleted.
 func unsetMappings(ctx context.Context, kube client.Client, images []string, out io.Writer) error {
 	all, err := listMappings(ctx, kube)
 	if err != nil {

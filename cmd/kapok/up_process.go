@@ -26,6 +26,7 @@ type processNode struct {
 	options     processnode.Options
 	images      []string
 	names       bool
+	isolate     bool
 	anyListener bool
 	lookup      func(ctx context.Context, host string) ([]string, error) // nil: that of the system
 
@@ -40,6 +41,7 @@ func processFlags(f *pflag.FlagSet, n *processNode) {
 	f.StringVar(&n.options.WorkDir, "node-workdir", "", "directory for relative paths in --image, builds of go:// images, and containers without a workingDir (default: the working directory)")
 	f.StringArrayVar(&n.images, "image", nil, "program that an image stands for on --node process, IMAGE=PATH, IMAGE=go://PACKAGE, IMAGE=archive://FILE or IMAGE=registry://REFERENCE; may be repeated")
 	f.BoolVar(&n.names, "node-names", true, "give containers of --node process an /etc/hosts with the names of services, if the system permits it (Linux)")
+	f.BoolVar(&n.isolate, "isolate", false, "give each container of --node process a root directory, processes, mounts and a host name of its own, by user namespaces (Linux)")
 	f.BoolVar(&n.anyListener, "node-process-any-listener", false, "permit --node process although --listen is not a loopback address: users on other machines that may create pods then run programs on this one")
 }
 
@@ -47,8 +49,8 @@ func processFlags(f *pflag.FlagSet, n *processNode) {
 func (n *processNode) complete(listen string) (*processnode.Node, error) {
 	switch n.kind {
 	case "":
-		if n.options.Name != "" || n.options.WorkDir != "" || len(n.images) > 0 || n.anyListener {
-			return nil, errors.New("--node-name, --node-workdir, --image and --node-process-any-listener have no effect without --node process")
+		if n.options.Name != "" || n.options.WorkDir != "" || len(n.images) > 0 || n.isolate || n.anyListener {
+			return nil, errors.New("--node-name, --node-workdir, --image, --isolate and --node-process-any-listener have no effect without --node process")
 		}
 		return nil, nil
 	case processnode.Process:
@@ -59,7 +61,7 @@ func (n *processNode) complete(listen string) (*processnode.Node, error) {
 		return nil, fmt.Errorf("--node process with --listen %s: users on other machines that may create pods could run programs on this one; confirm with --node-process-any-listener", listen)
 	}
 	o := n.options
-	o.NoNames = !n.names
+	o.NoNames, o.Isolate = !n.names, n.isolate
 	o.Images = map[string]string{}
 	for _, text := range n.images {
 		image, program, err := processnode.ParseImage(text)

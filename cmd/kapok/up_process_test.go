@@ -31,6 +31,7 @@ func TestProcessNode(t *testing.T) {
 		{"0.0.0.0:6443", processNode{kind: "process", anyListener: true}, ""},
 		{"127.0.0.1:6443", processNode{kind: "container"}, `--node "container": want process`},
 		{"127.0.0.1:6443", processNode{images: []string{"a=b"}}, "no effect without --node process"},
+		{"127.0.0.1:6443", processNode{isolate: true}, "no effect without --node process"},
 		{"127.0.0.1:6443", processNode{kind: "process", images: []string{"nginx"}}, `--image "nginx": want IMAGE=PROGRAM`},
 		{"127.0.0.1:6443", processNode{kind: "process", images: []string{"nginx=http://x"}}, "want a path"},
 	} {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestAddressesAfterRestart reconciles a pod without an address before one that has had its address from the node before a restart: each address
-// is that of one pod, and none changes.
+// TestAddressesAfterRestart reconciles a pod without an address before one that has had its address
+// from the node before a restart: each address is that of one pod, and none changes.
 func TestAddressesAfterRestart(t *testing.T) {
 	o, err := Options{Name: "machine", Dir: t.TempDir()}.complete()
 	if err != nil {

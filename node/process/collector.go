@@ -32,7 +32,8 @@ func (c *collector) Start(ctx context.Context) error {
 	return nil
 }
 
-// usesImage returns a function that reports whether a container runs an image, has run it and can be restarted, or is about to start.
+// usesImage returns a function that reports whether a container runs an image, has run it and can
+// be restarted, or is about to start.
 func (p *pods) usesImage() func(id string) bool {
 	used := p.images.ids()
 	for _, pod := range p.runtime.Pods() {
@@ -56,7 +57,8 @@ func (i *images) ids() map[string]bool {
 	return all
 }
 
-// pullSecrets returns the Secrets of the imagePullSecrets of a pod. One that does not exist is an event, as with a kubelet.
+// pullSecrets returns the Secrets of the imagePullSecrets of a pod. One that does not exist is an
+// event, as with a kubelet.
 func (p *pods) pullSecrets(ctx context.Context, pod *corev1.Pod) []corev1.Secret {
 	var all []corev1.Secret
 	var absent []string

@@ -19,7 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// MappingKind is the kind of the objects that map images to programs, which kapok image writes. A Node defines it.
+// MappingKind is the kind of the objects that map images to programs, which kapok image writes. A
+// Node defines it.
 var MappingKind = schema.GroupVersionKind{Group: "node.kapok.dev", Version: "v1alpha1", Kind: "ImageMapping"}
 
 // mappingDefinition is the name of the definition of MappingKind.
@@ -43,8 +44,8 @@ func ReadMapping(u *unstructured.Unstructured) (image, program string) {
 	return image, program
 }
 
-// mappingName returns a name for the mapping of an image: the image itself if it is a valid name, or else its letters and digits and the
-// beginning of its hash.
+// mappingName returns a name for the mapping of an image: the image itself if it is a valid name,
+// or else its letters and digits and the beginning of its hash.
 func mappingName(image string) string {
 	if len(validation.IsDNS1123Subdomain(image)) == 0 {
 		return image
@@ -98,7 +99,8 @@ func definitionOfMappings() *unstructured.Unstructured {
 	return u
 }
 
-// mappings is the Reconciler of the objects of MappingKind, and the Runnable that defines the kind. It has one worker.
+// mappings is the Reconciler of the objects of MappingKind, and the Runnable that defines the kind.
+// It has one worker.
 type mappings struct {
 	images     *images
 	client     client.Client
@@ -122,7 +124,8 @@ func (p *pods) addMappings(m manager.Manager) error {
 	return m.Add(s)
 }
 
-// Start implements manager.Runnable: it defines the kind, waits until it is served, and begins to watch it.
+// Start implements manager.Runnable: it defines the kind, waits until it is served, and begins to
+// watch it.
 func (s *mappings) Start(ctx context.Context) error {
 	for reported := false; ; {
 		err := s.client.Patch(ctx, definitionOfMappings(), client.Apply, client.FieldOwner(definitionOwner), client.ForceOwnership)
@@ -150,10 +153,12 @@ func (s *mappings) Start(ctx context.Context) error {
 	return s.controller.Watch(s.source)
 }
 
-// definedRetry is the time between two attempts to list objects of a kind that has just been defined.
+// definedRetry is the time between two attempts to list objects of a kind that has just been
+// defined.
 const definedRetry = 50 * time.Millisecond
 
-// Reconcile implements controller.Reconciler: it reads all objects. Of several for an image, the oldest applies.
+// Reconcile implements controller.Reconciler: it reads all objects. Of several for an image, the
+// oldest applies.
 func (s *mappings) Reconcile(ctx context.Context, _ controller.Request) (controller.Result, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(MappingKind.GroupVersion().WithKind(MappingKind.Kind + "List"))
@@ -164,7 +169,8 @@ func (s *mappings) Reconcile(ctx context.Context, _ controller.Request) (control
 	return controller.Result{}, nil
 }
 
-// programsOf returns the programs of objects by their images. Of several for an image, the oldest applies.
+// programsOf returns the programs of objects by their images. Of several for an image, the oldest
+// applies.
 func programsOf(items []unstructured.Unstructured) map[string]string {
 	programs := map[string]string{}
 	from := map[string]*unstructured.Unstructured{}

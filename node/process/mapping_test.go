@@ -1,3 +1,5 @@
+//go:build linux || darwin
+
 package process
 
 import (
@@ -48,7 +50,8 @@ func TestMappingsOfObjects(t *testing.T) {
 	}
 }
 
-// TestMappingsRetry maps an image after the preparation of its program has failed, and while it fails: in both cases it begins again.
+// TestMappingsRetry maps an image after the preparation of its program has failed, and while it
+// fails: in both cases it begins again.
 func TestMappingsRetry(t *testing.T) {
 	changed := make(chan string, 10)
 	i := &images{dir: "/", mappings: map[string]string{"flag": "/bin/sh"}, changed: func(pod string) { changed <- pod }, pulls: map[pullKey]*pull{}}

@@ -340,11 +340,15 @@ func (p *pods) start(ctx context.Context, pod *corev1.Pod, env *environment, s *
 	if spec.Image == "" {
 		spec.Path = s.path
 	}
-	spec.Env = append(spec.Env, messageVariable+"="+p.path(p.messageFile(spec.ID)))
 	if spec.Args[0] == "" {
 		spec.Args[0] = s.path
 	}
 	if spec.Hosts, err = p.hosts(env); err != nil {
+		return err
+	}
+	if spec.Root == nil {
+		spec.Env = append(spec.Env, messageVariable+"="+p.path(p.messageFile(spec.ID)))
+	} else if err := p.lastMounts(&spec, s.container); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -389,33 +393,15 @@ func (p *pods) spec(env *environment, c *corev1.Container) (proc.Spec, error) {
 		ID: proc.ID{Pod: string(env.pod.UID), Container: c.Name}, Env: variables, Dir: c.WorkingDir,
 		Terminal: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
 	}
-	pulled := p.images.get(string(env.pod.UID), c.Name)
-	if s.Dir == "" {
-		s.Dir = p.options.WorkDir
-	}
-	root, err := p.root(env, c)
-	if err != nil {
-		return proc.Spec{}, err
-	}
-	s.Env = append(s.Env, "KAPOK_ROOT="+p.path(root))
-	if _, set := value("KUBECONFIG"); !set {
-		file, err := p.kubeconfig(env, c, root)
-		if err != nil {
-			return proc.Spec{}, err
-		}
-		if file != "" {
-			s.Env = append(s.Env, "KUBECONFIG="+file)
-		}
-	}
-	if !filepath.IsAbs(s.Dir) {
+	if s.Dir != "" && !filepath.IsAbs(s.Dir) {
 		return proc.Spec{}, missing{fmt.Sprintf("workingDir %q is not an absolute path", c.WorkingDir)}
 	}
 	expanded := func(word string) string { return expand(word, value) }
-	if pulled != nil && pulled.image != nil {
-		if err := pulled.image.fill(&s, c, expanded); err != nil {
-			return proc.Spec{}, err
-		}
-	} else {
+	pulled := p.images.get(string(env.pod.UID), c.Name)
+	if pulled == nil {
+		pulled = &pull{}
+	}
+	if pulled.image == nil {
 		// The program is the file: the first word of a command is only its name.
 		words := append([]string(nil), c.Command...)
 		if len(words) == 0 {
@@ -425,15 +411,48 @@ func (p *pods) spec(env *environment, c *corev1.Container) (proc.Spec, error) {
 			s.Args = append(s.Args, expanded(word))
 		}
 	}
+	if p.options.Isolate {
+		err = p.isolate(&s, env, c, pulled.image, pulled.path, expanded)
+	} else {
+		err = p.share(&s, env, c, pulled.image, value, expanded)
+	}
+	if err != nil {
+		return proc.Spec{}, err
+	}
 	for _, word := range append([]string{s.Dir}, s.Args...) {
 		if strings.Contains(word, "\x00") {
 			return proc.Spec{}, missing{"command, args and workingDir must not contain a zero byte"}
 		}
 	}
-	if err := unsupported(env.pod, c); err != nil {
-		return proc.Spec{}, err
-	}
 	return s, nil
+}
+
+// share sets what a container runs that sees the files of the machine.
+func (p *pods) share(s *proc.Spec, env *environment, c *corev1.Container, image *Image, value func(string) (string, bool), expand func(string) string) error {
+	if err := unsupported(env.pod, c); err != nil {
+		return err
+	}
+	root, err := p.root(env, c)
+	if err != nil {
+		return err
+	}
+	s.Env = append(s.Env, "KAPOK_ROOT="+p.path(root))
+	if _, set := value("KUBECONFIG"); !set {
+		file, err := p.kubeconfig(env, c, root)
+		if err != nil {
+			return err
+		}
+		if file != "" {
+			s.Env = append(s.Env, "KUBECONFIG="+file)
+		}
+	}
+	if image != nil {
+		return image.fill(s, c, expand)
+	}
+	if s.Dir == "" {
+		s.Dir = p.options.WorkDir
+	}
+	return nil
 }
 
 // observe notes the address that a pod has.

@@ -1,4 +1,4 @@
-// Package process runs a node whose containers are processes of this machine: no image, no daemon, no root. It
+// Package process runs a node whose containers are processes of this machine: no daemon, no root. It
 // is for development, where an operator and what it creates run beside the server.
 //
 //	func main() {
@@ -7,14 +7,14 @@
 //		node := &process.Node{Options: process.Options{Dir: "/home/me/.local/share/kapok/processes"}}
 //		kapok.Start(ctx, kapok.Options{Controllers: node, Nodes: kapok.NodeOptions{Kubelets: node.Handler}, ...})
 //
-// A container runs the program that its image stands for (image.go). Pods have the phases, conditions, restarts,
+// A container runs the program that its image stands for (image.go): a file, a package of Go, or the program of an OCI image, from Options.Store. Pods have the phases, conditions, restarts,
 // back-offs, probes, hooks, init containers and sidecars that they have on a kubelet of Kubernetes 1.37. docs/processes.md
 // lists what is missing.
 //
 // # Permissions
 //
-// Containers have all permissions of the user that runs this process, and see its files, its network and its other processes. A client
-// that may create pods, or a workload that creates them, runs programs as that user.
+// Containers have all permissions of the user that runs this process, and see its files, its network and its other processes, the files and
+// processes only without Options.Isolate. A client that may create pods, or a workload that creates them, runs programs as that user.
 //
 // # State
 //
@@ -82,6 +82,9 @@ type Options struct {
 	// Server returns host and port of the API server for containers, "" if it has none. It is called before each start of a
 	// container. Default: none.
 	Server func(context.Context) string
+	// Isolate gives each container a root directory and namespaces of processes, mounts and host name of its own, which takes user namespaces of
+	// Linux: Run returns an error if the system does not permit them. Default: containers see the files and processes of the machine.
+	Isolate bool
 	// NoNames leaves /etc/hosts of containers as it is. Default: on Linux, if the system permits it, containers have mounts of their
 	// own, with an /etc/hosts that has the names of Services, and the hostAliases of the pod.
 	NoNames bool
@@ -169,6 +172,11 @@ func (n *Node) Run(ctx context.Context, cfg *rest.Config, log *slog.Logger, metr
 		return err
 	}
 	defer p.close()
+	if o.Isolate {
+		if err := p.runtime.Isolates(ctx); err != nil {
+			return err
+		}
+	}
 	n.runs.Store(p)
 	return kubelet.Run(ctx, cfg, log, metrics, false, p.add)
 }

@@ -14,11 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// imageRoot is the variable with the root directory of an image, for containers that see the files of the machine.
+// imageRoot is the variable with the root directory of an image, for containers that see the files
+// of the machine.
 const imageRoot = "KAPOK_IMAGE_ROOT"
 
-// fill sets what a container of an image runs. The container sees the files of the machine: its program is found in the directory of the image,
-// and must be one that needs no other file.
+// fill sets what a container of an image runs. The container sees the files of the machine: its
+// program is found in the directory of the image, and must be one that needs no other file.
 func (i *Image) fill(s *proc.Spec, c *corev1.Container, expand func(string) string) error {
 	words, err := i.command(c, expand)
 	if err != nil {
@@ -80,7 +81,8 @@ func lookUp(root *os.Root, name, dir string, env []string) (string, error) {
 	return "", fmt.Errorf("exec: %q: executable file not found in the image", name)
 }
 
-// standsAlone returns an error for a program that needs other files of its image at their absolute paths: one that is linked dynamically, or a script.
+// standsAlone returns an error for a program that needs other files of its image at their absolute
+// paths: one that is linked dynamically, or a script.
 func standsAlone(root *os.Root, name string) error {
 	f, err := root.Open(name)
 	if err != nil {

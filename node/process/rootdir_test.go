@@ -18,7 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// binaryOf returns a file in the format ELF, which names an interpreter if it is linked dynamically.
+// binaryOf returns a file in the format ELF, which names an interpreter if it is linked
+// dynamically.
 func binaryOf(t *testing.T, dynamic bool) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -109,7 +110,8 @@ func TestDefaultsOfImage(t *testing.T) {
 	}
 }
 
-// TestNeverPull checks the state of a container whose image is not present, with the pull policy Never.
+// TestNeverPull checks the state of a container whose image is not present, with the pull policy
+// Never.
 func TestNeverPull(t *testing.T) {
 	w := newWorld(corev1.PodSpec{Containers: named("c"), RestartPolicy: corev1.RestartPolicyAlways})
 	w.pulls["c"] = ErrNotPresent

@@ -11,8 +11,8 @@ import (
 
 // An ImageStore provides the files of OCI images. Package node/process/oci implements it.
 type ImageStore interface {
-	// Pull returns an image, after it has read and unpacked it if that is needed, or ErrNotPresent. Its files are not changed by the
-	// ImageStore, which removes them only in Collect.
+	// Pull returns an image, after it has read and unpacked it if that is needed, or ErrNotPresent.
+	// Its files are not changed by the ImageStore, which removes them only in Collect.
 	Pull(ctx context.Context, r ImageRequest) (*Image, error)
 	// Collect removes images that are not in use, and have not been returned by Pull for a while.
 	Collect(inUse func(id string) bool) error
@@ -38,7 +38,8 @@ func (r *ImageRequest) Source() string {
 	return registryScheme + r.Reference
 }
 
-// An Image is an image that is present. Its fields are those of the configuration of the OCI image specification.
+// An Image is an image that is present. Its fields are those of the configuration of the OCI image
+// specification.
 type Image struct {
 	ID                   string // the digest of the configuration
 	Reference            string // for the status of containers: the name of the image with the digest of its manifest, or ID
@@ -48,8 +49,9 @@ type Image struct {
 	Size                 int64 // of its files, in bytes
 }
 
-// command returns what a container runs, as container runtimes define it: a command of the container replaces entrypoint and arguments of
-// the image, and arguments of the container those of the image. expand expands the words of the container.
+// command returns what a container runs, as container runtimes define it: a command of the
+// container replaces entrypoint and arguments of the image, and arguments of the container those of
+// the image. expand expands the words of the container.
 func (i *Image) command(c *corev1.Container, expand func(string) string) ([]string, error) {
 	var words []string
 	for _, word := range c.Command {

@@ -45,8 +45,8 @@ func newTestPods(t *testing.T, o Options) (*pods, *workqueue.Queue[handler.Reque
 	return p, queue
 }
 
-// TestSweepKeepsNewPods reconciles a pod for the first time while the pods that do not exist are swept: what the sweep has listed does
-// not have the pod.
+// TestSweepKeepsNewPods reconciles a pod for the first time while the pods that do not exist are
+// swept: what the sweep has listed does not have the pod.
 func TestSweepKeepsNewPods(t *testing.T) {
 	p, queue := newTestPods(t, Options{})
 	id := proc.ID{Pod: "new", Container: "c"}
@@ -105,8 +105,8 @@ func (absentStatus) Patch(context.Context, client.Object, client.Patch, ...clien
 	return apierrors.NewNotFound(corev1.Resource("pods"), "p")
 }
 
-// TestSweepFindsLateStarts sweeps a pod that has been deleted while a worker still reconciles it: another sweep follows, and forgets what the
-// worker has begun.
+// TestSweepFindsLateStarts sweeps a pod that has been deleted while a worker still reconciles it:
+// another sweep follows, and forgets what the worker has begun.
 func TestSweepFindsLateStarts(t *testing.T) {
 	var p *pods
 	p, queue := newTestPods(t, Options{Server: func(context.Context) string { // is called by Reconcile

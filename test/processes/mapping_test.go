@@ -27,7 +27,8 @@ func setImage(t *testing.T, config *rest.Config, image, program string) error {
 	return c.Create(t.Context(), process.NewMapping(image, program))
 }
 
-// TestMappingObjects checks what the definition of mappings rejects, and that users with the role admin of a namespace cannot write them.
+// TestMappingObjects checks what the definition of mappings rejects, and that users with the role
+// admin of a namespace cannot write them.
 func TestMappingObjects(t *testing.T) {
 	m := newMachine(t)
 	m.eventually("the definition", "", func() (string, error) { return "", setImage(t, m.config, "nginx", "./bin/nginx") })

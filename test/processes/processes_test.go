@@ -81,6 +81,13 @@ func program() {
 		}
 		os.WriteFile(os.Getenv("KAPOK_TERMINATION_LOG"), []byte("done"), 0o600)
 		os.Exit(0)
+	case "incluster":
+		text, err := inCluster()
+		if err != nil {
+			text = err.Error()
+		}
+		os.WriteFile("/dev/termination-log", []byte(text), 0o600)
+		os.Exit(0)
 	case "attempt":
 		words := strings.Split(os.Getenv("KAPOK_CONTAINER"), "/")
 		fmt.Println("attempt", words[len(words)-1])
@@ -132,15 +139,39 @@ func readOwnPod() error {
 	return err
 }
 
+// inCluster uses the server as a client in a cluster does, and describes what it sees.
+func inCluster() (string, error) {
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		return "", err
+	}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return "", err
+	}
+	version, err := clients.Discovery().ServerVersion()
+	if err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile("/etc/config/key")
+	if err != nil {
+		return "", err
+	}
+	readOnly := os.WriteFile("/etc/config/other", nil, 0o600) != nil
+	err = os.WriteFile("/data/file", []byte("x"), 0o600)
+	host, _ := os.Hostname()
+	return fmt.Sprintf("server %s.%s, volume %s, read-only %t, pid %d, host %s", version.Major, version.Minor, data, readOnly, os.Getpid(), host), err
+}
+
 // start starts a server with a node.
-func start(ctx context.Context, o kapok.Options, dir string) (*kapok.Server, error) {
+func start(ctx context.Context, o kapok.Options, dir string, isolate ...bool) (*kapok.Server, error) {
 	address := make(chan string, 1)
 	store, err := oci.Open(oci.Options{Dir: filepath.Join(dir, "oci")})
 	if err != nil {
 		return nil, err
 	}
 	node := &process.Node{Options: process.Options{
-		Name: "machine", Dir: dir, Store: store, Tether: o.DataDir == "", StopGrace: time.Second,
+		Name: "machine", Dir: dir, Store: store, Tether: o.DataDir == "", StopGrace: time.Second, Isolate: len(isolate) > 0 && isolate[0],
 		Server: func(ctx context.Context) string {
 			select {
 			case a := <-address:

@@ -60,6 +60,9 @@ func (*Runtime) Root() *os.Root { return nil }
 // Mounts returns ErrUnsupported.
 func (*Runtime) Mounts(context.Context) error { return ErrUnsupported }
 
+// Isolates returns ErrUnsupported.
+func (*Runtime) Isolates(context.Context) error { return ErrUnsupported }
+
 // PodDir returns "".
 func (*Runtime) PodDir(string) string { return "" }
 

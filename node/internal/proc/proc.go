@@ -83,6 +83,9 @@ type Spec struct {
 	// Image is the digest of the OCI image of the program, and Reference its name in the status of the container; "" for a program of the
 	// machine.
 	Image, Reference string
+	// Root is the root directory of the container; nil for that of the machine. Path, Dir and a relative name of a program are then paths in it,
+	// and "" as Path stands for the first of Args, found by the PATH of Env. It needs what Runtime.Isolates reports.
+	Root *Root
 	// Hosts is a file that the container sees as /etc/hosts, absolute; "" for that of the system. It needs what Runtime.Mounts
 	// reports.
 	Hosts string

@@ -30,6 +30,9 @@ const tetherVariable = "KAPOK_PROCESS_TETHER"
 // mountVariable is set in the environment of a process with mounts of its own, to the file for /etc/hosts.
 const mountVariable = "KAPOK_PROCESS_HOSTS"
 
+// probeVariable is set in the environment of a process that only enters a root directory, to a directory like that of a run.
+const probeVariable = "KAPOK_PROCESS_PROBE"
+
 // called says that the program has called Main: without it, a shim would be a second instance of the program.
 var called atomic.Bool
 
@@ -45,6 +48,9 @@ func Main() {
 		if os.Getenv(shimVariable) == "" { // the process of Mounts
 			os.Exit(0)
 		}
+	}
+	if code, is := becomeInside(); is {
+		os.Exit(code)
 	}
 	if dir := os.Getenv(shimVariable); dir != "" {
 		os.Exit(runShim(dir))
@@ -329,6 +335,31 @@ func (r *Runtime) Mounts(ctx context.Context) error {
 	return err
 }
 
+// Isolates returns why containers cannot have a root directory of their own on this system, as Spec.Root needs it; nil if they can.
+func (r *Runtime) Isolates(ctx context.Context) error {
+	const name = "probe"
+	if err := beneath.RemoveAll(r.root, name); err != nil {
+		return err
+	}
+	lower, err := beneath.MakeDir(r.root, filepath.Join(name, "lower"))
+	if err != nil {
+		return err
+	}
+	lower.Close()
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	probe := exec.CommandContext(ctx, r.executable)
+	probe.Env = []string{probeVariable + "=" + r.path(name)}
+	probe.SysProcAttr = &syscall.SysProcAttr{}
+	if err := probeRoot(probe.SysProcAttr); err != nil {
+		return err
+	}
+	if output, err := probe.CombinedOutput(); err != nil {
+		return errors.Join(explain(err, output), beneath.RemoveAll(r.root, name))
+	}
+	return beneath.RemoveAll(r.root, name)
+}
+
 // path returns the path of a directory of the Runtime.
 func (r *Runtime) path(dir string) string { return filepath.Join(r.options.Dir, dir) }
 
@@ -348,7 +379,13 @@ func (r *Runtime) startShim(ctx context.Context, s Spec, dir string, lock *os.Fi
 		shim.Env = append(shim.Env, tetherVariable+"=1")
 	}
 	shim.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if s.Hosts != "" {
+	if s.Root != nil {
+		if err := ownUsers(shim.SysProcAttr, s.Root); err != nil {
+			report.Close()
+			lock.Close()
+			return Run{}, errors.Join(err, beneath.RemoveAll(r.root, dir))
+		}
+	} else if s.Hosts != "" {
 		shim.Env = append(shim.Env, mountVariable+"="+s.Hosts)
 		if err := ownMounts(shim.SysProcAttr); err != nil {
 			report.Close()

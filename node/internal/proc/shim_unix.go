@@ -165,7 +165,7 @@ func (s *shim) startMain() (copied <-chan struct{}, err error) {
 		own, child = append(own, terminal), append(child, tty)
 		attributes.Setctty = true
 		s.terminal, s.stdin = terminal, terminal
-		if s.main, err = s.children.spawn(&s.spec, s.spec.Path, s.spec.Args, []*os.File{tty, tty, tty}, attributes); err != nil {
+		if s.main, err = s.spawnMain([]*os.File{tty, tty, tty}, attributes); err != nil {
 			return nil, err
 		}
 		group.Go(func() { copyLines(terminal, "stdout", s.log, &s.stdout) })
@@ -191,7 +191,7 @@ func (s *shim) startMain() (copied <-chan struct{}, err error) {
 			}
 			outputs[i], own, child, files = r, append(own, r), append(child, w), append(files, w)
 		}
-		if s.main, err = s.children.spawn(&s.spec, s.spec.Path, s.spec.Args, files, attributes); err != nil {
+		if s.main, err = s.spawnMain(files, attributes); err != nil {
 			return nil, err
 		}
 		group.Go(func() { copyLines(outputs[0], "stdout", s.log, &s.stdout) })
@@ -203,6 +203,26 @@ func (s *shim) startMain() (copied <-chan struct{}, err error) {
 		close(done)
 	}()
 	return done, nil
+}
+
+// spawnMain starts the first process of the container.
+func (s *shim) spawnMain(files []*os.File, a *syscall.SysProcAttr) (pid int, err error) {
+	if s.spec.Root != nil {
+		return s.spawnRoot(files, a)
+	}
+	return s.children.spawn(s.spec.Path, s.spec.Args, s.spec.Dir, s.spec.Env, files, a)
+}
+
+// spawnCommand starts a command in the container. The error is a NotFoundError if there is none.
+func (s *shim) spawnCommand(args []string, files []*os.File, a *syscall.SysProcAttr) (pid int, err error) {
+	if s.spec.Root != nil {
+		return s.spawnInside(args, files, a)
+	}
+	path, err := lookPath(args[0], s.spec.Dir, s.spec.Env)
+	if err != nil {
+		return 0, &NotFoundError{Message: err.Error()}
+	}
+	return s.children.spawn(path, args, s.spec.Dir, s.spec.Env, files, a)
 }
 
 // endAll kills all processes that the first one has left behind, and those of commands.
@@ -262,11 +282,6 @@ func (s *shim) exec(c *net.UnixConn, q *request, files []*os.File) {
 		send(c, response{Error: "the command is empty"})
 		return
 	}
-	path, err := lookPath(q.Args[0], s.spec.Dir, s.spec.Env)
-	if err != nil {
-		send(c, response{Error: err.Error(), Path: true})
-		return
-	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		send(c, response{Error: err.Error()})
@@ -289,10 +304,11 @@ func (s *shim) exec(c *net.UnixConn, q *request, files []*os.File) {
 		streams = []*os.File{files[0], files[0], files[0]}
 		attributes.Setctty = true
 	}
-	pid, err := s.children.spawn(&s.spec, path, q.Args, streams, attributes)
+	pid, err := s.spawnCommand(q.Args, streams, attributes)
 	closeAll(files)
 	if err != nil {
-		send(c, response{Error: err.Error()})
+		var notFound *NotFoundError
+		send(c, response{Error: err.Error(), Path: errors.As(err, &notFound)})
 		return
 	}
 	s.mu.Lock()
@@ -474,15 +490,15 @@ func (c *children) reap() {
 	}
 }
 
-// spawn starts a program in the environment of the container.
-func (c *children) spawn(s *Spec, path string, args []string, files []*os.File, a *syscall.SysProcAttr) (pid int, err error) {
+// spawn starts a program.
+func (c *children) spawn(path string, args []string, dir string, env []string, files []*os.File, a *syscall.SysProcAttr) (pid int, err error) {
 	var descriptors []uintptr
 	for _, f := range files {
 		descriptors = append(descriptors, f.Fd())
 	}
 	c.mu.Lock() // reap does not miss the process
 	defer c.mu.Unlock()
-	pid, err = syscall.ForkExec(path, args, &syscall.ProcAttr{Dir: s.Dir, Env: s.Env, Files: descriptors, Sys: a})
+	pid, err = syscall.ForkExec(path, args, &syscall.ProcAttr{Dir: dir, Env: env, Files: descriptors, Sys: a})
 	if err != nil {
 		return 0, &os.PathError{Op: "exec", Path: path, Err: err}
 	}

@@ -18,6 +18,23 @@ func ownMounts(*syscall.SysProcAttr) error { return errMounts }
 
 func mountHosts(string) error { return errMounts }
 
+// errIsolation is the error of a root directory of a container.
+var errIsolation = errors.New("macOS has no namespaces, in which containers have a root directory of their own")
+
+func ownUsers(*syscall.SysProcAttr, *Root) error { return errIsolation }
+
+func probeRoot(*syscall.SysProcAttr) error { return errIsolation }
+
+func explain(err error, _ []byte) error { return err }
+
+func becomeInside() (code int, is bool) { return 0, false }
+
+func (*shim) spawnRoot([]*os.File, *syscall.SysProcAttr) (pid int, err error) { return 0, errIsolation }
+
+func (*shim) spawnInside([]string, []*os.File, *syscall.SysProcAttr) (pid int, err error) {
+	return 0, errIsolation
+}
+
 // becomeSubreaper does nothing: macOS has no subreapers.
 func becomeSubreaper() {}
 

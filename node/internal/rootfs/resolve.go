@@ -13,8 +13,9 @@ import (
 // maxLinks is the number of symbolic links that Resolve follows.
 const maxLinks = 255
 
-// Resolve returns the path of a file after all symbolic links, relative to the root, as a process would find it whose root directory this is:
-// an absolute link begins at the root, and .. does not leave it. A part that does not exist is kept, with those after it.
+// Resolve returns the path of a file after all symbolic links, relative to the root, as a process
+// would find it whose root directory this is: an absolute link begins at the root, and .. does not
+// leave it. A part that does not exist is kept, with those after it.
 func Resolve(root *os.Root, name string) (string, error) { return resolve(root, name, true) }
 
 // resolve resolves a path, and with last also its last part.

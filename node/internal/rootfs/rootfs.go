@@ -1,20 +1,24 @@
-// Package rootfs unpacks the layers of an image into a directory, in order: a Tree is the root directory of the image.
+// Package rootfs unpacks the layers of an image into a directory, in order: a Tree is the root
+// directory of the image.
 //
 //	t := rootfs.New(root, rootfs.Limits{Bytes: 10 << 30, Entries: 1 << 20})
 //	for _, layer := range layers { err := t.Apply(layer) }
 //	err := t.Finish()
 //
-// Archives come from others. All paths, targets of hard links, and symbolic links on the way to them are resolved as below a root directory,
-// by functions of os.Root: no archive reads or changes a file outside of the directory. The sizes and the number of entries are limited, whatever
-// the headers say.
+// Archives come from others. All paths, targets of hard links, and symbolic links on the way to
+// them are resolved as below a root directory, by functions of os.Root: no archive reads or changes
+// a file outside of the directory. The sizes and the number of entries are limited, whatever the
+// headers say.
 //
 // # What is unpacked
 //
-// Regular files, directories, symbolic links and hard links with their permissions and times. Files belong to the user of this process. The bits
-// setuid and setgid, extended attributes, devices and pipes are left out. Whiteouts of the OCI image specification (.wh.NAME and
-// .wh..wh..opq) remove what earlier layers have.
+// Regular files, directories, symbolic links and hard links with their permissions and times. Files
+// belong to the user of this process. The bits setuid and setgid, extended attributes, devices and
+// pipes are left out. Whiteouts of the OCI image specification (.wh.NAME and .wh..wh..opq) remove
+// what earlier layers have.
 //
-// A Tree is not safe for concurrent use, and nothing else may change the directory until Finish has returned.
+// A Tree is not safe for concurrent use, and nothing else may change the directory until Finish has
+// returned.
 package rootfs
 
 import (

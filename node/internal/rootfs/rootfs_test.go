@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// archive makes an archive from lines such as "d etc", "f etc/passwd root", "l etc/link target", "h etc/hard etc/passwd", "c dev/null".
+// archive makes an archive from lines such as "d etc", "f etc/passwd root", "l etc/link target", "h
+// etc/hard etc/passwd", "c dev/null".
 func archive(t testing.TB, lines ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -141,7 +142,8 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestEscapes unpacks archives that would write, link or remove outside of the directory. Some are errors, and others write below it.
+// TestEscapes unpacks archives that would write, link or remove outside of the directory. Some are
+// errors, and others write below it.
 func TestEscapes(t *testing.T) {
 	for _, lines := range [][]string{
 		{"f ../secret bad"},

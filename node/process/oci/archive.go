@@ -156,7 +156,8 @@ func (s *Store) fromLayout(ctx context.Context, dir string) (*process.Image, err
 // deepest is the depth of an index in others.
 const deepest = 4
 
-// find returns the image of an index for this machine. One without a platform is taken if there is no other.
+// find returns the image of an index for this machine. One without a platform is taken if there is
+// no other.
 func find(index v1.ImageIndex, depth int) (v1.Image, error) {
 	manifest, err := index.IndexManifest()
 	if err != nil {

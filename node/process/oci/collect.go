@@ -11,8 +11,8 @@ import (
 	"github.com/kapok-dev/kapok/node/internal/beneath"
 )
 
-// youngest is the time for which an image is kept after its last use, however full the disk is: between the pull and the start of its
-// container no list has it.
+// youngest is the time for which an image is kept after its last use, however full the disk is:
+// between the pull and the start of its container no list has it.
 const youngest = 2 * time.Minute
 
 // unused is an image that no container uses.
@@ -52,7 +52,8 @@ func (s *Store) Collect(inUse func(id string) bool) error {
 	return errors.Join(append(failed, s.forget())...)
 }
 
-// unused returns the images that no container uses, the one that was not used for the longest time first.
+// unused returns the images that no container uses, the one that was not used for the longest time
+// first.
 func (s *Store) unused(inUse func(id string) bool) ([]unused, error) {
 	entries, err := fs.ReadDir(s.root.FS(), "images")
 	if err != nil {

@@ -275,7 +275,8 @@ func TestRejects(t *testing.T) {
 	}
 }
 
-// A server is a registry that counts requests for layers, and demands a password for repositories below private.
+// A server is a registry that counts requests for layers, and demands a password for repositories
+// below private.
 type server struct {
 	*httptest.Server
 	blobs atomic.Int64

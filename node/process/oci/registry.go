@@ -53,8 +53,8 @@ type credential struct {
 // A keychain has the credentials of Secrets. It implements authn.Keychain.
 type keychain []credential
 
-// keychainOf reads Secrets of the types kubernetes.io/dockerconfigjson and kubernetes.io/dockercfg. The server validates their form; credentials
-// that cannot be read are left out.
+// keychainOf reads Secrets of the types kubernetes.io/dockerconfigjson and kubernetes.io/dockercfg.
+// The server validates their form; credentials that cannot be read are left out.
 func keychainOf(secrets []corev1.Secret) keychain {
 	var all keychain
 	for i := range secrets {

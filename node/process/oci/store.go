@@ -1,10 +1,12 @@
-// Package oci provides the files of OCI images to nodes of processes: from archives and registries, unpacked into directories.
+// Package oci provides the files of OCI images to nodes of processes: from archives and registries,
+// unpacked into directories.
 //
 //	store, err := oci.Open(oci.Options{Dir: "/home/me/.local/share/kapok/images"})
 //	node := &process.Node{Options: process.Options{Images: map[string]string{"web": "archive://./web.tar"}, Store: store, ...}}
 //
-// An archive is a file of docker save, ko or buildpacks, with or without gzip, an OCI layout in a tar file, or the directory of an OCI layout. A
-// registry is read with the credentials of the pod's imagePullSecrets, and then with those of the user's configuration of Docker.
+// An archive is a file of docker save, ko or buildpacks, with or without gzip, an OCI layout in a
+// tar file, or the directory of an OCI layout. A registry is read with the credentials of the pod's
+// imagePullSecrets, and then with those of the user's configuration of Docker.
 //
 // # Files
 //
@@ -13,15 +15,17 @@
 //	references/HEX         the image of a reference; HEX is the SHA-256 of the reference
 //	tmp                    what is being unpacked
 //
-// The configuration has the digests of all layers, which are compared, so that its own digest names all of the content. An image appears in one
-// step, after it has been written to the disk. Nothing protects the files against containers, which run as the same user.
+// The configuration has the digests of all layers, which are compared, so that its own digest names
+// all of the content. An image appears in one step, after it has been written to the disk. Containers
+// without a root directory of their own can change the files, because they run as the same user.
 //
 // # Limits
 //
-// Layers are unpacked by package rootfs, which never leaves the directory. Options.MaxBytes and MaxFiles limit an image. Collect removes
-// images that no container uses.
+// Layers are unpacked by package rootfs, which never leaves the directory. Options.MaxBytes and
+// MaxFiles limit an image. Collect removes images that no container uses.
 //
-// A Store has one lock, which is not held during reads of archives and registries, and starts no goroutine.
+// A Store has one lock, which is not held during reads of archives and registries, and starts no
+// goroutine.
 package oci
 
 import (
@@ -54,16 +58,19 @@ type Options struct {
 	MaxBytes int64
 	// MaxFiles limits the number of files of an image. Default 1,000,000.
 	MaxFiles int
-	// Unused is the time after which an image that no container uses is removed. Default 7 days. Negative: never.
+	// Unused is the time after which an image that no container uses is removed. Default 7 days.
+	// Negative: never.
 	Unused time.Duration
-	// High and Low are percentages of the file system: when more than High is in use, images that no container uses are removed, those that
-	// were not used for the longest time first, until at most Low is. Defaults 85 and 80, those of the kubelet.
+	// High and Low are percentages of the file system: when more than High is in use, images that no
+	// container uses are removed, those that were not used for the longest time first, until at most
+	// Low is. Defaults 85 and 80, those of the kubelet.
 	High, Low int
 	// Transport sends requests to registries. Default: http.DefaultTransport.
 	Transport http.RoundTripper
 }
 
-// A Store has images. Make one with Open. It is safe for concurrent use, and implements process.ImageStore.
+// A Store has images. Make one with Open. It is safe for concurrent use, and implements
+// process.ImageStore.
 type Store struct {
 	options Options
 	root    *os.Root

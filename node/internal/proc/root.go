@@ -1,0 +1,29 @@
+package proc
+
+// A Root is a root directory of a container's own, with namespaces of processes, mounts, host name
+// and System V IPC. It is entered by a user namespace, whose only user and group are those of this
+// process: the container sees them as UID and GID.
+type Root struct {
+	// Lower is the directory of an image, which is not changed: what the container writes is in the
+	// directory of the run. "": an empty one.
+	Lower string
+	// Mounts are made in this order, with the directories and files at which they are.
+	Mounts []Mount
+	// UID and GID are the user and the group of the container.
+	UID, GID int
+	// Hostname is the name of the machine in the container.
+	Hostname string
+	// ReadOnly makes the root directory read-only, without what is mounted.
+	ReadOnly bool
+	// NoNewPrivileges keeps programs from getting more permissions, as by the bit setuid.
+	NoNewPrivileges bool
+}
+
+// A Mount is a file or directory of the machine that a container sees at a path of its root
+// directory.
+type Mount struct {
+	Source, Target string // absolute
+	ReadOnly       bool
+	// Optional leaves out a Source that does not exist. One that is a link is made as a link.
+	Optional bool
+}

@@ -1,0 +1,461 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/kapok-dev/kapok/node/internal/rootfs"
+
+	"golang.org/x/sys/unix"
+)
+
+// A container with a Root begins as this program again, the init: it makes the mounts, enters the
+// root directory, gives up its permissions, and executes the program of the container. It reports
+// an error to the shim by a pipe, which is closed when the program begins.
+
+const (
+	// initVariable is set in the environment of an init, to the directory of its run.
+	initVariable = "KAPOK_PROCESS_INIT"
+	// reportFile is the pipe of an init.
+	reportFile = 3
+	// longestReport is the maximum length of the error of an init, in bytes.
+	longestReport = 4096
+)
+
+// namespaces are those of a container with a Root, besides that of users, which is that of its
+// shim.
+const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
+
+// shimCapabilities are those that a shim has in its namespace of users to make and enter the
+// namespaces of its container. overlayfs uses those of files for its own directory, which has no
+// permissions.
+var shimCapabilities = []uintptr{
+	unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_SYS_PTRACE, unix.CAP_SETPCAP, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID,
+}
+
+// containerCapabilities are those that a container whose user is root has in its namespace of
+// users, which are those of other runtimes.
+var containerCapabilities = []uintptr{
+	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FSETID, unix.CAP_FOWNER, unix.CAP_MKNOD, unix.CAP_NET_RAW, unix.CAP_SETGID, unix.CAP_SETUID,
+	unix.CAP_SETFCAP, unix.CAP_SETPCAP, unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_CHROOT, unix.CAP_KILL, unix.CAP_AUDIT_WRITE,
+}
+
+// ownUsers lets a shim have a namespace of users, with one user and group.
+func ownUsers(a *syscall.SysProcAttr, r *Root) error {
+	a.Cloneflags |= syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS
+	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: r.UID, HostID: os.Geteuid(), Size: 1}}
+	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: r.GID, HostID: os.Getegid(), Size: 1}}
+	a.AmbientCaps = shimCapabilities
+	return nil
+}
+
+// probeRoot lets a process have the namespaces of a container with a Root.
+func probeRoot(a *syscall.SysProcAttr) error {
+	a.Cloneflags |= namespaces
+	return ownUsers(a, &Root{})
+}
+
+// spawnRoot starts a container with a Root.
+func (s *shim) spawnRoot(files []*os.File, a *syscall.SysProcAttr) (pid int, err error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	report, w, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer report.Close()
+	a.Cloneflags |= namespaces
+	a.AmbientCaps = shimCapabilities
+	env := []string{initVariable + "=" + s.dir.Name(), Marker + "=" + s.spec.ID.String()}
+	pid, err = s.children.spawn(executable, []string{"kapok-init"}, "/", env, append(files, w), a)
+	w.Close()
+	if err != nil {
+		return 0, err
+	}
+	message, err := io.ReadAll(io.LimitReader(report, longestReport))
+	if err == nil && len(message) > 0 {
+		err = errors.New(string(message))
+	}
+	if err != nil {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		s.children.wait(pid)
+		return 0, err
+	}
+	return pid, nil
+}
+
+// runInit is the function main of an init. It does not return if the program of the container
+// begins.
+func runInit(dir string) int {
+	runtime.LockOSThread() // permissions are those of a thread
+	syscall.CloseOnExec(reportFile)
+	report := os.NewFile(reportFile, "report")
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		fmt.Fprint(report, err)
+		return 1
+	}
+	var s Spec
+	if _, err = readFile(root, "spec.json", &s); err == nil && s.Root == nil {
+		err = errors.New("the specification has no root directory")
+	}
+	root.Close()
+	if err == nil {
+		err = enter(s.Root, dir)
+	}
+	if err == nil {
+		err = s.execute()
+	}
+	fmt.Fprint(report, err)
+	return 1
+}
+
+// execute replaces this process, which is in its root directory, by the program of the container.
+func (s *Spec) execute() error {
+	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+		return err
+	}
+	if err := os.Chdir(s.Dir); err != nil {
+		return err
+	}
+	if s.Root.ReadOnly {
+		if err := setReadOnly("/", 0); err != nil {
+			return err
+		}
+	}
+	path := s.Path
+	if path == "" {
+		var err error
+		if path, err = lookPath(s.Args[0], s.Dir, s.Env); err != nil {
+			return err
+		}
+	}
+	if s.Root.NoNewPrivileges {
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return os.NewSyscallError("prctl", err)
+		}
+	}
+	if err := dropCapabilities(); err != nil {
+		return err
+	}
+	return &os.PathError{Op: "exec", Path: path, Err: syscall.Exec(path, s.Args, s.Env)}
+}
+
+// dropCapabilities gives up the permissions of a shim, for this thread and the programs that it
+// executes.
+func dropCapabilities() error {
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+		keep := false
+		for _, k := range containerCapabilities {
+			keep = keep || k == c
+		}
+		if keep {
+			continue
+		}
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) { // a kernel that is older
+			return os.NewSyscallError("prctl", err)
+		}
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl", err)
+	}
+	// What a program inherits without regard to its file.
+	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&h, &data[0]); err != nil {
+		return os.NewSyscallError("capget", err)
+	}
+	data[0].Inheritable, data[1].Inheritable = 0, 0
+	return os.NewSyscallError("capset", unix.Capset(&h, &data[0]))
+}
+
+// enter makes the root directory of a container, with its mounts, and enters it. dir is the
+// directory of the run.
+func enter(r *Root, dir string) error {
+	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
+		return &os.PathError{Op: "mount", Path: "/", Err: err}
+	}
+	root, err := r.base(dir)
+	if err != nil {
+		return err
+	}
+	within, err := os.OpenRoot(root)
+	if err != nil {
+		return err
+	}
+	defer within.Close()
+	if err := systemMounts(within); err != nil {
+		return err
+	}
+	for i := range r.Mounts {
+		if err := r.Mounts[i].bind(within); err != nil {
+			return err
+		}
+	}
+	if r.Hostname != "" {
+		if err := unix.Sethostname([]byte(r.Hostname)); err != nil {
+			return os.NewSyscallError("sethostname", err)
+		}
+	}
+	if err := os.Chdir(root); err != nil {
+		return err
+	}
+	// The old root directory is stacked on the new one, and unmounted: no path leads to it any more.
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return os.NewSyscallError("pivot_root", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return &os.PathError{Op: "umount", Path: "/", Err: err}
+	}
+	return os.Chdir("/")
+}
+
+// base mounts the root directory of a container, without what is in it, and returns its path.
+func (r *Root) base(dir string) (string, error) {
+	root, upper, work := filepath.Join(dir, "root"), filepath.Join(dir, "upper"), filepath.Join(dir, "work")
+	for _, d := range []string{root, upper, work} {
+		if err := os.Mkdir(d, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
+	}
+	if r.Lower == "" {
+		tmp := filepath.Join(upper, "tmp")
+		if err := errors.Join(os.MkdirAll(tmp, 0o777), os.Chmod(tmp, 0o777|fs.ModeSticky)); err != nil {
+			return "", err
+		}
+		if err := unix.Mount(upper, root, "", unix.MS_BIND, ""); err != nil {
+			return "", &os.PathError{Op: "mount", Path: root, Err: err}
+		}
+		return root, nil
+	}
+	escape := strings.NewReplacer(`\`, `\\`, ":", `\:`, ",", `\,`).Replace
+	options := "lowerdir=" + escape(r.Lower) + ",upperdir=" + escape(upper) + ",workdir=" + escape(work) + ",userxattr"
+	if len(options) >= os.Getpagesize() {
+		return "", fmt.Errorf("the directory %s has a path that is too long for overlayfs", dir)
+	}
+	if err := unix.Mount("overlay", root, "overlay", unix.MS_NODEV, options); err != nil {
+		return "", &os.PathError{Op: "mount overlayfs at", Path: root, Err: err}
+	}
+	return root, nil
+}
+
+// devices are the files of /dev that containers have.
+var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
+
+// systemMounts mounts /proc and /dev.
+func systemMounts(root *os.Root) error {
+	for _, m := range []struct {
+		target, kind string
+		flags        uintptr
+		options      string
+	}{
+		{"/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
+		{"/dev", "tmpfs", unix.MS_NOSUID | unix.MS_NOEXEC, "mode=755,size=64k"},
+		{"/dev/pts", "devpts", unix.MS_NOSUID | unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620"},
+		{"/dev/shm", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=1777,size=64m"},
+		{"/dev/mqueue", "mqueue", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
+	} {
+		target, err := directory(root, m.target)
+		if err != nil {
+			return err
+		}
+		if err := unix.Mount(m.kind, target, m.kind, m.flags, m.options); err != nil {
+			return &os.PathError{Op: "mount " + m.kind + " at", Path: m.target, Err: err}
+		}
+	}
+	for _, name := range devices {
+		m := Mount{Source: "/dev/" + name, Target: "/dev/" + name}
+		if err := m.bind(root); err != nil {
+			return err
+		}
+	}
+	for name, target := range map[string]string{
+		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
+	} {
+		if err := root.Symlink(target, "dev/"+name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// directory makes a directory in a root directory, and returns its path.
+func directory(root *os.Root, target string) (string, error) {
+	name, err := rootfs.Resolve(root, target)
+	if err == nil {
+		err = root.MkdirAll(name, 0o755)
+	}
+	return filepath.Join(root.Name(), name), err
+}
+
+// bind makes a mount, and what it is mounted at.
+func (m *Mount) bind(root *os.Root) error {
+	info, err := os.Lstat(m.Source)
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if m.Optional {
+			return m.link(root)
+		}
+		info, err = os.Stat(m.Source)
+	}
+	if m.Optional && errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var target string
+	if info.IsDir() {
+		target, err = directory(root, m.Target)
+	} else {
+		target, err = file(root, m.Target)
+	}
+	if err != nil {
+		return fmt.Errorf("mount %s: %w", m.Target, err)
+	}
+	if err := unix.Mount(m.Source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return &os.PathError{Op: "mount " + m.Source + " at", Path: m.Target, Err: err}
+	}
+	if m.ReadOnly {
+		return setReadOnly(target, unix.AT_RECURSIVE)
+	}
+	return nil
+}
+
+// link makes a link like the one of the machine.
+func (m *Mount) link(root *os.Root) error {
+	to, err := os.Readlink(m.Source)
+	if err != nil {
+		return err
+	}
+	if _, err := directory(root, filepath.Dir(m.Target)); err != nil {
+		return err
+	}
+	name, err := rootfs.Resolve(root, filepath.Dir(m.Target))
+	if err != nil {
+		return err
+	}
+	if err := root.Symlink(to, filepath.Join(name, filepath.Base(m.Target))); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// file makes a file in a root directory, if nothing is there, and returns its path.
+func file(root *os.Root, target string) (string, error) {
+	name, err := rootfs.Resolve(root, target)
+	if err != nil {
+		return "", err
+	}
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return "", err
+	}
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL, 0o644)
+	if err == nil {
+		err = f.Close()
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = nil
+	}
+	return filepath.Join(root.Name(), name), err
+}
+
+// setReadOnly makes a mount read-only, with AT_RECURSIVE also those below it.
+func setReadOnly(target string, flags uint) error {
+	err := unix.MountSetattr(unix.AT_FDCWD, target, flags, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	if err != nil {
+		return &os.PathError{Op: "mount read-only", Path: target, Err: err}
+	}
+	return nil
+}
+
+// join lets this thread, and the processes that it starts, enter the namespaces of a process. The
+// thread cannot leave them.
+func join(pid int) error {
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	var files []*os.File
+	defer func() { closeAll(files) }()
+	names := []string{"pid", "uts", "ipc", "mnt"}
+	for _, name := range names {
+		f, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", pid, name))
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+	}
+	for i, f := range files {
+		if err := unix.Setns(int(f.Fd()), 0); err != nil {
+			return &os.PathError{Op: "setns", Path: names[i], Err: err}
+		}
+	}
+	return nil
+}
+
+// spawnInside starts a command in the namespaces of the container.
+func (s *shim) spawnInside(args []string, files []*os.File, a *syscall.SysProcAttr) (pid int, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: the thread ends with this function
+		if err = join(s.main); err != nil {
+			return
+		}
+		path, notFound := lookPath(args[0], s.spec.Dir, s.spec.Env)
+		if notFound != nil {
+			err = &NotFoundError{Message: notFound.Error()}
+			return
+		}
+		if s.spec.Root.NoNewPrivileges {
+			if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+				return
+			}
+		}
+		if err = dropCapabilities(); err != nil {
+			return
+		}
+		pid, err = s.children.spawn(path, args, s.spec.Dir, s.spec.Env, files, a)
+	}()
+	<-done
+	return pid, err
+}
+
+// runProbe is the function main of a process that only enters a root directory.
+func runProbe(dir string) int {
+	if err := enter(&Root{Lower: filepath.Join(dir, "lower")}, dir); err != nil {
+		fmt.Fprint(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// becomeInside runs a process that belongs to a container with a Root, and returns its exit code;
+// false if this process is another one.
+func becomeInside() (code int, is bool) {
+	if dir := os.Getenv(probeVariable); dir != "" {
+		return runProbe(dir), true
+	}
+	if dir := os.Getenv(initVariable); dir != "" {
+		return runInit(dir), true
+	}
+	return 0, false
+}
+
+// explain adds to an error of isolation what permits it.
+func explain(err error, output []byte) error {
+	err = fmt.Errorf("start a process with a root directory of its own: %w: %s", err, bytes.TrimSpace(output))
+	if data, _ := os.ReadFile("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"); string(bytes.TrimSpace(data)) == "1" {
+		return fmt.Errorf("%w (sysctl kernel.apparmor_restrict_unprivileged_userns is 1)", err)
+	}
+	return err
+}
