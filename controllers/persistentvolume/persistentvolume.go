@@ -15,6 +15,7 @@ package persistentvolume
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/controller"
@@ -38,6 +39,10 @@ const (
 	byClaim   = "kapok.dev/claimRef"     // volumes by NAMESPACE/NAME of their claim
 	noClass   = "*"                      // of claims that name no class
 )
+
+// renewEvents is the time after which a claim without a volume is reconciled again: the event with the
+// reason for that expires after an hour.
+const renewEvents = 45 * time.Minute
 
 // Add adds the controller to a manager.
 func Add(m manager.Manager) error {
@@ -151,7 +156,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req request) (controller.Res
 	if req.volume {
 		return controller.Result{}, r.reconcileVolume(ctx, req.Name)
 	}
-	return controller.Result{}, r.reconcileClaim(ctx, req.NamespacedName)
+	return r.reconcileClaim(ctx, req.NamespacedName)
 }
 
 // fill makes the index.
@@ -195,26 +200,32 @@ func (r *reconciler) reconcileVolume(ctx context.Context, name string) error {
 }
 
 // reconcileClaim acts for a claim and the volumes that have it as theirs.
-func (r *reconciler) reconcileClaim(ctx context.Context, key types.NamespacedName) error {
+func (r *reconciler) reconcileClaim(ctx context.Context, key types.NamespacedName) (result controller.Result, err error) {
 	c := &corev1.PersistentVolumeClaim{}
-	err := r.client.Get(ctx, key, c, client.UnsafeDisableDeepCopy)
+	err = r.client.Get(ctx, key, c, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
-		return err
+		return result, err
 	}
 	if err == nil {
 		if err := r.syncClaim(ctx, c); err != nil {
-			return err
+			return result, err
+		}
+		if c.Spec.VolumeName == "" {
+			result.RequeueAfter = renewEvents
 		}
 	}
 	volumes, err := r.volumesOf(ctx, key)
 	if err != nil {
-		return err
+		return controller.Result{}, err
 	}
 	var errs []error
 	for _, v := range volumes {
 		errs = append(errs, r.syncVolume(ctx, v))
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return controller.Result{}, err
+	}
+	return result, nil
 }
 
 // volume returns a volume of the cache.
