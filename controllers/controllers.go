@@ -178,6 +178,7 @@ func New(cfg *rest.Config, opts Options) (manager.Manager, error) {
 		o.Cache.State = local.Of(cfg)
 	}
 	o.Cache.UnsafeSharedEvents = true
+	o.Logger = quiet(o.Logger)
 	m, err := manager.New(cfg, o)
 	if err != nil {
 		return nil, err
