@@ -38,7 +38,8 @@ this probably followed, its events and conditions, and what it waits for. The sa
 follows for its owners, and for its dependents that are not ready.
 
 The explanation is derived from owner references, managed fields, conditions and
-events. It works with any Kubernetes API server.`,
+events, and from the metrics of the controllers that run in the server. It works with
+any Kubernetes API server.`,
 		Example: `  kapok why deployment/web
   kapok why pod/web-5fc9f4bf66-4qm4d -n shop`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -104,7 +105,7 @@ func (w *why) run(ctx context.Context, target string, stdout io.Writer) error {
 	if namespaced {
 		key.Namespace = namespace
 	}
-	x := explanation{client: c, now: time.Now(), out: stdout}
+	x := explanation{client: c, now: time.Now(), out: stdout, config: config}
 	return x.explain(ctx, gvk, key)
 }
 

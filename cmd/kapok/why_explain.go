@@ -11,6 +11,7 @@ import (
 
 	"github.com/kapok-dev/kapok/client"
 
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/client-go/rest"
 )
 
 const (
@@ -44,7 +46,10 @@ type explanation struct {
 	client client.Client
 	now    time.Time
 	out    io.Writer
-	lists  map[string][]*unstructured.Unstructured // dependents of all objects, by namespace and uid
+	config *rest.Config // for the metrics of the server; nil leaves them out
+
+	metrics map[string]*dto.MetricFamily
+	lists   map[string][]*unstructured.Unstructured // dependents of all objects, by namespace and uid
 }
 
 // explain explains an object, its owners up to the first, and its dependents that are not ready.
@@ -89,6 +94,9 @@ func (x *explanation) object(ctx context.Context, o *unstructured.Unstructured, 
 	for _, line := range waitsOf(o) {
 		x.line("waits for", line)
 	}
+	if line := x.queueOf(ctx, o); line != "" {
+		x.line("queue", line)
+	}
 	return nil
 }
 
@@ -106,7 +114,7 @@ func (x *explanation) changes(o *unstructured.Unstructured) (lines []string) {
 			continue
 		}
 		seen[m.Subresource] = true
-		line := x.ago(m.Time.Time) + " by " + m.Manager
+		line := x.ago(m.Time.Time) + " by " + writer(o, &m)
 		if m.Subresource != "" {
 			line += ", its " + m.Subresource
 		}
@@ -158,7 +166,7 @@ func (x *explanation) cause(ctx context.Context, o *unstructured.Unstructured) (
 	if best.Subresource != "" {
 		what += ", its " + best.Subresource + ","
 	}
-	return fmt.Sprintf("%s was changed %s by %s", what, x.ago(best.Time.Time), best.Manager), nil
+	return fmt.Sprintf("%s was changed %s by %s", what, x.ago(best.Time.Time), writer(of, &best)), nil
 }
 
 func (x *explanation) ago(t time.Time) string { return duration.HumanDuration(x.now.Sub(t)) + " ago" }
@@ -355,6 +363,7 @@ func waitsOf(o *unstructured.Unstructured) (lines []string) {
 			lines = append(lines, fmt.Sprintf("spec.%s to become false", field))
 		}
 	}
+	lines = append(lines, replicasWait(o)...)
 	if o.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Pod") {
 		var p corev1.Pod
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &p) == nil {

@@ -37,7 +37,7 @@ func TestWhy(t *testing.T) {
 				t.Fatal(err)
 			}
 			var b strings.Builder
-			x := explanation{client: c, now: time.Now(), out: &b}
+			x := explanation{client: c, now: time.Now(), out: &b, config: env.Config()}
 			gvk := appsv1.SchemeGroupVersion.WithKind(kind)
 			if kind == "Pod" {
 				gvk = corev1.SchemeGroupVersion.WithKind(kind)
@@ -50,7 +50,12 @@ func TestWhy(t *testing.T) {
 		got := explained("Deployment", "web")
 		for _, want := range []string{
 			"Deployment default/web\n  changed    ",
-			" ago by kube-controller-manager, its status\n",
+			" ago by kube-controller-manager (deployment-controller), its status\n",
+			"waits for  2 of 2 pods to become available\n",
+			"waits for  1 of 2 pods to be created\n",                    // of the ReplicaSet
+			" ago by kube-controller-manager (replicaset-controller)\n", // a pod
+			"queue      replicaset-controller: ",
+			" retries since its start\n",
 			"condition  Available=False for 10s, MinimumReplicasUnavailable: ",
 			"condition  ReplicaFailure=True for 10s, FailedCreate: pods ",
 			"ScalingReplicaSet: Scaled up replica set web-",
@@ -87,6 +92,11 @@ func TestWaits(t *testing.T) {
 		{"finalizers", map[string]any{"metadata": map[string]any{"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": []any{"a/b", "c/d"}}}, "removal of the finalizers a/b, c/d"},
 		{"a grace period", map[string]any{"metadata": map[string]any{"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": int64(30)}}, "the end of its containers, for which it has 30 s"},
 		{"a generation", map[string]any{"metadata": map[string]any{"generation": int64(3)}, "status": map[string]any{"observedGeneration": int64(2)}}, "a controller that sees generation 3: it has seen 2"},
+		{"old pods", map[string]any{"kind": "Deployment", "spec": map[string]any{"replicas": int64(2)}, "status": map[string]any{
+			"replicas": int64(3), "updatedReplicas": int64(2), "availableReplicas": int64(2)}}, "the end of 1 pod of earlier templates"},
+		{"pods of nodes", map[string]any{"kind": "DaemonSet", "status": map[string]any{
+			"desiredNumberScheduled": int64(5), "currentNumberScheduled": int64(3), "numberAvailable": int64(2)}}, "2 of 5 pods to be created\n1 of 3 pods to become available"},
+		{"a Job", map[string]any{"kind": "Job", "status": map[string]any{"active": int64(2)}}, "the end of 2 pods"},
 		{"a pause", map[string]any{"spec": map[string]any{"paused": true}}, "spec.paused to become false"},
 		{"a gate", pod(map[string]any{"schedulingGates": []any{map[string]any{"name": "g"}}}, nil), "removal of the scheduling gate g"},
 		{"a node", pod(nil, nil), "a node: the scheduler default-scheduler has not bound it to one"},
