@@ -172,3 +172,24 @@ kind: Cake
 metadata: {name: linzer, namespace: shop}
 spec: {flavour: nut, layers: 10}
 `
+
+export const graph = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: till, namespace: shop}
+spec:
+  replicas: 9
+  selector: {matchLabels: {app: till}}
+  template:
+    metadata: {labels: {app: till}}
+    spec:
+      containers:
+      - name: till
+        image: nginx
+        envFrom: [{configMapRef: {name: settings}}, {secretRef: {name: lost-key, optional: true}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: till, namespace: shop}
+spec: {selector: {app: till}, ports: [{port: 80}]}
+`

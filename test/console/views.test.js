@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { parse } from 'yaml'
-import { cakes, hostile, objects, openPage, phone, startBrowser, startProxy, startServer, until } from './server.js'
+import { cakes, graph, hostile, objects, openPage, phone, startBrowser, startProxy, startServer, until } from './server.js'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
@@ -164,6 +164,34 @@ async function type(page, from, to) {
   await page.keyboard.press('Shift+End')
   await page.keyboard.insertText(text.split('\n')[line].trim().replace(from, to))
 }
+
+test('graph: owners, selectors, references, groups', async () => {
+  await server.kubectl(['apply', '-f', '-'], graph)
+  await server.kubectl(['-n', 'shop', 'rollout', 'status', 'deployment/till', '--timeout=60s'])
+  const page = await open('apps/v1/deployments/till?ns=shop&tab=graph')
+  const picture = page.getByRole('region', { name: 'Graph' })
+  const node = name => picture.getByRole('link', { name })
+  for (const name of [/^Deployment till/, /^ReplicaSet till-/, /^Service till/, /^ConfigMap settings/, /^Secret.*lost-key/, /^Node /]) await node(name).first().waitFor()
+  await until('the missing secret is marked', async () => (await node(/lost-key/).innerText()).includes('does not exist'))
+  assert.equal(await node(/^Deployment web/).count(), 0, 'others are not in the picture')
+  const many = picture.getByRole('button', { name: /^Pod 9 objects/ })
+  await many.waitFor()
+  await look(page, 'graph')
+  await many.click()
+  await until('nine pods', async () => await node(/^Pod till-/).count() === 9)
+  await server.kubectl(['-n', 'shop', 'scale', 'deployment', 'till', '--replicas=2'])
+  await until('two pods', async () => await node(/^Pod till-/).count() === 2)
+  await node(/^Service till/).click()
+  await page.getByRole('heading', { name: 'till' }).waitFor()
+  assert.match(page.url(), /services\/till.*tab=graph/)
+  await node(/^Deployment till/).waitFor()
+  await open('core/v1/namespaces/shop?tab=graph')
+  await node(/^Deployment till/).waitFor()
+  await node(/^Deployment web/).waitFor()
+  await server.kubectl(['-n', 'shop', 'delete', 'deployment/till', 'service/till'])
+  await until('the graph follows', async () => await node(/^Deployment till/).count() === 0)
+  session.verify()
+})
 
 test('edit: diff, dry run, conflicts with owners, apply, replace', async () => {
   const page = await open('core/v1/configmaps/settings?ns=shop&tab=yaml')

@@ -4,6 +4,7 @@ import { Actions } from './actions'
 import { ApiError, get, keyOf, pathOf, pause, watch, type KubeObject, type List, type Resource } from './api'
 import { Dependents } from './dependents'
 import { EditView } from './edit'
+import { lazy } from './lazy'
 import { LogsView } from './logs'
 import { pathsOf } from './managed'
 import { isProblem, problemsOf } from './problems'
@@ -11,8 +12,13 @@ import { hrefOf, parameter, set } from './route'
 import { byKey, kindOf } from './store'
 import { age, instant, number, t, type Key } from './text'
 
-type Tab = 'details' | 'yaml' | 'logs' | 'events' | 'fields'
-const tabsOf = (r: Resource): Tab[] => ['details', 'yaml', ...(keyOf(r) === 'pods' ? (['logs'] as const) : []), 'events', 'fields']
+type Tab = 'details' | 'yaml' | 'graph' | 'logs' | 'events' | 'fields'
+const tabsOf = (r: Resource): Tab[] => [
+  'details', 'yaml', ...(r.namespaced || keyOf(r) === 'namespaces' ? (['graph'] as const) : []), ...(keyOf(r) === 'pods' ? (['logs'] as const) : []), 'events', 'fields',
+]
+
+/** The graph, with its library for layouts, is loaded when it is shown. */
+const GraphView = lazy(() => import('./graph').then(m => m.GraphView))
 
 export interface ObjectProps { resource: Resource; namespace: string; name: string }
 
@@ -91,6 +97,7 @@ export function ObjectView(props: ObjectProps) {
           <div role="tabpanel" id="panel" aria-labelledby={`tab-${tab}`}>
             {tab === 'details' && <Details resource={resource} object={object} />}
             {tab === 'yaml' && <EditView resource={resource} object={object} />}
+            {tab === 'graph' && <GraphView resource={resource} object={object} />}
             {tab === 'logs' && <LogsView resource={resource} object={object} />}
             {tab === 'events' && <Events object={object} />}
             {tab === 'fields' && <FieldOwners object={object} />}
