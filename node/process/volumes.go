@@ -284,7 +284,8 @@ type tokenKey struct {
 	source      int
 }
 
-// token returns a token for a pod, which is renewed when four fifths of its time are over, or a day.
+// token returns a token for a pod, which is renewed when four fifths of its time are over, or a day. One that cannot be renewed is used
+// until it expires.
 func (p *pods) token(ctx context.Context, pod *corev1.Pod, volume string, source int, s *corev1.ServiceAccountTokenProjection) (string, error) {
 	key := tokenKey{string(pod.UID), volume, source}
 	p.mu.Lock()
@@ -302,6 +303,9 @@ func (p *pods) token(ctx context.Context, pod *corev1.Pod, volume string, source
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName}}
 	if err := p.client.SubResource("token").Create(ctx, account, request); err != nil {
+		if known && time.Now().Before(t.expiry) {
+			return t.text, nil
+		}
 		return "", fmt.Errorf("failed to fetch token: %w", err)
 	}
 	t = token{request.Status.Token, time.Now(), request.Status.ExpirationTimestamp.Time}
