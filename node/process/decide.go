@@ -180,6 +180,9 @@ func (d *decision) observe(c *podstatus.Container) {
 		}
 		return
 	}
+	if begins(last) {
+		return
+	}
 	waits := s.State.Waiting
 	s.RestartCount = int32(last.ID.Attempt)
 	s.Image, s.ImageID, s.ContainerID = c.Spec.Image, cmp.Or(last.Reference, "process://"+last.Path), "process://"+last.ID.String()
@@ -200,6 +203,9 @@ func (d *decision) observe(c *podstatus.Container) {
 		s.LastTerminationState.Terminated = end
 	}
 }
+
+// begins reports whether a run has been started by a program that has ended since then, and its container does not run yet.
+func begins(r *proc.Run) bool { return r.Exit == nil && r.Started.IsZero() }
 
 func (d *decision) terminated(c *podstatus.Container, r proc.Run) *corev1.ContainerStateTerminated {
 	t := &corev1.ContainerStateTerminated{
@@ -302,7 +308,8 @@ func (d *decision) passed(c *podstatus.Container) bool {
 // drive starts a container that is to run, once its program, its configuration and its back-off permit.
 func (d *decision) drive(c *podstatus.Container) {
 	s := c.Status
-	if s.State.Running != nil {
+	last, _ := d.last(c.Spec.Name)
+	if s.State.Running != nil || last != nil && begins(last) {
 		return
 	}
 	attempt, backoff := 0, time.Duration(0)
@@ -311,7 +318,6 @@ func (d *decision) drive(c *podstatus.Container) {
 			return
 		}
 		attempt = int(s.RestartCount) + 1
-		last, _ := d.last(c.Spec.Name)
 		backoff = nextBackoff(last)
 		if last != nil && d.now.Before(last.Exit.Time.Add(backoff)) {
 			until := last.Exit.Time.Add(backoff)
@@ -486,7 +492,7 @@ func (d *decision) finish() {
 func (d *decision) setReady(c *podstatus.Container) {
 	s := c.Status
 	started, ready := false, false
-	if last, _ := d.last(c.Spec.Name); last != nil && last.Exit == nil {
+	if last, _ := d.last(c.Spec.Name); last != nil && last.Exit == nil && !begins(last) {
 		h := d.health(last.ID)
 		started, ready = h.started, h.ready
 	}

@@ -241,6 +241,34 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
+// TestAdoptedStart adopts a run whose container has not begun yet: the pod waits, neither ready nor
+// with another start.
+func TestAdoptedStart(t *testing.T) {
+	w := newWorld(corev1.PodSpec{Containers: named("c"), RestartPolicy: corev1.RestartPolicyAlways})
+	run := proc.Run{}
+	run.ID = proc.ID{Pod: "u", Container: "c"}
+	w.runs = []proc.Run{run}
+	w.run(time.Second)
+	w.check(t)
+	s := w.pod.Status.ContainerStatuses[0]
+	if s.State.Waiting == nil || s.State.Waiting.Reason != "ContainerCreating" || s.Ready || *s.Started || w.pod.Status.Phase != corev1.PodPending {
+		t.Errorf("before the container begins, the pod is %s and the container %+v", w.pod.Status.Phase, s)
+	}
+	w.runs[0].Started = w.now
+	w.run(time.Second)
+	w.check(t)
+	if s := w.pod.Status.ContainerStatuses[0]; s.State.Running == nil || !s.Ready {
+		t.Errorf("after that, the container is %+v", s)
+	}
+
+	// It is stopped like others.
+	w = newWorld(corev1.PodSpec{Containers: named("c"), TerminationGracePeriodSeconds: new(int64(9))})
+	w.runs = []proc.Run{run}
+	w.pod.DeletionTimestamp = &metav1.Time{Time: w.now}
+	w.run(time.Second)
+	w.check(t, "0s stop c 9s")
+}
+
 func TestExpand(t *testing.T) {
 	value := func(name string) (string, bool) { return "<" + name + ">", name == "A" || name == "B" }
 	for text, want := range map[string]string{

@@ -65,7 +65,7 @@ func (p *pods) tend(pod *corev1.Pod, runs []proc.Run, ip string) {
 			continue
 		}
 		c := containerOf(pod, run.ID.Container)
-		if c == nil || p.tended[run.ID] != nil {
+		if c == nil || p.tended[run.ID] != nil || begins(run) {
 			continue
 		}
 		t := &tender{pods: p, pod: pod, container: c, run: *run, ip: ip}
