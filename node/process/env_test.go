@@ -4,6 +4,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -118,5 +119,28 @@ func TestSubPath(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(outside); err != nil || len(entries) > 0 {
 		t.Errorf("outside of the volume: %v, %v", entries, err)
+	}
+}
+
+func TestSubPathExpr(t *testing.T) {
+	value := func(name string) (string, bool) { return "p-0", name == "POD_NAME" }
+	c := &corev1.Container{VolumeMounts: []corev1.VolumeMount{
+		{Name: "a", SubPathExpr: "logs/$(POD_NAME)"}, {Name: "b", SubPath: "$(POD_NAME)"}, {Name: "c", SubPathExpr: "$$(X)"},
+	}}
+	got, err := withSubPaths(c, value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"logs/p-0", "$(POD_NAME)", "$(X)"} {
+		if m := got.VolumeMounts[i]; m.SubPath != want {
+			t.Errorf("volume %s: got the subPath %q, want %q", m.Name, m.SubPath, want)
+		}
+	}
+	if c.VolumeMounts[0].SubPath != "" {
+		t.Error("the container of the pod has been changed")
+	}
+	c.VolumeMounts[0].SubPathExpr = "$(UNKNOWN)"
+	if _, err := withSubPaths(c, value); !errors.As(err, &missing{}) || err.Error() != `missing value for "UNKNOWN"` {
+		t.Errorf("an unknown variable: got %v", err)
 	}
 }

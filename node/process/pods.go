@@ -389,6 +389,9 @@ func (p *pods) spec(env *environment, c *corev1.Container) (proc.Spec, error) {
 	if err != nil {
 		return proc.Spec{}, err
 	}
+	if c, err = withSubPaths(c, value); err != nil {
+		return proc.Spec{}, err
+	}
 	s := proc.Spec{
 		ID: proc.ID{Pod: string(env.pod.UID), Container: c.Name}, Env: variables, Dir: c.WorkingDir,
 		Terminal: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
