@@ -127,10 +127,12 @@ func isGenerated(pod *corev1.Pod, volume string) bool {
 
 // lastMounts adds the files of a run: /etc/hosts and the termination message.
 func (p *pods) lastMounts(s *proc.Spec, c *corev1.Container) error {
-	if s.Hosts != "" {
-		s.Root.Mounts = append(s.Root.Mounts, proc.Mount{Source: s.Hosts, Target: "/etc/hosts"})
-		s.Hosts = ""
+	hosts := proc.Mount{Source: s.Hosts, Target: systemHosts}
+	if s.Hosts == "" {
+		hosts = proc.Mount{Source: systemHosts, Target: systemHosts, ReadOnly: true}
 	}
+	s.Root.Mounts = append(s.Root.Mounts, hosts)
+	s.Hosts = ""
 	message := c.TerminationMessagePath
 	if message == "" {
 		message = corev1.TerminationMessagePathDefault

@@ -249,6 +249,47 @@ func (r *Root) base(dir string) (string, error) {
 	return root, nil
 }
 
+// The files of /proc that have effects on the machine, or tell of other users, are read-only or
+// hidden, as in other runtimes: their owner is root, which the user of a container is on the machine
+// if Kapok runs as root.
+var (
+	readOnlyFiles = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+	hiddenFiles   = []string{
+		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
+		"/proc/timer_list", "/proc/timer_stats",
+	}
+)
+
+// guard makes the files of /proc read-only, or hides them.
+func guard(root string) error {
+	for _, name := range readOnlyFiles {
+		path := filepath.Join(root, name)
+		err := unix.Mount(path, path, "", unix.MS_BIND|unix.MS_REC, "")
+		if err == nil {
+			err = setReadOnly(path, unix.AT_RECURSIVE)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return &os.PathError{Op: "mount read-only", Path: name, Err: err}
+		}
+	}
+	for _, name := range hiddenFiles {
+		path := filepath.Join(root, name)
+		info, err := os.Lstat(path)
+		if err != nil {
+			continue
+		}
+		if info.IsDir() {
+			err = unix.Mount("tmpfs", path, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=0")
+		} else {
+			err = unix.Mount("/dev/null", path, "", unix.MS_BIND, "")
+		}
+		if err != nil {
+			return &os.PathError{Op: "hide", Path: name, Err: err}
+		}
+	}
+	return nil
+}
+
 // devices are the files of /dev that containers have.
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
@@ -269,9 +310,16 @@ func systemMounts(root *os.Root) error {
 		if err != nil {
 			return err
 		}
-		if err := unix.Mount(m.kind, target, m.kind, m.flags, m.options); err != nil {
+		err = unix.Mount(m.kind, target, m.kind, m.flags, m.options)
+		if m.kind == "mqueue" && errors.Is(err, unix.ENODEV) {
+			continue // a kernel without message queues
+		}
+		if err != nil {
 			return &os.PathError{Op: "mount " + m.kind + " at", Path: m.target, Err: err}
 		}
+	}
+	if err := guard(root.Name()); err != nil {
+		return err
 	}
 	for _, name := range devices {
 		m := Mount{Source: "/dev/" + name, Target: "/dev/" + name}

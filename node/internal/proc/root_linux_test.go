@@ -170,6 +170,12 @@ func TestRootCapabilities(t *testing.T) {
 		t.Errorf("the container has %q, want %q", log, want)
 	}
 	var b, errs bytes.Buffer
+	// Files of the kernel that have effects on the machine: without guards, a Kapok that runs as root could write them.
+	for _, c := range []string{": > /proc/sys/kernel/core_pattern", ": > /proc/sysrq-trigger", "cat /proc/kcore | read x", "cat /proc/keys | read x", "ls /proc/scsi/*"} {
+		if err := r.Exec(t.Context(), s.ID, []string{"sh", "-c", c}, Streams{}); err == nil {
+			t.Errorf("%s: got no error", c)
+		}
+	}
 	command := `echo $$; pwd; read name < /proc/sys/kernel/hostname; echo $name; while read name value; do case $name in CapEff:|NoNewPrivs:) echo $name $value;; esac; done < /proc/self/status; (echo x > /file) 2>/dev/null || echo read-only`
 	if err := r.Exec(t.Context(), s.ID, []string{"sh", "-c", command}, Streams{Out: &b, Err: &errs}); err != nil {
 		t.Fatalf("%v, %s", err, &errs)
