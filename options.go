@@ -102,8 +102,9 @@ type Options struct {
 
 	// RuntimeConfig turns versions of built-in kinds on or off, as kube-apiserver's flag of this name:
 	// api/all, api/ga, api/beta, api/alpha, GROUP/VERSION such as batch/v1 (api/v1 is the core group),
-	// or GROUP/VERSION/RESOURCE such as batch/v1/cronjobs, which is stronger than those before it. A key
-	// that names nothing is an error. Objects of what is off stay in the store. Default: all are on.
+	// or GROUP/VERSION/RESOURCE such as batch/v1/cronjobs, which is stronger than those before it. A
+	// key that names nothing is an error. Objects of what is off stay in the store. Default: all are
+	// on.
 	RuntimeConfig map[string]bool
 
 	// GroupByGroupDiscovery makes clients discover each group by a request of its own, as Kubernetes

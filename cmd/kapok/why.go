@@ -43,49 +43,76 @@ any Kubernetes API server.`,
 		Example: `  kapok why deployment/web
   kapok why pod/web-5fc9f4bf66-4qm4d -n shop`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("want one KIND/NAME, got %q", args)
-			}
-			if kind, name, ok := strings.Cut(args[0], "/"); !ok || kind == "" || name == "" || strings.Contains(name, "/") {
-				return fmt.Errorf("%q is not KIND/NAME, like deployment/web", args[0])
-			}
-			return nil
+			_, _, err := kindAndName(args)
+			return err
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			for _, name := range []string{"instance", "kubeconfig", "context", "namespace"} {
-				if f := c.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
-					return fmt.Errorf("--%s must not be empty", name)
-				}
+			if err := notEmpty(c, serverFlags...); err != nil {
+				return err
 			}
 			return failed(w.run(c.Context(), args[0], c.OutOrStdout()))
 		},
 	}
+	w.flags(c)
+	return c
+}
+
+// serverFlags are the flags that say which server and which namespace a command is about.
+var serverFlags = []string{"instance", "kubeconfig", "context", "namespace"}
+
+func (w *why) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&w.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default $KUBECONFIG, or that of the instance)")
 	w.instance.flag(c)
 	exclude(c, "instance", "kubeconfig")
 	f.StringVar(&w.context, "context", "", "context of the kubeconfig (default its current one)")
 	f.StringVarP(&w.namespace, "namespace", "n", "", "namespace of the object (default that of the context)")
-	return c
 }
 
-func (w *why) run(ctx context.Context, target string, stdout io.Writer) error {
+// notEmpty rejects flags that are set to nothing, such as to a variable of a shell that has no value.
+func notEmpty(c *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		if f := c.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return fmt.Errorf("--%s must not be empty", name)
+		}
+	}
+	return nil
+}
+
+// kindAndName returns the parts of the one argument KIND/NAME.
+func kindAndName(args []string) (kind, name string, err error) {
+	if len(args) != 1 {
+		return "", "", fmt.Errorf("want one KIND/NAME, got %q", args)
+	}
+	kind, name, ok := strings.Cut(args[0], "/")
+	if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
+		return "", "", fmt.Errorf("%q is not KIND/NAME, like deployment/web", args[0])
+	}
+	return kind, name, nil
+}
+
+// config returns a configuration for clients of the server, and the namespace.
+func (w *why) config() (*rest.Config, string, error) {
 	file, err := w.instance.kubeconfig(w.kubeconfig)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	if file == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
 		if file, err = defaultKubeconfig(); err != nil {
-			return fmt.Errorf("no default for --kubeconfig: %w", err)
+			return nil, "", fmt.Errorf("no default for --kubeconfig: %w", err)
 		}
 	}
-	w.kubeconfig = file
-	config, namespace, err := configAndNamespaceOf(w.kubeconfig, w.context)
-	if err != nil {
-		return err
-	}
+	config, namespace, err := configAndNamespaceOf(file, w.context)
 	if w.namespace != "" {
 		namespace = w.namespace
+	}
+	return config, namespace, err
+}
+
+func (w *why) run(ctx context.Context, target string, stdout io.Writer) error {
+	config, namespace, err := w.config()
+	if err != nil {
+		return err
 	}
 	config.WarningHandler = rest.NoWarnings{}
 	c, err := client.New(config, client.Options{})

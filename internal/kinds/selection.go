@@ -83,8 +83,8 @@ func keyOf(gv schema.GroupVersion) string {
 	return gv.String()
 }
 
-// Known returns the selection without the keys that no definition has, such as those of a version that
-// only other releases of Kubernetes serve.
+// Known returns the selection without the keys that no definition has, such as those of a version
+// that only other releases of Kubernetes serve.
 func (s Selection) Known(definitions []*resource.Definition) Selection {
 	known := maps.Clone(s) // nil for nil
 	maps.DeleteFunc(known, func(key string, _ bool) bool { return checkKey(key, definitions) != nil })

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestDebug checks that the paths below /debug/ are served only if there is a handler, and only to those
-// who are permitted to get them.
+// TestDebug checks that the paths below /debug/ are served only if there is a handler, and only to
+// users who are permitted to get them.
 func TestDebug(t *testing.T) {
 	get := func(server *kapok.Server, user string) (code int, body string) {
 		config := rest.CopyConfig(server.Config())

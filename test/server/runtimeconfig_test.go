@@ -26,8 +26,8 @@ func runWith(t *testing.T, o kapok.Options) *kapok.Server {
 	return server
 }
 
-// TestRuntimeConfig turns a version and a resource off, and on again: requests, discovery and OpenAPI
-// agree, and objects are not lost.
+// TestRuntimeConfig turns a version and a resource off, and on again: requests, discovery and
+// OpenAPI agree, and objects are not lost.
 func TestRuntimeConfig(t *testing.T) {
 	dir := t.TempDir()
 	server := runWith(t, kapok.Options{DataDir: dir})

@@ -4,6 +4,7 @@ import { ApiError, pathOf, request, type Json, type KubeObject, type Resource } 
 import { changesOf, keepOwn, plain } from './changes'
 import { Compose, FormSwitch, useEditor } from './compose'
 import { Dialog } from './dialog'
+import { dropDraft, readDraft, writeDraft, type Draft } from './draft'
 import type * as Editor from './editor'
 import { manager, pathsOf } from './managed'
 import { say } from './store'
@@ -12,7 +13,11 @@ import { t } from './text'
 type Tree = { [key: string]: Json }
 const load = () => import('./editor')
 
-interface Draft { text: string; base: Tree }
+/** A draft that is JSON, such as an old state, is shown as YAML. */
+function restyle(lib: typeof Editor, text: string): string {
+  const parsed = lib.parse(text)
+  return 'object' in parsed ? lib.toYaml(parsed.object) : text
+}
 
 export function EditView({ resource, object }: { resource: Resource; object: KubeObject }) {
   const lib = useEditor()
@@ -23,19 +28,19 @@ export function EditView({ resource, object }: { resource: Resource; object: Kub
   const [review, setReview] = useState<Tree | null>(null)
   const writable = resource.verbs.includes('patch') || resource.verbs.includes('update')
   // Without a draft, the text follows the object.
-  const text = useMemo(() => draft?.text ?? lib?.toYaml(plain(object as unknown as Tree, managed)) ?? '', [lib, draft, managed, object])
+  const text = useMemo(() => (draft?.text.startsWith('{') && lib ? restyle(lib, draft.text) : draft?.text) ?? lib?.toYaml(plain(object as unknown as Tree, managed)) ?? '', [lib, draft, managed, object])
 
   const change = (next: string) => {
     setProblem('')
     setDraft(old => {
       const fresh = { text: next, base: old?.base ?? (object as unknown as Tree) }
-      sessionStorage.setItem(draftKey(object.metadata.uid), JSON.stringify(fresh))
+      writeDraft(object.metadata.uid, fresh)
       return fresh
     })
   }
-  const discard = () => { sessionStorage.removeItem(draftKey(object.metadata.uid)); setDraft(null); setProblem('') }
+  const discard = () => { dropDraft(object.metadata.uid); setDraft(null); setProblem('') }
   const check = () => {
-    const parsed = lib!.parse(draft!.text)
+    const parsed = lib!.parse(text)
     if ('message' in parsed) {
       setProblem(t('yaml.invalid', parsed))
       setError({ line: parsed.line })
@@ -60,12 +65,6 @@ export function EditView({ resource, object }: { resource: Resource; object: Kub
       )}
     </>
   )
-}
-
-const draftKey = (uid: string) => `kapok.draft.${uid}`
-function readDraft(uid: string): Draft | null {
-  const stored = sessionStorage.getItem(draftKey(uid))
-  return stored ? JSON.parse(stored) : null
 }
 
 interface ReviewProps { resource: Resource; object: KubeObject; base: Tree; edited: Tree; close: () => void; done: () => void }
