@@ -130,6 +130,8 @@ func (c *codeRun) do(ctx context.Context, j job) error {
 		return c.clients(o)
 	case openapiOptions:
 		return c.openapi(o)
+	case protobufOnly:
+		return c.protobufs(ctx, header(o.HeaderFile))
 	}
 	return fmt.Errorf("unknown code generator %s", j.name)
 }

@@ -57,6 +57,10 @@ type (
 		// Protobuf lets the clients prefer protobuf.
 		Protobuf bool `marker:",optional"`
 	}
+	// protobufOnly are of go-to-protobuf.
+	protobufOnly struct {
+		HeaderFile string `marker:",optional"`
+	}
 	// openapiOptions are of gen_openapi.
 	openapiOptions struct {
 		HeaderFile string `marker:",optional"`
@@ -83,6 +87,7 @@ func codeOptions() map[string]any {
 		"lifecycle":  inPlace{},
 		"client":     clientOptions{},
 		"openapi":    openapiOptions{},
+		"protobuf":   protobufOnly{},
 	}
 }
 

@@ -27,6 +27,7 @@ var tags = map[string]string{
 	"client":     "genclient",
 	"validation": "k8s:validation-gen=",
 	"openapi":    "k8s:openapi",
+	"protobuf":   "k8s:protobuf-gen=package",
 }
 
 // A tagged package may have tags of code generators.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/afero"
 	"sigs.k8s.io/kubebuilder/v4/pkg/machinery"
+	"sigs.k8s.io/kubebuilder/v4/pkg/model/resource"
 )
 
 // controllerTools is the line of a Makefile with the version of controller-gen.
@@ -62,6 +63,22 @@ func addCommands(files machinery.Filesystem, testEnv string) error {
 
 // goVersion is the line of the README with the version of Go. It is not the one that go.mod requires.
 var goVersion = regexp.MustCompile(`(?m)^- go version .*$`)
+
+// The end of a new sample: without fields, kubebuilder's is null, which no server takes for an object.
+const (
+	emptySample    = "\nspec:\n  # TODO(user): Add fields here\n"
+	completeSample = "\n# TODO(user): Add fields here\nspec: {}\n"
+)
+
+// completeSample makes the new sample of a kind one that a server accepts.
+func (s *apiStep) completeSample(files machinery.Filesystem, r *resource.Resource) error {
+	path := filepath.Join("config", "samples", r.Replacer().Replace("%[group]_%[version]_%[kind].yaml"))
+	data, err := afero.ReadFile(files.FS, path)
+	if err != nil || !strings.HasSuffix(string(data), emptySample) {
+		return nil // the user's
+	}
+	return afero.WriteFile(files.FS, path, []byte(strings.TrimSuffix(string(data), emptySample)+completeSample), 0o644)
+}
 
 // withoutCluster is a section of the README.
 const withoutCluster = `### To develop without a cluster

@@ -361,6 +361,12 @@ func (s *apiStep) Scaffold(files machinery.Filesystem) error {
 		if err := s.markStorage(files, s.resource); err != nil {
 			return err
 		}
+		if err := s.matchBuilder(files, s.resource); err != nil {
+			return err
+		}
+		if err := s.completeSample(files, s.resource); err != nil {
+			return err
+		}
 	}
 	return s.suiteStep.Scaffold(files)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path"
@@ -81,15 +80,7 @@ func TestRealCode(t *testing.T) {
 	} {
 		t.Run(path.Base(module), func(t *testing.T) {
 			p := newProject(t)
-			_, out := p.command(os.Environ(), "go", "mod", "download", "-json", module)
-			var downloaded struct{ Dir, Error string }
-			if err := json.Unmarshal([]byte(out), &downloaded); err != nil || downloaded.Error != "" {
-				t.Fatalf("download %s: %s %v", module, out, err)
-			}
-			if err := os.CopyFS(p.dir, os.DirFS(downloaded.Dir)); err != nil {
-				t.Fatal(err)
-			}
-			p.writable()
+			p.download(module)
 			if strings.Contains(line, "models.json") {
 				code, out := p.command(os.Environ(), "go", "run", "./pkg/generated/openapi/cmd/models-schema")
 				if code != 0 {

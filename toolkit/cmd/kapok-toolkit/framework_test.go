@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,11 +10,7 @@ import (
 
 // TestFramework makes a project on Kapok's framework, and goes on with it.
 func TestFramework(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "kapok")
-	if out, err := exec.Command("go", "build", "-C", "../../..", "-o", program, "./cmd/kapok").CombinedOutput(); err != nil {
-		t.Fatalf("build kapok: %v\n%s", err, out)
-	}
-	t.Setenv(front.Self, program)
+	t.Setenv(front.Self, program(t))
 	p := newProject(t)
 	p.must("init --domain example.com --repo example.com/guestbook --framework kapok")
 	p.must("create api --group webapp --version v1 --kind Guestbook")

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestHelm makes a chart without make and kustomize, and applies the manifests of the project to a server.
@@ -44,33 +43,8 @@ func TestHelm(t *testing.T) {
 	p.write(kustomization, text)
 
 	t.Setenv("PATH", path)
-	kapok := filepath.Join(p.temp, "kapok")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../../..", "-o", kapok, "./cmd/kapok").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	kubeconfig := filepath.Join(p.temp, "kubeconfig")
-	server := exec.CommandContext(t.Context(), kapok, "up", "--in-memory", "--listen=127.0.0.1:0", "--kubeconfig", kubeconfig)
-	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
-	server.Stdout, server.Stderr = t.Output(), t.Output()
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Wait() }()
-	t.Cleanup(func() { <-ended }) // after the context of the test has ended
-	for tick := time.NewTicker(10 * time.Millisecond); ; {
-		if _, err := os.Stat(kubeconfig); err == nil {
-			tick.Stop()
-			break
-		}
-		select {
-		case <-tick.C:
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("the server has ended: %v", err)
-		}
-	}
-	code, out := p.command(append(os.Environ(), "KUBECONFIG="+kubeconfig), kapok, "kubectl", "apply", "--server-side", "-f", "dist/install.yaml")
+	kubectl := p.server()
+	code, out := kubectl("apply", "--server-side", "-f", "dist/install.yaml")
 	if code != 0 || !strings.Contains(out, "customresourcedefinition.apiextensions.k8s.io/guestbooks.webapp.example.com serverside-applied") ||
 		!strings.Contains(out, "-controller-manager serverside-applied") {
 		t.Errorf("exit code %d\n%s", code, out)

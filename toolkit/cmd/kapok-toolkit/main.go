@@ -19,6 +19,7 @@ import (
 
 	"github.com/kapok-dev/kapok/toolkit/compat"
 	"github.com/kapok-dev/kapok/toolkit/generate"
+	"github.com/kapok-dev/kapok/toolkit/internal/protoc"
 	"github.com/kapok-dev/kapok/toolkit/scaffold"
 )
 
@@ -32,6 +33,16 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
 	switch {
+	case generate.IsProtobuf(os.Args[0]):
+		if err := generate.Protobuf(); err != nil {
+			return fail(exitFailure, err)
+		}
+		return 0
+	case protoc.IsProgram(os.Args[0]):
+		if err := protoc.Run(context.Background(), os.Args[0], args); err != nil {
+			return fail(exitFailure, err)
+		}
+		return 0
 	case isVettool(args):
 		vettool()
 	case len(args) > 0 && args[0] == "vet":
@@ -99,8 +110,10 @@ kube_codegen.sh writes:
                names of directories: clientset, versioned, listers, informers, applyconfigName
   openapi      OpenAPI definitions in dir=DIRECTORY (+k8s:openapi-gen). pkg=IMPORTPATH,
                packages={PACKAGE;...}, report=FILE, modelNames=FILE
-  Each has headerFile=FILE (default hack/boilerplate.go.txt, if it exists), and all but openapi have
-  lint={RULE;...}, the rules known-tags-only and require-explicit-disablement of code-generator.
+  protobuf     generated.proto, generated.pb.go, and the tags of fields that have none (+k8s:protobuf-gen=package);
+               neither protoc nor goimports is needed
+  Each has headerFile=FILE (default hack/boilerplate.go.txt, if it exists), and all but openapi and protobuf
+  have lint={RULE;...}, the rules known-tags-only and require-explicit-disablement of code-generator.
 
 Generators for the users of an API, which read the types and markers of crd:
   docs         a page for each version: GROUP_VERSION.md, or .html with docs:format=html

@@ -9,7 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/kapok-dev/kapok/toolkit/generate"
 )
@@ -21,7 +23,68 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if programs != "" {
+		os.RemoveAll(programs)
+	}
+	os.Exit(code)
+}
+
+// programs is the directory for the program kapok, "" before it is built.
+var programs string
+
+// build builds kapok once.
+var build = sync.OnceValues(func() (path string, err error) {
+	if programs, err = os.MkdirTemp("", "kapok-toolkit-test-"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(programs, "kapok")
+	if out, err := exec.Command("go", "build", "-C", "../../..", "-o", path, "./cmd/kapok").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build kapok: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// program returns the path of kapok.
+func program(t *testing.T) string {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// server runs kapok up until the end of the test, and returns a function that runs kubectl with it.
+func (p *project) server() (kubectl func(args ...string) (code int, out string)) {
+	p.Helper()
+	kapok, kubeconfig := program(p.T), filepath.Join(p.T.TempDir(), "kubeconfig")
+	server := exec.CommandContext(p.Context(), kapok, "up", "--in-memory", "--listen=127.0.0.1:0", "--kubeconfig", kubeconfig)
+	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
+	server.Stdout, server.Stderr = p.Output(), p.Output()
+	if err := server.Start(); err != nil {
+		p.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Wait() }()
+	p.Cleanup(func() { <-ended }) // after the context of the test has ended
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := os.Stat(kubeconfig); err == nil {
+			break
+		}
+		select {
+		case <-tick.C:
+		case err := <-ended:
+			ended <- err
+			p.Fatalf("the server has ended: %v", err)
+		}
+	}
+	return func(args ...string) (int, string) {
+		p.Helper()
+		return p.command(append(os.Environ(), "KUBECONFIG="+kubeconfig), kapok, append([]string{"kubectl"}, args...)...)
+	}
 }
 
 // A project is a directory in which a test runs commands.

@@ -13,12 +13,7 @@ import (
 // TestVet makes mistakes in the types of an API that a server or a generator would find, or that would stay unnoticed.
 func TestVet(t *testing.T) {
 	p := newProject(t)
-	bin := t.TempDir()
-	kapok := filepath.Join(bin, "kapok")
-	if code, out := p.command(os.Environ(), "go", "build", "-C", root(t), "-o", kapok, "./cmd/kapok"); code != 0 {
-		t.Fatalf("build kapok: %s", out)
-	}
-	t.Setenv(front.Self, kapok)
+	t.Setenv(front.Self, program(t))
 	good, err := os.ReadFile("../../derive/testdata/api/v1/types.go")
 	if err != nil {
 		t.Fatal(err)
@@ -140,14 +135,4 @@ func TestVet(t *testing.T) {
 			t.Errorf("kapok %s: exit code %d\n%s\nwant %q", line, code, out, want)
 		}
 	}
-}
-
-// root returns the directory of the module of the server.
-func root(t *testing.T) string {
-	t.Helper()
-	dir, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }

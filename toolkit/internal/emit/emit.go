@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 )
@@ -195,6 +196,10 @@ func (e *emitter) text(s string, indent, column int) error {
 	}
 	e.out.WriteByte(' ')
 	if strings.Contains(s, "\n") {
+		if strings.Contains(s, " \n") || s[len(s)-1] == ' ' {
+			e.escaped(s, indent, column+1)
+			return nil
+		}
 		return e.literal(s, indent)
 	}
 	if s == "" || doubtful.MatchString(s) {
@@ -242,9 +247,43 @@ func (e *emitter) folded(s string, indent, column int, quoted bool) {
 	}
 }
 
+// escaped writes a text between double quotes, with escapes for the ends of its lines.
+func (e *emitter) escaped(s string, indent, column int) {
+	put := func(text string) {
+		e.out.WriteString(text)
+		column += utf8.RuneCountInString(text)
+	}
+	put(`"`)
+	wasSpace := false
+	for i, r := range s {
+		switch r {
+		case '\n':
+			put(`\n`)
+		case '"':
+			put(`\"`)
+		case '\\':
+			put(`\\`)
+		case ' ':
+			if !wasSpace && column > width && i > 0 && i+1 < len(s) {
+				e.line(indent)
+				column = indent
+				if s[i+1] == ' ' {
+					put(`\`)
+				}
+			} else {
+				put(" ")
+			}
+		default:
+			put(string(r))
+		}
+		wasSpace = r == ' '
+	}
+	put(`"`)
+}
+
 // literal writes a text of several lines as it is.
 func (e *emitter) literal(s string, indent int) error {
-	if strings.Contains(s, " \n") || strings.HasSuffix(s, " ") || strings.HasPrefix(s, "\n") || strings.HasSuffix(s, "\n\n") {
+	if strings.HasPrefix(s, "\n") || strings.HasSuffix(s, "\n\n") {
 		return errRare
 	}
 	e.out.WriteByte('|')

@@ -22,10 +22,7 @@ func randomText(r *rand.Rand) string {
 	var b strings.Builder
 	for range r.IntN(1 + r.IntN(30)) {
 		// Most texts must be ordinary, so that the library does not get all.
-		n := len(pieces)
-		if r.IntN(3) > 0 {
-			n = 6
-		}
+		n := []int{6, 8, len(pieces)}[r.IntN(3)] // 8: with ends of lines
 		b.WriteString(pieces[r.IntN(n)])
 	}
 	return b.String()
