@@ -6,7 +6,11 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,10 +18,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,6 +84,66 @@ func helloArchive(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// TestRegistry runs a container of an image in a registry that needs a password.
+func TestRegistry(t *testing.T) {
+	m := newMachine(t)
+	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "jane" || password != "secret" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		images.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	reference := host + "/acme/hello:1"
+	image, err := tarball.ImageFromPath(helloArchive(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := name.ParseReference(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	if err := remote.Write(to, image, remote.WithAuth(&authn.Basic{Username: "jane", Password: "secret"}), remote.WithTransport(transport)); err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	m.eventually("the mapping", "", func() (string, error) { return "", setImage(t, m.config, "hello", "registry://") })
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pull"}, Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{
+		corev1.DockerConfigJsonKey: fmt.Appendf(nil, `{"auths":{%q:{"username":"jane","password":"secret"}}}`, host),
+	}}
+	if _, err := m.clients.CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for podName, secrets := range map[string][]corev1.LocalObjectReference{"permitted": {{Name: "pull"}}, "denied": {{Name: "absent"}}} {
+		p := pod(t, podName, "")
+		p.Spec.Containers[0].Image, p.Spec.Containers[0].ImagePullPolicy = reference, corev1.PullAlways
+		p.Spec.Containers[0].Args = []string{"wait"}
+		p.Spec.ImagePullSecrets = secrets
+		m.create(p)
+	}
+	ready := await(t, m.clients, "permitted", "ready", isReady)
+	if id := ready.Status.ContainerStatuses[0].ImageID; !strings.HasPrefix(id, host+"/acme/hello@sha256:") {
+		t.Errorf("the image ID is %s", id)
+	}
+	await(t, m.clients, "denied", "rejected", func(p *corev1.Pod) bool {
+		s := p.Status.ContainerStatuses
+		return len(s) == 1 && s[0].State.Waiting != nil && strings.Contains(s[0].State.Waiting.Message, "401 Unauthorized")
+	})
+	m.eventually("the event", "Unable to retrieve some image pull secrets (absent); attempting to pull the image may not succeed.", func() (string, error) {
+		list, err := m.clients.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "reason=FailedToRetrieveImagePullSecret"})
+		if err != nil || len(list.Items) == 0 {
+			return "", err
+		}
+		return list.Items[0].Message, nil
+	})
 }
 
 // TestArchive runs containers of an image in an archive.
