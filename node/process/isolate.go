@@ -34,6 +34,7 @@ func (p *pods) isolate(s *proc.Spec, env *environment, c *corev1.Container, imag
 	root := &proc.Root{Hostname: hostname(env.pod)}
 	if security := c.SecurityContext; security != nil {
 		root.ReadOnly = isSet(security.ReadOnlyRootFilesystem)
+		root.Dropped = dropped(security.Capabilities)
 		root.NoNewPrivileges = security.AllowPrivilegeEscalation != nil && !*security.AllowPrivilegeEscalation
 	}
 	user := ""
@@ -81,6 +82,26 @@ func (p *pods) isolate(s *proc.Spec, env *environment, c *corev1.Container, imag
 	}
 	s.Env = append(withDefaults(s.Env, []string{"PATH=" + standardPath, "HOME=" + home}), "KAPOK_ROOT=/")
 	return nil
+}
+
+// dropped returns the capabilities that a container gives up. Those that are added have no effect
+// beyond this, because others would let a container take back what it is guarded by.
+func dropped(c *corev1.Capabilities) (all []string) {
+	if c == nil {
+		return nil
+	}
+	has := func(list []corev1.Capability, name string) bool {
+		return slices.ContainsFunc(list, func(c corev1.Capability) bool {
+			text := strings.TrimPrefix(strings.ToUpper(string(c)), "CAP_")
+			return text == name || text == "ALL"
+		})
+	}
+	for _, name := range proc.Capabilities {
+		if has(c.Drop, name) && !has(c.Add, name) {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // withoutInherited removes the variables of this process that name files or users of the machine.

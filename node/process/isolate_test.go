@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kapok-dev/kapok/node/internal/proc"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -104,5 +106,30 @@ func TestWithoutInherited(t *testing.T) {
 	got := withoutInherited([]string{"HOME=/home/me", "TZ=UTC", "PATH=/of/spec", "A=1"})
 	if want := []string{"TZ=UTC", "PATH=/of/spec", "A=1"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestDropped(t *testing.T) {
+	all := func(but ...string) (names []string) {
+		for _, name := range proc.Capabilities {
+			if !slices.Contains(but, name) {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	for i, test := range []struct {
+		c    *corev1.Capabilities
+		want []string
+	}{
+		{nil, nil},
+		{&corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}, nil},
+		{&corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, all()},
+		{&corev1.Capabilities{Drop: []corev1.Capability{"all"}, Add: []corev1.Capability{"NET_BIND_SERVICE", "SYS_ADMIN"}}, all("NET_BIND_SERVICE")},
+		{&corev1.Capabilities{Drop: []corev1.Capability{"CAP_KILL", "MKNOD"}}, []string{"KILL", "MKNOD"}},
+	} {
+		if got := dropped(test.c); !slices.Equal(got, test.want) {
+			t.Errorf("case %d: got %v, want %v", i, got, test.want)
+		}
 	}
 }

@@ -15,6 +15,8 @@ type Root struct {
 	Hostname string
 	// ReadOnly makes the root directory read-only, without what is mounted.
 	ReadOnly bool
+	// Dropped are names of Capabilities that root in the container does not have.
+	Dropped []string
 	// NoNewPrivileges keeps programs from getting more permissions, as by the bit setuid.
 	NoNewPrivileges bool
 }
@@ -26,4 +28,11 @@ type Mount struct {
 	ReadOnly       bool
 	// Optional leaves out a Source that does not exist. One that is a link is made as a link.
 	Optional bool
+}
+
+// Capabilities are those that a container whose user is root has in its namespace of users, which
+// are those of other runtimes.
+var Capabilities = []string{
+	"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW", "SETFCAP", "SETGID", "SETPCAP", "SETUID",
+	"SYS_CHROOT",
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -41,11 +42,11 @@ var shimCapabilities = []uintptr{
 	unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_SYS_PTRACE, unix.CAP_SETPCAP, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID,
 }
 
-// containerCapabilities are those that a container whose user is root has in its namespace of
-// users, which are those of other runtimes.
-var containerCapabilities = []uintptr{
-	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FSETID, unix.CAP_FOWNER, unix.CAP_MKNOD, unix.CAP_NET_RAW, unix.CAP_SETGID, unix.CAP_SETUID,
-	unix.CAP_SETFCAP, unix.CAP_SETPCAP, unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_CHROOT, unix.CAP_KILL, unix.CAP_AUDIT_WRITE,
+// capabilityNumbers are the numbers of Capabilities.
+var capabilityNumbers = map[string]uintptr{
+	"AUDIT_WRITE": unix.CAP_AUDIT_WRITE, "CHOWN": unix.CAP_CHOWN, "DAC_OVERRIDE": unix.CAP_DAC_OVERRIDE, "FOWNER": unix.CAP_FOWNER, "FSETID": unix.CAP_FSETID,
+	"KILL": unix.CAP_KILL, "MKNOD": unix.CAP_MKNOD, "NET_BIND_SERVICE": unix.CAP_NET_BIND_SERVICE, "NET_RAW": unix.CAP_NET_RAW, "SETFCAP": unix.CAP_SETFCAP,
+	"SETGID": unix.CAP_SETGID, "SETPCAP": unix.CAP_SETPCAP, "SETUID": unix.CAP_SETUID, "SYS_CHROOT": unix.CAP_SYS_CHROOT,
 }
 
 // ownUsers lets a shim have a namespace of users, with one user and group.
@@ -145,21 +146,21 @@ func (s *Spec) execute() error {
 			return os.NewSyscallError("prctl", err)
 		}
 	}
-	if err := dropCapabilities(); err != nil {
+	if err := s.Root.dropCapabilities(); err != nil {
 		return err
 	}
 	return &os.PathError{Op: "exec", Path: path, Err: syscall.Exec(path, s.Args, s.Env)}
 }
 
 // dropCapabilities gives up the permissions of a shim, for this thread and the programs that it
-// executes.
-func dropCapabilities() error {
+// executes, except for those that root in the container has.
+func (r *Root) dropCapabilities() error {
+	keep := map[uintptr]bool{}
+	for _, name := range Capabilities {
+		keep[capabilityNumbers[name]] = !slices.Contains(r.Dropped, name)
+	}
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
-		keep := false
-		for _, k := range containerCapabilities {
-			keep = keep || k == c
-		}
-		if keep {
+		if keep[c] {
 			continue
 		}
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) { // a kernel that is older
@@ -250,8 +251,8 @@ func (r *Root) base(dir string) (string, error) {
 }
 
 // The files of /proc that have effects on the machine, or tell of other users, are read-only or
-// hidden, as in other runtimes: their owner is root, which the user of a container is on the machine
-// if Kapok runs as root.
+// hidden, as in other runtimes: their owner is root, which the user of a container is on the
+// machine if Kapok runs as root.
 var (
 	readOnlyFiles = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 	hiddenFiles   = []string{
@@ -469,7 +470,7 @@ func (s *shim) spawnInside(args []string, files []*os.File, a *syscall.SysProcAt
 				return
 			}
 		}
-		if err = dropCapabilities(); err != nil {
+		if err = s.spec.Root.dropCapabilities(); err != nil {
 			return
 		}
 		pid, err = s.children.spawn(path, args, s.spec.Dir, s.spec.Env, files, a)

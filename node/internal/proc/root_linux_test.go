@@ -81,12 +81,8 @@ func imageWithShell(t *testing.T) string {
 // output returns the log of a run, without times.
 func output(t *testing.T, r *Runtime, id ID) string {
 	t.Helper()
-	text, err := os.ReadFile(r.path(r.LogPath(id)))
-	if err != nil {
-		t.Fatal(err)
-	}
 	log := ""
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(readText(t, r.path(r.LogPath(id)))) { // it exists when there is output
 		if words := strings.SplitN(line, " ", 4); len(words) == 4 {
 			log += words[3]
 		}
@@ -165,7 +161,7 @@ func TestRootCapabilities(t *testing.T) {
 		}
 		log = output(t, r, s.ID)
 	}
-	const bits = "00000000a80425fb" // those of containerCapabilities
+	const bits = "00000000a80425fb" // those of Capabilities
 	if want := "CapEff: " + bits + "\nCapBnd: " + bits + "\nNoNewPrivs: 1\nready\n"; log != want {
 		t.Errorf("the container has %q, want %q", log, want)
 	}
@@ -196,6 +192,28 @@ func TestRootCapabilities(t *testing.T) {
 	}
 	if e := wait(s.ID); e.Signal != int(syscall.SIGKILL) {
 		t.Errorf("the end is %+v, want signal 9", e)
+	}
+}
+
+// TestDroppedCapabilities drops all but one capability of root.
+func TestDroppedCapabilities(t *testing.T) {
+	r, wait := isolated(t, t.TempDir())
+	s := rootSpec(imageWithShell(t), `while read name value; do case $name in CapEff:|CapBnd:) echo $name $value;; esac; done < /proc/self/status`)
+	for _, name := range Capabilities {
+		if _, known := capabilityNumbers[name]; !known {
+			t.Errorf("%s has no number", name)
+		}
+		if name != "KILL" {
+			s.Root.Dropped = append(s.Root.Dropped, name)
+		}
+	}
+	if run, err := r.Start(t.Context(), s); err != nil || run.Exit != nil {
+		t.Fatalf("got %+v, %v", run.Exit, err)
+	}
+	wait(s.ID)
+	const kill = "0000000000000020" // 1 << CAP_KILL
+	if got, want := output(t, r, s.ID), "CapEff: "+kill+"\nCapBnd: "+kill+"\n"; got != want {
+		t.Errorf("the container has %q, want %q", got, want)
 	}
 }
 
