@@ -349,7 +349,10 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		return kapok.Options{}, errors.New("--load-balancer-pool, --cluster-cidr, --local-path-default-class and --shard-controllers have no effect because --controllers is empty")
 	}
 	var handlers []func(string) http.Handler
+	metrics := &simulated.Metrics{} // of nodes of both kinds
 	if node != nil {
+		node.Metrics = metrics
+		opts.Aggregation.Handlers = map[schema.GroupVersion]http.Handler{simulated.MetricsVersion: metrics}
 		runs, handlers = append(runs, node), append(handlers, node.Handler)
 	}
 	if u.nodes.Nodes != 0 {
@@ -369,7 +372,6 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		kubelet := &simulated.Kubelet{}
 		handlers = append(handlers, kubelet.Handler)
 		o := stages.Options{Nodes: u.nodes, Stages: read, Usages: usages}
-		metrics := &simulated.Metrics{}
 		opts.Aggregation.Handlers = map[schema.GroupVersion]http.Handler{simulated.MetricsVersion: metrics}
 		o.Nodes.Kubelet, o.Nodes.Metrics = kubelet, metrics
 		if err := o.Validate(); err != nil {

@@ -64,6 +64,8 @@ type pods struct {
 	tokens map[tokenKey]token
 	fresh  map[proc.ID]bool // were started by this process, so that their hooks run
 
+	started chan struct{} // has an element when a container has started, for metrics
+
 	named func() bool // whether containers have an /etc/hosts of their own
 }
 
@@ -78,7 +80,7 @@ func newPods(o Options) (*pods, error) {
 func newPodsWithoutRuntime(o Options) *pods {
 	p := &pods{
 		options: o, addresses: podip.New(), keys: map[string]client.ObjectKey{}, told: map[string]string{},
-		stops: map[proc.ID]*stopping{}, tended: map[proc.ID]*tender{}, fresh: map[proc.ID]bool{}, tokens: map[tokenKey]token{},
+		stops: map[proc.ID]*stopping{}, tended: map[proc.ID]*tender{}, fresh: map[proc.ID]bool{}, tokens: map[tokenKey]token{}, started: make(chan struct{}, 1),
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.images = &images{
@@ -129,6 +131,9 @@ func (p *pods) add(m manager.Manager) error {
 		return err
 	}
 	if err := p.addMappings(m); err != nil {
+		return err
+	}
+	if err := p.addMetrics(m); err != nil {
 		return err
 	}
 	if p.options.Store != nil {
@@ -357,6 +362,10 @@ func (p *pods) start(ctx context.Context, pod *corev1.Pod, env *environment, s *
 	run, err := p.runtime.Start(ctx, spec)
 	if err != nil {
 		return fmt.Errorf("start container %s: %w", s.container.Name, err)
+	}
+	select {
+	case p.started <- struct{}{}:
+	default:
 	}
 	p.images.used(string(pod.UID), s.container.Name)
 	path := fieldPath(pod, s.container.Name)

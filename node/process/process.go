@@ -79,6 +79,8 @@ type Options struct {
 	Images map[string]string
 	// Store provides OCI images, for programs such as archive://PATH and registry://REFERENCE. Default: none.
 	Store ImageStore
+	// Metrics, if not nil, serves what the containers use (Linux).
+	Metrics *Metrics
 	// Server returns host and port of the API server for containers, "" if it has none. It is called before each start of a
 	// container. Default: none.
 	Server func(context.Context) string

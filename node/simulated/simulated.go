@@ -87,6 +87,7 @@ import (
 	"github.com/kapok-dev/kapok/controller"
 	"github.com/kapok-dev/kapok/manager"
 	"github.com/kapok-dev/kapok/node/internal/heartbeat"
+	"github.com/kapok-dev/kapok/node/internal/metrics"
 	"github.com/kapok-dev/kapok/node/internal/recorder"
 	"github.com/kapok-dev/kapok/workqueue"
 
@@ -233,8 +234,10 @@ func (o Options) Add(m manager.Manager) error {
 		o.Kubelet.readers.Store(&readers{cached: m.GetClient(), live: m.GetAPIReader()})
 	}
 	if o.Metrics != nil {
-		o.Metrics.source.Store(&usageSource{reader: m.GetClient(), given: o.Usage})
-		if err := m.Add(&roleCreator{client: m.GetClient()}); err != nil {
+		err := o.Metrics.Add(m, metrics.Source{Name: "simulated", Reader: m.GetClient(), Runs: Runs, Usage: func(p *corev1.Pod, now time.Time) []metrics.Container {
+			return usageOf(p, now, o.Usage)
+		}})
+		if err != nil {
 			return err
 		}
 	}

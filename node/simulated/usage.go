@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kapok-dev/kapok/node/internal/metrics"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -80,14 +82,8 @@ func (b *behaviour) usage(requests corev1.ResourceList, ran time.Duration) corev
 	return corev1.ResourceList{corev1.ResourceCPU: cpu.DeepCopy(), corev1.ResourceMemory: memory.DeepCopy()}
 }
 
-// A containerUsage is what a container uses.
-type containerUsage struct {
-	name  string
-	usage corev1.ResourceList
-}
-
 // usageOf returns what the running containers of a pod use. given is Options.Usage, and may be nil.
-func usageOf(p *corev1.Pod, now time.Time, given func(p *corev1.Pod, container string) corev1.ResourceList) []containerUsage {
+func usageOf(p *corev1.Pod, now time.Time, given func(p *corev1.Pod, container string) corev1.ResourceList) []metrics.Container {
 	if p.Status.Phase != corev1.PodRunning {
 		return nil
 	}
@@ -95,7 +91,7 @@ func usageOf(p *corev1.Pod, now time.Time, given func(p *corev1.Pod, container s
 	if err != nil {
 		s = simulation{} // as the pod behaves
 	}
-	var all []containerUsage
+	var all []metrics.Container
 	add := func(name string, requests corev1.ResourceList, statuses []corev1.ContainerStatus) {
 		for i := range statuses {
 			running := statuses[i].State.Running
@@ -110,7 +106,7 @@ func usageOf(p *corev1.Pod, now time.Time, given func(p *corev1.Pod, container s
 				b := s.of(name)
 				used = b.usage(requests, now.Sub(running.StartedAt.Time))
 			}
-			all = append(all, containerUsage{name, used})
+			all = append(all, metrics.Container{Name: name, Usage: used})
 		}
 	}
 	for i := range p.Spec.InitContainers {
@@ -123,13 +119,4 @@ func usageOf(p *corev1.Pod, now time.Time, given func(p *corev1.Pod, container s
 		add(p.Spec.EphemeralContainers[i].Name, nil, p.Status.EphemeralContainerStatuses)
 	}
 	return all
-}
-
-// addUsage adds quantities to a sum.
-func addUsage(sum, used corev1.ResourceList) {
-	for name, q := range used {
-		total := sum[name].DeepCopy()
-		total.Add(q)
-		sum[name] = total
-	}
 }

@@ -35,6 +35,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -114,6 +115,10 @@ func program() {
 			fmt.Print(ip.Unmap(), " ")
 		}
 		os.Exit(0)
+	case "busy":
+		for i := 0; ; i++ {
+			_ = i
+		}
 	case "sleep":
 		time.Sleep(time.Hour)
 	}
@@ -170,8 +175,10 @@ func start(ctx context.Context, o kapok.Options, dir string, isolate ...bool) (*
 	if err != nil {
 		return nil, err
 	}
+	metrics := &process.Metrics{}
+	o.Aggregation.Handlers = map[schema.GroupVersion]http.Handler{process.MetricsVersion: metrics}
 	node := &process.Node{Options: process.Options{
-		Name: "machine", Dir: dir, Store: store, Tether: o.DataDir == "", StopGrace: time.Second, Isolate: len(isolate) > 0 && isolate[0],
+		Name: "machine", Metrics: metrics, Dir: dir, Store: store, Tether: o.DataDir == "", StopGrace: time.Second, Isolate: len(isolate) > 0 && isolate[0],
 		Server: func(ctx context.Context) string {
 			select {
 			case a := <-address:

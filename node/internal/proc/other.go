@@ -63,6 +63,9 @@ func (*Runtime) Mounts(context.Context) error { return ErrUnsupported }
 // Isolates returns ErrUnsupported.
 func (*Runtime) Isolates(context.Context) error { return ErrUnsupported }
 
+// Usage returns nothing.
+func (*Runtime) Usage() map[ID]Usage { return nil }
+
 // PodDir returns "".
 func (*Runtime) PodDir(string) string { return "" }
 

@@ -115,6 +115,14 @@ type Exit struct {
 	Message string
 }
 
+// A Usage is what a container uses.
+type Usage struct {
+	CPU    time.Duration // the processor time since its start; less after the end of a process of exec
+	Memory int64         // the resident memory, in bytes
+	// Started is when the container has started.
+	Started time.Time
+}
+
 // The reasons of an Exit.
 const (
 	// StartError is the reason of a run that could not be started.

@@ -67,6 +67,20 @@ func program(words []string) {
 		os.Exit(0)
 	case "sleep":
 		time.Sleep(time.Hour)
+	case "busy": // with a child that uses the processor
+		if len(words) == 1 {
+			child := exec.Command(self())
+			child.Env = append(os.Environ(), programVariable+"=busy child")
+			if err := child.Start(); err != nil {
+				panic(err)
+			}
+			fmt.Println("ready")
+			time.Sleep(time.Hour)
+		}
+		memory := make([]byte, 64<<20)
+		for i := 0; ; i++ {
+			memory[i%len(memory)]++
+		}
 	case "adopt": // a program that starts a container, and is killed
 		r, err := Open(Options{Dir: words[1]})
 		if err != nil {
@@ -422,6 +436,37 @@ func TestHosts(t *testing.T) {
 	}
 	if e := wait(s.ID); e.Signal != int(syscall.SIGKILL) {
 		t.Errorf("the end is %+v, want signal 9", e)
+	}
+}
+
+// TestUsage measures a container whose child uses the processor, and memory.
+func TestUsage(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	r, _ := open(t, t.TempDir())
+	for _, s := range []Spec{spec("busy", 0, "busy"), spec("idle", 0, "sleep")} {
+		if _, err := r.Start(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	busy, idle := spec("busy", 0, "").ID, spec("idle", 0, "").ID
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		all := r.Usage()
+		if len(all) == 2 && all[busy].CPU > 2*all[idle].CPU+500*time.Millisecond && all[busy].Memory > 64<<20 && all[idle].Memory > 1<<20 && all[idle].Memory < 64<<20 {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("the usage is %+v", all)
+		}
+	}
+	if err := r.Kill(busy); err != nil {
+		t.Fatal(err)
+	}
+	for limit := time.Now().Add(time.Minute); len(r.Usage()) != 1; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("after the end of a container, the usage is %+v", r.Usage())
+		}
 	}
 }
 

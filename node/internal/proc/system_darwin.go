@@ -35,6 +35,9 @@ func (*shim) spawnInside([]string, []*os.File, *syscall.SysProcAttr) (pid int, e
 	return 0, errIsolation
 }
 
+// Usage returns nothing: macOS has no /proc.
+func (*Runtime) Usage() map[ID]Usage { return nil }
+
 // becomeSubreaper does nothing: macOS has no subreapers.
 func becomeSubreaper() {}
 

@@ -76,6 +76,71 @@ func processes() map[int]process {
 	return all
 }
 
+// Usage returns what the containers use that run: their first processes, and all descendants.
+func (r *Runtime) Usage() map[ID]Usage {
+	parents := map[int][]int{} // of processes
+	for pid, p := range processes() {
+		parents[p.parent] = append(parents[p.parent], pid)
+	}
+	type begun struct {
+		ID
+		started
+	}
+	var containers []begun
+	r.mu.Lock()
+	for _, runs := range r.runs {
+		for _, l := range runs {
+			if l.Exit == nil && l.begin.Pid > 0 {
+				containers = append(containers, begun{l.ID, l.begin})
+			}
+		}
+	}
+	r.mu.Unlock()
+	all := map[ID]Usage{}
+	for _, c := range containers {
+		main, ok := statOf(c.Pid)
+		if !ok || main.birth != c.Birth {
+			continue
+		}
+		// Commands of exec are children of the shim, as the container is.
+		first := []int{c.Pid}
+		if main.parent > 1 {
+			first = parents[main.parent]
+		}
+		u := usageOf(first, parents)
+		u.Started = c.Time
+		all[c.ID] = u
+	}
+	return all
+}
+
+// usageOf returns what processes and their descendants use.
+func usageOf(pids []int, parents map[int][]int) (u Usage) {
+	for _, pid := range pids {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue // it has ended
+		}
+		fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+		if len(fields) < 22 {
+			continue
+		}
+		for _, at := range []int{11, 12, 13, 14} { // user and system time, of the process and of children that have ended
+			ticks, _ := strconv.ParseInt(fields[at], 10, 64)
+			u.CPU += time.Duration(ticks) * time.Second / ticksPerSecond
+		}
+		pages, _ := strconv.ParseInt(fields[21], 10, 64)
+		u.Memory += pages * int64(os.Getpagesize())
+		below := usageOf(parents[pid], parents)
+		u.CPU += below.CPU
+		u.Memory += below.Memory
+	}
+	return u
+}
+
+// ticksPerSecond is the unit of times in /proc, which is the same on all systems.
+const ticksPerSecond = 100
+
 // birth returns the start time of a process, "" if there is none.
 func birth(pid int) string {
 	p, _ := statOf(pid)

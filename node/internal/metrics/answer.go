@@ -1,4 +1,4 @@
-package simulated
+package metrics
 
 import (
 	"encoding/json"
@@ -39,7 +39,7 @@ type row struct {
 func (a *metricsAnswer) write(w http.ResponseWriter, r *http.Request) {
 	media, table := accepted(r.Header.Values("Accept"))
 	if media == "" {
-		writeError(w, apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "", MetricsVersion.WithResource("").GroupResource(), "",
+		writeError(w, apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "", Version.WithResource("").GroupResource(), "",
 			"only the following media types are accepted: "+strings.Join([]string{mediaJSON, mediaYAML, mediaProtobuf}, ", "), 0, true))
 		return
 	}
@@ -115,7 +115,7 @@ func (a *metricsAnswer) table(version, include string) *metav1.Table {
 			q := r.usage[name]
 			cells = append(cells, q.String())
 		}
-		line := metav1.TableRow{Cells: append(cells, metricsWindow.String())}
+		line := metav1.TableRow{Cells: append(cells, Window.String())}
 		switch metav1.IncludeObjectPolicy(include) {
 		case metav1.IncludeNone:
 		case metav1.IncludeObject:
