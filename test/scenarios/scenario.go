@@ -163,6 +163,9 @@ func (s *scenario) note(c change) {
 	if c.obj.GetKind() == "CronJob" {
 		s.crons[c.obj.GetName()] = true
 	}
+	if c.obj.GetKind() == "ReplicaSet" {
+		s.prefixes[c.obj.GetName()+"-"] = true // names of its pods, also if all are refused
+	}
 	if prefix := c.obj.GetGenerateName(); prefix != "" {
 		s.prefixes[prefix[:min(len(prefix), 58)]] = true // the server cuts longer ones
 	}

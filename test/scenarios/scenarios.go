@@ -121,6 +121,9 @@ func play(t *testing.T, w World, file string) {
 		if d.Cmd == "flags" {
 			return "" // Run has read them
 		}
+		for name, text := range texts {
+			d.Input = strings.ReplaceAll(d.Input, name, text)
+		}
 		if d.Cmd == "define" {
 			if len(d.CmdArgs) != 1 {
 				d.Fatalf(t, "define needs one name")
@@ -130,9 +133,6 @@ func play(t *testing.T, w World, file string) {
 		}
 		if s == nil {
 			d.Fatalf(t, "a script begins with a scenario")
-		}
-		for name, text := range texts {
-			d.Input = strings.ReplaceAll(d.Input, name, text)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
