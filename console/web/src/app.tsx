@@ -2,11 +2,12 @@
 import { useEffect, useState } from 'preact/hooks'
 import { keyOf, type Resource } from './api'
 import { HomeView } from './home'
+import { lazy } from './lazy'
 import { ListView } from './list'
 import { LoginView } from './login'
 import { ObjectView } from './object'
 import { Palette } from './palette'
-import { go, home, hrefOf, parameter, route, url } from './route'
+import { access, go, home, hrefOf, parameter, route, url } from './route'
 import { signedIn } from './session'
 import { byKey, discoveryError, isCustom, loadKinds, menuOpen, message, paletteOpen, pins, resources, togglePin } from './store'
 import { t } from './text'
@@ -50,7 +51,11 @@ function Frame() {
   )
 }
 
+/** Views that few need are loaded when they are shown. */
+const AccessView = lazy(() => import('./access').then(m => m.AccessView))
+
 function View() {
+  if (url.value.pathname === access) return <AccessView />
   const at = route.value
   if (!at) return <HomeView />
   const resource = byKey.value.get(keyOf(at))
@@ -74,6 +79,7 @@ function Navigation() {
   return (
     <nav class={menuOpen.value ? 'open' : ''} aria-label={t('kinds')} onClick={e => { if ((e.target as Element).closest('a')) menuOpen.value = false }}>
       <a class="kind" href={home} aria-current={url.value.pathname === home ? 'page' : undefined}><span>{t('home')}</span></a>
+      <a class="kind" href={access} aria-current={url.value.pathname === access ? 'page' : undefined}><span>{t('access')}</span></a>
       <h2>{t('pinned')}</h2>
       <ul>{pinned.map(r => <Kind key={keyOf(r)} resource={r} />)}</ul>
       {order.map(group => {

@@ -27,6 +27,7 @@ export function hrefOf(r: { group: string; version: string; resource: string }, 
 }
 
 export const home = `${base}/`
+export const access = `${base}/access`
 
 export function go(href: string, replace = false): void {
   if (href === address.value) return
