@@ -51,7 +51,7 @@ func DefinitionsOf(ctx context.Context, args []string) (*Definitions, error) {
 	d.Context = run.GenerationContext
 	out := newOutput(dir)
 	run.OutputRules = out.collect(run.OutputRules)
-	err = generateAll(ctx, run, d.Files)
+	err = generateAll(ctx, run, d.Files, out)
 	var text bytes.Buffer
 	for _, path := range slices.Sorted(maps.Keys(out.files)) {
 		text.WriteString("---\n" + strings.TrimPrefix(out.files[path].String(), "---\n"))

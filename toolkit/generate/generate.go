@@ -29,6 +29,8 @@ type Options struct {
 	// Check leaves all files as they are. The Result has those that would change. The generator validation
 	// writes its files nevertheless while it runs, and then they are put back.
 	Check bool
+	// AllowUnknown makes unknown markers warnings, which are errors otherwise: other programs may read them.
+	AllowUnknown bool
 }
 
 // A Result lists files, relative to the working directory if they are below it.
@@ -105,7 +107,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	args := slices.Concat(runs...)
-	stored := stateFile(dir, args)
+	stored := stateFile(dir, append(slices.Clone(args), fmt.Sprint(o.AllowUnknown)))
 	env, err := goEnv(ctx)
 	if err != nil {
 		return nil, err
@@ -115,6 +117,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	out := newOutput(dir)
+	out.allowsUnknown = o.AllowUnknown
 	var result *Result
 	if last := readState(stored); last.Inputs == before.hash() && last.isCurrent() {
 		result = &Result{Same: len(last.Outputs), Warnings: last.Warnings}
@@ -274,11 +277,11 @@ func runControllerTools(ctx context.Context, l goList, known *markers.Registry, 
 		return err
 	}
 	run.OutputRules = out.collect(run.OutputRules)
-	return generateAll(ctx, run, files)
+	return generateAll(ctx, run, files, out)
 }
 
 // generateAll runs the generators of a runtime.
-func generateAll(ctx context.Context, run *genall.Runtime, files *token.FileSet) error {
+func generateAll(ctx context.Context, run *genall.Runtime, files *token.FileSet, out *output) error {
 	book, err := newMarkerBook()
 	if err != nil {
 		return err
@@ -292,7 +295,14 @@ func generateAll(ctx context.Context, run *genall.Runtime, files *token.FileSet)
 	}
 	found = append(found, syntaxErrors(run.Roots)...)
 	unparsed := len(found) > 0
-	found = append(found, book.unknown(run.Roots, files)...)
+	unknown := book.unknown(run.Roots, files)
+	if out.allowsUnknown {
+		for _, err := range unknown {
+			out.warnings = append(out.warnings, err.Error())
+		}
+		unknown = nil
+	}
+	found = append(found, unknown...)
 	if unparsed {
 		return errors.Join(unique(found)...)
 	}

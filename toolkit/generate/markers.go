@@ -165,17 +165,31 @@ func didYouMean(name string, known []string, prefix string) string {
 	return fmt.Sprintf(" (did you mean %s%s?)", prefix, best)
 }
 
-// nearest returns the known name that is most like a misspelt one, "" if none is near.
+// nearest returns the known name that is most like a misspelt one, "" if none is near. The last parts of names differ most.
 func nearest(name string, known []string) string {
 	best, least := "", max(2, len(name)/5)+1
+	last := lastPart(name)
 	for _, candidate := range known {
 		for _, form := range []string{candidate, strings.ReplaceAll(candidate, ":", "")} {
-			if d := distance(strings.ToLower(name), strings.ToLower(form)); d < least {
+			d := distance(strings.ToLower(name), strings.ToLower(form))
+			switch of := lastPart(candidate); {
+			case form != candidate:
+			case len(last) >= 4 && strings.Contains(of, last): // OneOf of ExactlyOneOf
+				d = min(d, 3)
+			case distance(last, of) > max(2, len(last)/2):
+				continue
+			}
+			if d < least {
 				best, least = candidate, d
 			}
 		}
 	}
 	return best
+}
+
+// lastPart returns what follows the last colon of a name, in lower case.
+func lastPart(name string) string {
+	return strings.ToLower(name[strings.LastIndexByte(name, ':')+1:])
 }
 
 // distance is the number of letters to insert, delete or replace to make a of b (Levenshtein).

@@ -24,6 +24,8 @@ type output struct {
 	owned    map[string]string        // the programs that have made a file, if its header says so, by absolute path
 	warnings []string
 	toStdout bool // some output is no file
+
+	allowsUnknown bool // markers are warnings
 }
 
 func newOutput(dir string) *output {

@@ -149,7 +149,7 @@ func TestAsControllerTools(t *testing.T) {
 			t.Fatal(err)
 		}
 		run.OutputRules = want.collect(run.OutputRules)
-		if err := generateAll(t.Context(), run, files); err != nil {
+		if err := generateAll(t.Context(), run, files, newOutput("")); err != nil {
 			t.Fatal(err)
 		}
 		a, b := slices.Sorted(maps.Keys(got.files)), slices.Sorted(maps.Keys(want.files))

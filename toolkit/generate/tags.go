@@ -119,7 +119,7 @@ func findTagged(ctx context.Context, l goList, paths []string) ([]tagged, error)
 
 // knownTags are the tags of the code generators, without their values and what follows a second colon.
 var knownTags = []string{
-	"genclient",
+	"genclient", "groupGoName", "groupName",
 	"k8s:applyconfiguration-gen", "k8s:client-gen", "k8s:conversion-fn", "k8s:conversion-gen", "k8s:conversion-gen-external-types", "k8s:deepcopy-gen",
 	"k8s:defaulter-gen", "k8s:defaulter-gen-input", "k8s:informer-gen", "k8s:lister-gen", "k8s:openapi-gen", "k8s:openapi-model-package",
 	"k8s:prerelease-lifecycle-gen", "k8s:protobuf-gen", "k8s:register-gen", "k8s:validation-gen", "k8s:validation-gen-input",

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -136,8 +137,24 @@ func run(o Options) error {
 	if err != nil && strings.Contains(err.Error(), `key "go.kubebuilder.io/v3"`) {
 		return errors.New("the project has the layout of kubebuilder 3: kapok alpha generate --output-dir DIRECTORY scaffolds it again with that of kubebuilder 4")
 	}
-	if inner := errors.Unwrap(err); inner != nil { // without the prefix "error executing command"
-		return inner
+	if err != nil && strings.Contains(err.Error(), "cannot determine module path for source directory") {
+		return errors.New("this directory belongs to no module: name the one of the project, as --repo example.com/project")
 	}
-	return err
+	if inner := errors.Unwrap(err); inner != nil { // without the prefix "error executing command"
+		err = inner
+	}
+	if err == nil {
+		return nil
+	}
+	return plainError{err}
 }
+
+// A plainError is an error without the plugins that it went through.
+type plainError struct{ error }
+
+// throughPlugins matches what kubebuilder adds to the errors of plugins.
+var throughPlugins = regexp.MustCompile(`unable to [a-z- ]+ "[^"]*": |error validating resource: `)
+
+func (e plainError) Error() string { return throughPlugins.ReplaceAllString(e.error.Error(), "") }
+
+func (e plainError) Unwrap() error { return e.error }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/token"
 	"io"
 	"os"
 	"os/exec"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/spf13/afero"
 	"github.com/spf13/pflag"
+	mod "golang.org/x/mod/module"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/kubebuilder/v4/pkg/config"
 	cfgv3 "sigs.k8s.io/kubebuilder/v4/pkg/config/v3"
 	"sigs.k8s.io/kubebuilder/v4/pkg/machinery"
@@ -231,9 +234,17 @@ func (s *initStep) BindFlags(flags *pflag.FlagSet) {
 	s.bindFetchDeps(flags)
 }
 
-// PreScaffold refuses names of projects that are numbers or the like in YAML: they become labels of the
-// manifests, which have to be strings.
+// PreScaffold refuses domains that no group may have, and names of projects that are numbers or the like in YAML: they become labels of
+// the manifests, which have to be strings.
 func (s *initStep) PreScaffold(machinery.Filesystem) error {
+	if domain := s.config.GetDomain(); domain != "" {
+		if problems := validation.IsDNS1123Subdomain(domain); len(problems) > 0 {
+			return fmt.Errorf("--domain %q: %s", domain, strings.Join(problems, "; "))
+		}
+	}
+	if repo := s.config.GetRepository(); mod.CheckImportPath(repo) != nil {
+		return fmt.Errorf("--repo %q: must be the path of a Go module, such as example.com/project", repo)
+	}
 	name := s.config.GetProjectName()
 	var value any
 	if err := yaml.Unmarshal([]byte(name), &value); err != nil {
@@ -302,6 +313,9 @@ func (s *suiteStep) BindFlags(flags *pflag.FlagSet) { s.bindFetchDeps(flags) }
 func (s *suiteStep) InjectResource(r *resource.Resource) error {
 	if !versions.MatchString(r.Version) {
 		return fmt.Errorf("--version %q: must be like v1, v1beta1 or v2alpha1", r.Version)
+	}
+	if !token.IsIdentifier(r.Kind) {
+		return fmt.Errorf("--kind %q: must be a name in Go, such as CronJob", r.Kind)
 	}
 	s.resource = r
 	return nil

@@ -131,6 +131,8 @@ Examples:
   kapok generate helpers client:dir=pkg/generated ./pkg/apis/...
 
 Flags:
+      --allow-unknown-markers
+                         warn of unknown markers, which are errors otherwise: other programs may read them
       --check            change nothing, and fail if a file is not current
       --compat COMMIT    fail if definitions have changed since a commit of git, such as a tag, in ways that break
                          their users: fields that are gone, new required ones, narrower values
@@ -157,6 +159,8 @@ func generateCommand(args []string) int {
 			return 0
 		case arg == "--check":
 			o.Check = true
+		case arg == "--allow-unknown-markers":
+			o.AllowUnknown = true
 		case arg == "--watch":
 			watches = true
 		case arg == "--which-markers":

@@ -269,6 +269,9 @@ func TestNothingHalfDone(t *testing.T) {
 		{"generate", "this directory has no PROJECT"},
 		{"generate object", "go.mod file not found"},
 		{"init --domain example.com --project-name 001 --repo example.com/x", "--project-name \"001\": must not be a number"},
+		{"init --domain Example_com --repo example.com/x", `--domain "Example_com": a lowercase RFC 1123 subdomain`},
+		{"init --domain example.com --repo example.com/x|y", `--repo "example.com/x|y": must be the path of a Go module`},
+		{"init --domain example.com", "belongs to no module: name the one of the project, as --repo example.com/project"},
 		{"generate nonsense", `unknown option "nonsense"`},
 		{"generate --nonsense", "unknown flag --nonsense"},
 		{"nonsense", "want one of the commands"},
@@ -293,6 +296,7 @@ func TestNothingHalfDone(t *testing.T) {
 		{types, "create api --group batch --version v1 --kind CronJob", "already exists"},
 		{types, "create api --group Batch --version v1 --kind Job", "lower case alphanumeric"},
 		{types, "create api --group batch --version v1 --kind job", "must start with an uppercase character"},
+		{types, "create api --group batch --version v1 --kind My-Job", `--kind "My-Job": must be a name in Go`},
 		{types, "create api --group batch --version 1 --kind Job", `--version "1": must be like v1, v1beta1 or v2alpha1`},
 		{types, "create webhook --group batch --version v1 --kind CronJob --conversion --spoke v2", `invalid spoke version "v2"`},
 		{types, "init --test-env=cluster --domain example.com", "already initialized"},
@@ -312,7 +316,7 @@ func TestNothingHalfDone(t *testing.T) {
 		p.write("api/v1/cronjob_types.go", tc.types)
 		before := p.state()
 		code, out := p.run(tc.line)
-		if code == 0 || !strings.Contains(out, tc.want) || strings.Contains(out, "Usage:") || strings.Contains(out, "<input>") {
+		if code == 0 || !strings.Contains(out, tc.want) || strings.Contains(out, "Usage:") || strings.Contains(out, "<input>") || strings.Contains(out, "unable to") {
 			t.Errorf("kapok %s: exit code %d, want %q\n%s", tc.line, code, tc.want, out)
 		}
 		if changed := changes(before, p.state()); len(changed) > 0 {
@@ -336,6 +340,31 @@ func TestOneErrorEach(t *testing.T) {
 		if code, out := p.run("generate"); code != 1 || !strings.HasPrefix(out, "kapok: "+want) || strings.Count(out, "\n") != 1 {
 			t.Errorf("%s: exit code %d\n%s", field, code, out)
 		}
+	}
+}
+
+// TestUnknownMarkers checks that markers of other programs can be allowed.
+func TestUnknownMarkers(t *testing.T) {
+	p := newProject(t)
+	p.must("init --domain example.com --repo example.com/project")
+	p.must("create api --group batch --version v1 --kind CronJob --controller=false")
+	const types = "api/v1/cronjob_types.go"
+	p.write(types, strings.Replace(p.read(types), "\tFoo *string", "\t// +kubebuilder:validation:OneOf=a\n\tBar string `json:\"bar\"`\n\tFoo *string", 1))
+	const want = "kapok: api/v1/cronjob_types.go:36:2: unknown marker +kubebuilder:validation:OneOf (did you mean +kubebuilder:validation:AtLeastOneOf?)\n"
+	before := p.state()
+	if code, out := p.run("generate"); code != 1 || !strings.HasPrefix(out, want) {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	if changed := changes(before, p.state()); len(changed) > 0 {
+		t.Errorf("%v have changed", changed)
+	}
+	for range 2 { // the second one has nothing to do
+		if out := p.must("generate --allow-unknown-markers"); !strings.Contains(out, want) {
+			t.Errorf("the warning is missing:\n%s", out)
+		}
+	}
+	if code, _ := p.run("generate"); code != 1 {
+		t.Errorf("unknown markers are allowed without the flag: exit code %d", code)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -84,4 +85,49 @@ func TestOperatorOfOthers(t *testing.T) {
 	p.read("internal/controller/ray/raycache_controller.go")
 	p.tool("vet", "./api/...", "./internal/controller/...")
 	p.must("generate --check")
+}
+
+// TestAsControllerGenOnOthers compares the definitions and deep copies of projects with those of controller-gen.
+func TestAsControllerGenOnOthers(t *testing.T) {
+	tool := filepath.Join(t.TempDir(), "controller-gen")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", tool, "sigs.k8s.io/controller-tools/cmd/controller-gen")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, tc := range []struct{ module, options string }{
+		{"sigs.k8s.io/cluster-api/api@v1.14.2", "object crd rbac:roleName=manager webhook paths=./... output:rbac:dir=made/rbac output:webhook:dir=made/webhook"},
+		{"sigs.k8s.io/external-dns@v0.21.0", "object crd paths=./apis/...;./endpoint/..."},
+		{"github.com/cert-manager/cert-manager@v1.21.2", "crd paths=./pkg/apis/certmanager/v1;./pkg/apis/acme/v1"},
+		{"sigs.k8s.io/kueue@v0.17.0", "object crd:generateEmbeddedObjectMeta=true,allowDangerousTypes=true paths=./apis/..."},
+	} {
+		t.Run(strings.NewReplacer("/", " ", "@", " ").Replace(tc.module), func(t *testing.T) {
+			p := newProject(t)
+			p.download(tc.module)
+			options := tc.options + " output:crd:dir=made"
+			if code, out := p.command(os.Environ(), tool, strings.Split(options, " ")...); code != 0 {
+				t.Fatalf("controller-gen: exit code %d\n%s", code, out)
+			}
+			judged := p.state()
+			definitions := 0
+			for path := range judged {
+				if name := filepath.Base(path); strings.HasPrefix(path, filepath.Join(p.dir, "made")+string(filepath.Separator)) && strings.HasSuffix(name, ".yaml") || strings.HasPrefix(name, "zz_generated.deepcopy") && strings.Contains(options, "object") {
+					definitions++
+					if err := os.WriteFile(path, nil, 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for path := range judged {
+				if info, err := os.Stat(path); err == nil && info.Size() == 0 && strings.HasSuffix(path, ".go") {
+					if err := os.Remove(path); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			p.must("generate " + options)
+			if changed := changes(judged, p.state()); len(changed) > 0 || definitions == 0 {
+				t.Errorf("of %d files, %v differ", definitions, changed)
+			}
+		})
+	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/protoutil"
+	_ "github.com/gogo/protobuf/gogoproto" // the definitions of its options
 	gogoproto "github.com/gogo/protobuf/proto"
 	plugin "github.com/gogo/protobuf/protoc-gen-gogo/plugin"
 	"github.com/gogo/protobuf/vanity/command"
@@ -22,8 +23,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
-
-	_ "github.com/gogo/protobuf/gogoproto" // the definitions of its options
 )
 
 // Directories is the environment variable with a JSON object: the directories of Go packages that have a generated.proto, by their
