@@ -14,14 +14,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// newIsolated is a machine whose containers have root directories of their own.
-func newIsolated(t *testing.T) *machine {
+// needIsolation skips a test if the system does not permit root directories of containers.
+func needIsolation(t *testing.T) {
 	t.Helper()
 	c := exec.Command("unshare", "-Urmp", "--fork", "--mount-proc", "sh", "-c", "mkdir u w r; mount -t overlay o r -o lowerdir=.,upperdir=u,workdir=w,userxattr")
 	c.Dir = t.TempDir()
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Skipf("this system does not permit root directories of containers: %v, %s", err, out)
 	}
+}
+
+// TestCrashesIsolated is TestCrashes for containers with root directories of their own.
+func TestCrashesIsolated(t *testing.T) {
+	needIsolation(t)
+	if *crashes <= 2 {
+		t.Skip("takes as long as TestCrashes: runs with -crashes")
+	}
+	crash(t, isolateVariable+"=1")
+}
+
+// newIsolated is a machine whose containers have root directories of their own.
+func newIsolated(t *testing.T) *machine {
+	t.Helper()
+	needIsolation(t)
 	server, err := start(context.Background(), kapok.Options{}, t.TempDir(), true)
 	if err != nil {
 		t.Fatal(err)

@@ -52,6 +52,7 @@ const (
 	programVariable = "KAPOK_TEST_PROGRAM"
 	serverVariable  = "KAPOK_TEST_SERVER"
 	memoryVariable  = "KAPOK_TEST_MEMORY" // the server is in memory
+	isolateVariable = "KAPOK_TEST_ISOLATE"
 )
 
 func TestMain(m *testing.M) {
@@ -206,7 +207,7 @@ func serve(dir string) error {
 	if os.Getenv(memoryVariable) != "" {
 		o.DataDir = ""
 	}
-	s, err := start(context.Background(), o, filepath.Join(dir, "processes"))
+	s, err := start(context.Background(), o, filepath.Join(dir, "processes"), os.Getenv(isolateVariable) != "")
 	if err != nil {
 		return err
 	}
@@ -357,11 +358,19 @@ func TestCrashes(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads /proc")
 	}
+	crash(t)
+}
+
+// crash is TestCrashes with further variables for the servers.
+func crash(t *testing.T, env ...string) {
 	dir := t.TempDir()
+	var uids []string
 	t.Cleanup(func() { // containers and their parents survive the servers
-		for all := processesWith(dir); len(all) > 0; all = processesWith(dir) {
-			for _, pid := range all {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
+		for _, text := range append([]string{dir}, uids...) {
+			for all := processesWith(text); len(all) > 0; all = processesWith(text) {
+				for _, pid := range all {
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
 			}
 		}
 	})
@@ -370,7 +379,7 @@ func TestCrashes(t *testing.T) {
 	var known map[string]int
 	for round := 0; round <= *crashes; round++ {
 		server := exec.Command(os.Args[0])
-		server.Env = append(os.Environ(), serverVariable+"="+dir)
+		server.Env = append(append(os.Environ(), serverVariable+"="+dir), env...)
 		server.Stderr = os.Stderr
 		out, err := server.StdoutPipe()
 		if err != nil {
@@ -389,9 +398,11 @@ func TestCrashes(t *testing.T) {
 		}
 		_, clients := clientsOf(t, kubeconfig)
 		create := func() {
-			if _, err := clients.CoreV1().Pods("default").Create(t.Context(), pod(t, fmt.Sprint("p", total), "sleep"), metav1.CreateOptions{}); err != nil {
+			p, err := clients.CoreV1().Pods("default").Create(t.Context(), pod(t, fmt.Sprint("p", total), "sleep"), metav1.CreateOptions{})
+			if err != nil {
 				t.Fatal(err)
 			}
+			uids = append(uids, "KAPOK_CONTAINER="+string(p.UID)+"/")
 			total++
 		}
 		for total < first {
