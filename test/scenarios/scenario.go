@@ -49,6 +49,8 @@ var shared = []schema.GroupVersionKind{
 	{Version: "v1", Kind: "Node"},
 	{Version: "v1", Kind: "PersistentVolume"},
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicy"},
+	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicyBinding"},
+	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
 	{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
 	{Group: "certificates.k8s.io", Version: "v1", Kind: "CertificateSigningRequest"},
 	{Group: "certificates.k8s.io", Version: "v1", Kind: "ClusterTrustBundle"},
