@@ -54,7 +54,7 @@ func TestHistory(t *testing.T) {
 	if out := must("kubectl get configmap moods -o yaml"); !strings.Contains(out, "mood: calm") || strings.Contains(out, "hour") || strings.Contains(out, "seen") {
 		t.Errorf("after undo:\n%s", out)
 	}
-	// Who has only removed fields owns none, and so managed fields do not tell it.
+	// A manager that has only removed fields owns none, and is not in the managed fields.
 	if out := must("history configmap/moods"); strings.Count(out, "kapok-undo") != 1 || strings.Count(out, "\n") != 6 {
 		t.Errorf("the history after undo:\n%s", out)
 	}
