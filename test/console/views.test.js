@@ -230,6 +230,26 @@ test('time: every revision, replay, restore', async () => {
   session.verify()
 })
 
+test('definition: schema, versions, objects that do not fit', async () => {
+  const page = await open('apiextensions.k8s.io/v1/customresourcedefinitions/cakes.bakery.example.com?tab=schema')
+  await page.getByText('The taste of the cake.').waitFor()
+  await page.getByText('≥ 1').waitFor()
+  await page.getByText('Versions in the store: v1').waitFor()
+  await page.getByText('All 2 objects fit.').waitFor()
+  await look(page, 'definition')
+  await server.kubectl(['patch', 'crd', 'cakes.bakery.example.com', '--type=json', '-p', JSON.stringify([
+    { op: 'add', path: '/spec/versions/-', value: { name: 'v2', served: true, storage: false, schema: { openAPIV3Schema: {
+      type: 'object', properties: { spec: { type: 'object', properties: { flavour: { type: 'string', enum: ['nut'] }, layers: { type: 'integer' } } } } } } } },
+  ])])
+  await page.getByLabel('Version').selectOption('v2')
+  await page.getByRole('link', { name: 'shop/sacher' }).waitFor()
+  await page.getByText('spec.flavour must be one of nut').waitFor()
+  await page.getByLabel('Compare with…').selectOption('v1')
+  await page.locator('.cm-insertedLine, .cm-changedLine').first().waitFor()
+  await server.kubectl(['patch', 'crd', 'cakes.bakery.example.com', '--type=json', '-p', '[{"op":"remove","path":"/spec/versions/1"}]'])
+  session.verify()
+})
+
 test('edit: diff, dry run, conflicts with owners, apply, replace', async () => {
   const page = await open('core/v1/configmaps/settings?ns=shop&tab=yaml')
   const stored = async () => parse(await server.kubectl(['-n', 'shop', 'get', 'configmap', 'settings', '-o', 'yaml', '--show-managed-fields']))

@@ -12,13 +12,14 @@ import { hrefOf, parameter, set } from './route'
 import { byKey, kindOf } from './store'
 import { age, instant, number, t, type Key } from './text'
 
-type Tab = 'details' | 'yaml' | 'graph' | 'time' | 'logs' | 'events' | 'fields'
+type Tab = 'details' | 'yaml' | 'schema' | 'graph' | 'time' | 'logs' | 'events' | 'fields'
 const tabsOf = (r: Resource): Tab[] => [
-  'details', 'yaml', ...(r.namespaced || keyOf(r) === 'namespaces' ? (['graph'] as const) : []), ...(r.verbs.includes('watch') ? (['time'] as const) : []), ...(keyOf(r) === 'pods' ? (['logs'] as const) : []), 'events', 'fields',
+  'details', 'yaml', ...(keyOf(r) === 'customresourcedefinitions.apiextensions.k8s.io' ? (['schema'] as const) : []), ...(r.namespaced || keyOf(r) === 'namespaces' ? (['graph'] as const) : []), ...(r.verbs.includes('watch') ? (['time'] as const) : []), ...(keyOf(r) === 'pods' ? (['logs'] as const) : []), 'events', 'fields',
 ]
 
 /** Views with large libraries are loaded when they are shown. */
 const GraphView = lazy(() => import('./graph').then(m => m.GraphView))
+const DefinitionView = lazy(() => import('./definition').then(m => m.DefinitionView))
 const TimeView = lazy(() => import('./time').then(m => m.TimeView))
 
 export interface ObjectProps { resource: Resource; namespace: string; name: string }
@@ -71,7 +72,7 @@ export function ObjectView(props: ObjectProps) {
     const step = e.key === 'ArrowRight' ? 1 : e.key === 'ArrowLeft' ? -1 : 0
     if (!step) return
     const next = tabs[(tabs.indexOf(tab) + step + tabs.length) % tabs.length]!
-    set({ tab: next === 'details' ? '' : next, q: '', at: '' })
+    set({ tab: next === 'details' ? '' : next, q: '', at: '', version: '' })
     requestAnimationFrame(() => at.current?.querySelector<HTMLElement>('[aria-selected=true]')?.focus())
   }
   const problems = object ? problemsOf({ ...object, kind: resource.kind }) : []
@@ -92,12 +93,13 @@ export function ObjectView(props: ObjectProps) {
         <>
           <div class="tabs" role="tablist" ref={at} onKeyDown={onKey}>
             {tabs.map(one => (
-              <button key={one} role="tab" id={`tab-${one}`} aria-controls="panel" aria-selected={one === tab} tabIndex={one === tab ? 0 : -1} onClick={() => set({ tab: one === 'details' ? '' : one, q: '', at: '' })}>{t(one as Key)}</button>
+              <button key={one} role="tab" id={`tab-${one}`} aria-controls="panel" aria-selected={one === tab} tabIndex={one === tab ? 0 : -1} onClick={() => set({ tab: one === 'details' ? '' : one, q: '', at: '', version: '' })}>{t(one as Key)}</button>
             ))}
           </div>
           <div role="tabpanel" id="panel" aria-labelledby={`tab-${tab}`}>
             {tab === 'details' && <Details resource={resource} object={object} />}
             {tab === 'yaml' && <EditView resource={resource} object={object} />}
+            {tab === 'schema' && <DefinitionView resource={resource} object={object} />}
             {tab === 'graph' && <GraphView resource={resource} object={object} />}
             {tab === 'time' && <TimeView resource={resource} object={object} gone={gone} />}
             {tab === 'logs' && <LogsView resource={resource} object={object} />}
