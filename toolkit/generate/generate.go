@@ -56,7 +56,7 @@ type Result struct {
 func projectRuns() ([][]string, error) {
 	runs, err := makefileRuns()
 	if err != nil {
-		return nil, fmt.Errorf("%w: name what to generate, such as object crd ./api/...", err)
+		return nil, fmt.Errorf("%w; name what to generate, such as crd", err)
 	}
 	if len(runs) == 0 {
 		runs = [][]string{{

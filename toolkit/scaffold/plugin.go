@@ -381,6 +381,9 @@ func (s *apiStep) Scaffold(files machinery.Filesystem) error {
 		if err := s.completeSample(files, s.resource); err != nil {
 			return err
 		}
+		if err := s.addTimeTest(files, s.resource); err != nil {
+			return err
+		}
 	}
 	return s.suiteStep.Scaffold(files)
 }

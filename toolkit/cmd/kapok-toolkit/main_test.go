@@ -239,13 +239,27 @@ func TestTutorial(t *testing.T) {
 	}
 
 	p.must("create api --group batch --version v1 --kind CronJob")
-	for _, name := range []string{"api/v1/zz_generated.deepcopy.go", "config/crd/bases/batch.tutorial.kubebuilder.io_cronjobs.yaml", "config/rbac/role.yaml", "internal/controller/cronjob_controller.go"} {
+	for _, name := range []string{"api/v1/zz_generated.deepcopy.go", "config/crd/bases/batch.tutorial.kubebuilder.io_cronjobs.yaml", "config/rbac/role.yaml", "internal/controller/cronjob_controller.go", "internal/controller/cronjob_time_test.go"} {
 		p.read(name)
 	}
 	p.must("create webhook --group batch --version v1 --kind CronJob --defaulting --programmatic-validation")
 	p.read("config/webhook/manifests.yaml")
 	p.tool("vet", "./...")
 	p.tool("test", "./internal/...")
+	for _, name := range []string{"TestCronJobInVirtualTime", "TestCronJobWithFaults"} {
+		if code, out := p.command(os.Environ(), "go", "test", "-count=1", "-v", "-run", name, "./internal/controller"); code != 0 || !strings.Contains(out, "--- PASS: "+name+" (") {
+			t.Errorf("%s: exit code %d\n%s", name, code, out)
+		}
+	}
+	// The object of these tests may need more fields.
+	types := p.read("api/v1/cronjob_types.go")
+	p.write("api/v1/cronjob_types.go", strings.Replace(types, "\tFoo *string `json:\"foo,omitempty\"`", "\tFoo *string `json:\"foo,omitempty\"`\n\n\t// +kubebuilder:validation:MinLength=1\n\tBar string `json:\"bar\"`", 1))
+	p.must("generate")
+	if code, out := p.command(os.Environ(), "go", "test", "-count=1", "-v", "-run", "TestCronJob", "./internal/controller"); code != 0 || !strings.Contains(out, "--- SKIP: TestCronJobWithFaults") || !strings.Contains(out, "the object of this test needs more: CronJob.batch") {
+		t.Errorf("with a required field: exit code %d\n%s", code, out)
+	}
+	p.write("api/v1/cronjob_types.go", types)
+	p.must("generate")
 
 	out := p.must("create api --group batch --version v2 --kind CronJob")
 	if !strings.Contains(out, "api/v1/cronjob_types.go: objects are stored in this version") {
