@@ -179,16 +179,18 @@ func (d *devCommand) serverOptions() kapok.Options {
 	opts := kapok.Options{Listen: d.listen}
 	runs := kapok.Together{controllers.Options{Names: []string{"*"}}}
 	var handlers []func(string) http.Handler
+	metrics := &simulated.Metrics{} // of nodes of both kinds
 	if node := d.process.node; node != nil {
+		node.Metrics = metrics
 		opts.ServiceAddresses, opts.Nodes.LoopbackEndpoints = processServices, true
 		runs, handlers = append(runs, node), append(handlers, node.Handler)
 	}
 	if d.nodes > 0 {
-		kubelet, metrics := &simulated.Kubelet{}, &simulated.Metrics{}
+		kubelet := &simulated.Kubelet{}
 		runs, handlers = append(runs, simulated.Options{Nodes: d.nodes, Kubelet: kubelet, Metrics: metrics}), append(handlers, kubelet.Handler)
-		opts.Aggregation.Handlers = map[schema.GroupVersion]http.Handler{simulated.MetricsVersion: metrics}
 	}
 	if len(handlers) > 0 {
+		opts.Aggregation.Handlers = map[schema.GroupVersion]http.Handler{simulated.MetricsVersion: metrics}
 		runs = append(runs, scheduler.Options{})
 		opts.Nodes.Kubelets = kubelets(handlers...)
 	}

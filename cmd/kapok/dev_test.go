@@ -104,7 +104,7 @@ func TestDevNodes(t *testing.T) {
 				schedules = true
 			}
 		}
-		if nodes != tc.simulated || process != tc.process || schedules != (nodes > 0 || process) || (opts.Nodes.Kubelets != nil) != schedules || opts.Nodes.LoopbackEndpoints != process {
+		if nodes != tc.simulated || process != tc.process || schedules != (nodes > 0 || process) || (opts.Nodes.Kubelets != nil) != schedules || opts.Nodes.LoopbackEndpoints != process || (opts.Aggregation.Handlers[simulated.MetricsVersion] != nil) != schedules {
 			t.Errorf("%s: %d simulated nodes, processes %t, scheduler %t, %+v", tc.name, nodes, process, schedules, opts.Nodes)
 		}
 	}
