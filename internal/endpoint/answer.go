@@ -22,11 +22,27 @@ func (c *call) answerResult(code int, m media, result resource.Result) {
 		result.Status = &status
 		c.record.ResponseStatus(&status)
 	}
-	if t := c.transcript(m); t != nil {
+	t := c.transcript(m)
+	if t != nil {
 		t.keep(c.renderResult(t, result))
 	}
 	out := c.answer(code, m)
+	if t == nil && m.encoding == asProtobuf && m.as.Kind == "" && result.IsWritten(c.version) && !c.h.watchedInProtobuf(c.definition) {
+		out.close(c.renderOnce(out, result))
+		return
+	}
 	out.close(c.renderResult(out, result))
+}
+
+// renderOnce renders an object that was written, in protobuf. The object does not keep the bytes:
+// there is no watch that needs them, and they would take half as much memory as the object.
+func (c *call) renderOnce(out *output, result resource.Result) error {
+	form, err := result.FormOnce(c.definition, c.version)
+	if err != nil {
+		return err
+	}
+	out.buf, err = c.appendProtobuf(out.buf, out.m, form, result.Object, result.Object.Revision)
+	return err
 }
 
 func (c *call) renderResult(out *output, result resource.Result) error {

@@ -123,6 +123,7 @@ type Handler struct {
 	bodies    *fairness.Memory // of bodies that are being read
 	exempted  *fairness.Memory // of bodies of requests that are exempt from limits
 	unread    *fairness.Memory // of responses with slow clients
+	protobuf  sync.Map         // *resource.Definition: *atomic.Int64, its watches in protobuf
 
 	ending  chan struct{} // closed by EndWatches
 	endOnce sync.Once

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/object"
@@ -62,6 +63,9 @@ func (c *call) watch() error {
 		return err
 	}
 	defer forget()
+	if m.encoding == asProtobuf && m.as.Kind == "" {
+		defer c.h.watchInProtobuf(c.definition)()
+	}
 	s.watch, err = c.h.store.Watch(c.r.Context(), c.request(), resource.WatchOptions{
 		Labels:            options.LabelSelector,
 		Fields:            options.FieldSelector,
@@ -80,6 +84,21 @@ func (c *call) watch() error {
 		return err
 	}
 	return nil
+}
+
+// watchInProtobuf counts a watch that sends objects in protobuf, until the returned function is
+// called.
+func (h *Handler) watchInProtobuf(d *resource.Definition) (end func()) {
+	n, _ := h.protobuf.LoadOrStore(d, new(atomic.Int64))
+	watches := n.(*atomic.Int64)
+	watches.Add(1)
+	return func() { watches.Add(-1) }
+}
+
+// watchedInProtobuf reports whether a watch sends the objects of a resource in protobuf.
+func (h *Handler) watchedInProtobuf(d *resource.Definition) bool {
+	n, ok := h.protobuf.Load(d)
+	return ok && n.(*atomic.Int64).Load() > 0
 }
 
 // stream is a watch under way. It belongs to the goroutine of its request.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,6 +144,51 @@ func TestWatch(t *testing.T) {
 		w.want("end")
 		if lasted := time.Since(began); lasted != 600*time.Second {
 			t.Errorf("the watch lasted %s", lasted)
+		}
+	})
+}
+
+// TestWatchesInProtobuf checks which watches count as those that need protobuf, and that responses
+// of writes are the same with and without them.
+func TestWatchesInProtobuf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		c := s.client()
+		watched := func() (found bool) {
+			s.protobuf.Range(func(_, n any) bool {
+				found = found || n.(*atomic.Int64).Load() > 0
+				return true
+			})
+			return found
+		}
+		watch := func(accept string) {
+			w := s.watchStream(c, configMapPath+"?watch=1&timeoutSeconds=5", "Accept", accept)
+			go func() { _, _ = io.Copy(io.Discard, w.body) }()
+		}
+		create := func(name string) string {
+			return s.must(201, "POST", configMapPath, configMap(name, ""), "Accept", contentTypeProtobuf)
+		}
+		same := func(name, response string) {
+			t.Helper()
+			if read := s.must(200, "GET", configMapPath+"/"+name, "", "Accept", contentTypeProtobuf); read != response {
+				t.Errorf("the response of the write is %q, that of a read %q", response, read)
+			}
+		}
+		same("alone", create("alone"))
+		for _, accept := range []string{"application/json", contentTypeProtobuf + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"} {
+			watch(accept)
+		}
+		if synctest.Wait(); watched() {
+			t.Error("watches in other media types count")
+		}
+		watch(contentTypeProtobuf + ";stream=watch")
+		if synctest.Wait(); !watched() {
+			t.Error("the watch does not count")
+		}
+		same("watched", create("watched"))
+		time.Sleep(10 * time.Second)
+		if watched() {
+			t.Error("the watch has ended, and counts")
 		}
 	})
 }

@@ -21,7 +21,7 @@ import (
 // each schema that the resource has had. Where a webhook converts, the object must be one that a
 // Store has returned for that version.
 func Form(d *Definition, v *Version, o *object.Object, media object.Media) (object.Form, error) {
-	return formOf(d, v, o, media, nil)
+	return formOf(d, v, o, media, nil, true)
 }
 
 // Form returns the bytes of the object of a result, as the function Form does. The protobuf of an
@@ -29,13 +29,23 @@ func Form(d *Definition, v *Version, o *object.Object, media object.Media) (obje
 // would cost half as much as the write.
 func (r Result) Form(d *Definition, v *Version, media object.Media) (object.Form, error) {
 	if media != object.Protobuf || v != r.writtenIn {
-		return formOf(d, v, r.Object, media, nil)
+		return formOf(d, v, r.Object, media, nil, true)
 	}
-	return formOf(d, v, r.Object, media, r.written)
+	return formOf(d, v, r.Object, media, r.written, true)
+}
+
+// IsWritten reports whether the object has just been written in a version. If so, FormOnce may be
+// called, once.
+func (r Result) IsWritten(v *Version) bool { return r.written != nil && v == r.writtenIn }
+
+// FormOnce is Form in protobuf for bytes that nothing else is going to need: the object does not
+// keep them.
+func (r Result) FormOnce(d *Definition, v *Version) (object.Form, error) {
+	return formOf(d, v, r.Object, object.Protobuf, r.written, false)
 }
 
 // formOf uses up the tree of the object in the version, if it is not nil.
-func formOf(d *Definition, v *Version, o *object.Object, media object.Media, tree Tree) (object.Form, error) {
+func formOf(d *Definition, v *Version, o *object.Object, media object.Media, tree Tree, keep bool) (object.Form, error) {
 	if media == object.JSON && o.Schema == stamp(v) {
 		return o.Stored(), nil
 	}
@@ -44,7 +54,7 @@ func formOf(d *Definition, v *Version, o *object.Object, media object.Media, tre
 		// It is normalised in the version from before it is converted.
 		key.Schema ^= bits.RotateLeft64(stamp(from), 1)
 	}
-	return o.Form(key, func(o *object.Object) (object.Form, error) {
+	encode := func(o *object.Object) (object.Form, error) {
 		obj, err := tree, error(nil)
 		if obj == nil {
 			obj, err = decodeIn(d, v, o)
@@ -66,7 +76,11 @@ func formOf(d *Definition, v *Version, o *object.Object, media object.Media, tre
 			metadata(obj)["resourceVersion"] = o.Revision.String()
 		}
 		return protobufForm(d, v, obj, media)
-	})
+	}
+	if !keep {
+		return encode(o)
+	}
+	return o.Form(key, encode)
 }
 
 // protobufForm encodes a tree, which has its resourceVersion, as protobuf in the envelope of

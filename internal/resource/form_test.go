@@ -116,6 +116,56 @@ func TestFormOfResult(t *testing.T) {
 	}
 }
 
+// TestFormOnce checks that FormOnce returns the bytes that Form returns, and that the object does
+// not keep them.
+func TestFormOnce(t *testing.T) {
+	st, err := state.Open(t.Context(), memory.New(), state.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := resource.NewRegistry(kinds.Definitions()...)
+	store := resource.NewStore(st, registry)
+	if err := bootstrap.EnsureNamespaces(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range registry.Load().All() {
+		if d.Plural != "configmaps" {
+			continue
+		}
+		r := &resource.Request{
+			Definition: d, Version: d.Storage, Namespace: "default",
+			Manager: "test", FieldValidation: metav1.FieldValidationWarn, Warn: func(string) {},
+		}
+		result, err := store.Create(t.Context(), r, resource.Body{Data: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"v"}}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !result.IsWritten(d.Storage) {
+			t.Fatal("the object is not one that was written")
+		}
+		once, err := result.FormOnce(d, d.Storage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := resource.Form(d, d.Storage, result.Object, object.Protobuf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(once.Bytes, kept.Bytes) || once.Splice != kept.Splice {
+			t.Errorf("FormOnce returns\n%q, want\n%q", once.Bytes, kept.Bytes)
+		}
+		if &once.Bytes[0] == &kept.Bytes[0] {
+			t.Error("the object keeps the bytes of FormOnce")
+		}
+		r.Name = "a"
+		if read, err := store.Get(t.Context(), r, ""); err != nil || read.IsWritten(d.Storage) {
+			t.Errorf("an object that was read counts as written: %v", err)
+		}
+		return
+	}
+	t.Fatal("no config maps")
+}
+
 // other returns a version of a resource that is not the stored one.
 func other(d *resource.Definition) *resource.Version {
 	for _, v := range d.Versions {
