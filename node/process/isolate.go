@@ -121,7 +121,7 @@ func (p *pods) mounts(env *environment, c *corev1.Container) ([]proc.Mount, erro
 	var all []proc.Mount
 	for i := range c.VolumeMounts {
 		m := &c.VolumeMounts[i]
-		source, err := p.mountSource(env, m)
+		source, sub, err := p.mountSource(env, m)
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +129,7 @@ func (p *pods) mounts(env *environment, c *corev1.Container) ([]proc.Mount, erro
 		if target == "/" {
 			return nil, missing{fmt.Sprintf("mountPath %q: not supported by process nodes", m.MountPath)}
 		}
-		all = append(all, proc.Mount{Source: source, Target: target, ReadOnly: m.ReadOnly || isGenerated(env.pod, m.Name)})
+		all = append(all, proc.Mount{Source: source, Sub: sub, Target: target, ReadOnly: m.ReadOnly || isGenerated(env.pod, m.Name)})
 	}
 	slices.SortStableFunc(all, func(a, b proc.Mount) int { return strings.Compare(a.Target+"/", b.Target+"/") })
 	return all, nil

@@ -427,7 +427,7 @@ func (p *pods) root(env *environment, c *corev1.Container) (string, error) {
 				return "", missing{fmt.Sprintf("mountPath %q is below %q: not supported by process nodes", m.MountPath, other.MountPath)}
 			}
 		}
-		target, err := p.mountSource(env, m)
+		volume, sub, err := p.mountSource(env, m)
 		if err != nil {
 			return "", err
 		}
@@ -435,7 +435,7 @@ func (p *pods) root(env *environment, c *corev1.Container) (string, error) {
 		if path == "" {
 			return "", missing{fmt.Sprintf("mountPath %q: not supported by process nodes", m.MountPath)}
 		}
-		if err := link(dir, path, target); err != nil {
+		if err := link(dir, path, filepath.Join(volume, sub)); err != nil {
 			return "", err
 		}
 	}
@@ -457,19 +457,20 @@ func link(in *os.Root, path, target string) error {
 	return dir.Symlink(target, name)
 }
 
-// mountSource returns the path of the volume, or of the part of it, that is mounted.
-func (p *pods) mountSource(env *environment, m *corev1.VolumeMount) (string, error) {
+// mountSource returns the path of the volume that is mounted, and the path below it of the part that
+// is; "" if it is all of it.
+func (p *pods) mountSource(env *environment, m *corev1.VolumeMount) (volume, sub string, err error) {
 	i := slices.IndexFunc(env.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
 	if i < 0 {
-		return "", missing{fmt.Sprintf("volume %q not found", m.Name)}
+		return "", "", missing{fmt.Sprintf("volume %q not found", m.Name)}
 	}
 	v := &env.pod.Spec.Volumes[i]
 	dir, err := p.volumeDir(env.ctx, env.pod, v)
 	if err != nil || m.SubPath == "" {
-		return dir, err
+		return dir, "", err
 	}
 	if !filepath.IsLocal(m.SubPath) {
-		return "", missing{fmt.Sprintf("subPath %q: must be a path below the volume", m.SubPath)}
+		return "", "", missing{fmt.Sprintf("subPath %q: must be a path below the volume", m.SubPath)}
 	}
 	var within *os.Root
 	if v.HostPath == nil && v.PersistentVolumeClaim == nil && v.Ephemeral == nil {
@@ -478,16 +479,16 @@ func (p *pods) mountSource(env *environment, m *corev1.VolumeMount) (string, err
 		within, err = os.OpenRoot(dir)
 	}
 	if err != nil {
-		return "", missing{fmt.Sprintf("subPath %q: %v", m.SubPath, err)}
+		return "", "", missing{fmt.Sprintf("subPath %q: %v", m.SubPath, err)}
 	}
 	defer within.Close()
 	if _, err := within.Stat(m.SubPath); errors.Is(err, fs.ErrNotExist) {
 		err = within.MkdirAll(m.SubPath, 0o700)
 		if err != nil {
-			return "", err
+			return "", "", err
 		}
 	} else if err != nil {
-		return "", missing{fmt.Sprintf("subPath %q: %v", m.SubPath, err)}
+		return "", "", missing{fmt.Sprintf("subPath %q: %v", m.SubPath, err)}
 	}
-	return filepath.Join(dir, m.SubPath), nil
+	return dir, m.SubPath, nil
 }

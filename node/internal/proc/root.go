@@ -25,7 +25,10 @@ type Root struct {
 // directory.
 type Mount struct {
 	Source, Target string // absolute
-	ReadOnly       bool
+	// Sub is the path of a file or directory below Source, which is mounted instead of it. Links
+	// that lead out of Source are an error, also those that containers make in the meantime.
+	Sub      string
+	ReadOnly bool
 	// Optional leaves out a Source that does not exist. One that is a link is made as a link.
 	Optional bool
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -130,7 +131,7 @@ func (s *Spec) execute() error {
 		return err
 	}
 	if s.Root.ReadOnly {
-		if err := setReadOnly("/", 0); err != nil {
+		if err := setReadOnly(unix.AT_FDCWD, "/", 0); err != nil {
 			return err
 		}
 	}
@@ -267,7 +268,7 @@ func guard(root string) error {
 		path := filepath.Join(root, name)
 		err := unix.Mount(path, path, "", unix.MS_BIND|unix.MS_REC, "")
 		if err == nil {
-			err = setReadOnly(path, unix.AT_RECURSIVE)
+			err = setReadOnly(unix.AT_FDCWD, path, unix.AT_RECURSIVE)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return &os.PathError{Op: "mount read-only", Path: name, Err: err}
@@ -307,11 +308,18 @@ func systemMounts(root *os.Root) error {
 		{"/dev/shm", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=1777,size=64m"},
 		{"/dev/mqueue", "mqueue", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
 	} {
-		target, err := directory(root, m.target)
+		// At the target of a link, /proc would be without its guards.
+		name, err := rootfs.Resolve(root, m.target)
+		if err == nil && "/"+name != m.target {
+			err = fmt.Errorf("mount %s: it is a link in the image", m.target)
+		}
+		if err == nil {
+			err = root.MkdirAll(name, 0o755)
+		}
 		if err != nil {
 			return err
 		}
-		err = unix.Mount(m.kind, target, m.kind, m.flags, m.options)
+		err = unix.Mount(m.kind, filepath.Join(root.Name(), name), m.kind, m.flags, m.options)
 		if m.kind == "mqueue" && errors.Is(err, unix.ENODEV) {
 			continue // a kernel without message queues
 		}
@@ -338,46 +346,89 @@ func systemMounts(root *os.Root) error {
 	return nil
 }
 
-// directory makes a directory in a root directory, and returns its path.
-func directory(root *os.Root, target string) (string, error) {
-	name, err := rootfs.Resolve(root, target)
-	if err == nil {
-		err = root.MkdirAll(name, 0o755)
-	}
-	return filepath.Join(root.Name(), name), err
-}
-
-// bind makes a mount, and what it is mounted at.
+// bind makes a mount, and what it is mounted at. Source and target are opened, so that containers
+// that share a volume cannot replace them by links in between.
 func (m *Mount) bind(root *os.Root) error {
-	info, err := os.Lstat(m.Source)
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		if m.Optional {
+	if m.Optional {
+		info, err := os.Lstat(m.Source)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err == nil && info.Mode()&fs.ModeSymlink != 0:
 			return m.link(root)
 		}
-		info, err = os.Stat(m.Source)
 	}
-	if m.Optional && errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	tree, err := m.open()
 	if err != nil {
 		return err
 	}
-	var target string
-	if info.IsDir() {
-		target, err = directory(root, m.Target)
-	} else {
-		target, err = file(root, m.Target)
+	defer tree.Close()
+	info, err := tree.Stat()
+	if err != nil {
+		return err
 	}
+	target, err := place(root, m.Target, info.IsDir())
 	if err != nil {
 		return fmt.Errorf("mount %s: %w", m.Target, err)
 	}
-	if err := unix.Mount(m.Source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+	defer target.Close()
+	if m.ReadOnly {
+		if err := setReadOnly(int(tree.Fd()), "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE); err != nil {
+			return err
+		}
+	}
+	err = unix.MoveMount(int(tree.Fd()), "", int(target.Fd()), "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	if err != nil {
 		return &os.PathError{Op: "mount " + m.Source + " at", Path: m.Target, Err: err}
 	}
-	if m.ReadOnly {
-		return setReadOnly(target, unix.AT_RECURSIVE)
-	}
 	return nil
+}
+
+// open returns a copy of the mounts at the source, which are not mounted yet.
+func (m *Mount) open() (*os.File, error) {
+	path := filepath.Join(m.Source, m.Sub)
+	source, err := unix.Open(m.Source, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err == nil && m.Sub != "" {
+		volume := source
+		source, err = unix.Openat2(volume, m.Sub, &unix.OpenHow{
+			Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS,
+		})
+		_ = unix.Close(volume)
+	}
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(source)
+	tree, err := unix.OpenTree(source, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return nil, &os.PathError{Op: "open_tree", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(tree), path), nil
+}
+
+// place makes and opens a file or directory in a root directory, at which something is mounted.
+func place(root *os.Root, target string, isDir bool) (*os.File, error) {
+	name, err := rootfs.Resolve(root, target)
+	if err != nil {
+		return nil, err
+	}
+	if name == "." {
+		return nil, errors.New("it is the root directory")
+	}
+	if isDir {
+		err = root.MkdirAll(name, 0o755)
+	} else if err = root.MkdirAll(filepath.Dir(name), 0o755); err == nil {
+		var f *os.File
+		if f, err = root.OpenFile(name, os.O_CREATE|os.O_EXCL, 0o644); err == nil {
+			err = f.Close()
+		} else if errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return root.OpenFile(name, unix.O_PATH, 0)
 }
 
 // link makes a link like the one of the machine.
@@ -386,10 +437,10 @@ func (m *Mount) link(root *os.Root) error {
 	if err != nil {
 		return err
 	}
-	if _, err := directory(root, filepath.Dir(m.Target)); err != nil {
-		return err
-	}
 	name, err := rootfs.Resolve(root, filepath.Dir(m.Target))
+	if err == nil {
+		err = root.MkdirAll(name, 0o755)
+	}
 	if err != nil {
 		return err
 	}
@@ -399,30 +450,43 @@ func (m *Mount) link(root *os.Root) error {
 	return nil
 }
 
-// file makes a file in a root directory, if nothing is there, and returns its path.
-func file(root *os.Root, target string) (string, error) {
-	name, err := rootfs.Resolve(root, target)
-	if err != nil {
-		return "", err
-	}
-	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return "", err
-	}
-	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL, 0o644)
-	if err == nil {
-		err = f.Close()
-	}
-	if errors.Is(err, fs.ErrExist) {
-		err = nil
-	}
-	return filepath.Join(root.Name(), name), err
-}
-
 // setReadOnly makes a mount read-only, with AT_RECURSIVE also those below it.
-func setReadOnly(target string, flags uint) error {
-	err := unix.MountSetattr(unix.AT_FDCWD, target, flags, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+func setReadOnly(at int, target string, flags uint) error {
+	err := unix.MountSetattr(at, target, flags, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 	if err != nil {
 		return &os.PathError{Op: "mount read-only", Path: target, Err: err}
+	}
+	return nil
+}
+
+// ownFiles lets this thread have descriptors of its own, without those of files and directories of
+// the machine, except for those that are given. Until a process that the thread starts executes its
+// program, links of the container to /proc/self/fd lead to its descriptors: as its working directory
+// or the interpreter of a script, they would lead out of the root directory. The runtime of Go keeps
+// the other descriptors, which lead nowhere.
+func ownFiles(keep []*os.File) error {
+	if err := unix.Unshare(unix.CLONE_FILES); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	entries, err := os.ReadDir("/proc/thread-self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || slices.ContainsFunc(keep, func(f *os.File) bool { return int(f.Fd()) == fd }) {
+			continue
+		}
+		var s unix.Stat_t
+		if unix.Fstat(fd, &s) != nil {
+			continue // that of the list
+		}
+		if kind := s.Mode & unix.S_IFMT; kind != unix.S_IFDIR && kind != unix.S_IFREG {
+			continue
+		}
+		if err := unix.Close(fd); err != nil {
+			return os.NewSyscallError("close", err)
+		}
 	}
 	return nil
 }
@@ -457,6 +521,9 @@ func (s *shim) spawnInside(args []string, files []*os.File, a *syscall.SysProcAt
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // and never unlocked: the thread ends with this function
+		if err = ownFiles(files); err != nil {
+			return
+		}
 		if err = join(s.main); err != nil {
 			return
 		}
