@@ -181,33 +181,64 @@ func RemoveAll(in *os.Root, name string) error {
 	}
 	defer dir.Close()
 	name = filepath.Base(name)
+	top, err := enter(dir, name, false)
+	if err != nil {
+		return dir.RemoveAll(name) // not a directory, or one that cannot be read
+	}
+	flatten(top, false)
+	top.Close()
 	if err := dir.RemoveAll(name); !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	if sub, err := enter(dir, name, false); err == nil {
-		unlock(sub)
-		sub.Close()
+	if top, err = enter(dir, name, false); err == nil {
+		flatten(top, true)
+		top.Close()
 	}
 	return dir.RemoveAll(name)
 }
 
-// unlock makes directories writable for their owner. What fails is found when they are removed.
-func unlock(dir *os.Root) {
-	_ = dir.Chmod(".", 0o700)
-	d, err := dir.Open(".")
-	if err != nil {
-		return
-	}
-	entries, _ := d.ReadDir(-1)
-	d.Close()
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
+// maxDepth is the number of directories in each other that are removed at once: each takes a
+// descriptor.
+const maxDepth = 64
+
+// flatten moves directories that are deeper than maxDepth to the top, and with unlock makes all
+// writable for their owner. What fails is found when they are removed.
+func flatten(top *os.Root, unlock bool) {
+	queue := []string{"."}
+	var walk func(dir *os.Root, path string, depth int)
+	walk = func(dir *os.Root, path string, depth int) {
+		if unlock {
+			_ = dir.Chmod(".", 0o700)
 		}
-		_ = dir.Chmod(e.Name(), 0o700) // of a link, a directory below dir
-		if sub, err := enter(dir, e.Name(), false); err == nil {
-			unlock(sub)
-			sub.Close()
+		d, err := dir.Open(".")
+		if err != nil {
+			return
+		}
+		entries, _ := d.ReadDir(-1)
+		d.Close()
+		for _, e := range entries {
+			if !e.IsDir() {
+				continue
+			}
+			if unlock {
+				_ = dir.Chmod(e.Name(), 0o700) // of a link, a directory below dir
+			}
+			if depth == maxDepth {
+				if moved := rand.Text(); top.Rename(filepath.Join(path, e.Name()), moved) == nil {
+					queue = append(queue, moved)
+				}
+				continue
+			}
+			if sub, err := enter(dir, e.Name(), false); err == nil {
+				walk(sub, filepath.Join(path, e.Name()), depth+1)
+				sub.Close()
+			}
+		}
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		if dir, err := enter(top, queue[0], false); err == nil {
+			walk(dir, queue[0], 1)
+			dir.Close()
 		}
 	}
 }

@@ -107,3 +107,58 @@ func TestRemoveAll(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRemoveDeep removes more directories in each other than this process may have files open, with
+// and without the permission to change them.
+func TestRemoveDeep(t *testing.T) {
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	low := old
+	low.Cur = 200
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old)
+	for _, mode := range []os.FileMode{0o700, 0o500, 0} {
+		dir := t.TempDir()
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		if err := os.MkdirAll(filepath.Join(dir, "a"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		var all []*os.Root // of the last directories, which are locked at the end
+		current, err := root.OpenRoot("a")
+		for range 1000 {
+			if err == nil {
+				err = current.Mkdir("d", 0o700)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			next, failed := current.OpenRoot("d")
+			if all = append(all, current); len(all) > 100 {
+				all[0].Close()
+				all = all[1:]
+			}
+			current, err = next, failed
+		}
+		current.Close()
+		for i := len(all) - 1; i >= 0; i-- {
+			if err := all[i].Chmod(".", mode); err != nil {
+				t.Fatal(err)
+			}
+			all[i].Close()
+		}
+		if err := RemoveAll(root, "a"); err != nil {
+			t.Errorf("mode %o: %v", mode, err)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, "a")); err == nil {
+			t.Errorf("mode %o: the directory is there", mode)
+		}
+	}
+}
