@@ -15,12 +15,13 @@ const maxLinks = 255
 
 // Resolve returns the path of a file after all symbolic links, relative to the root, as a process
 // would find it whose root directory this is: an absolute link begins at the root, and .. does not
-// leave it. A part that does not exist is kept, with those after it.
+// leave it. A part that does not exist is kept, with those after it. A path of more than 256
+// directories is an error, and so is one with too many parts on the way.
 func Resolve(root *os.Root, name string) (string, error) { return resolve(root, name, true) }
 
 // resolve resolves a path, and with last also its last part.
 func resolve(root *os.Root, name string, last bool) (string, error) {
-	done, links := ".", 0
+	done, links, parts := ".", 0, 0
 	rest := strings.Split(name, "/")
 	for len(rest) > 0 {
 		part := rest[0]
@@ -33,6 +34,9 @@ func resolve(root *os.Root, name string, last bool) (string, error) {
 			continue
 		}
 		next := path.Join(done, part)
+		if parts++; parts > maxParts || strings.Count(next, "/") >= maxDepth {
+			return "", fmt.Errorf("%.100q: %w", name, errDeep)
+		}
 		if !last && len(rest) == 0 {
 			return next, nil
 		}
@@ -47,7 +51,7 @@ func resolve(root *os.Root, name string, last bool) (string, error) {
 			}
 			rest = append(strings.Split(target, "/"), rest...)
 			if len(rest) > maxParts {
-				return "", fmt.Errorf("%s: %w", name, errDeep)
+				return "", fmt.Errorf("%.100q: %w", name, errDeep)
 			}
 		case errors.Is(err, syscall.EINVAL), errors.Is(err, fs.ErrNotExist): // not a link
 			done = next

@@ -38,8 +38,11 @@ import (
 const (
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"
-	// maxParts is the maximum number of parts of a path.
+	// maxParts is the maximum number of parts of a path, with those of the links that it goes through.
 	maxParts = 4096
+	// maxDepth is the maximum number of directories that are in each other. Functions of os.Root open
+	// all of them one after the other, and RemoveAll at the same time.
+	maxDepth = 256
 )
 
 var (
@@ -52,7 +55,7 @@ var (
 // Limits bound an image. Both are required.
 type Limits struct {
 	Bytes   int64 // of all files, and of all archives without compression
-	Entries int   // of all archives
+	Entries int   // of all archives, and directories that have no entry
 }
 
 // A Tree is a root directory that is being unpacked.
@@ -195,13 +198,30 @@ func (l *layer) place(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := l.root.MkdirAll(parent, 0o755); err != nil {
+	if err := l.above(parent); err != nil {
 		return "", err
 	}
 	if clean == "/" {
 		return ".", nil
 	}
 	return path.Join(parent, path.Base(clean)), nil
+}
+
+// above makes a directory with those above it. Each counts as an entry.
+func (l *layer) above(dir string) error {
+	for at := dir; at != "."; at = path.Dir(at) {
+		_, err := l.root.Lstat(at)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if l.entries--; l.entries < 0 {
+			return fmt.Errorf("%w: it has too many directories", ErrTooLarge)
+		}
+	}
+	return l.root.MkdirAll(dir, 0o755)
 }
 
 // note notes a path of this layer, with those above it.

@@ -1,0 +1,36 @@
+package rootfs
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestDeepDirectories nests directories by links, deeper than a path can be: RemoveAll has a
+// descriptor open for each level.
+func TestDeepDirectories(t *testing.T) {
+	deep := strings.Repeat("d/", 50)
+	lines := []string{"d " + deep, "l l0 " + deep}
+	for i := range 9 {
+		from, to := "l"+string(rune('0'+i)), "l"+string(rune('1'+i))
+		lines = append(lines, "d "+from+"/"+deep, "l "+to+" "+from+"/"+deep)
+	}
+	_, _, err := unpack(t, Limits{1 << 30, 1000}, archive(t, lines...))
+	if !errors.Is(err, errDeep) {
+		t.Errorf("got %v, want %v", err, errDeep)
+	}
+}
+
+// TestImpliedDirectories has few entries with many directories above them, which count as entries.
+func TestImpliedDirectories(t *testing.T) {
+	var lines []string
+	for i := range 10 {
+		lines = append(lines, "f "+strings.Repeat(string(rune('a'+i))+"/", 50)+"file x")
+	}
+	if _, _, err := unpack(t, Limits{1 << 30, 100}, archive(t, lines...)); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("got %v, want %v", err, ErrTooLarge)
+	}
+	if _, _, err := unpack(t, Limits{1 << 30, 510}, archive(t, lines...)); err != nil {
+		t.Error(err)
+	}
+}
