@@ -135,3 +135,17 @@ func TestRootMountLinks(t *testing.T) {
 		}
 	}
 }
+
+// TestRootDevices changes the mode of a device, whose file is that of the machine. If the test runs
+// as root, its owner is the user of the container.
+func TestRootDevices(t *testing.T) {
+	r, wait := isolated(t, t.TempDir())
+	s := rootSpec(imageWithShell(t, "/bin/chmod"), "for d in null zero full random urandom; do chmod 666 /dev/$d 2>/dev/null && echo changed $d; done; echo text > /dev/null && echo end")
+	if _, err := r.Start(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	wait(s.ID)
+	if got := output(t, r, s.ID); got != "end\n" {
+		t.Errorf("the container has printed %q, want end", got)
+	}
+}

@@ -331,7 +331,7 @@ func systemMounts(root *os.Root) error {
 		return err
 	}
 	for _, name := range devices {
-		m := Mount{Source: "/dev/" + name, Target: "/dev/" + name, Optional: true}
+		m := Mount{Source: "/dev/" + name, Target: "/dev/" + name, ReadOnly: true, Optional: true}
 		if err := m.bind(root); err != nil {
 			return err
 		}

@@ -32,9 +32,9 @@ func isolated(t *testing.T, dir string) (*Runtime, func(ID) Exit) {
 	return r, wait
 }
 
-// imageWithShell returns the directory of an image with the shell of this machine and some commands,
-// with their libraries.
-func imageWithShell(t *testing.T) string {
+// imageWithShell returns the directory of an image with the shell of this machine, some commands and
+// others, with their libraries.
+func imageWithShell(t *testing.T, others ...string) string {
 	t.Helper()
 	root := t.TempDir()
 	copyTo := func(file string) {
@@ -47,7 +47,7 @@ func imageWithShell(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	for _, program := range []string{"/bin/sh", "/bin/cat", "/bin/sleep", "/bin/ls"} {
+	for _, program := range append([]string{"/bin/sh", "/bin/cat", "/bin/sleep", "/bin/ls"}, others...) {
 		copyTo(program)
 		f, err := elf.Open(program)
 		if err != nil {
