@@ -32,7 +32,8 @@ func (s *Store) add(ctx context.Context, image v1.Image, reference string) (*pro
 	if err != nil {
 		return nil, err
 	}
-	if manifest.Config.Size > longestConfig || len(manifest.Layers) > maxLayers {
+	// A negative size is none for the library, which would read without a limit.
+	if manifest.Config.Size < 0 || manifest.Config.Size > longestConfig || len(manifest.Layers) > maxLayers {
 		return nil, fmt.Errorf("%w: its configuration has %d bytes and it has %d layers", rootfs.ErrTooLarge, manifest.Config.Size, len(manifest.Layers))
 	}
 	raw, err := image.RawConfigFile()
@@ -91,6 +92,9 @@ func (s *Store) unpack(ctx context.Context, image v1.Image, config *v1.ConfigFil
 	data, err := json.Marshal(record{tree.Written(), *config})
 	if err != nil {
 		return err
+	}
+	if len(data) > longestRecord { // it would not be read
+		return fmt.Errorf("%w: its configuration", rootfs.ErrTooLarge)
 	}
 	if err := beneath.Create(s.root, filepath.Join(tmp, "image.json"), data, 0o600); err != nil {
 		return err
