@@ -2,13 +2,18 @@ package proc
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // startReady starts a container, and returns when its log has the word ready.
@@ -148,4 +153,48 @@ func TestRootDevices(t *testing.T) {
 	if got := output(t, r, s.ID); got != "end\n" {
 		t.Errorf("the container has printed %q, want end", got)
 	}
+}
+
+const keyVariable = "KAPOK_TEST_KEY" // the name of a key, for which this program looks
+
+func init() {
+	if name := os.Getenv(keyVariable); name != "" {
+		_, err := unix.KeyctlSearch(unix.KEY_SPEC_SESSION_KEYRING, "user", name, 0)
+		fmt.Println("key:", err)
+		os.Exit(0)
+	}
+}
+
+// TestRootKeys has a key in the keyring of its session: the container and its commands do not see it.
+func TestRootKeys(t *testing.T) {
+	r, wait := isolated(t, t.TempDir())
+	runtime.LockOSThread() // a keyring is that of a thread, which is not used again
+	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil {
+		t.Skip(err)
+	}
+	name := "kapok-test-" + rand.Text()
+	if _, err := unix.AddKey("user", name, []byte("secret"), unix.KEY_SPEC_SESSION_KEYRING); err != nil {
+		t.Skip(err)
+	}
+	look := exec.Command(self())
+	look.Env = []string{keyVariable + "=" + name}
+	if out, err := look.CombinedOutput(); err != nil || string(out) != "key: <nil>\n" {
+		t.Fatalf("a process without a root directory: %s, %v", out, err)
+	}
+	command := keyVariable + "=" + name + " " + self()
+	s := rootSpec(imageWithShell(t, self()), command+"; echo ready; read line")
+	s.Stdin = true
+	startReady(t, r, s)
+	var b bytes.Buffer
+	if err := r.Exec(t.Context(), s.ID, []string{"sh", "-c", command}, Streams{Out: &b}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "key: required key not available\n"
+	if log := output(t, r, s.ID); log != want+"ready\n" || b.String() != want {
+		t.Errorf("the container has printed %q, and a command %q, want %q", log, &b, want)
+	}
+	if err := r.Kill(s.ID); err != nil {
+		t.Fatal(err)
+	}
+	wait(s.ID)
 }

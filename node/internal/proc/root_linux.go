@@ -113,6 +113,9 @@ func runInit(dir string) int {
 	}
 	root.Close()
 	if err == nil {
+		err = ownKeys()
+	}
+	if err == nil {
 		err = enter(s.Root, dir)
 	}
 	if err == nil {
@@ -491,6 +494,18 @@ func ownFiles(keep []*os.File) error {
 	return nil
 }
 
+// ownKeys gives this thread, and the processes that it starts, a keyring of their own in place of
+// that of the session in which Kapok runs, which may have tickets and passwords of the user. A user
+// other than root may have 200 keys: containers beyond that keep the keyring.
+func ownKeys() error {
+	_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
+	switch err {
+	case unix.ENOSYS, unix.EPERM, unix.EDQUOT: // EPERM is that of a filter, which containers inherit
+		return nil
+	}
+	return os.NewSyscallError("keyctl", err)
+}
+
 // join lets this thread, and the processes that it starts, enter the namespaces of a process. The
 // thread cannot leave them.
 func join(pid int) error {
@@ -522,6 +537,9 @@ func (s *shim) spawnInside(args []string, files []*os.File, a *syscall.SysProcAt
 		defer close(done)
 		runtime.LockOSThread() // and never unlocked: the thread ends with this function
 		if err = ownFiles(files); err != nil {
+			return
+		}
+		if err = ownKeys(); err != nil {
 			return
 		}
 		if err = join(s.main); err != nil {
