@@ -18,6 +18,9 @@ import (
 
 	"github.com/kapok-dev/kapok/node/internal/rootfs"
 	"github.com/kapok-dev/kapok/node/process"
+
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
 // blanks is a reader of blanks without an end.
@@ -154,5 +157,33 @@ func TestEndlessConfig(t *testing.T) {
 	_, err := s.Pull(t.Context(), process.ImageRequest{Reference: strings.TrimPrefix(server.URL, "http://") + "/web:1"})
 	if !errors.Is(err, rootfs.ErrTooLarge) || sent.read > 0 {
 		t.Errorf("got %v after %d bytes, want %v", err, sent.read, rootfs.ErrTooLarge)
+	}
+}
+
+// TestDamagedImage removes the configuration of an image, as a container without a root directory
+// of its own can: the image is unpacked again.
+func TestDamagedImage(t *testing.T) {
+	image := newImage(t, []string{"app=1"})
+	dir := t.TempDir()
+	path, err := layout.Write(dir, empty.Index)
+	if err == nil {
+		err = path.AppendImage(image)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(t, Options{})
+	for range 2 {
+		got, err := s.Pull(t.Context(), process.ImageRequest{Archive: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, got, image, map[string]string{"app": "1"})
+		if err := errors.Join(os.Remove(filepath.Join(got.Root, "..", "image.json")), os.Remove(filepath.Join(got.Root, "app"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if entries, err := os.ReadDir(filepath.Join(s.options.Dir, "tmp")); err != nil || len(entries) > 0 {
+		t.Errorf("left in tmp are %v, %v", entries, err)
 	}
 }

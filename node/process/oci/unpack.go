@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -105,9 +106,14 @@ func (s *Store) unpack(ctx context.Context, image v1.Image, config *v1.ConfigFil
 	target, _ := dirOf(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, err := s.root.Lstat(target); err == nil {
+	if _, err := s.root.Lstat(filepath.Join(target, "image.json")); err == nil {
 		return nil // another source has the same image
 	}
+	old := filepath.Join("tmp", rand.Text())
+	if err := s.root.Rename(target, old); err != nil && !errors.Is(err, fs.ErrNotExist) { // it is damaged
+		return err
+	}
+	defer func() { err = errors.Join(err, beneath.RemoveAll(s.root, old)) }()
 	if err := s.root.Rename(tmp, target); err != nil {
 		return err
 	}
