@@ -198,3 +198,47 @@ func TestRootKeys(t *testing.T) {
 	}
 	wait(s.ID)
 }
+
+// TestRootInheritedFiles has a directory of the machine and a pipe open, as the program that starts
+// Kapok may have, and Kapok inherits: containers and their commands do not.
+func TestRootInheritedFiles(t *testing.T) {
+	r, wait := isolated(t, t.TempDir())
+	dir, err := unix.Open("/", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(dir)
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], 0); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pipe[0])
+	defer unix.Close(pipe[1])
+	const high = 90 // which no other file has
+	if err := errors.Join(unix.Dup2(dir, high), unix.Dup2(pipe[1], high+1)); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(high)
+	defer unix.Close(high + 1)
+	command := fmt.Sprintf("for fd in /proc/self/fd/*; do case $fd in */%d|*/%d) echo inherited $fd;; esac; done", high, high+1)
+	s := rootSpec(imageWithShell(t), command+"; echo ready; read line")
+	s.Stdin = true
+	startReady(t, r, s)
+	var b bytes.Buffer
+	if err := r.Exec(t.Context(), s.ID, []string{"sh", "-c", command}, Streams{Out: &b}); err != nil {
+		t.Fatal(err)
+	}
+	if log := output(t, r, s.ID); log != "ready\n" || b.Len() > 0 {
+		t.Errorf("the container has printed %q, and a command %q", log, &b)
+	}
+	if err := r.Kill(s.ID); err != nil {
+		t.Fatal(err)
+	}
+	wait(s.ID)
+	s.ID.Attempt, s.Dir = 1, fmt.Sprintf("/proc/self/fd/%d", high)
+	if run, err := r.Start(t.Context(), s); err != nil || run.Exit == nil || run.Exit.Reason != StartError {
+		t.Errorf("a working directory that is inherited: got %+v, %v", run.Exit, err)
+		_ = r.Kill(s.ID)
+	}
+	wait(s.ID)
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -112,6 +113,9 @@ func runInit(dir string) int {
 		err = errors.New("the specification has no root directory")
 	}
 	root.Close()
+	if err == nil {
+		err = ownFiles([]*os.File{os.Stdin, os.Stdout, os.Stderr, report})
+	}
 	if err == nil {
 		err = ownKeys()
 	}
@@ -463,7 +467,7 @@ func setReadOnly(at int, target string, flags uint) error {
 }
 
 // ownFiles lets this thread have descriptors of its own, without those of files and directories of
-// the machine, except for those that are given. Until a process that the thread starts executes its
+// the machine, except for those that are given. Some may be of the program that has started Kapok. Until a process that the thread starts executes its
 // program, links of the container to /proc/self/fd lead to its descriptors: as its working directory
 // or the interpreter of a script, they would lead out of the root directory. The runtime of Go keeps
 // the other descriptors, which lead nowhere.
@@ -491,7 +495,7 @@ func ownFiles(keep []*os.File) error {
 			return os.NewSyscallError("close", err)
 		}
 	}
-	return nil
+	return os.NewSyscallError("close_range", unix.CloseRange(reportFile, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC))
 }
 
 // ownKeys gives this thread, and the processes that it starts, a keyring of their own in place of
