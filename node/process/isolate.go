@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -211,8 +212,8 @@ func userOf(root, ofImage string, pod *corev1.Pod, c *corev1.Container) (uid, gi
 	}
 	id := fmt.Sprintf("(pod: %q, container: %s)", pod.Name+"_"+pod.Namespace+"("+string(pod.UID)+")", c.Name)
 	switch {
-	case uid < 0 || gid < 0:
-		return 0, 0, missing{fmt.Sprintf("user %q of the image must not be negative", ofImage)}
+	case uid < 0 || gid < 0 || uid > math.MaxInt32 || gid > math.MaxInt32: // the kernel takes the lower 32 bits
+		return 0, 0, missing{fmt.Sprintf("user %q of the image must not be negative or larger than %d", ofImage, math.MaxInt32)}
 	case nonRoot && !numeric:
 		return 0, 0, missing{fmt.Sprintf("container has runAsNonRoot and image has non-numeric user (%s), cannot verify user is non-root %s", name, id)}
 	case nonRoot && uid == 0:

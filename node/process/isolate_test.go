@@ -46,6 +46,8 @@ func TestUserOf(t *testing.T) {
 		{user: "short", problem: "unable to find user short"},
 		{user: "1:absent", problem: "unable to find group absent"},
 		{user: "-1", problem: "must not be negative"},
+		{user: "4294967296", pod: &corev1.PodSecurityContext{RunAsNonRoot: &yes}, problem: "must not be negative"}, // root, by the lower 32 bits
+		{user: "1:4294967296", problem: "must not be negative"},
 		{user: "0", pod: &corev1.PodSecurityContext{RunAsNonRoot: &yes}, problem: "image will run as root"},
 		{user: "web", pod: &corev1.PodSecurityContext{RunAsNonRoot: &yes}, problem: "image has non-numeric user (web)"},
 		{user: "web", container: &corev1.SecurityContext{RunAsNonRoot: &yes, RunAsUser: &one}, uid: 1, gid: 102},
