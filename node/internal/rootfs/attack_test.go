@@ -2,6 +2,7 @@ package rootfs
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -31,6 +32,24 @@ func TestImpliedDirectories(t *testing.T) {
 		t.Errorf("got %v, want %v", err, ErrTooLarge)
 	}
 	if _, _, err := unpack(t, Limits{1 << 30, 510}, archive(t, lines...)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRepeatedWhiteouts repeats whiteouts of a directory, between which it gets files and is
+// replaced.
+func TestRepeatedWhiteouts(t *testing.T) {
+	below := archive(t, "d d/sub/deep", "f d/old x", "f d/sub/old x")
+	dir, _, err := unpack(t, Limits{1 << 20, 100}, below, archive(t,
+		"f d/new x", "f d/.wh..wh..opq", "f d/sub/new x", "f d/.wh..wh..opq", "f .wh.d", "l d elsewhere", "d d", "f d/last x", "f d/.wh..wh..opq"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := filepath.Glob(filepath.Join(dir, "d", "*")); err != nil || len(got) != 1 || filepath.Base(got[0]) != "last" {
+		t.Errorf("got %v, %v, want last", got, err)
+	}
+	// The directories that are removed are forgotten, with those below them.
+	if _, _, err := unpack(t, Limits{1 << 20, 100}, below, archive(t, "f d x")); err != nil {
 		t.Error(err)
 	}
 }

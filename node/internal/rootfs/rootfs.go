@@ -86,12 +86,15 @@ func (t *Tree) Written() int64 { return t.written }
 type layer struct {
 	*Tree
 	own map[string]bool // the paths of the layer, and of the directories above them: whiteouts do not remove them
+	// hidden are the directories of the layer that have nothing of earlier ones: whiteouts have
+	// nothing to do there.
+	hidden map[string]bool
 }
 
 // Apply unpacks the archive of a layer, without compression, and reads it to its end.
 func (t *Tree) Apply(archive io.Reader) error {
 	limited := &limited{from: archive, left: &t.archives}
-	l := &layer{Tree: t, own: map[string]bool{}}
+	l := &layer{Tree: t, own: map[string]bool{}, hidden: map[string]bool{}}
 	for r := tar.NewReader(limited); ; {
 		h, err := r.Next()
 		if err == io.EOF {
@@ -240,15 +243,16 @@ func (l *layer) clear(name string) error {
 	if err != nil {
 		return err
 	}
-	if info.IsDir() {
-		l.forget(name)
+	if !info.IsDir() {
+		return l.root.Remove(name)
 	}
-	return l.root.RemoveAll(name)
-}
-
-// forget forgets directories that are removed.
-func (l *layer) forget(name string) {
-	maps.DeleteFunc(l.dirs, func(dir string, _ directory) bool { return dir == name || strings.HasPrefix(dir, name+"/") })
+	err = fs.WalkDir(l.root.FS(), name, func(dir string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			delete(l.dirs, dir)
+		}
+		return err
+	})
+	return errors.Join(err, l.root.RemoveAll(name))
 }
 
 // directory makes a directory, or uses the one that is there. It is writable until Finish.
@@ -312,6 +316,9 @@ func (l *layer) hide(name string) error {
 
 // hideAll removes what earlier layers have in a directory.
 func (l *layer) hideAll(dir string) error {
+	if l.hidden[dir] {
+		return nil
+	}
 	d, err := l.root.Open(dir)
 	if err != nil {
 		return err
@@ -325,6 +332,7 @@ func (l *layer) hideAll(dir string) error {
 			return err
 		}
 	}
+	l.hidden[dir] = true
 	return nil
 }
 
