@@ -333,6 +333,9 @@ func (r *Request) strategicPatch(data []byte) (func(Tree) (Tree, error), error) 
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	return func(live Tree) (Tree, error) {
+		if strategicWork(live, patch) > maxStrategicWork {
+			return nil, apierrors.NewRequestEntityTooLargeError("the lists of objects in the strategic merge patch are too long to merge: use server-side apply, or an update")
+		}
 		patched, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(runtime.DeepCopyJSON(live), runtime.DeepCopyJSON(patch), meta)
 		if err != nil {
 			return nil, strategicError(err)
