@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// TestLongStrategicPatch sends a strategic merge patch whose lists take a time to merge that grows with
-// the square of their length.
+// TestLongStrategicPatch sends a strategic merge patch whose lists take a time to merge that grows
+// with the square of their length.
 func TestLongStrategicPatch(t *testing.T) {
 	server := runWith(t, kapok.Options{Accounts: kapok.AccountOptions{None: true}})
 	pods := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().Pods("default")
