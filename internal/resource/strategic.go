@@ -6,9 +6,9 @@ import "strings"
 // processor time each. A patch of 3,000 containers is within it.
 const maxStrategicWork = 10_000_000
 
-// strategicWork returns an upper bound of the pairs of items that the library compares: to merge two
-// lists of objects, it looks for each item of the patch in the whole list. The function itself takes
-// time that is linear in both trees.
+// strategicWork returns an upper bound of the pairs of items that the library compares: to merge
+// two lists of objects, it looks for each item of the patch in the whole list. The function itself
+// takes time that is linear in both trees.
 func strategicWork(live, patch Tree) int {
 	lengths := map[string]int{}
 	measure(patch, "", func(path string, items int) { lengths[path] = 0 })
@@ -24,8 +24,8 @@ func strategicWork(live, patch Tree) int {
 	return work
 }
 
-// measure calls found for each list of objects in a tree, with the fields that lead to it. Items of a
-// list have the same path, and so have lists and the directives on their order.
+// measure calls found for each list of objects in a tree, with the fields that lead to it. Items of
+// a list have the same path, and so have lists and the directives on their order.
 func measure(value any, path string, found func(path string, items int)) {
 	switch value := value.(type) {
 	case map[string]any:
