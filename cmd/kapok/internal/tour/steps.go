@@ -111,7 +111,7 @@ func Steps() []Step {
 		},
 		{
 			Title: "Roll out", Text: "A new image: a second ReplicaSet grows while the first one shrinks.",
-			Command: []string{"set", "image", "deployment/web", "nginx=nginx:broken"},
+			Command: []string{"set", "image", "deployment/web", "nginx=nginx:1.29"},
 		},
 		{
 			Title: "Roll back", Text: "The Deployment still has its first revision.",
