@@ -32,8 +32,8 @@ func newHistory() *cobra.Command {
 		Long: `List the revisions of an object that the server still has: their resourceVersions, the field managers that
 made them, and what they changed.
 
-Kapok keeps the history of five minutes by default (kapok up --history-age). The command works with any
-Kubernetes API server.`,
+Kapok keeps the history of five minutes by default (kapok up --history-age). The command sends
+only requests of Kubernetes' API.`,
 		Example: `  kapok history deployment/web
   kapok history deployment/web --diff
   kapok history deployment/web --revision 1207`,

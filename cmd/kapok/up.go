@@ -172,7 +172,7 @@ and without NAME, is no instance: it has no context.`,
 		f.Var(&u.logLevel, "log-level", "lowest level that is logged: debug, info, warn, error")
 		f.Var(&u.logFormat, "log-format", "form of the log on the standard error: text or json")
 		f.BoolVarP(&u.verbose, "verbose", "v", false, "same as --log-level=info")
-		f.BoolVar(&u.profiling, "profiling", true, "serve profiles of the process at /debug/pprof/, to users who may get these paths")
+		f.BoolVar(&u.profiling, "profiling", true, "serve profiles of the process at /debug/pprof/; a request needs permission to get the path")
 		auditFlags(f, &o.Audit)
 	})
 	helpInSections(c, titles)

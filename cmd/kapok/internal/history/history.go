@@ -1,6 +1,5 @@
 // Package history finds the states that an object had, as far as the server still has them, with
-// requests that every Kubernetes API server serves: a watch from an old resourceVersion replays each
-// change since.
+// requests of Kubernetes' API alone: a watch from an old resourceVersion replays each change since.
 //
 // Its functions may be called concurrently, and start no goroutine that outlives them.
 package history
