@@ -11,15 +11,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	schedulerapp "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
-// asControllerManager is the environment variable that makes a test binary of this package a
-// kube-controller-manager: see RunControllerManager.
-const asControllerManager = "KAPOK_ORACLE_CONTROLLER_MANAGER"
+// The environment variables that make a test binary of this package a component: see
+// RunControllerManager.
+const (
+	asControllerManager = "KAPOK_ORACLE_CONTROLLER_MANAGER"
+	asScheduler         = "KAPOK_ORACLE_SCHEDULER"
+)
 
 // controllerFlags make kube-controller-manager comparable and quick: its rates do not limit it, and
 // what it does by the clock comes often.
@@ -91,24 +96,42 @@ func StartServer(dir string) (config *rest.Config, stop func(), err error) {
 
 // RunControllerManager runs kube-controller-manager if this process was started to be one, and
 // does not return then. TestMain calls it.
-func RunControllerManager() {
-	if os.Getenv(asControllerManager) == "" {
+func RunControllerManager() { runIf(asControllerManager, app.NewControllerManagerCommand) }
+
+// RunScheduler is RunControllerManager for kube-scheduler.
+func RunScheduler() {
+	runIf(asScheduler, func() *cobra.Command { return schedulerapp.NewSchedulerCommand() })
+}
+
+func runIf(variable string, command func() *cobra.Command) {
+	if os.Getenv(variable) == "" {
 		return
 	}
-	if err := app.NewControllerManagerCommand().Execute(); err != nil {
+	if err := command().Execute(); err != nil {
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-// A ControllerManager is a running kube-controller-manager, a process of this binary: its globals
-// are those of kube-apiserver, so that both cannot share a process.
-type ControllerManager struct{ process *exec.Cmd }
+// A Component is a running kube-controller-manager or kube-scheduler, a process of this binary:
+// their globals are those of kube-apiserver, so that these cannot share a process.
+type Component struct{ process *exec.Cmd }
 
 // StartControllerManager starts a kube-controller-manager for the server of config, with its files
 // in dir, its log in log, and flags besides those of every scenario.
-func StartControllerManager(config *rest.Config, dir string, log io.Writer, flags ...string) (*ControllerManager, error) {
-	kubeconfig := filepath.Join(dir, "controller-manager.kubeconfig")
+func StartControllerManager(config *rest.Config, dir string, log io.Writer, flags ...string) (*Component, error) {
+	return startComponent(asControllerManager, config, dir, log, slices.Concat([]string{"--root-ca-file=" + config.CAFile}, controllerFlags, flags))
+}
+
+// StartScheduler starts a kube-scheduler whose requests are not limited.
+func StartScheduler(config *rest.Config, dir string, log io.Writer) (*Component, error) {
+	return startComponent(asScheduler, config, dir, log, []string{
+		"--leader-elect=false", "--secure-port=0", "--kube-api-qps=100000", "--kube-api-burst=100000",
+	})
+}
+
+func startComponent(variable string, config *rest.Config, dir string, log io.Writer, flags []string) (*Component, error) {
+	kubeconfig := filepath.Join(dir, variable+".kubeconfig")
 	err := clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: config.Host, CertificateAuthority: config.CAFile}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {Token: config.BearerToken}},
@@ -122,17 +145,17 @@ func StartControllerManager(config *rest.Config, dir string, log io.Writer, flag
 	if err != nil {
 		return nil, err
 	}
-	p := exec.Command(binary, slices.Concat([]string{"--kubeconfig=" + kubeconfig, "--root-ca-file=" + config.CAFile}, controllerFlags, flags)...)
-	p.Env = append(os.Environ(), asControllerManager+"=yes")
+	p := exec.Command(binary, append([]string{"--kubeconfig=" + kubeconfig}, flags...)...)
+	p.Env = append(os.Environ(), variable+"=yes")
 	p.Stdout, p.Stderr = log, log
 	if err := p.Start(); err != nil {
-		return nil, fmt.Errorf("start kube-controller-manager: %w", err)
+		return nil, fmt.Errorf("start a component: %w", err)
 	}
-	return &ControllerManager{p}, nil
+	return &Component{p}, nil
 }
 
 // Stop kills the process and waits for it.
-func (m *ControllerManager) Stop() {
-	_ = m.process.Process.Kill()
-	_ = m.process.Wait()
+func (c *Component) Stop() {
+	_ = c.process.Process.Kill()
+	_ = c.process.Wait()
 }

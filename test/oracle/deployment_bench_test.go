@@ -70,22 +70,36 @@ func BenchmarkControllers(b *testing.B) {
 
 // startKapok builds the command and runs it.
 func startKapok(b *testing.B) *rest.Config {
-	dir := b.TempDir()
-	binary := filepath.Join(dir, "kapok")
+	config, _ := runKapok(b, buildKapok(b), b.TempDir(), "--namespace-grace=0")
+	return config
+}
+
+// buildKapok builds the command, and returns its path.
+func buildKapok(b *testing.B) string {
+	binary := filepath.Join(b.TempDir(), "kapok")
 	build := exec.Command("go", "build", "-o", binary, "./cmd/kapok")
 	build.Dir = "../.."
 	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("build kapok: %v\n%s", err, out)
 	}
+	return binary
+}
+
+// runKapok runs kapok up on the data directory of dir until stop is called.
+func runKapok(b *testing.B, binary, dir string, flags ...string) (config *rest.Config, stop func()) {
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	p := exec.Command(binary, "up", "--namespace-grace=0", "--data-dir="+filepath.Join(dir, "data"), "--listen=127.0.0.1:0", "--kubeconfig="+kubeconfig)
+	_ = os.Remove(kubeconfig) // of an earlier run
+	p := exec.Command(binary, append([]string{
+		"up", "--data-dir=" + filepath.Join(dir, "data"), "--listen=127.0.0.1:0", "--kubeconfig=" + kubeconfig,
+	}, flags...)...)
 	if err := p.Start(); err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		_ = p.Process.Signal(os.Interrupt)
 		_ = p.Wait()
 	})
+	b.Cleanup(stop)
 	for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(kubeconfig); err == nil {
 			break
@@ -98,7 +112,7 @@ func startKapok(b *testing.B) *rest.Config {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return config
+	return config, stop
 }
 
 func measureControllers(b *testing.B, config *rest.Config) {

@@ -19,6 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	RunControllerManager()
+	RunScheduler()
 	RunServer()
 	flag.Parse()
 	os.Exit(m.Run())
