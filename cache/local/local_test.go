@@ -29,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -329,10 +330,12 @@ func TestNewDefinition(t *testing.T) {
 		}
 		got := newWidget()
 		r.do(r.cache.Get(t.Context(), client.ObjectKeyFromObject(widget), got))
-		r.do(r.client.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
-		schema := &crd.Spec.Versions[0].Schema.OpenAPIV3Schema
-		(*schema).Properties["size"] = apiextensionsv1.JSONSchemaProps{Type: "integer", Default: &apiextensionsv1.JSON{Raw: []byte("3")}}
-		r.do(r.client.Update(t.Context(), crd))
+		r.do(retry.RetryOnConflict(retry.DefaultRetry, func() error { // the server may write its status meanwhile
+			r.do(r.client.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
+			schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+			schema.Properties["size"] = apiextensionsv1.JSONSchemaProps{Type: "integer", Default: &apiextensionsv1.JSON{Raw: []byte("3")}}
+			return r.client.Update(t.Context(), crd)
+		}))
 		for {
 			r.do(r.client.Get(t.Context(), client.ObjectKeyFromObject(widget), widget))
 			if _, found, _ := unstructured.NestedInt64(widget.Object, "size"); found {
