@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kapok-dev/kapok/client"
+	codec "github.com/kapok-dev/kapok/client/typed"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/diff"
-	"sigs.k8s.io/json"
 )
 
 // A form is the Go type in which objects of a kind are read.
@@ -233,9 +233,9 @@ func (k *kind) unmarshal(o encoded, into client.Object) error {
 	case o.protobuf:
 		err = fmt.Errorf("%T has no protobuf form", into)
 	case isUntyped:
-		err = json.UnmarshalCaseSensitivePreserveInts(o.bytes, &u.Object)
+		u.Object, err = codec.Tree(o.bytes)
 	default:
-		err = json.UnmarshalCaseSensitivePreserveInts(o.bytes, into)
+		err = codec.FromJSON(o.bytes, into)
 	}
 	if err != nil {
 		return fmt.Errorf("object of kind %s: %w", k.gvk.Kind, err)
@@ -268,7 +268,7 @@ func (k *kind) decodeMetadata(e *entry) (*metav1.PartialObjectMetadata, error) {
 			if err != nil || s.metadata == nil {
 				return err
 			}
-			return json.UnmarshalCaseSensitivePreserveInts(s.metadata, &m.ObjectMeta)
+			return codec.FromJSON(s.metadata, &m.ObjectMeta)
 		})
 	}
 	if err != nil {

@@ -8,12 +8,13 @@ import (
 	"reflect"
 	"strings"
 
+	codec "github.com/kapok-dev/kapok/client/typed"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	unstructuredv1 "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
-	kjson "sigs.k8s.io/json"
 )
 
 // protobufPrefix is the prefix of Kubernetes' protobuf encoding; a runtime.Unknown follows.
@@ -150,11 +151,11 @@ func decodeJSON(body []byte, obj runtime.Object) (schema.GroupVersionKind, error
 	u, ok := obj.(runtime.Unstructured)
 	if !ok {
 		zero(obj)
-		err := kjson.UnmarshalCaseSensitivePreserveInts(body, obj)
+		err := codec.FromJSON(body, obj)
 		return obj.GetObjectKind().GroupVersionKind(), err
 	}
-	var content map[string]any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &content); err != nil {
+	content, err := codec.Tree(body)
+	if err != nil {
 		return schema.GroupVersionKind{}, err
 	}
 	if list, ok := obj.(*unstructuredv1.UnstructuredList); ok {

@@ -87,7 +87,7 @@ func benchmark(b *testing.B, nodes, pods int, edit func(*corev1.Pod)) {
 	go func() {
 		ended <- scheduler.Options{}.Run(ctx, server.Config(), slog.New(slog.DiscardHandler), nil, false)
 	}()
-	for waiting := true; waiting; time.Sleep(20 * time.Millisecond) {
+	for waiting := true; waiting; time.Sleep(100 * time.Millisecond) { // each poll is a list of the server
 		var list corev1.PodList
 		if err := c.List(ctx, &list, client.MatchingFields{"spec.nodeName": ""}, client.Limit(1)); err != nil {
 			b.Fatal(err)

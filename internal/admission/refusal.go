@@ -3,8 +3,8 @@ package admission
 import (
 	"fmt"
 
+	"github.com/kapok-dev/kapok/client/typed"
 	"github.com/kapok-dev/kapok/internal/resource"
-	"github.com/kapok-dev/kapok/internal/typed"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )

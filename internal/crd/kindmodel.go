@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"sync"
 
+	"github.com/kapok-dev/kapok/client/typed"
 	"github.com/kapok-dev/kapok/internal/fields"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
@@ -23,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kube-openapi/pkg/validation/spec"
-	kjson "sigs.k8s.io/json"
 )
 
 // kinds has the Go types of CustomResourceDefinition, their defaults and conversions. It is
@@ -85,11 +85,11 @@ func (m *kindModel) PatchMeta() strategicpatch.LookupPatchMeta {
 func (m *kindModel) Decode(data []byte, strict *[]error) (resource.Tree, error) {
 	obj := m.New()
 	if strict == nil {
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
+		if err := typed.FromJSON(data, obj); err != nil {
 			return nil, kindDecodeError(data, err)
 		}
 	} else {
-		found, err := kjson.UnmarshalStrict(data, obj)
+		found, err := typed.FromJSONStrict(data, obj)
 		if err != nil {
 			return nil, kindDecodeError(data, err)
 		}
@@ -166,7 +166,7 @@ func (m *kindModel) internal(obj resource.Tree) (*apiextensions.CustomResourceDe
 		return nil, err
 	}
 	versioned := m.New()
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, versioned); err != nil {
+	if err := typed.FromJSON(data, versioned); err != nil {
 		return nil, err
 	}
 	internal := &apiextensions.CustomResourceDefinition{}

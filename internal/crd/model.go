@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/kapok-dev/kapok/client/typed"
 	"github.com/kapok-dev/kapok/internal/fields"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/schema"
@@ -16,7 +17,6 @@ import (
 	gvk "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 )
 
 // A model is the model of one version of a custom resource. Its program is compiled on first use,
@@ -77,17 +77,17 @@ func (m *model) Fingerprint() uint64 {
 
 // Decode decodes JSON into a normalised tree; integers stay integers, and keys are case-sensitive.
 func (m *model) Decode(data []byte, strict *[]error) (resource.Tree, error) {
-	obj := resource.Tree{}
+	var obj resource.Tree
+	var err error
 	if strict == nil {
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &obj); err != nil {
-			return nil, err
-		}
+		obj, err = typed.Tree(data)
 	} else {
-		repeated, err := kjson.UnmarshalStrict(data, &obj)
-		if err != nil {
-			return nil, err
-		}
+		var repeated []error
+		obj, repeated, err = typed.TreeStrict(data)
 		*strict = append(*strict, repeated...)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if obj == nil { // the body is null
 		return nil, runtime.NewMissingKindErr(string(data))

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	codec "github.com/kapok-dev/kapok/internal/typed"
+	codec "github.com/kapok-dev/kapok/client/typed"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/json"
+	"github.com/kapok-dev/kapok/client/typed"
 )
 
 // Parse returns the object that JSON from a journal stands for. Canonical bytes are kept without a
@@ -27,7 +27,9 @@ func reencode(key Key, raw []byte, schema uint64, written time.Time) (*Object, e
 	return New(key, tree, schema, written)
 }
 
-// Tree decodes the object into a new tree, which the caller owns. It has no resourceVersion.
+// Tree decodes the object into a new tree, which the caller owns. It has no resourceVersion. Its
+// strings share memory with the object: a caller that keeps some of them longer than the object is
+// current clones them, or decodes Raw by package typed.
 func (o *Object) Tree() (map[string]any, error) {
 	tree, err := DecodeTree(o.Raw)
 	if err != nil {
@@ -37,11 +39,5 @@ func (o *Object) Tree() (map[string]any, error) {
 }
 
 // DecodeTree decodes JSON that the server encoded. Integers that fit become int64, all other
-// numbers float64.
-func DecodeTree(raw []byte) (map[string]any, error) {
-	var tree map[string]any
-	if err := json.Unmarshal(raw, &tree); err != nil {
-		return nil, err
-	}
-	return tree, nil
-}
+// numbers float64. The tree's strings share memory with raw, which must not change.
+func DecodeTree(raw []byte) (map[string]any, error) { return typed.SharedTree(raw) }

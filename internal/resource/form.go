@@ -7,8 +7,8 @@ import (
 	"math/bits"
 	"time"
 
+	codec "github.com/kapok-dev/kapok/client/typed"
 	"github.com/kapok-dev/kapok/internal/object"
-	codec "github.com/kapok-dev/kapok/internal/typed"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"

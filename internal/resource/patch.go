@@ -9,11 +9,11 @@ import (
 	"net/http"
 	"strings"
 
+	codec "github.com/kapok-dev/kapok/client/typed"
 	"github.com/kapok-dev/kapok/internal/causes"
 	"github.com/kapok-dev/kapok/internal/fields"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/object/jsonpatch"
-	codec "github.com/kapok-dev/kapok/internal/typed"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

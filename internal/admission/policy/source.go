@@ -5,11 +5,11 @@ import (
 	"iter"
 	"sync"
 
+	codec "github.com/kapok-dev/kapok/client/typed"
 	"github.com/kapok-dev/kapok/internal/admission/match"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
-	codec "github.com/kapok-dev/kapok/internal/typed"
 
 	"github.com/tidwall/btree"
 	admissionv1 "k8s.io/api/admissionregistration/v1"

@@ -17,10 +17,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kapok-dev/kapok/client/typed"
 	"github.com/kapok-dev/kapok/internal/authn"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/state"
-	"github.com/kapok-dev/kapok/internal/typed"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"

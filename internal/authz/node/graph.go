@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kapok-dev/kapok/client/typed"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/state"
-	"github.com/kapok-dev/kapok/internal/typed"
 
 	"github.com/tidwall/btree"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -240,12 +240,8 @@ func relations(o *object.Object) source {
 
 // decode returns an object as a Go struct; nil if it is invalid.
 func decode[T any](o *object.Object) *T {
-	tree, err := o.Tree()
-	if err != nil {
-		return nil
-	}
 	into := new(T)
-	if typed.FromTree(tree, into) != nil {
+	if typed.FromJSON(o.Raw, into) != nil {
 		return nil
 	}
 	return into

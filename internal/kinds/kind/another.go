@@ -7,9 +7,9 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/kapok-dev/kapok/client/typed"
 	"github.com/kapok-dev/kapok/convert"
 	"github.com/kapok-dev/kapok/internal/resource"
-	"github.com/kapok-dev/kapok/internal/typed"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"

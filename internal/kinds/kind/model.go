@@ -10,18 +10,17 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/kapok-dev/kapok/client/typed"
 	"github.com/kapok-dev/kapok/internal/causes"
 	"github.com/kapok-dev/kapok/internal/fields"
 	"github.com/kapok-dev/kapok/internal/kinds/rule"
 	"github.com/kapok-dev/kapok/internal/resource"
-	"github.com/kapok-dev/kapok/internal/typed"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 )
 
 // format is part of every fingerprint. It is incremented when defaults change, so that stored
@@ -113,12 +112,12 @@ func (m *model[P]) New() runtime.Object {
 func (m *model[P]) Decode(data []byte, strict *[]error) (resource.Tree, error) {
 	obj := New[P]()
 	if strict == nil {
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
+		if err := typed.FromJSON(data, obj); err != nil {
 			return nil, decodeError(data, err)
 		}
 		return m.Tree(obj)
 	}
-	found, err := kjson.UnmarshalStrict(data, obj)
+	found, err := typed.FromJSONStrict(data, obj)
 	if err != nil {
 		return nil, decodeError(data, err)
 	}

@@ -3,8 +3,8 @@ package kind
 import (
 	"sync"
 
+	"github.com/kapok-dev/kapok/client/typed"
 	"github.com/kapok-dev/kapok/internal/resource"
-	"github.com/kapok-dev/kapok/internal/typed"
 
 	"k8s.io/apimachinery/pkg/runtime"
 )

@@ -1,6 +1,7 @@
 package typed
 
 import (
+	"encoding"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -21,6 +22,9 @@ type codec struct {
 	// fits and, if strict, whether structs have all keys of the tree. If not, the value is
 	// unspecified.
 	decode func(p unsafe.Pointer, tree any, strict bool) bool
+	// parse sets the zeroed value at p from JSON, and passes over it. It reports whether it could. If
+	// not, the value is unspecified.
+	parse func(p unsafe.Pointer, r *reader) bool
 	// reads and writes are the plan of a struct; nil if a method decodes or encodes the type.
 	reads, writes *plan
 }
@@ -29,8 +33,9 @@ type codec struct {
 var codecs sync.Map
 
 var (
-	unmarshalerType  = reflect.TypeFor[json.Unmarshaler]()
-	unstructuredType = reflect.TypeFor[runtime.Unstructured]()
+	unmarshalerType     = reflect.TypeFor[json.Unmarshaler]()
+	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
+	unstructuredType    = reflect.TypeFor[runtime.Unstructured]()
 )
 
 // codecOf returns the codec of a type.
@@ -57,7 +62,7 @@ func (c compiler) compile(t reflect.Type) *codec {
 	if begun := c[t]; begun != nil {
 		return begun
 	}
-	k := &codec{typ: t, encode: cannotEncode, decode: cannotDecode}
+	k := &codec{typ: t, encode: cannotEncode, decode: cannotDecode, parse: cannotParse}
 	c[t] = k
 	if c.leaf(k) {
 		return k
@@ -66,6 +71,7 @@ func (c compiler) compile(t reflect.Type) *codec {
 	// The methods of a pointer's element are called when that is encoded.
 	writes := t.Kind() == reflect.Pointer || !value.TypeReflectEntryOf(t).CanConvertToUnstructured()
 	plain := c.kind(t)
+	k.parse = c.parser(t, &plain)
 	if k.decode = plain.decode; !reads {
 		k.decode = decodeByMethod(t)
 	}
@@ -134,9 +140,12 @@ func (c compiler) plan(t reflect.Type) *plan {
 	if !c.fields(s, t, 0) {
 		return nil
 	}
+	s.notJSON = s.notJSON || len(s.fields) > maxFields
 	for i := range s.fields {
 		f := &s.fields[i]
+		f.number = uint8(i)
 		f.next, s.names[f.name] = s.names[f.name], f
+		s.notJSON = s.notJSON || f.next != nil || f.name == "-" // package json does not decode these
 	}
 	kept := make([]field, 0, len(s.fields))
 	for _, f := range s.fields {
@@ -172,10 +181,13 @@ func (c compiler) fields(s *plan, t reflect.Type, offset uintptr) bool {
 		added := field{name: name, offset: at, text: f.Type.Kind() == reflect.String}
 		if isSimple(f.Type.Kind()) { // methods are ignored
 			k := c.kind(f.Type)
+			k.parse = c.parser(f.Type, &k)
 			added.codec = &k
 		} else {
 			added.codec = c.compile(f.Type)
 		}
+
+		s.notJSON = s.notJSON || slices.Contains(options, "string")
 		if slices.Contains(options, "omitempty") {
 			added.omit = emptinessOf(f.Type.Kind())
 		}

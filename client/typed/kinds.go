@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"strconv"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -266,4 +267,115 @@ func needsAddress(t reflect.Type) bool {
 		}
 	}
 	return false
+}
+
+// simpleParser returns the parser of a string, bool or number. A null leaves the value as it is.
+func simpleParser(kind reflect.Kind) func(unsafe.Pointer, *reader) bool {
+	switch kind {
+	case reflect.String:
+		return parseText
+	case reflect.Bool:
+		return parseBool
+	case reflect.Int:
+		return parseInteger[int]
+	case reflect.Int8:
+		return parseInteger[int8]
+	case reflect.Int16:
+		return parseInteger[int16]
+	case reflect.Int32:
+		return parseInteger[int32]
+	case reflect.Int64:
+		return parseInteger[int64]
+	case reflect.Uint:
+		return parseInteger[uint]
+	case reflect.Uint8:
+		return parseInteger[uint8]
+	case reflect.Uint16:
+		return parseInteger[uint16]
+	case reflect.Uint32:
+		return parseInteger[uint32]
+	case reflect.Float32:
+		return parseFloat[float32]
+	case reflect.Float64:
+		return parseFloat[float64]
+	}
+	return cannotParse
+}
+
+func parseText(p unsafe.Pointer, r *reader) (ok bool) {
+	if r.next() == 'n' {
+		return r.null()
+	}
+	*(*string)(p), ok = r.string()
+	return ok
+}
+
+func parseBool(p unsafe.Pointer, r *reader) bool {
+	switch r.next() {
+	case 't':
+		*(*bool)(p) = true
+		return r.word("true")
+	case 'f':
+		return r.word("false")
+	}
+	return r.null()
+}
+
+// parseInteger does not support values beyond int64.
+func parseInteger[T int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint32](p unsafe.Pointer, r *reader) bool {
+	if r.next() == 'n' {
+		return r.null()
+	}
+	text, integer, ok := r.number()
+	if !ok || !integer {
+		return false
+	}
+	v, err := parseInt(text, 64)
+	*(*T)(p) = T(v)
+	return err == nil && int64(T(v)) == v && (text[0] != '-' || T(0)-1 < 0)
+}
+
+func parseFloat[T float32 | float64](p unsafe.Pointer, r *reader) bool {
+	if r.next() == 'n' {
+		return r.null()
+	}
+	text, _, ok := r.number()
+	if !ok {
+		return false
+	}
+	v, err := strconv.ParseFloat(string(text), int(8*unsafe.Sizeof(T(0))))
+	*(*T)(p) = T(v)
+	return err == nil
+}
+
+// parseBytes parses a []byte, which is base64.
+func parseBytes(p unsafe.Pointer, r *reader) bool {
+	if r.next() == 'n' {
+		return r.null()
+	}
+	text, ok := r.text()
+	if !ok {
+		return false
+	}
+	b := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
+	n, err := base64.StdEncoding.Decode(b, text)
+	*(*[]byte)(p) = b[:n]
+	return err == nil
+}
+
+// parseTexts parses a map[string]string.
+func parseTexts(p unsafe.Pointer, r *reader) bool {
+	if r.next() == 'n' {
+		return r.null()
+	}
+	to := map[string]string{}
+	*(*map[string]string)(p) = to
+	return r.object(func(text []byte) bool {
+		key := string(text)
+		var v string
+		_, repeated := to[key]
+		ok := !repeated && parseText(unsafe.Pointer(&v), r)
+		to[key] = v
+		return ok
+	})
 }

@@ -9,7 +9,13 @@ import (
 type plan struct {
 	fields []field           // those that are encoded, in the order of encoding
 	names  map[string]*field // those that are decoded
+	// notJSON reports whether there are fields that package json decodes in another way than
+	// apimachinery's converter.
+	notJSON bool
 }
+
+// maxFields is the number of fields that a plan for JSON supports.
+const maxFields = 128
 
 // A field is a field of a struct.
 type field struct {
@@ -24,7 +30,8 @@ type field struct {
 	// zero reports whether omitzero omits the value; nil without omitzero.
 	zero func(p unsafe.Pointer) bool
 	// next is another field with the same name, which gets the same value.
-	next *field
+	next   *field
+	number uint8 // in the plan
 }
 
 // An emptiness tells which values of a field count as empty.

@@ -1,25 +1,29 @@
-// Package typed converts between JSON trees and the Go structs of the Kubernetes API. Trees are
-// map[string]any, []any, string, bool, int64, float64 and nil.
+// Package typed converts between JSON, trees of it, and the Go structs of the Kubernetes API. Trees
+// are map[string]any, []any, string, bool, int64, float64 and nil.
 //
 //	var pod corev1.Pod
-//	err := typed.FromTree(tree, &pod)
+//	err := typed.FromJSON(data, &pod)
+//	tree, err := typed.Tree(data)
+//	err = typed.FromTree(tree, &pod)
 //	tree, err = typed.ToTree(&pod)
 //
 // # Promises
 //
-// Results and errors are those of runtime.DefaultUnstructuredConverter of k8s.io/apimachinery;
-// differential tests compare the two for all types of client-go's scheme. Only the capacity of
-// slices may differ. As there, a tree and an object share strings, and values of fields of type any
-// that FromTree has set, but no other memory.
+// Results and errors are those of package sigs.k8s.io/json for JSON, and those of
+// runtime.DefaultUnstructuredConverter of k8s.io/apimachinery for trees; differential tests compare
+// them for all types of client-go's scheme. Only the capacity of slices may differ. As with the
+// converter, a tree and an object share strings, and values of fields of type any that FromTree has
+// set, but no other memory. What is decoded from JSON shares memory with it only if that is said.
 //
 // # Model
 //
 // A Go type is compiled once, by reflection, into a codec: a function that encodes a value at an
-// address and one that decodes into zeroed memory at an address. Structs have a plan, which lists
-// their fields with offsets, names and codecs. Codecs handle the values that valid objects have.
-// At anything else (a value of another type, a number that does not fit, a marshaler that fails, a
-// type that no codec supports) the conversion is abandoned and the converter of apimachinery
-// repeats it from the start, so that errors and special cases need no code here.
+// address, one that decodes a tree into zeroed memory at an address, and one that parses JSON into
+// it. Structs have a plan, which lists their fields with offsets, names and codecs. Codecs handle
+// the values that valid objects have. At anything else (a value of another type, a number that does
+// not fit, a repeated key, a surrogate, a marshaler that fails, a type that no codec supports) the
+// conversion is abandoned and the library repeats it from the start, so that errors and special
+// cases need no code here.
 //
 // Codecs access fields through unsafe.Pointer. Package reflect needs five times as long to read the
 // fields of a container.

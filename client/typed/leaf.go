@@ -17,21 +17,22 @@ import (
 // JSON text. It reports whether it has.
 func (c compiler) leaf(k *codec) bool {
 	byMethod := decodeByMethod(k.typ)
+	k.parse = parseByMethod(k.typ)
 	switch k.typ {
 	case reflect.TypeFor[metav1.Time]():
-		k.encode, k.decode = encodeTime(time.RFC3339), decodeTime(time.RFC3339)
+		k.encode, k.decode, k.parse = encodeTime(time.RFC3339), decodeTime(time.RFC3339), parseTime(time.RFC3339)
 	case reflect.TypeFor[metav1.MicroTime]():
-		k.encode, k.decode = encodeTime(metav1.RFC3339Micro), decodeTime(metav1.RFC3339Micro)
+		k.encode, k.decode, k.parse = encodeTime(metav1.RFC3339Micro), decodeTime(metav1.RFC3339Micro), parseTime(metav1.RFC3339Micro)
 	case reflect.TypeFor[metav1.Duration]():
 		k.encode = func(p unsafe.Pointer, e *encoder) (any, bool) { return e.text((*time.Duration)(p).String()), true }
 		k.decode = decodeDuration
 	case reflect.TypeFor[resource.Quantity]():
-		k.encode = encodeQuantity
+		k.encode, k.parse = encodeQuantity, parseQuantity
 		k.decode = func(p unsafe.Pointer, tree any, strict bool) bool {
 			return decodeQuantity(p, tree) || byMethod(p, tree, strict)
 		}
 	case reflect.TypeFor[intstr.IntOrString]():
-		k.encode, k.decode = encodeIntOrString, decodeIntOrString
+		k.encode, k.decode, k.parse = encodeIntOrString, decodeIntOrString, parseIntOrString
 	case reflect.TypeFor[runtime.RawExtension]():
 		k.encode, k.decode = encodeByMethod(k.typ), decodeRaw
 	case reflect.TypeFor[metav1.FieldsV1]():
@@ -79,6 +80,22 @@ func decodeTime(layout string) func(unsafe.Pointer, any, bool) bool {
 	}
 }
 
+// parseTime parses a metav1.Time or MicroTime.
+func parseTime(layout string) func(unsafe.Pointer, *reader) bool {
+	return func(p unsafe.Pointer, r *reader) bool {
+		if r.next() == 'n' {
+			return r.null()
+		}
+		text, ok := r.text()
+		if !ok {
+			return false
+		}
+		t, err := time.Parse(layout, string(text))
+		*(*time.Time)(p) = t.Local()
+		return err == nil
+	}
+}
+
 func decodeDuration(p unsafe.Pointer, tree any, _ bool) bool {
 	text, ok := tree.(string)
 	if !ok {
@@ -117,6 +134,11 @@ func decodeQuantity(p unsafe.Pointer, tree any) bool {
 	return true
 }
 
+func parseQuantity(p unsafe.Pointer, r *reader) bool {
+	text, ok := r.skip()
+	return ok && (*resource.Quantity)(p).UnmarshalJSON(text) == nil
+}
+
 func encodeIntOrString(p unsafe.Pointer, e *encoder) (any, bool) {
 	switch v := (*intstr.IntOrString)(p); v.Type {
 	case intstr.Int:
@@ -138,6 +160,11 @@ func decodeIntOrString(p unsafe.Pointer, tree any, _ bool) bool {
 		return int64(to.IntVal) == v
 	}
 	return false
+}
+
+func parseIntOrString(p unsafe.Pointer, r *reader) bool {
+	text, ok := r.skip()
+	return ok && (*intstr.IntOrString)(p).UnmarshalJSON(text) == nil
 }
 
 // decodeRaw decodes a RawExtension.
