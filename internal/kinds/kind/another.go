@@ -39,7 +39,9 @@ func In[P, R runtime.Object](gv schema.GroupVersion) Another[P] {
 		gvk := gv.WithKind(k.Name())
 		validators := map[string]validator[R]{}
 		for name, validate := range validatorsOf(k, views) {
-			validators[name] = asStored[P, R](k, all, validate)
+			if validators[name] = nil; validate != nil {
+				validators[name] = asStored[P, R](k, all, validate)
+			}
 		}
 		v := *stored
 		v.Name = gv.Version

@@ -95,7 +95,10 @@ type Status[P runtime.Object] struct {
 // Subresource is a subresource that writes a part of the object.
 type Subresource[P runtime.Object] struct {
 	resource.Subresource
+	// Validate replaces the validation of the main resource.
 	Validate func(obj, old P) field.ErrorList
+	// Unvalidated is set if only the server writes by the subresource, and what it writes is valid.
+	Unvalidated bool
 }
 
 // Selectable is a field label and the function that returns its value.

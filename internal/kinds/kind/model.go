@@ -53,7 +53,9 @@ func validatorsOf[P runtime.Object](k Kind[P], subresources []Subresource[P]) ma
 		all[""] = quick(k.Validate)
 	}
 	for _, s := range subresources {
-		if s.Validate != nil {
+		if s.Unvalidated {
+			all[s.Name] = nil
+		} else if s.Validate != nil {
 			all[s.Name] = quick(s.Validate)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kvalidation "k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Pods is the kind Pod.
@@ -38,7 +37,7 @@ func Pods(v1 schema.GroupVersion) kind.Row {
 			}
 		},
 		Subresources: []kind.Subresource[*corev1.Pod]{
-			{Subresource: resource.Subresource{Name: "binding", Prepare: func(_, _ resource.Tree) {}, Action: bindPod()}, Validate: nothingToValidate},
+			{Subresource: resource.Subresource{Name: "binding", Prepare: func(_, _ resource.Tree) {}, Action: bindPod()}, Unvalidated: true},
 			{Subresource: resource.Subresource{Name: "eviction", Action: evictPod()}},
 			{Subresource: ephemeralContainers(), Validate: validatePodEphemeralContainers},
 			{Subresource: resize(), Validate: validatePodResize},
@@ -131,9 +130,6 @@ func dropInitContainerAnnotations(pod resource.Tree) {
 		delete(annotations, prefix+"init-container-statuses")
 	}
 }
-
-// nothingToValidate is for writes of the server, which need no validation.
-func nothingToValidate(_, _ *corev1.Pod) field.ErrorList { return nil }
 
 // Grace returns the grace period of a pod in seconds: the requested one, or else that of the spec.
 // Pods that are not bound or have ended get 0, as no kubelet has to stop them.
