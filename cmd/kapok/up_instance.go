@@ -101,7 +101,7 @@ func (n *named) begin(ctx context.Context, opts *kapok.Options) (end func(), err
 		}
 		opts.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	} else if _, port, err := net.SplitHostPort(opts.Listen); err == nil {
-		if number, err := strconv.Atoi(port); err == nil && number > 0 {
+		if number, err := strconv.Atoi(port); err == nil && number > 0 && number < 1<<16 {
 			n.record.Port = number
 		}
 	}

@@ -18,6 +18,10 @@ func TestWrongCommandLines(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	list := file + ".list"
+	if err := os.WriteFile(list, []byte("[1]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	const usage, failure = exitUsage, exitFailure
 	for _, tc := range []struct {
 		args string
@@ -97,6 +101,12 @@ func TestWrongCommandLines(t *testing.T) {
 		{"user add alice --data-dir " + file, failure, file + ` is a file: want a directory`},
 		{"envtest " + file, failure, `directory ` + file + ` is a file: want a directory`},
 		{"doctor --kubeconfig " + file, failure, `kubeconfig ` + file + ` names no server: want the file that kapok up wrote`},
+		{"up --in-memory --audit-log-path " + file + ".log --audit-policy-file " + list, failure, `audit policy in ` + list + `: failed decoding: want fields such as apiVersion and kind, not an array`},
+		{"up --data-dir " + file + ".data --encryption-provider-config " + list, failure, `encryption configuration in ` + list + `: want fields`},
+		{"up --in-memory --scheduler-config " + list, usage, `--scheduler-config: ` + list + `: want fields`},
+		{"up --in-memory --nodes 1 --stages " + list, usage, `--stages: read stages: ` + list + `: want fields`},
+		{"bench --kubeconfig " + list, failure, `want fields such as apiVersion and kind, not an array`},
+		{"up --in-memory --oidc-issuer-url https://h", usage, `--oidc-issuer-url and --oidc-client-id: set both`},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(strings.Split(tc.args, " "), &stdout, &stderr)
@@ -104,7 +114,7 @@ func TestWrongCommandLines(t *testing.T) {
 		if code != tc.code || !strings.HasPrefix(first, "kapok: ") || !strings.Contains(first, tc.want) || stdout.Len() > 0 {
 			t.Errorf("%s: exit code %d\n%s%s\nwant %q", tc.args, code, &stdout, &stderr, tc.want)
 		}
-		for _, raw := range []string{"strconv", "slog:", "any flags in the group", "accepts 1 arg", "mkdir", "not a directory", "no such file", "flag needs an argument"} {
+		for _, raw := range []string{"strconv", "slog:", "any flags in the group", "accepts 1 arg", "mkdir", "not a directory", "no such file", "flag needs an argument", "json:", "oidc-*"} {
 			if strings.Contains(stderr.String(), raw) {
 				t.Errorf("%s: the words of a library: %s", tc.args, &stderr)
 			}
