@@ -168,11 +168,11 @@ func TestFullDisk(t *testing.T) {
 	defer dir.Close()
 	l := openLog(dir, "log", 0, 0)
 	defer l.close()
-	l.line("stdout", true, []byte("first"))
+	l.write(appendEntry(nil, time.Now(), "stdout", true, []byte("first")))
 	l.file.Close()
 	l.file = full
-	l.line("stdout", true, []byte("lost"))
-	l.line("stdout", true, []byte("last"))
+	l.write(appendEntry(nil, time.Now(), "stdout", true, []byte("lost")))
+	l.write(appendEntry(nil, time.Now(), "stdout", true, []byte("last")))
 	text := readText(t, filepath.Join(dir.Name(), "log"))
 	if strings.Count(text, "\n") != 2 || !strings.Contains(text, "first\n") || !strings.Contains(text, "last\n") {
 		t.Errorf("the log is %q", text)

@@ -46,27 +46,41 @@ func openLog(dir *os.Root, name string, limit int64, files int) *logFile {
 	return &logFile{dir: dir, name: name, limit: limit, files: files}
 }
 
-// line writes a part of a log.
-func (l *logFile) line(stream string, whole bool, text []byte) {
+// appendEntry appends a line of a stream, or a part of one, in the format of the log.
+func appendEntry(b []byte, at time.Time, stream string, whole bool, text []byte) []byte {
+	b = at.AppendFormat(b, timeFormat)
+	b = append(append(append(b, ' '), stream...), ' ')
+	if whole {
+		b = append(b, "F "...)
+	} else {
+		b = append(b, "P "...)
+	}
+	return append(append(b, text...), '\n')
+}
+
+// write writes entries. The one with which a file reaches its size is its last one.
+func (l *logFile) write(entries []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file == nil && !l.openLocked() {
-		return
-	}
-	tag := "P"
-	if whole {
-		tag = "F"
-	}
-	entry := fmt.Appendf(nil, "%s %s %s %s\n", time.Now().UTC().Format(timeFormat), stream, tag, text)
-	n, err := l.file.Write(entry)
-	if err != nil {
-		_ = l.file.Truncate(l.size) // a part of the line
-		l.file.Close()
-		l.file = nil
-		return
-	}
-	if l.size += int64(n); l.size >= l.limit {
-		l.rotateLocked()
+	for len(entries) > 0 {
+		if l.file == nil && !l.openLocked() {
+			return
+		}
+		part := entries
+		if room := max(1, l.limit-l.size); int64(len(entries)) > room {
+			part = entries[:int(room)+bytes.IndexByte(entries[room-1:], '\n')]
+		}
+		n, err := l.file.Write(part)
+		if err != nil {
+			_ = l.file.Truncate(l.size) // a part of an entry
+			l.file.Close()
+			l.file = nil
+			return
+		}
+		entries = entries[n:]
+		if l.size += int64(n); l.size >= l.limit {
+			l.rotateLocked()
+		}
 	}
 }
 
@@ -112,34 +126,42 @@ func (l *logFile) close() {
 	}
 }
 
-// copyLines copies a stream of a container to its log and to those that are attached, until its end.
+// copyLines copies a stream of a container to its log and to those that are attached, until its end. What one read returns is written at
+// once: a container may write many short lines.
 func copyLines(from io.Reader, stream string, to *logFile, also io.Writer) {
-	buffer, pending := make([]byte, 32<<10), []byte(nil)
+	var pending, entries []byte
+	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
+		now := time.Now().UTC()
+		entries = entries[:0]
 		if n > 0 {
 			also.Write(buffer[:n]) // does not fail: those that do not read are detached
 			pending = append(pending, buffer[:n]...)
+			rest := pending
 			for {
-				i := bytes.IndexByte(pending[:min(len(pending), longestLine)], '\n')
+				i := bytes.IndexByte(rest[:min(len(rest), longestLine)], '\n')
 				switch {
 				case i >= 0:
-					to.line(stream, true, pending[:i])
-					pending = pending[i+1:]
+					entries = appendEntry(entries, now, stream, true, rest[:i])
+					rest = rest[i+1:]
 					continue
-				case len(pending) >= longestLine:
-					to.line(stream, false, pending[:longestLine])
-					pending = pending[longestLine:]
+				case len(rest) >= longestLine:
+					entries = appendEntry(entries, now, stream, false, rest[:longestLine])
+					rest = rest[longestLine:]
 					continue
 				}
 				break
 			}
-			pending = append([]byte(nil), pending...)
+			pending = append(pending[:0], rest...)
+		}
+		if err != nil && len(pending) > 0 {
+			entries = appendEntry(entries, now, stream, false, pending)
+		}
+		if len(entries) > 0 {
+			to.write(entries)
 		}
 		if err != nil {
-			if len(pending) > 0 {
-				to.line(stream, false, pending)
-			}
 			return
 		}
 	}
