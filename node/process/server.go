@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/client"
+	"github.com/kapok-dev/kapok/node/internal/crilog"
 	"github.com/kapok-dev/kapok/node/internal/kubelet"
 	"github.com/kapok-dev/kapok/node/internal/proc"
 
@@ -115,7 +116,7 @@ func (s *server) log(w http.ResponseWriter, r *http.Request, namespace, name, co
 		return i < 0 || runs[i].Exit != nil
 	}
 	// The response has begun, or its client has gone.
-	_ = readLog(r.Context(), s.runtime.Root(), s.runtime.LogPath(id), o, out, ended)
+	_ = crilog.Read(r.Context(), s.runtime.Root(), s.runtime.LogPath(id), o, out, ended)
 }
 
 type flusher struct {
@@ -123,7 +124,8 @@ type flusher struct {
 	control *http.ResponseController
 }
 
-func (f *flusher) flush() { _ = f.control.Flush() } // fails if the client has gone
+// Flush is called before a pause.
+func (f *flusher) Flush() { _ = f.control.Flush() } // fails if the client has gone
 
 // stream serves exec and attach.
 func (s *server) stream(w http.ResponseWriter, r *http.Request, verb, namespace, name, container string) {

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package process
+package crilog
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 
 	"github.com/kapok-dev/kapok/node/internal/kubelet"
 )
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func rootOf(t *testing.T, dir string) *os.Root {
 	t.Helper()
@@ -57,7 +59,7 @@ func TestLogs(t *testing.T) {
 		o := kubelet.LogOptions{Tail: -1, Limit: -1}
 		test.change(&o)
 		var out bytes.Buffer
-		if err := readLog(context.Background(), root, "log", o, &out, func() bool { return true }); err != nil || out.String() != test.want {
+		if err := Read(context.Background(), root, "log", o, &out, func() bool { return true }); err != nil || out.String() != test.want {
 			t.Errorf("%+v: got %q, %v, want %q", o, &out, err, test.want)
 		}
 	}
@@ -91,7 +93,7 @@ func TestTailOfGrowingLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := readLog(t.Context(), rootOf(t, dir), "log", kubelet.LogOptions{Tail: 1, Limit: -1}, out, func() bool { return true }); err != nil || out.String() != "line\n" {
+	if err := Read(t.Context(), rootOf(t, dir), "log", kubelet.LogOptions{Tail: 1, Limit: -1}, out, func() bool { return true }); err != nil || out.String() != "line\n" {
 		t.Errorf("got %q, %v, want one line", out.String(), err)
 	}
 }
