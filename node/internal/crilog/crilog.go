@@ -1,5 +1,6 @@
-// Package crilog reads logs in the format of container runtimes: lines of time, stream, F for a whole line or P for a part of one, and
-// text, in a file and in those into which it was rotated, FILE.1, FILE.2 and so on.
+// Package crilog reads logs in the format of container runtimes: lines of time, stream, F for a
+// whole line or P for a part of one, and text, in a file and in those into which it was rotated,
+// FILE.1, FILE.2 and so on.
 package crilog
 
 import (
@@ -24,7 +25,8 @@ const (
 	followInterval = 100 * time.Millisecond
 	// maxLogFiles bounds the search for rotated files.
 	maxLogFiles = 100
-	// longestEntry is the maximum length of a line of a log file, in bytes. Containers can write longer ones into the file, which are skipped.
+	// longestEntry is the maximum length of a line of a log file, in bytes. Containers can
+	// write longer ones into the file, which are skipped.
 	longestEntry = 64 << 10
 	logTime      = "2006-01-02T15:04:05.000000000Z07:00"
 )
@@ -92,8 +94,9 @@ func (l *logReader) write(e *entry) error {
 	return err
 }
 
-// Read writes the log of a run as its options select it, and follows it until the run has ended. ended is called before the last read.
-// The path is below root. out is flushed before each pause if it has a method Flush.
+// Read writes the log of a run as its options select it, and follows it until the run has ended.
+// ended is called before the last read. The path is below root. out is flushed before each pause if
+// it has a method Flush.
 func Read(ctx context.Context, root *os.Root, path string, o kubelet.LogOptions, out io.Writer, ended func() bool) error {
 	l := &logReader{options: o, out: out}
 	over := ended()
@@ -243,7 +246,8 @@ func openLogs(root *os.Root, path string) (files []*os.File, err error) {
 // endless is the end of a file that may grow.
 const endless = math.MaxInt64
 
-// eachLine calls a function with each complete line from the offset of a file to an end, and moves the offset behind them.
+// eachLine calls a function with each complete line from the offset of a file to an end, and moves
+// the offset behind them.
 func eachLine(f *os.File, end int64, do func(line []byte) error) error {
 	from, err := f.Seek(0, io.SeekCurrent)
 	if err != nil {
