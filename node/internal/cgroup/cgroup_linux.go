@@ -1,0 +1,336 @@
+package cgroup
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// hierarchy is where systems mount control groups.
+const hierarchy = "/sys/fs/cgroup"
+
+// controllers are those that Limits need.
+var controllers = []string{"memory", "cpu", "pids"}
+
+// period is that of a CPU limit, in microseconds, as kubelets have it.
+const period = 100_000
+
+// minQuota is the least time in a period that the kernel accepts.
+const minQuota = 1000
+
+// A Parent is a group that has the groups of this process. Make one with Open.
+type Parent struct {
+	dirs    []string // one in version 2, one for each controller in version 1
+	unified bool
+}
+
+// Open returns the parent of a name, which is made if it does not exist. The error says what is
+// missing. In version 2, a process that is not root is moved to a group of its own below its group,
+// which must have no other processes.
+func Open(name string) (*Parent, error) {
+	data, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	own := map[string]string{} // the paths of the groups of this process, by controller; "" is version 2
+	for line := range strings.Lines(string(data)) {
+		if parts := strings.SplitN(strings.TrimSpace(line), ":", 3); len(parts) == 3 {
+			for c := range strings.SplitSeq(parts[1], ",") {
+				own[c] = parts[2]
+			}
+		}
+	}
+	var s unix.Statfs_t
+	if unix.Statfs(hierarchy, &s) == nil && s.Type == unix.CGROUP2_SUPER_MAGIC {
+		return openUnified(hierarchy, own[""], name)
+	}
+	return openSeparate(own, name)
+}
+
+// openUnified opens a parent of version 2.
+func openUnified(root, own, name string) (*Parent, error) {
+	base := filepath.Join(root, own)
+	if os.Geteuid() == 0 {
+		base = root
+	}
+	if missing, err := lacks(base, "cgroup.controllers"); err != nil {
+		return nil, err
+	} else if len(missing) > 0 {
+		return nil, fmt.Errorf("the control group %s does not have the controllers %s", base, strings.Join(missing, ", "))
+	}
+	dir := filepath.Join(base, name)
+	if err := mkdir(dir); err != nil {
+		return nil, fmt.Errorf("make a control group (as a user, start with systemd-run --user --scope -p Delegate=yes): %w", err)
+	}
+	if os.Geteuid() != 0 {
+		if err := leave(base, dir); err != nil {
+			return nil, err
+		}
+	}
+	for _, group := range []string{base, dir} {
+		if err := enable(group); err != nil {
+			return nil, err
+		}
+	}
+	return &Parent{dirs: []string{dir}, unified: true}, nil
+}
+
+// leave moves this process out of a group that is to have others: it has processes or groups with
+// limits.
+func leave(base, dir string) error {
+	data, err := os.ReadFile(filepath.Join(base, "cgroup.procs"))
+	if err != nil {
+		return err
+	}
+	for pid := range strings.FieldsSeq(string(data)) {
+		if pid != strconv.Itoa(os.Getpid()) {
+			return fmt.Errorf("the control group %s has other processes, such as %s (start with systemd-run --user --scope -p Delegate=yes)", base, pid)
+		}
+	}
+	self := dir + "-self"
+	if err := mkdir(self); err != nil {
+		return err
+	}
+	return write(self, "cgroup.procs", "0")
+}
+
+// enable enables the controllers for the groups in a group.
+func enable(group string) error {
+	missing, err := lacks(group, "cgroup.subtree_control")
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	return write(group, "cgroup.subtree_control", "+"+strings.Join(missing, " +"))
+}
+
+// lacks returns the controllers that a file of a group does not name.
+func lacks(group, file string) (missing []string, err error) {
+	data, err := os.ReadFile(filepath.Join(group, file))
+	if err != nil {
+		return nil, err
+	}
+	has := strings.Fields(string(data))
+	for _, c := range controllers {
+		if !slices.Contains(has, c) {
+			missing = append(missing, c)
+		}
+	}
+	return missing, nil
+}
+
+// openSeparate opens a parent of version 1.
+func openSeparate(own map[string]string, name string) (*Parent, error) {
+	p := &Parent{}
+	for _, c := range controllers {
+		path, mounted := own[c]
+		if !mounted {
+			return nil, fmt.Errorf("the controller %s of control groups is not mounted", c)
+		}
+		dir := filepath.Join(hierarchy, c, path, name)
+		if err := mkdir(dir); err != nil {
+			return nil, fmt.Errorf("make a control group: %w", err)
+		}
+		p.dirs = append(p.dirs, dir)
+	}
+	return p, nil
+}
+
+func mkdir(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+func write(dir, file, value string) error {
+	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
+}
+
+// Close removes the parent, if it has no groups.
+func (p *Parent) Close() error {
+	var failed []error
+	for _, dir := range p.dirs {
+		if err := os.Remove(dir); err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, fs.ErrNotExist) {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// Make makes a group with limits.
+func (p *Parent) Make(name string, l Limits) (g Group, err error) {
+	g.Unified = p.unified
+	for _, dir := range p.dirs {
+		dir = filepath.Join(dir, name)
+		if err := mkdir(dir); err != nil {
+			return g, errors.Join(err, g.Remove())
+		}
+		g.Dirs = append(g.Dirs, dir)
+	}
+	for _, s := range l.settings(g.Unified) {
+		dir := g.Dirs[0]
+		if !g.Unified {
+			dir = g.Dirs[slices.Index(controllers, s.controller)]
+		}
+		if err := write(dir, s.file, s.value); err != nil && !(s.optional && errors.Is(err, fs.ErrNotExist)) {
+			return g, errors.Join(err, g.Remove())
+		}
+	}
+	return g, nil
+}
+
+// A setting is the value of a file of a group.
+type setting struct {
+	controller, file, value string
+	optional                bool // the kernel may not have it
+}
+
+// settings returns the files of a group.
+func (l Limits) settings(unified bool) (all []setting) {
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	quota := max(minQuota, l.CPU*period/1000)
+	if l.Memory > 0 {
+		if unified {
+			// All processes of a container end together, as with a kubelet, and nothing
+			// of it is swapped.
+			all = append(all, setting{file: "memory.max", value: number(l.Memory)}, setting{file: "memory.oom.group", value: "1", optional: true},
+				setting{file: "memory.swap.max", value: "0", optional: true})
+		} else {
+			all = append(all, setting{controller: "memory", file: "memory.limit_in_bytes", value: number(l.Memory)},
+				setting{controller: "memory", file: "memory.memsw.limit_in_bytes", value: number(l.Memory), optional: true})
+		}
+	}
+	if l.CPU > 0 {
+		if unified {
+			all = append(all, setting{file: "cpu.max", value: number(quota) + " " + number(period)})
+		} else {
+			all = append(all, setting{controller: "cpu", file: "cpu.cfs_period_us", value: number(period)}, setting{controller: "cpu", file: "cpu.cfs_quota_us", value: number(quota)})
+		}
+	}
+	if l.Shares > 0 {
+		shares := min(max(2, l.Shares), 262144)
+		if unified {
+			all = append(all, setting{file: "cpu.weight", value: number(1 + (shares-2)*9999/262142)})
+		} else {
+			all = append(all, setting{controller: "cpu", file: "cpu.shares", value: number(shares)})
+		}
+	}
+	if l.Pids > 0 {
+		all = append(all, setting{controller: "pids", file: "pids.max", value: number(l.Pids)})
+	}
+	return all
+}
+
+// Start calls a function that starts a process with attributes, which is in the group from its
+// start. The zero Group is that of this process.
+func (g Group) Start(a *syscall.SysProcAttr, start func() error) error {
+	if len(g.Dirs) == 0 {
+		return start()
+	}
+	if g.Unified {
+		d, err := os.Open(g.Dirs[0])
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		a.UseCgroupFD, a.CgroupFD = true, int(d.Fd())
+		return start()
+	}
+	// In version 1 a thread is in a group, and passes it on to the processes that it starts.
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: the thread ends with this function
+		if err = g.Join(); err == nil {
+			err = start()
+		}
+	}()
+	<-done
+	return err
+}
+
+// Join moves this thread to the group, and the processes that it starts, in version 1. It cannot
+// leave the group.
+func (g Group) Join() error {
+	if g.Unified {
+		return nil
+	}
+	for _, dir := range g.Dirs {
+		if err := write(dir, "tasks", "0"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Add moves a process to the group, in version 2, in which a thread cannot be in another group than
+// its process. What the process has started before stays where it is.
+func (g Group) Add(pid int) error {
+	if !g.Unified {
+		return nil
+	}
+	return write(g.Dirs[0], "cgroup.procs", strconv.Itoa(pid))
+}
+
+// OOMKills returns the number of processes of the group that the kernel has killed because its
+// memory was used up.
+func (g Group) OOMKills() int {
+	if len(g.Dirs) == 0 {
+		return 0
+	}
+	file := "memory.oom_control"
+	if g.Unified {
+		file = "memory.events"
+	}
+	f, err := os.Open(filepath.Join(g.Dirs[0], file))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if text, found := strings.CutPrefix(lines.Text(), "oom_kill "); found {
+			n, _ := strconv.Atoi(text)
+			return n
+		}
+	}
+	return 0
+}
+
+// removeLimit is the time in which a group becomes empty after the end of its processes.
+const removeLimit = 5 * time.Second
+
+// Remove removes the group. Its processes must have ended.
+func (g Group) Remove() error {
+	var failed []error
+	for _, dir := range g.Dirs {
+		var err error
+		for limit, wait := time.Now().Add(removeLimit), time.Millisecond; ; wait *= 2 {
+			err = os.Remove(dir)
+			if !errors.Is(err, unix.EBUSY) || time.Now().Add(wait).After(limit) {
+				break
+			}
+			time.Sleep(wait)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
