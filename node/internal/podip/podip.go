@@ -59,6 +59,16 @@ func (a *Addresses) ownLocked(addr netip.Addr, pod types.UID) {
 	}
 }
 
+// Reserve lets no pod have an address.
+func (a *Addresses) Reserve(addr netip.Addr) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.owner[addr] = reserved
+}
+
+// reserved is the owner of addresses that no pod has.
+const reserved types.UID = "reserved"
+
 // Release frees the addresses of a pod.
 func (a *Addresses) Release(pod types.UID) {
 	a.mu.Lock()

@@ -1,6 +1,7 @@
 package podip
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -34,5 +35,17 @@ func TestAddresses(t *testing.T) {
 	a.Observe(seen)
 	if len(a.pods["5"]) > 0 {
 		t.Error("an ended pod keeps its address")
+	}
+}
+
+// TestReserve has a range with one address that pods can have.
+func TestReserve(t *testing.T) {
+	a := New()
+	a.Reserve(netip.MustParseAddr("10.0.0.1"))
+	if got := a.Of("one", []string{"10.0.0.0/30"}); len(got) != 1 || got[0] != "10.0.0.2" {
+		t.Errorf("got %q, want 10.0.0.2", got)
+	}
+	if got := a.Of("two", []string{"10.0.0.0/30"}); len(got) > 0 {
+		t.Errorf("got %q, want none", got)
 	}
 }

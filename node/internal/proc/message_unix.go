@@ -30,6 +30,10 @@ type response struct {
 	Pid   int
 	Code  int
 	Path  bool // Error is that of a program that does not exist
+	// Errno is that of Error, 0 if it has none.
+	Errno syscall.Errno
+	// Note is what does not work, although there is no Error.
+	Note string
 	// Started is the begin of the container, in the report of a start.
 	Started *started
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/kapok-dev/kapok/node/internal/podnet"
 )
 
 // Main does nothing on this system.
@@ -17,6 +19,7 @@ type Options struct {
 	Dir     string
 	Tether  bool
 	Changed func(pod string)
+	Lost    func()
 }
 
 // Streams are those of a command.
@@ -62,6 +65,20 @@ func (*Runtime) Mounts(context.Context) error { return ErrUnsupported }
 
 // Isolates returns ErrUnsupported.
 func (*Runtime) Isolates(context.Context) error { return ErrUnsupported }
+
+// Network returns ErrUnsupported.
+func (*Runtime) Network(context.Context, podnet.Options) (outside, err error) {
+	return nil, ErrUnsupported
+}
+
+// Socket returns ErrUnsupported.
+func (*Runtime) Socket(context.Context, podnet.Socket) (*os.File, error) { return nil, ErrUnsupported }
+
+// Leave returns ErrUnsupported.
+func (*Runtime) Leave(context.Context, string) error { return ErrUnsupported }
+
+// Limit returns ErrUnsupported.
+func (*Runtime) Limit() error { return ErrUnsupported }
 
 // Usage returns nothing.
 func (*Runtime) Usage() map[ID]Usage { return nil }

@@ -37,10 +37,13 @@ package proc
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kapok-dev/kapok/node/internal/cgroup"
 )
 
 // An ID names a run of a container.
@@ -86,6 +89,13 @@ type Spec struct {
 	// Root is the root directory of the container; nil for that of the machine. Path, Dir and a relative name of a program are then paths in it,
 	// and "" as Path stands for the first of Args, found by the PATH of Env. It needs what Runtime.Isolates reports.
 	Root *Root
+	// Address is that of the pod in the network of Runtime.Network, for a container with a Root. Invalid: the container has the network of this
+	// machine.
+	Address netip.Addr
+	// Limits are those of all processes of the container together. They need Runtime.Limit.
+	Limits cgroup.Limits
+	// Group is the control group of the container, which Start sets.
+	Group cgroup.Group
 	// Hosts is a file that the container sees as /etc/hosts, absolute; "" for that of the system. It needs what Runtime.Mounts
 	// reports.
 	Hosts string
@@ -129,6 +139,8 @@ const (
 	StartError = "StartError"
 	// Lost is the reason of a run whose shim has been killed.
 	Lost = "ContainerStatusUnknown"
+	// OutOfMemory is the reason of a run that has ended after the kernel has killed a process of it, because it used more memory than its limit.
+	OutOfMemory = "OOMKilled"
 )
 
 var (

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -81,6 +82,38 @@ func program(words []string) {
 		for i := 0; ; i++ {
 			memory[i%len(memory)]++
 		}
+	case "listen": // at a port of all addresses, and sends a text to each client
+		l, err := net.Listen("tcp", ":"+words[1])
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("ready")
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				panic(err)
+			}
+			fmt.Fprint(c, words[2])
+			c.Close()
+		}
+	case "allocate": // more and more memory
+		fmt.Println("ready")
+		for {
+			block := make([]byte, 1<<20)
+			for i := range block {
+				block[i] = 1
+			}
+			blocks = append(blocks, block)
+		}
+	case "fork": // as many processes as possible
+		for n := 0; ; n++ {
+			child := exec.Command(self())
+			child.Env = append(os.Environ(), programVariable+"=sleep")
+			if err := child.Start(); err != nil {
+				fmt.Println(n, err)
+				os.Exit(0)
+			}
+		}
 	case "adopt": // a program that starts a container, and is killed
 		r, err := Open(Options{Dir: words[1]})
 		if err != nil {
@@ -94,6 +127,8 @@ func program(words []string) {
 	}
 	os.Exit(99)
 }
+
+var blocks [][]byte
 
 func self() string {
 	path, err := os.Executable()

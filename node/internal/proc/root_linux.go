@@ -27,6 +27,8 @@ import (
 const (
 	// initVariable is set in the environment of an init, to the directory of its run.
 	initVariable = "KAPOK_PROCESS_INIT"
+	// ownProgram is the file of this program, on the mount from which the launcher has started it.
+	ownProgram = "/proc/self/exe"
 	// reportFile is the pipe of an init.
 	reportFile = 3
 	// longestReport is the maximum length of the error of an init, in bytes.
@@ -68,10 +70,6 @@ func probeRoot(a *syscall.SysProcAttr) error {
 
 // spawnRoot starts a container with a Root.
 func (s *shim) spawnRoot(files []*os.File, a *syscall.SysProcAttr) (pid int, err error) {
-	executable, err := os.Executable()
-	if err != nil {
-		return 0, err
-	}
 	report, w, err := os.Pipe()
 	if err != nil {
 		return 0, err
@@ -80,7 +78,7 @@ func (s *shim) spawnRoot(files []*os.File, a *syscall.SysProcAttr) (pid int, err
 	a.Cloneflags |= namespaces
 	a.AmbientCaps = shimCapabilities
 	env := []string{initVariable + "=" + s.dir.Name(), Marker + "=" + s.spec.ID.String()}
-	pid, err = s.children.spawn(executable, []string{"kapok-init"}, "/", env, append(files, w), a)
+	pid, err = s.spawn(ownProgram, []string{"kapok-init"}, "/", env, append(files, w), a)
 	w.Close()
 	if err != nil {
 		return 0, err
@@ -148,6 +146,9 @@ func (s *Spec) execute() error {
 		if path, err = lookPath(s.Args[0], s.Dir, s.Env); err != nil {
 			return err
 		}
+	}
+	if err := checkProgram(path); err != nil {
+		return err
 	}
 	if s.Root.NoNewPrivileges {
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -546,12 +547,19 @@ func (s *shim) spawnInside(args []string, files []*os.File, a *syscall.SysProcAt
 		if err = ownKeys(); err != nil {
 			return
 		}
+		if err = s.spec.Group.Join(); err != nil {
+			return
+		}
+		own, _ := fileAt(ownProgram) // before this thread sees the /proc of the container, in which it does not exist
 		if err = join(s.main); err != nil {
 			return
 		}
 		path, notFound := lookPath(args[0], s.spec.Dir, s.spec.Env)
 		if notFound != nil {
 			err = &NotFoundError{Message: notFound.Error()}
+			return
+		}
+		if err = checkNotOwn(path, own); err != nil {
 			return
 		}
 		if s.spec.Root.NoNewPrivileges {
@@ -562,7 +570,10 @@ func (s *shim) spawnInside(args []string, files []*os.File, a *syscall.SysProcAt
 		if err = s.spec.Root.dropCapabilities(); err != nil {
 			return
 		}
-		pid, err = s.children.spawn(path, args, s.spec.Dir, s.spec.Env, files, a)
+		// A file of the group, by which it could be given to the process, would lead the process out of its root directory.
+		if pid, err = s.children.spawn(path, args, s.spec.Dir, s.spec.Env, files, a); err == nil {
+			err = s.spec.Group.Add(pid)
+		}
 	}()
 	<-done
 	return pid, err
@@ -582,6 +593,9 @@ func runProbe(dir string) int {
 func becomeInside() (code int, is bool) {
 	if dir := os.Getenv(probeVariable); dir != "" {
 		return runProbe(dir), true
+	}
+	if dir := os.Getenv(launcherVariable); dir != "" {
+		return runLauncher(dir), true
 	}
 	if dir := os.Getenv(initVariable); dir != "" {
 		return runInit(dir), true

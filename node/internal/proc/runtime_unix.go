@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/node/internal/beneath"
+	"github.com/kapok-dev/kapok/node/internal/cgroup"
 )
 
 // tetherVariable says that a shim has a tether.
@@ -66,6 +68,9 @@ type Options struct {
 	Tether bool
 	// Changed is called when a run of a pod has ended. It must not block.
 	Changed func(pod string)
+	// Lost is called when the network of pods is gone, because the process that has it was killed. The containers in it
+	// have been killed.
+	Lost func()
 }
 
 // A Runtime starts and watches runs. Make one with Open. It is safe for concurrent use.
@@ -77,6 +82,12 @@ type Runtime struct {
 	held       *os.File // the lock of the directory
 	tether     *os.File // the end that this process holds
 	tethered   *os.File // the end for shims
+
+	groups *cgroup.Parent // nil without Limit
+
+	launching sync.Mutex // is not taken while mu is held
+	launched  bool       // the launcher runs
+	watchers  sync.WaitGroup
 
 	mu     sync.Mutex
 	runs   map[string][]*live // by pod, by container and attempt
@@ -99,6 +110,9 @@ func Open(o Options) (*Runtime, error) {
 	}
 	if o.Changed == nil {
 		o.Changed = func(string) {}
+	}
+	if o.Lost == nil {
+		o.Lost = func() {}
 	}
 	executable, err := os.Executable()
 	if err != nil {
@@ -273,11 +287,27 @@ func (r *Runtime) Start(ctx context.Context, s Spec) (Run, error) {
 		return Run{}, errors.Join(err, beneath.RemoveAll(r.root, dir))
 	}
 	defer lock.Close() // again, after startShim
+	if r.groups != nil {
+		if s.Group, err = r.groups.Make(groupOf(s.ID), s.Limits); err != nil {
+			return Run{}, errors.Join(fmt.Errorf("limit the container: %w", err), beneath.RemoveAll(r.root, dir))
+		}
+	}
 	if err := errors.Join(writeFile(r.root, filepath.Join(dir, "spec.json"), &s), beneath.Sync(parent)); err != nil {
 		return Run{}, errors.Join(err, beneath.RemoveAll(r.root, dir))
 	}
 	return r.startShim(ctx, s, dir, lock)
 }
+
+// Limit makes the control group in which containers with Spec.Limits have theirs. It is called before the first Start. The error says why
+// limits have no effect.
+func (r *Runtime) Limit() (err error) {
+	sum := sha256.Sum256([]byte(r.options.Dir))
+	r.groups, err = cgroup.Open(fmt.Sprintf("kapok-%x", sum[:6]))
+	return err
+}
+
+// groupOf returns the name of the control group of a run.
+func groupOf(id ID) string { return fmt.Sprintf("%s_%s_%d", id.Pod, id.Container, id.Attempt) }
 
 // forgetOld checks that an attempt may start, and removes those before the last one.
 func (r *Runtime) forgetOld(id ID) error {
@@ -379,13 +409,7 @@ func (r *Runtime) startShim(ctx context.Context, s Spec, dir string, lock *os.Fi
 		shim.Env = append(shim.Env, tetherVariable+"=1")
 	}
 	shim.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if s.Root != nil {
-		if err := ownUsers(shim.SysProcAttr, s.Root); err != nil {
-			report.Close()
-			lock.Close()
-			return Run{}, errors.Join(err, beneath.RemoveAll(r.root, dir))
-		}
-	} else if s.Hosts != "" {
+	if s.Root == nil && s.Hosts != "" {
 		shim.Env = append(shim.Env, mountVariable+"="+s.Hosts)
 		if err := ownMounts(shim.SysProcAttr); err != nil {
 			report.Close()
@@ -393,7 +417,11 @@ func (r *Runtime) startShim(ctx context.Context, s Spec, dir string, lock *os.Fi
 			return Run{}, errors.Join(err, beneath.RemoveAll(r.root, dir))
 		}
 	}
-	err = shim.Start()
+	if s.Root != nil {
+		err = r.launchShim(ctx, &s, dir, lock, report)
+	} else {
+		err = shim.Start()
+	}
 	report.Close()
 	lock.Close() // the shim has it
 	if err != nil {
@@ -401,9 +429,14 @@ func (r *Runtime) startShim(ctx context.Context, s Spec, dir string, lock *os.Fi
 	}
 	l := &live{Run: Run{Spec: s}, done: make(chan struct{})}
 	// The end of the context, of the program or of the time ends a start that hangs.
-	stop := context.AfterFunc(ctx, func() { shim.Process.Kill() })
+	kill := func() { _ = shim.Process.Kill() }
+	if s.Root != nil {
+		shim = nil
+		kill = func() { killShim(r.path(dir), started{}) }
+	}
+	stop := context.AfterFunc(ctx, kill)
 	defer stop()
-	limit := time.AfterFunc(startLimit, func() { shim.Process.Kill() })
+	limit := time.AfterFunc(startLimit, kill)
 	defer limit.Stop()
 	var answer response
 	reported := json.NewDecoder(ready).Decode(&answer)
@@ -448,6 +481,7 @@ func (r *Runtime) watch(l *live, shim *exec.Cmd) {
 	if lock != nil {
 		lock.Close()
 	}
+	_ = l.Group.Remove() // an empty group is left behind
 	r.mu.Lock()
 	l.Exit = &e
 	r.mu.Unlock()
@@ -623,6 +657,11 @@ func (r *Runtime) Close(grace time.Duration) {
 		each(all, r.Kill)
 		<-done
 	}
+	r.endLauncher()
+	if r.groups != nil {
+		_ = r.groups.Close() // an empty group is left behind
+	}
+	r.watchers.Wait()
 	r.release()
 }
 

@@ -121,6 +121,10 @@ func (s *shim) run(ready *os.File) error {
 	go s.serve(listener)
 
 	status := s.children.wait(s.main)
+	exit := exitOf(status)
+	if exit.Code != 0 && s.spec.Group.OOMKills() > 0 {
+		exit.Reason = OutOfMemory
+	}
 	s.endAll()
 	select {
 	case <-copied:
@@ -128,7 +132,7 @@ func (s *shim) run(ready *os.File) error {
 	}
 	s.stdout.finish()
 	s.stderr.finish()
-	return writeFile(s.dir, "exit.json", exitOf(status))
+	return writeFile(s.dir, "exit.json", exit)
 }
 
 func exitOf(status syscall.WaitStatus) *Exit {
@@ -210,7 +214,16 @@ func (s *shim) spawnMain(files []*os.File, a *syscall.SysProcAttr) (pid int, err
 	if s.spec.Root != nil {
 		return s.spawnRoot(files, a)
 	}
-	return s.children.spawn(s.spec.Path, s.spec.Args, s.spec.Dir, s.spec.Env, files, a)
+	return s.spawn(s.spec.Path, s.spec.Args, s.spec.Dir, s.spec.Env, files, a)
+}
+
+// spawn starts a program in the control group of the container.
+func (s *shim) spawn(path string, args []string, dir string, env []string, files []*os.File, a *syscall.SysProcAttr) (pid int, err error) {
+	err = s.spec.Group.Start(a, func() error {
+		pid, err = s.children.spawn(path, args, dir, env, files, a)
+		return err
+	})
+	return pid, err
 }
 
 // spawnCommand starts a command in the container. The error is a NotFoundError if there is none.
@@ -222,7 +235,7 @@ func (s *shim) spawnCommand(args []string, files []*os.File, a *syscall.SysProcA
 	if err != nil {
 		return 0, &NotFoundError{Message: err.Error()}
 	}
-	return s.children.spawn(path, args, s.spec.Dir, s.spec.Env, files, a)
+	return s.spawn(path, args, s.spec.Dir, s.spec.Env, files, a)
 }
 
 // endAll kills all processes that the first one has left behind, and those of commands.

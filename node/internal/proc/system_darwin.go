@@ -1,12 +1,15 @@
 package proc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/kapok-dev/kapok/node/internal/podnet"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,6 +37,23 @@ func (*shim) spawnRoot([]*os.File, *syscall.SysProcAttr) (pid int, err error) { 
 func (*shim) spawnInside([]string, []*os.File, *syscall.SysProcAttr) (pid int, err error) {
 	return 0, errIsolation
 }
+
+func (*Runtime) launchShim(context.Context, *Spec, string, *os.File, *os.File) error {
+	return errIsolation
+}
+
+func (*Runtime) endLauncher() {}
+
+// Network returns an error: macOS has no namespaces.
+func (*Runtime) Network(context.Context, podnet.Options) (outside, err error) {
+	return nil, errIsolation
+}
+
+// Socket returns an error: macOS has no namespaces.
+func (*Runtime) Socket(context.Context, podnet.Socket) (*os.File, error) { return nil, errIsolation }
+
+// Leave does nothing: there is no network.
+func (*Runtime) Leave(context.Context, string) error { return nil }
 
 // Usage returns nothing: macOS has no /proc.
 func (*Runtime) Usage() map[ID]Usage { return nil }
