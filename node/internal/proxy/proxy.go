@@ -3,7 +3,7 @@
 //
 // Frontends computes where a Service listens and what is behind it. A Proxy has the sockets:
 //
-//	p := proxy.New()
+//	p := proxy.New(proxy.Network{})
 //	defer p.Close()
 //	err := p.Set(key, proxy.Frontends(&service, slices, "node", netip.MustParseAddr("127.0.0.1")))
 //
@@ -33,17 +33,55 @@ import (
 // ErrAddress is the error of Set for an address that is not one of the loopback interface.
 var ErrAddress = errors.New("not a loopback address")
 
+// A Network is where a Proxy has its sockets. The zero value is this machine, where it listens at loopback addresses only.
+type Network struct {
+	ListenTCP func(at netip.AddrPort) (*net.TCPListener, error)
+	ListenUDP func(at netip.AddrPort) (*net.UDPConn, error)
+	// Dial connects with endpoints. The connections are *net.TCPConn and *net.UDPConn.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+func (n *Network) complete() {
+	if n.ListenTCP == nil {
+		n.ListenTCP = func(at netip.AddrPort) (*net.TCPListener, error) {
+			if err := checkLoopback(at); err != nil {
+				return nil, err
+			}
+			return net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
+		}
+	}
+	if n.ListenUDP == nil {
+		n.ListenUDP = func(at netip.AddrPort) (*net.UDPConn, error) {
+			if err := checkLoopback(at); err != nil {
+				return nil, err
+			}
+			return net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+		}
+	}
+	if n.Dial == nil {
+		n.Dial = (&net.Dialer{}).DialContext
+	}
+}
+
+func checkLoopback(at netip.AddrPort) error {
+	if !at.Addr().IsLoopback() {
+		return fmt.Errorf("listen at %s: %w", at, ErrAddress)
+	}
+	return nil
+}
+
 // A Proxy listens at the addresses of Services. Make one with New. It is safe for concurrent use.
 type Proxy struct {
-	ctx    context.Context // of all connections
-	cancel context.CancelFunc
-	group  sync.WaitGroup
+	network Network
+	ctx     context.Context // of all connections
+	cancel  context.CancelFunc
+	group   sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
 	services map[types.NamespacedName]map[place]*port
 
-	own sync.Map // the places that have sockets
+	own sync.Map // the balancers of the places that have sockets
 }
 
 type place struct {
@@ -53,6 +91,7 @@ type place struct {
 
 // A port is a frontend with its socket, nil if it has none.
 type port struct {
+	frontend Frontend
 	balancer balancer
 	socket   socket
 }
@@ -66,8 +105,9 @@ type socket interface {
 }
 
 // New returns a Proxy of no Services.
-func New() *Proxy {
-	p := &Proxy{services: map[types.NamespacedName]map[place]*port{}}
+func New(n Network) *Proxy {
+	n.complete()
+	p := &Proxy{network: n, services: map[types.NamespacedName]map[place]*port{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
@@ -107,6 +147,7 @@ func (p *Proxy) Set(service types.NamespacedName, frontends []Frontend) error {
 
 // updateLocked opens or closes the socket of a frontend, as it has endpoints or not.
 func (p *Proxy) updateLocked(at place, t *port, f *Frontend) (err error) {
+	t.frontend = *f
 	t.balancer.set(f.Backends, f.Affinity)
 	switch {
 	case len(f.Backends) == 0:
@@ -118,7 +159,7 @@ func (p *Proxy) updateLocked(at place, t *port, f *Frontend) (err error) {
 			t.socket = nil
 			return err
 		}
-		p.own.Store(at, true)
+		p.own.Store(at, &t.balancer)
 	}
 	return nil
 }
@@ -147,10 +188,24 @@ func (p *Proxy) pick(b *balancer, protocol corev1.Protocol, client netip.Addr, t
 	}
 }
 
-func (p *Proxy) listen(f *Frontend, b *balancer) (socket, error) {
-	if !f.Address.Addr().IsLoopback() {
-		return nil, fmt.Errorf("listen at %s: %w", f.Address, ErrAddress)
+// Reset makes all sockets again, because the Network has been replaced by another one.
+func (p *Proxy) Reset() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return net.ErrClosed
 	}
+	var failed []error
+	for _, ports := range p.services {
+		for at, t := range ports {
+			p.closeLocked(at, t)
+			failed = append(failed, p.updateLocked(at, t, &t.frontend))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (p *Proxy) listen(f *Frontend, b *balancer) (socket, error) {
 	if f.Protocol == corev1.ProtocolUDP {
 		return p.listenUDP(f.Address, b)
 	}

@@ -101,7 +101,7 @@ func set(t *testing.T, p *Proxy, protocol corev1.Protocol, at netip.AddrPort, ba
 
 // TestTCP checks how connections are balanced, and when they are refused or reset.
 func TestTCP(t *testing.T) {
-	p := New()
+	p := New(Network{})
 	defer p.Close()
 	at, dead := free(t), netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), free(t).Port())
 	one, two := answering(t, "1:"), answering(t, "2:")
@@ -157,7 +157,7 @@ func TestTCP(t *testing.T) {
 // TestSet checks that a connection survives the Service, but not the Proxy, and that ports that cannot be
 // listened at are errors.
 func TestSet(t *testing.T) {
-	p := New()
+	p := New(Network{})
 	defer p.Close()
 	at, backend := free(t), echoing(t)
 	set(t, p, corev1.ProtocolTCP, at, backend)
@@ -205,7 +205,7 @@ func TestSet(t *testing.T) {
 
 // TestUDP checks that datagrams and replies are forwarded, and that a client gets another endpoint when its own is gone.
 func TestUDP(t *testing.T) {
-	p := New()
+	p := New(Network{})
 	defer p.Close()
 	at := free(t)
 	one, two := replying(t, "1:"), replying(t, "2:")

@@ -27,7 +27,7 @@ type tcp struct {
 }
 
 func (p *Proxy) listenTCP(at netip.AddrPort, b *balancer) (socket, error) {
-	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
+	l, err := p.network.ListenTCP(at)
 	if err != nil {
 		return nil, err
 	}
@@ -66,15 +66,21 @@ func (t *tcp) forward(c *net.TCPConn) {
 		_ = c.SetLinger(0)
 		return
 	}
-	defer backend.Close()
-	stop := context.AfterFunc(t.proxy.ctx, func() {
-		c.Close()
-		backend.Close()
+	t.proxy.join(c, backend)
+}
+
+// join copies between two connections until both have ended, and closes them.
+func (p *Proxy) join(a, b *net.TCPConn) {
+	defer a.Close()
+	defer b.Close()
+	stop := context.AfterFunc(p.ctx, func() {
+		a.Close()
+		b.Close()
 	})
 	defer stop()
 	var group sync.WaitGroup
-	group.Go(func() { pipe(backend, c) })
-	pipe(c, backend)
+	group.Go(func() { pipe(b, a) })
+	pipe(a, b)
 	group.Wait()
 }
 
@@ -97,8 +103,9 @@ func (t *tcp) dial(client netip.Addr) *net.TCPConn {
 		if !ok {
 			return nil
 		}
-		d := net.Dialer{Timeout: dialTimeout}
-		c, err := d.DialContext(t.proxy.ctx, "tcp", backend.String())
+		ctx, cancel := context.WithTimeout(t.proxy.ctx, dialTimeout)
+		c, err := t.proxy.network.Dial(ctx, "tcp", backend.String())
+		cancel()
 		if err == nil {
 			return c.(*net.TCPConn)
 		}

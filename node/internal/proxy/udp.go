@@ -36,7 +36,7 @@ type flow struct {
 }
 
 func (p *Proxy) listenUDP(at netip.AddrPort, b *balancer) (socket, error) {
-	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+	conn, err := p.network.ListenUDP(at)
 	if err != nil {
 		return nil, err
 	}
@@ -103,11 +103,11 @@ func (u *udp) flow(client netip.AddrPort) *flow {
 	if !ok {
 		return nil
 	}
-	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(backend))
+	conn, err := u.proxy.network.Dial(u.proxy.ctx, "udp", backend.String())
 	if err != nil {
 		return nil
 	}
-	f := &flow{backend, conn}
+	f := &flow{backend, conn.(*net.UDPConn)}
 	u.flows[client] = f
 	u.proxy.group.Go(func() { u.reply(client, f) })
 	return f
