@@ -340,6 +340,7 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		if !u.addresses {
 			opts.ServiceAddresses = processServices
 		}
+		node.Services = opts.ServiceAddresses
 	}
 	var runs kapok.Together
 	if len(u.controllers.Names) > 0 {

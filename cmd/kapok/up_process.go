@@ -18,7 +18,7 @@ import (
 )
 
 // processServices is the default range of cluster IPs with --node process, whose proxy listens at addresses of the loopback interface.
-var processServices = netip.MustParsePrefix("127.96.0.0/12")
+var processServices = processnode.DefaultServices
 
 // processNode is the node of --node process.
 type processNode struct {
@@ -26,6 +26,7 @@ type processNode struct {
 	options     processnode.Options
 	images      []string
 	names       bool
+	network     bool
 	isolate     bool
 	anyListener bool
 	lookup      func(ctx context.Context, host string) ([]string, error) // nil: that of the system
@@ -41,7 +42,8 @@ func processFlags(f *pflag.FlagSet, n *processNode) {
 	f.StringVar(&n.options.WorkDir, "node-workdir", "", "directory for relative paths in --image, builds of go:// images, and containers without a workingDir (default: the working directory)")
 	f.StringArrayVar(&n.images, "image", nil, "program that an image stands for on --node process, IMAGE=PATH, IMAGE=go://PACKAGE, IMAGE=archive://FILE or IMAGE=registry://REFERENCE; may be repeated")
 	f.BoolVar(&n.names, "node-names", true, "give containers of --node process an /etc/hosts with the names of services, if the system permits it (Linux)")
-	f.BoolVar(&n.isolate, "isolate", false, "give each container of --node process a root directory, processes, mounts and a host name of its own, by user namespaces (Linux)")
+	f.BoolVar(&n.isolate, "isolate", false, "give each container of --node process a root directory, processes, mounts and a host name of its own, and each pod a network, by user namespaces (Linux)")
+	f.BoolVar(&n.network, "node-network", true, "give pods of --isolate a network of their own, if the system permits it, instead of that of this machine")
 	f.BoolVar(&n.anyListener, "node-process-any-listener", false, "permit --node process although --listen is not a loopback address: users on other machines that may create pods then run programs on this one")
 }
 
@@ -61,7 +63,7 @@ func (n *processNode) complete(listen string) (*processnode.Node, error) {
 		return nil, fmt.Errorf("--node process with --listen %s: users on other machines that may create pods could run programs on this one; confirm with --node-process-any-listener", listen)
 	}
 	o := n.options
-	o.NoNames, o.Isolate = !n.names, n.isolate
+	o.NoNames, o.Isolate, o.SharedNetwork = !n.names, n.isolate, !n.network
 	o.Images = map[string]string{}
 	for _, text := range n.images {
 		image, program, err := processnode.ParseImage(text)

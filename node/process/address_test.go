@@ -34,7 +34,7 @@ func TestAddressesAfterRestart(t *testing.T) {
 		p.podEvents().Create(t.Context(), handler.CreateEvent{Object: pod}, queue)
 	}
 	first := p.addressOf(young)
-	if first == old.Status.PodIP || !inPods(first) {
+	if first == old.Status.PodIP || !p.inPods(first) {
 		t.Errorf("the address of the new pod is %s, want one that no other pod has", first)
 	}
 	if got := p.addressOf(old); got != old.Status.PodIP {

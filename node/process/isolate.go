@@ -64,8 +64,14 @@ func (p *pods) isolate(s *proc.Spec, env *environment, c *corev1.Container, imag
 	if root.UID, root.GID, err = userOf(root.Lower, user, env.pod, c); err != nil {
 		return err
 	}
-	if resolv, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil {
-		root.Mounts = append(root.Mounts, proc.Mount{Source: resolv, Target: "/etc/resolv.conf", ReadOnly: true})
+	resolv, err := filepath.EvalSymlinks(systemResolver)
+	if p.ownNetwork(env.pod) {
+		if _, own := p.runtime.Root().Lstat(resolverFile); own == nil {
+			resolv, err = p.path(resolverFile), nil
+		}
+	}
+	if err == nil {
+		root.Mounts = append(root.Mounts, proc.Mount{Source: resolv, Target: systemResolver, ReadOnly: true})
 	}
 	mounts, err := p.mounts(env, c)
 	if err != nil {

@@ -30,9 +30,9 @@ func (p *pods) isOwn(n *corev1.Node) bool {
 }
 
 // inPods reports whether an address is one that pods get.
-func inPods(text string) bool {
+func (p *pods) inPods(text string) bool {
 	ip, err := netip.ParseAddr(text)
-	return err == nil && defaultPods.Contains(ip)
+	return err == nil && p.podRange().Contains(ip)
 }
 
 func labelsOf(name string) map[string]string {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -46,6 +48,7 @@ type pods struct {
 	runtime   *proc.Runtime
 	images    *images
 	addresses *podip.Addresses
+	network   *network // nil if pods have that of this machine
 	proxy     *proxy.Proxy
 	client    client.Client
 	live      atomic.Pointer[client.Reader] // what reads from the server, nil before the start
@@ -72,8 +75,8 @@ type pods struct {
 func newPods(o Options) (*pods, error) {
 	p := newPodsWithoutRuntime(o)
 	var err error
-	p.runtime, err = proc.Open(proc.Options{Dir: o.Dir, Tether: o.Tether, Changed: p.wake})
-	p.proxy = proxy.New()
+	p.runtime, err = proc.Open(proc.Options{Dir: o.Dir, Tether: o.Tether, Changed: p.wake, Lost: func() { p.network.again() }})
+	p.proxy = proxy.New(proxy.Network{Dial: p.dial})
 	return p, err
 }
 
@@ -96,8 +99,16 @@ func (p *pods) close() {
 	p.cancel()
 	p.images.group.Wait()
 	p.group.Wait()
-	p.runtime.Close(p.options.StopGrace)
 	p.proxy.Close()
+	if p.network != nil {
+		p.network.close()
+	}
+	p.runtime.Close(p.options.StopGrace)
+}
+
+// dial connects with a pod of this node, or with an address of this machine or beyond.
+func (p *pods) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return p.network.dial(ctx, network, address)
 }
 
 // add adds the node to a manager.
@@ -268,7 +279,7 @@ func (p *pods) Reconcile(ctx context.Context, req controller.Request) (controlle
 		return controller.Result{}, err
 	}
 	if out.ended {
-		p.addresses.Release(pod.UID)
+		p.release(pod.UID)
 		p.images.forget(uid)
 	}
 	if !out.ended && len(pod.Spec.Volumes) > 0 {
@@ -285,7 +296,7 @@ func (p *pods) Reconcile(ctx context.Context, req controller.Request) (controlle
 // advance does what is to be done for a pod, and returns the outcome after that.
 func (p *pods) advance(ctx context.Context, pod *corev1.Pod, n *corev1.Node) (outcome, error) {
 	in := input{pod: pod, hostIP: nodeIP, podIP: p.addressOf(pod), message: p.terminationMessage, health: p.healthOf}
-	env := &environment{ctx: ctx, reader: p.client, pod: pod, node: n, podIP: in.podIP, hostIP: nodeIP, server: p.options.Server(ctx)}
+	env := &environment{ctx: ctx, reader: p.client, pod: pod, node: n, podIP: in.podIP, hostIP: nodeIP, server: p.serverOf(ctx, pod)}
 	in.pull = func(container string) *pull { return p.images.get(string(pod.UID), container) }
 	var failed error
 	in.config = func(c *corev1.Container) error {
@@ -298,6 +309,7 @@ func (p *pods) advance(ctx context.Context, pod *corev1.Pod, n *corev1.Node) (ou
 	in.volumes = p.volumes(ctx, env)
 	for range maxRounds {
 		in.now, in.runs = time.Now(), p.runtime.Runs(string(pod.UID))
+		p.evict(pod, in.runs, in.podIP)
 		p.tend(pod, in.runs, in.podIP)
 		out := decide(in)
 		if failed != nil {
@@ -351,6 +363,11 @@ func (p *pods) start(ctx context.Context, pod *corev1.Pod, env *environment, s *
 	if spec.Hosts, err = p.hosts(env); err != nil {
 		return err
 	}
+	if p.ownNetwork(pod) && spec.Root != nil {
+		if spec.Address, err = netip.ParseAddr(env.podIP); err != nil {
+			return fmt.Errorf("the address of the pod: %w", err)
+		}
+	}
 	if spec.Root == nil {
 		spec.Env = append(spec.Env, messageVariable+"="+p.path(p.messageFile(spec.ID)))
 	} else if err := p.lastMounts(&spec, s.container); err != nil {
@@ -403,7 +420,7 @@ func (p *pods) spec(env *environment, c *corev1.Container) (proc.Spec, error) {
 	}
 	s := proc.Spec{
 		ID: proc.ID{Pod: string(env.pod.UID), Container: c.Name}, Env: variables, Dir: c.WorkingDir,
-		Terminal: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
+		Terminal: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce, Limits: limitsOf(c),
 	}
 	if s.Dir != "" && !filepath.IsAbs(s.Dir) {
 		return proc.Spec{}, missing{fmt.Sprintf("workingDir %q is not an absolute path", c.WorkingDir)}
@@ -469,7 +486,7 @@ func (p *pods) share(s *proc.Spec, env *environment, c *corev1.Container, image 
 
 // observe notes the address that a pod has.
 func (p *pods) observe(pod *corev1.Pod) {
-	if podstatus.Ended(pod.Status.Phase) || inPods(pod.Status.PodIP) {
+	if podstatus.Ended(pod.Status.Phase) || p.inPods(pod.Status.PodIP) {
 		p.addresses.Observe(pod)
 	}
 }
@@ -482,7 +499,7 @@ func (p *pods) addressOf(pod *corev1.Pod) string {
 	case podstatus.Ended(pod.Status.Phase):
 		return pod.Status.PodIP
 	}
-	if all := p.addresses.Of(pod.UID, []string{defaultPods.String()}); len(all) > 0 {
+	if all := p.addresses.Of(pod.UID, []string{p.podRange().String()}); len(all) > 0 {
 		return all[0]
 	}
 	return ""
@@ -558,7 +575,7 @@ func (p *pods) sweep(ctx context.Context) (controller.Result, error) {
 	}
 	p.forget(gone)
 	for uid := range gone {
-		p.addresses.Release(types.UID(uid))
+		p.release(types.UID(uid))
 		p.images.forget(uid)
 	}
 	return controller.Result{}, errors.Join(failed...)

@@ -103,7 +103,7 @@ func (t *tender) get(ctx context.Context, get *corev1.HTTPGetAction) error {
 		}
 		request.Header.Add(h.Name, h.Value)
 	}
-	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	transport := &http.Transport{DialContext: t.pods.dial, DisableKeepAlives: true, DisableCompression: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	c := &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if r.URL.Hostname() != via[0].URL.Hostname() || len(via) >= 10 {
@@ -129,8 +129,7 @@ func (t *tender) connect(ctx context.Context, to *corev1.TCPSocketAction) error 
 	if err != nil {
 		return err
 	}
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(cmp.Or(to.Host, t.ip), port))
+	c, err := t.pods.dial(ctx, "tcp", net.JoinHostPort(cmp.Or(to.Host, t.ip), port))
 	if err != nil {
 		return err
 	}
@@ -140,7 +139,8 @@ func (t *tender) connect(ctx context.Context, to *corev1.TCPSocketAction) error 
 // checkHealth calls the health service of the container.
 func (t *tender) checkHealth(ctx context.Context, to *corev1.GRPCAction) error {
 	address := net.JoinHostPort(t.ip, strconv.Itoa(int(to.Port)))
-	c, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("kube-probe/1.37"))
+	dial := grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return t.pods.dial(ctx, "tcp", address) })
+	c, err := grpc.NewClient("passthrough:///"+address, dial, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("kube-probe/1.37"))
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ const (
 	Process = "process"
 )
 
-// defaultPods is the range of the addresses of pods.
+// defaultPods is the range of the addresses of pods in the network of this machine.
 var defaultPods = netip.MustParsePrefix("127.77.0.0/16")
 
 // Main turns this process into the parent of a container if a Node has started it for that, and then does not return. A program
@@ -87,6 +87,11 @@ type Options struct {
 	// Isolate gives each container a root directory and namespaces of processes, mounts and host name of its own, which takes user namespaces of
 	// Linux: Run returns an error if the system does not permit them. Default: containers see the files and processes of the machine.
 	Isolate bool
+	// SharedNetwork leaves containers in the network of this machine with Isolate, too. Default: pods have a network of their own with Isolate, if
+	// the system permits it; Run logs why not.
+	SharedNetwork bool
+	// Services is the range of the addresses of Services. Default: 127.96.0.0/12.
+	Services netip.Prefix
 	// NoNames leaves /etc/hosts of containers as it is. Default: on Linux, if the system permits it, containers have mounts of their
 	// own, with an /etc/hosts that has the names of Services, and the hostAliases of the pod.
 	NoNames bool
@@ -108,6 +113,9 @@ func (o Options) complete() (Options, error) {
 			return o, err
 		}
 		o.WorkDir = dir
+	}
+	if !o.Services.IsValid() {
+		o.Services = DefaultServices
 	}
 	if o.Server == nil {
 		o.Server = func(context.Context) string { return "" }
@@ -178,6 +186,16 @@ func (n *Node) Run(ctx context.Context, cfg *rest.Config, log *slog.Logger, metr
 		if err := p.runtime.Isolates(ctx); err != nil {
 			return err
 		}
+		if !o.SharedNetwork {
+			if p.network, err = openNetwork(p.ctx, p.runtime, o.Services, log); err != nil {
+				log.Warn("Pods have the network of this machine, in which two of them cannot listen at one port of all addresses", "error", err)
+			} else {
+				p.addresses.Reserve(p.network.options.Gateway())
+			}
+		}
+	}
+	if err := p.runtime.Limit(); err != nil {
+		log.Warn("Limits of memory, processors and processes are not enforced", "error", err)
 	}
 	n.runs.Store(p)
 	return kubelet.Run(ctx, cfg, log, metrics, false, p.add)

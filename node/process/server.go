@@ -232,17 +232,21 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request, namespace, name
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	portforward.ServePortForward(w, r, &forwarder{s.addressOf(p)}, p.Name, string(p.UID), options, idleStream,
+	portforward.ServePortForward(w, r, &forwarder{s.addressOf(p), s.dial}, p.Name, string(p.UID), options, idleStream,
 		remotecommand.DefaultStreamCreationTimeout, portforward.SupportedProtocols)
 }
 
 // A forwarder forwards connections to the address of a pod.
-type forwarder struct{ ip string }
+type forwarder struct {
+	ip   string
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
 
 // PortForward implements portforward.PortForwarder.
 func (f *forwarder) PortForward(ctx context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
-	d := net.Dialer{Timeout: dialTimeout}
-	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(f.ip, strconv.Itoa(int(port))))
+	limited, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	c, err := f.dial(limited, "tcp", net.JoinHostPort(f.ip, strconv.Itoa(int(port))))
 	if err != nil {
 		return err
 	}

@@ -76,6 +76,9 @@ func (s *services) Reconcile(ctx context.Context, req controller.Request) (contr
 		if client.IgnoreNotFound(err) != nil {
 			return controller.Result{}, err
 		}
+		if n := s.pods.network; n != nil {
+			_ = n.proxy.Set(req.NamespacedName, nil)
+		}
 		return controller.Result{}, s.proxy.Set(req.NamespacedName, nil)
 	}
 	var slices discoveryv1.EndpointSliceList
@@ -83,13 +86,26 @@ func (s *services) Reconcile(ctx context.Context, req controller.Request) (contr
 	if err != nil {
 		return controller.Result{}, err
 	}
-	err = s.proxy.Set(req.NamespacedName, proxy.Frontends(&service, slices.Items, s.node, netip.MustParseAddr(nodeIP)))
-	if err == nil {
+	frontends := proxy.Frontends(&service, slices.Items, s.node, netip.MustParseAddr(nodeIP))
+	var inside error
+	if n := s.pods.network; n != nil {
+		own := n.frontends(frontends)
+		if req.NamespacedName == kubernetesService {
+			own = n.apiServer(&service, s.pods.options.Server(ctx))
+		}
+		inside = n.proxy.Set(req.NamespacedName, own)
+	}
+	err = s.proxy.Set(req.NamespacedName, frontends)
+	if err == nil && inside == nil {
 		return controller.Result{}, nil
 	}
 	// Containers reach the server at its own address, so that the Service kubernetes is not missed.
-	if own := (types.NamespacedName{Namespace: corev1.NamespaceDefault, Name: "kubernetes"}); req.NamespacedName != own {
-		s.events.Eventf(&service, corev1.EventTypeWarning, "FailedToListen", "Node %s cannot listen at an address of the Service: %s", s.node, explained(err))
+	if err = errors.Join(inside, err); req.NamespacedName != kubernetesService {
+		whom := ""
+		if s.pods.network != nil && inside == nil {
+			whom = " for clients on this machine"
+		}
+		s.events.Eventf(&service, corev1.EventTypeWarning, "FailedToListen", "Node %s cannot listen at an address of the Service%s: %s", s.node, whom, explained(err))
 	}
 	return controller.Result{RequeueAfter: retryListen}, nil
 }

@@ -76,6 +76,17 @@ func program() {
 		fmt.Println("listening")
 		http.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, os.Getenv("POD_IP")) })
 		fmt.Fprintln(os.Stderr, http.ListenAndServe(net.JoinHostPort(os.Getenv("HOST"), os.Getenv("PORT")), nil))
+	case "web80": // at port 80 of all addresses
+		http.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, os.Getenv("POD_IP")) })
+		fmt.Fprintln(os.Stderr, http.ListenAndServe(":80", nil))
+	case "fetch":
+		answer, err := http.Get(os.Args[1])
+		if err != nil {
+			fmt.Print(err)
+			os.Exit(1)
+		}
+		_, _ = io.Copy(os.Stdout, answer.Body)
+		os.Exit(0)
 	case "client":
 		if err := readOwnPod(); err != nil {
 			fmt.Println(err)
