@@ -35,6 +35,8 @@ type input struct {
 	podIP  string // "" if none is free
 	// volumes is why the volumes cannot be set up, nil if they are.
 	volumes error
+	// evicted is why the pod is evicted, "" if it is not.
+	evicted string
 	// health returns the results of the probes of a container that runs.
 	health func(proc.ID) health
 	// pull returns the state of the program of a container, nil before it is prepared.
@@ -100,6 +102,12 @@ func decide(in input) outcome {
 		if d.stopAll(d.grace()) {
 			d.Conclude("")
 			d.out.gone, d.out.ended = true, true
+		}
+	case d.evicted != "":
+		if d.stopAll(evictGrace) {
+			d.Conclude(corev1.PodFailed)
+			d.status.Reason, d.status.Message = evictedReason, d.evicted
+			d.out.ended = true
 		}
 	case d.overdue():
 		if d.stopAll(d.grace()) {

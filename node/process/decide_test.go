@@ -30,6 +30,8 @@ type world struct {
 	done   map[string]*pull
 	trace  []string
 	out    outcome
+
+	evicted string // why the pod is evicted
 }
 
 type end struct {
@@ -58,7 +60,7 @@ func (w *world) step() bool {
 		}
 	}
 	w.out = decide(input{
-		pod: w.pod, now: w.now, runs: w.runs, hostIP: "127.0.0.1", podIP: "127.77.0.1",
+		pod: w.pod, now: w.now, runs: w.runs, hostIP: "127.0.0.1", podIP: "127.77.0.1", evicted: w.evicted,
 		health: func(id proc.ID) health {
 			if h, ok := w.health[id.Container]; ok {
 				return h

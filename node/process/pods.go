@@ -58,14 +58,15 @@ type pods struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 
-	mu     sync.Mutex
-	queue  handler.Queue
-	keys   map[string]client.ObjectKey // by the UIDs of pods
-	told   map[string]string           // the events that were recorded last, by pod
-	stops  map[proc.ID]*stopping
-	tended map[proc.ID]*tender // containers that run
-	tokens map[tokenKey]token
-	fresh  map[proc.ID]bool // were started by this process, so that their hooks run
+	mu      sync.Mutex
+	queue   handler.Queue
+	keys    map[string]client.ObjectKey // by the UIDs of pods
+	told    map[string]string           // the events that were recorded last, by pod
+	stops   map[proc.ID]*stopping
+	tended  map[proc.ID]*tender // containers that run
+	tokens  map[tokenKey]token
+	evicted map[string]string // why pods are evicted, by UID
+	fresh   map[proc.ID]bool  // were started by this process, so that their hooks run
 
 	started chan struct{} // has an element when a container has started, for metrics
 
@@ -83,7 +84,7 @@ func newPods(o Options) (*pods, error) {
 func newPodsWithoutRuntime(o Options) *pods {
 	p := &pods{
 		options: o, addresses: podip.New(), keys: map[string]client.ObjectKey{}, told: map[string]string{},
-		stops: map[proc.ID]*stopping{}, tended: map[proc.ID]*tender{}, fresh: map[proc.ID]bool{}, tokens: map[tokenKey]token{}, started: make(chan struct{}, 1),
+		stops: map[proc.ID]*stopping{}, tended: map[proc.ID]*tender{}, fresh: map[proc.ID]bool{}, tokens: map[tokenKey]token{}, evicted: map[string]string{}, started: make(chan struct{}, 1),
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.images = &images{
@@ -145,6 +146,9 @@ func (p *pods) add(m manager.Manager) error {
 		return err
 	}
 	if err := p.addMetrics(m); err != nil {
+		return err
+	}
+	if err := m.Add(&evictor{pods: p}); err != nil {
 		return err
 	}
 	if p.options.Store != nil {
@@ -306,6 +310,9 @@ func (p *pods) advance(ctx context.Context, pod *corev1.Pod, n *corev1.Node) (ou
 		}
 		return err
 	}
+	p.mu.Lock()
+	in.evicted = p.evicted[string(pod.UID)]
+	p.mu.Unlock()
 	in.volumes = p.volumes(ctx, env)
 	for range maxRounds {
 		in.now, in.runs = time.Now(), p.runtime.Runs(string(pod.UID))
@@ -592,6 +599,9 @@ func (p *pods) known() map[string]bool {
 	for uid := range p.keys {
 		all[uid] = true
 	}
+	for uid := range p.evicted {
+		all[uid] = true
+	}
 	for id := range p.tended {
 		all[id.Pod] = true
 	}
@@ -614,6 +624,7 @@ func (p *pods) forget(gone map[string]bool) {
 	for uid := range gone {
 		delete(p.keys, uid)
 		delete(p.told, uid)
+		delete(p.evicted, uid)
 	}
 	for id, t := range p.tended {
 		if gone[id.Pod] {
