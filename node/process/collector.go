@@ -24,12 +24,15 @@ type collector struct {
 
 // Start implements manager.Runnable.
 func (c *collector) Start(ctx context.Context) error {
-	for pause(ctx, collectInterval) {
+	for {
+		// The first time at the start, which frees what a crash during a pull has left behind.
 		if err := c.options.Store.Collect(c.usesImage()); err != nil {
 			c.log.Error(err, "Cannot remove images that are not in use")
 		}
+		if !pause(ctx, collectInterval) {
+			return nil
+		}
 	}
-	return nil
 }
 
 // usesImage returns a function that reports whether a container runs an image, has run it and can

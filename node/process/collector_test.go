@@ -3,10 +3,41 @@
 package process
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 
 	"github.com/kapok-dev/kapok/node/internal/proc"
+
+	"github.com/go-logr/logr"
 )
+
+// countingStore counts the collections.
+type countingStore struct{ collections int }
+
+func (*countingStore) Pull(context.Context, ImageRequest) (*Image, error) { return nil, ErrNotPresent }
+
+func (s *countingStore) Collect(func(string) bool) error {
+	s.collections++
+	return nil
+}
+
+// TestCollectAtStart frees what a crash during a pull has left behind at once.
+func TestCollectAtStart(t *testing.T) {
+	store := &countingStore{}
+	p, _ := newTestPods(t, Options{Store: store})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- (&collector{pods: p, log: logr.Discard()}).Start(ctx) }()
+		synctest.Wait()
+		if store.collections != 1 {
+			t.Errorf("%d collections at the start, want 1", store.collections)
+		}
+		cancel()
+		<-done
+	})
+}
 
 // TestUsedImages checks which images are not collected: those of runs, whether they have ended or
 // not, and those of programs that are prepared.
