@@ -28,7 +28,6 @@ const (
 	// longestEntry is the maximum length of a line of a log file, in bytes. Containers can
 	// write longer ones into the file, which are skipped.
 	longestEntry = 64 << 10
-	logTime      = "2006-01-02T15:04:05.000000000Z07:00"
 )
 
 // An entry is a line of a log, or a part of one.
@@ -54,7 +53,7 @@ func parseEntry(line []byte) (e entry, ok bool) {
 		return e, false
 	}
 	var err error
-	e.time, err = time.Parse(logTime, string(e.stamp))
+	e.time, err = time.Parse(time.RFC3339Nano, string(e.stamp))
 	e.stream, e.whole = string(stream), string(tag) == "F"
 	return e, err == nil
 }

@@ -16,6 +16,9 @@ import (
 	"github.com/kapok-dev/kapok/node/internal/kubelet"
 )
 
+// logTime is the format of times that this node writes.
+const logTime = "2006-01-02T15:04:05.000000000Z07:00"
+
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func rootOf(t *testing.T, dir string) *os.Root {
