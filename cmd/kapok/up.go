@@ -30,24 +30,25 @@ import (
 
 // up is the command line of kapok up. Most flags write into options.
 type up struct {
-	options     kapok.Options
-	inMemory    bool
-	controllers controllers.Options
-	logLevel    logLevel
-	logFormat   logFormat
-	profiling   bool
-	verbose     bool
-	scheduler   schedule
-	nodes       simulated.Options
-	process     processNode
-	console     bool
-	stages      []string // files and directories
-	addresses   bool     // --service-cluster-ip-range is set
-	config      string   // file
-	detach      bool
-	noContext   bool
-	instance    *named                     // nil for a server without a name
-	excluded    func(*cobra.Command) error // refuses flags that exclude each other
+	options       kapok.Options
+	inMemory      bool
+	controllers   controllers.Options
+	logLevel      logLevel
+	logFormat     logFormat
+	profiling     bool
+	verbose       bool
+	scheduler     schedule
+	nodes         simulated.Options
+	process       processNode
+	console       bool
+	stages        []string // files and directories
+	answerObjects bool
+	addresses     bool   // --service-cluster-ip-range is set
+	config        string // file
+	detach        bool
+	noContext     bool
+	instance      *named                     // nil for a server without a name
+	excluded      func(*cobra.Command) error // refuses flags that exclude each other
 }
 
 func newUp() *cobra.Command { return newUpState().command() }
@@ -153,6 +154,7 @@ and without NAME, is no instance: it has no context.`,
 		f.IntVar(&u.nodes.Nodes, "nodes", 0, "simulated nodes to run: pods on them behave as on kubelets, without containers")
 		processFlags(f, &u.process)
 		f.StringArrayVar(&u.stages, "stages", nil, "file or directory with KWOK's Stages, which say how objects change, such as pods on simulated nodes; may be repeated")
+		f.BoolVar(&u.answerObjects, "answer-objects", false, "let KWOK's Logs, Exec, Attach and PortForward objects on the server answer for simulated nodes, not only those of --stages: users that may create them read files and run programs as this user")
 		nodeFlags(f, &o.Nodes)
 	})
 	section("Authentication and TLS", func() {
@@ -361,7 +363,10 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 			return kapok.Options{}, fmt.Errorf("--nodes is %d: must not be negative", u.nodes.Nodes)
 		}
 	}
-	if u.nodes.Nodes != 0 || len(u.stages) > 0 {
+	if u.answerObjects && !u.process.isLoopback(opts.Listen) {
+		return kapok.Options{}, fmt.Errorf("--answer-objects with --listen %s: users on other machines could run programs on this one", opts.Listen)
+	}
+	if u.nodes.Nodes != 0 || len(u.stages) > 0 || u.answerObjects {
 		read, err := stages.Read(u.stages...)
 		if err != nil {
 			return kapok.Options{}, fmt.Errorf("--stages: %w", err)
@@ -370,9 +375,13 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		if err != nil {
 			return kapok.Options{}, fmt.Errorf("--stages: %w", err)
 		}
+		answers, err := stages.ReadAnswers(u.stages...)
+		if err != nil {
+			return kapok.Options{}, fmt.Errorf("--stages: %w", err)
+		}
 		kubelet := &simulated.Kubelet{}
 		handlers = append(handlers, kubelet.Handler)
-		o := stages.Options{Nodes: u.nodes, Stages: read, Usages: usages}
+		o := stages.Options{Nodes: u.nodes, Stages: read, Usages: usages, Answers: answers, AnswerObjects: u.answerObjects}
 		opts.Aggregation.Handlers = map[schema.GroupVersion]http.Handler{simulated.MetricsVersion: metrics}
 		o.Nodes.Kubelet, o.Nodes.Metrics = kubelet, metrics
 		if err := o.Validate(); err != nil {

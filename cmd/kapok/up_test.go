@@ -149,6 +149,7 @@ func TestStages(t *testing.T) {
 		{up{nodes: simulated.Options{Nodes: 3}}, 0, ""},
 		{up{stages: []string{bad}}, 0, "--stages: read stages: " + bad + ": stage a: "},
 		{up{stages: []string{"none"}}, 0, "--stages: read stages: "},
+		{up{answerObjects: true}, 0, ""},
 	} {
 		tc.u.inMemory, tc.u.options.Listen = true, "127.0.0.1:0"
 		opts, err := tc.u.complete(io.Discard)
@@ -162,5 +163,14 @@ func TestStages(t *testing.T) {
 		if !ok || len(o.Stages) != tc.count || o.Nodes.Nodes != tc.u.nodes.Nodes {
 			t.Errorf("stages %v and nodes %d run as %+v", tc.u.stages, tc.u.nodes.Nodes, o)
 		}
+	}
+}
+
+// TestAnswerObjects rejects objects that run programs if clients on other machines can create them.
+func TestAnswerObjects(t *testing.T) {
+	u := up{answerObjects: true, inMemory: true}
+	u.options.Listen = "0.0.0.0:0"
+	if _, err := u.complete(io.Discard); err == nil || !strings.Contains(err.Error(), "--answer-objects with --listen 0.0.0.0:0") {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -33,6 +33,7 @@ const (
 // value answers once it is in the Options of a simulation that runs. It starts no goroutine of its own: streams end with their requests.
 type Kubelet struct {
 	readers atomic.Pointer[readers]
+	answers atomic.Pointer[Answers]
 }
 
 // readers are the cache, and what reads from the server: a pod that another client knows to run must be found.
@@ -48,13 +49,18 @@ func (k *Kubelet) Handler(node string) http.Handler {
 	if err := r.cached.Get(context.Background(), client.Key("", node), &n, client.Stale); err != nil || !Runs(&n) {
 		return nil
 	}
-	return &nodeKubelet{reader: r.live, node: node}
+	found := &nodeKubelet{reader: r.live, node: node}
+	if a := k.answers.Load(); a != nil {
+		found.answers = *a
+	}
+	return found
 }
 
 // nodeKubelet is the Kubelet of one node.
 type nodeKubelet struct {
-	reader client.Reader
-	node   string
+	reader  client.Reader
+	node    string
+	answers Answers // nil: annotations count
 }
 
 // ServeHTTP implements http.Handler. The paths are those of the kubelet.
@@ -115,6 +121,9 @@ func (k *nodeKubelet) log(w http.ResponseWriter, r *http.Request, namespace, nam
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	if k.answerLog(w, r, p, container, o, running) {
+		return
+	}
 	w.Header().Set("Content-Type", "text/plain")
 	io.WriteString(w, format(&o, logOf(p, container), began))
 	if !o.Follow || !running || o.Previous {
@@ -142,14 +151,20 @@ func (k *nodeKubelet) whileRuns(ctx context.Context, p *corev1.Pod, container st
 			return
 		case <-ticks.C:
 		}
-		var now corev1.Pod
-		if err := k.reader.Get(ctx, client.ObjectKeyFromObject(p), &now); err != nil || now.UID != p.UID {
-			return
-		}
-		if s := kubelet.StatusOf(&now, container); s == nil || s.State.Running == nil || !s.State.Running.StartedAt.Equal(&began) {
+		if !k.runs(ctx, p, container, began) {
 			return
 		}
 	}
+}
+
+// runs reports whether a container runs that began at a time.
+func (k *nodeKubelet) runs(ctx context.Context, p *corev1.Pod, container string, began metav1.Time) bool {
+	var now corev1.Pod
+	if err := k.reader.Get(ctx, client.ObjectKeyFromObject(p), &now); err != nil || now.UID != p.UID {
+		return false
+	}
+	s := kubelet.StatusOf(&now, container)
+	return s != nil && s.State.Running != nil && s.State.Running.StartedAt.Equal(&began)
 }
 
 // format returns the part of a log that the options select. All its lines were written at one time, to the standard output.
@@ -217,8 +232,16 @@ type program struct {
 
 // ExecInContainer implements remotecommand.Executor: it writes what the annotation has for a command.
 func (p *program) ExecInContainer(
-	_ context.Context, _, _, container string, command []string, _ io.Reader, stdout, stderr io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration,
+	ctx context.Context, _, _, container string, command []string, in io.Reader, stdout, stderr io.WriteCloser, tty bool, sizes <-chan remotecommand.TerminalSize, _ time.Duration,
 ) error {
+	if p.answers != nil {
+		if c, err := p.answers.Exec(p.pod, container); c != nil || err != nil {
+			if err != nil {
+				return err
+			}
+			return c.execute(ctx, command, in, writerOf(stdout), writerOf(stderr), tty, sizes)
+		}
+	}
 	text := ""
 	found := false
 	if outputs := behaviourOf(p.pod, container).Exec; outputs != nil {
@@ -244,14 +267,16 @@ func (p *program) ExecInContainer(
 }
 
 // AttachContainer implements remotecommand.Attacher: it returns when the container no longer runs.
-func (p *program) AttachContainer(ctx context.Context, _, _, container string, _ io.Reader, _, _ io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize) error {
+func (p *program) AttachContainer(ctx context.Context, _, _, container string, _ io.Reader, out, _ io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize) error {
+	if p.answers != nil {
+		if file, err := p.answers.Attach(p.pod, container); file != nil || err != nil {
+			if err != nil {
+				return err
+			}
+			o := kubelet.LogOptions{Follow: true, Limit: -1} // what is added from now on
+			return readLogFile(ctx, file.Path, o, writerOf(out), p.ended(ctx, p.pod, container, false))
+		}
+	}
 	p.whileRuns(ctx, p.pod, container, p.began)
 	return nil
-}
-
-// forward serves port-forward: a simulated pod listens at no port.
-func (k *nodeKubelet) forward(w http.ResponseWriter, r *http.Request, namespace, name string) {
-	if p := k.pod(w, r, namespace, name); p != nil {
-		http.Error(w, fmt.Sprintf("pod %s is simulated, and listens at no port", p.Name), http.StatusBadRequest)
-	}
 }

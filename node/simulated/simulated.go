@@ -146,6 +146,8 @@ type Options struct {
 	OnYields func(changed func(schema.GroupKind))
 	// Kubelet, if not nil, answers for the nodes.
 	Kubelet *Kubelet
+	// Answers are what Kubelet answers in place of the annotations of pods. Nil: none.
+	Answers Answers
 	// Metrics, if not nil, serves what the nodes and their pods use.
 	Metrics *Metrics
 	// Usage returns what a container that runs uses, nil if the annotation of the pod defines it. It is called
@@ -231,6 +233,9 @@ func (o Options) Add(m manager.Manager) error {
 		return err
 	}
 	if o.Kubelet != nil {
+		if o.Answers != nil {
+			o.Kubelet.answers.Store(&o.Answers)
+		}
 		o.Kubelet.readers.Store(&readers{cached: m.GetClient(), live: m.GetAPIReader()})
 	}
 	if o.Metrics != nil {

@@ -58,7 +58,7 @@ func read(paths []string) ([]document, error) {
 				return nil, err
 			}
 			if len(found) == 0 {
-				return nil, fmt.Errorf("read stages: %s has no Stage or ResourceUsage of %s", path, kwok.GroupVersion)
+				return nil, fmt.Errorf("read stages: %s has no object of %s", path, kwok.GroupVersion)
 			}
 			all = append(all, found...)
 			continue
@@ -79,7 +79,7 @@ func read(paths []string) ([]document, error) {
 			}
 		}
 		if len(all) == before {
-			return nil, fmt.Errorf("read stages: the files in %s have no Stage or ResourceUsage of %s", path, kwok.GroupVersion)
+			return nil, fmt.Errorf("read stages: the files in %s have no object of %s", path, kwok.GroupVersion)
 		}
 	}
 	return all, nil
@@ -118,7 +118,7 @@ func decode(text []byte) ([]metav1.Object, error) {
 	if err := yaml.Unmarshal(text, &is); err != nil {
 		return nil, err
 	}
-	if is.Kind == "List" || is.Kind == kwok.StageKind+"List" {
+	if strings.HasSuffix(is.Kind, "List") {
 		var all []metav1.Object
 		for _, item := range is.Items {
 			found, err := decode(item)
@@ -137,6 +137,8 @@ func decode(text []byte) ([]metav1.Object, error) {
 		o = &kwok.ResourceUsage{}
 	case kwok.ClusterResourceUsageKind:
 		o = &kwok.ClusterResourceUsage{}
+	default:
+		o = newRule(is.Kind)
 	}
 	if o == nil || !strings.HasPrefix(is.APIVersion, kwok.GroupVersion.Group+"/") {
 		return nil, nil

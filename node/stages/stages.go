@@ -51,6 +51,12 @@ type Options struct {
 	Stages []*kwok.Stage
 	// Usages are what pods use, in place of their annotations: see [ReadUsages]. Nil: none. This package then sets Nodes.Usage.
 	Usages *Usages
+	// Answers are what kubelets of the nodes answer, in place of the annotations of pods: see [ReadAnswers]. Nil: none. This package then
+	// sets Nodes.Answers.
+	Answers *Answers
+	// AnswerObjects lets objects on the server answer as well: Logs, Execs, Attaches, PortForwards, and the Cluster kinds of each. Users
+	// that may create them read the files that the user of this process can read, and run programs as that user.
+	AnswerObjects bool
 }
 
 // Validate returns an error that names the first invalid field and its rule.
@@ -85,6 +91,16 @@ func (o Options) Add(m manager.Manager) error {
 		o.Nodes.Usage = func(p *corev1.Pod, container string) corev1.ResourceList {
 			return o.Usages.of(m.GetClient(), m.GetLogger(), p, container)
 		}
+	}
+	if a := o.Answers; a != nil || o.AnswerObjects {
+		answers := &Answers{}
+		if a != nil {
+			answers.files = a.files
+		}
+		if o.AnswerObjects {
+			answers.reader = m.GetAPIReader()
+		}
+		o.Nodes.Answers = answers
 	}
 	if err := o.Nodes.Add(m); err != nil {
 		return err

@@ -75,7 +75,7 @@ func TestFiles(t *testing.T) {
 		}
 		found, err := stages.Read(path)
 		if err != nil {
-			if !strings.Contains(err.Error(), "have no Stage") {
+			if !strings.Contains(err.Error(), "have no object") {
 				return err
 			}
 			return nil
@@ -369,7 +369,7 @@ func TestOptions(t *testing.T) {
 		return path
 	}
 	for _, test := range []struct{ text, want string }{
-		{"kind: ConfigMap\napiVersion: v1\n", "has no Stage or ResourceUsage of kwok.x-k8s.io/v1alpha1"},
+		{"kind: ConfigMap\napiVersion: v1\n", "has no object of kwok.x-k8s.io/v1alpha1"},
 		{"kind: Stage\napiVersion: kwok.x-k8s.io/v2\n", "apiVersion is kwok.x-k8s.io/v2"},
 		{"kind: Stage\napiVersion: kwok.x-k8s.io/v1alpha1\nspec: {selectr: {}}\n", `unknown field "selectr"`},
 		{"kind: [\n", "stages.yaml: "},

@@ -135,8 +135,8 @@ func (u *usage) find(container string) *containerUsage {
 	return other
 }
 
-func (u *usage) selects(p *corev1.Pod) bool {
-	s := u.selector
+// selects reports whether a selector selects a pod.
+func selects(s *kwok.ObjectSelector, p *corev1.Pod) bool {
 	return s == nil || (len(s.MatchNamespaces) == 0 || slices.Contains(s.MatchNamespaces, p.Namespace)) &&
 		(len(s.MatchNames) == 0 || slices.Contains(s.MatchNames, p.Name))
 }
@@ -150,7 +150,7 @@ func (all *Usages) of(reader client.Reader, log logr.Logger, p *corev1.Pod, cont
 		entry = u.find(container)
 	} else {
 		for _, u = range all.cluster {
-			if u.selects(p) {
+			if selects(u.selector, p) {
 				if entry = u.find(container); entry != nil {
 					break
 				}
