@@ -95,7 +95,13 @@ func TestAnswers(t *testing.T) {
 			return len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].State.Running != nil
 		})
 	}
-	server := httptest.NewServer(kubelet.Handler("node-0"))
+	handler := kubelet.Handler("node-0")
+	var requests sync.WaitGroup
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		defer requests.Done()
+		handler.ServeHTTP(w, r)
+	}))
 	defer server.Close()
 	for path, want := range map[string]string{
 		"/containerLogs/default/web/c":             "200 zero\none\ntwo\n",
@@ -200,6 +206,21 @@ func TestAnswers(t *testing.T) {
 	}
 	close(stop)
 	<-done
+	over := make(chan struct{})
+	go func() {
+		requests.Wait()
+		close(over)
+	}()
+	for ended := false; !ended; { // a request notices at the next line that its client has gone
+		if _, err := f.WriteString(logLine + "more\n"); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-over:
+			ended = true
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // A syncBuffer is a buffer for several goroutines.
