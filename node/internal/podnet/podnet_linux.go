@@ -101,17 +101,14 @@ func interfaceOf(a netip.Addr) string {
 func (n *Network) Pod(uid string, a netip.Addr) (*os.File, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if p := n.pods[uid]; p != nil {
-		if p.address != a {
-			return nil, fmt.Errorf("pod %s has the address %s, and cannot have %s", uid, p.address, a)
-		}
+	if p := n.pods[uid]; p != nil && p.address == a {
 		return p.namespace, nil
 	}
 	if !n.options.Pods.Contains(a) || a == n.options.Gateway() {
 		return nil, fmt.Errorf("address %s: want one of pods, %s", a, n.options.Pods)
 	}
 	for other, p := range n.pods {
-		if p.address == a { // it has ended, as this address is that of another one
+		if other == uid || p.address == a { // that of another one has ended
 			if err := n.removeLocked(other); err != nil {
 				return nil, err
 			}
@@ -315,7 +312,7 @@ func newNamespace(do func() error) (namespace *os.File, err error) {
 		defer close(done)
 		runtime.LockOSThread() // and never unlocked: the thread ends with this function
 		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			err = os.NewSyscallError("unshare", err)
+			err = fmt.Errorf("make a namespace of networks: %w", os.NewSyscallError("unshare", err))
 			return
 		}
 		if namespace, err = os.Open("/proc/thread-self/ns/net"); err == nil {

@@ -227,12 +227,19 @@ func TestRemove(t *testing.T) {
 			t.Errorf("a pod has the address %s", bad)
 		}
 	}
-	if _, err := n.Pod("two", netip.MustParseAddr("10.77.0.9")); err == nil {
-		t.Error("a pod has changed its address")
+	moved, err := n.Pod("two", netip.MustParseAddr("10.77.0.9"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listen(t, moved, ":80", "moved")
+	for address, want := range map[string]string{"10.77.0.9:80": "moved", "10.77.0.3:80": ""} {
+		if got, err := ask(moved, address); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s of a pod that has another address now: got %q, %v, want %q", address, got, err, want)
+		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := n.Open(ctx, Socket{Network: "tcp", Dial: netip.MustParseAddrPort("10.77.0.3:80")}); err == nil {
+	if _, err := n.Open(ctx, Socket{Network: "tcp", Dial: netip.MustParseAddrPort("10.77.0.9:80")}); err == nil {
 		t.Error("a socket although the context has ended")
 	}
 	if _, err := n.Open(t.Context(), Socket{Network: "sctp"}); err == nil {

@@ -372,8 +372,8 @@ func (r *Runtime) watchLauncher(c *net.UnixConn) {
 	if closed {
 		return
 	}
-	each(all, r.Kill)
 	r.options.Lost()
+	each(all, r.Kill)
 }
 
 // endLauncher ends the launcher, if there is one.

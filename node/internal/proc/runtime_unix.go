@@ -69,7 +69,7 @@ type Options struct {
 	// Changed is called when a run of a pod has ended. It must not block.
 	Changed func(pod string)
 	// Lost is called when the network of pods is gone, because the process that has it was killed. The containers in it
-	// have been killed.
+	// are killed when it returns.
 	Lost func()
 }
 
