@@ -7,12 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/kapok-dev/kapok/node/internal/thread"
 
 	"golang.org/x/sys/unix"
 )
@@ -254,15 +255,11 @@ func (g Group) Start(a *syscall.SysProcAttr, start func() error) error {
 	}
 	// In version 1 a thread is in a group, and passes it on to the processes that it starts.
 	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with this function
+	thread.Run(func() {
 		if err = g.Join(); err == nil {
 			err = start()
 		}
-	}()
-	<-done
+	})
 	return err
 }
 

@@ -10,9 +10,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"syscall"
+
+	"github.com/kapok-dev/kapok/node/internal/thread"
 
 	"golang.org/x/sys/unix"
 )
@@ -307,10 +308,7 @@ func Destination(control []byte) (netip.AddrPort, bool) {
 
 // newNamespace makes a namespace, and runs a function in it.
 func newNamespace(do func() error) (namespace *os.File, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with this function
+	thread.Run(func() {
 		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			err = fmt.Errorf("make a namespace of networks: %w", os.NewSyscallError("unshare", err))
 			return
@@ -318,8 +316,7 @@ func newNamespace(do func() error) (namespace *os.File, err error) {
 		if namespace, err = os.Open("/proc/thread-self/ns/net"); err == nil {
 			err = do()
 		}
-	}()
-	<-done
+	})
 	if err != nil && namespace != nil {
 		namespace.Close()
 		namespace = nil
@@ -329,15 +326,11 @@ func newNamespace(do func() error) (namespace *os.File, err error) {
 
 // inside runs a function in a thread of a namespace.
 func inside(namespace *os.File, do func() error) (err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with this function
+	thread.Run(func() {
 		if err = Enter(namespace); err == nil {
 			err = do()
 		}
-	}()
-	<-done
+	})
 	return err
 }
 

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"syscall"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/kapok-dev/kapok/node/internal/beneath"
 	"github.com/kapok-dev/kapok/node/internal/podnet"
+	"github.com/kapok-dev/kapok/node/internal/thread"
 
 	"golang.org/x/sys/unix"
 )
@@ -236,18 +236,15 @@ func (l *launcher) start(o *shimOrder, files []*os.File) (pid int, err error) {
 			return 0, err
 		}
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if namespace != nil {
-			runtime.LockOSThread() // and never unlocked: the thread ends with this function
-			if err = podnet.Enter(namespace); err != nil {
-				return
-			}
-		}
+	if namespace == nil {
 		err = shim.Start()
-	}()
-	<-done
+	} else {
+		thread.Run(func() {
+			if err = podnet.Enter(namespace); err == nil {
+				err = shim.Start()
+			}
+		})
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/kapok-dev/kapok/node/internal/rootfs"
+	"github.com/kapok-dev/kapok/node/internal/thread"
 
 	"golang.org/x/sys/unix"
 )
@@ -537,10 +538,7 @@ func join(pid int) error {
 
 // spawnInside starts a command in the namespaces of the container.
 func (s *shim) spawnInside(args []string, files []*os.File, a *syscall.SysProcAttr) (pid int, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with this function
+	thread.Run(func() {
 		if err = ownFiles(files); err != nil {
 			return
 		}
@@ -574,8 +572,7 @@ func (s *shim) spawnInside(args []string, files []*os.File, a *syscall.SysProcAt
 		if pid, err = s.children.spawn(path, args, s.spec.Dir, s.spec.Env, files, a); err == nil {
 			err = s.spec.Group.Add(pid)
 		}
-	}()
-	<-done
+	})
 	return pid, err
 }
 
