@@ -195,7 +195,7 @@ func (n *Node) Run(ctx context.Context, cfg *rest.Config, log *slog.Logger, metr
 		}
 	}
 	if err := p.runtime.Limit(); err != nil {
-		log.Warn("Limits of memory, processors and processes are not enforced", "error", err)
+		log.Warn("Limits of memory, processors and processes are not enforced, or not all of them", "error", err)
 	}
 	n.runs.Store(p)
 	return kubelet.Run(ctx, cfg, log, metrics, false, p.add)

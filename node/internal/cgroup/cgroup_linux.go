@@ -32,8 +32,19 @@ const minQuota = 1000
 
 // A Parent is a group that has the groups of this process. Make one with Open.
 type Parent struct {
-	dirs    []string // one in version 2, one for each controller in version 1
-	unified bool
+	dirs        []string // one in version 2, one for each controller in version 1
+	controllers []string // those that the system permits, in this order
+	unified     bool
+}
+
+// Missing returns the controllers that the system does not permit: limits of theirs have no effect.
+func (p *Parent) Missing() (all []string) {
+	for _, c := range controllers {
+		if !slices.Contains(p.controllers, c) {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // Open returns the parent of a name, which is made if it does not exist. The error says what is
@@ -65,10 +76,12 @@ func openUnified(root, own, name string) (*Parent, error) {
 	if os.Geteuid() == 0 {
 		base = root
 	}
-	if missing, err := lacks(base, "cgroup.controllers"); err != nil {
+	found, err := named(base, "cgroup.controllers")
+	if err != nil {
 		return nil, err
-	} else if len(missing) > 0 {
-		return nil, fmt.Errorf("the control group %s does not have the controllers %s", base, strings.Join(missing, ", "))
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("the control group %s has none of the controllers %s", base, strings.Join(controllers, ", "))
 	}
 	dir := filepath.Join(base, name)
 	if err := mkdir(dir); err != nil {
@@ -80,11 +93,11 @@ func openUnified(root, own, name string) (*Parent, error) {
 		}
 	}
 	for _, group := range []string{base, dir} {
-		if err := enable(group); err != nil {
+		if err := write(group, "cgroup.subtree_control", "+"+strings.Join(found, " +")); err != nil {
 			return nil, err
 		}
 	}
-	return &Parent{dirs: []string{dir}, unified: true}, nil
+	return &Parent{dirs: []string{dir}, controllers: found, unified: true}, nil
 }
 
 // leave moves this process out of a group that is to have others: it has processes or groups with
@@ -106,28 +119,19 @@ func leave(base, dir string) error {
 	return write(self, "cgroup.procs", "0")
 }
 
-// enable enables the controllers for the groups in a group.
-func enable(group string) error {
-	missing, err := lacks(group, "cgroup.subtree_control")
-	if err != nil || len(missing) == 0 {
-		return err
-	}
-	return write(group, "cgroup.subtree_control", "+"+strings.Join(missing, " +"))
-}
-
-// lacks returns the controllers that a file of a group does not name.
-func lacks(group, file string) (missing []string, err error) {
+// named returns the controllers that a file of a group names.
+func named(group, file string) (found []string, err error) {
 	data, err := os.ReadFile(filepath.Join(group, file))
 	if err != nil {
 		return nil, err
 	}
 	has := strings.Fields(string(data))
 	for _, c := range controllers {
-		if !slices.Contains(has, c) {
-			missing = append(missing, c)
+		if slices.Contains(has, c) {
+			found = append(found, c)
 		}
 	}
-	return missing, nil
+	return found, nil
 }
 
 // openSeparate opens a parent of version 1.
@@ -136,13 +140,16 @@ func openSeparate(own map[string]string, name string) (*Parent, error) {
 	for _, c := range controllers {
 		path, mounted := own[c]
 		if !mounted {
-			return nil, fmt.Errorf("the controller %s of control groups is not mounted", c)
+			continue
 		}
 		dir := filepath.Join(hierarchy, c, path, name)
 		if err := mkdir(dir); err != nil {
 			return nil, fmt.Errorf("make a control group: %w", err)
 		}
-		p.dirs = append(p.dirs, dir)
+		p.dirs, p.controllers = append(p.dirs, dir), append(p.controllers, c)
+	}
+	if len(p.dirs) == 0 {
+		return nil, fmt.Errorf("none of the controllers %s of control groups is mounted", strings.Join(controllers, ", "))
 	}
 	return p, nil
 }
@@ -185,10 +192,14 @@ func (p *Parent) Make(name string, l Limits) (g Group, err error) {
 		g.Dirs = append(g.Dirs, dir)
 	}
 	for _, s := range l.settings(g.Unified) {
-		dir := g.Dirs[0]
-		if !g.Unified {
-			dir = g.Dirs[slices.Index(controllers, s.controller)]
+		at := slices.Index(p.controllers, s.controller)
+		if at < 0 {
+			continue
 		}
+		if g.Unified {
+			at = 0
+		}
+		dir := g.Dirs[at]
 		if err := write(dir, s.file, s.value); err != nil && !(s.optional && errors.Is(err, fs.ErrNotExist)) {
 			return g, errors.Join(err, g.Remove())
 		}
@@ -210,8 +221,9 @@ func (l Limits) settings(unified bool) (all []setting) {
 		if unified {
 			// All processes of a container end together, as with a kubelet, and nothing
 			// of it is swapped.
-			all = append(all, setting{file: "memory.max", value: number(l.Memory)}, setting{file: "memory.oom.group", value: "1", optional: true},
-				setting{file: "memory.swap.max", value: "0", optional: true})
+			all = append(all, setting{controller: "memory", file: "memory.max", value: number(l.Memory)},
+				setting{controller: "memory", file: "memory.oom.group", value: "1", optional: true},
+				setting{controller: "memory", file: "memory.swap.max", value: "0", optional: true})
 		} else {
 			all = append(all, setting{controller: "memory", file: "memory.limit_in_bytes", value: number(l.Memory)},
 				setting{controller: "memory", file: "memory.memsw.limit_in_bytes", value: number(l.Memory), optional: true})
@@ -219,7 +231,7 @@ func (l Limits) settings(unified bool) (all []setting) {
 	}
 	if l.CPU > 0 {
 		if unified {
-			all = append(all, setting{file: "cpu.max", value: number(quota) + " " + number(period)})
+			all = append(all, setting{controller: "cpu", file: "cpu.max", value: number(quota) + " " + number(period)})
 		} else {
 			all = append(all, setting{controller: "cpu", file: "cpu.cfs_period_us", value: number(period)}, setting{controller: "cpu", file: "cpu.cfs_quota_us", value: number(quota)})
 		}
@@ -227,7 +239,7 @@ func (l Limits) settings(unified bool) (all []setting) {
 	if l.Shares > 0 {
 		shares := min(max(2, l.Shares), 262144)
 		if unified {
-			all = append(all, setting{file: "cpu.weight", value: number(1 + (shares-2)*9999/262142)})
+			all = append(all, setting{controller: "cpu", file: "cpu.weight", value: number(1 + (shares-2)*9999/262142)})
 		} else {
 			all = append(all, setting{controller: "cpu", file: "cpu.shares", value: number(shares)})
 		}
@@ -296,7 +308,7 @@ func (g Group) OOMKills() int {
 	if g.Unified {
 		file = "memory.events"
 	}
-	f, err := os.Open(filepath.Join(g.Dirs[0], file))
+	f, err := os.Open(filepath.Join(g.Dirs[0], file)) // that of memory is the first one
 	if err != nil {
 		return 0
 	}

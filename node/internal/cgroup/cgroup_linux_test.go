@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestSettings compares the files of groups with those that a kubelet's runtime writes.
@@ -50,22 +51,51 @@ func TestOOMKills(t *testing.T) {
 	}
 }
 
-// TestLacks finds controllers that are missing, and processes that keep a group from having others.
-func TestLacks(t *testing.T) {
+// TestUnified opens parents of version 2 in directories like those of the kernel.
+func TestUnified(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"cgroup.controllers": "cpuset cpu io pids\n", "cgroup.procs": "1\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+	fill := func(dir, controllers string) {
+		t.Helper()
+		for name, text := range map[string]string{"cgroup.controllers": controllers + "\n", "cgroup.procs": "1\n", "cgroup.subtree_control": "", "pids.max": ""} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	if missing, err := lacks(dir, "cgroup.controllers"); err != nil || len(missing) != 1 || missing[0] != "memory" {
-		t.Errorf("got %v, %v, want memory", missing, err)
-	}
-	if _, err := openUnified(dir, "", "kapok"); err == nil || !strings.Contains(err.Error(), "does not have the controllers memory") {
-		t.Errorf("without memory: %v", err)
+	fill(dir, "cpuset io")
+	if _, err := openUnified(dir, "", "kapok"); err == nil || !strings.Contains(err.Error(), "has none of the controllers memory, cpu, pids") {
+		t.Errorf("without controllers: %v", err)
 	}
 	if err := leave(dir, filepath.Join(dir, "kapok")); err == nil || !strings.Contains(err.Error(), "has other processes, such as 1") {
 		t.Errorf("with another process: %v", err)
+	}
+	fill(dir, "cpuset io pids")
+	parent := filepath.Join(dir, "kapok")
+	if err := os.MkdirAll(filepath.Join(parent, "group"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	fill(parent, "pids")
+	fill(filepath.Join(parent, "group"), "")
+	if os.Geteuid() != 0 { // this process leaves the group
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, "cgroup.procs"), nil, 0o600), os.Mkdir(parent+"-self", 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		fill(parent+"-self", "")
+	}
+	p, err := openUnified(dir, "", "kapok")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(p.Missing(), " "); got != "memory cpu" {
+		t.Errorf("missing are %q, want memory and cpu", got)
+	}
+	if _, err := p.Make("group", Limits{Memory: 1, CPU: 1, Shares: 1, Pids: 10}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"cgroup.subtree_control": "+pids", "kapok/cgroup.subtree_control": "+pids", "kapok/group/pids.max": "10"} {
+		if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(data) != want {
+			t.Errorf("%s: got %q, %v, want %q", name, data, err, want)
+		}
 	}
 }
 
@@ -85,9 +115,14 @@ func TestGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range g.Dirs {
-		data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-		if err != nil || strings.TrimSpace(string(data)) != strconv.Itoa(c.Process.Pid) {
-			t.Errorf("%s has the processes %q, %v, want %d", dir, data, err, c.Process.Pid)
+		for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // the thread that has joined it ends
+			data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+			if err == nil && strings.TrimSpace(string(data)) == strconv.Itoa(c.Process.Pid) {
+				break
+			}
+			if time.Now().After(limit) {
+				t.Fatalf("%s has the processes %q, %v, want %d", dir, data, err, c.Process.Pid)
+			}
 		}
 	}
 	if own, err := os.ReadFile("/proc/self/cgroup"); err != nil || strings.Contains(string(own), "/group") {

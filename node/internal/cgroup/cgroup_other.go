@@ -13,6 +13,9 @@ type Parent struct{}
 // Open returns an error: there are no control groups.
 func Open(string) (*Parent, error) { return nil, errors.New("this system has no control groups") }
 
+// Missing returns nothing.
+func (*Parent) Missing() []string { return nil }
+
 // Make returns an empty group.
 func (*Parent) Make(string, Limits) (Group, error) { return Group{}, nil }
 

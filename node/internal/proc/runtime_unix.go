@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -298,12 +299,17 @@ func (r *Runtime) Start(ctx context.Context, s Spec) (Run, error) {
 	return r.startShim(ctx, s, dir, lock)
 }
 
-// Limit makes the control group in which containers with Spec.Limits have theirs. It is called before the first Start. The error says why
-// limits have no effect.
+// Limit makes the control group in which containers with Spec.Limits have theirs. It is called before the first Start. The error says which
+// limits have no effect, and why.
 func (r *Runtime) Limit() (err error) {
 	sum := sha256.Sum256([]byte(r.options.Dir))
-	r.groups, err = cgroup.Open(fmt.Sprintf("kapok-%x", sum[:6]))
-	return err
+	if r.groups, err = cgroup.Open(fmt.Sprintf("kapok-%x", sum[:6])); err != nil {
+		return err
+	}
+	if missing := r.groups.Missing(); len(missing) > 0 {
+		return fmt.Errorf("the system permits no limits of %s", strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 // groupOf returns the name of the control group of a run.
