@@ -238,15 +238,19 @@ func (n *Network) Open(ctx context.Context, s Socket) (*os.File, error) {
 
 func (s *Socket) open(ctx context.Context) (*os.File, error) {
 	control := func(_, _ string, c syscall.RawConn) (err error) {
-		if !s.Transparent {
-			return nil
+		set := func(level, option int) func(uintptr) {
+			return func(fd uintptr) { err = errors.Join(err, unix.SetsockoptInt(int(fd), level, option, 1)) }
 		}
-		failed := c.Control(func(fd uintptr) {
-			err = errors.Join(unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_TRANSPARENT, 1), unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
-			if s.Network == "udp" && s.Listen.IsValid() {
-				err = errors.Join(err, unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_RECVORIGDSTADDR, 1))
-			}
-		})
+		var failed error
+		if s.Network == "udp" { // one socket listens, and others reply to clients from the same address
+			failed = c.Control(set(unix.SOL_SOCKET, unix.SO_REUSEADDR))
+		}
+		if s.Transparent {
+			failed = errors.Join(failed, c.Control(set(unix.SOL_IP, unix.IP_TRANSPARENT)))
+		}
+		if s.Transparent && s.Network == "udp" && s.Listen.IsValid() {
+			failed = errors.Join(failed, c.Control(set(unix.SOL_IP, unix.IP_RECVORIGDSTADDR)))
+		}
 		return errors.Join(failed, err)
 	}
 	var c interface {

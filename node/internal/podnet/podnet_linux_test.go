@@ -199,6 +199,66 @@ func TestOutgoing(t *testing.T) {
 	}
 }
 
+// TestOutgoingUDP replies to a datagram from the address to which it was sent, also if another socket has
+// it.
+func TestOutgoingUDP(t *testing.T) {
+	if !isInside(t) {
+		return
+	}
+	n, one, _ := newNetwork(t)
+	if err := n.Outside(); err != nil {
+		t.Skip(err)
+	}
+	to := netip.MustParseAddrPort("10.96.0.5:53")
+	socket := func(s Socket) *net.UDPConn {
+		t.Helper()
+		s.Network = "udp"
+		f, err := n.Open(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		c, err := net.FilePacketConn(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c.(*net.UDPConn)
+	}
+	socket(Socket{Listen: to})
+	outgoing := socket(Socket{Listen: n.options.Outgoing(), Transparent: true})
+	var client net.Conn
+	err := inside(one, func() (err error) {
+		client, err = net.Dial("udp", to.String())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := io.WriteString(client, "query"); err != nil {
+		t.Fatal(err)
+	}
+	buffer, control := make([]byte, 100), make([]byte, 100)
+	k, m, _, from, err := outgoing.ReadMsgUDPAddrPort(buffer, control)
+	if got, ok := Destination(control[:m]); err != nil || !ok || got != to || string(buffer[:k]) != "query" {
+		t.Fatalf("got %q for %s, %t, %v", buffer[:k], got, ok, err)
+	}
+	reply := socket(Socket{From: to, Dial: netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), Transparent: true})
+	if _, err := io.WriteString(reply, "reply"); err != nil {
+		t.Fatal(err)
+	}
+	if k, err := client.Read(buffer); err != nil || string(buffer[:k]) != "reply" {
+		t.Errorf("the pod has received %q, %v", buffer[:k], err)
+	}
+	if _, err := io.WriteString(client, "more"); err != nil {
+		t.Fatal(err)
+	}
+	if k, err := reply.Read(buffer); err != nil || string(buffer[:k]) != "more" {
+		t.Errorf("the socket for replies has received %q, %v", buffer[:k], err)
+	}
+}
+
 // TestRemove gives the address of a pod to another one.
 func TestRemove(t *testing.T) {
 	if !isInside(t) {

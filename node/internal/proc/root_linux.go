@@ -570,7 +570,10 @@ func (s *shim) spawnInside(args []string, files []*os.File, a *syscall.SysProcAt
 		}
 		// A file of the group, by which it could be given to the process, would lead the process out of its root directory.
 		if pid, err = s.children.spawn(path, args, s.spec.Dir, s.spec.Env, files, a); err == nil {
-			err = s.spec.Group.Add(pid)
+			if err = s.spec.Group.Add(pid); err != nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				s.children.wait(pid)
+			}
 		}
 	})
 	return pid, err
