@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,7 +48,8 @@ const (
 
 // An order is what a program asks of its launcher, with files.
 type order struct {
-	Do      string          // watch, network, start, leave, open, end
+	Do      string          // watch, probe, network, start, leave, open, end
+	Dir     string          // of probe
 	Network *podnet.Options // of network
 	Shim    *shimOrder      // of start, with the files lock, ready and tether
 	Pod     string          // of leave
@@ -160,6 +162,8 @@ func (l *launcher) serve(c *net.UnixConn) (end bool) {
 	case o.Do == "end":
 		send(c, answer)
 		return true
+	case o.Do == "probe":
+		err = l.probe(o.Dir)
 	case o.Do == "network" && o.Network != nil:
 		answer.Note, err = l.make(o.Network)
 	case o.Do == "start" && o.Shim != nil && len(files) >= 2:
@@ -181,6 +185,22 @@ func (l *launcher) serve(c *net.UnixConn) (end bool) {
 	}
 	send(c, answer)
 	return false
+}
+
+// probe starts a process that enters a root directory and ends, as the first process of a container does.
+func (l *launcher) probe(dir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
+	defer cancel()
+	c := exec.CommandContext(ctx, l.program)
+	c.Env = []string{probeVariable + "=" + dir}
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
+	if err := ownUsers(c.SysProcAttr, &Root{}); err != nil {
+		return err
+	}
+	if output, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(output))
+	}
+	return nil
 }
 
 // make makes the network, unless it exists. The note is why connections to other networks fail.
@@ -295,7 +315,7 @@ func (r *Runtime) launch(ctx context.Context) error {
 		return fmt.Errorf("connect to the launcher of containers: %w", err)
 	}
 	var p response
-	if err := send(c, order{Do: "watch"}); err == nil {
+	if err = send(c, order{Do: "watch"}); err == nil {
 		_, err = receive(c, &p)
 	}
 	if err != nil {
@@ -428,6 +448,15 @@ func (e *launchError) Unwrap() error {
 		return nil
 	}
 	return e.errno
+}
+
+// probe lets the launcher start a process that enters a root directory.
+func (r *Runtime) probe(ctx context.Context, dir string) error {
+	_, _, err := r.command(ctx, order{Do: "probe", Dir: dir})
+	if err != nil {
+		return explain(err)
+	}
+	return nil
 }
 
 // launchShim starts a shim by the launcher.

@@ -63,12 +63,6 @@ func ownUsers(a *syscall.SysProcAttr, r *Root) error {
 	return nil
 }
 
-// probeRoot lets a process have the namespaces of a container with a Root.
-func probeRoot(a *syscall.SysProcAttr) error {
-	a.Cloneflags |= namespaces
-	return ownUsers(a, &Root{})
-}
-
 // spawnRoot starts a container with a Root.
 func (s *shim) spawnRoot(files []*os.File, a *syscall.SysProcAttr) (pid int, err error) {
 	report, w, err := os.Pipe()
@@ -604,8 +598,8 @@ func becomeInside() (code int, is bool) {
 }
 
 // explain adds to an error of isolation what permits it.
-func explain(err error, output []byte) error {
-	err = fmt.Errorf("start a process with a root directory of its own: %w: %s", err, bytes.TrimSpace(output))
+func explain(err error) error {
+	err = fmt.Errorf("start a process with a root directory of its own: %w", err)
 	if data, _ := os.ReadFile("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"); string(bytes.TrimSpace(data)) == "1" {
 		return fmt.Errorf("%w (sysctl kernel.apparmor_restrict_unprivileged_userns is 1)", err)
 	}

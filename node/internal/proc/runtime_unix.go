@@ -382,18 +382,7 @@ func (r *Runtime) Isolates(ctx context.Context) error {
 		return err
 	}
 	lower.Close()
-	ctx, cancel := context.WithTimeout(ctx, probeLimit)
-	defer cancel()
-	probe := exec.CommandContext(ctx, r.executable)
-	probe.Env = []string{probeVariable + "=" + r.path(name)}
-	probe.SysProcAttr = &syscall.SysProcAttr{}
-	if err := probeRoot(probe.SysProcAttr); err != nil {
-		return err
-	}
-	if output, err := probe.CombinedOutput(); err != nil {
-		return errors.Join(explain(err, output), beneath.RemoveAll(r.root, name))
-	}
-	return beneath.RemoveAll(r.root, name)
+	return errors.Join(r.probe(ctx, r.path(name)), beneath.RemoveAll(r.root, name))
 }
 
 // path returns the path of a directory of the Runtime.

@@ -24,11 +24,7 @@ func mountHosts(string) error { return errMounts }
 // errIsolation is the error of a root directory of a container.
 var errIsolation = errors.New("macOS has no namespaces, in which containers have a root directory of their own")
 
-func ownUsers(*syscall.SysProcAttr, *Root) error { return errIsolation }
-
-func probeRoot(*syscall.SysProcAttr) error { return errIsolation }
-
-func explain(err error, _ []byte) error { return err }
+func (*Runtime) probe(context.Context, string) error { return errIsolation }
 
 func becomeInside() (code int, is bool) { return 0, false }
 
