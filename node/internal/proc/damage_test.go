@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -98,6 +99,11 @@ func TestStoppedShim(t *testing.T) {
 	if err := syscall.Kill(p.parent, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	for limit := time.Now().Add(time.Minute); !stopped(t, p.parent); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("the parent does not stop")
+		}
+	}
 	if err := r.Terminate(s.ID); err != nil { // is ignored by the program
 		t.Error(err)
 	}
@@ -108,6 +114,23 @@ func TestStoppedShim(t *testing.T) {
 		t.Errorf("the end is %+v, want the reason %s", end, Lost)
 	}
 	checkGone(t, append(pids, run.Pid, p.parent))
+}
+
+// stopped reports whether all threads of a process are stopped: on other processors, they run a little
+// longer.
+func stopped(t *testing.T, pid int) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("the threads of process %d: %v, %v", pid, threads, err)
+	}
+	for _, file := range threads {
+		data, _ := os.ReadFile(file) // of one that has ended there is nothing
+		if _, fields, found := strings.Cut(string(data), ") "); found && !strings.HasPrefix(fields, "T") {
+			return false
+		}
+	}
+	return true
 }
 
 // TestForeignFiles opens a directory in which containers have left files of their own.
