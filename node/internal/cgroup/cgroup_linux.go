@@ -231,9 +231,10 @@ func (l Limits) settings(unified bool) (all []setting) {
 	}
 	if l.CPU > 0 {
 		if unified {
-			all = append(all, setting{controller: "cpu", file: "cpu.max", value: number(quota) + " " + number(period)})
+			all = append(all, setting{controller: "cpu", file: "cpu.max", value: number(quota) + " " + number(period), optional: true})
 		} else {
-			all = append(all, setting{controller: "cpu", file: "cpu.cfs_period_us", value: number(period)}, setting{controller: "cpu", file: "cpu.cfs_quota_us", value: number(quota)})
+			all = append(all, setting{controller: "cpu", file: "cpu.cfs_period_us", value: number(period), optional: true},
+				setting{controller: "cpu", file: "cpu.cfs_quota_us", value: number(quota), optional: true})
 		}
 	}
 	if l.Shares > 0 {

@@ -110,7 +110,7 @@ read line < /file; echo $line; echo changed > /file; read line < /file; echo $li
 read line < /link/sub/volume/data; echo $line; echo new > /work/sub/volume/new; (echo bad > /ro/data) 2>/dev/null || echo read-only
 read line < /single; echo $line; (echo x > /dev/null) && echo null; ls /; ls /proc/1/task
 while read name value; do case $name in Uid:|Gid:|CapEff:|CapBnd:) echo $name $value;; esac; done < /proc/self/status
-(: < /etc/passwd) 2>/dev/null || echo no passwd; kill -0 -1; echo end`)
+(: < /etc/passwd) 2>/dev/null || echo no passwd; kill -0 -1 2>/dev/null; echo end`)
 	s.Root.Mounts = []Mount{
 		{Source: volume, Target: "/link/sub/volume"}, {Source: volume, Target: "/ro", ReadOnly: true},
 		{Source: filepath.Join(volume, "data"), Target: "/single"}, {Source: "/absent", Target: "/absent", Optional: true},
