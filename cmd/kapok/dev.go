@@ -183,6 +183,7 @@ func (d *devCommand) serverOptions() kapok.Options {
 	if node := d.process.node; node != nil {
 		node.Metrics = metrics
 		opts.ServiceAddresses, opts.Nodes.LoopbackEndpoints = processServices, true
+		reachPods(&opts, node)
 		runs, handlers = append(runs, node), append(handlers, node.Handler)
 	}
 	if d.nodes > 0 {

@@ -343,6 +343,7 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 			opts.ServiceAddresses = processServices
 		}
 		node.Services = opts.ServiceAddresses
+		reachPods(&opts, node)
 	}
 	var runs kapok.Together
 	if len(u.controllers.Names) > 0 {

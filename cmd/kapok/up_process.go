@@ -131,6 +131,11 @@ func (n *processNode) serve(s *kapok.Server) {
 	close(n.started)
 }
 
+// reachPods lets the server connect with pods of a node in a network of their own.
+func reachPods(o *kapok.Options, n *processnode.Node) {
+	o.Nodes.DialPod, o.Webhooks.Dial, o.Aggregation.Dial = n.DialPod, n.Dial, n.Dial
+}
+
 // kubelets returns a function that finds the kubelet of a node among several.
 func kubelets(all ...func(string) http.Handler) func(string) http.Handler {
 	return func(node string) http.Handler {

@@ -49,6 +49,9 @@ type Options struct {
 	// Dial opens connections. Default: those of the operating system, whose addresses are checked. A
 	// function must check them itself.
 	Dial forward.Dial
+	// DialPod returns what opens connections to the address of a pod in a network that this process
+	// has made; nil for other addresses. Default: there are none.
+	DialPod func(ip netip.Addr) forward.Dial
 	// Loopback permits connections to loopback addresses.
 	Loopback bool
 	// Inside returns what opens connections to the kubelet of a node that runs in this process, which
@@ -92,6 +95,9 @@ func New(o Options) *Connector {
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{Timeout: o.Timeout, KeepAlive: 30 * time.Second, Control: g.control}).DialContext
 	}
+	if o.DialPod != nil {
+		o.Dial = withPods(o.DialPod, o.Dial)
+	}
 	c := &Connector{
 		options: o,
 		slices:  webhook.SlicesIn(o.State),
@@ -104,6 +110,19 @@ func New(o Options) *Connector {
 	c.inside = c.within.Transports(&tls.Config{MinVersion: tls.VersionTLS12})
 	c.Trust(nil)
 	return c
+}
+
+// withPods returns what opens connections to pods in networks of this process, and to other
+// addresses.
+func withPods(pods func(netip.Addr) forward.Dial, other forward.Dial) forward.Dial {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if at, err := netip.ParseAddrPort(address); err == nil {
+			if dial := pods(at.Addr().Unmap()); dial != nil {
+				return dial(ctx, network, address)
+			}
+		}
+		return other(ctx, network, address)
+	}
 }
 
 // dialInside opens a connection to the kubelet of a node in this process.

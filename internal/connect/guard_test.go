@@ -1,9 +1,13 @@
 package connect
 
 import (
+	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"testing"
+
+	"github.com/kapok-dev/kapok/internal/forward"
 )
 
 // TestGuard checks the addresses that a Connector does not connect to.
@@ -61,6 +65,23 @@ func TestGuard(t *testing.T) {
 		ip := netip.MustParsePrefix(a.String()).Addr()
 		if err := g.check(netip.AddrPortFrom(ip, self)); err == nil {
 			t.Errorf("%s, which is an address of this machine, is allowed at the port of this server", ip)
+		}
+	}
+}
+
+// TestDialPod connects with pods by a function, and with no address that is not one of theirs.
+func TestDialPod(t *testing.T) {
+	errPod := errors.New("a pod")
+	pods := func(ip netip.Addr) forward.Dial {
+		if ip != netip.MustParseAddr("10.77.0.2") {
+			return nil
+		}
+		return func(context.Context, string, string) (net.Conn, error) { return nil, errPod }
+	}
+	dial := withPods(pods, (&net.Dialer{Control: (&guard{}).control}).DialContext)
+	for address, want := range map[string]error{"10.77.0.2:80": errPod, "127.0.0.1:80": errNotAllowed, "169.254.169.254:80": errNotAllowed} {
+		if _, err := dial(t.Context(), "tcp", address); !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", address, err, want)
 		}
 	}
 }

@@ -53,6 +53,10 @@ type NodeOptions struct {
 	// in memory, without TLS; this works in a testing/synctest bubble, too. Stop closes the connections, and
 	// waits until the handler has returned from all requests. Default: all nodes are elsewhere.
 	Kubelets func(node string) http.Handler
+	// DialPod returns a function that connects with the address of a pod in a network that this program
+	// has made, and nil for other addresses. The proxies of pods and services use it. Default: all pods
+	// are reached by the network of this machine.
+	DialPod func(ip netip.Addr) func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Validate returns an error if the options cannot be used. It reads the files.
@@ -79,6 +83,9 @@ func (o *NodeOptions) Validate() error {
 // connector returns what connects to nodes, and the files to watch.
 func (o *NodeOptions) connector(ctx context.Context, p *parts, inside func(node string) forward.Dial) (_ *connect.Connector, files []*reload.File, err error) {
 	options := connect.Options{State: p.state, Timeout: o.Timeout, Loopback: o.Loopback, Inside: inside}
+	if o.DialPod != nil {
+		options.DialPod = func(ip netip.Addr) forward.Dial { return o.DialPod(ip) }
+	}
 	for _, kind := range o.AddressTypes {
 		options.AddressTypes = append(options.AddressTypes, corev1.NodeAddressType(kind))
 	}

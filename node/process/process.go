@@ -34,6 +34,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -208,4 +209,24 @@ func (n *Node) Handler(node string) http.Handler {
 		return nil
 	}
 	return &server{pods: p}
+}
+
+// DialPod returns a function that connects with an address of a pod of the node in a network of its
+// own; nil for other addresses. It is for kapok.NodeOptions.DialPod.
+func (n *Node) DialPod(ip netip.Addr) func(ctx context.Context, network, address string) (net.Conn, error) {
+	p := n.runs.Load()
+	if p == nil || !p.network.has(ip) {
+		return nil
+	}
+	return p.dial
+}
+
+// Dial connects with an address of a pod of the node, or with another address as net.Dialer does. It is
+// for the connections of the server to webhooks and extension servers.
+func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if p := n.runs.Load(); p != nil {
+		return p.dial(ctx, network, address)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, address)
 }

@@ -80,6 +80,12 @@ func TestNetworks(t *testing.T) {
 	if out, err := m.sh("one", "echo $KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT"); err != nil || out != "127.96.0.1:443\n" {
 		t.Errorf("the API server of pods is at %q, %v", out, err)
 	}
+	for _, path := range []string{"/api/v1/namespaces/default/pods/one:80/proxy/", "/api/v1/namespaces/default/services/web:high/proxy/"} {
+		m.eventually(path, "one of them", isOne(func() (string, error) {
+			text, err := m.clients.CoreV1().RESTClient().Get().AbsPath(path).DoRaw(t.Context())
+			return string(text), err
+		}))
+	}
 	// A server of this machine that listens at 127.0.0.1 is none of a pod's, but of one with
 	// the network of the machine.
 	address := strings.TrimPrefix(m.config.Host, "https://")

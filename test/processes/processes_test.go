@@ -203,7 +203,8 @@ func start(ctx context.Context, o kapok.Options, dir string, isolate ...bool) (*
 	}}
 	o.Listen = "127.0.0.1:0"
 	o.Controllers = kapok.Together{controllers.Options{}, scheduler.Options{}, node}
-	o.Nodes = kapok.NodeOptions{Kubelets: node.Handler, LoopbackEndpoints: true}
+	o.Nodes = kapok.NodeOptions{Kubelets: node.Handler, DialPod: node.DialPod, LoopbackEndpoints: true}
+	o.Webhooks.Dial = node.Dial
 	o.ServiceAddresses = netip.MustParsePrefix("127.96.0.0/12")
 	s, err := kapok.Start(ctx, o)
 	if err == nil {
