@@ -92,12 +92,13 @@ func openUnified(root, own, name string) (*Parent, error) {
 			return nil, err
 		}
 	}
-	for _, group := range []string{base, dir} {
-		if err := write(group, "cgroup.subtree_control", "+"+strings.Join(found, " +")); err != nil {
-			return nil, err
-		}
-	}
-	return &Parent{dirs: []string{dir}, controllers: found, unified: true}, nil
+	p := &Parent{dirs: []string{dir}, controllers: found, unified: true}
+	return p, errors.Join(p.enable(base), p.enable(dir))
+}
+
+// enable enables the controllers for the groups in a group.
+func (p *Parent) enable(group string) error {
+	return write(group, "cgroup.subtree_control", "+"+strings.Join(p.controllers, " +"))
 }
 
 // leave moves this process out of a group that is to have others: it has processes or groups with
@@ -184,9 +185,9 @@ func (p *Parent) Close() error {
 // Make makes a group with limits.
 func (p *Parent) Make(name string, l Limits) (g Group, err error) {
 	g.Unified = p.unified
-	for _, dir := range p.dirs {
-		dir = filepath.Join(dir, name)
-		if err := mkdir(dir); err != nil {
+	for _, parent := range p.dirs {
+		dir := filepath.Join(parent, name)
+		if err := p.mkdirIn(parent, dir); err != nil {
 			return g, errors.Join(err, g.Remove())
 		}
 		g.Dirs = append(g.Dirs, dir)
@@ -206,6 +207,27 @@ func (p *Parent) Make(name string, l Limits) (g Group, err error) {
 	}
 	return g, nil
 }
+
+// mkdirIn makes a group, and the parent if it was removed with its last group.
+func (p *Parent) mkdirIn(parent, dir string) (err error) {
+	for range makeTries { // another group may be the last one in between
+		if err = mkdir(parent); err != nil {
+			return err
+		}
+		if p.unified {
+			err = p.enable(parent)
+		}
+		if err == nil {
+			err = mkdir(dir)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return err
+}
+
+const makeTries = 10
 
 // A setting is the value of a file of a group.
 type setting struct {
@@ -326,7 +348,7 @@ func (g Group) OOMKills() int {
 // removeLimit is the time in which a group becomes empty after the end of its processes.
 const removeLimit = 5 * time.Second
 
-// Remove removes the group. Its processes must have ended.
+// Remove removes the group, and its parent if that has no other ones. Its processes must have ended.
 func (g Group) Remove() error {
 	var failed []error
 	for _, dir := range g.Dirs {
@@ -340,7 +362,9 @@ func (g Group) Remove() error {
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failed = append(failed, err)
+			continue
 		}
+		_ = os.Remove(filepath.Dir(dir)) // fails if there are others
 	}
 	return errors.Join(failed...)
 }

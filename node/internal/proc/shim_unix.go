@@ -126,6 +126,7 @@ func (s *shim) run(ready *os.File) error {
 		exit.Reason = OutOfMemory
 	}
 	s.endAll()
+	_ = s.spec.Group.Remove() // else the program does so, if it runs
 	select {
 	case <-copied:
 	case <-time.After(drainTime):
