@@ -13,8 +13,8 @@
 //
 // # Permissions
 //
-// Containers have all permissions of the user that runs this process, and see its files, its network and its other processes, the files and
-// processes only without Options.Isolate. A client that may create pods, or a workload that creates them, runs programs as that user.
+// Containers have all permissions of the user that runs this process, and see its files, its network and its other processes; with Options.Isolate
+// they see their own ones. A client that may create pods, or a workload that creates them, runs programs as that user.
 //
 // # State
 //
@@ -25,7 +25,8 @@
 // # Goroutines and locks
 //
 // Run owns all goroutines: the workers of three controllers, those of the proxy of Services (package proxy), one for each container with probes or hooks, one for each container that
-// stops, and one for each program that is prepared. It returns when all have ended. Each type has one lock. That of pods is taken before
+// stops, one for each program that is prepared, and one that looks at what files use. With Options.Isolate there is a second proxy, in the network of
+// pods (network.go). It returns when all have ended. Each type has one lock. That of pods is taken before
 // that of a stopping; no other one is held while another one is taken.
 package process
 

@@ -28,9 +28,15 @@
 // When the first process of a container has ended, all others are killed, as in a PID namespace. On Linux these
 // are all descendants, because the shim is a subreaper; on macOS those of the process groups that the shim has started.
 //
+// # Launcher
+//
+// Shims of containers with a Root are started by the launcher, DIR/launcher: this program again, which has a
+// namespace of users above those of the containers, and the network of pods. There is one for each directory. It
+// outlives the program as the shims do, and ends with Close.
+//
 // # Goroutines
 //
-// A Runtime has one goroutine for each run that lives. Close waits for them. Its lock is held neither during
+// A Runtime has one goroutine for each run that lives, and two for the launcher. Close waits for them. Its lock is held neither during
 // file operations nor during a call of Options.Changed.
 package proc
 
