@@ -7,6 +7,8 @@ package processes
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -385,6 +387,7 @@ func crash(t *testing.T, env ...string) {
 				}
 			}
 		}
+		removeGroups(t, dir)
 	})
 	const first, most = 20, 100 // pods; a node has at most 110
 	total := 0
@@ -450,6 +453,32 @@ func crash(t *testing.T, env ...string) {
 			t.Fatal(err)
 		}
 		_ = server.Wait()
+	}
+}
+
+// removeGroups removes the control groups of runs whose parents were killed, and no node removes them.
+func removeGroups(t *testing.T, dir string) {
+	specs, err := filepath.Glob(filepath.Join(dir, "processes/pods/*/*/*/spec.json"))
+	if err != nil || len(specs) == 0 {
+		t.Errorf("%d runs, %v", len(specs), err)
+	}
+	for _, file := range specs {
+		var run struct{ Group struct{ Dirs []string } }
+		data, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(data, &run)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		for _, group := range run.Group.Dirs {
+			for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {
+				if err := os.Remove(group); err == nil || errors.Is(err, os.ErrNotExist) {
+					break // else its processes end
+				}
+			}
+			_ = os.Remove(filepath.Dir(group)) // fails if it is not the last one
+		}
 	}
 }
 
