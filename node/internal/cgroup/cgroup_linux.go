@@ -312,15 +312,6 @@ func (g Group) Join() error {
 	return nil
 }
 
-// Add moves a process to the group, in version 2, in which a thread cannot be in another group than
-// its process. What the process has started before stays where it is.
-func (g Group) Add(pid int) error {
-	if !g.Unified {
-		return nil
-	}
-	return write(g.Dirs[0], "cgroup.procs", strconv.Itoa(pid))
-}
-
 // OOMKills returns the number of processes of the group that the kernel has killed because its
 // memory was used up.
 func (g Group) OOMKills() int {

@@ -28,9 +28,6 @@ func (Group) Start(a *syscall.SysProcAttr, start func() error) error { return st
 // Join does nothing.
 func (Group) Join() error { return nil }
 
-// Add does nothing.
-func (Group) Add(int) error { return nil }
-
 // OOMKills returns 0.
 func (Group) OOMKills() int { return 0 }
 

@@ -200,3 +200,59 @@ func TestLimits(t *testing.T) {
 		}
 	}
 }
+
+// unifiedGroup makes a control group of version 2 beside that of this process, or skips the test.
+func unifiedGroup(t *testing.T) cgroup.Group {
+	t.Helper()
+	own := ""
+	data, err := os.ReadFile("/proc/self/cgroup")
+	for line := range strings.Lines(string(data)) {
+		if path, found := strings.CutPrefix(strings.TrimSpace(line), "0::"); found {
+			own = path
+		}
+	}
+	if err != nil || own == "" {
+		t.Skipf("there are no control groups of version 2: %v", err)
+	}
+	for _, mount := range []string{"/sys/fs/cgroup/unified", "/sys/fs/cgroup"} {
+		if _, err := os.Stat(filepath.Join(mount, "cgroup.procs")); err != nil {
+			continue
+		}
+		dir := filepath.Join(mount, filepath.Dir(own), fmt.Sprintf("kapok-test-%d", os.Getpid()))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Skipf("this user may not make control groups: %v", err)
+		}
+		g := cgroup.Group{Dirs: []string{dir}, Unified: true}
+		t.Cleanup(func() { _ = os.Remove(dir) })
+		return g
+	}
+	t.Skip("control groups of version 2 are not mounted")
+	return cgroup.Group{}
+}
+
+// TestUnifiedGroup has a container whose processes, and those of commands, are in a group of
+// version 2.
+func TestUnifiedGroup(t *testing.T) {
+	r, wait := isolated(t, t.TempDir())
+	s := rootSpec(imageWithShell(t), "cat /proc/self/cgroup; echo ready; read line")
+	s.Stdin, s.Group = true, unifiedGroup(t)
+	startReady(t, r, s)
+	name := filepath.Base(s.Group.Dirs[0]) + "\n"
+	if got := output(t, r, s.ID); !strings.Contains(got, name) {
+		t.Errorf("the container is in %s, want %s", got, name)
+	}
+	var b bytes.Buffer
+	if err := r.Exec(t.Context(), s.ID, []string{"sh", "-c", "read line; cat /proc/self/cgroup"}, Streams{In: strings.NewReader("go\n"), Out: &b}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), name) {
+		t.Errorf("a command is in %s, want %s", &b, name)
+	}
+	if err := r.Kill(s.ID); err != nil {
+		t.Fatal(err)
+	}
+	wait(s.ID)
+	if _, err := os.Stat(s.Group.Dirs[0]); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the group is left behind: %v", err)
+	}
+}

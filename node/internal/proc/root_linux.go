@@ -539,9 +539,11 @@ func (s *shim) spawnInside(args []string, files []*os.File, a *syscall.SysProcAt
 		if err = ownKeys(); err != nil {
 			return
 		}
-		if err = s.spec.Group.Join(); err != nil {
+		group, failed := s.joinGroup(a)
+		if err = failed; err != nil {
 			return
 		}
+		defer group.Close()
 		own, _ := fileAt(ownProgram) // before this thread sees the /proc of the container, in which it does not exist
 		if err = join(s.main); err != nil {
 			return
@@ -562,15 +564,28 @@ func (s *shim) spawnInside(args []string, files []*os.File, a *syscall.SysProcAt
 		if err = s.spec.Root.dropCapabilities(); err != nil {
 			return
 		}
-		// A file of the group, by which it could be given to the process, would lead the process out of its root directory.
-		if pid, err = s.children.spawn(path, args, s.spec.Dir, s.spec.Env, files, a); err == nil {
-			if err = s.spec.Group.Add(pid); err != nil {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-				s.children.wait(pid)
-			}
-		}
+		pid, err = s.children.spawn(path, args, s.spec.Dir, s.spec.Env, files, a)
 	})
 	return pid, err
+}
+
+// joinGroup lets the process that this thread starts next be in the control group of the container. In version 2 it has a descriptor of the group
+// until it executes its program, which leads to the group alone, and cannot change it: the group is on a read-only mount of its own.
+func (s *shim) joinGroup(a *syscall.SysProcAttr) (io.Closer, error) {
+	g := s.spec.Group
+	if !g.Unified {
+		return io.NopCloser(nil), g.Join()
+	}
+	tree, err := (&Mount{Source: g.Dirs[0]}).open()
+	if err != nil {
+		return nil, err
+	}
+	if err := setReadOnly(int(tree.Fd()), "", unix.AT_EMPTY_PATH); err != nil {
+		tree.Close()
+		return nil, err
+	}
+	a.UseCgroupFD, a.CgroupFD = true, int(tree.Fd())
+	return tree, nil
 }
 
 // runProbe is the function main of a process that only enters a root directory.
