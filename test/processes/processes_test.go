@@ -456,8 +456,8 @@ func crash(t *testing.T, env ...string) {
 	}
 }
 
-// removeGroups removes the control groups of runs whose parents were killed, as no node is left that
-// would.
+// removeGroups removes the control groups of runs whose parents were killed: no node is left that
+// would do so.
 func removeGroups(t *testing.T, dir string) {
 	specs, err := filepath.Glob(filepath.Join(dir, "processes/pods/*/*/*/spec.json"))
 	if err != nil || len(specs) == 0 {
