@@ -125,8 +125,7 @@ func (n *network) leave() error {
 		c.Close()
 	}
 	n.outgoing = []interface{ Close() error }{l, c}
-	dial := (&net.Dialer{}).DialContext
-	n.group.Go(func() { n.proxy.Outgoing(l, dial) })
+	n.group.Go(func() { n.proxy.Outgoing(l, n.dialOutside) })
 	reply := func(from, to netip.AddrPort) (*net.UDPConn, error) {
 		f, err := n.runtime.Socket(n.ctx, podnet.Socket{Network: "udp", From: from, Dial: to, Transparent: true})
 		if err != nil {
@@ -139,8 +138,24 @@ func (n *network) leave() error {
 		}
 		return c.(*net.UDPConn), nil
 	}
-	n.group.Go(func() { n.proxy.OutgoingUDP(proxy.Datagrams{Conn: c, To: podnet.Destination, Reply: reply}, dial) })
+	n.group.Go(func() {
+		n.proxy.OutgoingUDP(proxy.Datagrams{Conn: c, To: podnet.Destination, Reply: reply}, n.dialOutside)
+	})
 	return nil
+}
+
+// dialOutside connects with an address of another network. Those of this one, such as that of the
+// sockets for other networks, may be those of other machines there.
+func (n *network) dialOutside(ctx context.Context, network, address string) (net.Conn, error) {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if n.has(to.Addr()) {
+		return nil, fmt.Errorf("dial %s: an address of pods", address)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, address)
 }
 
 // listenerOf returns the listener of a file, which it closes.

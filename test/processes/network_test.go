@@ -92,6 +92,9 @@ func TestNetworks(t *testing.T) {
 	if got, err := fetch("one", "http://"+address); err == nil || !strings.Contains(got, "refused") {
 		t.Errorf("a server of this machine: %q, %v, want a refused connection", got, err)
 	}
+	if got, err := fetch("one", "http://10.77.0.1:1"); err == nil {
+		t.Errorf("the socket for other networks: got %q", got)
+	}
 	if got, err := fetch("own", "http://"+address); err != nil || !strings.Contains(got, "HTTPS server") {
 		t.Errorf("a server of this machine for a pod with its network: %q, %v", got, err)
 	}
