@@ -46,11 +46,7 @@ func (s *scheduler) bind(ctx context.Context, n *pending, node string, claims *c
 				return
 			}
 		}
-		b := &corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID},
-			Target:     corev1.ObjectReference{Kind: "Node", Name: node},
-		}
-		err := s.client.SubResource("binding").Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}, b)
+		err := s.createBinding(ctx, p, node)
 		if err == nil {
 			s.events[p.Spec.SchedulerName].Eventf(p, nil, corev1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %v/%v to %v", p.Namespace, p.Name, node)
 			return
@@ -61,8 +57,21 @@ func (s *scheduler) bind(ctx context.Context, n *pending, node string, claims *c
 		if claims != nil {
 			s.unreserve(ctx, p, claims)
 		}
-		s.inbox.put(func() { s.unbind(ctx, n, claims, fmt.Errorf("running Bind plugin %q: %w", "DefaultBinder", err)) })
+		s.inbox.put(func() { s.unbind(ctx, n, claims, err) })
 	})
+}
+
+// createBinding binds a pod to a node, as the plugin DefaultBinder.
+func (s *scheduler) createBinding(ctx context.Context, p *corev1.Pod, node string) error {
+	b := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
+	}
+	err := s.client.SubResource("binding").Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}, b)
+	if err != nil {
+		return fmt.Errorf("running Bind plugin %q: %w", "DefaultBinder", err)
+	}
+	return nil
 }
 
 // isBound asks the server, until it answers, whether a pod has a node. As long as that is not known, the pod
@@ -87,7 +96,7 @@ func (s *scheduler) isBound(ctx context.Context, p *corev1.Pod) bool {
 
 // unbind takes back an assumption that the server has refused.
 func (s *scheduler) unbind(ctx context.Context, n *pending, claims *claimed, err error) {
-	uid := n.pod.UID
+	uid, missed := n.pod.UID, n.seen != s.queue.events
 	if claims != nil {
 		s.cluster.Release(claims.choices)
 		s.queue.happened(time.Now(), ofDevices)
@@ -97,19 +106,21 @@ func (s *scheduler) unbind(ctx context.Context, n *pending, claims *claimed, err
 	}
 	delete(s.assumed, uid)
 	s.cluster.RemovePod(uid)
-	now := time.Now()
-	s.queue.happened(now, ofLeft...)
+	s.queue.happened(time.Now(), ofLeft...)
+	s.noticed(corev1.SchemeGroupVersion.WithKind("Pod"), n.pod, nil)
 	if claims == nil && apierrors.IsNotFound(err) {
 		s.queue.remove(uid)
 		return
 	}
-	s.report(ctx, n, corev1.PodReasonSchedulerError, err.Error())
-	s.queue.fail(n, nil, now)
+	if !missed {
+		n.seen = s.queue.events // the pod does not help itself
+	}
+	s.failed(ctx, n, err)
 }
 
 // refuse preempts pods in favour of one that fits no node. It reports why the pod fits none, in its
 // condition and an event. The pod waits.
-func (s *scheduler) refuse(ctx context.Context, n *pending, d place.Decision, profile *place.Profile) {
+func (s *scheduler) refuse(ctx context.Context, n *pending, d place.Decision, profile *place.Profile, a *attempt) {
 	if s.cluster.Len() == 0 {
 		s.nominate(n.pod, "")
 		s.report(ctx, n, corev1.PodReasonUnschedulable, d.Message())
@@ -117,15 +128,19 @@ func (s *scheduler) refuse(ctx context.Context, n *pending, d place.Decision, pr
 		return
 	}
 	refused, message := d.Plugins(), d.Message()
-	var results []string
-	if claim := d.Stranded(); claim != nil && !profile.NeverDeallocates {
+	results, done := a.postFilter(d, true, nil)
+	if claim := d.Stranded(); !done && claim != nil && !profile.NeverDeallocates {
 		s.renounce(ctx, n, claim)
 		results = append(results, "deallocation of ResourceClaim completed")
 	}
 	var preemption place.Preemption
-	if !profile.NeverPreempts {
+	if !done && !profile.NeverPreempts {
 		preemption = d.Preempt(profile.Preempter)
 		results = append(results, preemption.Message)
+	}
+	if !done && preemption.Node == "" {
+		results, done = a.postFilter(d, false, results)
+		preemption.Renounce = preemption.Renounce && !done
 	}
 	if len(results) > 0 {
 		message += " " + strings.Join(results, ", ")

@@ -12,6 +12,10 @@
 // the number of attempts. The scheduler itself (scheduler.go, watch.go, bind.go, preempt.go, devices.go) passes
 // events to both, and writes the decisions.
 //
+// Plugins of the program (package framework) and extenders (package extender) take part in attempts to
+// schedule pods: attempt.go has the choice of a node, permit.go and waiting.go what follows, and events.go the
+// events after which pods are retried that they have rejected.
+//
 // # Promises
 //
 // A decision takes earlier decisions into account, even if the server has not confirmed their bindings yet. If

@@ -57,6 +57,13 @@ func (s *scheduler) preempt(ctx context.Context, n *pending, what place.Preempti
 
 // evict deletes a pod in favour of another one.
 func (s *scheduler) evict(ctx context.Context, victim, p *corev1.Pod, node string) error {
+	preempted := func() {
+		s.events[p.Spec.SchedulerName].Eventf(victim, p, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by pod %v on node %v", p.UID, node)
+	}
+	if s.waiting.end(victim.UID, errPreempted) {
+		preempted()
+		return nil // it has not got its node yet
+	}
 	next := victim.DeepCopy()
 	if setCondition(next, corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
@@ -74,7 +81,7 @@ func (s *scheduler) evict(ctx context.Context, victim, p *corev1.Pod, node strin
 	if err != nil {
 		return err
 	}
-	s.events[p.Spec.SchedulerName].Eventf(victim, p, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by pod %v on node %v", p.UID, node)
+	preempted()
 	return nil
 }
 

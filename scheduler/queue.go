@@ -174,6 +174,17 @@ func (q *queue) retry(n *pending, now time.Time) {
 	}
 }
 
+// activate makes a pod ready without a backoff.
+func (q *queue) activate(n *pending) {
+	switch n.at {
+	case trying:
+		n.missed = true
+	case paused, waiting:
+		q.leave(n)
+		heap.Push(&q.ready, n)
+	}
+}
+
 // happened retries the pods that one of the plugins has rejected.
 func (q *queue) happened(now time.Time, plugins ...string) {
 	q.help(now, func(n *pending) bool {

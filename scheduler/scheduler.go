@@ -14,6 +14,8 @@ import (
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/manager"
 	"github.com/kapok-dev/kapok/scheduler/config"
+	"github.com/kapok-dev/kapok/scheduler/extender"
+	"github.com/kapok-dev/kapok/scheduler/framework"
 	"github.com/kapok-dev/kapok/scheduler/place"
 
 	"github.com/go-logr/logr"
@@ -37,6 +39,9 @@ type Options struct {
 	// Profile. With several profiles, it is several schedulers, each with its own name and rules,
 	// that share one queue. Package config reads it from a file, and says what is supported.
 	Configuration *configv1.KubeSchedulerConfiguration
+	// Plugins are plugins of the program, by their names. A configuration enables them as it does those
+	// of kube-scheduler. Without one, all are enabled, in the order of their names, with the weight 1.
+	Plugins map[string]framework.Factory
 	// Seed decides between nodes that are equally good. Default 0: the same choices in each run.
 	Seed uint64
 	// Manager are options of the manager that Run makes.
@@ -45,36 +50,45 @@ type Options struct {
 
 // Add adds the scheduler to a manager.
 func (o Options) Add(m manager.Manager) error {
-	c, err := o.compile()
+	s := &scheduler{
+		client: m.GetClient(), live: m.GetAPIReader(), cache: m.GetCache(), events: map[string]manager.EventRecorder{}, log: m.GetLogger().WithName("scheduler"),
+		cluster: place.NewCluster(o.Seed), inbox: newInbox(), bindings: make(chan struct{}, maxBindings),
+	}
+	c, err := o.compile(func(name string) framework.Handle { return &handle{s, m.GetEventRecorder(name)} })
 	if err != nil {
 		return err
 	}
-	events := map[string]manager.EventRecorder{}
 	for name := range c.Profiles {
-		events[name] = m.GetEventRecorder(name)
+		s.events[name] = m.GetEventRecorder(name)
 	}
-	return m.Add(&scheduler{
-		profiles: c.Profiles, client: m.GetClient(), live: m.GetAPIReader(), cache: m.GetCache(), events: events,
-		cluster: place.NewCluster(o.Seed), queue: queue{first: c.InitialBackoff, last: c.MaxBackoff},
-		inbox: newInbox(), bindings: make(chan struct{}, maxBindings),
-	})
+	s.profiles, s.plugins, s.extenders, s.queue = c.Profiles, c.Plugins, c.Extenders, queue{first: c.InitialBackoff, last: c.MaxBackoff}
+	return m.Add(s)
 }
 
-// compile returns the rules, by the names of schedulers, and the backoff.
-func (o Options) compile() (*config.Compiled, error) {
+// compile returns the rules, by the names of schedulers, and the backoff. Without handles, plugins of
+// the program are not made.
+func (o Options) compile(handles func(scheduler string) framework.Handle) (*config.Compiled, error) {
+	own := config.Own{Factories: o.Plugins, Handle: handles}
 	if o.Configuration == nil {
 		profile := o.Profile
 		if profile == nil {
 			profile = place.DefaultProfile()
 		}
-		return &config.Compiled{
-			Profiles: map[string]*place.Profile{cmp.Or(o.Name, DefaultName): profile}, InitialBackoff: firstPause, MaxBackoff: lastPause,
-		}, nil
+		name := cmp.Or(o.Name, DefaultName)
+		c := &config.Compiled{Profiles: map[string]*place.Profile{name: profile}, InitialBackoff: firstPause, MaxBackoff: lastPause}
+		plugins, err := own.Enable(name)
+		if err != nil {
+			return nil, fmt.Errorf("scheduler: %w", err)
+		}
+		if plugins != nil {
+			c.Plugins = map[string]*config.Plugins{name: plugins}
+		}
+		return c, nil
 	}
 	if o.Name != "" || o.Profile != nil {
 		return nil, errors.New("scheduler: Configuration has the names and the profiles: Name and Profile must not be set")
 	}
-	c, err := config.Compile(o.Configuration)
+	c, err := config.CompileWith(o.Configuration, own)
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: configuration: %w", err)
 	}
@@ -88,7 +102,13 @@ type scheduler struct {
 	live     client.Reader // not from the cache
 	cache    cache.Cache
 	events   map[string]manager.EventRecorder // by the names of schedulers
+	log      logr.Logger
 	inbox    *inbox
+
+	plugins   map[string]*config.Plugins // of the program, by the names of schedulers
+	extenders []*extender.Extender
+	interests interests // of plugins and extenders
+	waiting   waitingPods
 
 	cluster *place.Cluster
 	queue   queue
@@ -100,6 +120,7 @@ type scheduler struct {
 
 // Start implements manager.Runnable.
 func (s *scheduler) Start(ctx context.Context) error {
+	defer s.closeExtenders()
 	defer s.writers.Wait()
 	s.assumed = map[types.UID]bool{}
 	stop, err := s.watch(ctx)
@@ -136,14 +157,19 @@ func (s *scheduler) try(ctx context.Context, n *pending) {
 		s.queue.gate(n, []string{ofDevices}, time.Now())
 		return
 	}
-	d := s.cluster.Place(n.pod, profile)
+	if by := s.heldBack(ctx, n.pod); by != "" {
+		s.queue.gate(n, []string{by}, time.Now())
+		return
+	}
+	a := s.attempt(ctx, n.pod)
+	d := a.place(s.cluster, n.pod, profile)
 	if d.Err != nil {
 		s.report(ctx, n, corev1.PodReasonSchedulerError, d.Err.Error())
 		s.queue.fail(n, nil, time.Now())
 		return
 	}
 	if d.Node == "" {
-		s.refuse(ctx, n, d, profile)
+		s.refuse(ctx, n, d, profile, a)
 		return
 	}
 	if choices := s.cluster.Choices(n.pod, d.Node); len(choices) > 0 && profile.Has("VolumeBinding") {
@@ -161,13 +187,17 @@ func (s *scheduler) try(ctx context.Context, n *pending) {
 	}
 	s.cluster.Assume(n.pod, d.Node)
 	s.assumed[n.pod.UID] = true
+	if a != nil {
+		a.commit(n, d.Node, claims)
+		return
+	}
 	s.bind(ctx, n, d.Node, claims)
 }
 
 // Validate returns an error for options that contradict each other, and for a configuration that is
 // invalid or not supported.
 func (o Options) Validate() error {
-	_, err := o.compile()
+	_, err := o.compile(nil)
 	return err
 }
 

@@ -38,10 +38,7 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 			end()
 		}
 	}
-	for _, w := range []struct {
-		kind    client.Object
-		handler handler
-	}{
+	all, err := s.withInterests([]watched{
 		{&corev1.Namespace{}, handler{s.setNamespace, s.removeNamespace}},
 		{&corev1.Service{}, handler{s.setService, s.removeService}},
 		{&corev1.ReplicationController{}, handler{s.setOwner, s.removeOwner}},
@@ -61,7 +58,11 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 		{&policyv1.PodDisruptionBudget{}, handler{s.setBudget, s.removeBudget}},
 		{&corev1.Node{}, handler{s.setNode, s.removeNode}},
 		{&corev1.Pod{}, handler{s.setPod, s.removePod}},
-	} {
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range all {
 		if known, err := s.serves(w.kind); err != nil {
 			stop()
 			return nil, err
@@ -102,6 +103,12 @@ func (s *scheduler) serves(o client.Object) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// watched is a kind of objects that the scheduler watches.
+type watched struct {
+	kind    client.Object
+	handler handler
 }
 
 // A handler is called by the goroutine of Start. old is nil for a new object.
@@ -172,6 +179,7 @@ func ownerOf(o client.Object) (kind string, selector labels.Selector) {
 func (s *scheduler) setNode(old, o client.Object) {
 	n := o.(*corev1.Node)
 	if old != nil && sameNode(old.(*corev1.Node), n) {
+		s.cluster.RefreshNode(n)
 		return // a heartbeat
 	}
 	s.cluster.SetNode(n)
@@ -241,6 +249,7 @@ func (s *scheduler) forget(p *corev1.Pod) {
 func (s *scheduler) removePod(o client.Object) {
 	p := o.(*corev1.Pod)
 	s.forget(p)
+	s.waiting.end(p.UID, errGone)
 	delete(s.assumed, p.UID)
 	if s.cluster.Has(p.UID) {
 		s.cluster.RemovePod(p.UID)

@@ -27,7 +27,7 @@ type arguments struct {
 }
 
 // argumentsOf returns the plugins with the arguments of a profile.
-func argumentsOf(path *field.Path, configs []configv1.PluginConfig) (a arguments, errs field.ErrorList) {
+func argumentsOf(path *field.Path, configs []configv1.PluginConfig, own Own) (a arguments, errs field.ErrorList) {
 	defaults := place.DefaultProfile()
 	a = arguments{rules: map[string]place.Plugin{}, preempter: defaults.Preempter}
 	for _, p := range defaults.Plugins {
@@ -51,6 +51,7 @@ func argumentsOf(path *field.Path, configs []configv1.PluginConfig) (a arguments
 			errs = append(errs, field.Duplicate(path.Child("name"), c.Name))
 		case read != nil:
 			errs = append(errs, read(path.Child("args"), c.Args)...)
+		case own.Factories[c.Name] != nil: // its factory decodes them
 		case slices.Contains(missing, c.Name):
 			errs = append(errs, field.Invalid(path.Child("name"), c.Name, "Kapok does not have this plugin of kube-scheduler"))
 		case pointsOf[c.Name] != nil:
@@ -61,6 +62,16 @@ func argumentsOf(path *field.Path, configs []configv1.PluginConfig) (a arguments
 		seen[c.Name] = true
 	}
 	return a, errs
+}
+
+// ignore replaces the resources that NodeResourcesFit ignores by those that extenders manage.
+func (a arguments) ignore(resources []string) {
+	if len(resources) == 0 {
+		return
+	}
+	fit := a.rules["NodeResourcesFit"].(place.NodeResourcesFit)
+	fit.IgnoredResources = resources
+	a.rules["NodeResourcesFit"] = fit
 }
 
 // reader returns a function that decodes the arguments of a plugin, and passes them to set.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/kapok-dev/kapok/scheduler/extender"
 	"github.com/kapok-dev/kapok/scheduler/place"
 
 	corev1 "k8s.io/api/core/v1"
@@ -96,14 +97,28 @@ type Compiled struct {
 	// InitialBackoff and MaxBackoff are the first and the longest pause after a failed attempt to
 	// schedule a pod.
 	InitialBackoff, MaxBackoff time.Duration
+	// Plugins are the plugins of the program, by the names of schedulers that have some.
+	Plugins map[string]*Plugins
+	// Extenders are called in this order.
+	Extenders []*extender.Extender
 }
 
 // Compile returns the meaning of a configuration, or errors that name fields and values. It does
 // not change the configuration.
 func Compile(c *configv1.KubeSchedulerConfiguration) (*Compiled, error) {
+	return CompileWith(c, Own{})
+}
+
+// CompileWith is Compile with plugins of a program.
+func CompileWith(c *configv1.KubeSchedulerConfiguration, own Own) (*Compiled, error) {
+	if err := own.Validate(); err != nil {
+		return nil, err
+	}
 	errs := validateProcess(c)
 	to := &Compiled{Profiles: map[string]*place.Profile{}, InitialBackoff: time.Second, MaxBackoff: 10 * time.Second}
 	errs = append(errs, to.setBackoff(c)...)
+	extenders, ignored, wrong := compileExtenders(field.NewPath("extenders"), c.Extenders)
+	to.Extenders, errs = extenders, append(errs, wrong...)
 	profiles := c.Profiles
 	if len(profiles) == 0 {
 		profiles = []configv1.KubeSchedulerProfile{{}}
@@ -127,8 +142,14 @@ func Compile(c *configv1.KubeSchedulerConfiguration) (*Compiled, error) {
 			continue
 		}
 		at[name] = i
-		profile, wrong := compileProfile(path, p)
+		profile, plugins, wrong := compileProfile(path, name, p, own, ignored)
 		to.Profiles[name], errs = profile, append(errs, wrong...)
+		if plugins != nil {
+			if to.Plugins == nil {
+				to.Plugins = map[string]*Plugins{}
+			}
+			to.Plugins[name] = plugins
+		}
 	}
 	if err := errs.ToAggregate(); err != nil {
 		return nil, err
@@ -165,9 +186,6 @@ func validateProcess(c *configv1.KubeSchedulerConfiguration) (errs field.ErrorLi
 		errs = append(errs, field.Invalid(field.NewPath("parallelism"), *n, "must be greater than 0"))
 	}
 	errs = append(errs, validatePercentage(field.NewPath("percentageOfNodesToScore"), c.PercentageOfNodesToScore)...)
-	if len(c.Extenders) > 0 {
-		errs = append(errs, field.Forbidden(field.NewPath("extenders"), "extenders are not implemented"))
-	}
 	if c.ClientConnection != (v1alpha1.ClientConnectionConfiguration{}) {
 		errs = append(errs, field.Forbidden(field.NewPath("clientConnection"), "the scheduler uses the connection of its process"))
 	}

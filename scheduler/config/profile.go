@@ -23,6 +23,16 @@ const (
 	bind       = "bind"
 )
 
+// The extension points at which only plugins of a program can be configured.
+const (
+	preFilter = "preFilter"
+	preScore  = "preScore"
+	reserve   = "reserve"
+	permit    = "permit"
+	preBind   = "preBind"
+	postBind  = "postBind"
+)
+
 // The plugins that are not in package place.
 const (
 	schedulingGates   = "SchedulingGates"
@@ -57,26 +67,33 @@ var pointsOf = map[string][]string{
 // missing are the plugins of kube-scheduler that Kapok does not have.
 var missing = []string{"DeferredPodScheduling", "GangScheduling", "PodGroupPodsCount", "TopologyPlacementGenerator"}
 
-// compileProfile returns the rules of a profile.
-func compileProfile(path *field.Path, p *configv1.KubeSchedulerProfile) (*place.Profile, field.ErrorList) {
+// compileProfile returns the rules of a profile, and the plugins of the program in it.
+func compileProfile(path *field.Path, scheduler string, p *configv1.KubeSchedulerProfile, own Own, ignored []string) (*place.Profile, *Plugins, field.ErrorList) {
 	errs := validatePercentage(path.Child("percentageOfNodesToScore"), p.PercentageOfNodesToScore)
-	arguments, wrong := argumentsOf(path.Child("pluginConfig"), p.PluginConfig)
+	arguments, wrong := argumentsOf(path.Child("pluginConfig"), p.PluginConfig, own)
 	errs = append(errs, wrong...)
+	arguments.ignore(ignored)
 	sets := configv1.Plugins{}
 	if p.Plugins != nil {
 		sets = *p.Plugins
 	}
+	c, wrong := newCatalog(path, own, scheduler, p, &sets)
+	errs = append(errs, wrong...)
 	path = path.Child("plugins")
-	if errs = append(errs, validateSets(path, &sets)...); len(errs) > 0 {
-		return nil, errs
+	if errs = append(errs, c.validateSets(path, &sets)...); len(errs) > 0 {
+		return nil, nil, errs
 	}
 	all := mergeSets(usual, sets.MultiPoint)
 	at := map[string][]configv1.Plugin{}
 	for point, set := range supported(&sets) {
-		at[point] = expand(point, all, *set)
+		at[point] = c.expand(point, all, *set)
 	}
 	for point, want := range map[string]string{preEnqueue: schedulingGates, queueSort: prioritySort, bind: defaultBinder} {
-		got := slices.DeleteFunc(namesOf(at[point]), func(name string) bool { return name == dynamicResources })
+		before := namesOf(at[point])
+		got := slices.DeleteFunc(slices.Clone(before), func(name string) bool { return name == dynamicResources || own.Factories[name] != nil })
+		if point == bind && len(got) == 0 && len(before) > 0 {
+			continue // plugins of the program bind
+		}
 		if !slices.Equal(got, []string{want}) {
 			errs = append(errs, field.Invalid(path.Child(point), strings.Join(got, ", "), fmt.Sprintf("the plugin %s must be enabled", want)))
 		}
@@ -99,7 +116,7 @@ func compileProfile(path *field.Path, p *configv1.KubeSchedulerProfile) (*place.
 			})
 		}
 	}
-	return profile, errs
+	return profile, c.plugins(at), errs
 }
 
 func namesOf(plugins []configv1.Plugin) (names []string) {
@@ -140,14 +157,14 @@ func mergeSets(defaults []configv1.Plugin, set configv1.PluginSet) (all []config
 
 // expand returns the plugins at an extension point: those of all that the set of the point
 // configures again, then the others of all, then the others of the set.
-func expand(point string, all []configv1.Plugin, set configv1.PluginSet) (plugins []configv1.Plugin) {
+func (c *catalog) expand(point string, all []configv1.Plugin, set configv1.PluginSet) (plugins []configv1.Plugin) {
 	disabled := namesOf(set.Disabled)
 	if slices.Contains(disabled, "*") {
 		return set.Enabled
 	}
 	var before, after []configv1.Plugin
 	for _, p := range all {
-		if !slices.Contains(disabled, p.Name) && slices.Contains(pointsOf[p.Name], point) {
+		if !slices.Contains(disabled, p.Name) && slices.Contains(c.points[p.Name], point) {
 			plugins = append(plugins, p)
 		}
 	}
@@ -166,32 +183,48 @@ func expand(point string, all []configv1.Plugin, set configv1.PluginSet) (plugin
 func supported(p *configv1.Plugins) map[string]*configv1.PluginSet {
 	return map[string]*configv1.PluginSet{
 		preEnqueue: &p.PreEnqueue, queueSort: &p.QueueSort, filter: &p.Filter, postFilter: &p.PostFilter, score: &p.Score, bind: &p.Bind,
+		preFilter: &p.PreFilter, preScore: &p.PreScore, reserve: &p.Reserve, permit: &p.Permit, preBind: &p.PreBind, postBind: &p.PostBind,
 	}
 }
 
-func validateSets(path *field.Path, p *configv1.Plugins) (errs field.ErrorList) {
+func (c *catalog) validateSets(path *field.Path, p *configv1.Plugins) (errs field.ErrorList) {
+	const reason = "is not configured on its own: use multiPoint, filter and score"
 	for name, set := range map[string]*configv1.PluginSet{
-		"preFilter": &p.PreFilter, "preScore": &p.PreScore, "reserve": &p.Reserve, "permit": &p.Permit, "preBind": &p.PreBind, "postBind": &p.PostBind,
 		"placementGenerate": &p.PlacementGenerate, "placementScore": &p.PlacementScore, "podGroupPostFilter": &p.PodGroupPostFilter,
 	} {
 		if len(set.Enabled)+len(set.Disabled) > 0 {
-			errs = append(errs, field.Forbidden(path.Child(name), "is not configured on its own: use multiPoint, filter and score"))
+			errs = append(errs, field.Forbidden(path.Child(name), reason))
 		}
 	}
-	errs = append(errs, validateSet(path.Child("multiPoint"), p.MultiPoint, "")...)
+	errs = append(errs, c.validateSet(path.Child("multiPoint"), p.MultiPoint, "")...)
 	for point, set := range supported(p) {
-		errs = append(errs, validateSet(path.Child(point), *set, point)...)
+		usual := func(p configv1.Plugin) bool { return p.Name == "*" || pointsOf[p.Name] != nil }
+		if !configurable(point) && (slices.ContainsFunc(set.Enabled, usual) || slices.ContainsFunc(set.Disabled, usual)) {
+			errs = append(errs, field.Forbidden(path.Child(point), "for plugins of kube-scheduler, "+reason))
+			continue
+		}
+		errs = append(errs, c.validateSet(path.Child(point), *set, point)...)
 	}
 	return errs
 }
 
+// configurable reports whether plugins of kube-scheduler can be configured at an extension point.
+func configurable(point string) bool {
+	for _, points := range pointsOf {
+		if slices.Contains(points, point) {
+			return true
+		}
+	}
+	return false
+}
+
 // validateSet validates the plugins of an extension point; "" is all of them.
-func validateSet(path *field.Path, set configv1.PluginSet, point string) (errs field.ErrorList) {
-	known := slices.Sorted(maps.Keys(pointsOf))
+func (c *catalog) validateSet(path *field.Path, set configv1.PluginSet, point string) (errs field.ErrorList) {
+	known := slices.Sorted(maps.Keys(c.points))
 	seen := map[string]bool{}
 	for i, p := range set.Enabled {
 		path := path.Child("enabled").Index(i)
-		switch points := pointsOf[p.Name]; {
+		switch points := c.points[p.Name]; {
 		case slices.Contains(missing, p.Name):
 			errs = append(errs, field.Invalid(path.Child("name"), p.Name, "Kapok does not have this plugin of kube-scheduler"))
 		case points == nil:
@@ -207,7 +240,7 @@ func validateSet(path *field.Path, set configv1.PluginSet, point string) (errs f
 		}
 	}
 	for i, p := range set.Disabled {
-		if p.Name != "*" && pointsOf[p.Name] == nil && !slices.Contains(missing, p.Name) {
+		if p.Name != "*" && c.points[p.Name] == nil && !slices.Contains(missing, p.Name) {
 			errs = append(errs, field.NotSupported(path.Child("disabled").Index(i).Child("name"), p.Name, append([]string{"*"}, known...)))
 		}
 	}

@@ -17,6 +17,7 @@ type Decision struct {
 	pod      *corev1.Pod
 	class    *class
 	cluster  *Cluster
+	ext      *extState // nil without an Extension
 }
 
 // Place decides on which node a pod runs: the one for which others were preempted in favour of the
@@ -166,24 +167,36 @@ func (k *class) totals(feasible []Alike, note func(plugin int, scores []int64)) 
 // Refusals returns why nodes are not feasible, by their names.
 func (d Decision) Refusals() map[string]*Refusal {
 	all := map[string]*Refusal{}
-	k, c := d.class, d.cluster
+	k, c, whole := d.class, d.cluster, d.whole()
 	var wide []Wide
-	if k.refusal == nil {
+	if whole == nil {
 		wide = k.begin()
 	}
 	for _, n := range c.slots {
 		if n == nil || n.Object == nil {
 			continue
 		}
-		if k.refusal != nil {
-			all[n.Name] = k.refusal
+		if whole != nil {
+			all[n.Name] = whole
 			continue
 		}
-		if no := c.refusalOf(k, n, d.pod, wide); no != nil {
+		if no := d.refusalOf(n, wide); no != nil {
 			all[n.Name] = no
 		}
 	}
 	return all
+}
+
+// refusalOf returns why a node is not feasible, nil if it is, unless all nodes are refused.
+func (d Decision) refusalOf(n *Node, wide []Wide) *Refusal {
+	if d.ext.excludes(n) {
+		return d.ext.outside
+	}
+	no := d.cluster.refusalOf(d.class, n, d.pod, wide)
+	if no == nil && d.ext != nil {
+		no = d.ext.refused[n.Name]
+	}
+	return no
 }
 
 // refusalOf returns why a node is not feasible for a pod of a class, nil if it is. A node must be
@@ -233,7 +246,7 @@ func (d Decision) Message() string {
 	if d.cluster.count == 0 {
 		return "no nodes available to schedule pods"
 	}
-	if no := d.class.refusal; no != nil {
+	if no := d.whole(); no != nil {
 		return fmt.Sprintf("0/%d nodes are available: %s.", d.cluster.count, strings.Join(no.Reasons, ", "))
 	}
 	counts := map[string]int{}
@@ -263,10 +276,11 @@ func countReasons(nodes int, counts map[string]int) string {
 // Plugins returns the names of the plugins that refuse nodes, sorted.
 func (d Decision) Plugins() (names []string) {
 	for _, no := range d.Refusals() {
-		if !slices.Contains(names, no.Plugin) {
-			names = append(names, no.Plugin)
-		}
+		names = append(names, no.Plugin)
+	}
+	if d.ext != nil {
+		names = append(names, d.ext.limit.By...)
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }

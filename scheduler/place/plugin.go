@@ -64,6 +64,15 @@ type Refusal struct {
 	Err error
 }
 
+// Message returns the reasons as those of the only node.
+func (r *Refusal) Message() string {
+	counts := map[string]int{}
+	for _, reason := range r.Reasons {
+		counts[reason]++
+	}
+	return countReasons(1, counts)
+}
+
 // A Profile is a list of plugins.
 type Profile struct {
 	// Plugins run in this order: the first one that rejects a node gives the reason.

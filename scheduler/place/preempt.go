@@ -60,6 +60,15 @@ func (d Decision) Preempt(by Preempter) Preemption {
 	if len(candidates) == 0 {
 		return Preemption{Message: "preemption: " + countReasons(d.cluster.count, reasons), Renounce: true}
 	}
+	if d.ext != nil {
+		var err error
+		if candidates, err = d.ext.Victims(candidates); err != nil {
+			return Preemption{Message: "preemption: " + err.Error()}
+		}
+		if len(candidates) == 0 {
+			return Preemption{Message: "preemption: no candidate node for preemption"}
+		}
+	}
 	best := slices.MinFunc(candidates, d.cluster.compare)
 	return Preemption{
 		Candidate: best,
@@ -89,10 +98,10 @@ func (d Decision) ineligible() string {
 
 // refusal returns why a node is not feasible.
 func (d Decision) refusal(n *Node) *Refusal {
-	if d.class.refusal != nil {
-		return d.class.refusal
+	if whole := d.whole(); whole != nil {
+		return whole
 	}
-	return d.cluster.refusalOf(d.class, n, d.pod, d.class.begin())
+	return d.refusalOf(n, d.class.begin())
 }
 
 // isPreempted reports whether a pod terminates because it was preempted.
@@ -165,11 +174,11 @@ func (d Decision) dryRun(n *Node, budgets []budget) (found Candidate, reasons []
 	}
 	refusal := func() *Refusal {
 		if with := c.withNominees(trial, d.pod); with != nil {
-			if no := k.refusalIf(with); no != nil {
+			if no := d.refusalIf(with); no != nil {
 				return no
 			}
 		}
-		return k.refusalIf(trial)
+		return d.refusalIf(trial)
 	}
 	if no := refusal(); no != nil {
 		return found, no.Reasons
@@ -193,6 +202,16 @@ func (d Decision) dryRun(n *Node, budgets []budget) (found Candidate, reasons []
 	}
 	slices.SortFunc(found.Victims, importance)
 	return found, nil
+}
+
+// refusalIf returns why a node would not be feasible if it were like n. Until class.restore, the
+// class remembers n.
+func (d Decision) refusalIf(n *Node) *Refusal {
+	no := d.class.refusalIf(n)
+	if no == nil && d.ext != nil {
+		no = d.ext.Filter(n)
+	}
+	return no
 }
 
 // importance orders pods by how important they are: those with higher priorities and, among equals,
