@@ -132,6 +132,9 @@ func (s *scheduler) refuse(ctx context.Context, n *pending, d place.Decision, pr
 	if claim := d.Stranded(); !done && claim != nil && !profile.NeverDeallocates {
 		s.renounce(ctx, n, claim)
 		results = append(results, "deallocation of ResourceClaim completed")
+	} else if claim := d.Leftover(); !done && claim != nil && !profile.NeverDeallocates {
+		s.discard(ctx, n, claim)
+		results = append(results, "deletion of ResourceClaim completed")
 	}
 	var preemption place.Preemption
 	if !done && !profile.NeverPreempts {

@@ -31,13 +31,15 @@ type claimed struct {
 	plugin  place.DynamicResources
 	choices []place.ClaimChoice
 	written []*resourcev1.ResourceClaim // that the pod has been added to
+	// extended is the claim that was created for extended resources; nil if there is none.
+	extended *resourcev1.ResourceClaim
 }
 
 // claim decides about the claims of devices of a pod that gets a node. It returns nil if the pod
 // has none.
 func (s *scheduler) claim(p *corev1.Pod, node string, profile *place.Profile) (*claimed, error) {
 	plugin, has := profile.Dynamic()
-	if len(p.Spec.ResourceClaims) == 0 || !has {
+	if !has || !s.cluster.NeedsDevices(p) {
 		return nil, nil
 	}
 	choices, err := s.cluster.Allocate(p, node, plugin)
@@ -48,12 +50,24 @@ func (s *scheduler) claim(p *corev1.Pod, node string, profile *place.Profile) (*
 // until drivers have made the devices ready.
 func (s *scheduler) reserve(ctx context.Context, p *corev1.Pod, node string, c *claimed) error {
 	for _, choice := range c.choices {
+		if choice.Uses != nil {
+			claim, err := s.createClaim(ctx, choice.Claim)
+			if err != nil {
+				return err
+			}
+			c.extended, choice.Claim = claim, claim
+		}
 		claim, err := s.writeClaim(ctx, p, choice)
 		if err != nil {
 			return err
 		}
 		c.written = append(c.written, claim)
 		s.inbox.put(func() { s.putClaim(claim) })
+		if choice.Uses != nil {
+			if err := s.reportClaim(ctx, p, claim, choice.Uses); err != nil {
+				return err
+			}
+		}
 	}
 	return s.awaitDevices(ctx, p, node, c)
 }
@@ -172,10 +186,17 @@ func needsDriver(claim *resourcev1.ResourceClaim) bool {
 	return slices.ContainsFunc(claim.Status.Allocation.Devices.Results, func(r resourcev1.DeviceRequestAllocationResult) bool { return len(r.BindingConditions) > 0 })
 }
 
-// unreserve removes a pod that has not got its node from the users of its claims. An error leaves
-// it: the controller of claims removes users that are gone.
+// unreserve removes a pod that has not got its node from the users of its claims, and deletes its
+// extended claim. An error leaves it: the controller of claims removes users that are gone, and the
+// next attempt to schedule the pod deletes the claim.
 func (s *scheduler) unreserve(ctx context.Context, p *corev1.Pod, c *claimed) {
+	if c.extended != nil {
+		_ = s.deleteClaim(ctx, c.extended)
+	}
 	for _, claim := range c.written {
+		if c.extended != nil && claim.UID == c.extended.UID {
+			continue
+		}
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"reservedFor":[{"$patch":"delete","uid":%q}]}}`, claim.UID, p.UID)
 		next := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name}}
 		_ = s.client.Status().Patch(ctx, next, client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
@@ -222,14 +243,16 @@ func (s *scheduler) setResourceClaim(_, o client.Object) { s.putClaim(o.(*resour
 
 func (s *scheduler) removeResourceClaim(o client.Object) {
 	s.cluster.RemoveResourceClaim(o.GetNamespace(), o.GetName())
-	if o.(*resourcev1.ResourceClaim).Status.Allocation != nil {
+	if claim := o.(*resourcev1.ResourceClaim); claim.Status.Allocation != nil {
 		s.queue.happened(time.Now(), ofDevices)
+	} else {
+		s.queue.happenedTo(time.Now(), ofDevices, func(p *corev1.Pod) bool { return place.IsExtendedClaim(claim, p.UID) })
 	}
 }
 
 func (s *scheduler) setDeviceClass(_, o client.Object) {
 	s.cluster.SetDeviceClass(o.(*resourcev1.DeviceClass))
-	s.queue.happened(time.Now(), ofDevices)
+	s.queue.happened(time.Now(), ofDevices, "NodeResourcesFit") // it may provide an extended resource
 }
 
 func (s *scheduler) removeDeviceClass(o client.Object) { s.cluster.RemoveDeviceClass(o.GetName()) }

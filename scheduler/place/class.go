@@ -28,8 +28,9 @@ type class struct {
 	groups   []*group  // of the feasible nodes, none of them empty
 	byKey    map[string]*group
 	used     int
-	claims   int // changes of claims and devices before it, if its pods have claims
-	failures int // nodes on which a rule has failed
+	dynamic  bool // its pods need devices
+	claims   int  // changes of claims and devices before it, if it is dynamic
+	failures int  // nodes on which a rule has failed
 
 	totalled []int64 // room for totals, for nodes to compare, and for a key
 	alike    []Alike
@@ -63,9 +64,9 @@ func (c *Cluster) classOf(object *corev1.Pod, profile *Profile) *class {
 	k := c.classes[key]
 	if k == nil {
 		k = &class{pod: newPod(object), profile: profile, epoch: -1}
-		if len(object.Spec.ResourceClaims) > 0 {
+		if c.NeedsDevices(object) {
 			c.forgetClaims()
-			k.claims = c.devices.changes
+			k.dynamic, k.claims = true, c.devices.changes
 		}
 		c.classes[key] = k
 		c.forgetClasses(k)
@@ -131,11 +132,11 @@ func (c *Cluster) forgetClasses(but *class) {
 	}
 }
 
-// forgetClaims drops the classes of pods with claims of devices that a change of claims or devices has
+// forgetClaims drops the classes of pods that need devices which a change of claims or devices has
 // made useless.
 func (c *Cluster) forgetClaims() {
 	for key, k := range c.classes {
-		if len(k.pod.Object.Spec.ResourceClaims) > 0 && k.claims != c.devices.changes {
+		if k.dynamic && k.claims != c.devices.changes {
 			delete(c.classes, key)
 		}
 	}

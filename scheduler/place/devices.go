@@ -6,6 +6,7 @@ import (
 
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -15,12 +16,13 @@ import (
 
 // devices holds what the scheduler has received about devices, and which ones are allocated.
 type devices struct {
-	claims  map[string]*resourcev1.ResourceClaim // by namespace/name
-	classes map[string]*resourcev1.DeviceClass
-	slices  map[string]*resourcev1.ResourceSlice
-	rules   map[string]*resourcev1.DeviceTaintRule
-	pending map[types.UID]*resourcev1.AllocationResult // that are not in the status of their claims yet
-	changes int                                        // of the above
+	claims   map[string]*resourcev1.ResourceClaim // by namespace/name
+	classes  map[string]*resourcev1.DeviceClass
+	slices   map[string]*resourcev1.ResourceSlice
+	rules    map[string]*resourcev1.DeviceTaintRule
+	pending  map[types.UID]*resourcev1.AllocationResult // that are not in the status of their claims yet
+	extended map[types.UID]*resourcev1.AllocationResult // of extended claims that have none yet, by pods
+	changes  int                                        // of the above
 
 	allocated structured.AllocatedState   // by claims and pending
 	tainted   []*resourcev1.ResourceSlice // slices with the taints of rules, by name; nil if they are to be computed
@@ -30,7 +32,7 @@ type devices struct {
 func newDevices() devices {
 	return devices{
 		claims: map[string]*resourcev1.ResourceClaim{}, classes: map[string]*resourcev1.DeviceClass{}, slices: map[string]*resourcev1.ResourceSlice{},
-		rules: map[string]*resourcev1.DeviceTaintRule{}, pending: map[types.UID]*resourcev1.AllocationResult{},
+		rules: map[string]*resourcev1.DeviceTaintRule{}, pending: map[types.UID]*resourcev1.AllocationResult{}, extended: map[types.UID]*resourcev1.AllocationResult{},
 		allocated: structured.AllocatedState{
 			AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
 			AggregatedCapacity: structured.NewConsumedCapacityCollection(),
@@ -115,6 +117,9 @@ func (d *devices) replace(key string, claim *resourcev1.ResourceClaim) {
 	if claim != nil {
 		if claim.Status.Allocation != nil {
 			delete(d.pending, claim.UID)
+			if owner := metav1.GetControllerOfNoCopy(claim); owner != nil && IsExtendedClaim(claim, owner.UID) {
+				d.awaitExtended(owner.UID, nil)
+			}
 		}
 		d.claims[key] = claim
 		d.count(d.allocationOf(claim), true)
@@ -134,6 +139,21 @@ func (d *devices) await(claim *resourcev1.ResourceClaim, allocation *resourcev1.
 		d.pending[have.UID] = allocation
 	}
 	d.count(d.allocationOf(have), true)
+	d.changes++
+}
+
+// awaitExtended notes that the extended claim of a pod is going to have an allocation; nil is none.
+func (d *devices) awaitExtended(pod types.UID, allocation *resourcev1.AllocationResult) {
+	had := d.extended[pod]
+	if had == nil && allocation == nil {
+		return
+	}
+	d.count(had, false)
+	delete(d.extended, pod)
+	if allocation != nil {
+		d.extended[pod] = allocation
+	}
+	d.count(allocation, true)
 	d.changes++
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/nodedeclaredfeatures/features/draoptionalnodeoperations"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
@@ -39,23 +40,23 @@ var allocatorFeatures = structured.Features{
 // Compile implements Plugin. A change of claims, classes and devices makes another class: see
 // claimsKey.
 func (p DynamicResources) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
-	if len(pod.Object.Spec.ResourceClaims) == 0 {
+	if !c.NeedsDevices(pod.Object) {
 		return Rule{}, nil
 	}
 	n, no := p.needsOf(c, pod.Object)
-	if no != nil || len(n.claims) == 0 {
+	if no != nil || len(n.claims) == 0 && n.extended == nil {
 		return Rule{}, no
 	}
 	rule := Rule{Filter: func(on *Node) *Refusal {
-		_, no := n.on(on.Object)
+		_, no := n.on(on)
 		return no
 	}}
 	if n.allocator != nil && slices.ContainsFunc(n.claims, hasAlternatives) {
 		scores := map[string]int64{}
 		rule.Filter = func(on *Node) *Refusal {
-			results, no := n.on(on.Object)
+			results, no := n.on(on)
 			if no == nil {
-				scores[on.Name] = n.score(results)
+				scores[on.Name] = n.score(results.open)
 			}
 			return no
 		}
@@ -68,11 +69,19 @@ func (p DynamicResources) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 // needs are the claims of a pod.
 type needs struct {
 	plugin    DynamicResources
+	pod       *corev1.Pod
+	extended  *extended // nil without extended resources
 	claims    []*resourcev1.ResourceClaim
 	nodes     []*nodeaffinity.NodeSelector // of the allocations of claims; nil is all
 	late      []bool                       // the driver has not made the devices of a claim ready
 	open      []*resourcev1.ResourceClaim  // claims without an allocation
-	allocator structured.Allocator         // nil if none is open
+	allocator structured.Allocator         // nil if none is open, and there are no extended resources
+}
+
+// taken is what a pod takes on a node.
+type taken struct {
+	open     []resourcev1.AllocationResult // of the open claims
+	extended *ClaimChoice                  // nil if the node has the extended resources without devices
 }
 
 // needsOf returns the claims of a pod, or why no node can have them.
@@ -87,7 +96,7 @@ func (p DynamicResources) needsOf(c *Cluster, pod *corev1.Pod) (*needs, *Refusal
 	if err != nil {
 		return no(err.Error())
 	}
-	n := &needs{plugin: p, claims: claims, nodes: make([]*nodeaffinity.NodeSelector, len(claims)), late: make([]bool, len(claims))}
+	n := &needs{plugin: p, pod: pod, extended: c.devices.extendedOf(pod), claims: claims, nodes: make([]*nodeaffinity.NodeSelector, len(claims)), late: make([]bool, len(claims))}
 	for i, claim := range claims {
 		if a := claim.Status.Allocation; a != nil {
 			if !resourceclaim.CanBeReserved(claim) && !resourceclaim.IsReservedForPod(pod, claim, false) {
@@ -120,7 +129,7 @@ func (p DynamicResources) needsOf(c *Cluster, pod *corev1.Pod) (*needs, *Refusal
 			}
 		}
 	}
-	if len(n.open) > 0 {
+	if len(n.open) > 0 || n.extended != nil {
 		n.allocator, err = structured.NewAllocator(context.Background(), allocatorFeatures, c.devices.allocated, lister(c.devices.classes), c.devices.list(), c.devices.compiled)
 		if err != nil {
 			return failed(err)
@@ -172,36 +181,49 @@ func skipsNode(a *resourcev1.AllocationResult) bool {
 	return slices.ContainsFunc(a.Devices.Results, func(r resourcev1.DeviceRequestAllocationResult) bool { return len(r.SkipNodeOperations) > 0 })
 }
 
-// on returns the allocations of the open claims on a node, or why it cannot have them.
-func (n *needs) on(node *corev1.Node) (results []resourcev1.AllocationResult, no *Refusal) {
+// on returns what a pod takes on a node, or why the node cannot have it.
+func (n *needs) on(on *Node) (t taken, no *Refusal) {
+	node, open := on.Object, n.open
 	refuse := func(reason string) *Refusal {
 		return &Refusal{Plugin: n.plugin.Name(), Reasons: []string{reason}, Final: true}
 	}
-	if n.allocator != nil {
+	if n.extended != nil {
+		names, reason := n.extended.onNode(on)
+		if reason != "" {
+			return t, refuse(reason)
+		}
+		if len(names) > 0 {
+			claim, uses := n.extended.claim(n.pod, names)
+			t.extended, open = &ClaimChoice{Claim: claim, Uses: uses}, append(slices.Clone(open), claim)
+		}
+	}
+	if len(open) > 0 {
 		ctx := klog.NewContext(context.Background(), klog.Logger{})
 		if timeout := n.plugin.FilterTimeout; timeout > 0 {
 			limited, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
 			ctx = limited
 		}
-		var err error
-		results, err = n.allocator.Allocate(ctx, node, n.open)
+		results, err := n.allocator.Allocate(ctx, node, open)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			err = fmt.Errorf("node %s: timed out trying to allocate devices", node.Name)
-			return nil, n.plugin.failure(fmt.Errorf("running %q filter plugin: %w", n.plugin.Name(), err))
+			return t, n.plugin.failure(fmt.Errorf("running %q filter plugin: %w", n.plugin.Name(), err))
 		case errors.Is(err, structured.ErrFailedAllocationOnNode):
-			return nil, refuse(err.Error())
+			return t, refuse(err.Error())
 		case err != nil: // a claim or a class is wrong
-			return nil, n.plugin.failure(fmt.Errorf("running %q filter plugin: %w", n.plugin.Name(), err))
-		case len(results) != len(n.open):
-			return nil, refuse("cannot allocate all claims")
+			return t, n.plugin.failure(fmt.Errorf("running %q filter plugin: %w", n.plugin.Name(), err))
+		case len(results) != len(open):
+			return t, refuse("cannot allocate all claims")
+		}
+		if t.open = results[:len(n.open)]; t.extended != nil {
+			t.extended.Allocation = &results[len(n.open)]
 		}
 	}
 	if len(n.unavailable(node)) > 0 {
-		return nil, refuse("resourceclaim not available on the node")
+		return t, refuse("resourceclaim not available on the node")
 	}
-	return results, nil
+	return t, nil
 }
 
 // score returns how good the alternatives are that requests have got.
@@ -265,7 +287,7 @@ func (c *Cluster) LacksClaims(p *corev1.Pod) bool {
 // a class of its own, and classes do not follow changes of claims, so such a change makes a new
 // class.
 func (c *Cluster) claimsKey(p *corev1.Pod) string {
-	if len(p.Spec.ResourceClaims) == 0 {
+	if !c.NeedsDevices(p) {
 		return ""
 	}
 	var key strings.Builder
@@ -341,6 +363,8 @@ func (p DynamicResources) Unready(claim *resourcev1.ResourceClaim, now time.Time
 type ClaimChoice struct {
 	Claim      *resourcev1.ResourceClaim
 	Allocation *resourcev1.AllocationResult
+	// Uses is set for an extended claim, which is to be created: the requests of it that containers use.
+	Uses []corev1.ContainerExtendedResourceRequest
 }
 
 // Allocate returns what is to be written about the claims of a pod that gets a node, and notes that
@@ -352,9 +376,9 @@ func (c *Cluster) Allocate(p *corev1.Pod, node string, by DynamicResources) ([]C
 	if no == nil && (on == nil || on.Object == nil) {
 		return nil, fmt.Errorf("node %s does not exist", node)
 	}
-	var results []resourcev1.AllocationResult
+	var t taken
 	if no == nil {
-		results, no = n.on(on.Object)
+		t, no = n.on(on)
 	}
 	if no != nil {
 		return nil, errors.New(strings.Join(no.Reasons, ", "))
@@ -364,12 +388,16 @@ func (c *Cluster) Allocate(p *corev1.Pod, node string, by DynamicResources) ([]C
 	for _, claim := range n.claims {
 		switch {
 		case claim.Status.Allocation == nil:
-			choices = append(choices, ClaimChoice{claim, &results[open]})
-			c.devices.await(claim, &results[open])
+			choices = append(choices, ClaimChoice{Claim: claim, Allocation: &t.open[open]})
+			c.devices.await(claim, &t.open[open])
 			open++
 		case !resourceclaim.IsReservedForPod(p, claim, false):
 			choices = append(choices, ClaimChoice{Claim: claim})
 		}
+	}
+	if t.extended != nil {
+		choices = append(choices, *t.extended)
+		c.devices.awaitExtended(p.UID, t.extended.Allocation)
 	}
 	return choices, nil
 }
@@ -377,7 +405,10 @@ func (c *Cluster) Allocate(p *corev1.Pod, node string, by DynamicResources) ([]C
 // Release ends what Allocate has noted, for claims that have got no allocation.
 func (c *Cluster) Release(choices []ClaimChoice) {
 	for _, choice := range choices {
-		if choice.Allocation != nil {
+		switch {
+		case choice.Uses != nil:
+			c.devices.awaitExtended(metav1.GetControllerOfNoCopy(choice.Claim).UID, nil)
+		case choice.Allocation != nil:
 			c.devices.await(choice.Claim, nil)
 		}
 	}
@@ -386,7 +417,7 @@ func (c *Cluster) Release(choices []ClaimChoice) {
 // Stranded returns a claim of a pod without a feasible node whose devices some node cannot reach,
 // and which no other pod uses; nil if there is none. Without its allocation, the pod may fit.
 func (d Decision) Stranded() *resourcev1.ResourceClaim {
-	if len(d.pod.Spec.ResourceClaims) == 0 || d.class.refusal != nil {
+	if len(d.pod.Spec.ResourceClaims) == 0 || d.whole() != nil {
 		return nil
 	}
 	by, has := d.class.profile.Dynamic()
@@ -410,6 +441,15 @@ func (d Decision) Stranded() *resourcev1.ResourceClaim {
 		}
 	}
 	return nil
+}
+
+// Leftover returns the extended claim that an earlier attempt has left to a pod without a feasible
+// node, nil if there is none. Without the claim, the pod may fit.
+func (d Decision) Leftover() *resourcev1.ResourceClaim {
+	if _, has := d.class.profile.Dynamic(); !has || d.whole() != nil || !d.cluster.devices.provided(d.pod) {
+		return nil
+	}
+	return d.cluster.devices.leftover(d.pod)
 }
 
 // Dynamic returns the plugin DynamicResources of the profile; false if the claims of pods do not

@@ -24,11 +24,17 @@ type NodeResourcesFit struct {
 
 func (NodeResourcesFit) Name() string { return "NodeResourcesFit" }
 
-func (p NodeResourcesFit) Compile(_ *Cluster, pod *Pod) (Rule, *Refusal) {
+func (p NodeResourcesFit) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 	want := pod.requests
-	resources := scoredOf(p.Resources, assumedIn(pod.Object))
+	devices := map[corev1.ResourceName]bool{} // the resources that classes of devices provide
+	for name := range want.Others {
+		if c.devices.provider(name) != nil {
+			devices[name] = true
+		}
+	}
+	resources := c.devices.scoredOf(p.Resources, assumedIn(pod.Object))
 	return Rule{
-		Filter: func(n *Node) *Refusal { return p.filter(&want, n) },
+		Filter: func(n *Node) *Refusal { return p.filter(&want, devices, n) },
 		Score:  func(n *Node) int64 { return p.score(n, resources) },
 	}, nil
 }
@@ -39,7 +45,7 @@ func (p NodeResourcesFit) ignores(name corev1.ResourceName) bool {
 	return isExtended(name) && (slices.Contains(p.IgnoredResources, string(name)) || slices.Contains(p.IgnoredGroups, group))
 }
 
-func (p NodeResourcesFit) filter(want *Resources, n *Node) *Refusal {
+func (p NodeResourcesFit) filter(want *Resources, devices map[corev1.ResourceName]bool, n *Node) *Refusal {
 	no := Refusal{Plugin: p.Name()}
 	if int64(len(n.Pods))+1 > n.Allocatable.Pods {
 		no.Reasons = append(no.Reasons, "Too many pods")
@@ -55,7 +61,7 @@ func (p NodeResourcesFit) filter(want *Resources, n *Node) *Refusal {
 	lacks("ephemeral-storage", want.Storage, n.Requested.Storage, n.Allocatable.Storage)
 	var names []corev1.ResourceName
 	for name := range want.Others {
-		if !p.ignores(name) {
+		if !p.ignores(name) && !(devices[name] && n.Allocatable.Others[name] == 0) {
 			names = append(names, name)
 		}
 	}
@@ -78,12 +84,12 @@ type NodeResourcesBalancedAllocation struct {
 
 func (NodeResourcesBalancedAllocation) Name() string { return "NodeResourcesBalancedAllocation" }
 
-func (p NodeResourcesBalancedAllocation) Compile(_ *Cluster, pod *Pod) (Rule, *Refusal) {
+func (p NodeResourcesBalancedAllocation) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 	var weighted []ResourceWeight
 	for _, name := range p.Resources {
 		weighted = append(weighted, ResourceWeight{name, 1})
 	}
-	resources := scoredOf(weighted, requestsOf(pod.Object, false))
+	resources := c.devices.scoredOf(weighted, requestsOf(pod.Object, false))
 	if !slices.ContainsFunc(resources, func(r scored) bool { return r.request != 0 }) {
 		return Rule{}, nil
 	}

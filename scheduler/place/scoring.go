@@ -35,17 +35,34 @@ type ShapePoint struct{ Utilization, Score int64 }
 type scored struct {
 	ResourceWeight
 	request int64
+	// devices counts the devices of a class that provides the resource; nil if there is none.
+	devices func(*Node) (has, used int64)
+}
+
+// usage returns the amount of the resource that a node has, and how much of it is used: see
+// Node.usage. Devices count on nodes that do not list the resource.
+func (r *scored) usage(n *Node, assumed bool) (has, used int64) {
+	has, used = n.usage(r.Name, assumed)
+	if has == 0 && r.devices != nil {
+		if devices, taken := r.devices(n); devices > 0 {
+			return devices, taken
+		}
+	}
+	return has, used
 }
 
 // scoredOf returns the resources that count for a pod with the requests list. Those besides CPU,
 // memory and storage count only if it requests them.
-func scoredOf(resources []ResourceWeight, list corev1.ResourceList) (all []scored) {
+func (d *devices) scoredOf(resources []ResourceWeight, list corev1.ResourceList) (all []scored) {
 	if len(resources) == 0 {
 		resources = usualResources
 	}
 	for _, r := range resources {
 		amount := list[r.Name]
-		one := scored{r, amount.Value()}
+		one := scored{ResourceWeight: r, request: amount.Value()}
+		if class := d.provider(r.Name); class != nil {
+			one.devices = d.counter(class)
+		}
 		if r.Name == corev1.ResourceCPU {
 			one.request = amount.MilliValue()
 		}
@@ -78,7 +95,7 @@ func (n *Node) usage(name corev1.ResourceName, assumed bool) (has, used int64) {
 func (p NodeResourcesFit) score(n *Node, resources []scored) int64 {
 	var sum, weights int64
 	for _, r := range resources {
-		has, used := n.usage(r.Name, true)
+		has, used := r.usage(n, true)
 		if has == 0 {
 			continue
 		}
@@ -131,7 +148,7 @@ func balance(n *Node, resources []scored, with bool) int64 {
 	var parts []float64
 	var sum float64
 	for _, r := range resources {
-		has, used := n.usage(r.Name, false)
+		has, used := r.usage(n, false)
 		if has == 0 {
 			continue
 		}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
 	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
@@ -155,6 +156,9 @@ func (w *world) deviceManager(t *testing.T, f informers.SharedInformerFactory) *
 		t.Fatal(err)
 	}
 	manager := dynamicresources.NewDRAManager(ctx, claims, tracked, f)
+	for _, class := range w.deviceClasses() {
+		manager.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache).OnAdd(class, true)
+	}
 	if len(w.devices) > 0 {
 		kinds.DeviceClasses().Informer()
 		ctx, cancel := context.WithCancel(ctx)
@@ -165,6 +169,20 @@ func (w *world) deviceManager(t *testing.T, f informers.SharedInformerFactory) *
 		<-handled.HasSyncedChecker().Done()
 	}
 	return manager
+}
+
+// deviceClasses returns the classes in the order in which each provides its extended resource
+// instead of those before: in another order, kube-scheduler forgets the implicit resource of others.
+func (w *world) deviceClasses() (all []*resourcev1.DeviceClass) {
+	for _, o := range w.devices {
+		if class, is := o.(*resourcev1.DeviceClass); is {
+			all = append(all, class)
+		}
+	}
+	slices.SortFunc(all, func(a, b *resourcev1.DeviceClass) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(b.Name, a.Name))
+	})
+	return all
 }
 
 const (
