@@ -497,3 +497,42 @@ func TestPluginConfigured(t *testing.T) {
 		}
 	})
 }
+
+// TestPluginFaults checks that a plugin gets a Reserve for each binding, and an Unreserve or PostBind for
+// each Reserve, although requests fail and responses are lost.
+func TestPluginFaults(t *testing.T) {
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		p := &probe{}
+		runWith(t, env, p)
+		for i := range 3 {
+			createNode(env, node(fmt.Sprint("n", i), "1"))
+		}
+		for i := range 30 {
+			env.Create(pod(fmt.Sprint("p", i), "100m"))
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(30 * time.Minute)
+		var pods corev1.PodList
+		list(t, env, &pods)
+		counts := map[string]int{}
+		for _, call := range p.took() {
+			pod, rest, _ := strings.Cut(call, " ")
+			method, _, _ := strings.Cut(rest, " ")
+			counts[pod+" "+method]++
+		}
+		failed := 0
+		for _, p := range pods.Items {
+			if p.Spec.NodeName == "" {
+				t.Errorf("pod %s has no node", p.Name)
+			}
+			reserved, unreserved, bound := counts[p.Name+" Reserve"], counts[p.Name+" Unreserve"], counts[p.Name+" PostBind"]
+			if bound != 1 || reserved != unreserved+bound {
+				t.Errorf("pod %s: %d times reserved, %d unreserved, %d bound", p.Name, reserved, unreserved, bound)
+			}
+			failed += unreserved
+		}
+		if failed == 0 {
+			t.Error("no binding has failed")
+		}
+	}, kapoktest.WithFaults(3, kapoktest.Faults{Conflict: 0.1, ServerError: 0.1, TooManyRequests: 0.05, Lost: 0.1, DelayWatch: 0.2, CutWatch: 0.01, Begin: kapoktest.BeginSynced}))
+}

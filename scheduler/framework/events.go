@@ -27,8 +27,8 @@ type ClusterEventWithHint struct {
 }
 
 // A QueueingHintFn returns whether an event may make a pod schedulable that the plugin has rejected.
-// before is nil for a new object, after for one that was deleted. It must not block. It is called by
-// the goroutine that runs attempts.
+// before is nil for a new object, after for one that was deleted. It must not block, nor
+// change the objects. It is called by the goroutine that runs attempts.
 type QueueingHintFn func(pod *corev1.Pod, before, after client.Object) QueueingHint
 
 // ActionType is a set of changes of objects.

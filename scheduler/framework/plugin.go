@@ -14,7 +14,8 @@ const (
 	MinNodeScore int64 = 0
 )
 
-// A Plugin has a name and implements interfaces of extension points.
+// A Plugin has a name and implements interfaces of extension points. Their methods must not change
+// the objects that they are called with. The pod has no spec.nodeName yet, except at PostBind perhaps.
 type Plugin interface {
 	// Name is the name of its factory in scheduler.Options.Plugins.
 	Name() string

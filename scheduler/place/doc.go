@@ -18,6 +18,10 @@
 // again. Until the pod has its node, it is nominated for it (nominated.go): others are placed as if
 // it were there already.
 //
+// An [Extension] takes part in one decision after the plugins of the profile: it filters and scores
+// nodes, and selects among the candidates of a preemption (extension.go). It has the plugins of a
+// program and the extenders behind it.
+//
 // # Cost
 //
 // Pods that do not differ in the fields that rules depend on are of one class, like those of a ReplicaSet. The

@@ -172,7 +172,7 @@ func (w *world) deviceManager(t *testing.T, f informers.SharedInformerFactory) *
 }
 
 // deviceClasses returns the classes in the order in which each provides its extended resource
-// instead of those before: in another order, kube-scheduler forgets the implicit resource of others.
+// instead of those before. In another order, kube-scheduler forgets the implicit resource of some.
 func (w *world) deviceClasses() (all []*resourcev1.DeviceClass) {
 	for _, o := range w.devices {
 		if class, is := o.(*resourcev1.DeviceClass); is {
