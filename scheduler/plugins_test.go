@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -249,6 +251,63 @@ func TestPluginRejects(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestPluginVerdicts compares the conditions of pods that a plugin rejects or fails with those that were
+// recorded with kube-scheduler, by TestPluginVerdicts of test/oracle.
+func TestPluginVerdicts(t *testing.T) {
+	data, err := os.ReadFile("testdata/verdicts.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := map[string]framework.Code{
+		"Success": framework.Success, "Unschedulable": framework.Unschedulable, "UnschedulableAndUnresolvable": framework.UnschedulableAndUnresolvable,
+	}
+	cases := 0
+	for line := range strings.Lines(string(data)) {
+		text, want, is := strings.Cut(strings.TrimSpace(line), ": ")
+		if !is || strings.HasPrefix(line, "#") {
+			continue
+		}
+		cases++
+		t.Run(text, func(t *testing.T) {
+			p := &probe{on: map[string]func(*corev1.Pod, string) *framework.Status{}}
+			for field := range strings.FieldsSeq(text) {
+				name, value, _ := strings.Cut(field, "=")
+				switch name {
+				case "score":
+					score, err := strconv.ParseInt(value, 10, 64)
+					if err != nil {
+						t.Fatal(err)
+					}
+					p.score = map[string]int64{"n0": score, "n1": score}
+				case "nodes":
+					p.only = sets.New(strings.FieldsFunc(value, func(r rune) bool { return r == ',' })...)
+				default:
+					p.on[name] = func(*corev1.Pod, string) *framework.Status {
+						if value == "Error" {
+							return framework.AsStatus(errors.New(name + " says no"))
+						}
+						return framework.NewStatus(codes[value], name+" says no", "not today")
+					}
+				}
+			}
+			kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+				runWith(t, env, p)
+				createNode(env, node("n0", "4"))
+				createNode(env, node("n1", "4"))
+				rejected := pod("p", "100m")
+				env.Create(rejected)
+				env.Settle()
+				if got := state(env, rejected); got != want {
+					t.Errorf("got  %s\nwant %s", got, want)
+				}
+			})
+		})
+	}
+	if cases < 25 {
+		t.Errorf("%d cases, want more", cases)
 	}
 }
 
