@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,12 +22,12 @@ import (
 )
 
 // Annotated is a plugin that rejects nodes without an annotation. It registers no events.
-type Annotated struct{ calls *int }
+type Annotated struct{ calls *atomic.Int64 }
 
 func (Annotated) Name() string { return "Annotated" }
 
 func (a Annotated) Filter(_ context.Context, _ *framework.CycleState, _ *corev1.Pod, n framework.NodeInfo) *framework.Status {
-	*a.calls++
+	a.calls.Add(1)
 	if n.Node().Annotations["open"] == "" {
 		return framework.NewStatus(framework.Unschedulable, "node(s) were not open")
 	}
@@ -56,7 +57,7 @@ func runPlugins(t *testing.T, env *kapoktest.Env, all ...framework.Plugin) error
 // do not keep the scheduler busy.
 func TestPluginWithoutEvents(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
-		calls := 0
+		var calls atomic.Int64
 		if err := runPlugins(t, env, Annotated{&calls}); err != nil {
 			t.Fatal(err)
 		}
@@ -65,9 +66,9 @@ func TestPluginWithoutEvents(t *testing.T) {
 		waits, other := pod("waits", "100m"), pod("other", "100m")
 		env.Create(waits, other)
 		time.Sleep(10 * time.Minute)
-		before, from := calls, time.Now()
+		before, from := calls.Load(), time.Now()
 		time.Sleep(time.Hour)
-		if more := calls - before; more > 2*2*13 { // twice for each pod, every five minutes
+		if more := calls.Load() - before; more > 2*2*13 { // twice for each pod, every five minutes
 			t.Errorf("%d calls in an hour without events", more)
 		}
 		for _, r := range env.Writes() {
@@ -79,11 +80,11 @@ func TestPluginWithoutEvents(t *testing.T) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}
 		})
 		env.Settle()
-		before = calls
+		before = calls.Load()
 		env.UpdateStatus(n, func() { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(time.Now().Add(time.Second)) })
 		time.Sleep(time.Minute)
-		if calls > before+4 {
-			t.Errorf("%d calls after a heartbeat", calls-before)
+		if more := calls.Load() - before; more > 4 {
+			t.Errorf("%d calls after a heartbeat", more)
 		}
 		env.Update(n, func() { metav1.SetMetaDataAnnotation(&n.ObjectMeta, "open", "yes") })
 		time.Sleep(time.Minute)
