@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -17,7 +18,9 @@ import (
 // statusOf converts any error to the Status of the response. Errors without a Status become a 500
 // without a reason, as in Kubernetes.
 func (c *call) statusOf(err error) *metav1.Status {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	// A connection to another program that times out is an error of that, which names the address.
+	elsewhere := (*net.OpError)(nil)
+	if (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) && !errors.As(err, &elsewhere) {
 		text := "request did not complete within the allotted timeout"
 		if !c.info.reads() {
 			text = "request did not complete within requested timeout - " + err.Error()

@@ -2,14 +2,17 @@ package endpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/audit"
 	"github.com/kapok-dev/kapok/internal/authn"
@@ -19,6 +22,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
+
+// A connection to another program that times out is no timeout of the request.
+func TestTimeoutElsewhere(t *testing.T) {
+	dialer := net.Dialer{Deadline: time.Unix(1, 0)}
+	_, err := dialer.DialContext(t.Context(), "tcp", "192.0.2.1:10250")
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("error of a dial that times out: %v", err)
+	}
+	c := &call{h: &Handler{log: slog.New(slog.DiscardHandler)}, r: httptest.NewRequest("GET", "/", nil)}
+	status := c.statusOf(fmt.Errorf("Get \"https://node:10250/\": %w", err))
+	if want := `Get "https://node:10250/": dial tcp 192.0.2.1:10250: i/o timeout`; status.Code != http.StatusInternalServerError || status.Message != want {
+		t.Errorf("got %d %q, want 500 %q", status.Code, status.Message, want)
+	}
+}
 
 // The messages are those of kube-apiserver 1.37.
 func TestErrors(t *testing.T) {
