@@ -1,0 +1,337 @@
+//go:build linux
+
+package kubelet
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// role tells a process of this test what it is: the cluster, with the test itself, or a node.
+const role = "KAPOK_KUBELET_ROLE"
+
+// imageName is the name of the only image.
+const imageName = "kapok.test/tool:1"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(role) {
+	case "":
+		os.Exit(inNamespaces(m))
+	case "node":
+		if err := runNode(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// inNamespaces runs this program again in namespaces of its own. Where that cannot be, the test
+// skips itself.
+func inNamespaces(m *testing.M) int {
+	if missing() != "" {
+		return m.Run()
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	c := exec.Command(binary, os.Args[1:]...)
+	c.Env = append(os.Environ(), role+"=cluster")
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	if err := c.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// missing returns what the test needs and this machine does not have, "" if that is nothing.
+func missing() string {
+	if os.Getuid() != 0 {
+		return "root"
+	}
+	for _, program := range []string{"runc", "ip", "nft", "/usr/lib/cni/bridge"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return program + " (Debian: runc iproute2 nftables conntrack containernetworking-plugins)"
+		}
+	}
+	return ""
+}
+
+// run runs a command, which must succeed.
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// build builds all programs and the image.
+func build(t *testing.T) (programs, image string) {
+	t.Helper()
+	programs = t.TempDir()
+	goBuild := func(dir string, args ...string) {
+		t.Helper()
+		c := exec.Command("go", append([]string{"build", "-ldflags=-s -w", "-o", programs + "/"}, args...)...)
+		c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("go build %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	goBuild("../..", "./cmd/kapok")
+	goBuild(".", "./tool", "k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes/cmd/kube-proxy")
+	const containerd = "github.com/containerd/containerd/v2/cmd/"
+	goBuild(".", "-modfile=containerd.mod", containerd+"containerd", containerd+"ctr", containerd+"containerd-shim-runc-v2")
+
+	img, err := imageOf(filepath.Join(programs, "tool"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	image = filepath.Join(t.TempDir(), "image.tar")
+	tag, err := name.NewTag(imageName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tarball.WriteToFile(image, tag, img); err != nil {
+		t.Fatal(err)
+	}
+	return programs, image
+}
+
+// A cluster is a kapok up with kube-proxy, at 192.168.77.1.
+type cluster struct {
+	*testing.T
+	programs, kubeconfig string
+	client               *kubernetes.Clientset
+}
+
+func startCluster(t *testing.T, programs string) *cluster {
+	t.Helper()
+	for _, c := range []string{
+		"mount --make-rprivate /",
+		"ip link set lo up",
+		"ip link add br0 type bridge",
+		"ip addr add 192.168.77.1/24 dev br0",
+		"ip link set br0 up",
+		"ip route add default via 192.168.77.254", // kube-proxy looks for its address there
+		"sysctl -qw net.ipv4.ip_forward=1",
+	} {
+		run(t, "sh", "-c", c)
+	}
+	dir := t.TempDir()
+	k := &cluster{T: t, programs: programs, kubeconfig: filepath.Join(dir, "kubeconfig")}
+	k.start("kapok", "up", "--data-dir", filepath.Join(dir, "data"), "--listen", "192.168.77.1:6443", "--kubeconfig", k.kubeconfig, "--no-context",
+		"--scheduler", "--enable-bootstrap-token-auth", "--controllers", "*,tokencleaner", "--tls-san", "192.168.77.1",
+		"--kubelet-preferred-address-types", "InternalIP") // the names of the nodes have no addresses
+	k.await("the kubeconfig", func() bool {
+		_, err := os.Stat(k.kubeconfig)
+		return err == nil
+	})
+	cfg, err := clientcmd.BuildConfigFromFlags("", k.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.QPS = -1
+	if k.client, err = kubernetes.NewForConfig(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// start starts a program, which is killed at the end.
+func (k *cluster) start(program string, args ...string) {
+	k.Helper()
+	path := filepath.Join(k.TempDir(), program+".log")
+	log, err := os.Create(path)
+	if err != nil {
+		k.Fatal(err)
+	}
+	p := exec.Command(filepath.Join(k.programs, program), args...)
+	p.Stdout, p.Stderr = log, log
+	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.Start(); err != nil {
+		k.Fatal(err)
+	}
+	k.Cleanup(func() {
+		_ = p.Process.Signal(syscall.SIGTERM)
+		_ = p.Wait()
+		log.Close()
+		if k.Failed() {
+			text, _ := os.ReadFile(path)
+			k.Logf("the log of %s ends:\n%s", program, text[max(0, len(text)-5000):])
+		}
+	})
+}
+
+// kubectl runs a command of kubectl, which must succeed.
+func (k *cluster) kubectl(args ...string) string {
+	k.Helper()
+	return run(k.T, filepath.Join(k.programs, "kapok"), append([]string{"kubectl", "--kubeconfig", k.kubeconfig}, args...)...)
+}
+
+// await waits until a condition holds, at most five minutes.
+func (k *cluster) await(what string, holds func() bool) {
+	k.Helper()
+	for end := time.Now().Add(5 * time.Minute); !holds(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			k.Fatalf("after five minutes, there is still not: %s", what)
+		}
+	}
+}
+
+// approve approves the requests of kubelets for serving certificates, as an administrator does. It
+// returns how many have been issued.
+func (k *cluster) approve() (issued int) {
+	list, err := k.client.CertificatesV1().CertificateSigningRequests().List(k.Context(), metav1.ListOptions{})
+	if err != nil {
+		k.Fatal(err)
+	}
+	for _, r := range list.Items {
+		switch {
+		case r.Spec.SignerName != "kubernetes.io/kubelet-serving":
+		case len(r.Status.Certificate) > 0:
+			issued++
+		case len(r.Status.Conditions) == 0:
+			k.kubectl("certificate", "approve", r.Name)
+		}
+	}
+	return issued
+}
+
+// ready returns how many nodes are ready.
+func (k *cluster) ready() (n int) {
+	nodes, err := k.client.CoreV1().Nodes().List(k.Context(), metav1.ListOptions{})
+	if err != nil {
+		k.Fatal(err)
+	}
+	for _, node := range nodes.Items {
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// get returns what a URL answers, "" if nothing does.
+func get(url string) string {
+	c := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := c.Get(url)
+	if err != nil {
+		return ""
+	}
+	defer answer.Body.Close()
+	text := make([]byte, 200)
+	n, _ := answer.Body.Read(text)
+	return strings.TrimSpace(string(text[:n]))
+}
+
+// TestKubelet runs a Deployment behind a Service on two real nodes, looks into its pods by logs,
+// exec and port-forward, and lets a node die.
+func TestKubelet(t *testing.T) {
+	if need := missing(); need != "" {
+		t.Skip("needs ", need)
+	}
+	programs, image := build(t)
+	k := startCluster(t, programs)
+	script := run(t, filepath.Join(programs, "kapok"), "node", "join", "--kubeconfig", k.kubeconfig, "--server", "https://192.168.77.1:6443")
+	var nodes []*node
+	for number := 1; number <= 2; number++ {
+		nodes = append(nodes, startNode(t, number, programs, script, image))
+	}
+	k.await("two ready nodes with serving certificates", func() bool { return k.approve() == 2 && k.ready() == 2 })
+	k.start("kube-proxy", "--kubeconfig", k.kubeconfig, "--proxy-mode", "nftables", "--cluster-cidr", "10.88.0.0/16", "--hostname-override", "server")
+
+	k.kubectl("create", "deployment", "web", "--image", imageName, "--replicas", "4", "--", "/tool", "serve")
+	k.kubectl("expose", "deployment", "web", "--port", "80")
+	k.kubectl("rollout", "status", "deployment/web", "--timeout", "5m")
+	on := k.nodesOf("app=web")
+	if on["node1"] != 2 || on["node2"] != 2 {
+		t.Errorf("pods of the deployment by node: %v", on)
+	}
+	service, err := k.client.CoreV1().Services("default").Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	k.await("answers of all four pods over the address of the service", func() bool {
+		if name := get("http://" + service.Spec.ClusterIP); name != "" {
+			names[name] = true
+		}
+		return len(names) == 4
+	})
+	pods, err := k.client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pods.Items {
+		if !names[p.Name] {
+			t.Errorf("%s has not answered: %v", p.Name, names)
+		}
+	}
+	pod := pods.Items[0].Name
+	if log := k.kubectl("logs", pod); !strings.Contains(log, "GET /") {
+		t.Errorf("log: %q", log)
+	}
+	if out := k.kubectl("exec", pod, "--", "/tool", "echo", "hello"); out != "hello\n" {
+		t.Errorf("exec: %q", out)
+	}
+	if out := k.kubectl("get", "--raw", "/api/v1/namespaces/default/pods/"+pod+":80/proxy/"); strings.TrimSpace(out) != pod {
+		t.Errorf("proxy: %q", out)
+	}
+	k.kubectl("scale", "deployment/web", "--replicas", "2")
+	k.kubectl("set", "env", "deployment/web", "A=B")
+	k.kubectl("rollout", "status", "deployment/web", "--timeout", "5m")
+	k.await("two pods", func() bool { on := k.nodesOf("app=web"); return on["node1"]+on["node2"] == 2 })
+
+	// With the default tolerations, pods would stay for five minutes.
+	k.kubectl("patch", "deployment", "web", "--patch", `{"spec":{"replicas":4,"template":{"spec":{"terminationGracePeriodSeconds":1,"tolerations":[
+		{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":2},{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":2}]}}}}`)
+	k.kubectl("rollout", "status", "deployment/web", "--timeout", "5m")
+	nodes[1].kill()
+	k.await("four pods on the node that is left", func() bool { return k.nodesOf("app=web")["node1"] == 4 })
+	k.kubectl("delete", "deployment", "web")
+	k.await("no pods on the node that is left", func() bool { return k.nodesOf("app=web")["node1"] == 0 })
+	if _, err := k.client.CoreV1().Pods("default").Get(t.Context(), pod, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("a pod of the deleted deployment: %v", err)
+	}
+}
+
+// nodesOf returns the number of ready pods with a label on each node.
+func (k *cluster) nodesOf(label string) map[string]int {
+	pods, err := k.client.CoreV1().Pods("default").List(k.Context(), metav1.ListOptions{LabelSelector: label})
+	if err != nil {
+		k.Fatal(err)
+	}
+	on := map[string]int{}
+	for _, p := range pods.Items {
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && p.DeletionTimestamp == nil {
+				on[p.Spec.NodeName]++
+			}
+		}
+	}
+	return on
+}
