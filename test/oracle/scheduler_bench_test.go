@@ -64,9 +64,9 @@ type setting struct {
 
 func withKapok(b *testing.B) setting {
 	binary, dir := buildKapok(b), b.TempDir()
-	config, stop := runKapok(b, binary, dir)
+	config, stop := runKapok(b, binary, dir, "--controllers=")
 	return setting{config: config, pause: stop, start: func() *rest.Config {
-		config, _ := runKapok(b, binary, dir, "--scheduler")
+		config, _ := runKapok(b, binary, dir, "--controllers=", "--scheduler")
 		return config
 	}}
 }
