@@ -176,7 +176,7 @@ func TestFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := out.String()
-	for _, want := range []string{"--enable-swagger-ui", "--no-such-flag", "NodeRestriction,PodTolerationRestriction"} {
+	for _, want := range []string{"--enable-swagger-ui", "--no-such-flag", "plugins=PodTolerationRestriction\n"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the log does not name %s:\n%s", want, said)
 		}
