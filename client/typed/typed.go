@@ -13,7 +13,7 @@
 // runtime.DefaultUnstructuredConverter of k8s.io/apimachinery for trees; differential tests compare
 // them for all types of client-go's scheme. Only the capacity of slices may differ. As with the
 // converter, a tree and an object share strings, and values of fields of type any that FromTree has
-// set, but no other memory. What is decoded from JSON shares memory with it only if that is said.
+// set, but no other memory. SharedTree is the only function whose result shares memory with JSON.
 //
 // # Model
 //
