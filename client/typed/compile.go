@@ -22,9 +22,10 @@ type codec struct {
 	// fits and, if strict, whether structs have all keys of the tree. If not, the value is
 	// unspecified.
 	decode func(p unsafe.Pointer, tree any, strict bool) bool
-	// parse sets the zeroed value at p from JSON, and passes over it. It reports whether it could. If
-	// not, the value is unspecified.
-	parse func(p unsafe.Pointer, r *reader) bool
+	// parse is [codec.read] for JSON that is not null. With parsesNull, it also reads null, which a
+	// method UnmarshalJSON gets.
+	parse      func(p unsafe.Pointer, r *reader) bool
+	parsesNull bool
 	// reads and writes are the plan of a struct; nil if a method decodes or encodes the type.
 	reads, writes *plan
 }
@@ -37,6 +38,9 @@ var (
 	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
 	unstructuredType    = reflect.TypeFor[runtime.Unstructured]()
 )
+
+// hasUnmarshaler reports whether a method decodes values of a type from JSON, including null.
+func hasUnmarshaler(t reflect.Type) bool { return reflect.PointerTo(t).Implements(unmarshalerType) }
 
 // codecOf returns the codec of a type.
 func codecOf(t reflect.Type) *codec {
@@ -62,12 +66,12 @@ func (c compiler) compile(t reflect.Type) *codec {
 	if begun := c[t]; begun != nil {
 		return begun
 	}
-	k := &codec{typ: t, encode: cannotEncode, decode: cannotDecode, parse: cannotParse}
+	k := &codec{typ: t, encode: cannotEncode, decode: cannotDecode, parse: cannotParse, parsesNull: hasUnmarshaler(t)}
 	c[t] = k
 	if c.leaf(k) {
 		return k
 	}
-	reads := isSimple(t.Kind()) || !reflect.PointerTo(t).Implements(unmarshalerType)
+	reads := isSimple(t.Kind()) || !hasUnmarshaler(t)
 	// The methods of a pointer's element are called when that is encoded.
 	writes := t.Kind() == reflect.Pointer || !value.TypeReflectEntryOf(t).CanConvertToUnstructured()
 	plain := c.kind(t)
@@ -169,7 +173,7 @@ func (c compiler) fields(s *plan, t reflect.Type, offset uintptr) bool {
 			return false
 		}
 		if name == "" && f.Anonymous {
-			if f.Type.Kind() != reflect.Struct || slices.Contains(options, "omitzero") || reflect.PointerTo(f.Type).Implements(unmarshalerType) ||
+			if f.Type.Kind() != reflect.Struct || slices.Contains(options, "omitzero") || hasUnmarshaler(f.Type) ||
 				value.TypeReflectEntryOf(f.Type).CanConvertToUnstructured() || !c.fields(s, f.Type, at) {
 				return false
 			}
@@ -181,7 +185,7 @@ func (c compiler) fields(s *plan, t reflect.Type, offset uintptr) bool {
 		added := field{name: name, offset: at, text: f.Type.Kind() == reflect.String}
 		if isSimple(f.Type.Kind()) { // methods are ignored
 			k := c.kind(f.Type)
-			k.parse = c.parser(f.Type, &k)
+			k.parse, k.parsesNull = c.parser(f.Type, &k), hasUnmarshaler(f.Type)
 			added.codec = &k
 		} else {
 			added.codec = c.compile(f.Type)

@@ -69,7 +69,7 @@ func parse(data []byte, into any, strict bool) bool {
 		return false
 	}
 	t := v.Type().Elem()
-	if t.Kind() != reflect.Struct || v.Type().Implements(unmarshalerType) {
+	if t.Kind() != reflect.Struct || hasUnmarshaler(t) {
 		return false
 	}
 	k, p := codecOf(t), v.UnsafePointer()
@@ -84,12 +84,21 @@ func parse(data []byte, into any, strict bool) bool {
 	return false
 }
 
+// read sets the zeroed value at p from JSON, and passes over it. It reports whether it could. If not,
+// the value is unspecified.
+func (k *codec) read(p unsafe.Pointer, r *reader) bool {
+	if !k.parsesNull && r.next() == 'n' {
+		return r.null()
+	}
+	return k.parse(p, r)
+}
+
 func cannotParse(unsafe.Pointer, *reader) bool { return false }
 
 // parser returns the function that parses values of a type, which has the codec k.
 func (c compiler) parser(t reflect.Type, k *codec) func(unsafe.Pointer, *reader) bool {
 	switch {
-	case reflect.PointerTo(t).Implements(unmarshalerType):
+	case hasUnmarshaler(t):
 		return parseByMethod(t)
 	case reflect.PointerTo(t).Implements(textUnmarshalerType):
 		return cannotParse
@@ -129,9 +138,6 @@ func structParser(s *plan) func(unsafe.Pointer, *reader) bool {
 		return cannotParse
 	}
 	return func(p unsafe.Pointer, r *reader) bool {
-		if r.next() == 'n' {
-			return r.null()
-		}
 		var seen [maxFields / 64]uint64
 		return r.object(func(key []byte) bool {
 			f := s.names[string(key)]
@@ -146,7 +152,7 @@ func structParser(s *plan) func(unsafe.Pointer, *reader) bool {
 				return false
 			}
 			seen[f.number/64] |= 1 << (f.number % 64)
-			return f.codec.parse(unsafe.Add(p, f.offset), r)
+			return f.codec.read(unsafe.Add(p, f.offset), r)
 		})
 	}
 }
@@ -157,12 +163,9 @@ func (c compiler) pointerParser(t reflect.Type) func(unsafe.Pointer, *reader) bo
 		return cannotParse
 	}
 	return func(p unsafe.Pointer, r *reader) bool {
-		if r.next() == 'n' {
-			return r.null()
-		}
 		target := reflect.New(elem.typ).UnsafePointer()
 		*(*unsafe.Pointer)(p) = target
-		return elem.parse(target, r)
+		return elem.read(target, r)
 	}
 }
 
@@ -173,9 +176,6 @@ func (c compiler) sliceParser(t reflect.Type) func(unsafe.Pointer, *reader) bool
 	}
 	size := t.Elem().Size()
 	return func(p unsafe.Pointer, r *reader) bool {
-		if r.next() == 'n' {
-			return r.null()
-		}
 		target := reflect.NewAt(t, p).Elem()
 		list := (*sliceHeader)(p)
 		ok := r.list(func() bool {
@@ -183,7 +183,7 @@ func (c compiler) sliceParser(t reflect.Type) func(unsafe.Pointer, *reader) bool
 				target.Grow(1) // to twice its capacity, with zeroed memory
 			}
 			list.len++
-			return elem.parse(unsafe.Add(list.data, uintptr(list.len-1)*size), r)
+			return elem.read(unsafe.Add(list.data, uintptr(list.len-1)*size), r)
 		})
 		if ok && list.data == nil {
 			target.Set(reflect.MakeSlice(t, 0, 0))
@@ -201,14 +201,11 @@ func (c compiler) mapParser(t reflect.Type) func(unsafe.Pointer, *reader) bool {
 		return parseTexts
 	}
 	return func(p unsafe.Pointer, r *reader) bool {
-		if r.next() == 'n' {
-			return r.null()
-		}
 		to := reflect.MakeMap(t)
 		ok := r.object(func(text []byte) bool {
 			key, entry := reflect.New(t.Key()).Elem(), reflect.New(elem.typ)
 			key.SetString(string(text))
-			if to.MapIndex(key).IsValid() || !elem.parse(entry.UnsafePointer(), r) { // strict decoding reports repeated keys
+			if to.MapIndex(key).IsValid() || !elem.read(entry.UnsafePointer(), r) { // strict decoding reports repeated keys
 				return false
 			}
 			to.SetMapIndex(key, entry.Elem())

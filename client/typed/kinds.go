@@ -303,9 +303,6 @@ func simpleParser(kind reflect.Kind) func(unsafe.Pointer, *reader) bool {
 }
 
 func parseText(p unsafe.Pointer, r *reader) (ok bool) {
-	if r.next() == 'n' {
-		return r.null()
-	}
 	*(*string)(p), ok = r.string()
 	return ok
 }
@@ -323,9 +320,6 @@ func parseBool(p unsafe.Pointer, r *reader) bool {
 
 // parseInteger does not support values beyond int64.
 func parseInteger[T int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint32](p unsafe.Pointer, r *reader) bool {
-	if r.next() == 'n' {
-		return r.null()
-	}
 	text, integer, ok := r.number()
 	if !ok || !integer {
 		return false
@@ -336,9 +330,6 @@ func parseInteger[T int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 |
 }
 
 func parseFloat[T float32 | float64](p unsafe.Pointer, r *reader) bool {
-	if r.next() == 'n' {
-		return r.null()
-	}
 	text, _, ok := r.number()
 	if !ok {
 		return false
@@ -350,9 +341,6 @@ func parseFloat[T float32 | float64](p unsafe.Pointer, r *reader) bool {
 
 // parseBytes parses a []byte, which is base64.
 func parseBytes(p unsafe.Pointer, r *reader) bool {
-	if r.next() == 'n' {
-		return r.null()
-	}
 	text, ok := r.text()
 	if !ok {
 		return false
@@ -365,9 +353,6 @@ func parseBytes(p unsafe.Pointer, r *reader) bool {
 
 // parseTexts parses a map[string]string.
 func parseTexts(p unsafe.Pointer, r *reader) bool {
-	if r.next() == 'n' {
-		return r.null()
-	}
 	to := map[string]string{}
 	*(*map[string]string)(p) = to
 	return r.object(func(text []byte) bool {

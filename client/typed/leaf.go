@@ -21,8 +21,10 @@ func (c compiler) leaf(k *codec) bool {
 	switch k.typ {
 	case reflect.TypeFor[metav1.Time]():
 		k.encode, k.decode, k.parse = encodeTime(time.RFC3339), decodeTime(time.RFC3339), parseTime(time.RFC3339)
+		k.parsesNull = false
 	case reflect.TypeFor[metav1.MicroTime]():
 		k.encode, k.decode, k.parse = encodeTime(metav1.RFC3339Micro), decodeTime(metav1.RFC3339Micro), parseTime(metav1.RFC3339Micro)
+		k.parsesNull = false
 	case reflect.TypeFor[metav1.Duration]():
 		k.encode = func(p unsafe.Pointer, e *encoder) (any, bool) { return e.text((*time.Duration)(p).String()), true }
 		k.decode = decodeDuration
@@ -83,9 +85,6 @@ func decodeTime(layout string) func(unsafe.Pointer, any, bool) bool {
 // parseTime parses a metav1.Time or MicroTime.
 func parseTime(layout string) func(unsafe.Pointer, *reader) bool {
 	return func(p unsafe.Pointer, r *reader) bool {
-		if r.next() == 'n' {
-			return r.null()
-		}
 		text, ok := r.text()
 		if !ok {
 			return false
