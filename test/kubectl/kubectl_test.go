@@ -9,10 +9,14 @@
 //	go test ./... -rewrite
 //
 // and review the difference.
+//
+// [TestControllersElsewhere] runs the script of the controllers on another API server; package
+// test/oracle calls it with kube-apiserver.
 package kubectl
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -101,12 +105,30 @@ func scripts(t *testing.T, dir string) {
 		if used := s.run(t, "basename $(dirname $(command -v kubectl))"); used != filepath.Base(dir)+"\n" {
 			t.Fatalf("kubectl is in %s, not in %s", used, dir)
 		}
-		datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-			if d.Cmd != "run" {
-				t.Fatalf("%s: unknown command %q", d.Pos, d.Cmd)
-			}
-			return s.run(t, d.Input)
-		})
+		s.script(t, file)
+	})
+}
+
+var kubeconfig = flag.String("kubeconfig", "", "the server of TestControllersElsewhere, which must be new and have a garbage collector")
+
+// TestControllersElsewhere checks that Kapok's controllers do on the server of -kubeconfig what they
+// do on Kapok.
+func TestControllersElsewhere(t *testing.T) {
+	if *kubeconfig == "" {
+		t.Skip("needs a server: -kubeconfig FILE")
+	}
+	s := newServer(t.TempDir(), *kubeconfig)
+	kapok(t, "controllers", "--kubeconfig", *kubeconfig, "--leader-elect=false")
+	s.script(t, "testdata/scripts/controllers.txt")
+}
+
+// script runs the commands of a file.
+func (s *server) script(t *testing.T, file string) {
+	datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
+		if d.Cmd != "run" {
+			t.Fatalf("%s: unknown command %q", d.Pos, d.Cmd)
+		}
+		return s.run(t, d.Input)
 	})
 }
 
@@ -116,45 +138,58 @@ type server struct {
 	env  []string
 }
 
+func newServer(home, kubeconfig string) *server {
+	return &server{home: home, env: append(os.Environ(),
+		"KUBECONFIG="+kubeconfig, "HOME="+home, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))}
+}
+
+// start runs kapok up until the test ends, and waits until it is ready.
 func start(t *testing.T, flags ...string) *server {
 	t.Helper()
 	home := t.TempDir()
 	kubeconfig := filepath.Join(home, "kubeconfig")
-	cmd := exec.Command(filepath.Join(bin, "kapok"), append([]string{"up", "--in-memory", "--listen", "127.0.0.1:0", "--kubeconfig", kubeconfig}, flags...)...)
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	t.Cleanup(func() {
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Errorf("interrupt kapok: %v", err)
-		}
-		if err := <-done; err != nil {
-			t.Errorf("kapok: %v\n%s", err, &out)
-		}
-	})
+	ended := kapok(t, append([]string{"up", "--in-memory", "--listen", "127.0.0.1:0", "--kubeconfig", kubeconfig}, flags...)...)
 	// The kubeconfig is written when the server is ready.
 	ready := time.NewTicker(5 * time.Millisecond)
 	defer ready.Stop()
 	deadline := time.After(30 * time.Second)
 	for {
 		if _, err := os.Stat(kubeconfig); err == nil {
-			break
+			return newServer(home, kubeconfig)
 		}
 		select {
 		case <-ready.C:
-		case err := <-done:
-			done <- err
-			t.Fatalf("kapok ended: %v\n%s", err, &out)
+		case <-ended:
+			t.FailNow() // the cleanup reports why
 		case <-deadline:
-			t.Fatalf("kapok is not ready after 30 s\n%s", &out)
+			t.Fatal("kapok is not ready after 30 s")
 		}
 	}
-	return &server{home: home, env: append(os.Environ(),
-		"KUBECONFIG="+kubeconfig, "HOME="+home, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))}
+}
+
+// kapok runs a command of kapok until the test ends. The channel is closed when it has ended.
+func kapok(t *testing.T, args ...string) (ended <-chan struct{}) {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(bin, "kapok"), args...)
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var err error // set before done is closed
+	go func() {
+		defer close(done)
+		err = cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		interrupt := cmd.Process.Signal(os.Interrupt) // an error if it has ended by itself
+		<-done
+		if err := errors.Join(interrupt, err); err != nil {
+			t.Errorf("kapok %s: %v\n%s", args[0], err, &out)
+		}
+	})
+	return done
 }
 
 // run runs the commands one by one and returns their output.

@@ -131,13 +131,7 @@ func StartScheduler(config *rest.Config, dir string, log io.Writer) (*Component,
 }
 
 func startComponent(variable string, config *rest.Config, dir string, log io.Writer, flags []string) (*Component, error) {
-	kubeconfig := filepath.Join(dir, variable+".kubeconfig")
-	err := clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: config.Host, CertificateAuthority: config.CAFile}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {Token: config.BearerToken}},
-		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
-		CurrentContext: "x",
-	}, kubeconfig)
+	kubeconfig, err := writeKubeconfig(config, dir, variable)
 	if err != nil {
 		return nil, err
 	}
@@ -152,6 +146,17 @@ func startComponent(variable string, config *rest.Config, dir string, log io.Wri
 		return nil, fmt.Errorf("start a component: %w", err)
 	}
 	return &Component{p}, nil
+}
+
+// writeKubeconfig writes the kubeconfig of a client into dir, and returns its path.
+func writeKubeconfig(config *rest.Config, dir, name string) (string, error) {
+	file := filepath.Join(dir, name+".kubeconfig")
+	return file, clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: config.Host, CertificateAuthority: config.CAFile}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {Token: config.BearerToken}},
+		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
+		CurrentContext: "x",
+	}, file)
 }
 
 // Stop kills the process and waits for it.
