@@ -27,6 +27,7 @@ type event struct {
 	old, entry *entry
 	initial    bool
 	unknown    bool
+	alone      bool // an initial one that no other handler gets
 	snapshot   *store
 }
 
@@ -186,8 +187,9 @@ func (h *handler) tell(e event) bool {
 		h.mu.Unlock()
 		h.informer.notify()
 	case everything, again:
+		alone := h.informer.countHandlers() == 1
 		for kept := range e.snapshot.all("") {
-			each := event{kind: addition, entry: kept, initial: true}
+			each := event{kind: addition, entry: kept, initial: true, alone: alone}
 			if e.kind == again {
 				each = event{kind: change, old: kept, entry: kept}
 			}
@@ -196,12 +198,12 @@ func (h *handler) tell(e event) bool {
 			}
 		}
 	case addition:
-		if obj, ok := h.decode(e.entry); ok {
+		if obj, ok := h.decode(e.entry, e.alone); ok {
 			h.OnAdd(obj, e.initial)
 		}
 	case change:
-		old, ok := h.decode(e.old)
-		obj, okay := h.decode(e.entry)
+		old, ok := h.decode(e.old, false)
+		obj, okay := h.decode(e.entry, false)
 		switch {
 		case ok && okay:
 			h.OnUpdate(old, obj)
@@ -209,7 +211,7 @@ func (h *handler) tell(e event) bool {
 			h.OnAdd(obj, false)
 		}
 	case removal:
-		if obj, ok := h.decode(e.entry); ok {
+		if obj, ok := h.decode(e.entry, false); ok {
 			h.OnDelete(obj, e.unknown)
 		}
 	}
@@ -217,14 +219,14 @@ func (h *handler) tell(e event) bool {
 }
 
 // decode returns an object for the handler. An object that cannot be decoded is logged and skipped.
-func (h *handler) decode(e *entry) (client.Object, bool) {
+func (h *handler) decode(e *entry, alone bool) (client.Object, bool) {
 	var obj client.Object
 	var err error
 	switch kind := h.informer.kind; {
 	case h.metadata:
 		obj, err = kind.decodeMetadata(e)
 	case kind.events:
-		obj, err = kind.share(e)
+		obj, err = kind.shareFor(e, !alone)
 	default:
 		obj, err = kind.decode(e)
 	}
@@ -233,6 +235,13 @@ func (h *handler) decode(e *entry) (client.Object, bool) {
 		return nil, false
 	}
 	return obj, true
+}
+
+// countHandlers returns the number of handlers.
+func (inf *informer) countHandlers() int {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	return len(inf.mu.handlers)
 }
 
 func (inf *informer) notify() {

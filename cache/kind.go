@@ -147,7 +147,11 @@ func (k *kind) media() string {
 }
 
 // share returns an object that others read, too. It must not be changed.
-func (k *kind) share(e *entry) (client.Object, error) {
+func (k *kind) share(e *entry) (client.Object, error) { return k.shareFor(e, true) }
+
+// shareFor is share for a reader beside which there are others, or not. Without others, the object
+// is not kept for them.
+func (k *kind) shareFor(e *entry, others bool) (client.Object, error) {
 	if e.object != nil {
 		return e.object, nil
 	}
@@ -157,6 +161,9 @@ func (k *kind) share(e *entry) (client.Object, error) {
 	obj, err := k.decode(e)
 	if err != nil {
 		return nil, err
+	}
+	if !others && k.mutated == nil {
+		return obj, nil
 	}
 	kept, dropped := k.recent.put(e, obj)
 	k.detectMutations(dropped)

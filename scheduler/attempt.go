@@ -296,7 +296,9 @@ func (s *scheduler) podsOn(node string) (pods []*corev1.Pod, exists bool) {
 		return nil, false
 	}
 	for _, p := range n.Pods {
-		pods = append(pods, p.Object)
+		if o := p.Load(); o != nil {
+			pods = append(pods, o)
+		}
 	}
 	return pods, true
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -17,6 +18,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 )
 
 // BenchmarkScheduler binds pods that wait already, on a server with a data directory in the same process: from the
@@ -59,7 +62,32 @@ func benchmark(b *testing.B, nodes, pods int, edit func(*corev1.Pod)) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	inParallel(b, nodes, func(i int) error {
+	createNodes(b, c, nodes)
+	inParallel(b, pods, func(i int) error {
+		p := pod(fmt.Sprint("p", i), "100m")
+		p.Labels = map[string]string{"app": "web"}
+		edit(p)
+		return c.Create(b.Context(), p)
+	})
+	began, before := time.Now(), processor(b)
+	b.StartTimer()
+	stop := runScheduler(b, server.Config())
+	for waiting := true; waiting; time.Sleep(100 * time.Millisecond) { // each poll is a list of the server
+		var list corev1.PodList
+		if err := c.List(b.Context(), &list, client.MatchingFields{"spec.nodeName": ""}, client.Limit(1)); err != nil {
+			b.Fatal(err)
+		}
+		waiting = len(list.Items) > 0
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(pods)/time.Since(began).Seconds(), "pods/s")
+	b.ReportMetric(float64((processor(b)-before).Microseconds())/float64(pods), "cpu-us/pod")
+	stop()
+	b.StartTimer()
+}
+
+func createNodes(b *testing.B, c client.Client, number int) {
+	inParallel(b, number, func(i int) error {
 		n := node(fmt.Sprint("n", i), "32")
 		n.Labels[corev1.LabelTopologyZone] = fmt.Sprint("z", i%3)
 		status := n.Status
@@ -73,35 +101,85 @@ func benchmark(b *testing.B, nodes, pods int, edit func(*corev1.Pod)) {
 		n.Status = status
 		return c.Status().Update(b.Context(), n)
 	})
-	inParallel(b, pods, func(i int) error {
-		p := pod(fmt.Sprint("p", i), "100m")
-		p.Labels = map[string]string{"app": "web"}
-		edit(p)
-		return c.Create(b.Context(), p)
-	})
-	ctx, cancel := context.WithCancel(b.Context())
-	defer cancel()
-	ended := make(chan error, 1)
-	began, before := time.Now(), processor(b)
-	b.StartTimer()
-	go func() {
-		ended <- scheduler.Options{}.Run(ctx, server.Config(), slog.New(slog.DiscardHandler), nil, false)
-	}()
-	for waiting := true; waiting; time.Sleep(100 * time.Millisecond) { // each poll is a list of the server
-		var list corev1.PodList
-		if err := c.List(ctx, &list, client.MatchingFields{"spec.nodeName": ""}, client.Limit(1)); err != nil {
-			b.Fatal(err)
-		}
-		waiting = len(list.Items) > 0
+}
+
+// BenchmarkMemory reports the memory that the scheduler takes for nodes with 30 pods each, beyond the
+// state of the server in the same process: when it has read them, and (MB-later) after changes. The
+// latter includes the new revisions, which the server keeps for watches.
+func BenchmarkMemory(b *testing.B) {
+	for _, nodes := range []int{100, 5000} {
+		b.Run(fmt.Sprintf("nodes=%d/pods=%d", nodes, nodes*30), func(b *testing.B) {
+			server, err := kapok.Start(b.Context(), kapok.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer server.Stop()
+			c, err := client.New(server.Config(), client.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			createNodes(b, c, nodes)
+			inParallel(b, nodes*30, func(i int) error {
+				p := pod(fmt.Sprint("p", i), "100m")
+				p.Labels = map[string]string{"app": "web"}
+				p.Spec.NodeName = fmt.Sprint("n", i/30)
+				return c.Create(b.Context(), p)
+			})
+			before := live()
+			stop := runScheduler(b, server.Config())
+			bindOne(b, c, "first")
+			b.ReportMetric(float64(live()-before)/1e6, "MB")
+			inParallel(b, nodes*2, func(i int) error { // a heartbeat of each node, and a change of as many pods
+				var o client.Object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i)}}
+				if i >= nodes {
+					o = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("p", i)}}
+				}
+				return c.Status().Patch(b.Context(), o, client.RawPatch(types.MergePatchType, []byte(`{"status": {"conditions": [{"type": "Ready", "status": "True"}]}}`)))
+			})
+			bindOne(b, c, "last")
+			b.ReportMetric(float64(live()-before)/1e6, "MB-later")
+			b.ReportMetric(0, "ns/op")
+			stop()
+		})
 	}
-	b.StopTimer()
-	b.ReportMetric(float64(pods)/time.Since(began).Seconds(), "pods/s")
-	b.ReportMetric(float64((processor(b)-before).Microseconds())/float64(pods), "cpu-us/pod")
-	cancel()
-	if err := <-ended; err != nil {
+}
+
+// bindOne creates a pod, and returns when it has a node: the scheduler has seen what was before it.
+func bindOne(b *testing.B, c client.Client, name string) {
+	if err := c.Create(b.Context(), pod(name, "100m")); err != nil {
 		b.Fatal(err)
 	}
-	b.StartTimer()
+	for waiting := true; waiting; time.Sleep(100 * time.Millisecond) {
+		var p corev1.Pod
+		if err := c.Get(b.Context(), client.ObjectKey{Namespace: "default", Name: name}, &p); err != nil {
+			b.Fatal(err)
+		}
+		waiting = p.Spec.NodeName == ""
+	}
+}
+
+// live returns the bytes of reachable objects.
+func live() int64 {
+	runtime.GC()
+	runtime.GC() // what the first one has found unreachable only by a finalizer
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// runScheduler runs the scheduler until stop is called.
+func runScheduler(b *testing.B, config *rest.Config) (stop func()) {
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- scheduler.Options{}.Run(ctx, config, slog.New(slog.DiscardHandler), nil, false)
+	}()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // inParallel calls do n times.

@@ -123,6 +123,15 @@ func (s *scheduler) Start(ctx context.Context) error {
 	defer s.closeExtenders()
 	defer s.writers.Wait()
 	s.assumed = map[types.UID]bool{}
+	if len(s.plugins) == 0 && len(s.extenders) == 0 { // these may look at all pods
+		s.cluster.LoadPods(func(key types.NamespacedName) *corev1.Pod {
+			var p corev1.Pod
+			if err := s.cache.Get(ctx, key, &p); err != nil {
+				return nil // the pod is gone, or the scheduler stops
+			}
+			return &p
+		})
+	}
 	stop, err := s.watch(ctx)
 	if err != nil {
 		return fmt.Errorf("scheduler: %w", err)

@@ -41,7 +41,7 @@ func (n NodeInfo) Node() *corev1.Node { return n.node.Object }
 func (n NodeInfo) Pods() iter.Seq[*corev1.Pod] {
 	return func(yield func(*corev1.Pod) bool) {
 		for _, p := range n.node.Pods {
-			if !yield(p.Object) {
+			if o := p.Load(); o != nil && !yield(o) {
 				return
 			}
 		}

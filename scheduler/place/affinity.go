@@ -84,14 +84,14 @@ func termOf(p *corev1.Pod, t *corev1.PodAffinityTerm, weight int64) term {
 	return one
 }
 
-func (t *term) matches(c *Cluster, p *corev1.Pod) bool {
+func (t *term) matches(c *Cluster, p *Pod) bool {
 	if !slices.Contains(t.namespaces, p.Namespace) && !t.others.Matches(c.namespaces[p.Namespace]) {
 		return false
 	}
-	return t.selector.Matches(labels.Set(p.Labels))
+	return t.selector.Matches(p.labels)
 }
 
-func (c *Cluster) matchesAll(terms []term, p *corev1.Pod) bool {
+func (c *Cluster) matchesAll(terms []term, p *Pod) bool {
 	for i := range terms {
 		if !terms[i].matches(c, p) {
 			return false
@@ -115,7 +115,7 @@ func (p InterPodAffinity) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 		repelled:  &Refusal{Plugin: p.Name(), Reasons: []string{"node(s) didn't match pod anti-affinity rules"}},
 		unwelcome: &Refusal{Plugin: p.Name(), Reasons: []string{"node(s) didn't satisfy existing pods anti-affinity rules"}},
 		neutral:   p.IgnorePreferredTermsOfExistingPods && len(terms.preferred)+len(terms.disfavoured) == 0,
-		first:     pod.affinity != nil && c.matchesAll(terms.required, pod.Object),
+		first:     pod.affinity != nil && c.matchesAll(terms.required, pod),
 	}
 	for _, t := range slices.Concat(terms.required, terms.avoided) {
 		a.know(t.key)
@@ -198,7 +198,7 @@ func (a *affine) shareOf(n *Node) (s share) {
 			*to = append(*to, amount{domain{t.key, value}, n1})
 		}
 	}
-	each := func(to *[]amount, terms []term, p *corev1.Pod, factor int64) {
+	each := func(to *[]amount, terms []term, p *Pod, factor int64) {
 		for i := range terms {
 			if terms[i].matches(c, p) {
 				weight := int64(1)
@@ -211,28 +211,28 @@ func (a *affine) shareOf(n *Node) (s share) {
 	}
 	for _, p := range n.Pods {
 		if a.pod.affinity != nil {
-			if c.matchesAll(own.required, p.Object) {
+			if c.matchesAll(own.required, p) {
 				for i := range own.required {
 					note(&s.wanted, &own.required[i], 1)
 				}
 			}
-			each(&s.avoided, own.avoided, p.Object, 0)
-			each(&s.worth, own.preferred, p.Object, 1)
-			each(&s.worth, own.disfavoured, p.Object, -1)
+			each(&s.avoided, own.avoided, p, 0)
+			each(&s.worth, own.preferred, p, 1)
+			each(&s.worth, own.disfavoured, p, -1)
 		}
 		if p.affinity == nil {
 			continue
 		}
-		each(&s.avoiding, p.affinity.avoided, a.pod.Object, 0)
+		each(&s.avoiding, p.affinity.avoided, a.pod, 0)
 		if a.hard > 0 {
 			for i := range p.affinity.required {
-				if p.affinity.required[i].matches(c, a.pod.Object) {
+				if p.affinity.required[i].matches(c, a.pod) {
 					note(&s.worth, &p.affinity.required[i], a.hard)
 				}
 			}
 		}
-		each(&s.worth, p.affinity.preferred, a.pod.Object, 1)
-		each(&s.worth, p.affinity.disfavoured, a.pod.Object, -1)
+		each(&s.worth, p.affinity.preferred, a.pod, 1)
+		each(&s.worth, p.affinity.disfavoured, a.pod, -1)
 	}
 	return s
 }

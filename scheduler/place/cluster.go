@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -41,6 +42,7 @@ type Cluster struct {
 
 	random *rand.Rand
 	found  []*Node // room for feasible nodes
+	load   loader
 }
 
 // NewCluster returns a Cluster without nodes. The seed decides between nodes that are equally good.
@@ -72,59 +74,7 @@ type Node struct {
 	images                    map[string]int64 // sizes, by all their names
 	slot                      int
 	tie                       uint64 // smaller is chosen, of equally good nodes
-}
-
-// A Pod is a pod that has or gets a node.
-type Pod struct {
-	Object  *corev1.Pod
-	node    *Node
-	evicted bool // see Evict
-
-	requests                  Resources
-	assumedCPU, assumedMemory int64
-	ports                     []port
-	affinity                  *affinity // nil without terms
-}
-
-// A port is a port of a node that a pod takes. An empty address is all addresses.
-type port struct {
-	address  string
-	protocol corev1.Protocol
-	number   int32
-}
-
-func newPod(p *corev1.Pod) *Pod {
-	onNode := p.Spec.NodeName != ""
-	list := requestsOf(p, onNode)
-	known := assumedOf(p, onNode, list)
-	pod := &Pod{Object: p, requests: resourcesOf(list), ports: portsOf(p), affinity: affinityOf(p)}
-	pod.assumedCPU, pod.assumedMemory = known.Cpu().MilliValue(), known.Memory().Value()
-	return pod
-}
-
-// portsOf returns the ports of its node that a pod takes.
-func portsOf(p *corev1.Pod) (all []port) {
-	add := func(containers []corev1.Container, runs func(*corev1.Container) bool) {
-		for i := range containers {
-			for _, cp := range containers[i].Ports {
-				if cp.HostPort > 0 && runs(&containers[i]) {
-					one := port{cp.HostIP, cp.Protocol, cp.HostPort}
-					if one.address == "0.0.0.0" {
-						one.address = ""
-					}
-					if one.protocol == "" {
-						one.protocol = corev1.ProtocolTCP
-					}
-					all = append(all, one)
-				}
-			}
-		}
-	}
-	add(p.Spec.InitContainers, func(c *corev1.Container) bool {
-		return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-	})
-	add(p.Spec.Containers, func(*corev1.Container) bool { return true })
-	return all
+	load                      loader
 }
 
 // SetNode adds or replaces a node.
@@ -135,8 +85,16 @@ func (c *Cluster) SetNode(object *corev1.Node) {
 		c.epoch++ // the number of nodes is part of scores
 	}
 	c.setHost(n, object)
-	n.Object, n.Allocatable = object, resourcesOf(object.Status.Allocatable)
+	n.Allocatable = resourcesOf(object.Status.Allocatable)
 	c.setImages(n, object.Status.Images)
+	if c.load != nil {
+		object = &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: object.Name, UID: object.UID, Labels: object.Labels},
+			Spec:       corev1.NodeSpec{Unschedulable: object.Spec.Unschedulable, Taints: object.Spec.Taints},
+			Status:     corev1.NodeStatus{DeclaredFeatures: object.Status.DeclaredFeatures},
+		}
+	}
+	n.Object = object
 	c.changed(n)
 }
 
@@ -160,7 +118,7 @@ func (c *Cluster) node(name string) *Node {
 	if n := c.nodes[name]; n != nil {
 		return n
 	}
-	n := &Node{Name: name, ports: map[port]int{}, images: map[string]int64{}, tie: c.random.Uint64()}
+	n := &Node{Name: name, ports: map[port]int{}, images: map[string]int64{}, tie: c.random.Uint64(), load: c.load}
 	if last := len(c.free) - 1; last >= 0 {
 		n.slot, c.free = c.free[last], c.free[:last]
 		c.slots[n.slot] = n
@@ -286,7 +244,10 @@ func (c *Cluster) Assume(object *corev1.Pod, node string) {
 func (c *Cluster) add(p *Pod, node string) {
 	n := c.node(node)
 	p.node = n
-	c.pods[p.Object.UID] = p
+	if c.load != nil {
+		p.Object = nil
+	}
+	c.pods[p.UID] = p
 	n.add(p)
 	c.storage.count(p, true)
 	if p.affinity != nil {

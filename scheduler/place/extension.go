@@ -195,7 +195,7 @@ func (c *Cluster) Node(name string) *Node {
 // RefreshNode replaces the object of a node by one that is the same for all plugins. Extensions may
 // distinguish them.
 func (c *Cluster) RefreshNode(object *corev1.Node) {
-	if n := c.Node(object.Name); n != nil {
+	if n := c.Node(object.Name); n != nil && c.load == nil {
 		n.Object = object
 	}
 }

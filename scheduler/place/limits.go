@@ -68,7 +68,7 @@ func (a *attachable) exceeds(n *Node, csi *storagev1.CSINode, want map[string]st
 	}
 	has := map[string]string{}
 	for _, p := range n.Pods {
-		volumes, _ := a.volumes(p.Object, true, false)
+		volumes, _ := a.volumes(p.withVolumes(), true, false)
 		maps.Copy(has, volumes)
 	}
 	more := map[string]int32{}

@@ -50,7 +50,7 @@ func (c *Cluster) Nominated(uid types.UID) string {
 // LowerNominees returns the pods with a lower priority than p that are nominated for a node.
 func (c *Cluster) LowerNominees(p *corev1.Pod, node string) (lower []*corev1.Pod) {
 	for _, other := range c.nominees[node] {
-		if Priority(other.Object) < Priority(p) {
+		if other.priority < Priority(p) {
 			lower = append(lower, other.Object)
 		}
 	}
@@ -61,7 +61,7 @@ func (c *Cluster) LowerNominees(p *corev1.Pod, node string) (lower []*corev1.Pod
 // yields, nil if there are none.
 func (c *Cluster) withNominees(n *Node, p *corev1.Pod) (with *Node) {
 	for _, other := range c.nominees[n.Name] {
-		if Priority(other.Object) >= Priority(p) && other.Object.UID != p.UID {
+		if other.priority >= Priority(p) && other.UID != p.UID {
 			if with == nil {
 				with = n.copy()
 			}

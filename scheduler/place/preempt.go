@@ -89,7 +89,7 @@ func (d Decision) ineligible() string {
 		return ""
 	}
 	for _, p := range n.Pods {
-		if Priority(p.Object) < Priority(d.pod) && (p.evicted || isPreempted(p.Object)) {
+		if p.priority < Priority(d.pod) && (p.evicted || p.preempted) {
 			return "not eligible due to a terminating pod on the nominated node."
 		}
 	}
@@ -164,7 +164,7 @@ func (d Decision) dryRun(n *Node, budgets []budget) (found Candidate, reasons []
 	trial := n.copy()
 	var lower []*Pod
 	for _, p := range n.Pods {
-		if Priority(p.Object) < Priority(d.pod) {
+		if p.priority < Priority(d.pod) {
 			lower = append(lower, p)
 			trial.remove(p)
 		}
@@ -183,24 +183,30 @@ func (d Decision) dryRun(n *Node, budgets []budget) (found Candidate, reasons []
 	if no := refusal(); no != nil {
 		return found, no.Reasons
 	}
-	slices.SortFunc(lower, compareImportance)
+	slices.SortFunc(lower, importance)
 	found.Node = n.Name
 	protected, others := violating(lower, budgets)
+	var victims []*Pod
 	for _, p := range slices.Concat(protected, others) {
 		trial.add(p)
 		if refusal() == nil {
 			continue
 		}
 		trial.remove(p)
-		found.Victims = append(found.Victims, p.Object)
+		victims = append(victims, p)
 		if slices.Contains(protected, p) {
 			found.Violations++
+		}
+	}
+	slices.SortFunc(victims, importance)
+	for _, p := range victims {
+		if object := p.Load(); object != nil {
+			found.Victims = append(found.Victims, object)
 		}
 	}
 	if len(found.Victims) == 0 {
 		return found, []string{fmt.Sprintf("expected at least one victim pod on node %q", n.Name)}
 	}
-	slices.SortFunc(found.Victims, importance)
 	return found, nil
 }
 
@@ -216,12 +222,10 @@ func (d Decision) refusalIf(n *Node) *Refusal {
 
 // importance orders pods by how important they are: those with higher priorities and, among equals,
 // those that run longer come first. A pod that has not started counts as one that starts now.
-func importance(a, b *corev1.Pod) int {
-	return cmp.Or(cmp.Compare(Priority(b), Priority(a)), cmp.Compare(started(a), started(b)),
-		a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+func importance(a, b *Pod) int {
+	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.started, b.started),
+		cmp.Compare(a.created, b.created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
-
-func compareImportance(a, b *Pod) int { return importance(a.Object, b.Object) }
 
 // started returns the time since which a pod runs.
 func started(p *corev1.Pod) int64 {
@@ -281,7 +285,7 @@ func violating(pods []*Pod, budgets []budget) (protected, others []*Pod) {
 	for _, p := range pods {
 		violates := false
 		for i := range budgets {
-			if violates || len(p.Object.Labels) == 0 || !budgets[i].matches(p.Object) {
+			if violates || p.labels.empty() || !budgets[i].matches(p) {
 				continue
 			}
 			allowed[i]--
@@ -297,9 +301,9 @@ func violating(pods []*Pod, budgets []budget) (protected, others []*Pod) {
 }
 
 // matches reports whether a budget is about a pod. One that the server has counted already is not.
-func (b *budget) matches(p *corev1.Pod) bool {
+func (b *budget) matches(p *Pod) bool {
 	if _, counted := b.Status.DisruptedPods[p.Name]; counted {
 		return false
 	}
-	return b.Namespace == p.Namespace && b.selector.Matches(labels.Set(p.Labels))
+	return b.Namespace == p.Namespace && b.selector.Matches(p.labels)
 }

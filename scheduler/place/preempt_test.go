@@ -3,6 +3,7 @@ package place
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/kapok-dev/kapok/test/seeds"
@@ -138,6 +139,11 @@ func TestPreempt(t *testing.T) {
 		b.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "protected"}}
 		c.SetBudget(b)
 		var pods []*corev1.Pod
+		if i%2 == 1 {
+			c.LoadPods(func(key types.NamespacedName) *corev1.Pod {
+				return pods[slices.IndexFunc(pods, func(p *corev1.Pod) bool { return p.Name == key.Name })]
+			})
+		}
 		nodes := 1 + r.IntN(4)
 		for n := range nodes {
 			name := fmt.Sprint("n", n)

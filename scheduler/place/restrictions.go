@@ -39,7 +39,7 @@ func (p VolumeRestrictions) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 	}
 	return Rule{Filter: func(n *Node) *Refusal {
 		for _, other := range n.Pods {
-			if slices.ContainsFunc(disks, func(v *corev1.Volume) bool { return conflicts(v, other.Object) }) {
+			if slices.ContainsFunc(disks, func(v *corev1.Volume) bool { return conflicts(v, other) }) {
 				return conflict
 			}
 		}
@@ -60,8 +60,8 @@ func isDisk(v *corev1.Volume) bool {
 
 // conflicts reports whether a pod uses a disk in a way that excludes v: disks of AWS are mounted
 // once, others several times if all mounts are read-only.
-func conflicts(v *corev1.Volume, p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Spec.Volumes, func(other corev1.Volume) bool {
+func conflicts(v *corev1.Volume, p *Pod) bool {
+	return slices.ContainsFunc(p.volumes, func(other corev1.Volume) bool {
 		if a, b := v.GCEPersistentDisk, other.GCEPersistentDisk; a != nil && b != nil && a.PDName == b.PDName && !(a.ReadOnly && b.ReadOnly) {
 			return true
 		}
@@ -102,8 +102,8 @@ func (c *Cluster) usedWith(n *Node, claim string) bool {
 		}
 	}
 	return slices.ContainsFunc(n.Pods, func(p *Pod) bool {
-		return slices.ContainsFunc(claimsOf(p.Object), func(v claimName) bool {
-			return v.volume.Ephemeral == nil && p.Object.Namespace+"/"+v.claim == claim
+		return slices.ContainsFunc(p.volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && p.Namespace+"/"+v.PersistentVolumeClaim.ClaimName == claim
 		})
 	})
 }
@@ -123,12 +123,12 @@ func (c *Cluster) exclusive(claim string) bool {
 
 // count adds a pod with a node to the users of its claims, or removes it.
 func (s *storage) count(p *Pod, uses bool) {
-	for i := range p.Object.Spec.Volumes {
-		claim := p.Object.Spec.Volumes[i].PersistentVolumeClaim
+	for i := range p.volumes {
+		claim := p.volumes[i].PersistentVolumeClaim
 		if claim == nil {
 			continue
 		}
-		key := p.Object.Namespace + "/" + claim.ClaimName
+		key := p.Namespace + "/" + claim.ClaimName
 		switch {
 		case uses && s.users[key] == nil:
 			s.users[key] = map[*Pod]bool{p: true}

@@ -81,7 +81,7 @@ func (p PodTopologySpread) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 	s.least, s.self = make([]int64, len(s.hard)), make([]bool, len(s.hard))
 	for i := range s.hard {
 		s.counts[i], s.levels[i] = map[string]*members{}, map[int64]int64{}
-		s.self[i] = s.hard[i].selector.Matches(labels.Set(pod.Object.Labels))
+		s.self[i] = s.hard[i].selector.Matches(pod.labels)
 	}
 	for i := range s.soft {
 		s.sums[i] = map[string]int64{}
@@ -297,7 +297,7 @@ func (s *spread) pods(c *constraint, n *Node) (count int64) {
 		return 0
 	}
 	for _, p := range n.Pods {
-		if p.Object.DeletionTimestamp == nil && p.Object.Namespace == s.pod.Object.Namespace && c.selector.Matches(labels.Set(p.Object.Labels)) {
+		if !p.deleting && p.Namespace == s.pod.Namespace && c.selector.Matches(p.labels) {
 			count++
 		}
 	}

@@ -79,7 +79,15 @@ type world struct {
 	n          int
 }
 
+// tell adds all to a cluster that is empty. It keeps little, as that of a scheduler without plugins does.
 func (w *world) tell(c *place.Cluster) {
+	c.LoadPods(func(key types.NamespacedName) *corev1.Pod {
+		i := slices.IndexFunc(w.pods, func(p *corev1.Pod) bool { return p.Namespace == key.Namespace && p.Name == key.Name })
+		if i < 0 {
+			return nil
+		}
+		return w.pods[i]
+	})
 	for _, ns := range w.namespaces {
 		c.SetNamespace(ns.Name, ns.Labels)
 	}
