@@ -25,6 +25,9 @@ import (
 // role tells a process of this test what it is: the cluster, with the test itself, or a node.
 const role = "KAPOK_KUBELET_ROLE"
 
+// serverAddress is the address of the server, CoreDNS and metrics-server.
+const serverAddress = "192.168.77.1"
+
 // imageName is the name of the only image.
 const imageName = "kapok.test/tool:1"
 
@@ -103,6 +106,8 @@ func build(t *testing.T) (programs, image string) {
 	goBuild(".", "./tool", "k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes/cmd/kube-proxy")
 	const containerd = "github.com/containerd/containerd/v2/cmd/"
 	goBuild(".", "-modfile=containerd.mod", containerd+"containerd", containerd+"ctr", containerd+"containerd-shim-runc-v2")
+	goBuild(".", "-modfile=coredns.mod", "-tags=coredns", "./coredns")
+	goBuild(".", "-modfile=metrics-server.mod", "sigs.k8s.io/metrics-server/cmd/metrics-server")
 
 	img, err := imageOf(filepath.Join(programs, "tool"))
 	if err != nil {
@@ -119,10 +124,11 @@ func build(t *testing.T) (programs, image string) {
 	return programs, image
 }
 
-// A cluster is a kapok up with kube-proxy, at 192.168.77.1.
+// A cluster is a kapok up with kube-proxy, CoreDNS and metrics-server, at 192.168.77.1.
 type cluster struct {
 	*testing.T
 	programs, kubeconfig string
+	authority            []byte // certificates
 	client               *kubernetes.Clientset
 }
 
@@ -132,7 +138,7 @@ func startCluster(t *testing.T, programs string) *cluster {
 		"mount --make-rprivate /",
 		"ip link set lo up",
 		"ip link add br0 type bridge",
-		"ip addr add 192.168.77.1/24 dev br0",
+		"ip addr add " + serverAddress + "/24 dev br0",
 		"ip link set br0 up",
 		"ip route add default via 192.168.77.254", // kube-proxy looks for its address there
 		"sysctl -qw net.ipv4.ip_forward=1",
@@ -141,8 +147,8 @@ func startCluster(t *testing.T, programs string) *cluster {
 	}
 	dir := t.TempDir()
 	k := &cluster{T: t, programs: programs, kubeconfig: filepath.Join(dir, "kubeconfig")}
-	k.start("kapok", "up", "--data-dir", filepath.Join(dir, "data"), "--listen", "192.168.77.1:6443", "--kubeconfig", k.kubeconfig, "--no-context",
-		"--scheduler", "--enable-bootstrap-token-auth", "--controllers", "*,tokencleaner", "--tls-san", "192.168.77.1",
+	k.start("kapok", "up", "--data-dir", filepath.Join(dir, "data"), "--listen", serverAddress+":6443", "--kubeconfig", k.kubeconfig, "--no-context",
+		"--scheduler", "--enable-bootstrap-token-auth", "--controllers", "*,tokencleaner", "--tls-san", serverAddress,
 		"--kubelet-preferred-address-types", "InternalIP") // the names of the nodes have no addresses
 	k.await("the kubeconfig", func() bool {
 		_, err := os.Stat(k.kubeconfig)
@@ -152,7 +158,7 @@ func startCluster(t *testing.T, programs string) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.QPS = -1
+	cfg.QPS, k.authority = -1, cfg.CAData
 	if k.client, err = kubernetes.NewForConfig(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -249,14 +255,14 @@ func get(url string) string {
 }
 
 // TestKubelet runs a Deployment behind a Service on two real nodes, looks into its pods by logs,
-// exec and port-forward, and lets a node die.
+// exec, port-forward, debug, DNS and metrics, and lets a node die.
 func TestKubelet(t *testing.T) {
 	if need := missing(); need != "" {
 		t.Skip("needs ", need)
 	}
 	programs, image := build(t)
 	k := startCluster(t, programs)
-	script := run(t, filepath.Join(programs, "kapok"), "node", "join", "--kubeconfig", k.kubeconfig, "--server", "https://192.168.77.1:6443")
+	script := run(t, filepath.Join(programs, "kapok"), "node", "join", "--kubeconfig", k.kubeconfig, "--server", "https://"+serverAddress+":6443")
 	var nodes []*node
 	for number := 1; number <= 2; number++ {
 		nodes = append(nodes, startNode(t, number, programs, script, image))
@@ -301,6 +307,11 @@ func TestKubelet(t *testing.T) {
 	if out := k.kubectl("get", "--raw", "/api/v1/namespaces/default/pods/"+pod+":80/proxy/"); strings.TrimSpace(out) != pod {
 		t.Errorf("proxy: %q", out)
 	}
+	k.start("kapok", "kubectl", "--kubeconfig", k.kubeconfig, "port-forward", pod, "8080:80")
+	k.await("an answer through the forwarded port", func() bool { return get("http://127.0.0.1:8080") == pod })
+	k.debug(pod)
+	k.resolve(pod, service.Spec.ClusterIP)
+	k.top(pod)
 	k.kubectl("scale", "deployment/web", "--replicas", "2")
 	k.kubectl("set", "env", "deployment/web", "A=B")
 	k.kubectl("rollout", "status", "deployment/web", "--timeout", "5m")
@@ -318,6 +329,90 @@ func TestKubelet(t *testing.T) {
 		t.Errorf("a pod of the deleted deployment: %v", err)
 	}
 }
+
+// debug adds a container to a pod, and a pod to a node, as one who looks for a fault does.
+func (k *cluster) debug(pod string) {
+	k.kubectl("debug", pod, "--image", imageName, "--container", "beside", "--target", "tool", "--profile", "general", "--attach=false", "--", "/tool", "echo", "beside")
+	k.await("the output of the container for debugging", func() bool {
+		out, err := k.client.CoreV1().Pods("default").GetLogs(pod, &corev1.PodLogOptions{Container: "beside"}).DoRaw(k.Context())
+		return err == nil && string(out) == "beside\n"
+	})
+	said := k.kubectl("debug", "node/node1", "--image", imageName, "--profile", "sysadmin", "--attach=false", "--", "/tool", "ls", "/host/etc/kubernetes")
+	_, of, _ := strings.Cut(said, "debugging pod ")
+	name, _, _ := strings.Cut(of, " ")
+	k.kubectl("wait", "pod/"+name, "--for", "jsonpath={.status.phase}=Succeeded", "--timeout", "5m")
+	if out := k.kubectl("logs", name); !strings.Contains(out, "pki") {
+		k.Errorf("a pod for debugging sees of its node: %q", out)
+	}
+	k.kubectl("delete", "pod", name, "--wait=false")
+}
+
+// resolve runs CoreDNS, which the kubelets tell pods, and lets a pod look up the name of a service.
+func (k *cluster) resolve(pod, address string) {
+	file := filepath.Join(k.TempDir(), "Corefile")
+	text := fmt.Sprintf(".:53 {\n\tbind %s\n\terrors\n\tkubernetes cluster.local {\n\t\tkubeconfig %s\n\t}\n}\n", serverAddress, k.kubeconfig)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		k.Fatal(err)
+	}
+	k.start("coredns", "-conf", file)
+	for _, name := range []string{"web", "web.default.svc.cluster.local"} {
+		k.await("the address of "+name+" by CoreDNS", func() bool {
+			out, _ := exec.Command(filepath.Join(k.programs, "kapok"), "kubectl", "--kubeconfig", k.kubeconfig, "exec", pod, "--", "/tool", "lookup", name).Output()
+			return string(out) == address+"\n"
+		})
+	}
+}
+
+// top runs metrics-server as an extension server, and reads from it what nodes and pods use.
+func (k *cluster) top(pod string) {
+	dir := k.TempDir()
+	authority := filepath.Join(dir, "ca.crt")
+	if err := os.WriteFile(authority, k.authority, 0o600); err != nil {
+		k.Fatal(err)
+	}
+	k.start("metrics-server", "--kubeconfig", k.kubeconfig, "--authentication-kubeconfig", k.kubeconfig, "--authorization-kubeconfig", k.kubeconfig,
+		"--secure-port", "4443", "--cert-dir", dir, "--metric-resolution", "10s", "--kubelet-preferred-address-types", "InternalIP", "--kubelet-certificate-authority", authority)
+	file := filepath.Join(dir, "metrics.yaml")
+	if err := os.WriteFile(file, []byte(metricsAPI), 0o600); err != nil {
+		k.Fatal(err)
+	}
+	k.kubectl("apply", "-f", file)
+	k.kubectl("wait", "apiservice/v1beta1.metrics.k8s.io", "--for", "condition=Available", "--timeout", "5m")
+	k.await("the use of nodes and pods", func() bool {
+		used := ""
+		for _, args := range [][]string{{"nodes"}, {"pod", pod}} {
+			out, _ := exec.Command(filepath.Join(k.programs, "kapok"), append([]string{"kubectl", "--kubeconfig", k.kubeconfig, "top"}, args...)...).Output()
+			used += string(out)
+		}
+		return strings.Contains(used, "node1") && strings.Contains(used, "node2") && strings.Contains(used, pod)
+	})
+}
+
+// metricsAPI lets the server find metrics-server.
+const metricsAPI = `
+apiVersion: v1
+kind: Service
+metadata: {name: metrics-server, namespace: kube-system}
+spec: {ports: [{name: https, port: 443, targetPort: 4443}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: metrics-server, namespace: kube-system, labels: {kubernetes.io/service-name: metrics-server}}
+addressType: IPv4
+ports: [{name: https, port: 4443}]
+endpoints: [{addresses: [` + serverAddress + `], conditions: {ready: true}}]
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.metrics.k8s.io}
+spec:
+  group: metrics.k8s.io
+  version: v1beta1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+  service: {name: metrics-server, namespace: kube-system}
+`
 
 // nodesOf returns the number of ready pods with a label on each node.
 func (k *cluster) nodesOf(label string) map[string]int {

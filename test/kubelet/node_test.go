@@ -117,7 +117,7 @@ func runNode() error {
 		"ip link set lo up",
 		"ip addr add " + address(n) + "/24 dev eth0",
 		"ip link set eth0 up",
-		"ip route add default via 192.168.77.1",
+		"ip route add default via " + serverAddress,
 		"sysctl -qw net.ipv4.ip_forward=1",
 	}
 	for _, dir := range []string{"/etc/kubernetes", "/var/lib/kubelet", "/var/lib/containerd", "/run/containerd", "/var/log/pods", "/var/log/containers", "/etc/cni/net.d", "/var/lib/cni", "/opt/cni"} {
@@ -237,5 +237,7 @@ evictionHard: {memory.available: 1Mi, nodefs.available: 1Mi, imagefs.available: 
 nodeStatusUpdateFrequency: 2s
 syncFrequency: 5s
 resolvConf: ""
+clusterDNS: [` + serverAddress + `]
+clusterDomain: cluster.local
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
 `

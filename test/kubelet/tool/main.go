@@ -1,9 +1,10 @@
-// Command tool is the only program in the images of the tests: tool pause sleeps, and tool serve
-// answers HTTP requests with the name of its pod.
+// Command tool is the only program in the images of the tests. Without arguments, it sleeps; tool
+// serve answers HTTP requests with the name of its pod.
 package main
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -28,6 +29,24 @@ func main() {
 	case "echo":
 		for _, arg := range os.Args[2:] {
 			fmt.Println(arg)
+		}
+	case "lookup":
+		addresses, err := net.LookupHost(os.Args[2])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		for _, a := range addresses {
+			fmt.Println(a)
+		}
+	case "ls":
+		entries, err := os.ReadDir(os.Args[2])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		for _, e := range entries {
+			fmt.Println(e.Name())
 		}
 	default:
 		fmt.Fprintf(os.Stderr, "unknown command %q\n", os.Args[1])
