@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
@@ -20,17 +21,23 @@ func (d *Disk) Mount(dir string) (unmount func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var serving sync.WaitGroup
-	serving.Go(server.Serve)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		server.Serve()
+	}()
 	if err := server.WaitMount(); err != nil {
 		return nil, err
 	}
 	return func() error {
-		err := server.Unmount()
-		if err == nil {
-			serving.Wait()
+		if err := server.Unmount(); err != nil {
+			return err
 		}
-		return err
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second): // a mount namespace that another program has made has the disk, too
+		}
+		return nil
 	}, nil
 }
 
