@@ -11,8 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Pod is a pod that has or gets a node. As many have one, it has only what rules read, and shares
-// no strings with the object, which may be parts of one text.
+// A Pod is a pod that has or gets a node. As many have one, it has only what rules read.
 type Pod struct {
 	// Object is nil if the pod has a node and its cluster can load it: see Load.
 	Object *corev1.Pod
@@ -62,9 +61,8 @@ func newPod(p *corev1.Pod) *Pod {
 	}
 	return &Pod{
 		Object:         p,
-		NamespacedName: types.NamespacedName{Namespace: shared(p.Namespace), Name: strings.Clone(p.Name)},
-		UID:            types.UID(strings.Clone(string(p.UID))),
-		labels:         newLabelSet(p.Labels), priority: Priority(p), deleting: p.DeletionTimestamp != nil, preempted: isPreempted(p),
+		NamespacedName: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, UID: p.UID,
+		labels: newLabelSet(p.Labels), priority: Priority(p), deleting: p.DeletionTimestamp != nil, preempted: isPreempted(p),
 		created: p.CreationTimestamp.Unix(), started: started(p),
 		requests: resourcesOf(list), assumedCPU: known.Cpu().MilliValue(), assumedMemory: known.Memory().Value(),
 		extras: more,
@@ -89,9 +87,6 @@ func (p *Pod) Load() *corev1.Pod {
 	}
 	return nil
 }
-
-// shared returns a string that equal strings share.
-func shared(s string) string { return unique.Make(s).Value() }
 
 // A labelSet is the labels of a pod, which pods with the same labels share. It implements
 // labels.Labels.
@@ -141,7 +136,7 @@ func portsOf(p *corev1.Pod) (all []port) {
 		for i := range containers {
 			for _, cp := range containers[i].Ports {
 				if cp.HostPort > 0 && runs(&containers[i]) {
-					one := port{strings.Clone(cp.HostIP), corev1.Protocol(shared(string(cp.Protocol))), cp.HostPort}
+					one := port{cp.HostIP, cp.Protocol, cp.HostPort}
 					if one.address == "0.0.0.0" {
 						one.address = ""
 					}

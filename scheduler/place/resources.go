@@ -37,7 +37,7 @@ func resourcesOf(list corev1.ResourceList) (r Resources) {
 				if r.Others == nil {
 					r.Others = map[corev1.ResourceName]int64{}
 				}
-				r.Others[corev1.ResourceName(shared(string(name)))] += amount.Value()
+				r.Others[name] += amount.Value()
 			}
 		}
 	}
