@@ -135,7 +135,7 @@ func run(o Options) error {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	err = c.Run()
 	if err != nil && strings.Contains(err.Error(), `key "go.kubebuilder.io/v3"`) {
-		return errors.New("the project has the layout of kubebuilder 3: kapok alpha generate --output-dir DIRECTORY scaffolds it again with that of kubebuilder 4")
+		return errors.New("the project has the layout of kubebuilder 3: kapok alpha generate scaffolds it again with that of kubebuilder 4")
 	}
 	if err != nil && strings.Contains(err.Error(), "cannot determine module path for source directory") {
 		return errors.New("this directory belongs to no module: name the one of the project, as --repo example.com/project")

@@ -26,9 +26,10 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-const regenerateHelp = `Scaffold a project again, from its PROJECT file, in another directory.
+const regenerateHelp = `Scaffold a project again, from its PROJECT file.
 
 Usage:
+  kapok alpha generate
   kapok alpha generate --output-dir DIRECTORY [--input-dir DIRECTORY]
 
 The commands that PROJECT tells of (init, create api, create webhook, edit) run again with this version of
@@ -36,10 +37,13 @@ the scaffolds. The result has no code of yours: compare it with the project, or 
 own. PROJECT may have the layout go.kubebuilder.io/v3; the new one has go.kubebuilder.io/v4, with main.go in
 cmd, and controllers and webhooks in internal.
 
+Without --output-dir, the result replaces the project in this directory: all files that git knows there.
+The work tree must be clean. Nothing is committed: git reset --hard brings the project back.
+
 Flags:
   -h, --help                help for generate
       --input-dir string    directory with PROJECT (default: the current one)
-      --output-dir string   directory for the new project, which must be empty or not exist
+      --output-dir string   directory for the new project, which must be empty or not exist (default: the current one)
 `
 
 // Regenerate executes the command line kapok alpha generate, whose arguments come after these words. It
@@ -57,23 +61,60 @@ func Regenerate(ctx context.Context, self string, args []string, out io.Writer) 
 		return err
 	case flags.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	case *output == "":
-		return errors.New("--output-dir is required: set an empty directory for the new project")
+	case *output == "" && flags.Changed("input-dir"):
+		return errors.New("--input-dir needs --output-dir: set an empty directory for the new project")
+	}
+	known, err := readProject(*input)
+	if err != nil {
+		return err
+	}
+	if *output == "" {
+		return regenerateHere(ctx, self, known, out)
 	}
 	if entries, err := os.ReadDir(*output); err == nil && len(entries) > 0 {
 		return fmt.Errorf("--output-dir %s is not empty", *output)
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("--output-dir: %w", err)
 	}
-	known, err := readProject(*input)
+	if err := regenerate(ctx, self, known, *input, *output, out); err != nil {
+		if _, lost := os.Stat(*output); lost != nil {
+			return err
+		}
+		return fmt.Errorf("%w\nThe project so far is in %s", err, *output)
+	}
+	fmt.Fprintf(out, "The project is in %s, without your code.\n", *output)
+	return nil
+}
+
+// regenerateHere replaces the project in the working directory, when all of the new one exists.
+func regenerateHere(ctx context.Context, self string, known config.Config, out io.Writer) error {
+	repo, err := openRepository(ctx)
 	if err != nil {
 		return err
 	}
+	temp, err := os.MkdirTemp("", "kapok-generate-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	made := filepath.Join(temp, known.GetProjectName()) // the name of the directory is in some files
+	if err := regenerate(ctx, self, known, ".", made, out); err != nil {
+		return err
+	}
+	if err := repo.replace(ctx, made); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "The project is scaffolded again, without your code. git diff HEAD shows the changes, and git reset --hard takes them back.")
+	return nil
+}
+
+// regenerate scaffolds a project in the directory output.
+func regenerate(ctx context.Context, self string, known config.Config, input, output string, out io.Writer) error {
 	resources, err := known.GetResources()
 	if err != nil {
 		return err
 	}
-	commands, err := commandsOf(known, resources, *input)
+	commands, err := commandsOf(known, resources, input)
 	if err != nil {
 		return err
 	}
@@ -85,18 +126,17 @@ func Regenerate(ctx context.Context, self string, args []string, out io.Writer) 
 	if err := warnOfPlugins(known, out); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(*output, 0o755); err != nil {
+	if err := os.MkdirAll(output, 0o755); err != nil {
 		return err
 	}
 	for _, command := range commands {
 		fmt.Fprintf(out, "kapok %s\n", strings.Join(command, " "))
 		c := exec.CommandContext(ctx, self, command...)
-		c.Dir = *output
+		c.Dir = output
 		if said, err := c.CombinedOutput(); err != nil {
-			return fmt.Errorf("kapok %s: %w\n%s\nThe project so far is in %s", strings.Join(command, " "), err, strings.TrimSpace(string(said)), *output)
+			return fmt.Errorf("kapok %s: %w\n%s", strings.Join(command, " "), err, strings.TrimSpace(string(said)))
 		}
 	}
-	fmt.Fprintf(out, "The project is in %s, without your code.\n", *output)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -157,4 +158,50 @@ func (r *repository) keepRemoved(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// replace replaces the files of the project that git knows by those of another directory.
+func (r *repository) replace(ctx context.Context, dir string) error {
+	list, err := r.git(ctx, nil, "ls-files", "-z", "--", r.project())
+	if err != nil {
+		return err
+	}
+	for name := range strings.SplitSeq(strings.TrimRight(list, "\x00"), "\x00") {
+		path := filepath.Join(r.top, filepath.FromSlash(name))
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for parent := filepath.Dir(path); parent != filepath.Join(r.top, r.project()) && os.Remove(parent) == nil; parent = filepath.Dir(parent) { // that is empty
+		}
+	}
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(r.top, r.project(), name)
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(target, data, info.Mode().Perm())
+	})
+}
+
+// project returns the path of the project below the repository.
+func (r *repository) project() string {
+	if r.prefix == "" {
+		return "."
+	}
+	return filepath.FromSlash(strings.TrimSuffix(r.prefix, "/"))
 }

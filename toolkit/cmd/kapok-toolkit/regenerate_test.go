@@ -1,7 +1,9 @@
 package main
 
 import (
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,7 +29,7 @@ func TestAlphaGenerate(t *testing.T) {
 
 	// The layout of old projects.
 	p.write("PROJECT", strings.Replace(file, "go.kubebuilder.io/v4", "go.kubebuilder.io/v3", 1))
-	if code, out := p.run("create api --group batch --version v3 --kind CronJob"); code == 0 || !strings.Contains(out, "kapok alpha generate --output-dir DIRECTORY") {
+	if code, out := p.run("create api --group batch --version v3 --kind CronJob"); code == 0 || !strings.Contains(out, "kapok alpha generate scaffolds it again") {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 	made := filepath.Join(p.temp, "made")
@@ -71,7 +73,8 @@ func TestAlphaGenerate(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"alpha generate":                      "--output-dir is required",
+		"alpha generate":                      "the project must be in a repository of git",
+		"alpha generate --input-dir .":        "--input-dir needs --output-dir",
 		"alpha generate --output-dir " + made: "is not empty",
 		"alpha generate --input-dir nowhere --output-dir " + p.temp + "/other": "read the project",
 		"alpha generate --output-dir " + p.temp + "/other extra":               `unexpected argument "extra"`,
@@ -80,5 +83,73 @@ func TestAlphaGenerate(t *testing.T) {
 		if code, out := p.run(line); code == 0 || !strings.Contains(out, want) {
 			t.Errorf("kapok %s: exit code %d\n%s\nwant %q", line, code, out, want)
 		}
+	}
+}
+
+// TestAlphaGenerateHere scaffolds a project again in its own directory, which is a part of a repository.
+func TestAlphaGenerateHere(t *testing.T) {
+	p := newProject(t)
+	p.must("init --domain example.com --repo example.com/guestbook")
+	p.must("create api --group batch --version v1 --kind CronJob --resource --controller")
+	scaffolded := p.state()
+	top := filepath.Dir(p.dir)
+	git := func(args ...string) string {
+		t.Helper()
+		c := exec.Command("git", append([]string{"-C", top, "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	git("init", "--quiet")
+	own := filepath.Join(p.dir, "internal", "own", "deep", "own.go")
+	beside := filepath.Join(top, "beside.txt")
+	ignored := filepath.Join(p.dir, "bin", "tool")
+	for _, file := range []string{own, beside, ignored} {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("package own\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.write("README.md", "mine\n")
+	if code, out := p.run("alpha generate"); code == 0 || !strings.Contains(out, "the repository has no commit") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	git("add", "--all", p.dir, beside)
+	git("commit", "--quiet", "--message=mine")
+	p.write("NOTES", "")
+	before := p.state()
+	if code, out := p.run("alpha generate"); code == 0 || !strings.Contains(out, "NOTES") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	if !maps.Equal(p.state(), before) {
+		t.Error("a command that fails has changed the project")
+	}
+	if err := os.Remove(filepath.Join(p.dir, "NOTES")); err != nil {
+		t.Fatal(err)
+	}
+	if out := p.must("alpha generate"); !strings.Contains(out, "git reset --hard takes them back") {
+		t.Errorf("it says\n%s", out)
+	}
+	got := p.state()
+	for name, hash := range scaffolded {
+		if got[name] != hash {
+			t.Errorf("%s differs, or is missing", name)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "internal", "own")); !os.IsNotExist(err) {
+		t.Errorf("code of the user: %v", err)
+	}
+	for _, file := range []string{beside, ignored} {
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("a file that is not one of the project: %v", err)
+		}
+	}
+	git("reset", "--quiet", "--hard")
+	if _, err := os.Stat(own); err != nil {
+		t.Error(err)
 	}
 }
