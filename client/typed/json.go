@@ -84,8 +84,8 @@ func parse(data []byte, into any, strict bool) bool {
 	return false
 }
 
-// read sets the zeroed value at p from JSON, and passes over it. It reports whether it could. If not,
-// the value is unspecified.
+// read sets the zeroed value at p from JSON, and passes over it. It reports whether it could. If
+// not, the value is unspecified.
 func (k *codec) read(p unsafe.Pointer, r *reader) bool {
 	if !k.parsesNull && r.next() == 'n' {
 		return r.null()

@@ -111,8 +111,8 @@ func scripts(t *testing.T, dir string) {
 
 var kubeconfig = flag.String("kubeconfig", "", "the server of TestControllersElsewhere, which must be new and have a garbage collector")
 
-// TestControllersElsewhere checks that Kapok's controllers do on the server of -kubeconfig what they
-// do on Kapok.
+// TestControllersElsewhere checks that Kapok's controllers do on the server of -kubeconfig what
+// they do on Kapok.
 func TestControllersElsewhere(t *testing.T) {
 	if *kubeconfig == "" {
 		t.Skip("needs a server: -kubeconfig FILE")

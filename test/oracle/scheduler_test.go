@@ -79,7 +79,8 @@ type world struct {
 	n          int
 }
 
-// tell adds all to a cluster that is empty. It keeps little, as that of a scheduler without plugins does.
+// tell adds all to a cluster that is empty. It keeps little, as that of a scheduler without plugins
+// does.
 func (w *world) tell(c *place.Cluster) {
 	c.LoadPods(func(key types.NamespacedName) *corev1.Pod {
 		i := slices.IndexFunc(w.pods, func(p *corev1.Pod) bool { return p.Namespace == key.Namespace && p.Name == key.Name })
