@@ -56,6 +56,14 @@ func inNamespaces(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	for _, b := range builds { // there is no network for downloads inside
+		list := exec.Command("go", append([]string{"list", "-deps"}, b.args...)...)
+		list.Dir, list.Stderr = b.dir, os.Stderr
+		if err := list.Run(); err != nil {
+			fmt.Fprintln(os.Stderr, "download modules:", err)
+			return 1
+		}
+	}
 	c := exec.Command(binary, os.Args[1:]...)
 	c.Env = append(os.Environ(), role+"=cluster")
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
@@ -90,24 +98,31 @@ func run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
+const containerd = "github.com/containerd/containerd/v2/cmd/"
+
+// builds are the arguments of go build for all programs, by directory.
+var builds = []struct {
+	dir  string
+	args []string
+}{
+	{"../..", []string{"./cmd/kapok"}},
+	{".", []string{"./tool", "k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes/cmd/kube-proxy"}},
+	{".", []string{"-modfile=containerd.mod", containerd + "containerd", containerd + "ctr", containerd + "containerd-shim-runc-v2"}},
+	{".", []string{"-modfile=coredns.mod", "-tags=coredns", "./coredns"}},
+	{".", []string{"-modfile=metrics-server.mod", "sigs.k8s.io/metrics-server/cmd/metrics-server"}},
+}
+
 // build builds all programs and the image.
 func build(t *testing.T) (programs, image string) {
 	t.Helper()
 	programs = t.TempDir()
-	goBuild := func(dir string, args ...string) {
-		t.Helper()
-		c := exec.Command("go", append([]string{"build", "-ldflags=-s -w", "-o", programs + "/"}, args...)...)
-		c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+	for _, b := range builds {
+		c := exec.Command("go", append([]string{"build", "-ldflags=-s -w", "-o", programs + "/"}, b.args...)...)
+		c.Dir, c.Env = b.dir, append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("go build %s: %v\n%s", strings.Join(args, " "), err, out)
+			t.Fatalf("go build %s: %v\n%s", strings.Join(b.args, " "), err, out)
 		}
 	}
-	goBuild("../..", "./cmd/kapok")
-	goBuild(".", "./tool", "k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes/cmd/kube-proxy")
-	const containerd = "github.com/containerd/containerd/v2/cmd/"
-	goBuild(".", "-modfile=containerd.mod", containerd+"containerd", containerd+"ctr", containerd+"containerd-shim-runc-v2")
-	goBuild(".", "-modfile=coredns.mod", "-tags=coredns", "./coredns")
-	goBuild(".", "-modfile=metrics-server.mod", "sigs.k8s.io/metrics-server/cmd/metrics-server")
 
 	img, err := imageOf(filepath.Join(programs, "tool"))
 	if err != nil {
