@@ -284,8 +284,8 @@ func signed(t *testing.T, env *kapoktest.Env, b bad) bool {
 	return false
 }
 
-// writesOf counts the writes of controllers in a time, by method, resource and namespace. Events are
-// not counted: clients limit them to one for an object every five minutes.
+// writesOf counts the writes of controllers in a time, by method, resource and namespace. Events
+// are not counted: clients limit them to one for an object every five minutes.
 func writesOf(env *kapoktest.Env, in time.Duration) map[string]int {
 	from := time.Now()
 	time.Sleep(in)

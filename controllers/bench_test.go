@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// BenchmarkDeployment creates Deployments of 1,000 replicas on a server with a data directory, until
-// all pods exist, and then rolls them out, with pods that become ready at once.
+// BenchmarkDeployment creates Deployments of 1,000 replicas on a server with a data directory,
+// until all pods exist, and then rolls them out, with pods that become ready at once.
 func BenchmarkDeployment(b *testing.B) {
 	const replicas = 1000
 	server, err := kapok.Start(b.Context(), kapok.Options{DataDir: b.TempDir(), Controllers: controllers.Options{}})
@@ -132,8 +132,8 @@ func processor() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkStart starts a server in memory with all controllers, until these have created the pod of
-// a ReplicaSet, and stops it.
+// BenchmarkStart starts a server in memory with all controllers, until these have created the pod
+// of a ReplicaSet, and stops it.
 func BenchmarkStart(b *testing.B) {
 	used := processor()
 	defer func() { b.ReportMetric(float64((processor()-used).Microseconds())/float64(b.N), "us-cpu/op") }()

@@ -92,7 +92,8 @@ type Options struct {
 	Manager manager.Options
 }
 
-// Validate returns an error for an unknown name, an invalid range, and invalid options of a controller.
+// Validate returns an error for an unknown name, an invalid range, and invalid options of a
+// controller.
 func (o Options) Validate() error {
 	for _, p := range o.LoadBalancerPool {
 		if !p.IsValid() {
@@ -114,10 +115,10 @@ func (o Options) Validate() error {
 	return check(o.Names)
 }
 
-// Run runs the selected controllers against the server of cfg until ctx ends, and returns after they
-// have stopped, or the error that ended them. Metrics are registered in a registry that may have
-// them already; nil is one of their own. With elect, a Lease in kube-system decides which one of
-// several such programs acts. Run is the method of kapok.Options.Controllers.
+// Run runs the selected controllers against the server of cfg until ctx ends, and returns after
+// they have stopped, or the error that ended them. Metrics are registered in a registry that may
+// have them already; nil is one of their own. With elect, a Lease in kube-system decides which one
+// of several such programs acts. Run is the method of kapok.Options.Controllers.
 func (o Options) Run(ctx context.Context, cfg *rest.Config, log *slog.Logger, metrics *prometheus.Registry, elect bool) error {
 	if metrics != nil && o.Manager.Metrics.Registry == nil {
 		o.Manager.Metrics.Registry = metrics
@@ -167,8 +168,8 @@ func (o Options) share(ctx context.Context, cfg *rest.Config) error {
 	})
 }
 
-// New returns a manager that runs the selected controllers against the server of cfg. cfg is copied.
-// New returns an error for an unknown name.
+// New returns a manager that runs the selected controllers against the server of cfg. cfg is
+// copied. New returns an error for an unknown name.
 func New(cfg *rest.Config, opts Options) (manager.Manager, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = UserAgent
@@ -241,8 +242,8 @@ const (
 	serviceLB     = "service-lb-controller"
 )
 
-// These controllers remember something that is needed for other objects: of volumes for the status of
-// nodes, of pods for that of rules.
+// These controllers remember something that is needed for other objects: of volumes for the status
+// of nodes, of pods for that of rules.
 const (
 	attachDetach = "persistentvolume-attach-detach-controller"
 	deviceTaints = "device-taint-eviction-controller"
@@ -295,7 +296,8 @@ var all = []entry{
 // together: one program runs all of such a controller (see Options.Shard).
 var whole = []string{attachDetach, binder, deviceTaints, podAutoscaler, nodeIPAM, nodeLifecycle, serviceLB}
 
-// These controllers are off by default, as in kube-controller-manager: only their names turn them on.
+// These controllers are off by default, as in kube-controller-manager: only their names turn them
+// on.
 const (
 	bootstrapSigner = "bootstrap-signer-controller"
 	tokenCleaner    = "token-cleaner-controller"

@@ -81,8 +81,8 @@ func answer(r *http.Request, code int, reason string) *http.Response {
 	}
 }
 
-// TestEachCallFails plays one history, in each run with a failure of another write of the controllers.
-// Each run ends as one without failures, after which the controllers write nothing.
+// TestEachCallFails plays one history, in each run with a failure of another write of the
+// controllers. Each run ends as one without failures, after which the controllers write nothing.
 func TestEachCallFails(t *testing.T) {
 	var want string
 	var writes int64

@@ -5,9 +5,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// quiet returns a logger that logs conflicts at debug level, as kube-controller-manager does for most
-// controllers. A conflict means that the object has changed since it was read: the controller tries
-// again with the new one.
+// quiet returns a logger that logs conflicts at debug level, as kube-controller-manager does for
+// most controllers. A conflict means that the object has changed since it was read: the controller
+// tries again with the new one.
 func quiet(l logr.Logger) logr.Logger {
 	if l.GetSink() == nil {
 		return l

@@ -14,8 +14,8 @@ type outside struct {
 	reason      string // that there is no such controller
 }
 
-// outsides are the controllers that kube-controller-manager 1.37 has in addition to all. One that is
-// also in all counts as there.
+// outsides are the controllers that kube-controller-manager 1.37 has in addition to all. One that
+// is also in all counts as there.
 var outsides = []outside{
 	{name: "certificatesigningrequest-signing-controller", alias: "csrsigning", task: "signer"},
 	{name: "clusterrole-aggregation-controller", alias: "clusterrole-aggregation", task: "cluster-roles"},
@@ -33,8 +33,8 @@ var outsides = []outside{
 	{name: "storageversion-garbage-collector-controller", alias: "storage-version-gc", reason: "its feature gate StorageVersionAPI is off in Kubernetes 1.37"},
 }
 
-// check returns an error for names that kube-controller-manager does not know, for controllers that this
-// package does not have, and for names that would turn off a task of the server.
+// check returns an error for names that kube-controller-manager does not know, for controllers that
+// this package does not have, and for names that would turn off a task of the server.
 func check(names []string) error {
 	for _, text := range names {
 		name, off := strings.CutPrefix(text, "-")

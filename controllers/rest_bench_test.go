@@ -20,8 +20,8 @@ import (
 )
 
 // BenchmarkAtRest creates Deployments with 100 pods each, on a server with a data directory, and
-// reports the memory of server and controllers, and the processor time of one change, when all is at
-// rest. The number of Deployments is in the name: 10 for comparison, 1,000 with -timeout 30m.
+// reports the memory of server and controllers, and the processor time of one change, when all is
+// at rest. The number of Deployments is in the name: 10 for comparison, 1,000 with -timeout 30m.
 func BenchmarkAtRest(b *testing.B) {
 	for _, n := range []int{1, 10, 100, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) { atRest(b, n) })

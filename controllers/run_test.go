@@ -192,8 +192,8 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 	}}
 }
 
-// TestShards checks that several processes share the work, that another one takes over from one that
-// dies, and that each object is written by one of them at a time.
+// TestShards checks that several processes share the work, that another one takes over from one
+// that dies, and that each object is written by one of them at a time.
 func TestShards(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		const processes, deployments = 3, 30

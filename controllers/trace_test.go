@@ -15,8 +15,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// TestTraces follows the traces of a Deployment from its creation to that of its pods: each write of
-// a controller has the reconcile as its parent, which links to the event that caused it, and the
+// TestTraces follows the traces of a Deployment from its creation to that of its pods: each write
+// of a controller has the reconcile as its parent, which links to the event that caused it, and the
 // event has the uid of its object.
 func TestTraces(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {

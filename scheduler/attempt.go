@@ -246,7 +246,8 @@ func (a *attempt) scoresOf(p config.ScorePlugin, nodes []framework.NodeInfo) ([]
 	return scores, nil
 }
 
-// prioritize adds the scores of extenders, which are called concurrently. One that fails gives none.
+// prioritize adds the scores of extenders, which are called concurrently. One that fails gives
+// none.
 func (a *attempt) prioritize(feasible []*place.Node, totals []int64) {
 	var calls sync.WaitGroup
 	all := make([]map[string]int64, len(a.extenders))
@@ -304,8 +305,8 @@ func (s *scheduler) podsOn(node string) (pods []*corev1.Pod, exists bool) {
 }
 
 // postFilter calls PostFilter of the plugins that are configured before or after those of
-// kube-scheduler, and adds their reasons to results. It reports whether the pod is not to be treated
-// any further. The attempt may be nil.
+// kube-scheduler, and adds their reasons to results. It reports whether the pod is not to be
+// treated any further. The attempt may be nil.
 func (a *attempt) postFilter(d place.Decision, before bool, results []string) (_ []string, done bool) {
 	if a == nil {
 		return results, false

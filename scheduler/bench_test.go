@@ -22,9 +22,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// BenchmarkScheduler binds pods that wait already, on a server with a data directory in the same process: from the
-// start of the scheduler, with the reading of all nodes and pods, until all pods are bound. cpu-us/pod is the
-// processor time of the process, which includes that of the server.
+// BenchmarkScheduler binds pods that wait already, on a server with a data directory in the same
+// process: from the start of the scheduler, with the reading of all nodes and pods, until all pods
+// are bound. cpu-us/pod is the processor time of the process, which includes that of the server.
 func BenchmarkScheduler(b *testing.B) {
 	app := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	for _, size := range []struct{ nodes, pods int }{{500, 1000}, {5000, 10000}} {
@@ -103,9 +103,9 @@ func createNodes(b *testing.B, c client.Client, number int) {
 	})
 }
 
-// BenchmarkMemory reports the memory that the scheduler takes for nodes with 30 pods each, beyond the
-// state of the server in the same process: when it has read them, and (MB-later) after changes. The
-// latter includes the new revisions, which the server keeps for watches.
+// BenchmarkMemory reports the memory that the scheduler takes for nodes with 30 pods each, beyond
+// the state of the server in the same process: when it has read them, and (MB-later) after changes.
+// The latter includes the new revisions, which the server keeps for watches.
 func BenchmarkMemory(b *testing.B) {
 	for _, nodes := range []int{100, 5000} {
 		b.Run(fmt.Sprintf("nodes=%d/pods=%d", nodes, nodes*30), func(b *testing.B) {

@@ -16,7 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxBindings is the number of writes under way. Those of one time share a flush of the server's journal.
+// maxBindings is the number of writes under way. Those of one time share a flush of the server's
+// journal.
 const maxBindings = 64
 
 // firstRead is the pause after a failed read of an object whose write has failed. It doubles.
@@ -74,8 +75,8 @@ func (s *scheduler) createBinding(ctx context.Context, p *corev1.Pod, node strin
 	return nil
 }
 
-// isBound asks the server, until it answers, whether a pod has a node. As long as that is not known, the pod
-// counts on the node.
+// isBound asks the server, until it answers, whether a pod has a node. As long as that is not
+// known, the pod counts on the node.
 func (s *scheduler) isBound(ctx context.Context, p *corev1.Pod) bool {
 	for pause := firstRead; ; pause = min(2*pause, lastPause) {
 		var is corev1.Pod
@@ -161,8 +162,8 @@ func (s *scheduler) refuse(ctx context.Context, n *pending, d place.Decision, pr
 	s.queue.fail(n, refused, time.Now())
 }
 
-// renounce takes the devices of a claim away from a pod that fits no node because of them. If that fails,
-// the pod is retried.
+// renounce takes the devices of a claim away from a pod that fits no node because of them. If that
+// fails, the pod is retried.
 func (s *scheduler) renounce(ctx context.Context, n *pending, claim *resourcev1.ResourceClaim) {
 	s.write(ctx, func() {
 		if err := s.deallocate(ctx, claim); err != nil {

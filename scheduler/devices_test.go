@@ -57,8 +57,8 @@ func unscheduled(p *corev1.Pod) string {
 	return ""
 }
 
-// TestDevices checks pods with claims of devices: those that share one, one that waits for a device, and
-// one whose claim has a device that no node reaches.
+// TestDevices checks pods with claims of devices: those that share one, one that waits for a
+// device, and one whose claim has a device that no node reaches.
 func TestDevices(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		run(t, env)
@@ -135,8 +135,8 @@ func TestDevices(t *testing.T) {
 	})
 }
 
-// TestDevicesOfTemplates checks that a pod whose claim does not exist yet is not tried, and has its node
-// as soon as the claim exists.
+// TestDevicesOfTemplates checks that a pod whose claim does not exist yet is not tried, and has its
+// node as soon as the claim exists.
 func TestDevicesOfTemplates(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		run(t, env)
@@ -162,8 +162,8 @@ func TestDevicesOfTemplates(t *testing.T) {
 	})
 }
 
-// TestDevicesNotReady checks that a pod waits until a driver has made its device ready, and that one whose
-// device fails gets another one.
+// TestDevicesNotReady checks that a pod waits until a driver has made its device ready, and that
+// one whose device fails gets another one.
 func TestDevicesNotReady(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		run(t, env)
@@ -210,8 +210,8 @@ func TestDevicesNotReady(t *testing.T) {
 	})
 }
 
-// TestDevicesFaults checks that no device is given twice and none stays unused, although requests fail, watches lag
-// and answers are lost.
+// TestDevicesFaults checks that no device is given twice and none stays unused, although requests
+// fail, watches lag and answers are lost.
 func TestDevicesFaults(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		run(t, env)

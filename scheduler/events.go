@@ -173,8 +173,8 @@ func (s *scheduler) helps(i interest, p *corev1.Pod, before, after client.Object
 }
 
 // sameForPlugins reports whether an update is not an event. Updates of nodes count if they change
-// metadata, spec, resources, images, declared features or the status of a condition; those of pods if
-// they change metadata, spec or the names of generated claims, or end the pod.
+// metadata, spec, resources, images, declared features or the status of a condition; those of pods
+// if they change metadata, spec or the names of generated claims, or end the pod.
 func sameForPlugins(before, after client.Object) bool {
 	switch before := before.(type) {
 	case *corev1.Node:

@@ -52,9 +52,9 @@ func runPlugins(t *testing.T, env *kapoktest.Env, all ...framework.Plugin) error
 	return nil
 }
 
-// TestPluginWithoutEvents checks that pods which a plugin without registered events has rejected are
-// retried after an update of a node that no other plugin looks at, not after heartbeats, and that they
-// do not keep the scheduler busy.
+// TestPluginWithoutEvents checks that pods which a plugin without registered events has rejected
+// are retried after an update of a node that no other plugin looks at, not after heartbeats, and
+// that they do not keep the scheduler busy.
 func TestPluginWithoutEvents(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		var calls atomic.Int64
@@ -121,8 +121,8 @@ func (l *licensed) EventsToRegister() []framework.ClusterEventWithHint {
 	}}}
 }
 
-// TestPluginCustomResource checks events of a custom resource, and that one which the server does not have
-// ends the scheduler with an error.
+// TestPluginCustomResource checks events of a custom resource, and that one which the server does
+// not have ends the scheduler with an error.
 func TestPluginCustomResource(t *testing.T) {
 	license := func(name string) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{}

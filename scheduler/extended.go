@@ -25,7 +25,8 @@ func (s *scheduler) createClaim(ctx context.Context, claim *resourcev1.ResourceC
 	return created, nil
 }
 
-// reportClaim writes to the status of a pod which requests of its extended claim its containers use.
+// reportClaim writes to the status of a pod which requests of its extended claim its containers
+// use.
 func (s *scheduler) reportClaim(ctx context.Context, p *corev1.Pod, claim *resourcev1.ResourceClaim, uses []corev1.ContainerExtendedResourceRequest) error {
 	next := p.DeepCopy()
 	next.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{RequestMappings: uses, ResourceClaimName: claim.Name}
@@ -54,8 +55,8 @@ func (s *scheduler) deleteClaim(ctx context.Context, claim *resourcev1.ResourceC
 	}
 }
 
-// discard deletes the extended claim that an earlier attempt has left to a pod. If that fails, the pod
-// is retried.
+// discard deletes the extended claim that an earlier attempt has left to a pod. If that fails, the
+// pod is retried.
 func (s *scheduler) discard(ctx context.Context, n *pending, claim *resourcev1.ResourceClaim) {
 	s.write(ctx, func() {
 		if err := s.deleteClaim(ctx, claim); err != nil {

@@ -24,8 +24,8 @@ func extended(name, resourceName, count string) *corev1.Pod {
 	return p
 }
 
-// TestExtendedResources checks pods with resources that a class of devices provides: by the name in the
-// class and by the implicit one, on nodes with devices and on one with a device plugin.
+// TestExtendedResources checks pods with resources that a class of devices provides: by the name in
+// the class and by the implicit one, on nodes with devices and on one with a device plugin.
 func TestExtendedResources(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		run(t, env)
@@ -115,8 +115,8 @@ func TestExtendedClaimLeft(t *testing.T) {
 	})
 }
 
-// TestExtendedFaults checks that no device is given to two pods although requests fail and responses are
-// lost.
+// TestExtendedFaults checks that no device is given to two pods although requests fail and
+// responses are lost.
 func TestExtendedFaults(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		run(t, env)

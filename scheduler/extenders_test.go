@@ -127,7 +127,8 @@ func names(args extenderv1.ExtenderArgs) (all []string) {
 	return all
 }
 
-// TestExtender checks an extender that filters, scores and binds, with and without a cache of nodes.
+// TestExtender checks an extender that filters, scores and binds, with and without a cache of
+// nodes.
 func TestExtender(t *testing.T) {
 	for _, caches := range []bool{true, false} {
 		t.Run(fmt.Sprint("caches ", caches), func(t *testing.T) {
@@ -185,7 +186,8 @@ func TestExtender(t *testing.T) {
 	}
 }
 
-// TestExtenderFails checks an extender that does not respond as it should, and one that can be ignored.
+// TestExtenderFails checks an extender that does not respond as it should, and one that can be
+// ignored.
 func TestExtenderFails(t *testing.T) {
 	env := kapoktest.Start(t)
 	s, gone := newServer(t), newServer(t)

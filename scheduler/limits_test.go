@@ -13,8 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestVolumeLimits checks that pods wait for what their volumes need, with the reason in their status, until an event
-// ends it: another pod that ends for a claim of one pod, a higher limit of a driver, and another zone of a volume.
+// TestVolumeLimits checks that pods wait for what their volumes need, with the reason in their
+// status, until an event ends it: another pod that ends for a claim of one pod, a higher limit of a
+// driver, and another zone of a volume.
 func TestVolumeLimits(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		run(t, env)

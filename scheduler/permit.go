@@ -26,8 +26,8 @@ func rejectedBy(plugin string, reasons []string) *rejection {
 	return &rejection{no.Message(), []string{plugin}}
 }
 
-// failed reports why a pod has not got the node that was chosen for it, and retries it: after events
-// that end a rejection, or after its backoff.
+// failed reports why a pod has not got the node that was chosen for it, and retries it: after
+// events that end a rejection, or after its backoff.
 func (s *scheduler) failed(ctx context.Context, n *pending, err error) {
 	reason, refused := corev1.PodReasonSchedulerError, []string(nil)
 	var no *rejection
@@ -38,8 +38,8 @@ func (s *scheduler) failed(ctx context.Context, n *pending, err error) {
 	s.queue.fail(n, refused, time.Now())
 }
 
-// commit gives a pod its node: it calls Reserve and Permit, and then binds the pod. Like bind, it is
-// called after the pod counts on the node.
+// commit gives a pod its node: it calls Reserve and Permit, and then binds the pod. Like bind, it
+// is called after the pod counts on the node.
 func (a *attempt) commit(n *pending, node string, claims *claimed) {
 	waiting, err := a.reserveAndPermit(node)
 	if err != nil {
@@ -66,8 +66,8 @@ func (a *attempt) commit(n *pending, node string, claims *claimed) {
 	})
 }
 
-// reserveAndPermit calls Reserve and Permit. It returns the pod as one that waits if a plugin delays
-// its binding.
+// reserveAndPermit calls Reserve and Permit. It returns the pod as one that waits if a plugin
+// delays its binding.
 func (a *attempt) reserveAndPermit(node string) (*waitingPod, error) {
 	for _, p := range a.plugins.Reserve {
 		st := a.call(p, "Reserve", func() *framework.Status { return p.Reserve(a.ctx, a.state, a.pod, node) })

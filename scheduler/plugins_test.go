@@ -151,7 +151,8 @@ func state(env *kapoktest.Env, p *corev1.Pod) string {
 	return unscheduled(p)
 }
 
-// TestPlugin checks which methods of a plugin are called, in which order, and that its scores count.
+// TestPlugin checks which methods of a plugin are called, in which order, and that its scores
+// count.
 func TestPlugin(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		p := &probe{score: map[string]int64{"b": 100}}
@@ -187,8 +188,8 @@ func TestPlugin(t *testing.T) {
 	})
 }
 
-// TestPluginRejects checks the conditions of pods that a plugin rejects at each extension point, and
-// that they are retried after the events of the plugin.
+// TestPluginRejects checks the conditions of pods that a plugin rejects at each extension point,
+// and that they are retried after the events of the plugin.
 func TestPluginRejects(t *testing.T) {
 	no := func(code framework.Code) func(*corev1.Pod, string) *framework.Status {
 		return func(*corev1.Pod, string) *framework.Status { return framework.NewStatus(code, "not today") }
@@ -254,8 +255,8 @@ func TestPluginRejects(t *testing.T) {
 	}
 }
 
-// TestPluginVerdicts compares the conditions of pods that a plugin rejects or fails with those that were
-// recorded with kube-scheduler, by TestPluginVerdicts of test/oracle.
+// TestPluginVerdicts compares the conditions of pods that a plugin rejects or fails with those that
+// were recorded with kube-scheduler, by TestPluginVerdicts of test/oracle.
 func TestPluginVerdicts(t *testing.T) {
 	data, err := os.ReadFile("testdata/verdicts.txt")
 	if err != nil {
@@ -311,8 +312,8 @@ func TestPluginVerdicts(t *testing.T) {
 	}
 }
 
-// TestPluginFails checks that a plugin that panics, or returns an error or nonsense, fails the pod and
-// not the scheduler.
+// TestPluginFails checks that a plugin that panics, or returns an error or nonsense, fails the pod
+// and not the scheduler.
 func TestPluginFails(t *testing.T) {
 	fails := func(*corev1.Pod, string) *framework.Status { return framework.AsStatus(errors.New("broken")) }
 	panics := func(*corev1.Pod, string) *framework.Status { panic("boom") }
@@ -381,8 +382,8 @@ func TestPluginNonsense(t *testing.T) {
 	}
 }
 
-// TestPermit checks pods that wait at Permit: one is allowed, one rejected, one too late, one deleted,
-// and one preempted.
+// TestPermit checks pods that wait at Permit: one is allowed, one rejected, one too late, one
+// deleted, and one preempted.
 func TestPermit(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		p := &probe{limit: time.Hour, events: []framework.ClusterEventWithHint{{Resource: &corev1.ConfigMap{}, Actions: framework.All}}}
@@ -505,8 +506,8 @@ func (b *binder) Bind(ctx context.Context, _ *framework.CycleState, p *corev1.Po
 	return framework.AsStatus(b.handle.Client().SubResource("binding").Create(ctx, p.DeepCopy(), binding))
 }
 
-// TestPluginConfigured checks a plugin of a program in a configuration: its arguments, its place among
-// those that bind, and that another profile does not have it.
+// TestPluginConfigured checks a plugin of a program in a configuration: its arguments, its place
+// among those that bind, and that another profile does not have it.
 func TestPluginConfigured(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		m, err := manager.New(env.Config(), manager.Options{Logger: logr.FromSlogHandler(slog.DiscardHandler)})
@@ -557,8 +558,8 @@ func TestPluginConfigured(t *testing.T) {
 	})
 }
 
-// TestPluginFaults checks that a plugin gets a Reserve for each binding, and an Unreserve or PostBind for
-// each Reserve, although requests fail and responses are lost.
+// TestPluginFaults checks that a plugin gets a Reserve for each binding, and an Unreserve or
+// PostBind for each Reserve, although requests fail and responses are lost.
 func TestPluginFaults(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		p := &probe{}

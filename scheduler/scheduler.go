@@ -39,8 +39,9 @@ type Options struct {
 	// Profile. With several profiles, it is several schedulers, each with its own name and rules,
 	// that share one queue. Package config reads it from a file, and says what is supported.
 	Configuration *configv1.KubeSchedulerConfiguration
-	// Plugins are plugins of the program, by their names. A configuration enables them as it does those
-	// of kube-scheduler. Without one, all are enabled, in the order of their names, with the weight 1.
+	// Plugins are plugins of the program, by their names. A configuration enables them as it does
+	// those of kube-scheduler. Without one, all are enabled, in the order of their names, with the
+	// weight 1.
 	Plugins map[string]framework.Factory
 	// Seed decides between nodes that are equally good. Default 0: the same choices in each run.
 	Seed uint64
@@ -65,8 +66,8 @@ func (o Options) Add(m manager.Manager) error {
 	return m.Add(s)
 }
 
-// compile returns the rules, by the names of schedulers, and the backoff. Without handles, plugins of
-// the program are not made.
+// compile returns the rules, by the names of schedulers, and the backoff. Without handles, plugins
+// of the program are not made.
 func (o Options) compile(handles func(scheduler string) framework.Handle) (*config.Compiled, error) {
 	own := config.Own{Factories: o.Plugins, Handle: handles}
 	if o.Configuration == nil {

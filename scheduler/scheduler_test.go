@@ -58,8 +58,8 @@ func createNode(env *kapoktest.Env, n *corev1.Node) {
 	env.UpdateStatus(n, func() { n.Status = status })
 }
 
-// TestSchedules checks the life of pods: one waits without nodes, has the reason in its status, gets one that comes, and the
-// next one waits until it has gone.
+// TestSchedules checks the life of pods: one waits without nodes, has the reason in its status,
+// gets one that comes, and the next one waits until it has gone.
 func TestSchedules(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		run(t, env)
@@ -109,8 +109,8 @@ func TestSchedules(t *testing.T) {
 	})
 }
 
-// TestFaults checks that many pods get nodes, each of them within what it has, although requests fail, watches
-// lag and answers are lost.
+// TestFaults checks that many pods get nodes, each of them within what it has, although requests
+// fail, watches lag and answers are lost.
 func TestFaults(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		run(t, env)

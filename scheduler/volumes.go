@@ -17,8 +17,9 @@ import (
 // byController is the annotation of volumes that were chosen for a claim, not by a user.
 const byController = "pv.kubernetes.io/bound-by-controller"
 
-// prepare writes which volumes a pod gets on a node, or for which node volumes are provisioned. The pod is
-// tried again when its claims have their volumes. (Kubernetes keeps the place on the node meanwhile.)
+// prepare writes which volumes a pod gets on a node, or for which node volumes are provisioned. The
+// pod is tried again when its claims have their volumes. (Kubernetes keeps the place on the node
+// meanwhile.)
 func (s *scheduler) prepare(ctx context.Context, n *pending, node string, choices []place.Choice) {
 	for _, c := range choices {
 		if c.Volume == nil && !metav1.HasAnnotation(c.Claim.ObjectMeta, place.SelectedNode) {

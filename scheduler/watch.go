@@ -29,8 +29,8 @@ var (
 // noNodes stands for the plugin that refuses a pod when there are no nodes.
 const noNodes = "there are no nodes"
 
-// watch hands all that happens to the goroutine of Start. It returns when all that exists has been handed
-// over. The returned function ends it.
+// watch hands all that happens to the goroutine of Start. It returns when all that exists has been
+// handed over. The returned function ends it.
 func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 	var ends []func()
 	stop = func() {

@@ -28,8 +28,8 @@ const (
 // configurationVariable names a configuration file where there is no --config.
 const configurationVariable = "KAPOK_CONFIG"
 
-// telling are the flags that mean something else when they are set to their default than when they are not
-// set.
+// telling are the flags that mean something else when they are set to their default than when they
+// are not set.
 var telling = []string{"listen", "scheduler"}
 
 // ofCommandLine are the flags that only a command line has.
@@ -60,8 +60,9 @@ func variableOf(flag string) string {
 	return "KAPOK_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// configure sets the flags that the command line leaves open: first by variables, then by the file. The
-// file is that of the flag, of $KAPOK_CONFIG, or the kapok.yaml of the project whose instance is meant.
+// configure sets the flags that the command line leaves open: first by variables, then by the file.
+// The file is that of the flag, of $KAPOK_CONFIG, or the kapok.yaml of the project whose instance
+// is meant.
 func configure(f *pflag.FlagSet, file string, project *instance.Project) error {
 	if err := setByVariables(f, os.Getenv); err != nil {
 		return err
@@ -162,8 +163,8 @@ func setByFields(f *pflag.FlagSet, fields map[string]any) error {
 	return nil
 }
 
-// isDefault reports whether a field has the value of a flag that is not set. Such a field does not exclude
-// others.
+// isDefault reports whether a field has the value of a flag that is not set. Such a field does not
+// exclude others.
 func isDefault(flag *pflag.Flag, value any) bool {
 	if slices.Contains(telling, flag.Name) {
 		return false

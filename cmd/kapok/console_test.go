@@ -33,7 +33,8 @@ func TestConsoleListensLocally(t *testing.T) {
 	}
 }
 
-// TestPassOn checks that a cluster gets the credentials of the kubeconfig, and none of the browser's.
+// TestPassOn checks that a cluster gets the credentials of the kubeconfig, and none of the
+// browser's.
 func TestPassOn(t *testing.T) {
 	cluster := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.URL.RequestURI()+" "+r.Header.Get("Authorization")+" "+r.Header.Get("Cookie")+r.Header.Get("Origin")+r.Header.Get("Referer"))

@@ -115,9 +115,9 @@ func (kinds customKinds) of(gk schema.GroupKind) *customKind {
 	return nil
 }
 
-// convert converts an object to another version, the preferred one if target is empty, as the strategy None does: it drops
-// fields that are unknown in either schema, and fills in defaults. Fields that are unknown in the version of the object, and
-// duplicate fields, are added to strict.
+// convert converts an object to another version, the preferred one if target is empty, as the
+// strategy None does: it drops fields that are unknown in either schema, and fills in defaults.
+// Fields that are unknown in the version of the object, and duplicate fields, are added to strict.
 func (k *customKind) convert(d document, target schema.GroupVersion, strict *[]error) (map[string]any, error) {
 	from := k.version(d.gvk.Version)
 	if from == nil {

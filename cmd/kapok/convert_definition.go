@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// acceptable returns why a server would refuse a new CustomResourceDefinition, in the version that it is written in.
+// acceptable returns why a server would refuse a new CustomResourceDefinition, in the version that
+// it is written in.
 func acceptable(definition runtime.Object) error {
 	gvk := definition.GetObjectKind().GroupVersionKind()
 	data, err := json.Marshal(definition)
@@ -36,8 +37,8 @@ func acceptable(definition runtime.Object) error {
 	return fmt.Errorf("version %s of CustomResourceDefinition is not supported", gvk.GroupVersion())
 }
 
-// keepUnknownFields moves spec.preserveUnknownFields, which is the default in v1beta1 and rejected in v1, into the schemas:
-// fields that are not in a schema are kept.
+// keepUnknownFields moves spec.preserveUnknownFields, which is the default in v1beta1 and rejected
+// in v1, into the schemas: fields that are not in a schema are kept.
 func keepUnknownFields(definition *apiextensionsv1.CustomResourceDefinition) {
 	spec := &definition.Spec
 	if !spec.PreserveUnknownFields {

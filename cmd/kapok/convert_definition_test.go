@@ -18,7 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Definitions of v1beta1 become such that a server accepts and establishes them, and drops nothing that it kept before.
+// Definitions of v1beta1 become such that a server accepts and establishes them, and drops nothing
+// that it kept before.
 func TestConvertDefinitions(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "internal", "crd", "testdata", "at-crd*.yaml"))
 	if err != nil || len(files) == 0 {

@@ -39,7 +39,8 @@ func (f findings) judge(validate string, stderr io.Writer) error {
 	return errors.Join(f...)
 }
 
-// repeatedKeys takes the error for keys of YAML that are there twice apart: there is one line for each.
+// repeatedKeys takes the error for keys of YAML that are there twice apart: there is one line for
+// each.
 func repeatedKeys(err error) (all []error) {
 	_, lines, found := strings.Cut(err.Error(), "yaml: unmarshal errors:\n")
 	if !found {

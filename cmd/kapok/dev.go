@@ -90,7 +90,8 @@ The operator gets ARGUMENT..., by default those that a main of kubebuilder needs
 	return c
 }
 
-// complete checks the flags. With a node of processes there are simulated ones only if their number was set.
+// complete checks the flags. With a node of processes there are simulated ones only if their number
+// was set.
 func (d *devCommand) complete(nodesSet bool) error {
 	if d.nodes < 0 {
 		return fmt.Errorf("--nodes is %d: must not be negative", d.nodes)
@@ -174,7 +175,8 @@ func (d *devCommand) run(ctx context.Context, c *cobra.Command) error {
 	return errors.Join(err, server.Stop())
 }
 
-// serverOptions returns the options of a server with the controllers and nodes that the flags select.
+// serverOptions returns the options of a server with the controllers and nodes that the flags
+// select.
 func (d *devCommand) serverOptions() kapok.Options {
 	opts := kapok.Options{Listen: d.listen}
 	runs := kapok.Together{controllers.Options{Names: []string{"*"}}}
@@ -212,9 +214,9 @@ type signals struct {
 	interrupt func()          // acts as a signal does; for keys
 }
 
-// interrupts returns a context that the first signal ends, and a channel that the second one closes. The third
-// one ends the process. SIGPIPE is a first one, as what reads the output has gone, and no second one. stop frees
-// what belongs to them.
+// interrupts returns a context that the first signal ends, and a channel that the second one
+// closes. The third one ends the process. SIGPIPE is a first one, as what reads the output has
+// gone, and no second one. stop frees what belongs to them.
 func interrupts(ctx context.Context) (_ context.Context, _ signals, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	received := make(chan os.Signal, 1)

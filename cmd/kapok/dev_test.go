@@ -55,7 +55,8 @@ func TestScreenNeedsTerminal(t *testing.T) {
 	}
 }
 
-// TestInterrupt checks that keys act as signals do: the first ends the context, the second is for those that hurry.
+// TestInterrupt checks that keys act as signals do: the first ends the context, the second is for
+// those that hurry.
 func TestInterrupt(t *testing.T) {
 	ctx, signals, stop := interrupts(context.Background())
 	defer stop()

@@ -58,8 +58,8 @@ that. Both programs end when their parent process ends.`,
 	return c
 }
 
-// fillAssets puts this program into a directory under the names that envtest looks for. It replaces only files that it has
-// created before.
+// fillAssets puts this program into a directory under the names that envtest looks for. It replaces
+// only files that it has created before.
 func fillAssets(dir string) error {
 	if err := checkDirectory("directory", dir); err != nil {
 		return err
@@ -125,7 +125,8 @@ func putCopy(from, to string) error {
 
 func same(a, b os.FileInfo) bool { return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) }
 
-// putLink gives a program another name beside it: as a link, or, where the system lets it make none, as a copy.
+// putLink gives a program another name beside it: as a link, or, where the system lets it make
+// none, as a copy.
 func putLink(kapok, name string) error {
 	program, err := os.Stat(kapok)
 	if err != nil {

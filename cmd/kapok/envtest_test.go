@@ -195,7 +195,8 @@ func TestTenancy(t *testing.T) {
 	}
 }
 
-// TestTenancyLater asks an etcd that does not listen yet, and keeps what it lends beyond the end of the context.
+// TestTenancyLater asks an etcd that does not listen yet, and keeps what it lends beyond the end of
+// the context.
 func TestTenancyLater(t *testing.T) {
 	address := freeAddress(t)
 	server := httptest.NewUnstartedServer((&etcd{dataDir: t.TempDir()}).handler())
@@ -230,7 +231,8 @@ func TestTenancyLater(t *testing.T) {
 	giveBack()
 }
 
-// freeAddress returns an unused address. Systems assign higher ports, so that no other program gets it meanwhile.
+// freeAddress returns an unused address. Systems assign higher ports, so that no other program gets
+// it meanwhile.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for port := 20_000 + os.Getpid()*7%10_000; port < 32_768; port++ {

@@ -17,12 +17,12 @@ type reworded struct {
 func (r *reworded) Error() string { return r.text }
 func (r *reworded) Unwrap() error { return r.error }
 
-// optionField matches the fields of kapok.Options in errors, names that may be fields beside them, and
-// quoted values, which stay as they are.
+// optionField matches the fields of kapok.Options in errors, names that may be fields beside them,
+// and quoted values, which stay as they are.
 var optionField = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\bOptions(?:\.[A-Z]\w+)+|\b[A-Z]\w+\b`)
 
-// inFlags returns an error about fields of options with the flags that set them: a user of the command
-// line has not seen the fields.
+// inFlags returns an error about fields of options with the flags that set them: a user of the
+// command line has not seen the fields.
 func inFlags(err error, f *pflag.FlagSet, options any) error {
 	if err == nil || !strings.Contains(err.Error(), "Options.") {
 		return err
@@ -63,8 +63,8 @@ func flagsOf(v reflect.Value, path string, known map[uintptr]string, flags map[s
 	}
 }
 
-// addresses returns the flags by the addresses of the variables that they write: a Value of pflag is a
-// pointer to its variable, or has one as its first field.
+// addresses returns the flags by the addresses of the variables that they write: a Value of pflag
+// is a pointer to its variable, or has one as its first field.
 func addresses(f *pflag.FlagSet) map[uintptr]string {
 	all := map[uintptr]string{}
 	f.VisitAll(func(flag *pflag.Flag) {

@@ -82,8 +82,9 @@ func (f *instanceFlag) flag(c *cobra.Command) {
 	})
 }
 
-// find returns the instance whose server a command uses: the one that is named, that of the project, the
-// default one, or, if that does not run, the only one that does. It returns nil if none of these runs.
+// find returns the instance whose server a command uses: the one that is named, that of the
+// project, the default one, or, if that does not run, the only one that does. It returns nil if
+// none of these runs.
 func (f *instanceFlag) find() (*instance.Instance, error) {
 	i, project, implied, err := chosen(f.name)
 	switch {
@@ -127,8 +128,9 @@ func notRunning(i instance.Instance) error {
 	return fmt.Errorf("instance %s is not running: start it with kapok up %s", i.Name, i.Name)
 }
 
-// kubeconfig returns the file for a server: that of the flag, $KUBECONFIG as "", or that of the instance
-// that find returns, also "" if there is none. An instance that is named comes before $KUBECONFIG.
+// kubeconfig returns the file for a server: that of the flag, $KUBECONFIG as "", or that of the
+// instance that find returns, also "" if there is none. An instance that is named comes before
+// $KUBECONFIG.
 func (f *instanceFlag) kubeconfig(flag string) (string, error) {
 	named := f.name != "" || os.Getenv(instanceVariable) != ""
 	if flag != "" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" && !named {

@@ -6,9 +6,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// sift splits a command line into known arguments and unknown flags; the values of unknown flags are dropped. It accepts
-// one dash instead of two, an underscore instead of a dash, and a digit after a flag of one letter, as in -v4. It is for
-// programs that are called with the flags of another program.
+// sift splits a command line into known arguments and unknown flags; the values of unknown flags
+// are dropped. It accepts one dash instead of two, an underscore instead of a dash, and a digit
+// after a flag of one letter, as in -v4. It is for programs that are called with the flags of
+// another program.
 func sift(f *pflag.FlagSet, args []string) (known, unknown []string) {
 	for len(args) > 0 {
 		arg := args[0]
@@ -44,8 +45,8 @@ func sift(f *pflag.FlagSet, args []string) (known, unknown []string) {
 	return known, unknown
 }
 
-// accept has the flags of another program taken that have no meaning here. They are given a line each, as "name" or, where they
-// need no value, "name bool"; they are not shown in the help.
+// accept has the flags of another program taken that have no meaning here. They are given a line
+// each, as "name" or, where they need no value, "name bool"; they are not shown in the help.
 func accept(f *pflag.FlagSet, lines string) {
 	for line := range strings.Lines(lines) {
 		name, isBool := strings.CutSuffix(strings.TrimSpace(line), " bool")

@@ -266,7 +266,8 @@ func (t *objectTarget) undo(ctx context.Context, out io.Writer, to string, dryRu
 	return writeDiff(out, o.GetResourceVersion(), yamlOf(o), name, yamlOf(written))
 }
 
-// beforeLastChange returns the newest revision that differs from the last one in more than its status.
+// beforeLastChange returns the newest revision that differs from the last one in more than its
+// status.
 func beforeLastChange(all []history.Revision) (history.Revision, error) {
 	last := all[len(all)-1]
 	for i := len(all) - 2; i >= 0; i-- {

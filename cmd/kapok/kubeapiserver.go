@@ -23,8 +23,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// apiServer is the command line of the program kube-apiserver. The fields after the first flags are those of kapok up, with
-// the names of kube-apiserver.
+// apiServer is the command line of the program kube-apiserver. The fields after the first flags are
+// those of kapok up, with the names of kube-apiserver.
 type apiServer struct {
 	bind         string
 	port         int
@@ -38,13 +38,14 @@ type apiServer struct {
 	stderr io.Writer
 }
 
-// apiServerFlags are the flags of kube-apiserver, a line each: the name, and bool where it needs no value. The module test/oracle
-// compares them with those of the real one.
+// apiServerFlags are the flags of kube-apiserver, a line each: the name, and bool where it needs no
+// value. The module test/oracle compares them with those of the real one.
 //
 //go:embed kube-apiserver.flags
 var apiServerFlags string
 
-// moreFlags is the variable with flags for a kube-apiserver whose command line is not for its user to change.
+// moreFlags is the variable with flags for a kube-apiserver whose command line is not for its user
+// to change.
 const moreFlags = "KAPOK_ENVTEST_FLAGS"
 
 // parting is the grace period of requests at shutdown. A test suite that stops the server has no
@@ -114,8 +115,8 @@ may contain more flags, separated by spaces.`,
 	return runForeign(c, append(slices.Clone(args), more...), stdout, stderr)
 }
 
-// run serves until ctx is done. It removes the directory that envtest has created for an orphaned process, even if the
-// server did not start.
+// run serves until ctx is done. It removes the directory that envtest has created for an orphaned
+// process, even if the server did not start.
 func (s *apiServer) run(ctx context.Context) error {
 	err := s.serve(ctx)
 	if orphaned(ctx) {
@@ -146,8 +147,8 @@ func (s *apiServer) serve(ctx context.Context) error {
 	return server.Wait()
 }
 
-// complete returns the options, with the settings that depend on several flags, and a function to call
-// after the server has stopped.
+// complete returns the options, with the settings that depend on several flags, and a function to
+// call after the server has stopped.
 func (s *apiServer) complete(ctx context.Context) (opts kapok.Options, giveBack func(), err error) {
 	if s.insecurePort != 0 {
 		return opts, nil, errors.New("--insecure-port must be 0: there is none since Kubernetes 1.24")
@@ -208,8 +209,8 @@ func (s *apiServer) admit(opts *kapok.Options) {
 	opts.Admission.Enable = slices.DeleteFunc(slices.Clone(opts.Admission.Enable), func(name string) bool { return slices.Contains(missing, name) })
 }
 
-// certificate sets the serving certificate to the one in --cert-dir, if no flag names another and the
-// directory has one.
+// certificate sets the serving certificate to the one in --cert-dir, if no flag names another and
+// the directory has one.
 func (s *apiServer) certificate(opts *kapok.Options) error {
 	serving := &opts.Serving
 	if serving.CertFile != "" || serving.KeyFile != "" {

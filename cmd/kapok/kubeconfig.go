@@ -10,9 +10,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// configOf returns the configuration of a context in a kubeconfig, or in those of the environment; ""
-// is the current context. Unlike kubectl, it does not fall back to a file in the home directory: what
-// writes much must only run against a cluster that was named explicitly.
+// configOf returns the configuration of a context in a kubeconfig, or in those of the environment;
+// "" is the current context. Unlike kubectl, it does not fall back to a file in the home directory:
+// what writes much must only run against a cluster that was named explicitly.
 func configOf(kubeconfig, context string) (*rest.Config, error) {
 	config, _, err := configAndNamespaceOf(kubeconfig, context)
 	return config, err

@@ -16,11 +16,11 @@ import (
 // chooseServer are the flags of kubectl that choose a server, or something in a kubeconfig.
 var chooseServer = []string{"--kubeconfig", "--context", "--cluster", "--user", "--server", "-s"}
 
-// useRunningServer points kubectl at the running instance, unless the environment or the command line
-// names another server, and returns the arguments without a leading --instance NAME. The instance takes
-// precedence over ~/.kube/config: kapok kubectl next to a running kapok up means that server, and must
-// not change another cluster. A kubeconfig whose server does not run, such as one left behind by a killed
-// server, is not used.
+// useRunningServer points kubectl at the running instance, unless the environment or the command
+// line names another server, and returns the arguments without a leading --instance NAME. The
+// instance takes precedence over ~/.kube/config: kapok kubectl next to a running kapok up means
+// that server, and must not change another cluster. A kubeconfig whose server does not run, such as
+// one left behind by a killed server, is not used.
 func useRunningServer(args []string) ([]string, error) {
 	var f instanceFlag
 	if len(args) > 0 {

@@ -26,8 +26,8 @@ func serveWith(t *testing.T, kubeconfig, name string) *kapok.Server {
 	return server
 }
 
-// Without KUBECONFIG, kapok kubectl asks the server that runs on the default data directory, before any other that ~/.kube/config names; the
-// environment and the command line name others.
+// Without KUBECONFIG, kapok kubectl asks the server that runs on the default data directory, before
+// any other that ~/.kube/config names; the environment and the command line name others.
 func TestKubectlFindsTheRunningServer(t *testing.T) {
 	t.Parallel()
 	s := newShell(t, "")

@@ -161,7 +161,8 @@ func TestKubectlUserAgent(t *testing.T) {
 	}
 }
 
-// Other commands pay for the initialisation of kubectl's packages. That stays small: without package translations it is more than 6 MB.
+// Other commands pay for the initialisation of kubectl's packages. That stays small: without
+// package translations it is more than 6 MB.
 func TestKubectlCostsOthersLittle(t *testing.T) {
 	t.Parallel()
 	s := newShell(t, "")

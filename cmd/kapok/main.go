@@ -33,7 +33,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return execute(newRoot(), "kapok", args, stdout, stderr)
 }
 
-// runConvert executes the command line of the plugin of kubectl that kapok convert is under the name kubectl-convert.
+// runConvert executes the command line of the plugin of kubectl that kapok convert is under the
+// name kubectl-convert.
 func runConvert(args []string, stdout, stderr io.Writer) int {
 	root := newConvert()
 	root.SilenceErrors, root.SilenceUsage = true, true

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// program returns the main function for the name under which the binary is called: those of the links that kapok envtest
-// creates, and of kubectl plugins. It returns nil for kapok itself.
+// program returns the main function for the name under which the binary is called: those of the
+// links that kapok envtest creates, and of kubectl plugins. It returns nil for kapok itself.
 func program(path string) func(args []string, stdout, stderr io.Writer) int {
 	switch strings.TrimSuffix(strings.ToLower(filepath.Base(path)), ".exe") {
 	case "kube-apiserver":

@@ -27,8 +27,8 @@ var errOrphan = errors.New("the parent process has ended (set KAPOK_DETACHED=1 t
 // orphaned reports whether a context of attached has ended because the parent process has.
 func orphaned(ctx context.Context) bool { return context.Cause(ctx) == errOrphan }
 
-// removeScratch removes a directory which controller-runtime's envtest has made for a process, and would have removed. It
-// leaves all others alone.
+// removeScratch removes a directory which controller-runtime's envtest has made for a process, and
+// would have removed. It leaves all others alone.
 func removeScratch(dir string) error {
 	if dir == "" {
 		return nil

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOrphanAtBirth starts programs whose parent is gone before they can look: they end, and leave no directory that was made for them.
+// TestOrphanAtBirth starts programs whose parent is gone before they can look: they end, and leave
+// no directory that was made for them.
 func TestOrphanAtBirth(t *testing.T) {
 	if own, err := unix.Getsid(0); err != nil || own == os.Getpid() {
 		t.Skip("the process that adopts orphans cannot be distinguished from a parent")

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A switches is the value of a flag for a map of names to on or off, as name=true,name=false. A name
-// alone is on.
+// A switches is the value of a flag for a map of names to on or off, as name=true,name=false. A
+// name alone is on.
 type switches map[string]bool
 
 func (*switches) Type() string { return "mapStringBool" }

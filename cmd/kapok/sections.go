@@ -31,8 +31,8 @@ type section struct {
 	flags *pflag.FlagSet
 }
 
-// sectionsOf returns the sections in the order in which their first flags were added; those without a
-// section are in the last one.
+// sectionsOf returns the sections in the order in which their first flags were added; those without
+// a section are in the last one.
 func sectionsOf(f *pflag.FlagSet, titles []string) []section {
 	const rest = "Other flags"
 	all := make([]section, 0, len(titles)+1)

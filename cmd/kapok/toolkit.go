@@ -13,13 +13,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The toolkit is a program of its own, kapok-toolkit: the libraries of scaffolding and generators are
-// larger than those of the server, and no server needs them.
+// The toolkit is a program of its own, kapok-toolkit: the libraries of scaffolding and generators
+// are larger than those of the server, and no server needs them.
 const (
 	toolkitName   = "kapok-toolkit"
 	toolkitModule = "github.com/kapok-dev/kapok/toolkit"
-	// toolkitPath is the environment variable with the path of another toolkit, sourcePath the one with
-	// the clone of Kapok that projects use, and selfPath tells the toolkit where this program is.
+	// toolkitPath is the environment variable with the path of another toolkit, sourcePath the one
+	// with the clone of Kapok that projects use, and selfPath tells the toolkit where this program is.
 	toolkitPath = "KAPOK_TOOLKIT"
 	sourcePath  = "KAPOK_SOURCE"
 	selfPath    = "KAPOK_SELF"
@@ -62,7 +62,8 @@ func newOfToolkit(short string, names ...string) *cobra.Command {
 	return c
 }
 
-// toolkit runs the toolkit in place of this program. It returns an error if the toolkit cannot be run.
+// toolkit runs the toolkit in place of this program. It returns an error if the toolkit cannot be
+// run.
 func toolkit(args []string, progress io.Writer) error {
 	line, err := toolkitCommand(progress, args...)
 	if err != nil {
@@ -84,8 +85,8 @@ func toolkitCommand(progress io.Writer, args ...string) ([]string, error) {
 	return append([]string{path}, args...), err
 }
 
-// findToolkit returns the path of the toolkit: as the environment names it, beside this program, or in
-// PATH. Otherwise it is built: by the source of this program if that is a clone, or else in the
+// findToolkit returns the path of the toolkit: as the environment names it, beside this program, or
+// in PATH. Otherwise it is built: by the source of this program if that is a clone, or else in the
 // version of this program, which is downloaded.
 func findToolkit(progress io.Writer) (string, error) {
 	if path := os.Getenv(toolkitPath); path != "" {
@@ -137,8 +138,8 @@ func build(progress io.Writer, args, env []string) error {
 	return nil
 }
 
-// toolkitSource returns the directory of the toolkit in the clone from which this program was built, ""
-// if there is none any more, or if the program was built with -trimpath.
+// toolkitSource returns the directory of the toolkit in the clone from which this program was
+// built, "" if there is none any more, or if the program was built with -trimpath.
 func toolkitSource() string {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok || !filepath.IsAbs(file) {
@@ -151,7 +152,8 @@ func toolkitSource() string {
 	return dir
 }
 
-// inModuleCache reports whether a directory belongs to a downloaded module: it is called MODULE@VERSION.
+// inModuleCache reports whether a directory belongs to a downloaded module: it is called
+// MODULE@VERSION.
 func inModuleCache(dir string) bool {
 	for ; filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
 		if matched, _ := filepath.Match("*@v*", filepath.Base(dir)); matched {

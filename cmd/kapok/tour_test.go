@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTour takes the tour without a terminal: each step shows its command and its result, and nothing
-// is left.
+// TestTour takes the tour without a terminal: each step shows its command and its result, and
+// nothing is left.
 func TestTour(t *testing.T) {
 	s := newShell(t, "")
 	temp := t.TempDir()

@@ -6,7 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// accountFlags adds the flags for service accounts and their tokens, with the names of kube-apiserver.
+// accountFlags adds the flags for service accounts and their tokens, with the names of
+// kube-apiserver.
 func accountFlags(c *cobra.Command, o *kapok.AccountOptions) {
 	f := c.Flags()
 	f.Var((*negated)(&o.None), "service-accounts", "create the service account default and the ConfigMap kube-root-ca.crt in each namespace, write tokens into secrets, and set the service account of pods")

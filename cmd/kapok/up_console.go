@@ -12,8 +12,8 @@ import (
 	"github.com/kapok-dev/kapok/console"
 )
 
-// frontConsole returns the handler that serves the console in front of the server's API, and a function
-// that returns a link to it when the server has started.
+// frontConsole returns the handler that serves the console in front of the server's API, and a
+// function that returns a link to it when the server has started.
 func frontConsole(serving kapok.ServingOptions) (front func(http.Handler) http.Handler, link func(*kapok.Server) string) {
 	var page *console.Console
 	names := x509.Certificate{DNSNames: namesOf(serving)}

@@ -136,8 +136,8 @@ func (n *named) alreadyRuns() error {
 	return fmt.Errorf("instance %s is already running at https://%s as process %d: kapok stop %s stops it", n.Name, r.Process.Address, id, n.Name)
 }
 
-// ready adds the context to the user's kubeconfig, and returns a description of it for the user, "" if
-// there is none.
+// ready adds the context to the user's kubeconfig, and returns a description of it for the user, ""
+// if there is none.
 func (n *named) ready(s *kapok.Server) (context string) {
 	if !n.noContext {
 		context = n.mergeContext(s.Kubeconfig())
@@ -240,7 +240,8 @@ func (n *named) print(from int64, to io.Writer) error {
 // logFile is the log of an instance. It drops what is written before it is open.
 type logFile struct{ file *os.File }
 
-// fullLog is the size in bytes from which a start begins a new log, and keeps the old one beside it.
+// fullLog is the size in bytes from which a start begins a new log, and keeps the old one beside
+// it.
 const fullLog = 8 << 20
 
 func (l *logFile) open(path string) error {
@@ -254,7 +255,8 @@ func (l *logFile) open(path string) error {
 	return err
 }
 
-// Write implements io.Writer. A log that cannot be written, as on a full disk, does not end the server.
+// Write implements io.Writer. A log that cannot be written, as on a full disk, does not end the
+// server.
 func (l *logFile) Write(p []byte) (int, error) {
 	if l.file != nil {
 		_, _ = l.file.Write(p)

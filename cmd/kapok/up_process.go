@@ -17,7 +17,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// processServices is the default range of cluster IPs with --node process, whose proxy listens at addresses of the loopback interface.
+// processServices is the default range of cluster IPs with --node process, whose proxy listens at
+// addresses of the loopback interface.
 var processServices = processnode.DefaultServices
 
 // processNode is the node of --node process.
@@ -91,8 +92,8 @@ func (n *processNode) complete(listen string) (*processnode.Node, error) {
 	return n.node, nil
 }
 
-// place gives the node its directory: below that of the data, or a temporary one with the containers of a server in memory, which end
-// with it.
+// place gives the node its directory: below that of the data, or a temporary one with the
+// containers of a server in memory, which end with it.
 func (n *processNode) place(dataDir string) (remove func(), err error) {
 	if n.node == nil {
 		return func() {}, nil

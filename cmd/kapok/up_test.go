@@ -80,7 +80,8 @@ func TestServiceRange(t *testing.T) {
 	}
 }
 
-// TestProcessServices checks that services of a process node have loopback addresses, unless a flag says otherwise.
+// TestProcessServices checks that services of a process node have loopback addresses, unless a flag
+// says otherwise.
 func TestProcessServices(t *testing.T) {
 	standard := netip.MustParsePrefix("10.96.0.0/12")
 	for _, tc := range []struct {
@@ -106,8 +107,8 @@ func TestProcessServices(t *testing.T) {
 	}
 }
 
-// TestScheduler checks when the scheduler runs: if --scheduler is set, and by default with simulated
-// nodes.
+// TestScheduler checks when the scheduler runs: if --scheduler is set, and by default with
+// simulated nodes.
 func TestScheduler(t *testing.T) {
 	for _, tc := range []struct {
 		u    up

@@ -231,8 +231,8 @@ func nearest(name string, known []string, prefix string) string {
 	return fmt.Sprintf(": did you mean %s%s?", prefix, best)
 }
 
-// distance returns the number of letters to insert, delete or replace to turn one word into the other
-// (Levenshtein distance).
+// distance returns the number of letters to insert, delete or replace to turn one word into the
+// other (Levenshtein distance).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

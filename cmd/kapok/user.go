@@ -207,8 +207,8 @@ func (u *userAdd) bySelf(_ context.Context, name string, now time.Time) (_ *pki.
 	return certificate, server, err
 }
 
-// ofInstance returns the directory and the kubeconfig of the instance that is named, or runs, or would
-// run.
+// ofInstance returns the directory and the kubeconfig of the instance that is named, or runs, or
+// would run.
 func (u *userAdd) ofInstance() (dir, kubeconfig string, err error) {
 	i, _, implied, err := chosen(u.instance.name)
 	if err == nil && implied && !i.Exists() {

@@ -10,7 +10,8 @@ import (
 // nodesGroup is that of all nodes.
 const nodesGroup = "system:nodes"
 
-// A component is a part of Kubernetes that is a user of the API, whose rights come from default roles.
+// A component is a part of Kubernetes that is a user of the API, whose rights come from default
+// roles.
 type component struct {
 	name   string // with a colon at its end, it is followed by a name of one's own
 	groups []string

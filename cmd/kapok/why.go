@@ -69,7 +69,8 @@ func (w *why) flags(c *cobra.Command) {
 	f.StringVarP(&w.namespace, "namespace", "n", "", "namespace of the object (default that of the context)")
 }
 
-// notEmpty rejects flags that are set to nothing, such as to a variable of a shell that has no value.
+// notEmpty rejects flags that are set to nothing, such as to a variable of a shell that has no
+// value.
 func notEmpty(c *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		if f := c.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
@@ -136,8 +137,8 @@ func (w *why) run(ctx context.Context, target string, stdout io.Writer) error {
 	return x.explain(ctx, gvk, key)
 }
 
-// kindNamed returns the kind with a name that kubectl accepts: of a resource, in singular, plural or
-// short, with or without its group, or a kind.
+// kindNamed returns the kind with a name that kubectl accepts: of a resource, in singular, plural
+// or short, with or without its group, or a kind.
 func kindNamed(c client.Client, resources discovery.DiscoveryInterface, name string) (gvk schema.GroupVersionKind, namespaced bool, err error) {
 	mapper := restmapper.NewShortcutExpander(c.RESTMapper(), resources, func(string) {})
 	resource, group, _ := strings.Cut(strings.ToLower(name), ".")

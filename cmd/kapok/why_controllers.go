@@ -35,8 +35,8 @@ var controllerOf = map[string]string{
 	"StatefulSet":             "statefulset-controller",
 }
 
-// writer returns the name of a field manager, with the controller of kube-controller-manager that has
-// probably made the change: all of them have the same manager.
+// writer returns the name of a field manager, with the controller of kube-controller-manager that
+// has probably made the change: all of them have the same manager.
 func writer(o *unstructured.Unstructured, m *metav1.ManagedFieldsEntry) string {
 	if m.Manager != controllers.UserAgent {
 		return m.Manager

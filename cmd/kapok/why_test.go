@@ -16,7 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestWhy checks the explanations of a Deployment whose pods a quota refuses, and of one of its pods.
+// TestWhy checks the explanations of a Deployment whose pods a quota refuses, and of one of its
+// pods.
 func TestWhy(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		env.Create(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: corev1.ResourceQuotaSpec{

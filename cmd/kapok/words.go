@@ -15,8 +15,8 @@ import (
 	"github.com/kapok-dev/kapok"
 )
 
-// inWords returns an error in words that do not need the source of a library: without the call of the
-// system that failed, as which file or directory does not exist says enough, and without the Go
+// inWords returns an error in words that do not need the source of a library: without the call of
+// the system that failed, as which file or directory does not exist says enough, and without the Go
 // types that a file does not fit.
 func inWords(err error) error {
 	if text := err.Error(); unfit.MatchString(text) {

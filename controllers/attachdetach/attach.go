@@ -87,8 +87,8 @@ func (r *reconciler) tell(pods []*corev1.Pod, kind, reason, message string) {
 	}
 }
 
-// tellWaiting tells the pods once that the volume is attached to another node, and which pods use it
-// there.
+// tellWaiting tells the pods once that the volume is attached to another node, and which pods use
+// it there.
 func (r *reconciler) tellWaiting(pv *corev1.PersistentVolume, l *link, node string,
 	attachments map[string]*storagev1.VolumeAttachment, desired map[string][]*corev1.Pod) {
 	confirmed := false

@@ -1,15 +1,16 @@
 // Package attachdetach attaches volumes of CSI drivers to the nodes of the pods that use them, and
 // detaches them when no pod does.
 //
-// The driver attaches the volume: this controller creates a VolumeAttachment, the driver reports in its
-// status that the volume is attached, and the controller adds it to node.status.volumesAttached, after
-// which the node may mount it. A volume that is no longer used is removed from that list before its
-// VolumeAttachment is deleted, and only after node.status.volumesInUse shows that the node has unmounted
-// it. There are two exceptions: the node is out of service, or it has not been ready for six minutes.
+// The driver attaches the volume: this controller creates a VolumeAttachment, the driver reports in
+// its status that the volume is attached, and the controller adds it to
+// node.status.volumesAttached, after which the node may mount it. A volume that is no longer used
+// is removed from that list before its VolumeAttachment is deleted, and only after
+// node.status.volumesInUse shows that the node has unmounted it. There are two exceptions: the node
+// is out of service, or it has not been ready for six minutes.
 //
-// Volumes and nodes have requests of their own (desired.go, attach.go, detach.go, status.go). The state
-// of volumes is derived from the VolumeAttachments, so a restart loses only the backoff of retries.
-// A volume whose access modes do not allow several nodes never has two VolumeAttachments.
+// Volumes and nodes have requests of their own (desired.go, attach.go, detach.go, status.go). The
+// state of volumes is derived from the VolumeAttachments, so a restart loses only the backoff of
+// retries. A volume whose access modes do not allow several nodes never has two VolumeAttachments.
 //
 // One worker handles all requests and owns the state of the reconciler. The package starts no
 // goroutine.

@@ -28,8 +28,8 @@ func uniqueName(s *corev1.CSIPersistentVolumeSource) corev1.UniqueVolumeName {
 	return corev1.UniqueVolumeName("kubernetes.io/csi/" + s.Driver + "^" + s.VolumeHandle)
 }
 
-// attachmentName returns the name of the VolumeAttachment of a volume to a node, which Kubernetes and
-// drivers derive in the same way.
+// attachmentName returns the name of the VolumeAttachment of a volume to a node, which Kubernetes
+// and drivers derive in the same way.
 func attachmentName(s *corev1.CSIPersistentVolumeSource, node string) string {
 	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(s.VolumeHandle+s.Driver+node)))
 }
@@ -40,8 +40,8 @@ func sharedByNodes(v *corev1.PersistentVolume) bool {
 	return len(modes) == 0 || slices.Contains(modes, corev1.ReadWriteMany) || slices.Contains(modes, corev1.ReadOnlyMany)
 }
 
-// reconcileVolume detaches a volume from the nodes that do not need it, and then attaches it to those
-// that do. It returns when to look again; zero is at the next event.
+// reconcileVolume detaches a volume from the nodes that do not need it, and then attaches it to
+// those that do. It returns when to look again; zero is at the next event.
 func (r *reconciler) reconcileVolume(ctx context.Context, name string) (again time.Time, err error) {
 	var pv corev1.PersistentVolume
 	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, &pv, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
@@ -103,8 +103,8 @@ func (r *reconciler) reconcileVolume(ctx context.Context, name string) (again ti
 	return again, nil
 }
 
-// addUnsure adds the VolumeAttachments whose creation had no answer, if the server has them: the cache
-// may not know them yet, and a second one must not follow at another node.
+// addUnsure adds the VolumeAttachments whose creation had no answer, if the server has them: the
+// cache may not know them yet, and a second one must not follow at another node.
 func (r *reconciler) addUnsure(ctx context.Context, v *volume, attachments map[string]*storagev1.VolumeAttachment) error {
 	for node, l := range v.links {
 		if l.unsure == "" {
@@ -194,8 +194,8 @@ func terminated(p *corev1.Pod) bool {
 	return pod.Ended(p) || p.DeletionTimestamp != nil && !slices.ContainsFunc(slices.Concat(s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses), running)
 }
 
-// wantsAttachment reports whether a driver wants its volumes to be attached. One without a CSIDriver
-// does.
+// wantsAttachment reports whether a driver wants its volumes to be attached. One without a
+// CSIDriver does.
 func (r *reconciler) wantsAttachment(ctx context.Context, driver string) (bool, error) {
 	var d storagev1.CSIDriver
 	err := r.client.Get(ctx, client.ObjectKey{Name: driver}, &d, client.UnsafeDisableDeepCopy)
@@ -205,8 +205,8 @@ func (r *reconciler) wantsAttachment(ctx context.Context, driver string) (bool, 
 	return d.Spec.AttachRequired == nil || *d.Spec.AttachRequired, nil
 }
 
-// isManaged reports whether a node has had the annotation. Its pods keep their volumes when it loses
-// that, and when it is gone, until they are gone too.
+// isManaged reports whether a node has had the annotation. Its pods keep their volumes when it
+// loses that, and when it is gone, until they are gone too.
 func (r *reconciler) isManaged(ctx context.Context, node string) (bool, error) {
 	var n corev1.Node
 	err := r.client.Get(ctx, client.ObjectKey{Name: node}, &n, client.UnsafeDisableDeepCopy)

@@ -68,10 +68,10 @@ func attachmentName(volume, node string) string {
 	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(volume+"example.com"+node)))
 }
 
-// TestInvariants checks at every step of random histories that no volume which allows one node has two
-// VolumeAttachments, that no volume is detached from a node that uses it, and that a node may mount only
-// what is attached to it; and in the end that exactly the volumes that pods use are attached. Pods,
-// nodes and the driver act at random, and controllers are restarted.
+// TestInvariants checks at every step of random histories that no volume which allows one node has
+// two VolumeAttachments, that no volume is detached from a node that uses it, and that a node may
+// mount only what is attached to it; and in the end that exactly the volumes that pods use are
+// attached. Pods, nodes and the driver act at random, and controllers are restarted.
 func TestInvariants(t *testing.T) {
 	seed := seeds.Of(t)
 	for i := range 30 {
@@ -189,8 +189,8 @@ func (h *history) drive(fails bool) {
 	}
 }
 
-// mount acts as the kubelets do: a node uses the volumes of its pods that it may mount, and unmounts
-// the others.
+// mount acts as the kubelets do: a node uses the volumes of its pods that it may mount, and
+// unmounts the others.
 func (h *history) mount() {
 	for _, name := range nodes {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -282,8 +282,8 @@ func (h *history) end() {
 	}
 }
 
-// TestLostAnswer checks that a volume is not attached to a second node while the answer about the first
-// one is lost.
+// TestLostAnswer checks that a volume is not attached to a second node while the answer about the
+// first one is lost.
 func TestLostAnswer(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		createNode(env, "a")
@@ -304,8 +304,8 @@ func TestLostAnswer(t *testing.T) {
 	}, kapoktest.WithFaults(1, kapoktest.Faults{Lost: 1, Begin: kapoktest.BeginManually}))
 }
 
-// TestWritesAtRest counts the writes of a virtual day with a volume that is attached, and one that waits
-// for another node.
+// TestWritesAtRest counts the writes of a virtual day with a volume that is attached, and one that
+// waits for another node.
 func TestWritesAtRest(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		controllertest.Run(t, env, controllerName)

@@ -12,8 +12,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// report writes the volumes that are attached to a node into its status, except those that are being
-// detached. Entries of volumes that are not of CSI drivers are not changed.
+// report writes the volumes that are attached to a node into its status, except those that are
+// being detached. Entries of volumes that are not of CSI drivers are not changed.
 func (r *reconciler) report(ctx context.Context, name string) error {
 	var n corev1.Node
 	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, &n, client.UnsafeDisableDeepCopy); err != nil {
@@ -49,8 +49,8 @@ func (r *reconciler) report(ctx context.Context, name string) error {
 	return client.IgnoreNotFound(r.client.Status().Patch(ctx, next, client.StrategicMergeFrom(&n)))
 }
 
-// linkOf returns the name of the volume of an attachment, or "" if the attachment is that of another
-// program, and whether the volume is being detached.
+// linkOf returns the name of the volume of an attachment, or "" if the attachment is that of
+// another program, and whether the volume is being detached.
 func (r *reconciler) linkOf(ctx context.Context, a *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, bool, error) {
 	volume := *a.Spec.Source.PersistentVolumeName
 	if v := r.volumes[volume]; v != nil && v.links[a.Spec.NodeName] != nil && v.links[a.Spec.NodeName].unique != "" {

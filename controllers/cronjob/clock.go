@@ -18,8 +18,8 @@ const (
 	tolerance = time.Second
 )
 
-// clock compares the wall clock, which slots follow, with the monotonic clock, which timers follow. It
-// sends an event for each CronJob when one of them has gained on the other.
+// clock compares the wall clock, which slots follow, with the monotonic clock, which timers follow.
+// It sends an event for each CronJob when one of them has gained on the other.
 type clock struct {
 	now    func() time.Time
 	client client.Reader

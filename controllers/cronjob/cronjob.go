@@ -1,26 +1,27 @@
-// Package cronjob starts the Jobs of CronJobs, one for each time of the schedule, as the concurrency
-// policy, the deadline and the suspension allow, and deletes the oldest finished ones.
+// Package cronjob starts the Jobs of CronJobs, one for each time of the schedule, as the
+// concurrency policy, the deadline and the suspension allow, and deletes the oldest finished ones.
 //
 // # Slots
 //
-// A slot is a time of the schedule. The Job of a slot is named after it, so that the server rejects a
-// second one while the first exists. If several slots were missed, only the latest is started.
+// A slot is a time of the schedule. The Job of a slot is named after it, so that the server rejects
+// a second one while the first exists. If several slots were missed, only the latest is started.
 //
-// A slot is not started twice, even if its Job has finished and was deleted. status.lastScheduleTime is
-// the slot that was started last; until the cache has it, the controller keeps it in memory. If the
-// process ends between the creation of a Job and the write of the status, the next process finds the
-// Job by its name and annotation, and does not delete it before its slot is written. One case is not
-// covered: the process ends there, and another client deletes the Job before the next process starts.
+// A slot is not started twice, even if its Job has finished and was deleted.
+// status.lastScheduleTime is the slot that was started last; until the cache has it, the controller
+// keeps it in memory. If the process ends between the creation of a Job and the write of the
+// status, the next process finds the Job by its name and annotation, and does not delete it before
+// its slot is written. One case is not covered: the process ends there, and another client deletes
+// the Job before the next process starts.
 //
 // # Time
 //
-// A CronJob is reconciled at its events and at its next slot. Timers follow the monotonic clock. The
-// type clock detects jumps of the wall clock, including the time for which the machine was suspended,
-// and requests a reconcile of all CronJobs. After a jump forward, each starts its latest slot; after a
-// jump back, none before the slot that follows the last one.
+// A CronJob is reconciled at its events and at its next slot. Timers follow the monotonic clock.
+// The type clock detects jumps of the wall clock, including the time for which the machine was
+// suspended, and requests a reconcile of all CronJobs. After a jump forward, each starts its latest
+// slot; after a jump back, none before the slot that follows the last one.
 //
-// The only goroutine is that of clock, which the manager owns. The only state in memory are the slots
-// that the cache does not have yet; their lock is held only during a lookup.
+// The only goroutine is that of clock, which the manager owns. The only state in memory are the
+// slots that the cache does not have yet; their lock is held only during a lookup.
 package cronjob
 
 import (
@@ -45,8 +46,8 @@ const (
 	name = "cronjob-controller"
 	// workers is the number of CronJobs that are reconciled at once, as in kube-controller-manager.
 	workers = 5
-	// The pauses between attempts after errors. Kubernetes waits for up to 1,000 s, in which a slot may
-	// pass.
+	// The pauses between attempts after errors. Kubernetes waits for up to 1,000 s, in which a slot
+	// may pass.
 	firstPause, longestPause = 5 * time.Millisecond, time.Minute
 )
 
@@ -93,8 +94,8 @@ type reconciler struct {
 	starts starts
 }
 
-// cronJobs returns the handler of events of CronJobs. A new schedule counts from its next slot on: it
-// is no reason to start an earlier one.
+// cronJobs returns the handler of events of CronJobs. A new schedule counts from its next slot on:
+// it is no reason to start an earlier one.
 func (r *reconciler) cronJobs() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e handler.CreateEvent, q handler.Queue) { q.Add(handler.RequestFor(e.Object)) },

@@ -62,7 +62,8 @@ type log struct {
 	deleted   int
 }
 
-// watchJobs records the Jobs of a server until the test ends, and reports slots that are started twice.
+// watchJobs records the Jobs of a server until the test ends, and reports slots that are started
+// twice.
 func watchJobs(t testing.TB, env *kapoktest.Env) *log {
 	l := &log{t: t, creations: map[string]map[time.Time]time.Time{}, uids: map[string]types.UID{}}
 	c, err := cache.New(env.Server().Config(), cache.Options{}) // without faults
@@ -111,7 +112,8 @@ func (l *log) OnAdd(o client.Object, _ bool) {
 	l.creations[by.Name][slot.UTC()] = j.CreationTimestamp.Time
 }
 
-// compare reports a CronJob that has not started the slots that are wanted, or has not at their time.
+// compare reports a CronJob that has not started the slots that are wanted, or has not at their
+// time.
 func (l *log) compare(name string, want []time.Time) {
 	l.t.Helper()
 	l.mu.Lock()
@@ -128,8 +130,8 @@ func (l *log) compare(name string, want []time.Time) {
 	}
 }
 
-// TestMonth compares the Jobs of a virtual month with the slots of tables. Clocks are changed in this
-// month.
+// TestMonth compares the Jobs of a virtual month with the slots of tables. Clocks are changed in
+// this month.
 func TestMonth(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		time.Sleep(75*24*time.Hour + 17*time.Second)
@@ -156,7 +158,8 @@ func TestMonth(t *testing.T) {
 	})
 }
 
-// TestHours compares six hours of a CronJob whose Jobs overlap, and are kept, with each of their minutes.
+// TestHours compares six hours of a CronJob whose Jobs overlap, and are kept, with each of their
+// minutes.
 func TestHours(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		l := watchJobs(t, env)
@@ -190,8 +193,8 @@ func TestHours(t *testing.T) {
 	})
 }
 
-// TestClock checks that after a jump of the wall clock the latest slot is started within a minute, and
-// none is started twice.
+// TestClock checks that after a jump of the wall clock the latest slot is started within a minute,
+// and none is started twice.
 func TestClock(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		l := watchJobs(t, env)
@@ -258,8 +261,8 @@ func TestTakenName(t *testing.T) {
 	})
 }
 
-// TestForgottenJob lets the process end between the creation of a Job, which finishes at once, and the
-// write of the status: the next one does not start the slot again, although no Job is kept.
+// TestForgottenJob lets the process end between the creation of a Job, which finishes at once, and
+// the write of the status: the next one does not start the slot again, although no Job is kept.
 func TestForgottenJob(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		l := watchJobs(t, env)
@@ -304,8 +307,8 @@ func TestWritesAtRest(t *testing.T) {
 	})
 }
 
-// TestRefused counts the writes of a virtual hour in which all of them are refused: each is tried again
-// once a minute.
+// TestRefused counts the writes of a virtual hour in which all of them are refused: each is tried
+// again once a minute.
 func TestRefused(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		controllertest.RunReadOnly(t, env, "cronjob")
@@ -317,8 +320,8 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestRefusedDeletion checks that Jobs which cannot be deleted do not delay slots, and are tried again
-// with each of them.
+// TestRefusedDeletion checks that Jobs which cannot be deleted do not delay slots, and are tried
+// again with each of them.
 func TestRefusedDeletion(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		l := watchJobs(t, env)

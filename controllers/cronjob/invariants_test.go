@@ -32,8 +32,8 @@ var faults = kapoktest.Faults{Conflict: 0.1, ServerError: 0.05, TooManyRequests:
 // suspended and changed, and controllers are restarted or stand still:
 //
 //   - A slot is not started twice, and only times of a schedule are.
-//   - With Forbid, no Job is created beside one that has not finished; with Replace, that one is deleted
-//     before.
+//   - With Forbid, no Job is created beside one that has not finished; with Replace, that one is
+//     deleted before.
 //   - No Job is created after the deadline, or during a suspension of which the controller knows.
 //   - In the end, the latest slot has been started, and status and history are as they should be.
 func TestInvariants(t *testing.T) {
@@ -316,9 +316,9 @@ func (h *history) OnAdd(o client.Object, _ bool) {
 	h.jobs[j.Name], h.uids[j.Name] = j, j.UID
 }
 
-// replayed reports whether a watch has shown the controller earlier states of the CronJob again since the
-// suspension. It then starts the Job that was due before, as every controller does that reads a cache: one
-// for each replay.
+// replayed reports whether a watch has shown the controller earlier states of the CronJob again
+// since the suspension. It then starts the Job that was due before, as every controller does that
+// reads a cache: one for each replay.
 func (h *history) replayed() bool {
 	n := h.countReplays()
 	if n == h.replays {

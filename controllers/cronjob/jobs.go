@@ -16,8 +16,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// jobName returns the name of the Job of a slot. It has the minute, so that slots of one minute, which
-// only a schedule such as "@every 30s" has, share a Job.
+// jobName returns the name of the Job of a slot. It has the minute, so that slots of one minute,
+// which only a schedule such as "@every 30s" has, share a Job.
 func jobName(c *batchv1.CronJob, slot time.Time) string {
 	return fmt.Sprintf("%s-%d", c.Name, slot.Unix()/60)
 }

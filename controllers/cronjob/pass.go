@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A pass is a CronJob in one reconcile. The status of cron is what will be written; the Jobs belong to
-// the cache.
+// A pass is a CronJob in one reconcile. The status of cron is what will be written; the Jobs belong
+// to the cache.
 type pass struct {
 	*reconciler
 	cron *batchv1.CronJob
@@ -31,7 +31,8 @@ type pass struct {
 	failed   bool          // an old Job could not be deleted
 }
 
-// run brings the CronJob up to date. It returns when to do that again; 0 is not before the next event.
+// run brings the CronJob up to date. It returns when to do that again; 0 is not before the next
+// event.
 func (p *pass) run(ctx context.Context) (again time.Duration, err error) {
 	recalled := p.recall()
 	schedule, parseErr := parse(p.cron)
@@ -128,8 +129,8 @@ func (p *pass) observe(ctx context.Context) error {
 	return nil
 }
 
-// findMissing removes Jobs that do not exist from those that are active. The server has the last word:
-// the cache may not know a new Job yet.
+// findMissing removes Jobs that do not exist from those that are active. The server has the last
+// word: the cache may not know a new Job yet.
 func (p *pass) findMissing(ctx context.Context) error {
 	for _, ref := range slices.Clone(p.cron.Status.Active) {
 		j, err := p.find(ctx, ref)

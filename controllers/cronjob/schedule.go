@@ -46,8 +46,8 @@ func parse(c *batchv1.CronJob) (s cron.Schedule, err error) {
 // namesZone reports whether the schedule itself has a time zone.
 func namesZone(c *batchv1.CronJob) bool { return strings.Contains(c.Spec.Schedule, "TZ") }
 
-// since returns the slot that was started last, or when the CronJob was created. Schedules without a
-// time zone count in that of this time: the local one.
+// since returns the slot that was started last, or when the CronJob was created. Schedules without
+// a time zone count in that of this time: the local one.
 func since(c *batchv1.CronJob) time.Time {
 	if last := c.Status.LastScheduleTime; last != nil {
 		return last.Local()
@@ -67,12 +67,12 @@ func withinDeadline(c *batchv1.CronJob, since, now time.Time) time.Time {
 	return since
 }
 
-// latest returns the latest slot after since that is not after now, or zero if there is none. missed
-// estimates how many there are; it is 0 if there is at most one.
+// latest returns the latest slot after since that is not after now, or zero if there is none.
+// missed estimates how many there are; it is 0 if there is at most one.
 //
-// As in Kubernetes, the estimate takes the distance of the first two slots for that of all. It also says
-// where to search first: two distances before now. Kubernetes does not search further, and so finds
-// no slot after a longer pause.
+// As in Kubernetes, the estimate takes the distance of the first two slots for that of all. It also
+// says where to search first: two distances before now. Kubernetes does not search further, and so
+// finds no slot after a longer pause.
 func latest(s cron.Schedule, since, now time.Time) (slot time.Time, missed int64, err error) {
 	if limit := now.AddDate(-farthest, 0, 0); since.Before(limit) {
 		since = limit
@@ -103,8 +103,8 @@ func latest(s cron.Schedule, since, now time.Time) (slot time.Time, missed int64
 	return slot, missed, nil
 }
 
-// untilNext returns the time until the slot that follows the latest one is to be started: 0 if there is
-// none.
+// untilNext returns the time until the slot that follows the latest one is to be started: 0 if
+// there is none.
 func untilNext(s cron.Schedule, c *batchv1.CronJob, now time.Time) time.Duration {
 	from := since(c)
 	slot, _, err := latest(s, from, now)

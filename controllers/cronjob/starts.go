@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// starts are the slots that were started last, of the CronJobs whose status in the cache does not say
-// so yet. It is safe for concurrent use. The zero value is ready to use.
+// starts are the slots that were started last, of the CronJobs whose status in the cache does not
+// say so yet. It is safe for concurrent use. The zero value is ready to use.
 type starts struct {
 	mu     sync.Mutex
 	latest map[client.ObjectKey]started

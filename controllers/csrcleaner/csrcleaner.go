@@ -1,8 +1,8 @@
-// Package csrcleaner deletes old requests for certificates: CertificateSigningRequests an hour after
-// they were denied, failed, or issued, when their certificate has expired, or a day after they were
-// created or approved without a further result; and PodCertificateRequests 15 minutes after they were
-// created. Kubernetes' controllers check all requests every hour, and every five minutes; these act
-// when the time has passed.
+// Package csrcleaner deletes old requests for certificates: CertificateSigningRequests an hour
+// after they were denied, failed, or issued, when their certificate has expired, or a day after
+// they were created or approved without a further result; and PodCertificateRequests 15 minutes
+// after they were created. Kubernetes' controllers check all requests every hour, and every five
+// minutes; these act when the time has passed.
 //
 // The package starts no goroutine.
 package csrcleaner

@@ -21,9 +21,9 @@ type place struct {
 	node       string
 }
 
-// A backoff limits how often failed pods are deleted and created again: a pause after each deletion,
-// twice as long each time. Where a kubelet rejects each new pod at once, the controller would never
-// come to rest otherwise.
+// A backoff limits how often failed pods are deleted and created again: a pause after each
+// deletion, twice as long each time. Where a kubelet rejects each new pod at once, the controller
+// would never come to rest otherwise.
 type backoff struct {
 	mu     sync.Mutex
 	pauses map[place]pause

@@ -5,11 +5,12 @@
 // (manage.go), takes the next step of an update (update.go, surge.go), and writes the status
 // (status.go). The events of its writes start the next reconcile.
 //
-// A change of a node starts a reconcile of the DaemonSets for which the node starts or stops to match
-// (nodes.go). DaemonSets whose node selector does not match the labels of the node cost nothing.
+// A change of a node starts a reconcile of the DaemonSets for which the node starts or stops to
+// match (nodes.go). DaemonSets whose node selector does not match the labels of the node cost
+// nothing.
 //
-// It reads from the manager's cache, which waits for the manager's own writes. The package starts no
-// goroutine that outlives a reconcile.
+// It reads from the manager's cache, which waits for the manager's own writes. The package starts
+// no goroutine that outlives a reconcile.
 package daemonset
 
 import (
@@ -139,8 +140,8 @@ type round struct {
 	pods map[string][]*corev1.Pod // by node, without those that only wait for their removal
 }
 
-// act creates and deletes pods. An update goes on when all nodes have their pods: the events of those
-// that are created or deleted now start a reconcile.
+// act creates and deletes pods. An update goes on when all nodes have their pods: the events of
+// those that are created or deleted now start a reconcile.
 func (o *round) act(ctx context.Context) error {
 	create, remove := o.manage()
 	if len(create) == 0 && len(remove) == 0 && o.set.Spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {

@@ -131,8 +131,8 @@ func TestReadOnly(t *testing.T) {
 	})
 }
 
-// TestRejectedByNode counts the pods of a day on a node that rejects each of them at once: there is a
-// new one every fifteen minutes in the end.
+// TestRejectedByNode counts the pods of a day on a node that rejects each of them at once: there is
+// a new one every fifteen minutes in the end.
 func TestRejectedByNode(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		controllertest.Run(t, env, "daemonset")
@@ -150,8 +150,8 @@ func TestRejectedByNode(t *testing.T) {
 			}
 			time.Sleep(5 * time.Second)
 		}
-		// Ten pauses double from one second on, then there is one in 15 minutes. Each begins up to five seconds
-		// late.
+		// Ten pauses double from one second on, then there is one in 15 minutes. Each begins up to five
+		// seconds late.
 		if n := len(seen); n < 100 || n > 108 {
 			t.Errorf("%d pods in a day", n)
 		}
@@ -238,8 +238,9 @@ func reconciles(t *testing.T, registry *prometheus.Registry) (n int) {
 	return n
 }
 
-// TestStatusOfTaintedNode checks that the status follows a taint that keeps new pods away and lets the
-// present one run, and a node that goes: Kubernetes leaves it as it is until something else changes.
+// TestStatusOfTaintedNode checks that the status follows a taint that keeps new pods away and lets
+// the present one run, and a node that goes: Kubernetes leaves it as it is until something else
+// changes.
 func TestStatusOfTaintedNode(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		controllertest.Run(t, env, "daemonset")

@@ -23,8 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// TestInvariants checks what DaemonSets promise while templates and nodes change at random, pods become
-// ready, fail and end at random, and the controller restarts:
+// TestInvariants checks what DaemonSets promise while templates and nodes change at random, pods
+// become ready, fail and end at random, and the controller restarts:
 //
 //   - A node has at most one pod that has not ended, and two during an update that surges, of which
 //     one has the latest revision and the other an earlier one.
@@ -212,8 +212,8 @@ func (h *history) shuffled() []*corev1.Pod {
 	return all
 }
 
-// advance ends a pod that is being deleted or whose node has gone, binds one, or makes one ready. Errors
-// are injected ones, or the pod has gone.
+// advance ends a pod that is being deleted or whose node has gone, binds one, or makes one ready.
+// Errors are injected ones, or the pod has gone.
 func (h *history) advance() {
 	ctx, c := h.env.Context(), h.env.Client()
 	_, stays, ok := h.fitting()

@@ -37,8 +37,8 @@ func (o *round) manage() (create []string, remove []*corev1.Pod) {
 	return create, append(remove, o.stranded()...)
 }
 
-// sortOut returns the pods of a node that run or are going to, the oldest first, and those that have
-// ended and are to be deleted now.
+// sortOut returns the pods of a node that run or are going to, the oldest first, and those that
+// have ended and are to be deleted now.
 func (o *round) sortOut(node string, pods []*corev1.Pod) (running, ended []*corev1.Pod) {
 	for _, p := range undeleted(pods) {
 		switch p.Status.Phase {
@@ -83,8 +83,8 @@ func (o *round) surplus(running []*corev1.Pod) (remove []*corev1.Pod) {
 }
 
 // stranded returns the pods without a node whose affinity requires one that does not exist. No
-// scheduler will ever find it, and the pod garbage collector only takes those of the nodes that pods
-// have.
+// scheduler will ever find it, and the pod garbage collector only takes those of the nodes that
+// pods have.
 func (o *round) stranded() (remove []*corev1.Pod) {
 	for _, p := range o.all {
 		if p.Spec.NodeName != "" || pod.Ended(p) && p.DeletionTimestamp != nil {
@@ -108,8 +108,8 @@ func undeleted(pods []*corev1.Pod) (some []*corev1.Pod) {
 	return some
 }
 
-// sortByAge sorts pods: those with a node first, the oldest first. Of those created in the same second,
-// where the name decides in Kubernetes, the ready ones come first.
+// sortByAge sorts pods: those with a node first, the oldest first. Of those created in the same
+// second, where the name decides in Kubernetes, the ready ones come first.
 func sortByAge(pods []*corev1.Pod) {
 	not := func(is bool) int {
 		if is {

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// byTarget is the index of DaemonSets by one condition that all their nodes meet: a name, or a pair
-	// of a label; and by anyNode those without one.
+	// byTarget is the index of DaemonSets by one condition that all their nodes meet: a name, or a
+	// pair of a label; and by anyNode those without one.
 	byTarget = "kapok.dev/daemon-target"
 	anyNode  = "any"
 	// byNode is the index of the pods of DaemonSets by node.
@@ -55,8 +55,8 @@ func named(node string) string { return "name=" + node }
 
 func labeled(key, value string) string { return "label:" + key + "=" + value }
 
-// targetOf returns the condition by which a set is found. Of several pairs, the one with the longest
-// value usually selects the fewest nodes.
+// targetOf returns the condition by which a set is found. Of several pairs, the one with the
+// longest value usually selects the fewest nodes.
 func targetOf(set *appsv1.DaemonSet) string {
 	spec := &set.Spec.Template.Spec
 	if spec.NodeName != "" {

@@ -33,8 +33,8 @@ type fits struct {
 	stays bool // a pod that it has stays
 }
 
-// on returns what a node is to the set. A taint NoSchedule keeps new pods away, and a taint NoExecute
-// all pods, unless they tolerate it.
+// on returns what a node is to the set. A taint NoSchedule keeps new pods away, and a taint
+// NoExecute all pods, unless they tolerate it.
 func (t *template) on(n *corev1.Node) fits {
 	if t.nodeName != "" && t.nodeName != n.Name {
 		return fits{}

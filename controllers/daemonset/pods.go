@@ -119,8 +119,8 @@ func (o *round) sync(ctx context.Context, nodes []string, pods []*corev1.Pod) er
 	return errors.Join(o.create(ctx, nodes[:min(len(nodes), burst)]), o.delete(ctx, pods[:min(len(pods), burst)]))
 }
 
-// create creates pods: one at first, and twice as many at once after each batch that succeeds. A set
-// whose pods are refused, by a quota for example, causes few requests and events that way.
+// create creates pods: one at first, and twice as many at once after each batch that succeeds. A
+// set whose pods are refused, by a quota for example, causes few requests and events that way.
 func (o *round) create(ctx context.Context, nodes []string) error {
 	var next atomic.Int32
 	return pod.SlowStart(len(nodes), func() error {

@@ -23,8 +23,8 @@ func hashOf(v *appsv1.ControllerRevision) string {
 	return v.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
 }
 
-// findRevisions finds the revision of the template, which it creates if there is none, and the others.
-// An earlier revision becomes the latest again.
+// findRevisions finds the revision of the template, which it creates if there is none, and the
+// others. An earlier revision becomes the latest again.
 func (o *round) findRevisions(ctx context.Context) error {
 	data, err := history.ExactData(&o.set.Spec.Template)
 	if err != nil {
@@ -69,7 +69,8 @@ func (o *round) claimRevisions(ctx context.Context) ([]*appsv1.ControllerRevisio
 	return claim.All(ctx, all)
 }
 
-// label gives a revision without the label of its hash its name in this place: pods of it have none.
+// label gives a revision without the label of its hash its name in this place: pods of it have
+// none.
 func (o *round) label(ctx context.Context, v *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	if _, ok := v.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]; ok {
 		return v, nil
@@ -146,8 +147,8 @@ func (o *round) createRevision(ctx context.Context, data []byte, number int64) (
 	}
 }
 
-// countCollision increments the number of collisions in the status of the set. It fails if the cache
-// has an older one.
+// countCollision increments the number of collisions in the status of the set. It fails if the
+// cache has an older one.
 func (o *round) countCollision(ctx context.Context) error {
 	next := *o.set
 	next.Status.CollisionCount = new(int32(1))

@@ -11,7 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// count returns the status that follows from nodes and pods. Of the pods of a node, the oldest counts.
+// count returns the status that follows from nodes and pods. Of the pods of a node, the oldest
+// counts.
 func (o *round) count() appsv1.DaemonSetStatus {
 	status := appsv1.DaemonSetStatus{
 		ObservedGeneration: o.set.Generation,

@@ -2,8 +2,8 @@ package daemonset
 
 import corev1 "k8s.io/api/core/v1"
 
-// surge returns the nodes that get a pod of the revision beside an old one, and the old pods that are
-// to be deleted.
+// surge returns the nodes that get a pod of the revision beside an old one, and the old pods that
+// are to be deleted.
 //
 //   - An old pod goes when the new one of its node is available.
 //   - A node whose old pod is not available gets a new one at once; of the others, so many that

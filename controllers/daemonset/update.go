@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// roll takes the next step of a rolling update: it returns the nodes that get a pod beside their old
-// one, and the pods that are to be deleted. All nodes that fit have a pod.
+// roll takes the next step of a rolling update: it returns the nodes that get a pod beside their
+// old one, and the pods that are to be deleted. All nodes that fit have a pod.
 func (o *round) roll() (create []string, remove []*corev1.Pod, err error) {
 	desired := o.desired()
 	unavailable, surge, err := o.limits(desired)
@@ -84,8 +84,8 @@ func (o *round) replace(maxUnavailable int) (remove []*corev1.Pod) {
 	return append(remove, candidates[:min(len(candidates), max(0, maxUnavailable-unavailable))]...)
 }
 
-// updated returns the nodes that an update concerns, in order: those that should have a pod, and those
-// that have one.
+// updated returns the nodes that an update concerns, in order: those that should have a pod, and
+// those that have one.
 func (o *round) updated() []string {
 	all := map[string]bool{}
 	for node := range o.pods {
@@ -99,8 +99,8 @@ func (o *round) updated() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// versions returns the pod of a node with the revision of the template, and the one with another, as
-// far as they are not being deleted. It is false if there is more than one of either.
+// versions returns the pod of a node with the revision of the template, and the one with another,
+// as far as they are not being deleted. It is false if there is more than one of either.
 func (o *round) versions(node string) (current, old *corev1.Pod, ok bool) {
 	for _, p := range undeleted(o.pods[node]) {
 		switch isCurrent := o.isUpdated(p); {

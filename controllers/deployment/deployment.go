@@ -138,8 +138,8 @@ func (r *reconciler) selectsAll(ctx context.Context, d *appsv1.Deployment) error
 	return r.client.Status().Update(ctx, d)
 }
 
-// A rollout is a Deployment in one reconcile. The ReplicaSets belong to the cache: they are replaced,
-// not changed.
+// A rollout is a Deployment in one reconcile. The ReplicaSets belong to the cache: they are
+// replaced, not changed.
 type rollout struct {
 	*reconciler
 	d       *appsv1.Deployment

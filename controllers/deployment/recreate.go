@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// recreate takes one step of the strategy Recreate: it scales the old sets to zero, waits until their
-// pods have ended, and only then creates the current set and scales it up.
+// recreate takes one step of the strategy Recreate: it scales the old sets to zero, waits until
+// their pods have ended, and only then creates the current set and scales it up.
 func (o *rollout) recreate(ctx context.Context) error {
 	shrunk := false
 	for _, rs := range active(o.old) {

@@ -41,7 +41,8 @@ func ofOne(annotation string) bool {
 	return false
 }
 
-// sameTemplate compares templates without the label that the controller adds to those of ReplicaSets.
+// sameTemplate compares templates without the label that the controller adds to those of
+// ReplicaSets.
 func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	without := func(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 		bare := *t
@@ -76,8 +77,8 @@ func (o *rollout) nextRevision() int64 {
 	return last + 1
 }
 
-// updateCurrent brings the annotations and minReadySeconds of the current ReplicaSet up to date, or,
-// if they are, the revision of the Deployment.
+// updateCurrent brings the annotations and minReadySeconds of the current ReplicaSet up to date,
+// or, if they are, the revision of the Deployment.
 func (o *rollout) updateCurrent(ctx context.Context) error {
 	if o.current == nil {
 		return nil
@@ -101,7 +102,8 @@ func (o *rollout) updateCurrent(ctx context.Context) error {
 	return o.writeRevision(ctx, o.current.Annotations[revisionAnnotation], *status)
 }
 
-// writeRevision writes the revision of the Deployment together with a status, if one of them differs.
+// writeRevision writes the revision of the Deployment together with a status, if one of them
+// differs.
 func (o *rollout) writeRevision(ctx context.Context, revision string, status appsv1.DeploymentStatus) error {
 	if o.d.Annotations[revisionAnnotation] == revision && equality.Semantic.DeepEqual(o.d.Status, status) {
 		return nil
@@ -114,8 +116,8 @@ func (o *rollout) writeRevision(ctx context.Context, revision string, status app
 	return o.client.Status().Update(ctx, o.d)
 }
 
-// annotations returns those of the current ReplicaSet, which had some of them: the Deployment's, and
-// the next revision, behind all others.
+// annotations returns those of the current ReplicaSet, which had some of them: the Deployment's,
+// and the next revision, behind all others.
 func (o *rollout) annotations(had map[string]string) map[string]string {
 	next := maps.Clone(had)
 	if next == nil {

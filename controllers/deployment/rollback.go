@@ -21,8 +21,8 @@ func rollbackTo(d *appsv1.Deployment) *int64 {
 	return &to
 }
 
-// rollBack copies the template of a revision to the Deployment, and removes the annotation that asked
-// for it.
+// rollBack copies the template of a revision to the Deployment, and removes the annotation that
+// asked for it.
 func (o *rollout) rollBack(ctx context.Context, to int64) error {
 	if o.current == nil {
 		if err := o.create(ctx); err != nil {

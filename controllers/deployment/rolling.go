@@ -70,10 +70,10 @@ func (o *rollout) scaleOld(ctx context.Context) (scaled bool, err error) {
 	return unhealthy || healthy, err
 }
 
-// overstates reports whether a set may have fewer available replicas than its status says, as it was
-// scaled since, or has pods that it could not delete yet. Its next status starts another reconcile.
-// Kubernetes does not wait for it, and can take away too many pods when a rollout is turned back at
-// once.
+// overstates reports whether a set may have fewer available replicas than its status says, as it
+// was scaled since, or has pods that it could not delete yet. Its next status starts another
+// reconcile. Kubernetes does not wait for it, and can take away too many pods when a rollout is
+// turned back at once.
 func overstates(rs *appsv1.ReplicaSet) bool {
 	a := rs.Status.AvailableReplicas
 	return a > 0 && rs.Status.ObservedGeneration < rs.Generation || a > *rs.Spec.Replicas

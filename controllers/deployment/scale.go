@@ -34,8 +34,8 @@ func active(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 }
 
 // bounds returns by how many pods a rollout may exceed and fall below spec.replicas. Only a rolling
-// update may do either. Percentages are rounded up for the surge, down for the other; if both are 0,
-// one pod may be unavailable, as nothing could move otherwise.
+// update may do either. Percentages are rounded up for the surge, down for the other; if both are
+// 0, one pod may be unavailable, as nothing could move otherwise.
 func (o *rollout) bounds() (surge, unavailable int32) {
 	rolling := o.d.Spec.Strategy.RollingUpdate
 	if o.d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType || rolling == nil {
@@ -66,8 +66,8 @@ func (o *rollout) roomFor(n, total int32) int32 {
 	return n + max(0, min(want+surge-total, want-n))
 }
 
-// isResized reports whether spec.replicas of the Deployment differs from what it was when a set with
-// replicas was scaled last.
+// isResized reports whether spec.replicas of the Deployment differs from what it was when a set
+// with replicas was scaled last.
 func (o *rollout) isResized() bool {
 	return slices.ContainsFunc(active(o.all()), func(rs *appsv1.ReplicaSet) bool {
 		desired, ok := number(rs, desiredAnnotation)
@@ -81,8 +81,8 @@ func number(rs *appsv1.ReplicaSet, annotation string) (int32, bool) {
 	return int32(n), err == nil && n <= math.MaxInt32
 }
 
-// resize scales the sets without moving replicas between templates: after spec.replicas has changed,
-// and while the Deployment is paused.
+// resize scales the sets without moving replicas between templates: after spec.replicas has
+// changed, and while the Deployment is paused.
 func (o *rollout) resize(ctx context.Context) error {
 	if err := o.spread(ctx); err != nil {
 		return err
@@ -95,9 +95,9 @@ func (o *rollout) resize(ctx context.Context) error {
 	return o.writeStatus(ctx, o.status())
 }
 
-// spread scales the only set with replicas, or else the latest one, to spec.replicas. During a rolling
-// update it spreads the difference over the sets in proportion to their size, which limits the
-// damage if the new template is a bad one.
+// spread scales the only set with replicas, or else the latest one, to spec.replicas. During a
+// rolling update it spreads the difference over the sets in proportion to their size, which limits
+// the damage if the new template is a bad one.
 func (o *rollout) spread(ctx context.Context) error {
 	sets := active(o.all())
 	if only := o.activeOrLatest(sets); only != nil {
@@ -127,8 +127,8 @@ func (o *rollout) spread(ctx context.Context) error {
 	return nil
 }
 
-// activeOrLatest returns the only active set; if none is active, the current or else the latest one;
-// nil if several are active, or none exists.
+// activeOrLatest returns the only active set; if none is active, the current or else the latest
+// one; nil if several are active, or none exists.
 func (o *rollout) activeOrLatest(active []*appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	switch {
 	case len(active) == 1:

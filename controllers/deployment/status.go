@@ -69,7 +69,8 @@ func terminating(sets []*appsv1.ReplicaSet) *int32 {
 	return sum
 }
 
-// progress adds to a status the condition Progressing, and ReplicaFailure where a ReplicaSet has it.
+// progress adds to a status the condition Progressing, and ReplicaFailure where a ReplicaSet has
+// it.
 func (o *rollout) progress(status appsv1.DeploymentStatus) appsv1.DeploymentStatus {
 	had := condition(&o.d.Status, appsv1.DeploymentProgressing)
 	if !o.hasDeadline() {

@@ -1,12 +1,14 @@
-// Package devicetainteviction deletes pods that use devices with a NoExecute taint that their claims
-// do not tolerate. Taints are those of devices in ResourceSlices, and those of DeviceTaintRules.
+// Package devicetainteviction deletes pods that use devices with a NoExecute taint that their
+// claims do not tolerate. Taints are those of devices in ResourceSlices, and those of
+// DeviceTaintRules.
 //
-// Pods and rules have requests of their own. That of a pod (evict.go) computes the time of the eviction
-// from the claims reserved for the pod (taints.go), waits until then, and computes it again. That of a
-// rule (status.go) updates the condition EvictionInProgress, at most every ten seconds.
+// Pods and rules have requests of their own. That of a pod (evict.go) computes the time of the
+// eviction from the claims reserved for the pod (taints.go), waits until then, and computes it
+// again. That of a rule (status.go) updates the condition EvictionInProgress, at most every ten
+// seconds.
 //
-// The pending evictions, and the number of pods that a rule has evicted, are in memory: a restart loses
-// the number, and finds the evictions again. The package starts no goroutine.
+// The pending evictions, and the number of pods that a rule has evicted, are in memory: a restart
+// loses the number, and finds the evictions again. The package starts no goroutine.
 package devicetainteviction
 
 import (
@@ -179,8 +181,8 @@ func (r *reconciler) addClaims(ctx context.Context, q queue, which client.Matchi
 	}
 }
 
-// rules returns the handler of events of rules. A rule may match any device, so all pods with devices
-// are looked at.
+// rules returns the handler of events of rules. A rule may match any device, so all pods with
+// devices are looked at.
 func (r *reconciler) rules() funcs {
 	add := func(ctx context.Context, o client.Object, q queue) {
 		q.Add(rule{o.GetName(), o.GetUID()}.request())

@@ -17,8 +17,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const controllerName = "device-taint-eviction-controller"
 
-// create creates a device, a claim that has it and tolerates taints of it for some time, and a pod that uses
-// the claim, all with one name.
+// create creates a device, a claim that has it and tolerates taints of it for some time, and a pod
+// that uses the claim, all with one name.
 func create(env *kapoktest.Env, name string, tolerates *time.Duration) (*corev1.Pod, *resourcev1.ResourceSlice) {
 	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceSliceSpec{
 		Driver: "example.com", NodeName: new("n"), Pool: resourcev1.ResourcePool{Name: name, Generation: 1, ResourceSliceCount: 1},
@@ -51,8 +51,8 @@ func taint(env *kapoktest.Env, slice *resourcev1.ResourceSlice) {
 	})
 }
 
-// TestEvicts checks when pods go whose device has a taint: at once, after the time for which their claim
-// tolerates it, or not, because the taint is removed before.
+// TestEvicts checks when pods go whose device has a taint: at once, after the time for which their
+// claim tolerates it, or not, because the taint is removed before.
 func TestEvicts(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		controllertest.Run(t, env, controllerName)
@@ -85,8 +85,8 @@ func TestEvicts(t *testing.T) {
 	})
 }
 
-// TestReadOnly counts the attempts of a virtual hour in which the server refuses to evict, and checks
-// that the pod goes when it may.
+// TestReadOnly counts the attempts of a virtual hour in which the server refuses to evict, and
+// checks that the pod goes when it may.
 func TestReadOnly(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		controllertest.RunReadOnly(t, env, controllerName)

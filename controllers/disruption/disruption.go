@@ -1,10 +1,10 @@
-// Package disruption maintains the status of PodDisruptionBudgets, by which the server allows or denies
-// evictions, as Kubernetes' controller of this name does.
+// Package disruption maintains the status of PodDisruptionBudgets, by which the server allows or
+// denies evictions, as Kubernetes' controller of this name does.
 //
 // The server counts an eviction in the status itself, with the pod in disruptedPods. A status that
 // this package writes has the resourceVersion of the one that it has read, so that no such pod is
-// lost and a budget is never exceeded. The package also resets the condition DisruptionTarget of pods
-// whose deletion was announced and did not happen.
+// lost and a budget is never exceeded. The package also resets the condition DisruptionTarget of
+// pods whose deletion was announced and did not happen.
 //
 // The package starts no goroutine.
 package disruption

@@ -27,8 +27,8 @@ type expectation struct {
 	unmanaged bool  // there are pods without a controller, which pods does not count
 }
 
-// expect returns the expectation of a budget. A number of pods that must be available counts those that
-// exist; otherwise the expected number is that of the controllers of the pods.
+// expect returns the expectation of a budget. A number of pods that must be available counts those
+// that exist; otherwise the expected number is that of the controllers of the pods.
 func (r *reconciler) expect(ctx context.Context, b *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (e expectation, err error) {
 	switch most, least := b.Spec.MaxUnavailable, b.Spec.MinAvailable; {
 	case most != nil:
@@ -93,8 +93,8 @@ func (s scales) sum(ctx context.Context, pods []*corev1.Pod) (n int32, unmanaged
 	return n, unmanaged, nil
 }
 
-// of returns the scale of the controller of a pod, and its uid. For a ReplicaSet of a Deployment they
-// are those of the Deployment. The uid is empty if the controller does not exist.
+// of returns the scale of the controller of a pod, and its uid. For a ReplicaSet of a Deployment
+// they are those of the Deployment. The uid is empty if the controller does not exist.
 func (s scales) of(ctx context.Context, namespace string, by *metav1.OwnerReference) (types.UID, int32, error) {
 	gv, err := schema.ParseGroupVersion(by.APIVersion)
 	if err != nil {

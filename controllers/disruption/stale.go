@@ -24,8 +24,8 @@ func addStale(m manager.Manager) error {
 		Complete(resetter{m.GetClient()})
 }
 
-// target returns the condition DisruptionTarget of a pod that is not being deleted and has not ended.
-// That of a kubelet stays: the deletion may take any time.
+// target returns the condition DisruptionTarget of a pod that is not being deleted and has not
+// ended. That of a kubelet stays: the deletion may take any time.
 func target(p *corev1.Pod) *corev1.PodCondition {
 	c := pod.Condition(p, corev1.DisruptionTarget)
 	if p.DeletionTimestamp != nil || pod.Ended(p) || c == nil || c.Status != corev1.ConditionTrue || c.Reason == corev1.PodReasonTerminationByKubelet {

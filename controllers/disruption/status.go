@@ -12,12 +12,12 @@ import (
 	"k8s.io/component-helpers/apps/poddisruptionbudget"
 )
 
-// patience is the time in which the deletion of a pod must follow its eviction. The server counts it
-// as disrupted that long.
+// patience is the time in which the deletion of a pod must follow its eviction. The server counts
+// it as disrupted that long.
 const patience = 2 * time.Minute
 
-// disruptedPods returns those of status.disruptedPods that are still to be deleted, and the pods whose
-// deletion has not come in time. wait is the time until the next one is late, or 0.
+// disruptedPods returns those of status.disruptedPods that are still to be deleted, and the pods
+// whose deletion has not come in time. wait is the time until the next one is late, or 0.
 func disruptedPods(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod, now time.Time) (disrupted map[string]metav1.Time, late []*corev1.Pod, wait time.Duration) {
 	disrupted = map[string]metav1.Time{}
 	for _, p := range pods {

@@ -1,5 +1,5 @@
-// Package endpoints maintains the Endpoints of Services with a selector, as Kubernetes' controller of
-// this name does. Package endpointslice maintains EndpointSlices, which replace them.
+// Package endpoints maintains the Endpoints of Services with a selector, as Kubernetes' controller
+// of this name does. Package endpointslice maintains EndpointSlices, which replace them.
 //
 // The package starts no goroutine.
 package endpoints
@@ -40,8 +40,8 @@ func Add(m manager.Manager) error {
 }
 
 // ofService adds requests for Endpoints that are deleted, and for those that exist at the start:
-// their Service may have been deleted while no controller ran. Endpoints that are a lock of a leader
-// election have no Service.
+// their Service may have been deleted while no controller ran. Endpoints that are a lock of a
+// leader election have no Service.
 var ofService = handler.Funcs{
 	CreateFunc: func(_ context.Context, e handler.CreateEvent, q handler.Queue) {
 		if _, locks := e.Object.GetAnnotations()[resourcelock.LeaderElectionRecordAnnotationKey]; e.IsInInitialList && !locks {

@@ -92,8 +92,8 @@ var equality = conversion.EqualitiesOrDie(func(a, b corev1.ObjectReference) bool
 	return a == b
 })
 
-// upToDate reports whether Endpoints are those of a Service with these subsets. over reports whether
-// addresses are left out.
+// upToDate reports whether Endpoints are those of a Service with these subsets. over reports
+// whether addresses are left out.
 func upToDate(e *corev1.Endpoints, s *corev1.Service, want []corev1.EndpointSubset, over bool) bool {
 	if !equality.DeepEqual(e.Subsets, want) && !equality.DeepEqual(subsets.Repack(e.Subsets), want) {
 		return false
@@ -139,8 +139,8 @@ func count(all []corev1.EndpointSubset) (n int) {
 	return n
 }
 
-// limited returns the subsets with the maximum number of addresses: ready ones before others, and in
-// each subset by its share of all. over reports whether some are left out.
+// limited returns the subsets with the maximum number of addresses: ready ones before others, and
+// in each subset by its share of all. over reports whether some are left out.
 func limited(all []corev1.EndpointSubset) (limited []corev1.EndpointSubset, over bool) {
 	if count(all) <= most {
 		return all, false

@@ -1,10 +1,10 @@
 // Package endpointslice maintains the EndpointSlices of Services with a selector, as Kubernetes'
 // controller of this name does.
 //
-// The content of slices is computed by k8s.io/endpointslice, the library of Kubernetes' own controller.
-// This package provides it with reads from the manager's cache and writes of the manager's client. A
-// change of a pod costs the same with one Service as with thousands: see package
-// controllers/internal/selected.
+// The content of slices is computed by k8s.io/endpointslice, the library of Kubernetes' own
+// controller. This package provides it with reads from the manager's cache and writes of the
+// manager's client. A change of a pod costs the same with one Service as with thousands: see
+// package controllers/internal/selected.
 //
 // The package starts no goroutine.
 package endpointslice

@@ -101,8 +101,8 @@ func TestLeftovers(t *testing.T) {
 	})
 }
 
-// BenchmarkOnePodChanges measures the time from a change of a pod to that of its slice. Services are
-// in one namespace, with ten pods each, and share one of the labels of their selectors.
+// BenchmarkOnePodChanges measures the time from a change of a pod to that of its slice. Services
+// are in one namespace, with ten pods each, and share one of the labels of their selectors.
 func BenchmarkOnePodChanges(b *testing.B) {
 	for _, services := range []int{10, 1000, 10000} {
 		b.Run(fmt.Sprintf("services=%d", services), func(b *testing.B) { benchmark(b, services) })

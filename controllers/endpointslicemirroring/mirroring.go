@@ -105,8 +105,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req controller.Request) (con
 	return controller.Result{}, r.write(ctx, plan(endpoints, desired, existing))
 }
 
-// source returns the Endpoints to copy, or nil if there are none, or their Service does not exist or
-// has a selector.
+// source returns the Endpoints to copy, or nil if there are none, or their Service does not exist
+// or has a selector.
 func (r *reconciler) source(ctx context.Context, req controller.Request) (*corev1.Endpoints, error) {
 	var e corev1.Endpoints
 	if err := r.client.Get(ctx, req.NamespacedName, &e, client.UnsafeDisableDeepCopy); err != nil {

@@ -1,5 +1,5 @@
-// Package ephemeralvolume creates the PersistentVolumeClaims of pods with generic ephemeral volumes:
-// a pod p with an ephemeral volume v has the claim p-v, which goes with the pod.
+// Package ephemeralvolume creates the PersistentVolumeClaims of pods with generic ephemeral
+// volumes: a pod p with an ephemeral volume v has the claim p-v, which goes with the pod.
 //
 // A claim of that name that belongs to another owner is not changed: the pod gets an event, and is
 // retried with backoff. A claim that is deleted while its pod exists is created again.
@@ -106,8 +106,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req controller.Request) (con
 	return controller.Result{}, nil
 }
 
-// ensure creates the claim of an ephemeral volume, if there is none. The claim of another owner is an
-// error.
+// ensure creates the claim of an ephemeral volume, if there is none. The claim of another owner is
+// an error.
 func (r *reconciler) ensure(ctx context.Context, p *corev1.Pod, v *corev1.Volume) error {
 	key := client.ObjectKey{Namespace: p.Namespace, Name: ephemeral.VolumeClaimName(p, v)}
 	var claim corev1.PersistentVolumeClaim

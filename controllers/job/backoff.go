@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Failed pods are replaced after minBackoff, which doubles with each further failure up to maxBackoff.
+// Failed pods are replaced after minBackoff, which doubles with each further failure up to
+// maxBackoff.
 const (
 	minBackoff = 10 * time.Second
 	maxBackoff = 10 * time.Minute
@@ -103,7 +104,8 @@ func endOfContainers(p *corev1.Pod) (end time.Time) {
 	return end
 }
 
-// backoffs are those of all Jobs. They are lost with the process; its successor starts without delay.
+// backoffs are those of all Jobs. They are lost with the process; its successor starts without
+// delay.
 type backoffs struct {
 	mu    sync.Mutex
 	byJob map[types.NamespacedName]ofJob

@@ -27,7 +27,8 @@ func finished(job *batchv1.Job) bool {
 	return isTrue(job, batchv1.JobComplete) != nil || isTrue(job, batchv1.JobFailed) != nil
 }
 
-// setCondition sets a condition, and reports whether it has changed. One that is false is not added.
+// setCondition sets a condition, and reports whether it has changed. One that is false is not
+// added.
 func setCondition(status *batchv1.JobStatus, c batchv1.JobCondition) bool {
 	for i := range status.Conditions {
 		was := &status.Conditions[i]

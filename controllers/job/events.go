@@ -32,8 +32,8 @@ func jobEvents() handler.EventHandler {
 	}
 }
 
-// batched returns a handler that delays the requests of another one, so that a burst of events causes
-// one pass.
+// batched returns a handler that delays the requests of another one, so that a burst of events
+// causes one pass.
 func batched(h handler.EventHandler) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, event handler.CreateEvent, q handler.Queue) { h.Create(ctx, event, batch{q}) },

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// indexes is a set of completion indexes: the intervals that it consists of, in order, none of which
-// overlaps or touches the next one. Its text is that of status.completedIndexes: "1,3-5,7".
+// indexes is a set of completion indexes: the intervals that it consists of, in order, none of
+// which overlaps or touches the next one. Its text is that of status.completedIndexes: "1,3-5,7".
 type indexes []interval
 
 type interval struct{ first, last int }

@@ -32,13 +32,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // count, and are replaced.
 const untracked = "Untracked"
 
-// keep is a finalizer of all pods of a history: none vanishes, so that the expected counts of the Job
-// follow from the pods.
+// keep is a finalizer of all pods of a history: none vanishes, so that the expected counts of the
+// Job follow from the pods.
 const keep = "example.com/keep"
 
 // TestInvariants checks what a Job promises while its pods succeed, fail and are deleted at random,
-// it is suspended and scaled, and controllers are restarted: each pod is counted once, at any moment
-// no pod that has not ended is, and in the end none is missing.
+// it is suspended and scaled, and controllers are restarted: each pod is counted once, at any
+// moment no pod that has not ended is, and in the end none is missing.
 func TestInvariants(t *testing.T) {
 	seed := seeds.Of(t)
 	for i := range 40 {

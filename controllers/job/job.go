@@ -1,5 +1,5 @@
-// Package job runs the pods of Jobs until enough of them have succeeded, or too many have failed, as
-// Kubernetes' job controller does.
+// Package job runs the pods of Jobs until enough of them have succeeded, or too many have failed,
+// as Kubernetes' job controller does.
 //
 // A reconcile is one pass over a Job (pass.go). It
 //
@@ -17,13 +17,14 @@
 // the counters. A pass that is interrupted anywhere between them is completed by the next one.
 // Completion indexes need no uids: they are a set.
 //
-// The manager's client reads its own writes: after a finalizer has been removed, no later pass finds
-// the pod with it, and no pod is counted twice.
+// The manager's client reads its own writes: after a finalizer has been removed, no later pass
+// finds the pod with it, and no pod is counted twice.
 //
-// A second controller (orphans.go) removes the finalizer from pods whose Job is deleted or finished.
+// A second controller (orphans.go) removes the finalizer from pods whose Job is deleted or
+// finished.
 //
-// The package starts no goroutine that outlives a reconcile. The only state in memory is the backoff
-// of each Job; its lock is held for a lookup only.
+// The package starts no goroutine that outlives a reconcile. The only state in memory is the
+// backoff of each Job; its lock is held for a lookup only.
 package job
 
 import (
@@ -131,7 +132,8 @@ func indexed(job *batchv1.Job) bool {
 
 func suspended(job *batchv1.Job) bool { return job.Spec.Suspend != nil && *job.Spec.Suspend }
 
-// replacesFailedOnly reports whether a pod that is being deleted is replaced only after it has ended.
+// replacesFailedOnly reports whether a pod that is being deleted is replaced only after it has
+// ended.
 func replacesFailedOnly(job *batchv1.Job) bool {
 	return job.Spec.PodReplacementPolicy != nil && *job.Spec.PodReplacementPolicy == batchv1.Failed
 }

@@ -52,8 +52,8 @@ func (p *pass) wanted() int32 {
 	return *spec.Parallelism
 }
 
-// surplus returns the active pods to be deleted: at least n, and all that have no index of their own
-// in an Indexed Job. Those that have done the least come first.
+// surplus returns the active pods to be deleted: at least n, and all that have no index of their
+// own in an Indexed Job. Those that have done the least come first.
 func (p *pass) surplus(n int) []*corev1.Pod {
 	candidates := slices.Clone(p.activePods)
 	pod.SortByProgress(candidates)
@@ -166,8 +166,8 @@ func indexPrefix(name, index string) string {
 	return name[:min(len(name), most-len(suffix))] + suffix
 }
 
-// inheritFailures annotates a pod with the number of failures of its index: those that the pod before
-// it was annotated with, and that one itself.
+// inheritFailures annotates a pod with the number of failures of its index: those that the pod
+// before it was annotated with, and that one itself.
 func (p *pass) inheritFailures(one, before *corev1.Pod) {
 	failures, ignored := int32(0), int32(0)
 	if before != nil {

@@ -95,8 +95,8 @@ func (p *pass) restartedTooOften() bool {
 	return n >= max(1, *p.job.Spec.BackoffLimit)
 }
 
-// pastDeadline reports whether spec.activeDeadlineSeconds is over. If not, it asks for a pass when it
-// is.
+// pastDeadline reports whether spec.activeDeadlineSeconds is over. If not, it asks for a pass when
+// it is.
 func (p *pass) pastDeadline() bool {
 	seconds, start := p.job.Spec.ActiveDeadlineSeconds, p.job.Status.StartTime
 	if seconds == nil || start == nil || suspended(p.job) {

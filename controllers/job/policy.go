@@ -60,7 +60,8 @@ func conditioned(p *corev1.Pod, patterns []batchv1.PodFailurePolicyOnPodConditio
 	return nil
 }
 
-// successMessage returns which rule of a success policy the indexes that have succeeded meet, or "".
+// successMessage returns which rule of a success policy the indexes that have succeeded meet, or
+// "".
 func successMessage(policy *batchv1.SuccessPolicy, done indexes, completions int) string {
 	if policy == nil || len(done) == 0 {
 		return ""

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// release removes the finalizer from a pod. With unchanged it returns a "conflict" error if the pod has
-// changed since it was read.
+// release removes the finalizer from a pod. With unchanged it returns a "conflict" error if the pod
+// has changed since it was read.
 func release(ctx context.Context, c client.Client, p *corev1.Pod, unchanged bool) error {
 	metadata := map[string]any{
 		"uid":                                 p.UID, // a later pod of this name is not counted yet

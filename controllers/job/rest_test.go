@@ -36,8 +36,8 @@ func TestWritesAtRest(t *testing.T) {
 	})
 }
 
-// TestRefusedPods counts the requests of a virtual hour in which all pods of a Job are refused: it is
-// tried again once a minute.
+// TestRefusedPods counts the requests of a virtual hour in which all pods of a Job are refused: it
+// is tried again once a minute.
 func TestRefusedPods(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		env.Go(newManager(t, env).Start)

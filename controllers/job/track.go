@@ -11,9 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// track counts the pods that have ended, and ends the Job when there is an outcome and no pod is left
-// to be counted. It writes the status up to twice: before finalizers are removed, with the uids of
-// their pods, and afterwards with the counters. changed says that the status has changed already.
+// track counts the pods that have ended, and ends the Job when there is an outcome and no pod is
+// left to be counted. It writes the status up to twice: before finalizers are removed, with the
+// uids of their pods, and afterwards with the counters. changed says that the status has changed
+// already.
 func (p *pass) track(ctx context.Context, changed bool) error {
 	withFinalizer := map[types.UID]bool{}
 	for _, one := range p.pods {
@@ -54,7 +55,8 @@ func (p *pass) writeStatus(ctx context.Context) error {
 }
 
 // note enters the pods that have ended into the status, and returns those whose finalizer can be
-// removed then. more says that there are further ones: the uids of all might not fit into the status.
+// removed then. more says that there are further ones: the uids of all might not fit into the
+// status.
 func (p *pass) note() (ended []*corev1.Pod, more, changed bool) {
 	uncounted := p.job.Status.UncountedTerminatedPods
 	if indexed(p.job) {
@@ -143,8 +145,8 @@ func (p *pass) showOutcome() (changed bool) {
 	return changed
 }
 
-// addReleased adds the uncounted pods without a finalizer to the counters, and reports whether there
-// are any.
+// addReleased adds the uncounted pods without a finalizer to the counters, and reports whether
+// there are any.
 func (p *pass) addReleased(withFinalizer map[types.UID]bool) bool {
 	status := &p.job.Status
 	uncounted := status.UncountedTerminatedPods
@@ -161,8 +163,8 @@ func (p *pass) addReleased(withFinalizer map[types.UID]bool) bool {
 	return len(uncounted.Succeeded)+len(uncounted.Failed) != was
 }
 
-// end sets the condition with which the Job ends, and reports whether it can: all pods have ended and
-// are counted.
+// end sets the condition with which the Job ends, and reports whether it can: all pods have ended
+// and are counted.
 func (p *pass) end() bool {
 	status := &p.job.Status
 	if u := status.UncountedTerminatedPods; u != nil && len(u.Succeeded)+len(u.Failed) > 0 {

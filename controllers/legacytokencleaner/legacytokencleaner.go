@@ -1,13 +1,13 @@
-// Package legacytokencleaner deletes the tokens of service accounts that Kubernetes created before 1.24
-// and that have not been used for a year: it marks their secrets with the label
-// kubernetes.io/legacy-token-invalid-since, which makes servers reject them, and deletes the secrets
-// after another year. Such tokens are listed in the secrets of their account. Tokens that users have
-// created, that a pod mounts, or that were used in time are kept.
+// Package legacytokencleaner deletes the tokens of service accounts that Kubernetes created before
+// 1.24 and that have not been used for a year: it marks their secrets with the label
+// kubernetes.io/legacy-token-invalid-since, which makes servers reject them, and deletes the
+// secrets after another year. Such tokens are listed in the secrets of their account. Tokens that
+// users have created, that a pod mounts, or that were used in time are kept.
 //
-// Servers write the date of the last use into the label kubernetes.io/legacy-token-last-used, and the
-// date since which they do so into a config map of kube-system. Kubernetes' controller checks all
-// secrets once a day; this one checks a secret when its time has passed, or when a pod or an account
-// that uses it is deleted. It caches only the metadata of secrets.
+// Servers write the date of the last use into the label kubernetes.io/legacy-token-last-used, and
+// the date since which they do so into a config map of kube-system. Kubernetes' controller checks
+// all secrets once a day; this one checks a secret when its time has passed, or when a pod or an
+// account that uses it is deleted. It caches only the metadata of secrets.
 //
 // The package starts no goroutine.
 package legacytokencleaner

@@ -36,8 +36,8 @@ func newSecret(name string) *corev1.Secret {
 	}
 }
 
-// setUp creates the account robot with the secrets, which it lists, and the config map that a server
-// with a socket writes.
+// setUp creates the account robot with the secrets, which it lists, and the config map that a
+// server with a socket writes.
 func setUp(env *kapoktest.Env, secrets ...*corev1.Secret) *corev1.ServiceAccount {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "robot"}}
 	for _, s := range secrets {
@@ -100,8 +100,8 @@ func TestClean(t *testing.T) {
 	})
 }
 
-// TestUsed checks that the server writes the date of the last use of a token, on which its period begins,
-// and that a marked token is refused.
+// TestUsed checks that the server writes the date of the last use of a token, on which its period
+// begins, and that a marked token is refused.
 func TestUsed(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		start := time.Now()
@@ -147,8 +147,8 @@ func TestUsed(t *testing.T) {
 	})
 }
 
-// TestKept checks which tokens stay, and that those are marked which are no longer in use by a pod, or
-// are listed by their account later.
+// TestKept checks which tokens stay, and that those are marked which are no longer in use by a pod,
+// or are listed by their account later.
 func TestKept(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		start := time.Now()

@@ -32,8 +32,8 @@ func families(s *corev1.Service) (v4 []bool) {
 	return v4
 }
 
-// suit reports whether the addresses that a Service has are those that it is to have: one of the pool
-// for each family, and the one that it asks for.
+// suit reports whether the addresses that a Service has are those that it is to have: one of the
+// pool for each family, and the one that it asks for.
 func (r *reconciler) suit(s *corev1.Service, has []netip.Addr) bool {
 	want := families(s)
 	if len(has) != len(want) || len(s.Status.LoadBalancer.Ingress) != len(want) {
@@ -52,7 +52,8 @@ func (r *reconciler) inPool(a netip.Addr) bool {
 	return slices.ContainsFunc(r.pool, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// allocate returns the addresses of a Service: those that it has as far as they suit, and free ones.
+// allocate returns the addresses of a Service: those that it has as far as they suit, and free
+// ones.
 func (r *reconciler) allocate(ctx context.Context, s *corev1.Service, has []netip.Addr) (all []netip.Addr, err error) {
 	used, err := r.inUse(ctx, s)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package loadbalancer allocates addresses of a pool to Services of type LoadBalancer, in place of a
-// cloud provider. Events, finalizer and status are those of Kubernetes' service controller with a cloud
-// provider.
+// Package loadbalancer allocates addresses of a pool to Services of type LoadBalancer, in place of
+// a cloud provider. Events, finalizer and status are those of Kubernetes' service controller with a
+// cloud provider.
 //
-// An address is in use while it is in the status of a Service: the Services are the only state, and a
-// restart loses nothing. One reconcile at a time allocates, and reads the addresses in use from the
-// server. No process listens on the addresses.
+// An address is in use while it is in the status of a Service: the Services are the only state, and
+// a restart loses nothing. One reconcile at a time allocates, and reads the addresses in use from
+// the server. No process listens on the addresses.
 //
 // The package starts no goroutine.
 package loadbalancer

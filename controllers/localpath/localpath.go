@@ -8,10 +8,10 @@
 //	volumeBindingMode: WaitForFirstConsumer
 //
 // A volume is on the node that the scheduler selects. With the mode Immediate, it is on the first
-// ready node by name, or on any if no node has the label kubernetes.io/hostname. The controller writes
-// only API objects: a volume is a hostPath of type DirectoryOrCreate, which the node creates when it
-// mounts the volume. With the policy Delete, the volume is deleted after its claim; the directory
-// stays, because Kapok does not access the disks of nodes.
+// ready node by name, or on any if no node has the label kubernetes.io/hostname. The controller
+// writes only API objects: a volume is a hostPath of type DirectoryOrCreate, which the node creates
+// when it mounts the volume. With the policy Delete, the volume is deleted after its claim; the
+// directory stays, because Kapok does not access the disks of nodes.
 //
 // The package starts no goroutine, except that which the manager runs for Options.Default.
 package localpath

@@ -1,10 +1,10 @@
-// Package nodeipam allocates ranges of addresses for the pods of nodes, spec.podCIDRs: one of each range
-// of the cluster.
+// Package nodeipam allocates ranges of addresses for the pods of nodes, spec.podCIDRs: one of each
+// range of the cluster.
 //
-// The nodes are the only state. At its start the controller lists them before it allocates a range, so
-// that no two nodes have the same one, even after a restart. A range whose write failed stays reserved
-// for its node, because the write may have succeeded; it is free again when the node is deleted. Nodes
-// without a range get one as soon as one is free.
+// The nodes are the only state. At its start the controller lists them before it allocates a range,
+// so that no two nodes have the same one, even after a restart. A range whose write failed stays
+// reserved for its node, because the write may have succeeded; it is free again when the node is
+// deleted. Nodes without a range get one as soon as one is free.
 //
 // # Locks
 //
@@ -49,7 +49,8 @@ type Options struct {
 	ServiceCIDRs []netip.Prefix
 }
 
-// Validate returns an error for ranges that are invalid or too small, for a third one, and for two of a family.
+// Validate returns an error for ranges that are invalid or too small, for a third one, and for two
+// of a family.
 func (o Options) Validate() error {
 	if len(o.ClusterCIDRs) > 2 {
 		return fmt.Errorf("%d ranges of the cluster: want one of each family at most", len(o.ClusterCIDRs))

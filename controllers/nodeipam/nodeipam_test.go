@@ -74,12 +74,13 @@ func start(env *kapoktest.Env, o nodeipam.Options) (stop func()) {
 	}
 }
 
-// TestInvariants lets nodes come and go, some with a range of their own, and the controller start again, at random, with and without
-// faults of the server:
+// TestInvariants lets nodes come and go, some with a range of their own, and the controller start
+// again, at random, with and without faults of the server:
 //
 //   - At no time two nodes have ranges that overlap.
 //   - No node has a range of services, or one outside those of the cluster.
-//   - In the end each node has its ranges, as far as there are enough: with one node less than ranges, all nodes.
+//   - In the end each node has its ranges, as far as there are enough: with one node less than
+//     ranges, all nodes.
 func TestInvariants(t *testing.T) {
 	seed := seeds.Of(t)
 	for i := range 20 {

@@ -92,8 +92,8 @@ func (a *allocator) wakeLocked() (wake []string) {
 	return wake
 }
 
-// allocate returns the ranges of a node, which has them until release or until occupy says that it has
-// others. Without a range of each set, the node waits.
+// allocate returns the ranges of a node, which has them until release or until occupy says that it
+// has others. Without a range of each set, the node waits.
 func (a *allocator) allocate(node string) (ranges []string, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

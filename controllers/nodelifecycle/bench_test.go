@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BenchmarkHeartbeat measures the processor time of a heartbeat of a node for server and controllers
-// together: of its Lease, and of its status, with controllers and without.
+// BenchmarkHeartbeat measures the processor time of a heartbeat of a node for server and
+// controllers together: of its Lease, and of its status, with controllers and without.
 func BenchmarkHeartbeat(b *testing.B) {
 	for _, n := range []int{100, 1000, 5000} {
 		for _, by := range []string{"lease", "status"} {

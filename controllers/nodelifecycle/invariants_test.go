@@ -43,15 +43,15 @@ func start(env *kapoktest.Env) (stop func()) {
 	}
 }
 
-// TestInvariants lets nodes of two zones fall silent, become ready and unready, come and go, and the
-// controller start again, at random:
+// TestInvariants lets nodes of two zones fall silent, become ready and unready, come and go, and
+// the controller start again, at random:
 //
 //   - No node is lost before its grace period is over, and none stays after it.
 //   - While no node of any zone is ready, none has a taint NoExecute of this controller.
 //   - A ready node has none of its taints.
 //   - In a zone, ten seconds are between two nodes that get a taint NoExecute.
-//   - In the end, each node that is not ready has its taint, if any node is ready and not too many in its zone
-//     are not.
+//   - In the end, each node that is not ready has its taint, if any node is ready and not too many
+//     in its zone are not.
 func TestInvariants(t *testing.T) {
 	seed := seeds.Of(t)
 	for i := range 10 {

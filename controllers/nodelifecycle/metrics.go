@@ -6,8 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics have the names of kube-controller-manager. Its durations of looks at nodes are missing: this
-// controller has no such looks, and the time of a request is in controller_runtime_reconcile_time_seconds.
+// metrics have the names of kube-controller-manager. Its durations of looks at nodes are missing:
+// this controller has no such looks, and the time of a request is in
+// controller_runtime_reconcile_time_seconds.
 type metrics struct {
 	size, unready, health *prometheus.GaugeVec   // by zone
 	evictions             *prometheus.CounterVec // likewise

@@ -1,19 +1,19 @@
-// Package nodelifecycle monitors the heartbeats of nodes, as Kubernetes' controller of this name does.
-// A heartbeat is a renewed Lease in kube-node-lease, or a status whose condition Ready has a new
-// lastHeartbeatTime.
+// Package nodelifecycle monitors the heartbeats of nodes, as Kubernetes' controller of this name
+// does. A heartbeat is a renewed Lease in kube-node-lease, or a status whose condition Ready has a
+// new lastHeartbeatTime.
 //
 //   - A node without heartbeats for a grace period gets the condition Ready=Unknown, and its pods
 //     become unready.
 //   - Taints of the effect NoSchedule follow the conditions and spec.unschedulable.
-//   - A node that is not ready gets the taint not-ready or unreachable of the effect NoExecute, because
-//     of which package tainteviction evicts its pods. Each zone has a rate at which nodes get it: see
-//     Options. If no node of any zone is ready, the network of this controller is probably broken
-//     rather than all nodes, and the taint is removed from all of them.
+//   - A node that is not ready gets the taint not-ready or unreachable of the effect NoExecute,
+//     because of which package tainteviction evicts its pods. Each zone has a rate at which nodes
+//     get it: see Options. If no node of any zone is ready, the network of this controller is
+//     probably broken rather than all nodes, and the taint is removed from all of them.
 //   - The labels beta.kubernetes.io/os and arch follow those without beta.
 //
-// Kubernetes' controller checks all nodes every five seconds. This one checks a node when it changes,
-// and when its grace period ends: a heartbeat costs the same with any number of nodes. It checks all
-// nodes only when the last zone becomes lost, or the first one is available again.
+// Kubernetes' controller checks all nodes every five seconds. This one checks a node when it
+// changes, and when its grace period ends: a heartbeat costs the same with any number of nodes. It
+// checks all nodes only when the last zone becomes lost, or the first one is available again.
 //
 // The state of heartbeats is in memory only. After a start every node has a whole grace period, and
 // taints NoExecute are removed and added again at their rate.
@@ -60,14 +60,14 @@ type Options struct {
 	// NodeStartupGracePeriod is that time for a node that has not posted its condition Ready. Default
 	// 60 s.
 	NodeStartupGracePeriod time.Duration
-	// NodeEvictionRate is the number of nodes in a second that get a taint NoExecute in a zone. Negative: no
-	// node gets one. Default 0.1.
+	// NodeEvictionRate is the number of nodes in a second that get a taint NoExecute in a zone.
+	// Negative: no node gets one. Default 0.1.
 	NodeEvictionRate float64
 	// SecondaryNodeEvictionRate is the rate of a zone in which too many nodes are not ready. In a zone
 	// with at most LargeClusterSizeThreshold nodes it is zero. Negative: zero. Default 0.01.
 	SecondaryNodeEvictionRate float64
-	// LargeClusterSizeThreshold is the number of nodes of a zone up to which SecondaryNodeEvictionRate is zero.
-	// Negative: none. Default 50.
+	// LargeClusterSizeThreshold is the number of nodes of a zone up to which SecondaryNodeEvictionRate
+	// is zero. Negative: none. Default 50.
 	LargeClusterSizeThreshold int
 	// UnhealthyZoneThreshold is the fraction of the nodes of a zone that are too many if they are not
 	// ready. Two are never too many. Default 0.55.
@@ -139,8 +139,8 @@ func (o Options) Add(m manager.Manager) error {
 		Complete(r)
 }
 
-// A request is a node, a pod that has come to a node, a zone whose nodes wait for taints, or all zones,
-// whose rates may change.
+// A request is a node, a pod that has come to a node, a zone whose nodes wait for taints, or all
+// zones, whose rates may change.
 type request struct {
 	of task
 	types.NamespacedName
@@ -189,8 +189,8 @@ type reconciler struct {
 	nodes   nodes
 }
 
-// Reconcile implements controller.TypedReconciler. A node that has changed in between is reconciled again: a new
-// node often does.
+// Reconcile implements controller.TypedReconciler. A node that has changed in between is reconciled
+// again: a new node often does.
 func (r *reconciler) Reconcile(ctx context.Context, req request) (controller.Result, error) {
 	result, err := r.reconcile(ctx, req)
 	if apierrors.IsConflict(err) {
@@ -215,8 +215,8 @@ func (r *reconciler) reconcile(ctx context.Context, req request) (controller.Res
 	return r.node(ctx, req.Name)
 }
 
-// start counts the nodes that the cache has, once: the first one that is looked at must not be taken
-// for all.
+// start counts the nodes that the cache has, once: the first one that is looked at must not be
+// taken for all.
 func (r *reconciler) start(ctx context.Context) error {
 	if r.nodes.started.Load() {
 		return nil

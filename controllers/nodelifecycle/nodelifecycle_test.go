@@ -65,7 +65,8 @@ func status(n *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
-// TestGracePeriods checks that a node is lost exactly when its grace period is over, and not before.
+// TestGracePeriods checks that a node is lost exactly when its grace period is over, and not
+// before.
 func TestGracePeriods(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -110,8 +111,8 @@ func TestGracePeriods(t *testing.T) {
 	}
 }
 
-// TestRestart checks that a node has a whole grace period after the controller has started again, and
-// that its taint comes again.
+// TestRestart checks that a node has a whole grace period after the controller has started again,
+// and that its taint comes again.
 func TestRestart(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		stop := start(env)

@@ -93,7 +93,8 @@ func (k *node) renewed(at *metav1.MicroTime) {
 	}
 }
 
-// ready returns the status of the condition Ready as a node has posted it last; "" if it is unknown.
+// ready returns the status of the condition Ready as a node has posted it last; "" if it is
+// unknown.
 func (n *nodes) ready(name string) corev1.ConditionStatus {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -226,8 +227,8 @@ func (n *nodes) addLocked(z *zone, ready bool, by int) {
 // allLocked reports whether no node of any zone is ready.
 func (n *nodes) allLocked() bool { return n.counted > 0 && n.full == n.counted }
 
-// judge sets the rates of the zones, if their counts have changed. It costs what the number of zones
-// is, and that of nodes if all zones begin or cease to be lost.
+// judge sets the rates of the zones, if their counts have changed. It costs what the number of
+// zones is, and that of nodes if all zones begin or cease to be lost.
 func (n *nodes) judge() (c change) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// pause is the time between a change of a node and the consequences for its zone. Concurrent changes of
-// other nodes are known by then, for example that all of them are lost. Kubernetes' controller handles the
-// queues of the zones at this interval.
+// pause is the time between a change of a node and the consequences for its zone. Concurrent
+// changes of other nodes are known by then, for example that all of them are lost. Kubernetes'
+// controller handles the queues of the zones at this interval.
 const pause = 100 * time.Millisecond
 
 // A zone counts nodes, and limits the rate at which they get taints NoExecute. At most one node is
@@ -33,8 +33,8 @@ func newZone(name string, rate float64, now time.Time) *zone {
 // full reports whether the zone has nodes that count, none of which is ready.
 func (z *zone) full() bool { return z.ready == 0 && z.unready > 0 }
 
-// limit sets the rate, and reports whether it has changed. If a node has to wait by the old rate, one
-// has to wait by the new rate, from now.
+// limit sets the rate, and reports whether it has changed. If a node has to wait by the old rate,
+// one has to wait by the new rate, from now.
 func (z *zone) limit(rate float64, now time.Time) bool {
 	if z.rate == rate {
 		return false
@@ -161,8 +161,8 @@ func (r *reconciler) zone(ctx context.Context, name string) (controller.Result, 
 	}
 }
 
-// evicting returns the key of the taint NoExecute that follows from the condition Ready, and the one
-// that does not; "" if there is none.
+// evicting returns the key of the taint NoExecute that follows from the condition Ready, and the
+// one that does not; "" if there is none.
 func evicting(ready *corev1.NodeCondition) (want, other string) {
 	switch {
 	case ready == nil:

@@ -2,9 +2,9 @@
 // config maps that they read: the more nodes there are, the longer. A kubelet that watches these
 // objects does not need it.
 //
-// A node gets a new value when it changes, for example at a heartbeat; a change in the number of nodes
-// alone causes no write. The limits for more and for fewer nodes differ, so that values do not alternate
-// at a limit. The package starts no goroutine.
+// A node gets a new value when it changes, for example at a heartbeat; a change in the number of
+// nodes alone causes no write. The limits for more and for fewer nodes differ, so that values do
+// not alternate at a limit. The package starts no goroutine.
 package nodettl
 
 import (

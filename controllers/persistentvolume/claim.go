@@ -83,7 +83,8 @@ func (r *reconciler) syncPending(ctx context.Context, c *claim) error {
 	return r.setPhase(ctx, c, corev1.ClaimPending, nil)
 }
 
-// match returns the volume for a claim, or nil. If binding is delayed, it is one that is kept for it.
+// match returns the volume for a claim, or nil. If binding is delayed, it is one that is kept for
+// it.
 func (r *reconciler) match(ctx context.Context, c *claim, delayed bool) (*volume, error) {
 	selector := labels.Everything()
 	if c.Spec.Selector != nil {

@@ -99,8 +99,8 @@ func (x *index) remove(name string) {
 // has reports whether any claim may get a volume.
 func (x *index) has(name string) bool { _, ok := x.entries[name]; return ok }
 
-// find returns the smallest volume that is large enough for a claim, of those with the fewest access
-// modes, and the number of these.
+// find returns the smallest volume that is large enough for a claim, of those with the fewest
+// access modes, and the number of these.
 func (x *index) find(c *corev1.PersistentVolumeClaim, selector labels.Selector) (name string, access int, ok bool) {
 	var groups []group
 	for g := range x.classes[storage.ClassOf(c)] {

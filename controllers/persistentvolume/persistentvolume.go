@@ -1,15 +1,15 @@
 // Package persistentvolume binds PersistentVolumeClaims to PersistentVolumes, as Kubernetes'
 // controller of this name does: each claim to one volume, and each volume to one claim.
 //
-// A claim gets the smallest volume that fits, or waits for its provisioner or its first pod (claim.go).
-// A volume whose claim was deleted is released and reclaimed (volume.go). Kubernetes checks all of them
-// every 15 seconds; this controller checks claims and volumes with events, and those that they are
-// bound to. An index by class and size (index.go) finds the volume for a claim, so that the cost does
-// not depend on the number of volumes.
+// A claim gets the smallest volume that fits, or waits for its provisioner or its first pod
+// (claim.go). A volume whose claim was deleted is released and reclaimed (volume.go). Kubernetes
+// checks all of them every 15 seconds; this controller checks claims and volumes with events, and
+// those that they are bound to. An index by class and size (index.go) finds the volume for a claim,
+// so that the cost does not depend on the number of volumes.
 //
-// Every write has the resourceVersion of the object that the decision was based on: if two claims get
-// the same volume, the server rejects one of the writes. The package starts no goroutine, and has one
-// worker, which owns the index.
+// Every write has the resourceVersion of the object that the decision was based on: if two claims
+// get the same volume, the server rejects one of the writes. The package starts no goroutine, and
+// has one worker, which owns the index.
 package persistentvolume
 
 import (
@@ -40,8 +40,8 @@ const (
 	noClass   = "*"                      // of claims that name no class
 )
 
-// renewEvents is the time after which a claim without a volume is reconciled again: the event with the
-// reason for that expires after an hour.
+// renewEvents is the time after which a claim without a volume is reconciled again: the event with
+// the reason for that expires after an hour.
 const renewEvents = 45 * time.Minute
 
 // Add adds the controller to a manager.
@@ -94,7 +94,8 @@ func each(add func(context.Context, client.Object, queue)) funcs {
 	}
 }
 
-// addClass adds the claims that wait for a volume of a class, and those that get a class by default.
+// addClass adds the claims that wait for a volume of a class, and those that get a class by
+// default.
 func (r *reconciler) addClass(ctx context.Context, o client.Object, q queue) {
 	classes := []string{o.GetName()}
 	if isDefault(o) {

@@ -46,9 +46,9 @@ func newPod(name, claim string) *corev1.Pod {
 	}}
 }
 
-// TestInvariants checks what the binder promises while claims, volumes and pods come and go at random,
-// and requests fail: no volume has two claims and no claim two volumes, nothing that the policy Retain
-// keeps is deleted, and a claim of a pod with a node stays.
+// TestInvariants checks what the binder promises while claims, volumes and pods come and go at
+// random, and requests fail: no volume has two claims and no claim two volumes, nothing that the
+// policy Retain keeps is deleted, and a claim of a pod with a node stays.
 func TestInvariants(t *testing.T) {
 	seed := seeds.Of(t)
 	for i := range 20 {
@@ -289,7 +289,8 @@ func TestWritesAtRest(t *testing.T) {
 	})
 }
 
-// TestRefused counts the attempts of an hour in which the server refuses what the controllers write.
+// TestRefused counts the attempts of an hour in which the server refuses what the controllers
+// write.
 func TestRefused(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		controllertest.RunReadOnly(t, env, "persistentvolume-binder")

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A calculation proposes a number of replicas for a metric. Its fields are shared by all metrics of an
-// autoscaler, and are not changed.
+// A calculation proposes a number of replicas for a metric. Its fields are shared by all metrics of
+// an autoscaler, and are not changed.
 type calculation struct {
 	pods                      []*corev1.Pod // of the target
 	spec, status              int32         // the replicas of the target: those wanted, and those that exist
@@ -90,8 +90,8 @@ func (a average) measure(s samples) (float64, proposal, error) {
 
 func (a average) full(string) int64 { return a.target }
 
-// byUtilization proposes replicas so that pods use a percentage of what they request: all of a pod, or
-// one container.
+// byUtilization proposes replicas so that pods use a percentage of what they request: all of a pod,
+// or one container.
 func (c *calculation) byUtilization(s samples, of corev1.ResourceName, container string, target int32) (proposal, error) {
 	return c.byPods(s, of, func() (load, error) {
 		requests, err := requests(c.pods, container, of)
@@ -99,14 +99,15 @@ func (c *calculation) byUtilization(s samples, of corev1.ResourceName, container
 	})
 }
 
-// byAverage proposes replicas so that pods have a value on average. of is empty for a metric that is
-// not a resource.
+// byAverage proposes replicas so that pods have a value on average. of is empty for a metric that
+// is not a resource.
 func (c *calculation) byAverage(s samples, of corev1.ResourceName, target int64) (proposal, error) {
 	return c.byPods(s, of, func() (load, error) { return average{target}, nil })
 }
 
 // byPods proposes replicas for a load that pods share. Pods without a sample never reverse the
-// direction of scaling: they are counted so that they make the change smaller. It changes the samples.
+// direction of scaling: they are counted so that they make the change smaller. It changes the
+// samples.
 func (c *calculation) byPods(s samples, of corev1.ResourceName, load func() (load, error)) (proposal, error) {
 	if len(c.pods) == 0 {
 		return proposal{}, errNoPods
@@ -189,8 +190,8 @@ func (c *calculation) byTotal(usage, target int64) (proposal, error) {
 	return p, nil
 }
 
-// perPod proposes replicas so that each has its part of a value. Without pods, the value is shown as it
-// is.
+// perPod proposes replicas so that each has its part of a value. Without pods, the value is shown
+// as it is.
 func (c *calculation) perPod(usage, target int64) proposal {
 	p := proposal{replicas: c.status, usage: usage}
 	if ratio := float64(usage) / (float64(target) * float64(c.status)); !c.tolerance.allows(ratio) {

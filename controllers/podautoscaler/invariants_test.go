@@ -21,10 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestInvariants checks what an autoscaler promises while its metric and its limits change at random,
-// a user changes the replicas, requests fail, and controllers are restarted: replicas stay within the
-// bounds, never change faster than the policies allow, and are not changed against what was recommended
-// within the windows; and in the end they are what the metric asks for.
+// TestInvariants checks what an autoscaler promises while its metric and its limits change at
+// random, a user changes the replicas, requests fail, and controllers are restarted: replicas stay
+// within the bounds, never change faster than the policies allow, and are not changed against what
+// was recommended within the windows; and in the end they are what the metric asks for.
 func TestInvariants(t *testing.T) {
 	seed := seeds.Of(t)
 	for i := range 9 {
@@ -99,8 +99,8 @@ func (h *history) play() {
 	}
 }
 
-// behavior returns a random one, or nil. Its tolerances are zero, so that the recommendation depends
-// on the metric alone.
+// behavior returns a random one, or nil. Its tolerances are zero, so that the recommendation
+// depends on the metric alone.
 func (h *history) behavior() *autoscalingv2.HorizontalPodAutoscalerBehavior {
 	rules := func() *autoscalingv2.HPAScalingRules {
 		r := &autoscalingv2.HPAScalingRules{Tolerance: new(resource.MustParse("0")), StabilizationWindowSeconds: new(h.r.Int32N(5) * 40)}
@@ -221,8 +221,8 @@ func (h *history) check(c scaled) {
 	}
 }
 
-// limit returns the bound that policies set, computed from all changes. A change is seen up to a second
-// late: one that may be in a period or not counts if that allows more.
+// limit returns the bound that policies set, computed from all changes. A change is seen up to a
+// second late: one that may be in a period or not counts if that allows more.
 func (h *history) limit(rules *autoscalingv2.HPAScalingRules, c scaled, up bool) int32 {
 	limit, first := 0.0, true
 	for _, p := range rules.Policies {
@@ -253,8 +253,8 @@ func (h *history) limit(rules *autoscalingv2.HPAScalingRules, c scaled, up bool)
 	return int32(limit)
 }
 
-// asked returns what the metric has asked for between two times, at any look: values that were there for
-// a whole period, while the present controllers ran.
+// asked returns what the metric has asked for between two times, at any look: values that were
+// there for a whole period, while the present controllers ran.
 func (h *history) asked(from, to time.Time) (all []int32) {
 	if from.Before(h.began) {
 		from = h.began
@@ -277,7 +277,8 @@ func (h *history) asked(from, to time.Time) (all []int32) {
 	return all
 }
 
-// end checks that the autoscaler arrives at what the metric asks for, after all windows and periods.
+// end checks that the autoscaler arrives at what the metric asks for, after all windows and
+// periods.
 func (h *history) end() {
 	h.env.EndFaults()
 	for range 200 { // of which the steps are not checked

@@ -28,8 +28,8 @@ type bounded struct {
 	able, limited autoscalingv2.HorizontalPodAutoscalerCondition
 }
 
-// apply bounds a recommendation, first by what was recommended in the windows, then by how fast and how
-// far replicas may change. It keeps the recommendation in the memory.
+// apply bounds a recommendation, first by what was recommended in the windows, then by how fast and
+// how far replicas may change. It keeps the recommendation in the memory.
 func (l *limits) apply(current, recommended int32) bounded {
 	stable, reason, message := l.stabilize(current, recommended)
 	l.memory.recommend(recommended, l.now, l.downWindow)

@@ -239,8 +239,8 @@ func (m *measurement) ofExternalMetric(ctx context.Context, spec *autoscalingv2.
 	return got, nil
 }
 
-// nameOf returns the name of a metric in conditions and events. Kubernetes also names so the metric of
-// an object for which an average is wanted.
+// nameOf returns the name of a metric in conditions and events. Kubernetes also names so the metric
+// of an object for which an average is wanted.
 func nameOf(m *autoscalingv2.MetricIdentifier) string {
 	return fmt.Sprintf("external metric %s(%+v)", m.Name, m.Selector)
 }

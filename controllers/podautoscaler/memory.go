@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The longest window and period that the server accepts in an autoscaler. Longer ago does not matter.
+// The longest window and period that the server accepts in an autoscaler. Longer ago does not
+// matter.
 const (
 	longestWindow = time.Hour
 	longestPeriod = 30 * time.Minute
@@ -17,8 +18,8 @@ const (
 
 // A memory holds the recommendations and changes of an autoscaler. The zero value is empty.
 //
-// recommendations and changes are sorted by time. Of recommendations in a row that are equal only the
-// last one is kept: it says as much as all of them, because a window ends now.
+// recommendations and changes are sorted by time. Of recommendations in a row that are equal only
+// the last one is kept: it says as much as all of them, because a window ends now.
 type memory struct {
 	uid             types.UID // of the autoscaler
 	recommendations []recommendation

@@ -29,8 +29,8 @@ var (
 	externalMetrics = schema.GroupVersion{Group: "external.metrics.k8s.io", Version: "v1beta1"}
 )
 
-// customMetrics is the group of custom metrics, and customVersions are the known versions of it. What
-// is read here has the same form in both.
+// customMetrics is the group of custom metrics, and customVersions are the known versions of it.
+// What is read here has the same form in both.
 const customMetrics = "custom.metrics.k8s.io"
 
 var customVersions = []string{"v1beta2", "v1beta1"}
@@ -87,8 +87,8 @@ type podMetrics struct {
 	}
 }
 
-// A metricValue is the part of a MetricValue of custom.metrics.k8s.io, or of an ExternalMetricValue of
-// external.metrics.k8s.io, that is read.
+// A metricValue is the part of a MetricValue of custom.metrics.k8s.io, or of an ExternalMetricValue
+// of external.metrics.k8s.io, that is read.
 type metricValue struct {
 	DescribedObject struct{ Name string }
 	Value           resource.Quantity
@@ -111,8 +111,8 @@ func list[T any](ctx context.Context, r *rest.Request) ([]T, error) {
 	return answer.Items, nil
 }
 
-// ofPods returns what pods use of a resource: all their containers, or with a name one of each. Pods of
-// which that is not known are left out.
+// ofPods returns what pods use of a resource: all their containers, or with a name one of each.
+// Pods of which that is not known are left out.
 func (m *metrics) ofPods(ctx context.Context, of corev1.ResourceName, namespace string, selector labels.Selector, container string) (samples, error) {
 	r := m.resource.Get().Namespace(namespace).Resource("pods")
 	items, err := list[podMetrics](ctx, selecting(r, "labelSelector", selector))

@@ -10,7 +10,8 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 )
 
-// observed are the metrics of the controller itself. They have the names of kube-controller-manager.
+// observed are the metrics of the controller itself. They have the names of
+// kube-controller-manager.
 type observed struct {
 	passes, computations        *prometheus.CounterVec   // by action, error; and metric_type
 	passTimes, computationTimes *prometheus.HistogramVec // likewise

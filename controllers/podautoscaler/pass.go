@@ -36,8 +36,8 @@ type plan struct {
 	err      error // of some metrics, where the others suffice
 }
 
-// run scales the target if it has to, and writes the status. Errors are those of the first step that
-// fails.
+// run scales the target if it has to, and writes the status. Errors are those of the first step
+// that fails.
 func (p *pass) run(ctx context.Context) error {
 	t, err := p.findTarget(ctx)
 	if err != nil {
@@ -136,9 +136,9 @@ func (p *pass) plan(ctx context.Context, scale *autoscalingv1.Scale) (plan, erro
 	return next, nil
 }
 
-// measure returns the largest number of replicas that a metric asks for, the name of that metric, and
-// the current values of all. Without a name, the error means that there is no number: no metric has a
-// value, or some have none and the others would remove replicas.
+// measure returns the largest number of replicas that a metric asks for, the name of that metric,
+// and the current values of all. Without a name, the error means that there is no number: no metric
+// has a value, or some have none and the others would remove replicas.
 func (p *pass) measure(ctx context.Context, scale *autoscalingv1.Scale) (replicas int32, metric string, statuses []autoscalingv2.MetricStatus, err error) {
 	selector, err := p.selector(scale.Status.Selector)
 	if err != nil {

@@ -11,18 +11,18 @@
 //
 // # Promises
 //
-// A target is never scaled beyond minReplicas and maxReplicas, and never faster than the policies of
-// its autoscaler allow. Recommendations and changes of replicas are kept in memory, as in Kubernetes:
-// windows and periods start again when the controller restarts.
+// A target is never scaled beyond minReplicas and maxReplicas, and never faster than the policies
+// of its autoscaler allow. Recommendations and changes of replicas are kept in memory, as in
+// Kubernetes: windows and periods start again when the controller restarts.
 //
-// An autoscaler is evaluated once per period, because metrics have no events, and immediately when its
-// spec changes. A pass without a change writes nothing.
+// An autoscaler is evaluated once per period, because metrics have no events, and immediately when
+// its spec changes. A pass without a change writes nothing.
 //
 // # Goroutines and locks
 //
 // The package starts no goroutine. One lock guards the map of memories, one the selectors of
-// autoscalers, one the discovered version of custom metrics. None is held during a request, and none
-// is held while another one is taken.
+// autoscalers, one the discovered version of custom metrics. None is held during a request, and
+// none is held while another one is taken.
 package podautoscaler
 
 import (
@@ -173,7 +173,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req controller.Request) (con
 	return controller.Result{RequeueAfter: r.options.SyncPeriod}, err
 }
 
-// memoryOf returns the memory of an autoscaler. One that was deleted and created again has a new one.
+// memoryOf returns the memory of an autoscaler. One that was deleted and created again has a new
+// one.
 func (r *reconciler) memoryOf(hpa *autoscalingv2.HorizontalPodAutoscaler) *memory {
 	r.mu.Lock()
 	defer r.mu.Unlock()

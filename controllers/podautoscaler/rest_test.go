@@ -11,8 +11,8 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 )
 
-// TestWritesAtRest counts the writes of a virtual hour in which nothing happens, for autoscalers that
-// work and for those that cannot.
+// TestWritesAtRest counts the writes of a virtual hour in which nothing happens, for autoscalers
+// that work and for those that cannot.
 func TestWritesAtRest(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		controllertest.Run(t, env, "horizontalpodautoscaling")

@@ -42,8 +42,8 @@ func (s *selectors) drop(key types.NamespacedName) {
 	}
 }
 
-// matching returns the autoscalers whose selectors match some of the pods of a namespace, sorted; at
-// most two.
+// matching returns the autoscalers whose selectors match some of the pods of a namespace, sorted;
+// at most two.
 func (s *selectors) matching(namespace string, pods []*corev1.Pod) (keys []types.NamespacedName) {
 	seen := map[string]bool{} // pods of one template have the same labels
 	s.mu.Lock()

@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// queues is a definition whose lists look like those of an external metric: the objects of the kind are
-// the values of the metric queue.
+// queues is a definition whose lists look like those of an external metric: the objects of the kind
+// are the values of the metric queue.
 const queues = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -55,8 +55,8 @@ func newTarget(name string, replicas int32) *appsv1.ReplicaSet {
 	return rs
 }
 
-// newAutoscaler returns an autoscaler of a ReplicaSet that wants a part of ten of the metric queue for
-// each pod.
+// newAutoscaler returns an autoscaler of a ReplicaSet that wants a part of ten of the metric queue
+// for each pod.
 func newAutoscaler(name, target string, least, most int32) *autoscalingv2.HorizontalPodAutoscaler {
 	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
 	h.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{

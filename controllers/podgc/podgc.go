@@ -1,7 +1,7 @@
-// Package podgc deletes pods that no node deletes: those of nodes that do not exist, terminating pods
-// without a node, terminating pods of a node that is out of service, and the oldest finished pods if
-// there are too many. Kubernetes' controller of this name checks all pods every 20 seconds; this one
-// checks pods with events.
+// Package podgc deletes pods that no node deletes: those of nodes that do not exist, terminating
+// pods without a node, terminating pods of a node that is out of service, and the oldest finished
+// pods if there are too many. Kubernetes' controller of this name checks all pods every 20 seconds;
+// this one checks pods with events.
 //
 // The package starts no goroutine.
 package podgc

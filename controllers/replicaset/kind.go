@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A set is what the two kinds have in common. It shares memory with its object, which belongs to the
-// cache.
+// A set is what the two kinds have in common. It shares memory with its object, which belongs to
+// the cache.
 type set struct {
 	object            client.Object
 	replicas          int32
@@ -100,8 +100,8 @@ var replicaSets = kind{
 	},
 }
 
-// The status of a ReplicationController has the fields and conditions of that of a ReplicaSet, except
-// terminatingReplicas.
+// The status of a ReplicationController has the fields and conditions of that of a ReplicaSet,
+// except terminatingReplicas.
 var replicationControllers = kind{
 	gvk:        corev1.SchemeGroupVersion.WithKind("ReplicationController"),
 	object:     func() client.Object { return &corev1.ReplicationController{} },

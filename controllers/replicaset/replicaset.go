@@ -129,9 +129,9 @@ func (r *reconciler) pods(ctx context.Context, s *set) (active, terminating []*c
 	return active, terminating, err
 }
 
-// scale creates or deletes the pods by which a set differs from spec.replicas. It returns the active
-// ones without those that it has deleted: a status that still counted them would let a Deployment
-// take away more pods than it may. (Kubernetes counts them once more.)
+// scale creates or deletes the pods by which a set differs from spec.replicas. It returns the
+// active ones without those that it has deleted: a status that still counted them would let a
+// Deployment take away more pods than it may. (Kubernetes counts them once more.)
 func (r *reconciler) scale(ctx context.Context, s *set, active []*corev1.Pod) (kept []*corev1.Pod, err error) {
 	switch diff := int(s.replicas) - len(active); {
 	case diff > 0:
@@ -170,7 +170,8 @@ func (r *reconciler) create(ctx context.Context, s *set, n int) error {
 	})
 }
 
-// delete deletes pods, all at once. It returns those that could not be deleted, and the first error.
+// delete deletes pods, all at once. It returns those that could not be deleted, and the first
+// error.
 func (r *reconciler) delete(ctx context.Context, s *set, pods []*corev1.Pod) (left []*corev1.Pod, err error) {
 	errs := make([]error, len(pods))
 	var all sync.WaitGroup

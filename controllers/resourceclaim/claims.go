@@ -45,8 +45,8 @@ func (r *reconciler) reconcileClaim(ctx context.Context, key client.ObjectKey) e
 	return r.deleteUnused(ctx, &claim)
 }
 
-// uses reports whether a consumer of a claim may still use it. Consumers that are no pods are unknown
-// and keep it.
+// uses reports whether a consumer of a claim may still use it. Consumers that are no pods are
+// unknown and keep it.
 func (r *reconciler) uses(ctx context.Context, namespace string, c resourcev1.ResourceClaimConsumerReference) (bool, error) {
 	if c.APIGroup != "" || c.Resource != "pods" {
 		return true, nil

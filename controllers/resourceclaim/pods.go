@@ -97,8 +97,8 @@ func (r *reconciler) reconcilePod(ctx context.Context, key client.ObjectKey) err
 	return r.reserve(ctx, &p)
 }
 
-// ensure creates a claim of a pod from its template, and returns its name, or "" if the pod has it or
-// needs none.
+// ensure creates a claim of a pod from its template, and returns its name, or "" if the pod has it
+// or needs none.
 func (r *reconciler) ensure(ctx context.Context, p *corev1.Pod, c *corev1.PodResourceClaim) (string, error) {
 	switch claim, mustOwn, err := resourceclaim.Name(p, c); {
 	case errors.Is(err, resourceclaim.ErrClaimNotFound):
@@ -143,8 +143,8 @@ func (r *reconciler) ensure(ctx context.Context, p *corev1.Pod, c *corev1.PodRes
 	return claim.Name, nil
 }
 
-// find returns a claim, or nil if there is none. The server has the last word: the cache may not know
-// a new claim yet.
+// find returns a claim, or nil if there is none. The server has the last word: the cache may not
+// know a new claim yet.
 func (r *reconciler) find(ctx context.Context, key client.ObjectKey) (*resourcev1.ResourceClaim, error) {
 	claim := &resourcev1.ResourceClaim{}
 	err := r.client.Get(ctx, key, claim, client.UnsafeDisableDeepCopy)
@@ -175,8 +175,8 @@ func fromTemplate(p *corev1.Pod, name string, t *resourcev1.ResourceClaimTemplat
 	}
 }
 
-// base returns the beginning of the name of a claim. If both names together are too long, each is cut
-// in proportion to its length.
+// base returns the beginning of the name of a claim. If both names together are too long, each is
+// cut in proportion to its length.
 func base(pod, claim string) string {
 	all := pod + "-" + claim + "-"
 	if n := len(all); n > maxBase {

@@ -1,13 +1,13 @@
-// Package resourceclaim creates the ResourceClaims of pods from templates, and deallocates claims that
-// are no longer used.
+// Package resourceclaim creates the ResourceClaims of pods from templates, and deallocates claims
+// that are no longer used.
 //
 // There are two kinds of requests. That of a pod (pods.go) creates its claims, writes their names
 // into its status, and reserves claims for a pod that runs without having been scheduled. That of a
-// claim (claims.go) removes reservations of pods that are deleted or will not run again, deallocates
-// the devices of an unused claim, and deletes the claim of a finished pod.
+// claim (claims.go) removes reservations of pods that are deleted or will not run again,
+// deallocates the devices of an unused claim, and deletes the claim of a finished pod.
 //
-// Claims of PodGroups belong to a feature that is off by default in Kubernetes 1.37, and are ignored.
-// The package starts no goroutine.
+// Claims of PodGroups belong to a feature that is off by default in Kubernetes 1.37, and are
+// ignored. The package starts no goroutine.
 package resourceclaim
 
 import (

@@ -40,8 +40,8 @@ func template(name string) *resourcev1.ResourceClaimTemplate {
 	return t
 }
 
-// TestWritesAtRest counts the writes of a virtual day with a pod that has all its claims, one that has
-// ended, and one whose template does not exist.
+// TestWritesAtRest counts the writes of a virtual day with a pod that has all its claims, one that
+// has ended, and one whose template does not exist.
 func TestWritesAtRest(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		controllertest.Run(t, env, names...)

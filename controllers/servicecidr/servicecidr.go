@@ -1,7 +1,7 @@
 // Package servicecidr delays the deletion of ServiceCIDRs whose addresses are in use: it adds a
-// finalizer and the condition Ready, which it sets to False while the range is terminating. A range is
-// removed when every allocated address of it is also in another range, and at the earliest ten seconds
-// after its deletion: until then, a server may still allocate from it.
+// finalizer and the condition Ready, which it sets to False while the range is terminating. A range
+// is removed when every allocated address of it is also in another range, and at the earliest ten
+// seconds after its deletion: until then, a server may still allocate from it.
 //
 // The package starts no goroutine.
 package servicecidr

@@ -23,9 +23,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const name = "service-cidr-controller"
 
-// TestInvariants checks after random histories that every range which is not being deleted is Ready,
-// that those which remain although they are deleted are needed, and that no range has gone while only
-// it had the address of a Service. Of several ranges with an address, one is deleted at a time.
+// TestInvariants checks after random histories that every range which is not being deleted is
+// Ready, that those which remain although they are deleted are needed, and that no range has gone
+// while only it had the address of a Service. Of several ranges with an address, one is deleted at
+// a time.
 func TestInvariants(t *testing.T) {
 	seed := seeds.Of(t)
 	for i := range 12 {

@@ -31,8 +31,8 @@ func newClaim(set *appsv1.StatefulSet, template *corev1.PersistentVolumeClaim, o
 	return c
 }
 
-// claimsOf returns the claims of a pod that exist, by the index of their template. They belong to the
-// cache.
+// claimsOf returns the claims of a pod that exist, by the index of their template. They belong to
+// the cache.
 func (o *round) claimsOf(ctx context.Context, p *corev1.Pod) (map[int]*corev1.PersistentVolumeClaim, error) {
 	all := map[int]*corev1.PersistentVolumeClaim{}
 	for i := range o.set.Spec.VolumeClaimTemplates {
@@ -48,8 +48,8 @@ func (o *round) claimsOf(ctx context.Context, p *corev1.Pod) (map[int]*corev1.Pe
 	return all, nil
 }
 
-// createClaims creates the claims of a pod that do not exist. It returns an error for those that are
-// being deleted.
+// createClaims creates the claims of a pod that do not exist. It returns an error for those that
+// are being deleted.
 func (o *round) createClaims(ctx context.Context, p *corev1.Pod) error {
 	had, err := o.claimsOf(ctx, p)
 	if err != nil {
@@ -146,9 +146,9 @@ func retention(set *appsv1.StatefulSet) appsv1.StatefulSetPersistentVolumeClaimR
 	return appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenDeleted: retain, WhenScaled: retain}
 }
 
-// owners returns the owners that a claim is to have, and whether it has them. The set is one of them
-// if its deletion deletes the claim, the pod if its end does: that of a pod that scaling down has
-// condemned. Claims of an earlier set or pod of that name are left alone, and those of other
+// owners returns the owners that a claim is to have, and whether it has them. The set is one of
+// them if its deletion deletes the claim, the pod if its end does: that of a pod that scaling down
+// has condemned. Claims of an earlier set or pod of that name are left alone, and those of other
 // controllers are given up.
 func owners(c *corev1.PersistentVolumeClaim, set *appsv1.StatefulSet, p *corev1.Pod) (next []metav1.OwnerReference, ok bool) {
 	if isStale(c, set, kind) || isStale(c, p, podKind) {

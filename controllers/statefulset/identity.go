@@ -53,7 +53,8 @@ func hasOrdinal(set *appsv1.StatefulSet, ordinal int) bool {
 	return ordinal >= start(set) && ordinal < start(set)+int(*set.Spec.Replicas)
 }
 
-// arrange sorts the pods into replicas and condemned ones, and begins the status with their numbers.
+// arrange sorts the pods into replicas and condemned ones, and begins the status with their
+// numbers.
 func (o *round) arrange() {
 	o.replicas = make([]*corev1.Pod, *o.set.Spec.Replicas)
 	for _, p := range o.pods {
@@ -73,8 +74,8 @@ func (o *round) arrange() {
 	}
 }
 
-// newPod returns the pod of an ordinal as it is to be created. Below the partition of a rolling update
-// it has the current revision, else that of the update.
+// newPod returns the pod of an ordinal as it is to be created. Below the partition of a rolling
+// update it has the current revision, else that of the update.
 func (o *round) newPod(ordinal int) *corev1.Pod {
 	of := o.update
 	if o.keepsCurrent(ordinal) {

@@ -27,7 +27,8 @@ import (
 //
 //   - In order, a pod is created only after those with lower ordinals have become ready, and a pod
 //     that is too many is deleted only after those with higher ordinals have gone.
-//   - No pod gets another identity, and none is created before the earlier one of its name has gone.
+//   - No pod gets another identity, and none is created before the earlier one of its name has
+//     gone.
 //   - Pods below the partition keep the first template until an update has completed.
 //   - An update leaves at least replicas - maxUnavailable pods ready.
 //   - In the end there are the pods that the set asks for, and the status tells so.
@@ -150,8 +151,8 @@ func (h *history) pods() []*corev1.Pod {
 	return all
 }
 
-// advance ends a pod that is being deleted, binds one, or makes one ready. Errors are injected ones, or
-// the pod has gone.
+// advance ends a pod that is being deleted, binds one, or makes one ready. Errors are injected
+// ones, or the pod has gone.
 func (h *history) advance() {
 	ctx, c := h.env.Context(), h.env.Client()
 	for _, p := range h.pods() {
@@ -281,8 +282,8 @@ type below struct {
 	text    string
 }
 
-// noteSet notes when the set completes an update: then its pods have the template of the update, those
-// below the partition, too.
+// noteSet notes when the set completes an update: then its pods have the template of the update,
+// those below the partition, too.
 func (b *bounds) noteSet(set *appsv1.StatefulSet) {
 	if b.first == "" {
 		b.first = set.Status.CurrentRevision

@@ -38,8 +38,8 @@ func (r *reconciler) revisions(ctx context.Context, set *appsv1.StatefulSet, sel
 	return matching, err
 }
 
-// findRevisions finds the revision of the set's template, which it creates if there is none, and the
-// current one, from which an update starts.
+// findRevisions finds the revision of the set's template, which it creates if there is none, and
+// the current one, from which an update starts.
 func (o *round) findRevisions(ctx context.Context) error {
 	if n := o.set.Status.CollisionCount; n != nil {
 		o.collisions = *n

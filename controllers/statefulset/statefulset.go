@@ -1,12 +1,12 @@
 // Package statefulset runs the pods of StatefulSets, each with a stable identity and storage, as
 // Kubernetes' controller of this name does.
 //
-// A reconcile finds the revisions of the template (revision.go) and the pods (identity.go), takes the
-// next steps (step.go, update.go), in order or in parallel, and writes the status (status.go). The
-// events of its writes start the next reconcile.
+// A reconcile finds the revisions of the template (revision.go) and the pods (identity.go), takes
+// the next steps (step.go, update.go), in order or in parallel, and writes the status (status.go).
+// The events of its writes start the next reconcile.
 //
-// It reads from the manager's cache, which waits for the manager's own writes. The package starts no
-// goroutine that outlives a reconcile.
+// It reads from the manager's cache, which waits for the manager's own writes. The package starts
+// no goroutine that outlives a reconcile.
 package statefulset
 
 import (
@@ -136,8 +136,8 @@ func (r *reconciler) pods(ctx context.Context, set *appsv1.StatefulSet, selector
 	return claim.All(ctx, owned.Pointers(mine.Items, orphans.Items))
 }
 
-// A round is a StatefulSet in one reconcile. Set, pods and revisions belong to the cache: they are not
-// changed.
+// A round is a StatefulSet in one reconcile. Set, pods and revisions belong to the cache: they are
+// not changed.
 type round struct {
 	*reconciler
 	set       *appsv1.StatefulSet

@@ -58,8 +58,8 @@ func (o *round) isAvailable(p *corev1.Pod) bool {
 // canServe reports whether a pod is available and stays so.
 func (o *round) canServe(p *corev1.Pod) bool { return o.isAvailable(p) && p.DeletionTimestamp == nil }
 
-// untilAvailable returns the time after which a pod becomes available without an event; 0 if there is
-// none.
+// untilAvailable returns the time after which a pod becomes available without an event; 0 if there
+// is none.
 func (o *round) untilAvailable() (wait time.Duration) {
 	for _, p := range o.pods {
 		if _, after := pod.Available(p, o.set.Spec.MinReadySeconds, o.now); after > 0 && (wait == 0 || after < wait) {
@@ -70,8 +70,8 @@ func (o *round) untilAvailable() (wait time.Duration) {
 }
 
 // writeStatus writes a status that differs. When all replicas have the revision of the update, it
-// becomes the current one. After a conflict writeStatus tries once more, on the set as the server has
-// it.
+// becomes the current one. After a conflict writeStatus tries once more, on the set as the server
+// has it.
 func (o *round) writeStatus(ctx context.Context) error {
 	status, want := o.status, *o.set.Spec.Replicas
 	if status.UpdatedReplicas == want && status.ReadyReplicas == want && status.Replicas == want {

@@ -50,8 +50,8 @@ func (o *round) each(pods []*corev1.Pod, do func(*corev1.Pod) (wait bool, err er
 	return false, nil
 }
 
-// firstUnavailable returns the pod with the lowest ordinal that cannot serve, among the replicas, or
-// else the condemned ones; nil if there is none.
+// firstUnavailable returns the pod with the lowest ordinal that cannot serve, among the replicas,
+// or else the condemned ones; nil if there is none.
 func (o *round) firstUnavailable() *corev1.Pod {
 	for _, p := range o.replicas {
 		if !o.canServe(p) {
@@ -101,8 +101,8 @@ func (o *round) keep(ctx context.Context, p *corev1.Pod) (wait bool, err error) 
 	return false, o.repair(ctx, p)
 }
 
-// create creates the claims of a pod and then the pod. That it exists already is an error without an
-// event: the cache has not seen it yet, or another has taken its name.
+// create creates the claims of a pod and then the pod. That it exists already is an error without
+// an event: the cache has not seen it yet, or another has taken its name.
 func (o *round) create(ctx context.Context, p *corev1.Pod) error {
 	if err := o.createClaims(ctx, p); err != nil {
 		o.note("Create", p, err)
@@ -173,8 +173,8 @@ func (o *round) release(ctx context.Context, p *corev1.Pod) error {
 	return o.ownClaims(ctx, p)
 }
 
-// condemn deletes a pod that is too many. In order, the others have to wait for its end, and it waits
-// until all others can serve.
+// condemn deletes a pod that is too many. In order, the others have to wait for its end, and it
+// waits until all others can serve.
 func (o *round) condemn(ctx context.Context, p, firstUnavailable *corev1.Pod) (wait bool, err error) {
 	switch {
 	case p.DeletionTimestamp != nil:

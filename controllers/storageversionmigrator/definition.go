@@ -20,7 +20,8 @@ import (
 // definitionOwner is the field manager of the controller's writes to definitions.
 const definitionOwner = "migration-runner-controller"
 
-// attempts is the maximum number of attempts to write the status of a definition that changes in between.
+// attempts is the maximum number of attempts to write the status of a definition that changes in
+// between.
 const attempts = 5
 
 // markDefinition says in the definition of a custom resource that it is being migrated. Other
@@ -33,8 +34,9 @@ func (r *reconciler) markDefinition(ctx context.Context, m *migrationv1.StorageV
 	})
 }
 
-// settleDefinition says in the definition how the migration has ended. After a success, no object is
-// stored in another version than the storage version, unless the definition was changed meanwhile.
+// settleDefinition says in the definition how the migration has ended. After a success, no object
+// is stored in another version than the storage version, unless the definition was changed
+// meanwhile.
 func (r *reconciler) settleDefinition(ctx context.Context, m *migrationv1.StorageVersionMigration) error {
 	return r.writeDefinition(ctx, m, func(d *apiextensionsv1.CustomResourceDefinition) map[string]any {
 		i := slices.IndexFunc(d.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
@@ -68,8 +70,8 @@ func migrating(d *apiextensionsv1.CustomResourceDefinition, status apiextensions
 	}
 }
 
-// writeDefinition applies a status to the definition of the resource of a migration, if there is one.
-// The status is computed from the definition, which must not change meanwhile.
+// writeDefinition applies a status to the definition of the resource of a migration, if there is
+// one. The status is computed from the definition, which must not change meanwhile.
 func (r *reconciler) writeDefinition(ctx context.Context, m *migrationv1.StorageVersionMigration, status func(*apiextensionsv1.CustomResourceDefinition) map[string]any) error {
 	var errs []error
 	for range attempts {

@@ -124,8 +124,8 @@ func (r *reconciler) migrate(ctx context.Context, m *migrationv1.StorageVersionM
 	return controller.Result{}, r.update(ctx, m)
 }
 
-// old returns the objects of a resource that are not newer than a resourceVersion, and the number of
-// all.
+// old returns the objects of a resource that are not newer than a resourceVersion, and the number
+// of all.
 func (r *reconciler) old(ctx context.Context, of *resource, revision string) (objects []metav1.PartialObjectMetadata, total int, err error) {
 	token := ""
 	for {
@@ -177,7 +177,8 @@ func setRunning(m *migrationv1.StorageVersionMigration, message string) bool {
 	return apimeta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: running, Status: metav1.ConditionTrue, Reason: runningReason, Message: message})
 }
 
-// transient reports whether a write may succeed later: the server asks for that, or has not answered.
+// transient reports whether a write may succeed later: the server asks for that, or has not
+// answered.
 func transient(err error) bool {
 	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
 		return true

@@ -1,6 +1,6 @@
 // Package storageversionmigrator performs StorageVersionMigrations: it writes every object of a
-// resource again, so that all of them are stored in the current storage version, and then removes the
-// earlier versions from the status of their CustomResourceDefinition.
+// resource again, so that all of them are stored in the current storage version, and then removes
+// the earlier versions from the status of their CustomResourceDefinition.
 //
 // One migration of a resource runs at a time, the oldest first. All its state is in its status:
 //
@@ -165,8 +165,8 @@ func (r *reconciler) prepare(ctx context.Context, m *migrationv1.StorageVersionM
 	return controller.Result{}, r.update(ctx, m)
 }
 
-// update writes the status of a migration, unless it has changed meanwhile. A migration that has gone
-// needs none.
+// update writes the status of a migration, unless it has changed meanwhile. A migration that has
+// gone needs none.
 func (r *reconciler) update(ctx context.Context, m *migrationv1.StorageVersionMigration) error {
 	return client.IgnoreNotFound(r.client.Status().Update(ctx, m))
 }

@@ -60,9 +60,9 @@ func setStorage(env *kapoktest.Env, definition *unstructured.Unstructured, versi
 	})
 }
 
-// TestInvariants changes the storage version of widgets, migrates them with faults and restarts of the
-// controller's watches while clients write, and checks that every migration succeeds, that one runs at
-// a time, and that the version which is no longer stored can be removed.
+// TestInvariants changes the storage version of widgets, migrates them with faults and restarts of
+// the controller's watches while clients write, and checks that every migration succeeds, that one
+// runs at a time, and that the version which is no longer stored can be removed.
 func TestInvariants(t *testing.T) {
 	seed := seeds.Of(t)
 	for i := range 8 {

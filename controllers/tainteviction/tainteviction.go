@@ -1,13 +1,13 @@
-// Package tainteviction deletes the pods of nodes with taints of the effect NoExecute that the pods do
-// not tolerate, or tolerate only for some time. In Kubernetes this controller was separated from that
-// of the node lifecycle (KEP-3902).
+// Package tainteviction deletes the pods of nodes with taints of the effect NoExecute that the pods
+// do not tolerate, or tolerate only for some time. In Kubernetes this controller was separated from
+// that of the node lifecycle (KEP-3902).
 //
-// The time of a toleration starts when the controller sees both pod and taint, so it starts again when
-// the controller restarts. A scheduled eviction keeps its time when taints or tolerations are added,
-// unless one of them evicts the pod at once or makes the eviction unnecessary.
+// The time of a toleration starts when the controller sees both pod and taint, so it starts again
+// when the controller restarts. A scheduled eviction keeps its time when taints or tolerations are
+// added, unless one of them evicts the pod at once or makes the eviction unnecessary.
 //
-// The cost of a change of a node depends only on the number of its pods, and that of a change of a pod
-// does not depend on the number of other pods. The package starts no goroutine.
+// The cost of a change of a node depends only on the number of its pods, and that of a change of a
+// pod does not depend on the number of other pods. The package starts no goroutine.
 package tainteviction
 
 import (
@@ -71,8 +71,8 @@ type reconciler struct {
 	pods map[types.NamespacedName]*eviction
 }
 
-// An eviction is a planned eviction of a pod. The worker that holds the key of the pod owns it, except
-// for changed.
+// An eviction is a planned eviction of a pod. The worker that holds the key of the pod owns it,
+// except for changed.
 type eviction struct {
 	changed bool // the pod or its node, since a worker has looked last; under reconciler.mu
 	uid     types.UID
@@ -276,8 +276,8 @@ func about(key types.NamespacedName) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: key.Namespace, Name: key.Name}
 }
 
-// tolerates reports whether tolerations tolerate all taints, and for how long; a negative time is for
-// ever. For each taint the first toleration that matches counts.
+// tolerates reports whether tolerations tolerate all taints, and for how long; a negative time is
+// for ever. For each taint the first toleration that matches counts.
 func tolerates(tolerations []corev1.Toleration, taints []corev1.Taint) (wait time.Duration, ok bool) {
 	wait = -1
 	for i := range taints {
@@ -294,8 +294,8 @@ func tolerates(tolerations []corev1.Toleration, taints []corev1.Taint) (wait tim
 	return wait, true
 }
 
-// matches reports whether a toleration tolerates a taint. The operators Lt and Gt of Kubernetes 1.35 are off by
-// default, and tolerate none.
+// matches reports whether a toleration tolerates a taint. The operators Lt and Gt of Kubernetes
+// 1.35 are off by default, and tolerate none.
 func matches(t corev1.Toleration, taint *corev1.Taint) bool {
 	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
 		return false

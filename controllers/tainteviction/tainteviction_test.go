@@ -47,14 +47,16 @@ func toleration(key string, seconds int64) corev1.Toleration {
 	return t
 }
 
-// TestInvariants lets taints of nodes come and go, and pods with random tolerations come, at random:
+// TestInvariants lets taints of nodes come and go, and pods with random tolerations come, at
+// random:
 //
-//   - No pod is evicted before one of the taints of its node has been there for the time for which the pod tolerates it,
-//     without a break.
+//   - No pod is evicted before one of the taints of its node has been there for the time for which
+//     the pod tolerates it, without a break.
 //   - No pod is evicted that tolerates all taints without a limit.
 //   - A pod is evicted at the moment when its toleration ends.
 //
-// With faults of the server, the controller may see a taint late; what it has seen in the end counts.
+// With faults of the server, the controller may see a taint late; what it has seen in the end
+// counts.
 func TestInvariants(t *testing.T) {
 	seed := seeds.Of(t)
 	for i := range 20 {
@@ -310,7 +312,8 @@ func TestAtRest(t *testing.T) {
 	})
 }
 
-// TestRefused counts the requests of an hour in which no pod can be evicted: the pauses become longer.
+// TestRefused counts the requests of an hour in which no pod can be evicted: the pauses become
+// longer.
 func TestRefused(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		controllertest.RunReadOnly(t, env, name)

@@ -1,5 +1,5 @@
-// Package trustbundle publishes the certificate authority of the API server as a ClusterTrustBundle of
-// the signer kubernetes.io/kube-apiserver-serving. Its name has a hash of the authority; other
+// Package trustbundle publishes the certificate authority of the API server as a ClusterTrustBundle
+// of the signer kubernetes.io/kube-apiserver-serving. Its name has a hash of the authority; other
 // bundles of the signer are deleted.
 //
 // The package starts no goroutine.

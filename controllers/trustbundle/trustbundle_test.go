@@ -53,8 +53,8 @@ func newBundle(name, of string) *certificatesv1.ClusterTrustBundle {
 	}
 }
 
-// TestPublish checks that there is one bundle of the signer, whatever users do with bundles, and that
-// bundles of other signers stay.
+// TestPublish checks that there is one bundle of the signer, whatever users do with bundles, and
+// that bundles of other signers stay.
 func TestPublish(t *testing.T) {
 	for _, from := range []string{"options", "config map"} {
 		t.Run(from, func(t *testing.T) {

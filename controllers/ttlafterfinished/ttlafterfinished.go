@@ -1,6 +1,8 @@
-// Package ttlafterfinished deletes Jobs spec.ttlSecondsAfterFinished seconds after they have finished.
+// Package ttlafterfinished deletes Jobs spec.ttlSecondsAfterFinished seconds after they have
+// finished.
 //
-// The package starts no goroutine and has no state: each finished Job is a delayed request in the queue.
+// The package starts no goroutine and has no state: each finished Job is a delayed request in the
+// queue.
 package ttlafterfinished
 
 import (
@@ -48,8 +50,8 @@ func add(j *batchv1.Job, q handler.Queue) {
 	}
 }
 
-// expires returns the time at which a Job is to be deleted, and whether it is to be deleted at all. A
-// Job without the time at which it finished is kept.
+// expires returns the time at which a Job is to be deleted, and whether it is to be deleted at all.
+// A Job without the time at which it finished is kept.
 func expires(j *batchv1.Job) (time.Time, bool) {
 	end, ttl := job.Finished(j), j.Spec.TTLSecondsAfterFinished
 	if j.DeletionTimestamp != nil || ttl == nil || end == nil || end.LastTransitionTime.IsZero() {

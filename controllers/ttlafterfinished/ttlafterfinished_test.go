@@ -52,8 +52,8 @@ func expires(j *batchv1.Job) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// TestInvariants lets Jobs end, and changes their time to live, at random: none is deleted before its
-// time, as the server knows it, and in the end those whose time has come are gone.
+// TestInvariants lets Jobs end, and changes their time to live, at random: none is deleted before
+// its time, as the server knows it, and in the end those whose time has come are gone.
 func TestInvariants(t *testing.T) {
 	seed := seeds.Of(t)
 	for i := range 20 {
@@ -224,8 +224,8 @@ func TestWritesAtRest(t *testing.T) {
 	})
 }
 
-// TestRefused counts the attempts of a virtual hour to delete a Job, when the server refuses that: one a
-// minute.
+// TestRefused counts the attempts of a virtual hour to delete a Job, when the server refuses that:
+// one a minute.
 func TestRefused(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		controllertest.RunReadOnly(t, env, "ttl-after-finished")

@@ -1,7 +1,7 @@
-// Package volumeexpand records events for claims that request more than the capacity of their volume,
-// as Kubernetes' controller persistentvolume-expander does: the resizer of a CSI driver expands them. It
-// sets the name of the driver if one has replaced a provisioner of Kubernetes. It does not expand
-// FlexVolumes, which Kubernetes' controller lets nodes expand.
+// Package volumeexpand records events for claims that request more than the capacity of their
+// volume, as Kubernetes' controller persistentvolume-expander does: the resizer of a CSI driver
+// expands them. It sets the name of the driver if one has replaced a provisioner of Kubernetes. It
+// does not expand FlexVolumes, which Kubernetes' controller lets nodes expand.
 //
 // The package starts no goroutine.
 package volumeexpand

@@ -1,10 +1,10 @@
 // Package volumeprotection delays the deletion of PersistentVolumeClaims, PersistentVolumes and
-// VolumeAttributesClasses until they are no longer in use, as Kubernetes' three controllers do, by a
-// finalizer for each kind, which the server adds to new objects. Kapok's server also removes the
+// VolumeAttributesClasses until they are no longer in use, as Kubernetes' three controllers do, by
+// a finalizer for each kind, which the server adds to new objects. Kapok's server also removes the
 // finalizers itself; these controllers work with any server.
 //
-// A claim is in use while a pod with a node uses it, a volume while it is bound, and a class while a
-// claim or volume names it. The controller of claims also maintains the condition Unused of bound
+// A claim is in use while a pod with a node uses it, a volume while it is bound, and a class while
+// a claim or volume names it. The controller of claims also maintains the condition Unused of bound
 // claims.
 //
 // The package starts no goroutine.

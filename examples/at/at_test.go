@@ -276,7 +276,8 @@ func TestManyAts(t *testing.T) {
 	})
 }
 
-// TestDeleteMany: pods are deleted with their Ats, mostly before the controller receives the event. No command runs again.
+// TestDeleteMany: pods are deleted with their Ats, mostly before the controller receives the event.
+// No command runs again.
 func TestDeleteMany(t *testing.T) {
 	inWorld(t, crd, func(w *world) {
 		defer w.run()()
@@ -300,7 +301,8 @@ func TestDeleteMany(t *testing.T) {
 	})
 }
 
-// TestRefused: what the schema does not let in, and what it cannot know, of which there is an event.
+// TestRefused: what the schema does not let in, and what it cannot know, of which there is an
+// event.
 func TestRefused(t *testing.T) {
 	inWorld(t, crd, func(w *world) {
 		defer w.run()()
@@ -471,8 +473,8 @@ func (w *world) table() (table metav1.Table) {
 	return table
 }
 
-// TestFirstDefinition runs Ats on the definition that the document begins with: v1beta1, and without a schema; and the At that it
-// begins with, which has no command.
+// TestFirstDefinition runs Ats on the definition that the document begins with: v1beta1, and
+// without a schema; and the At that it begins with, which has no command.
 func TestFirstDefinition(t *testing.T) {
 	inWorld(t, "testdata/at-crd.yaml", func(w *world) {
 		defer w.run()()

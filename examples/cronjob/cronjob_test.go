@@ -22,7 +22,8 @@ const (
 	week = 7 * day
 )
 
-// TestWeek is a week of schedules. A bubble begins at the midnight (UTC) before Saturday, 1 January 2000.
+// TestWeek is a week of schedules. A bubble begins at the midnight (UTC) before Saturday, 1 January
+// 2000.
 func TestWeek(t *testing.T) {
 	inWorld(t, func(w *world) {
 		begin := time.Now().Truncate(hour)
@@ -131,7 +132,8 @@ func TestWeek(t *testing.T) {
 	})
 }
 
-// TestJob looks at one job closely: what it is made of, what the status says of it, and that it goes with its CronJob.
+// TestJob looks at one job closely: what it is made of, what the status says of it, and that it
+// goes with its CronJob.
 func TestJob(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stop := w.run(manager.Options{}, nil)

@@ -23,7 +23,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// TestRun is the program as the tutorial runs it, on sockets: with probes, metrics, and webhooks whose certificate it makes itself.
+// TestRun is the program as the tutorial runs it, on sockets: with probes, metrics, and webhooks
+// whose certificate it makes itself.
 func TestRun(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	server, err := kapok.Start(t.Context(), kapok.Options{Listen: "127.0.0.1:0", Kubeconfig: kubeconfig})
@@ -112,7 +113,8 @@ func TestRun(t *testing.T) {
 // lastPort is the port that freePort has returned last.
 var lastPort = 20_000 + os.Getpid()*7%10_000
 
-// freePort returns an unused address, another one for each call. Systems assign higher ports, so that no other program gets it meanwhile.
+// freePort returns an unused address, another one for each call. Systems assign higher ports, so
+// that no other program gets it meanwhile.
 func freePort(t *testing.T) *net.TCPAddr {
 	t.Helper()
 	for lastPort++; lastPort < 32_768; lastPort++ {

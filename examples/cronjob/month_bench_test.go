@@ -19,8 +19,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BenchmarkMonth is a month of virtual time of a CronJob that runs every five minutes: 8,640 jobs that are made, start, end a minute
-// later, and are removed when there are three newer ones. heap-MB is what lives in the end, of server, manager and test together.
+// BenchmarkMonth is a month of virtual time of a CronJob that runs every five minutes: 8,640 jobs
+// that are made, start, end a minute later, and are removed when there are three newer ones.
+// heap-MB is what lives in the end, of server, manager and test together.
 func BenchmarkMonth(b *testing.B) {
 	for b.Loop() {
 		inBubble(b, func(t *testing.T, env *kapoktest.Env) {

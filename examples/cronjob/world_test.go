@@ -31,7 +31,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A world is a server that knows CronJobs, and who works there. It lives in a synctest bubble: in virtual time.
+// A world is a server that knows CronJobs, and who works there. It lives in a synctest bubble: in
+// virtual time.
 type world struct {
 	*testing.T    // that of the bubble: outside of it, nothing is reported
 	client.Client // straight to the server
@@ -184,8 +185,8 @@ const (
 	failsAnnotation = "test/fails" // there if it fails
 )
 
-// A kubelet simulates the job controller and the kubelets of a cluster: each job starts at once, and ends after the time in
-// its annotations.
+// A kubelet simulates the job controller and the kubelets of a cluster: each job starts at once,
+// and ends after the time in its annotations.
 type kubelet struct {
 	api client.Client
 

@@ -32,7 +32,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var key = types.NamespacedName{Namespace: "default", Name: "example-foo"}
 
-// The whole life of the tutorial: a Foo makes a Deployment, which follows it and is restored, and goes with it.
+// The whole life of the tutorial: a Foo makes a Deployment, which follows it and is restored, and
+// goes with it.
 func TestTutorial(t *testing.T) {
 	w := newWorld(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -205,7 +206,8 @@ func TestResync(t *testing.T) {
 	}
 }
 
-// What the server refuses: at once, or when the controller comes with it, which then tries until the Foo is corrected.
+// What the server refuses: at once, or when the controller comes with it, which then tries until
+// the Foo is corrected.
 func TestInvalid(t *testing.T) {
 	w := newWorld(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -266,7 +268,8 @@ func TestLeaderElection(t *testing.T) {
 	})
 }
 
-// Without -master and -kubeconfig it is as in any client: the environment, then the service account of the pod.
+// Without -master and -kubeconfig it is as in any client: the environment, then the service account
+// of the pod.
 func TestConfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	const kubeconfig = `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: "http://file:1"}}]}`

@@ -1,5 +1,5 @@
-// Network is the custom controller of the Network kind: it makes the networks of a provider, such as
-// an OpenStack cloud, match the Network objects. README.md is its tutorial.
+// Network is the custom controller of the Network kind: it makes the networks of a provider, such
+// as an OpenStack cloud, match the Network objects. README.md is its tutorial.
 //
 //   - api/v1 has the types, from which manifests/ is generated.
 //   - controller.go is the controller; deployments.go is a second one, which creates a Network for

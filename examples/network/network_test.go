@@ -36,7 +36,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var key = types.NamespacedName{Namespace: "default", Name: "example-network"}
 
-// The whole life of the tutorial: the controller comes first, then the kind, then a Network, which is made, changed and deleted.
+// The whole life of the tutorial: the controller comes first, then the kind, then a Network, which
+// is made, changed and deleted.
 func TestTutorial(t *testing.T) {
 	w := newWorld(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +110,8 @@ func TestTutorial(t *testing.T) {
 	})
 }
 
-// The kind goes while the controller runs, with all Networks, and comes back: no restart is needed then either.
+// The kind goes while the controller runs, with all Networks, and comes back: no restart is needed
+// then either.
 func TestKindGoesAndComes(t *testing.T) {
 	w := newWorld(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +140,8 @@ func TestKindGoesAndComes(t *testing.T) {
 	})
 }
 
-// A resync brings each object again, with the resourceVersion that it had: nothing happens. What changes the status is no news either.
+// A resync brings each object again, with the resourceVersion that it had: nothing happens. What
+// changes the status is no news either.
 func TestResyncIsIgnored(t *testing.T) {
 	w := newWorld(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -208,7 +211,8 @@ func TestDrift(t *testing.T) {
 	})
 }
 
-// A Network that was deleted while no controller ran is gone at the provider as soon as one runs; and it waited for that.
+// A Network that was deleted while no controller ran is gone at the provider as soon as one runs;
+// and it waited for that.
 func TestDeletedMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -361,7 +365,8 @@ func TestInvalid(t *testing.T) {
 	})
 }
 
-// A Network for each new Deployment, which goes with it: informers of a built-in kind and of a custom one in one controller.
+// A Network for each new Deployment, which goes with it: informers of a built-in kind and of a
+// custom one in one controller.
 func TestDeployments(t *testing.T) {
 	w := newWorld(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -423,7 +428,8 @@ func deployment(name string) *appsv1.Deployment {
 	}
 }
 
-// Without -master and -kubeconfig it is as in any client: the environment, then the service account of the pod.
+// Without -master and -kubeconfig it is as in any client: the environment, then the service account
+// of the pod.
 func TestConfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	const kubeconfig = `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: "http://file:1"}}]}`

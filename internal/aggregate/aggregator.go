@@ -83,8 +83,8 @@ type inquiry struct {
 }
 
 // Start follows the APIServices of a store until Close. APIServices that exist already are loaded
-// when it returns, and the handlers of Options.Inside are served. An error of their discovery documents
-// is returned.
+// when it returns, and the handlers of Options.Inside are served. An error of their discovery
+// documents is returned.
 func Start(o Options) (*Aggregator, error) {
 	o.complete()
 	a := &Aggregator{
@@ -251,8 +251,8 @@ func (a *Aggregator) inquire(key backendKey, versions []schema.GroupVersion) {
 	})
 }
 
-// ask requests the documents of a backend until ctx is done: every refreshInterval, with backoff after
-// a failure, and when poked.
+// ask requests the documents of a backend until ctx is done: every refreshInterval, with backoff
+// after a failure, and when poked.
 func (a *Aggregator) ask(ctx context.Context, i *inquiry) {
 	pause := firstRefresh
 	for ctx.Err() == nil {

@@ -11,16 +11,15 @@
 // # Parts
 //
 //   - An [Aggregator] follows the APIServices and returns a [Set]: the group versions that other
-//     servers serve, with their discovery documents. Every server has one.
-//     Options.Inside are such servers in this process: they need no APIService that names a service,
-//     and give way to one.
+//     servers serve, with their discovery documents. Every server has one. Options.Inside are such
+//     servers in this process: they need no APIService that names a service, and give way to one.
 //   - A [Remote] proxies requests, streams and upgrades included, on behalf of the user who sent
 //     them.
 //   - [StartProbes] probes the services and writes the condition Available of their APIServices;
 //     [StartLocals] keeps an APIService for each group version that this server serves itself. Both
 //     run on one server for all servers of a store.
-//   - [Publish] writes to a config map the authorities with which other servers authenticate this one
-//     and its users.
+//   - [Publish] writes to a config map the authorities with which other servers authenticate this
+//     one and its users.
 //
 // # Promises
 //

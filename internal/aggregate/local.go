@@ -106,8 +106,8 @@ type local struct {
 	version int
 }
 
-// wanted returns the APIServices for the resources of a set and the handlers in this process, by name.
-// There is none for APIServices themselves.
+// wanted returns the APIServices for the resources of a set and the handlers in this process, by
+// name. There is none for APIServices themselves.
 func wanted(set *resource.Set, inside []schema.GroupVersion) map[string]local {
 	all := map[string]local{}
 	for _, d := range set.All() {

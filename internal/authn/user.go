@@ -39,9 +39,9 @@ const (
 	Unauthenticated = "system:unauthenticated"
 )
 
-// KubeletClient is the user name in the client certificate that the server presents to kubelets, and KubeletAdmins its
-// group. Only kubelets accept this certificate. The server rejects it, so that a node which directs such a request back
-// to the server does not gain the rights of an admin.
+// KubeletClient is the user name in the client certificate that the server presents to kubelets,
+// and KubeletAdmins its group. Only kubelets accept this certificate. The server rejects it, so
+// that a node which directs such a request back to the server does not gain the rights of an admin.
 const (
 	KubeletClient = "kube-apiserver-kubelet-client"
 	KubeletAdmins = "kapok:kubelet-api-admin"
@@ -70,9 +70,13 @@ func (u *User) GetExtra() map[string][]string { return u.Extra }
 
 // An Info is a user, for packages and libraries that do not know User.
 type Info interface {
+	// GetName returns the name, which is unique among all active users.
 	GetName() string
+	// GetUID returns the uid; empty if the authenticator knows none.
 	GetUID() string
+	// GetGroups returns the groups.
 	GetGroups() []string
+	// GetExtra returns further attributes, such as scopes, by their names.
 	GetExtra() map[string][]string
 }
 

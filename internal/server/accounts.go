@@ -17,8 +17,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/state"
 )
 
-// keepsAccounts reports whether each namespace has an account default, and so whether pods must have an
-// account.
+// keepsAccounts reports whether each namespace has an account default, and so whether pods must
+// have an account.
 func (o *Options) keepsAccounts() bool { return !o.KeepGarbage && !o.Accounts.None }
 
 // signingKey is the name of the key that signs tokens among the secrets that servers share.
@@ -50,7 +50,8 @@ func newIssuer(st *state.State, shared []byte, opts Options) (*serviceaccount.Is
 	return serviceaccount.New(serviceaccount.Config{Options: o, Keys: keys, State: st})
 }
 
-// loadSigningKey returns the key that signs tokens. shared is the key of all servers on a store, or nil.
+// loadSigningKey returns the key that signs tokens. shared is the key of all servers on a store, or
+// nil.
 func loadSigningKey(shared []byte, opts Options) (any, error) {
 	var pem []byte
 	var err error
@@ -76,8 +77,8 @@ func loadSigningKey(shared []byte, opts Options) (any, error) {
 	return key, nil
 }
 
-// issuerDocuments returns the discovery documents of the issuer; nil if the server has no address for
-// them.
+// issuerDocuments returns the discovery documents of the issuer; nil if the server has no address
+// for them.
 func issuerDocuments(issuer *serviceaccount.Issuer, o serviceaccount.Options, address string) map[string]endpoint.Document {
 	at := o.JWKSURI
 	if at == "" {

@@ -6,8 +6,8 @@ import (
 )
 
 // advertised returns the address at which other programs reach a server that listens at an address,
-// HOST:PORT. For a server on all interfaces it is the first address that is not a loopback address. It is
-// the zero AddrPort if there is none.
+// HOST:PORT. For a server on all interfaces it is the first address that is not a loopback address.
+// It is the zero AddrPort if there is none.
 func advertised(listening string) netip.AddrPort {
 	at, err := netip.ParseAddrPort(listening)
 	if err != nil || !at.Addr().IsUnspecified() {

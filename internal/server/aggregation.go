@@ -23,27 +23,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// AggregationOptions configure aggregated API servers (APIService), and proxies in front of the server.
-// Zero values mean the defaults.
+// AggregationOptions configure aggregated API servers (APIService), and proxies in front of the
+// server. Zero values mean the defaults.
 type AggregationOptions struct {
 	// ProxyClientCertFile and ProxyClientKeyFile are files in PEM with the client certificate that
 	// authenticates this server to aggregated servers, and its key. They are read for each connection.
-	// Default: a certificate of an authority of its own, which is published for the aggregated servers;
-	// none without a socket.
+	// Default: a certificate of an authority of its own, which is published for the aggregated
+	// servers; none without a socket.
 	ProxyClientCertFile, ProxyClientKeyFile string
 	// RequestHeader configures authentication by the headers of proxies in front of the server.
 	// Default: no proxy is trusted.
 	RequestHeader authn.RequestHeaderOptions
-	// Dial opens connections to aggregated servers, with network "tcp" and address HOST:PORT. In a bubble
-	// it must open them in memory, since the clock of a bubble stands still while a connection of the
-	// operating system is open. Default: connections of the operating system.
+	// Dial opens connections to aggregated servers, with network "tcp" and address HOST:PORT. In a
+	// bubble it must open them in memory, since the clock of a bubble stands still while a connection
+	// of the operating system is open. Default: connections of the operating system.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Handlers serve group versions in this process, such as the metrics of simulated nodes: the paths below
-	// /apis/GROUP/VERSION, with the discovery document at their root, and OpenAPI documents as an API server
-	// has them. Requests are authorized, and reach the handler in memory, without TLS; their X-Remote headers
-	// name the user. An APIService that names a service for the group version takes precedence. Servers that
-	// share a Store must have the same group versions. Stop waits until the handlers have returned from all
-	// requests. Default: none.
+	// Handlers serve group versions in this process, such as the metrics of simulated nodes: the paths
+	// below /apis/GROUP/VERSION, with the discovery document at their root, and OpenAPI documents as
+	// an API server has them. Requests are authorized, and reach the handler in memory, without TLS;
+	// their X-Remote headers name the user. An APIService that names a service for the group version
+	// takes precedence. Servers that share a Store must have the same group versions. Stop waits until
+	// the handlers have returned from all requests. Default: none.
 	Handlers map[schema.GroupVersion]http.Handler
 }
 
@@ -82,16 +82,16 @@ func readAuthorities(file string) (*x509.CertPool, []byte, error) {
 	return pool, data, nil
 }
 
-// proxying is the client certificate of the server for aggregated servers, and the authorities with which
-// they verify it.
+// proxying is the client certificate of the server for aggregated servers, and the authorities with
+// which they verify it.
 type proxying struct {
 	certificate aggregate.ClientCertificate // nil for none
 	trust       *aggregate.Trust            // nil if nothing is published
 	dial        func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// proxying prepares the client certificate for aggregated servers, and the authentication of proxies in
-// front of the server. out is nil without a socket.
+// proxying prepares the client certificate for aggregated servers, and the authentication of
+// proxies in front of the server. out is nil without a socket.
 func (o *AggregationOptions) proxying(dataDir string, out *socket, authenticator *authn.Authenticator) (*proxying, error) {
 	p := &proxying{dial: o.Dial}
 	if o.ProxyClientCertFile != "" {
@@ -133,7 +133,8 @@ func (o *AggregationOptions) proxying(dataDir string, out *socket, authenticator
 	return p, nil
 }
 
-// tell publishes the authorities with which aggregated servers authenticate requests of this server.
+// tell publishes the authorities with which aggregated servers authenticate requests of this
+// server.
 func (p *proxying) tell(ctx context.Context, store *resource.Store) error {
 	if p == nil || p.trust == nil {
 		return nil
@@ -168,8 +169,8 @@ func (o *AggregationOptions) serveInside(log *slog.Logger, reach *aggregate.Opti
 	return own.close
 }
 
-// registrations returns the tasks that update APIServices: those of this server, and the status of those
-// of others.
+// registrations returns the tasks that update APIServices: those of this server, and the status of
+// those of others.
 func registrations(ctx context.Context, store *resource.Store, reach aggregate.Options) []housekeeping.Task {
 	keep := func(what string, start func() (interface{ Close() }, error)) housekeeping.Task {
 		return func() func() {

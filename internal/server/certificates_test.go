@@ -184,8 +184,8 @@ func TestCertificateOfUser(t *testing.T) {
 	})
 }
 
-// TestNoSignerWithoutSocket checks that a server without a socket signs no certificates: no client could
-// present one.
+// TestNoSignerWithoutSocket checks that a server without a socket signs no certificates: no client
+// could present one.
 func TestNoSignerWithoutSocket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, Options{})

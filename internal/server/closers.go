@@ -15,7 +15,8 @@ func (c *closers) add(f func() error) { *c = append(*c, f) }
 // do pushes a function that cannot fail.
 func (c *closers) do(f func()) { c.add(func() error { f(); return nil }) }
 
-// close calls all functions, the last one first, and returns their errors. A second call does nothing.
+// close calls all functions, the last one first, and returns their errors. A second call does
+// nothing.
 func (c *closers) close() error {
 	all := *c
 	*c = nil

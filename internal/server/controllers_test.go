@@ -41,8 +41,8 @@ func (f *failing) Run(ctx context.Context, cfg *rest.Config, _ *slog.Logger, _ *
 	return f.err
 }
 
-// TestControllers checks that controllers are run again when they fail, and that the server outlives
-// them.
+// TestControllers checks that controllers are run again when they fail, and that the server
+// outlives them.
 func TestControllers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &failing{failures: 3}

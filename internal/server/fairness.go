@@ -8,8 +8,9 @@ import (
 	"github.com/kapok-dev/kapok/internal/resource"
 )
 
-// startLimiter creates the default FlowSchemas and PriorityLevelConfigurations, keeps them up to date
-// unless fairness is off, and returns the limiter that applies them. closers gets what it starts.
+// startLimiter creates the default FlowSchemas and PriorityLevelConfigurations, keeps them up to
+// date unless fairness is off, and returns the limiter that applies them. closers gets what it
+// starts.
 func startLimiter(ctx context.Context, store *resource.Store, o Options, closers *closers) (*fairness.Limiter, error) {
 	if err := flowschemas.Ensure(ctx, store, o.Fairness.Unfair); err != nil {
 		return nil, err

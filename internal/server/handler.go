@@ -274,8 +274,8 @@ func (p *parts) tasks(ctx context.Context, store *resource.Store, a admitting, r
 	return all
 }
 
-// join registers the server with the other servers on its journal, if the journal can have others, and
-// serves the custom resources that they serve. The replica is nil if the journal cannot.
+// join registers the server with the other servers on its journal, if the journal can have others,
+// and serves the custom resources that they serve. The replica is nil if the journal cannot.
 func (p *parts) join(ctx context.Context, store *resource.Store, hooks webhook.Options, c *closers) (*replica.Replica, *crd.Controller, error) {
 	log := p.options.Logger
 	var joined *replica.Replica
@@ -332,7 +332,8 @@ func (p *parts) enlist(ctx context.Context, store *resource.Store, c *closers) e
 		c.do(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			// If it fails, the address remains in the endpoints, as after a crash, until this server starts again.
+			// If it fails, the address remains in the endpoints, as after a crash, until this server starts
+			// again.
 			_ = bootstrap.LeaveKubernetes(ctx, store, server)
 		})
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal"
 )
 
-// A step is a part of the start, by the name of its health check in kube-apiserver, where it is a hook
-// that runs after the start, and the check fails until the hook has finished.
+// A step is a part of the start, by the name of its health check in kube-apiserver, where it is a
+// hook that runs after the start, and the check fails until the hook has finished.
 type step string
 
 const (
@@ -71,7 +71,8 @@ func (p progress) done(steps ...step) {
 // order.
 func (p progress) checks(o *Options, j interface{ Health() error }) []endpoint.Check {
 	all := []endpoint.Check{
-		// A journal that does not accept writes recovers automatically, and objects can be read until then.
+		// A journal that does not accept writes recovers automatically, and objects can be read until
+		// then.
 		{Name: "etcd", Run: func(*http.Request) error {
 			if err := j.Health(); errors.Is(err, journal.ErrClosed) {
 				return err

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The tasks that the server performs itself, with the names of [Options.Housekeeping]. All of them except
-// ttl are tasks of kube-controller-manager in a cluster.
+// The tasks that the server performs itself, with the names of [Options.Housekeeping]. All of them
+// except ttl are tasks of kube-controller-manager in a cluster.
 const (
 	keepAccounts     = "accounts"           // create the account default in each namespace
 	gatherRules      = "cluster-roles"      // aggregate cluster roles

@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// connection is the transport of clients in this process. Their caches can read the state through it.
+// connection is the transport of clients in this process. Their caches can read the state through
+// it.
 type connection struct {
 	*transport.InProcess
 	store   *resource.Store

@@ -24,13 +24,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// NodeOptions configure connections to kubelets, for logs, exec, attach and portforward of pods and for
-// proxies. Zero values mean the defaults.
+// NodeOptions configure connections to kubelets, for logs, exec, attach and portforward of pods and
+// for proxies. Zero values mean the defaults.
 type NodeOptions struct {
 	// ClientCertFile and ClientKeyFile are files in PEM with the client certificate that authenticates
-	// this server to kubelets, and its key. They are read again when they change. Default: a certificate
-	// of the server's own authority, with the permissions of the cluster role system:kubelet-api-admin;
-	// none without a socket.
+	// this server to kubelets, and its key. They are read again when they change. Default: a
+	// certificate of the server's own authority, with the permissions of the cluster role
+	// system:kubelet-api-admin; none without a socket.
 	ClientCertFile, ClientKeyFile string
 	// CAFile is a file in PEM with the authorities of the serving certificates of kubelets. It is read
 	// again when it changes. Default: these certificates are not verified, as in kube-apiserver.
@@ -44,18 +44,19 @@ type NodeOptions struct {
 	// write the status of a node or a pod can then reach every program on this machine that trusts
 	// connections from it. It is for tests and simulated nodes.
 	Loopback bool
-	// LoopbackEndpoints permits loopback addresses in Endpoints and EndpointSlices, which Kubernetes rejects. Pods of
-	// package node/process have such addresses: without it, their Services have no endpoints. This server itself connects
-	// to them only with Loopback.
+	// LoopbackEndpoints permits loopback addresses in Endpoints and EndpointSlices, which Kubernetes
+	// rejects. Pods of package node/process have such addresses: without it, their Services have no
+	// endpoints. This server itself connects to them only with Loopback.
 	LoopbackEndpoints bool
-	// Kubelets returns the handler of the kubelet of a node that this program runs itself, such as a simulated
-	// one, and nil for other nodes. It is called for each request that goes to a kubelet, which reaches the handler
-	// in memory, without TLS; this works in a testing/synctest bubble, too. Stop closes the connections, and
-	// waits until the handler has returned from all requests. Default: all nodes are elsewhere.
+	// Kubelets returns the handler of the kubelet of a node that this program runs itself, such as a
+	// simulated one, and nil for other nodes. It is called for each request that goes to a kubelet,
+	// which reaches the handler in memory, without TLS; this works in a testing/synctest bubble, too.
+	// Stop closes the connections, and waits until the handler has returned from all requests.
+	// Default: all nodes are elsewhere.
 	Kubelets func(node string) http.Handler
-	// DialPod returns a function that connects with the address of a pod in a network that this program
-	// has made, and nil for other addresses. The proxies of pods and services use it. Default: all pods
-	// are reached by the network of this machine.
+	// DialPod returns a function that connects with the address of a pod in a network that this
+	// program has made, and nil for other addresses. The proxies of pods and services use it. Default:
+	// all pods are reached by the network of this machine.
 	DialPod func(ip netip.Addr) func(ctx context.Context, network, address string) (net.Conn, error)
 }
 

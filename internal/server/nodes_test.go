@@ -48,7 +48,8 @@ func TestNodeOptions(t *testing.T) {
 	}
 }
 
-// TestNodeFiles changes the authorities of kubelets and the client certificate while they are in use.
+// TestNodeFiles changes the authorities of kubelets and the client certificate while they are in
+// use.
 func TestNodeFiles(t *testing.T) {
 	kubelet := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Write([]byte(r.TLS.PeerCertificates[0].Subject.CommonName))
@@ -120,8 +121,8 @@ func TestNodeFiles(t *testing.T) {
 	}
 }
 
-// TestKubeletClient checks the server's certificate for kubelets: it is replaced in time, and a server
-// rejects it.
+// TestKubeletClient checks the server's certificate for kubelets: it is replaced in time, and a
+// server rejects it.
 func TestKubeletClient(t *testing.T) {
 	s, err := Start(t.Context(), Options{Listen: "127.0.0.1:0"})
 	if err != nil {

@@ -24,10 +24,10 @@ import (
 	"github.com/kapok-dev/kapok/internal/transport"
 )
 
-// Options are those of package kapok, which documents each field. Package kapok declares a type of its
-// own instead of an alias, since go doc and pkg.go.dev do not show the fields behind an alias of an
-// internal type. kapok.Start converts one into the other, which compiles only while the fields are
-// equal.
+// Options are those of package kapok, which documents each field. Package kapok declares a type of
+// its own instead of an alias, since go doc and pkg.go.dev do not show the fields behind an alias
+// of an internal type. kapok.Start converts one into the other, which compiles only while the
+// fields are equal.
 type Options struct {
 	DataDir               string
 	UnsafeNoFsync         bool
@@ -66,8 +66,8 @@ type Options struct {
 // Journals are the storage of the journals of a server, for tests that replace it with [StartOn].
 // Package kapok has no such option.
 type Journals struct {
-	// Memory keeps the objects of a server without DataDir and Store, and outlives the server. Default:
-	// the objects are lost when the server stops.
+	// Memory keeps the objects of a server without DataDir and Store, and outlives the server.
+	// Default: the objects are lost when the server stops.
 	Memory *memory.Store
 	// Pebble are options of the journal in DataDir, such as its file system. The server sets Dir,
 	// Logger, Sealer and Unsynced. Default: the zero value.

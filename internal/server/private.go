@@ -13,13 +13,13 @@ import (
 	"github.com/kapok-dev/kapok/internal/pki"
 )
 
-// othersMode are the permissions of users other than the owner. They must have none on secrets, and must
-// not be able to replace the pki or the journal.
+// othersMode are the permissions of users other than the owner. They must have none on secrets, and
+// must not be able to replace the pki or the journal.
 const othersMode fs.FileMode = 0o077
 
-// keepPrivate removes the permissions of other users on an existing data directory, and on the keys and
-// tokens in it, and logs each change. A directory whose mode cannot be changed, such as that of another
-// user, is an error, and so is one that is shared on purpose, like /tmp.
+// keepPrivate removes the permissions of other users on an existing data directory, and on the keys
+// and tokens in it, and logs each change. A directory whose mode cannot be changed, such as that of
+// another user, is an error, and so is one that is shared on purpose, like /tmp.
 func keepPrivate(dir string, log *slog.Logger) error {
 	if dir == "" || runtime.GOOS == "windows" { // where modes have no meaning
 		return nil
@@ -67,8 +67,8 @@ func (o *Options) ailments() []string {
 	return pki.Examine(o.DataDir, time.Now())
 }
 
-// warnOfReadable logs which files with secrets that the options name are readable by every user of the
-// machine. It does not change them, since the server does not own them.
+// warnOfReadable logs which files with secrets that the options name are readable by every user of
+// the machine. It does not change them, since the server does not own them.
 func (o *Options) warnOfReadable() {
 	if runtime.GOOS == "windows" {
 		return

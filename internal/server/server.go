@@ -1,5 +1,5 @@
-// Package server starts the parts of an API server in order, and closes them in reverse. Package kapok
-// is its public API.
+// Package server starts the parts of an API server in order, and closes them in reverse. Package
+// kapok is its public API.
 package server
 
 import (
@@ -23,11 +23,12 @@ const drainTime = 10 * time.Second
 
 // courtesy is the time that a server runs after its context has ended, so that clients of the same
 // context can end before it: they stop watches, release leases, write their last events. In a
-// testing/synctest bubble, whose clock stands still while a goroutine can run, all of them have ended
-// by then.
+// testing/synctest bubble, whose clock stands still while a goroutine can run, all of them have
+// ended by then.
 const courtesy = 10 * time.Millisecond
 
-// Server is a running API server. Its methods are safe for concurrent use. Package kapok documents them.
+// Server is a running API server. Its methods are safe for concurrent use. Package kapok documents
+// them.
 type Server struct {
 	store          *store
 	handler        handler
@@ -156,7 +157,8 @@ func (with setup) start(ctx context.Context) (_ *Server, err error) {
 	return s, nil
 }
 
-// authenticate opens the methods of authentication, and watches their files and those of the socket.
+// authenticate opens the methods of authentication, and watches their files and those of the
+// socket.
 func (s *Server) authenticate(ctx context.Context, opts Options, accounts *serviceaccount.Issuer) (err error) {
 	config := methods.Config{Options: opts.Authentication, Accounts: accounts, State: s.store.state, Logger: opts.Logger}
 	if s.socket != nil {
@@ -228,8 +230,8 @@ func (s *Server) Stop() error {
 	return s.Shutdown(ctx)
 }
 
-// Shutdown stops the server, and returns when it has stopped. Running requests can finish until ctx is
-// done.
+// Shutdown stops the server, and returns when it has stopped. Running requests can finish until ctx
+// is done.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.beginStop()
 	select {

@@ -151,8 +151,8 @@ func (s *socket) readCertificate(ctx context.Context) (err error) {
 	return err
 }
 
-// InviteClients requests client certificates that the server's own authority or further ones, in PEM,
-// have signed, and returns the pool of all of them.
+// InviteClients requests client certificates that the server's own authority or further ones, in
+// PEM, have signed, and returns the pool of all of them.
 func (s *socket) InviteClients(further []byte) *x509.CertPool {
 	pool := s.credentials.ClientCAs()
 	pool.AppendCertsFromPEM(further)
@@ -204,8 +204,8 @@ func (s *socket) announce(opts Options) error {
 	return nil
 }
 
-// stop drains the connections until ctx is done. It removes the kubeconfig first, since the file means
-// that the server is ready.
+// stop drains the connections until ctx is done. It removes the kubeconfig first, since the file
+// means that the server is ready.
 func (s *socket) stop(ctx context.Context) error {
 	var left error
 	s.announcing.Lock()

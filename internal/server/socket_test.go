@@ -320,7 +320,8 @@ func TestStartFails(t *testing.T) {
 }
 
 // TestStopOutside checks that Stop first ends watches; then the connection gets GOAWAY and is
-// closed. Stop does not wait for a connection without a request, as net/http would for five seconds.
+// closed. Stop does not wait for a connection without a request, as net/http would for five
+// seconds.
 func TestStopOutside(t *testing.T) {
 	leakFree(t)
 	for _, protocol := range []string{"h2", "http/1.1"} {
@@ -336,7 +337,8 @@ func TestStopOutside(t *testing.T) {
 	}
 }
 
-// stopOutside stops a server with a watch and an unused connection, and returns the time that takes.
+// stopOutside stops a server with a watch and an unused connection, and returns the time that
+// takes.
 func stopOutside(t *testing.T, protocol string) (took time.Duration) {
 	e := newEcho()
 	opts := e.options()

@@ -37,14 +37,15 @@ type store struct {
 	state   *state.State
 	shared  bool   // other servers write to the journal, too
 	root    []byte // the authority that these servers share; nil if there are none
-	// signingKey is the key with which all of them sign tokens of service accounts; nil if there are none.
+	// signingKey is the key with which all of them sign tokens of service accounts; nil if there are
+	// none.
 	signingKey []byte
 
 	closers closers
 }
 
-// openStore opens the store that the options select: an etcd, the data directory, or an empty store in
-// memory.
+// openStore opens the store that the options select: an etcd, the data directory, or an empty store
+// in memory.
 func openStore(ctx context.Context, opts Options, journals Journals) (_ *store, err error) {
 	s := &store{options: opts}
 	defer func() {
@@ -88,9 +89,9 @@ func openStore(ctx context.Context, opts Options, journals Journals) (_ *store, 
 	return s, nil
 }
 
-// sealedBefore reports whether an object was written before the configuration of encryption changed, and
-// so is not encrypted by it. The configuration changes only while the server runs: an object that was
-// written before the start is older, whatever the wall clock showed then.
+// sealedBefore reports whether an object was written before the configuration of encryption
+// changed, and so is not encrypted by it. The configuration changes only while the server runs: an
+// object that was written before the start is older, whatever the wall clock showed then.
 func sealedBefore(changed time.Time, opened object.Revision, o *object.Object) bool {
 	return !changed.IsZero() && (o.Revision <= opened || o.Written.Before(changed))
 }
@@ -152,9 +153,9 @@ func (s *store) openMemory(opts Options, kept *memory.Store) error {
 	return err
 }
 
-// hosts returns the names and addresses for the certificate of a server that listens on a host: its own,
-// those that the options add, and the address of the service kubernetes, which clients in the cluster
-// use.
+// hosts returns the names and addresses for the certificate of a server that listens on a host: its
+// own, those that the options add, and the address of the service kubernetes, which clients in the
+// cluster use.
 func (s *store) hosts(listen string) []string {
 	hosts := append(pki.Hosts(listen), s.options.Serving.Names...)
 	key := object.Key{Resource: schema.GroupResource{Resource: "services"}, Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
@@ -189,7 +190,8 @@ func (s *store) openPebble(opts Options, options pebble.Options, sealer *encrypt
 	return err
 }
 
-// lockDataDir keeps other servers out of the data directory if the journal, being elsewhere, does not.
+// lockDataDir keeps other servers out of the data directory if the journal, being elsewhere, does
+// not.
 func (s *store) lockDataDir(dir string) error {
 	if dir == "" {
 		return nil

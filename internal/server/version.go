@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// KubernetesVersion is the release of Kubernetes whose API the server serves. Clients compare it with
-// their own version.
+// KubernetesVersion is the release of Kubernetes whose API the server serves. Clients compare it
+// with their own version.
 const KubernetesVersion = "v1.37.2"
 
 // serverVersion returns the content of /version.

@@ -15,19 +15,19 @@ import (
 )
 
 // WebhookOptions configure the connections to webhooks: admission webhooks, which
-// MutatingWebhookConfigurations and ValidatingWebhookConfigurations name, and conversion webhooks of
-// custom resources.
+// MutatingWebhookConfigurations and ValidatingWebhookConfigurations name, and conversion webhooks
+// of custom resources.
 type WebhookOptions struct {
 	// Services returns the handler of a service that this program serves itself, for webhooks whose
-	// clientConfig names the service, and nil for other services. Requests reach the handler in memory,
-	// without TLS, and ignore caBundle; this works in a testing/synctest bubble, too. Services is called
-	// any number of times, and must return the same handler each time. Stop waits until the handler has
-	// returned from all requests. Default: no service is in this program, and webhooks are called at
-	// the addresses that the objects of the service have.
+	// clientConfig names the service, and nil for other services. Requests reach the handler in
+	// memory, without TLS, and ignore caBundle; this works in a testing/synctest bubble, too. Services
+	// is called any number of times, and must return the same handler each time. Stop waits until the
+	// handler has returned from all requests. Default: no service is in this program, and webhooks are
+	// called at the addresses that the objects of the service have.
 	Services func(namespace, name string) http.Handler
-	// Dial opens connections to all other webhooks, with network "tcp" and address HOST:PORT. In a bubble
-	// it must open them in memory, since the clock of a bubble stands still while a connection of the
-	// operating system is open. Default: connections of the operating system.
+	// Dial opens connections to all other webhooks, with network "tcp" and address HOST:PORT. In a
+	// bubble it must open them in memory, since the clock of a bubble stands still while a connection
+	// of the operating system is open. Default: connections of the operating system.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 

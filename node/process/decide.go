@@ -85,8 +85,8 @@ type decision struct {
 	out    outcome
 }
 
-// decide decides what is to be done for a pod. It is a function of its input. Steps are the same until they are done:
-// starting and stopping a container twice is to be prevented by the caller.
+// decide decides what is to be done for a pod. It is a function of its input. Steps are the same
+// until they are done: starting and stopping a container twice is to be prevented by the caller.
 func decide(in input) outcome {
 	d := &decision{input: in}
 	d.begin()
@@ -212,7 +212,8 @@ func (d *decision) observe(c *podstatus.Container) {
 	}
 }
 
-// begins reports whether a run has been started by a program that has ended since then, and its container does not run yet.
+// begins reports whether a run has been started by a program that has ended since then, and its
+// container does not run yet.
 func begins(r *proc.Run) bool { return r.Exit == nil && r.Started.IsZero() }
 
 func (d *decision) terminated(c *podstatus.Container, r proc.Run) *corev1.ContainerStateTerminated {
@@ -313,7 +314,8 @@ func (d *decision) passed(c *podstatus.Container) bool {
 	return t != nil && t.ExitCode == 0
 }
 
-// drive starts a container that is to run, once its program, its configuration and its back-off permit.
+// drive starts a container that is to run, once its program, its configuration and its back-off
+// permit.
 func (d *decision) drive(c *podstatus.Container) {
 	s := c.Status
 	last, _ := d.last(c.Spec.Name)
@@ -351,8 +353,8 @@ func (d *decision) drive(c *podstatus.Container) {
 	d.out.steps = append(d.out.steps, step{do: start, container: c.Spec, attempt: attempt, backoff: backoff, path: path})
 }
 
-// nextBackoff returns how long a container waits after a run: not at all after the first one, then 10 s, and twice as
-// long after each further one, up to 5 minutes.
+// nextBackoff returns how long a container waits after a run: not at all after the first one, then
+// 10 s, and twice as long after each further one, up to 5 minutes.
 func nextBackoff(last *proc.Run) time.Duration {
 	switch {
 	case last == nil || last.ID.Attempt == 0 || !last.Started.IsZero() && last.Exit.Time.Sub(last.Started) > stable:
@@ -453,7 +455,8 @@ func (d *decision) grace() time.Duration {
 	return max(minGrace, time.Duration(*seconds)*time.Second)
 }
 
-// stopAll stops all containers, and reports whether all have stopped. Sidecars stop after all others, in reverse order.
+// stopAll stops all containers, and reports whether all have stopped. Sidecars stop after all
+// others, in reverse order.
 func (d *decision) stopAll(grace time.Duration) (done bool) {
 	done = true
 	for _, c := range slices.Concat(d.Regular, d.Ephemeral, d.Inits) {

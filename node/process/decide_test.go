@@ -128,7 +128,8 @@ func named(names ...string) (all []corev1.Container) {
 	return all
 }
 
-// TestBackoff restarts a container with the back-off of a kubelet, and begins again after a long run.
+// TestBackoff restarts a container with the back-off of a kubelet, and begins again after a long
+// run.
 func TestBackoff(t *testing.T) {
 	w := newWorld(corev1.PodSpec{Containers: named("c"), RestartPolicy: corev1.RestartPolicyAlways})
 	w.ends["c"] = end{time.Second, 1}

@@ -23,8 +23,8 @@ import (
 // inherited are the variables of this process that containers get. Others may be secrets.
 var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 
-// longestEnvironment is the maximum size of the environment of a container, in bytes. Linux limits environment and arguments
-// together to a quarter of the stack, 2 MiB by default.
+// longestEnvironment is the maximum size of the environment of a container, in bytes. Linux limits
+// environment and arguments together to a quarter of the stack, 2 MiB by default.
 const longestEnvironment = 1 << 20
 
 // missing is the error for a missing object or key, in the words of a kubelet.
@@ -43,7 +43,8 @@ type environment struct {
 	server string // host and port of the API server, "" if it has none
 }
 
-// withDefaults adds variables NAME=VALUE that are not set yet, or only inherited from this process: those of an image.
+// withDefaults adds variables NAME=VALUE that are not set yet, or only inherited from this process:
+// those of an image.
 func withDefaults(env []string, defaults []string) []string {
 	at := map[string]int{}
 	for i, e := range env {
@@ -64,8 +65,8 @@ func withDefaults(env []string, defaults []string) []string {
 	return env
 }
 
-// of returns the variables of a container, in the form NAME=VALUE, and a function with their values. Errors are those of
-// the spec, or of a read.
+// of returns the variables of a container, in the form NAME=VALUE, and a function with their
+// values. Errors are those of the spec, or of a read.
 func (e *environment) of(c *corev1.Container) (env []string, value func(string) (string, bool), err error) {
 	values := map[string]string{}
 	for _, name := range inherited {
@@ -140,7 +141,8 @@ func (e *environment) services(values map[string]string) error {
 			links(s, values)
 		}
 	}
-	// The cluster IP of the API server has port 443, at which only privileged processes can listen: its own address is used.
+	// The cluster IP of the API server has port 443, at which only privileged processes can listen:
+	// its own address is used.
 	if host, port, err := net.SplitHostPort(e.server); err == nil {
 		values["KUBERNETES_SERVICE_HOST"], values["KUBERNETES_SERVICE_PORT"] = host, port
 		values["KUBERNETES_SERVICE_PORT_HTTPS"] = port

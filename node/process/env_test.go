@@ -82,7 +82,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestServiceLinks checks the variables for Services, whose names and values are those of the kubelet.
+// TestServiceLinks checks the variables for Services, whose names and values are those of the
+// kubelet.
 func TestServiceLinks(t *testing.T) {
 	got := map[string]string{}
 	links(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "my-web"}, Spec: corev1.ServiceSpec{ClusterIP: "127.96.0.5", Ports: []corev1.ServicePort{

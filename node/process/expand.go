@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// expand replaces $(NAME) by the value of a variable, and $$ by $. References to unknown variables, and what is no
-// reference, stay as they are.
+// expand replaces $(NAME) by the value of a variable, and $$ by $. References to unknown variables,
+// and what is no reference, stay as they are.
 func expand(text string, value func(name string) (string, bool)) string {
 	var out strings.Builder
 	for {

@@ -20,8 +20,9 @@ const (
 	accountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 )
 
-// podDir returns the directory for the files of a pod, besides those of package proc. Like those of all functions here, the path is below
-// the directory of the node, as package beneath takes it: containers can replace these files by links.
+// podDir returns the directory for the files of a pod, besides those of package proc. Like those of
+// all functions here, the path is below the directory of the node, as package beneath takes it:
+// containers can replace these files by links.
 func (p *pods) podDir(pod string) string { return p.runtime.PodDir(pod) }
 
 // path returns the absolute path for containers.
@@ -32,8 +33,9 @@ func (p *pods) messageFile(id proc.ID) string {
 	return filepath.Join(p.podDir(id.Pod), fmt.Sprintf("message-%s-%d", id.Container, id.Attempt))
 }
 
-// kubeconfig writes a kubeconfig with the service account of a container, and returns its path; "" if the container has no
-// token, or the API server no address. Clients in a pod read the token at a fixed path, at which it cannot be here.
+// kubeconfig writes a kubeconfig with the service account of a container, and returns its path; ""
+// if the container has no token, or the API server no address. Clients in a pod read the token at a
+// fixed path, at which it cannot be here.
 func (p *pods) kubeconfig(env *environment, c *corev1.Container, root string) (string, error) {
 	mounted := false
 	for _, m := range c.VolumeMounts {

@@ -40,7 +40,8 @@ func (p *pods) hasNames(log logr.Logger) bool {
 
 func (p *pods) hostsFile(pod string) string { return filepath.Join(p.podDir(pod), "hosts") }
 
-// hosts writes the file that containers of a pod see as /etc/hosts, and returns its path; "" if they see that of the system.
+// hosts writes the file that containers of a pod see as /etc/hosts, and returns its path; "" if
+// they see that of the system.
 func (p *pods) hosts(env *environment) (string, error) {
 	if !p.named() {
 		return "", nil
@@ -85,8 +86,9 @@ func (p *pods) rename(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// overwrite changes the contents of a file that is mounted, which another file cannot replace. A reader sees the old or the new lines: what
-// is left of a longer file is made empty before it is cut off.
+// overwrite changes the contents of a file that is mounted, which another file cannot replace. A
+// reader sees the old or the new lines: what is left of a longer file is made empty before it is
+// cut off.
 func overwrite(in *os.Root, name string, data []byte) error {
 	f, err := beneath.Open(in, name, os.O_RDWR)
 	if err != nil {
@@ -136,7 +138,8 @@ func (p *pods) names(ctx context.Context) (n names, err error) {
 	return n, nil
 }
 
-// hostsOf returns the file for a pod: that of the system, the pod, its hostAliases, and the Services.
+// hostsOf returns the file for a pod: that of the system, the pod, its hostAliases, and the
+// Services.
 func hostsOf(pod *corev1.Pod, podIP string, n names) []byte {
 	var b bytes.Buffer
 	b.Write(n.system)
@@ -169,7 +172,8 @@ func hostsOf(pod *corev1.Pod, podIP string, n names) []byte {
 	return b.Bytes()
 }
 
-// headless writes the endpoints of a headless Service, which have its name, and their own if they have a hostname.
+// headless writes the endpoints of a headless Service, which have its name, and their own if they
+// have a hostname.
 func headless(b *bytes.Buffer, s *corev1.Service, slices []discoveryv1.EndpointSlice, namespace string) {
 	for i := range slices {
 		if slices[i].AddressType == discoveryv1.AddressTypeFQDN {

@@ -26,7 +26,8 @@ const (
 	goScheme       = "go://"
 	archiveScheme  = "archive://"
 	registryScheme = "registry://"
-	// showPullError is the time for which the reason of a failed pull is ErrImagePull, then it is ImagePullBackOff.
+	// showPullError is the time for which the reason of a failed pull is ErrImagePull, then it is
+	// ImagePullBackOff.
 	showPullError = 5 * time.Second
 	minBackoff    = 10 * time.Second
 	maxBackoff    = 5 * time.Minute
@@ -37,7 +38,8 @@ const (
 	longestBuildError = 1024
 )
 
-// programSchemes are the beginnings of programs that are not paths, and programForms those programs as messages have them.
+// programSchemes are the beginnings of programs that are not paths, and programForms those programs
+// as messages have them.
 var (
 	programSchemes = []string{fileScheme, goScheme, archiveScheme, registryScheme}
 	programForms   = []string{fileScheme + "/PATH", goScheme + "PACKAGE", archiveScheme + "PATH", registryScheme + "REFERENCE"}
@@ -57,8 +59,9 @@ func hasScheme(text string) bool {
 // anyImage is mapped to the program of all images that have none.
 const anyImage = "*"
 
-// ParseImage parses a mapping IMAGE=PROGRAM of an image to a program: a path, file:///PATH, go://PACKAGE, archive://PATH for the file of an OCI
-// image, or registry://REFERENCE; registry:// alone is the image's own name. The image * stands for all that have no mapping.
+// ParseImage parses a mapping IMAGE=PROGRAM of an image to a program: a path, file:///PATH,
+// go://PACKAGE, archive://PATH for the file of an OCI image, or registry://REFERENCE; registry://
+// alone is the image's own name. The image * stands for all that have no mapping.
 func ParseImage(text string) (image, program string, err error) {
 	image, program, ok := strings.Cut(text, "=")
 	switch {
@@ -123,8 +126,8 @@ func programOf(image string, mapping func(image string) string, dir string) (pro
 	return program{path: path}, nil
 }
 
-// mapped returns the program of an image: that of its full name, of its name without tag and digest, of the last part of this name, or
-// that of all images; "" if there is none.
+// mapped returns the program of an image: that of its full name, of its name without tag and
+// digest, of the last part of this name, or that of all images; "" if there is none.
 func mapped(image string, mapping func(image string) string) string {
 	name, _, _ := strings.Cut(image, "@")
 	if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
@@ -193,7 +196,8 @@ func (i *images) get(pod, container string) *pull {
 	return nil
 }
 
-// mapping returns the program to which an image is mapped by this name, "" if it is not. A mapping of the options replaces that of an object.
+// mapping returns the program to which an image is mapped by this name, "" if it is not. A mapping
+// of the options replaces that of an object.
 func (i *images) mapping(image string) string {
 	if p := i.mappings[image]; p != "" {
 		return p
@@ -246,7 +250,8 @@ func (i *images) forget(pod string) {
 	}
 }
 
-// prepare begins to prepare the program of a container, and calls changed when it is ready or has failed.
+// prepare begins to prepare the program of a container, and calls changed when it is ready or has
+// failed.
 func (i *images) prepare(ctx context.Context, pod *corev1.Pod, c *corev1.Container) {
 	key := pullKey{string(pod.UID), c.Name}
 	i.mu.Lock()
@@ -280,7 +285,8 @@ func (i *images) prepare(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 	}()
 }
 
-// program returns the path of the program of a container, or the OCI image that has it, with its directory.
+// program returns the path of the program of a container, or the OCI image that has it, with its
+// directory.
 func (i *images) program(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (string, *Image, error) {
 	p, err := programOf(c.Image, i.mapping, i.dir)
 	if err != nil {

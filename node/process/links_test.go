@@ -14,7 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestReplacedFiles writes the files of a pod whose container has put links and pipes in their places.
+// TestReplacedFiles writes the files of a pod whose container has put links and pipes in their
+// places.
 func TestReplacedFiles(t *testing.T) {
 	Main()
 	p, err := newPods(Options{Dir: t.TempDir(), WorkDir: t.TempDir()})
@@ -105,7 +106,8 @@ func TestReplacedFiles(t *testing.T) {
 		}
 	}
 
-	// A termination message and a log are read from files of the pod only, and a pipe is not waited for.
+	// A termination message and a log are read from files of the pod only, and a pipe is not waited
+	// for.
 	run := proc.Run{Spec: proc.Spec{ID: proc.ID{Pod: "u", Container: "c"}}, Exit: &proc.Exit{Code: 1}}
 	c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	_ = os.RemoveAll(own)

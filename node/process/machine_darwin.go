@@ -10,7 +10,8 @@ import (
 
 const supported = true
 
-// machine returns the memory of this machine, and the size of the file system of a directory, in bytes.
+// machine returns the memory of this machine, and the size of the file system of a directory, in
+// bytes.
 func machine(dir string) (memory, disk int64) {
 	if size, err := unix.SysctlUint64("hw.memsize"); err == nil {
 		memory = int64(size)

@@ -10,7 +10,8 @@ import (
 
 const supported = true
 
-// machine returns the memory of this machine, and the size of the file system of a directory, in bytes.
+// machine returns the memory of this machine, and the size of the file system of a directory, in
+// bytes.
 func machine(dir string) (memory, disk int64) {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) == nil {

@@ -167,7 +167,8 @@ func (p *pods) add(m manager.Manager) error {
 		Complete(p)
 }
 
-// receive lets wake add requests, and adds one that ends the containers of pods that do not exist any more.
+// receive lets wake add requests, and adds one that ends the containers of pods that do not exist
+// any more.
 func (p *pods) receive(_ context.Context, q handler.Queue) error {
 	p.mu.Lock()
 	p.queue = q
@@ -192,7 +193,8 @@ func (p *pods) wake(pod string) {
 	}
 }
 
-// sweepAgain adds a request for a sweep if a pod was swept while it was reconciled: what has been started since then is swept, too.
+// sweepAgain adds a request for a sweep if a pod was swept while it was reconciled: what has been
+// started since then is swept, too.
 func (p *pods) sweepAgain(pod string, key client.ObjectKey) {
 	p.mu.Lock()
 	_, known := p.keys[pod]
@@ -416,7 +418,8 @@ func fieldPath(pod *corev1.Pod, container string) string {
 	return fmt.Sprintf("spec.%s{%s}", list, container)
 }
 
-// spec returns what a container runs, without the path of its program unless that is in an OCI image.
+// spec returns what a container runs, without the path of its program unless that is in an OCI
+// image.
 func (p *pods) spec(env *environment, c *corev1.Container) (proc.Spec, error) {
 	variables, value, err := env.of(c)
 	if err != nil {
@@ -556,8 +559,9 @@ func partial(key client.ObjectKey) *metav1.PartialObjectMetadata {
 	}
 }
 
-// sweep kills the containers of pods that do not exist, or that are on another node, and removes their files. It considers the pods that
-// are known before it lists those that exist: another worker may begin with a new pod at any time, and the list does not have it.
+// sweep kills the containers of pods that do not exist, or that are on another node, and removes
+// their files. It considers the pods that are known before it lists those that exist: another
+// worker may begin with a new pod at any time, and the list does not have it.
 func (p *pods) sweep(ctx context.Context) (controller.Result, error) {
 	gone := p.known()
 	all, err := p.list(ctx)

@@ -62,7 +62,8 @@ func (t *tender) exec(ctx context.Context, command []string) error {
 	return err
 }
 
-// A limited buffer keeps the beginning of what is written. Output and errors of a command are written at the same time.
+// A limited buffer keeps the beginning of what is written. Output and errors of a command are
+// written at the same time.
 type limited struct {
 	lock sync.Mutex
 	bytes.Buffer

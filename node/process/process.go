@@ -1,5 +1,5 @@
-// Package process runs a node whose containers are processes of this machine: no daemon, no root. It
-// is for development, where an operator and what it creates run beside the server.
+// Package process runs a node whose containers are processes of this machine: no daemon, no root.
+// It is for development, where an operator and what it creates run beside the server.
 //
 //	func main() {
 //		process.Main()
@@ -7,27 +7,32 @@
 //		node := &process.Node{Options: process.Options{Dir: "/home/me/.local/share/kapok/processes"}}
 //		kapok.Start(ctx, kapok.Options{Controllers: node, Nodes: kapok.NodeOptions{Kubelets: node.Handler}, ...})
 //
-// A container runs the program that its image stands for (image.go): a file, a package of Go, or the program of an OCI image, from Options.Store. Pods have the phases, conditions, restarts,
-// back-offs, probes, hooks, init containers and sidecars that they have on a kubelet of Kubernetes 1.37. docs/processes.md
-// lists what is missing.
+// A container runs the program that its image stands for (image.go): a file, a package of Go, or
+// the program of an OCI image, from Options.Store. Pods have the phases, conditions, restarts,
+// back-offs, probes, hooks, init containers and sidecars that they have on a kubelet of Kubernetes
+// 1.37. docs/processes.md lists what is missing.
 //
 // # Permissions
 //
-// Containers have all permissions of the user that runs this process, and see its files, its network and its other processes; with Options.Isolate
-// they see their own ones. A client that may create pods, or a workload that creates them, runs programs as that user.
+// Containers have all permissions of the user that runs this process, and see its files, its
+// network and its other processes; with Options.Isolate they see their own ones. A client that may
+// create pods, or a workload that creates them, runs programs as that user.
 //
 // # State
 //
-// What runs, and how it has ended, is in the files of package proc, which survive a crash: the next Node adopts what still runs. decide
-// (decide.go) computes the next steps of a pod and its status as a function of these, the pod, and the time. The back-offs of images
-// and the results of probes are in memory and begin again.
+// What runs, and how it has ended, is in the files of package proc, which survive a crash: the next
+// Node adopts what still runs. decide (decide.go) computes the next steps of a pod and its status
+// as a function of these, the pod, and the time. The back-offs of images and the results of probes
+// are in memory and begin again.
 //
 // # Goroutines and locks
 //
-// Run owns all goroutines: the workers of three controllers, those of the proxy of Services (package proxy), one for each container with probes or hooks, one for each container that
-// stops, one for each program that is prepared, and one that looks at what files use. With Options.Isolate there is a second proxy, in the network of
-// pods (network.go). It returns when all have ended. Each type has one lock. That of pods is taken before
-// that of a stopping; no other one is held while another one is taken.
+// Run owns all goroutines: the workers of three controllers, those of the proxy of Services
+// (package proxy), one for each container with probes or hooks, one for each container that stops,
+// one for each program that is prepared, and one that looks at what files use. With Options.Isolate
+// there is a second proxy, in the network of pods (network.go). It returns when all have ended.
+// Each type has one lock. That of pods is taken before that of a stopping; no other one is held
+// while another one is taken.
 package process
 
 import (
@@ -62,40 +67,47 @@ const (
 // defaultPods is the range of the addresses of pods in the network of this machine.
 var defaultPods = netip.MustParsePrefix("127.77.0.0/16")
 
-// Main turns this process into the parent of a container if a Node has started it for that, and then does not return. A program
-// that runs a Node calls it first in its function main, or in TestMain.
+// Main turns this process into the parent of a container if a Node has started it for that, and
+// then does not return. A program that runs a Node calls it first in its function main, or in
+// TestMain.
 func Main() { proc.Main() }
 
 // Options configure a Node. Only Dir is required.
 type Options struct {
 	// Name is the name of the node. Default: the host name of this machine.
 	Name string
-	// Dir is the directory for the files of containers, such as their logs. One Node uses it at a time.
+	// Dir is the directory for the files of containers, such as their logs. One Node uses it at a
+	// time.
 	Dir string
-	// Tether ends all containers when this process ends, for whatever reason. Default: after a crash they continue to run, and the
-	// next Node with the same Dir adopts them. Set it if the objects of the server are lost at its end.
+	// Tether ends all containers when this process ends, for whatever reason. Default: after a crash
+	// they continue to run, and the next Node with the same Dir adopts them. Set it if the objects of
+	// the server are lost at its end.
 	Tether bool
-	// WorkDir is the directory for relative paths of programs, and for builds of packages. Default: the working directory.
+	// WorkDir is the directory for relative paths of programs, and for builds of packages. Default:
+	// the working directory.
 	WorkDir string
 	// Images maps images to programs: see ParseImage.
 	Images map[string]string
-	// Store provides OCI images, for programs such as archive://PATH and registry://REFERENCE. Default: none.
+	// Store provides OCI images, for programs such as archive://PATH and registry://REFERENCE.
+	// Default: none.
 	Store ImageStore
 	// Metrics, if not nil, serves what the containers use (Linux).
 	Metrics *Metrics
-	// Server returns host and port of the API server for containers, "" if it has none. It is called before each start of a
-	// container. Default: none.
+	// Server returns host and port of the API server for containers, "" if it has none. It is called
+	// before each start of a container. Default: none.
 	Server func(context.Context) string
-	// Isolate gives each container a root directory and namespaces of processes, mounts and host name of its own, which takes user namespaces of
-	// Linux: Run returns an error if the system does not permit them. Default: containers see the files and processes of the machine.
+	// Isolate gives each container a root directory and namespaces of processes, mounts and host name
+	// of its own, which takes user namespaces of Linux: Run returns an error if the system does not
+	// permit them. Default: containers see the files and processes of the machine.
 	Isolate bool
-	// SharedNetwork leaves containers in the network of this machine with Isolate, too. Default: pods have a network of their own with Isolate, if
-	// the system permits it; Run logs why not.
+	// SharedNetwork leaves containers in the network of this machine with Isolate, too. Default: pods
+	// have a network of their own with Isolate, if the system permits it; Run logs why not.
 	SharedNetwork bool
 	// Services is the range of the addresses of Services. Default: 127.96.0.0/12.
 	Services netip.Prefix
-	// NoNames leaves /etc/hosts of containers as it is. Default: on Linux, if the system permits it, containers have mounts of their
-	// own, with an /etc/hosts that has the names of Services, and the hostAliases of the pod.
+	// NoNames leaves /etc/hosts of containers as it is. Default: on Linux, if the system permits it,
+	// containers have mounts of their own, with an /etc/hosts that has the names of Services, and the
+	// hostAliases of the pod.
 	NoNames bool
 	// StopGrace limits the time that containers have to end when Run ends. Default 5 s.
 	StopGrace time.Duration
@@ -161,16 +173,17 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// A Node is a node of processes. It is used once: its methods are those of kapok.Options.Controllers, and Handler is for
-// kapok.NodeOptions.Kubelets.
+// A Node is a node of processes. It is used once: its methods are those of
+// kapok.Options.Controllers, and Handler is for kapok.NodeOptions.Kubelets.
 type Node struct {
 	Options
 	runs atomic.Pointer[pods] // nil unless Run has started it
 }
 
-// Run runs the node against the server of cfg until ctx ends, and returns after all containers have ended, or the error that ended
-// it. Metrics are registered in a registry that may have them already; nil is one of its own. The last argument has no effect: a node
-// belongs to its machine, so each of several servers runs its own.
+// Run runs the node against the server of cfg until ctx ends, and returns after all containers have
+// ended, or the error that ended it. Metrics are registered in a registry that may have them
+// already; nil is one of its own. The last argument has no effect: a node belongs to its machine,
+// so each of several servers runs its own.
 func (n *Node) Run(ctx context.Context, cfg *rest.Config, log *slog.Logger, metrics *prometheus.Registry, _ bool) error {
 	o, err := n.Options.complete()
 	if err != nil {
@@ -222,8 +235,8 @@ func (n *Node) DialPod(ip netip.Addr) func(ctx context.Context, network, address
 	return p.dial
 }
 
-// Dial connects with an address of a pod of the node, or with another address as net.Dialer does. It is
-// for the connections of the server to webhooks and extension servers.
+// Dial connects with an address of a pod of the node, or with another address as net.Dialer does.
+// It is for the connections of the server to webhooks and extension servers.
 func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if p := n.runs.Load(); p != nil {
 		return p.dial(ctx, network, address)

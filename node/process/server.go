@@ -30,7 +30,8 @@ const (
 	dialTimeout = 10 * time.Second
 )
 
-// A server answers what API servers ask of the kubelet of the node. It starts no goroutine of its own: streams end with their requests.
+// A server answers what API servers ask of the kubelet of the node. It starts no goroutine of its
+// own: streams end with their requests.
 type server struct{ *pods }
 
 // ServeHTTP implements http.Handler. The paths are those of the kubelet.

@@ -22,11 +22,12 @@ import (
 // retryListen is the time after which the proxy tries again to listen at an address.
 const retryListen = 30 * time.Second
 
-// naming is the request to update the names of Services in /etc/hosts of containers. No Service has this name.
+// naming is the request to update the names of Services in /etc/hosts of containers. No Service has
+// this name.
 var naming = handler.Request{NamespacedName: types.NamespacedName{Name: "*"}}
 
-// services is the Reconciler of Services: it listens at their addresses, as kube-proxy does for those of other nodes, and passes
-// changes on to the pods.
+// services is the Reconciler of Services: it listens at their addresses, as kube-proxy does for
+// those of other nodes, and passes changes on to the pods.
 type services struct {
 	pods   *pods
 	node   string

@@ -46,7 +46,8 @@ func (p *pods) healthOf(id proc.ID) health {
 	return t.health
 }
 
-// tend starts the probes of containers that have started, and ends those of containers that have ended.
+// tend starts the probes of containers that have started, and ends those of containers that have
+// ended.
 func (p *pods) tend(pod *corev1.Pod, runs []proc.Run, ip string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +178,8 @@ func (t *tender) warn(reason, message string) {
 	})
 }
 
-// repeat runs a probe once in each period, until ctx ends or result, which is called when a threshold is reached, returns true.
+// repeat runs a probe once in each period, until ctx ends or result, which is called when a
+// threshold is reached, returns true.
 func (t *tender) repeat(ctx context.Context, name string, probe *corev1.Probe, result func(ok bool) (end bool)) {
 	period := time.Duration(max(1, probe.PeriodSeconds)) * time.Second
 	if !pause(ctx, time.Until(t.run.Started.Add(time.Duration(probe.InitialDelaySeconds)*time.Second))) {
@@ -249,7 +251,8 @@ func (s *stopping) end() time.Time {
 	return s.until
 }
 
-// stop begins to stop a container, and reports whether that is new. A shorter grace period replaces the one that runs.
+// stop begins to stop a container, and reports whether that is new. A shorter grace period replaces
+// the one that runs.
 func (p *pods) stop(pod *corev1.Pod, step *step) bool {
 	until := time.Now().Add(step.grace)
 	p.mu.Lock()
@@ -311,8 +314,8 @@ func (p *pods) end(pod *corev1.Pod, step *step, s *stopping, ip string) {
 	}
 }
 
-// waits waits for the end of the container, of the grace period, but at least some time, or of a hook. It reports whether the container,
-// or the node, has ended.
+// waits waits for the end of the container, of the grace period, but at least some time, or of a
+// hook. It reports whether the container, or the node, has ended.
 func (p *pods) waits(s *stopping, hook <-chan struct{}, least time.Duration) (over bool) {
 	from := time.Now()
 	for {

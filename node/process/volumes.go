@@ -21,13 +21,14 @@ import (
 )
 
 const (
-	// refreshVolumes is the time after which the contents of volumes are compared with their objects, and tokens with their
-	// expiry.
+	// refreshVolumes is the time after which the contents of volumes are compared with their objects,
+	// and tokens with their expiry.
 	refreshVolumes = 10 * time.Second
 	defaultMode    = 0o644
 )
 
-// volumes sets up the volumes of a pod, or updates them. They are directories below that of the pod.
+// volumes sets up the volumes of a pod, or updates them. They are directories below that of the
+// pod.
 func (p *pods) volumes(ctx context.Context, env *environment) error {
 	if env.pod.DeletionTimestamp != nil {
 		return nil
@@ -55,7 +56,8 @@ func (p *pods) volumeDir(ctx context.Context, pod *corev1.Pod, v *corev1.Volume)
 	return p.path(p.ownVolume(pod, v.Name)), nil
 }
 
-// ownVolume returns the directory of a volume whose files are those of the pod, below the directory of the node.
+// ownVolume returns the directory of a volume whose files are those of the pod, below the directory
+// of the node.
 func (p *pods) ownVolume(pod *corev1.Pod, name string) string {
 	return filepath.Join(p.podDir(string(pod.UID)), "volumes", name)
 }
@@ -284,8 +286,8 @@ type tokenKey struct {
 	source      int
 }
 
-// token returns a token for a pod, which is renewed when four fifths of its time are over, or a day. One that cannot be renewed is used
-// until it expires.
+// token returns a token for a pod, which is renewed when four fifths of its time are over, or a
+// day. One that cannot be renewed is used until it expires.
 func (p *pods) token(ctx context.Context, pod *corev1.Pod, volume string, source int, s *corev1.ServiceAccountTokenProjection) (string, error) {
 	key := tokenKey{string(pod.UID), volume, source}
 	p.mu.Lock()
@@ -315,11 +317,13 @@ func (p *pods) token(ctx context.Context, pod *corev1.Pod, volume string, source
 	return t.text, nil
 }
 
-// The files of a volume are in a directory with a name of its own, to which the link ..data points. A link for each first part
-// of a path points there through ..data, so that all files change at once.
+// The files of a volume are in a directory with a name of its own, to which the link ..data points.
+// A link for each first part of a path points there through ..data, so that all files change at
+// once.
 const dataLink = "..data"
 
-// write replaces the files of a volume, if they differ. Whatever a container has put in their place is replaced, and not followed.
+// write replaces the files of a volume, if they differ. Whatever a container has put in their place
+// is replaced, and not followed.
 func (f payload) write(dir *os.Root) error {
 	current, _ := dir.Readlink(dataLink)
 	if f.equal(dir, current) {
@@ -410,7 +414,8 @@ func (f payload) equal(dir *os.Root, current string) bool {
 	return err == nil && count == len(f)
 }
 
-// root makes the directory of a container with links to its volumes at their mount paths, and returns it.
+// root makes the directory of a container with links to its volumes at their mount paths, and
+// returns it.
 func (p *pods) root(env *environment, c *corev1.Container) (string, error) {
 	root := filepath.Join(p.podDir(string(env.pod.UID)), "root", c.Name)
 	mounts := slices.Clone(c.VolumeMounts)
@@ -457,8 +462,8 @@ func link(in *os.Root, path, target string) error {
 	return dir.Symlink(target, name)
 }
 
-// mountSource returns the path of the volume that is mounted, and the path below it of the part that
-// is; "" if it is all of it.
+// mountSource returns the path of the volume that is mounted, and the path below it of the part
+// that is; "" if it is all of it.
 func (p *pods) mountSource(env *environment, m *corev1.VolumeMount) (volume, sub string, err error) {
 	i := slices.IndexFunc(env.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
 	if i < 0 {

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// SimulationAnnotation is the annotation of a pod that defines how its containers behave, in YAML or
-// JSON:
+// SimulationAnnotation is the annotation of a pod that defines how its containers behave, in YAML
+// or JSON:
 //
 //	containers:
 //	  web: {pull: 2s, ready: 5s}

@@ -66,8 +66,9 @@ func runNodes(b *testing.B, o simulated.Options) (cfg *rest.Config, stop func())
 	}
 }
 
-// BenchmarkPods measures the time from the creation of pods, by 8 clients, until all are running, for
-// server, clients and nodes together. In the bare ones no node runs them, and creation is measured.
+// BenchmarkPods measures the time from the creation of pods, by 8 clients, until all are running,
+// for server, clients and nodes together. In the bare ones no node runs them, and creation is
+// measured.
 func BenchmarkPods(b *testing.B) {
 	for _, n := range []int{2000, 20000, 100000} {
 		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) { benchmarkPods(b, n, "node-") })

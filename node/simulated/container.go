@@ -65,7 +65,8 @@ func statuses(all []*container) []corev1.ContainerStatus {
 	return s
 }
 
-// firstStart returns the earliest start of the container that its status knows; zero if there is none.
+// firstStart returns the earliest start of the container that its status knows; zero if there is
+// none.
 func (c *container) firstStart() time.Time {
 	s := c.Status
 	switch {
@@ -185,8 +186,8 @@ func (c *container) terminate(end *corev1.ContainerStateTerminated, at time.Time
 }
 
 // backedOff reports whether the back-off of a container that has ended is over. A kubelet keeps
-// back-offs in memory; here they follow from the status: the last one is the time between the end of
-// the run before and the start of the one that has ended.
+// back-offs in memory; here they follow from the status: the last one is the time between the end
+// of the run before and the start of the one that has ended.
 func (l *look) backedOff(c *container) bool {
 	s := c.Status
 	end := c.LastEnd()

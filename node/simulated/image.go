@@ -35,9 +35,9 @@ func (l *look) ready(c *container, t *turn) bool {
 	return l.configured(c)
 }
 
-// failPull sets the state of a container whose image cannot be pulled. Attempts have the back-off of
-// a kubelet: 10 s, and twice as much after each further one up to 5 minutes. The times of all of them
-// follow from the first one.
+// failPull sets the state of a container whose image cannot be pulled. Attempts have the back-off
+// of a kubelet: 10 s, and twice as much after each further one up to 5 minutes. The times of all of
+// them follow from the first one.
 func (l *look) failPull(c *container, first time.Time, t *turn) {
 	if l.now.Before(first) {
 		if t.fresh {

@@ -28,8 +28,8 @@ import (
 //   - Its address, start time and host do not change.
 //   - No two pods that have not ended have the same address.
 //
-// In the end, when faults have ceased, all pods that were deleted are gone, and all others have been
-// started.
+// In the end, when faults have ceased, all pods that were deleted are gone, and all others have
+// been started.
 func TestInvariants(t *testing.T) {
 	seed := seeds.Of(t)
 	histories := 20

@@ -29,14 +29,16 @@ const (
 	notFoundExit = 127
 )
 
-// A Kubelet answers what API servers ask of the kubelets of simulated nodes: logs, exec and attach. Its zero
-// value answers once it is in the Options of a simulation that runs. It starts no goroutine of its own: streams end with their requests.
+// A Kubelet answers what API servers ask of the kubelets of simulated nodes: logs, exec and attach.
+// Its zero value answers once it is in the Options of a simulation that runs. It starts no
+// goroutine of its own: streams end with their requests.
 type Kubelet struct {
 	readers atomic.Pointer[readers]
 	answers atomic.Pointer[Answers]
 }
 
-// readers are the cache, and what reads from the server: a pod that another client knows to run must be found.
+// readers are the cache, and what reads from the server: a pod that another client knows to run
+// must be found.
 type readers struct{ cached, live client.Reader }
 
 // Handler returns the handler of the kubelet of a node, nil if the node is not simulated.
@@ -167,7 +169,8 @@ func (k *nodeKubelet) runs(ctx context.Context, p *corev1.Pod, container string,
 	return s != nil && s.State.Running != nil && s.State.Running.StartedAt.Equal(&began)
 }
 
-// format returns the part of a log that the options select. All its lines were written at one time, to the standard output.
+// format returns the part of a log that the options select. All its lines were written at one time,
+// to the standard output.
 func format(o *kubelet.LogOptions, log string, written metav1.Time) string {
 	if log == "" || written.Time.Before(o.Since) || strings.EqualFold(o.Stream, "Stderr") {
 		return ""
@@ -230,7 +233,8 @@ type program struct {
 	began metav1.Time // of the container
 }
 
-// ExecInContainer implements remotecommand.Executor: it writes what the annotation has for a command.
+// ExecInContainer implements remotecommand.Executor: it writes what the annotation has for a
+// command.
 func (p *program) ExecInContainer(
 	ctx context.Context, _, _, container string, command []string, in io.Reader, stdout, stderr io.WriteCloser, tty bool, sizes <-chan remotecommand.TerminalSize, _ time.Duration,
 ) error {

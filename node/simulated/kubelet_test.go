@@ -48,7 +48,8 @@ func get(t *testing.T, server *httptest.Server, path string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// TestKubelet asks the kubelet of a simulated node for logs, commands and ports, as an API server does.
+// TestKubelet asks the kubelet of a simulated node for logs, commands and ports, as an API server
+// does.
 func TestKubelet(t *testing.T) {
 	env := kapoktest.Start(t)
 	kubelet := &simulated.Kubelet{}

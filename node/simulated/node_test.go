@@ -106,7 +106,8 @@ func TestNodes(t *testing.T) {
 	})
 }
 
-// TestLabels checks that a node that a user has created gets the labels of every node, and keeps its own.
+// TestLabels checks that a node that a user has created gets the labels of every node, and keeps
+// its own.
 func TestLabels(t *testing.T) {
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
 		start(t, env, 0)

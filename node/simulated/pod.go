@@ -175,7 +175,8 @@ func (r *pods) simulation(p *corev1.Pod) simulation {
 	return s
 }
 
-// find finds the addresses of a pod, and the missing objects that keep its containers from starting.
+// find finds the addresses of a pod, and the missing objects that keep its containers from
+// starting.
 func (r *pods) find(ctx context.Context, in *input, n *corev1.Node) error {
 	p := in.pod
 	key := client.ObjectKeyFromObject(p)

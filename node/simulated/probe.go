@@ -11,8 +11,8 @@ import (
 
 // probes are the results of the probes of a running container. A zero time means never.
 //
-// A kubelet runs a probe at the start of the container, or when it has started by its startup probe,
-// and once in each period from then on. Until the initial delay is over it does not count.
+// A kubelet runs a probe at the start of the container, or when it has started by its startup
+// probe, and once in each period from then on. Until the initial delay is over it does not count.
 type probes struct {
 	started time.Time // the startup probe has succeeded
 	ready   time.Time // the readiness probe has succeeded

@@ -37,9 +37,9 @@
 //	memory: 100Mi     the memory that it uses; by default half of its request, 16Mi without one
 //	usage: [{after: 2m, cpu: 900m}]  changes of these, at times after a start
 //
-// A pod with this annotation whose restartPolicy is not Always completes after a second, as that of a
-// Job, unless the annotation sets another time. A Warning event names errors of the annotation, and
-// the pod behaves as if it had none.
+// A pod with this annotation whose restartPolicy is not Always completes after a second, as that of
+// a Job, unless the annotation sets another time. A Warning event names errors of the annotation,
+// and the pod behaves as if it had none.
 //
 // # Differences from the kubelet
 //
@@ -63,16 +63,16 @@
 //
 // # State
 //
-// A look at a pod (look.go) is a function of the pod, the objects that it refers to, and the time: it
-// has no clock, goroutine or client. Its only input from the past is the status of the pod, so that
-// pods continue after a restart of the process.
+// A look at a pod (look.go) is a function of the pod, the objects that it refers to, and the time:
+// it has no clock, goroutine or client. Its only input from the past is the status of the pod, so
+// that pods continue after a restart of the process.
 //
 // What pods use (usage.go) is a function of the pod and the time, too; Metrics serves it.
 //
-// The addresses in use (package podip), the objects for which pods wait (waiting.go), and the times at
-// which Leases were renewed (node.go) are in memory. Each has its own lock, which is not held during
-// a request or while another one is held. The goroutines are the workers of two controllers and the
-// Runnables that write events, nodes and a role; the manager owns them.
+// The addresses in use (package podip), the objects for which pods wait (waiting.go), and the times
+// at which Leases were renewed (node.go) are in memory. Each has its own lock, which is not held
+// during a request or while another one is held. The goroutines are the workers of two controllers
+// and the Runnables that write events, nodes and a role; the manager owns them.
 package simulated
 
 import (
@@ -142,7 +142,8 @@ type Options struct {
 	// Yields reports whether another program changes the pods, or the status of the nodes. It is
 	// called often, and from several goroutines. Default: none does. Leases are renewed in any case.
 	Yields func(schema.GroupKind) bool
-	// OnYields adds a function to call when the result of Yields has changed for a kind. Nil if it never changes.
+	// OnYields adds a function to call when the result of Yields has changed for a kind. Nil if it
+	// never changes.
 	OnYields func(changed func(schema.GroupKind))
 	// Kubelet, if not nil, answers for the nodes.
 	Kubelet *Kubelet
@@ -150,8 +151,8 @@ type Options struct {
 	Answers Answers
 	// Metrics, if not nil, serves what the nodes and their pods use.
 	Metrics *Metrics
-	// Usage returns what a container that runs uses, nil if the annotation of the pod defines it. It is called
-	// from several goroutines, and must not change the pod. Default: nil for all.
+	// Usage returns what a container that runs uses, nil if the annotation of the pod defines it. It
+	// is called from several goroutines, and must not change the pod. Default: nil for all.
 	Usage func(p *corev1.Pod, container string) corev1.ResourceList
 }
 

@@ -146,8 +146,8 @@ func (l *look) stopOne(c *container, since, turn time.Time, grace time.Duration,
 	return c.Status.State.Terminated.FinishedAt.Time, true
 }
 
-// stopTime returns how long it takes a container to stop, and whether it has to be killed after that
-// time.
+// stopTime returns how long it takes a container to stop, and whether it has to be killed after
+// that time.
 func (l *look) stopTime(c *container, grace time.Duration) (took time.Duration, killed bool) {
 	if hooks := c.Spec.Lifecycle; hooks != nil && hooks.PreStop != nil && hooks.PreStop.Sleep != nil {
 		took = time.Duration(hooks.PreStop.Sleep.Seconds) * time.Second
@@ -158,8 +158,8 @@ func (l *look) stopTime(c *container, grace time.Duration) (took time.Duration, 
 	return took, false
 }
 
-// stopEnd returns how a container ends that stops after the signal TERM: a service succeeds, and work
-// that is not complete fails.
+// stopEnd returns how a container ends that stops after the signal TERM: a service succeeds, and
+// work that is not complete fails.
 func (l *look) stopEnd(c *container, killed bool) *corev1.ContainerStateTerminated {
 	switch {
 	case killed:

@@ -16,7 +16,8 @@ var (
 	idleMemory = resource.MustParse("16Mi")
 )
 
-// A usageStep is a change of what a container uses, at a time after its start. A nil field changes nothing.
+// A usageStep is a change of what a container uses, at a time after its start. A nil field changes
+// nothing.
 type usageStep struct {
 	After  *duration          `json:"after"`
 	CPU    *resource.Quantity `json:"cpu"`

@@ -18,8 +18,8 @@ type ref struct {
 	name      string
 }
 
-// waiting holds the pods that wait for objects, so that a change of an object takes time only for the
-// pods that wait for it.
+// waiting holds the pods that wait for objects, so that a change of an object takes time only for
+// the pods that wait for it.
 type waiting struct {
 	mu   sync.Mutex
 	pods map[types.NamespacedName]*waiter

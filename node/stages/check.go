@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/kwok/pkg/utils/gotpl"
 )
 
-// checkSteps returns an error for the first event of an unknown type, and for the first template that cannot be parsed.
+// checkSteps returns an error for the first event of an unknown type, and for the first template
+// that cannot be parsed.
 func checkSteps(s *kwok.StageSpec) error {
 	parse := newParser()
 	if n := s.Next; n != nil {

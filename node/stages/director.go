@@ -34,8 +34,8 @@ const (
 	kindRetry = 5 * time.Second
 )
 
-// A director follows the Stages on the server and those of the options, and has a player for each kind that they change. It is their
-// Reconciler.
+// A director follows the Stages on the server and those of the options, and has a player for each
+// kind that they change. It is their Reconciler.
 type director struct {
 	manager   manager.Manager
 	discovery discovery.DiscoveryInterfaceWithContext
@@ -110,8 +110,8 @@ func (d *director) Reconcile(ctx context.Context, req controller.Request) (contr
 	return controller.Result{}, d.concern(ctx, d.set.put(req.Namespace != ofOptions, s.Name, c))
 }
 
-// resolve returns the kind that a Stage names by its kind, or by its resource, as KWOK permits. A kind whose objects cannot be
-// watched, such as TokenReview, is an error.
+// resolve returns the kind that a Stage names by its kind, or by its resource, as KWOK permits. A
+// kind whose objects cannot be watched, such as TokenReview, is an error.
 func (d *director) resolve(ctx context.Context, k kind) (kind, error) {
 	mapper := d.manager.GetRESTMapper()
 	mapping, err := mapper.RESTMapping(k.GroupKind(), k.Version)
@@ -144,8 +144,8 @@ func (d *director) watchable(ctx context.Context, r schema.GroupVersionResource)
 	return nil
 }
 
-// tell reports a problem of a Stage once: by an event of the Stage, or in the log for one of the options. What the Stage was before
-// stays in force.
+// tell reports a problem of a Stage once: by an event of the Stage, or in the log for one of the
+// options. What the Stage was before stays in force.
 func (d *director) tell(req controller.Request, s client.Object, err error) {
 	text := ""
 	if err != nil {
@@ -164,7 +164,8 @@ func (d *director) tell(req controller.Request, s client.Object, err error) {
 	}
 }
 
-// concern lets the players of kinds look at all their objects again, and starts those that are missing.
+// concern lets the players of kinds look at all their objects again, and starts those that are
+// missing.
 func (d *director) concern(ctx context.Context, kinds []kind) error {
 	for _, k := range kinds {
 		d.mu.Lock()

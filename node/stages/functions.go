@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/kwok/pkg/utils/gotpl"
 )
 
-// A renderer renders templates for one object at a time, as KWOK's functions do not say for which node they are called.
+// A renderer renders templates for one object at a time, as KWOK's functions do not say for which
+// node they are called.
 type renderer struct {
 	player   *player
 	node     string // of the object
@@ -38,7 +39,8 @@ func (r renderer) ToJSON(text string, original any) ([]byte, error) {
 	return out, withoutOutput(err)
 }
 
-// withoutOutput returns an error of the library without the output that it appends, which may be that of another object.
+// withoutOutput returns an error of the library without the output that it appends, which may be
+// that of another object.
 func withoutOutput(err error) error {
 	if cause := errors.Unwrap(err); cause != nil {
 		return cause
@@ -57,8 +59,8 @@ func nodeOf(o client.Object) string {
 	return ""
 }
 
-// functions returns the functions of templates that depend on the nodes. The others are those of KWOK's library. They run while
-// rendering is locked.
+// functions returns the functions of templates that depend on the nodes. The others are those of
+// KWOK's library. They run while rendering is locked.
 func (p *player) functions() gotpl.FuncMap {
 	return gotpl.FuncMap{
 		"NodeName":    func() string { return p.rendered },

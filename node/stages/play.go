@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/kwok/pkg/utils/lifecycle"
 )
 
-// play plays the stage of a plan, from the step at which it has failed before, and reports whether the object has changed. It returns
-// an error if the step is to be tried again.
+// play plays the stage of a plan, from the step at which it has failed before, and reports whether
+// the object has changed. It returns an error if the step is to be tried again.
 func (p *player) play(ctx context.Context, o client.Object, pl *plan) (changed bool, err error) {
 	var refused error // of the last request
 	request := func(err error) error {
@@ -70,7 +70,8 @@ func (p *player) exists(ctx context.Context, o client.Object) bool {
 	return p.client.Get(ctx, client.ObjectKeyFromObject(o), now) == nil && now.GetUID() == o.GetUID()
 }
 
-// transient reports whether a request that has failed may succeed later: the server was not reached, or is busy.
+// transient reports whether a request that has failed may succeed later: the server was not
+// reached, or is busy.
 func transient(err error) bool {
 	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||

@@ -54,7 +54,8 @@ type player struct {
 	queue handler.Queue            // nil before the controller starts
 }
 
-// A plan is what happens next to an object. The worker that holds the key of the object owns it, but for stale.
+// A plan is what happens next to an object. The worker that holds the key of the object owns it,
+// but for stale.
 type plan struct {
 	stale    atomic.Bool // stages have changed since the stage was chosen
 	uid      types.UID
@@ -70,7 +71,8 @@ type plan struct {
 }
 
 const (
-	// shortestPause and longestPause are the times between the changes of an object by stages without delays.
+	// shortestPause and longestPause are the times between the changes of an object by stages without
+	// delays.
 	shortestPause = 10 * time.Millisecond
 	longestPause  = time.Second
 	// reportedAfter is the number of tries of a request after which the player reports its failure.
@@ -151,7 +153,8 @@ func (p *player) nodeEvents() handler.Funcs {
 	}
 }
 
-// again lets stages be chosen anew for all objects. An object for which the same one is chosen keeps its delay.
+// again lets stages be chosen anew for all objects. An object for which the same one is chosen
+// keeps its delay.
 func (p *player) again(ctx context.Context) error {
 	p.mu.Lock()
 	q := p.queue
@@ -172,7 +175,8 @@ func (p *player) again(ctx context.Context) error {
 	})
 }
 
-// Reconcile implements controller.Reconciler: it chooses the stage of an object, and plays it when it is due.
+// Reconcile implements controller.Reconciler: it chooses the stage of an object, and plays it when
+// it is due.
 func (p *player) Reconcile(ctx context.Context, req controller.Request) (controller.Result, error) {
 	o := newObject(p.kind)
 	err := p.client.Get(ctx, req.NamespacedName, o, client.UnsafeDisableDeepCopy)
@@ -213,7 +217,8 @@ func (p *player) Reconcile(ctx context.Context, req controller.Request) (control
 	return controller.Result{}, nil
 }
 
-// fail reports what stages do wrong with an object by an event; with an Event, which the same stages may select, in the log.
+// fail reports what stages do wrong with an object by an event; with an Event, which the same
+// stages may select, in the log.
 func (p *player) fail(o client.Object, err error) {
 	if p.kind.Kind == "Event" {
 		p.log.Error(err, "stage", "namespace", o.GetNamespace(), "name", o.GetName())

@@ -18,9 +18,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Read reads stages from files, and from the files *.yaml, *.yml and *.json in directories, but not in those below. Documents of other
-// kinds, such as a kustomization, are skipped. A file or a directory without a kind of KWOK that this package knows is an error, and so is
-// a Stage that cannot be compiled.
+// Read reads stages from files, and from the files *.yaml, *.yml and *.json in directories, but not
+// in those below. Documents of other kinds, such as a kustomization, are skipped. A file or a
+// directory without a kind of KWOK that this package knows is an error, and so is a Stage that
+// cannot be compiled.
 func Read(paths ...string) ([]*kwok.Stage, error) {
 	objects, err := read(paths)
 	if err != nil {

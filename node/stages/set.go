@@ -29,7 +29,8 @@ var (
 	nodeKind = corev1.SchemeGroupVersion.WithKind("Node")
 )
 
-// newObject returns an empty object of a kind. Pods and nodes have Go types: by these, KWOK's library chooses the type of patches.
+// newObject returns an empty object of a kind. Pods and nodes have Go types: by these, KWOK's
+// library chooses the type of patches.
 func newObject(k kind) client.Object {
 	switch k {
 	case podKind:
@@ -68,13 +69,14 @@ type compiled struct {
 }
 
 const (
-	// compileTimeout limits the time for compiling the expressions of a stage, and matchTimeout that for matching one object: jq has
-	// loops without an end.
+	// compileTimeout limits the time for compiling the expressions of a stage, and matchTimeout that
+	// for matching one object: jq has loops without an end.
 	compileTimeout = 2 * time.Second
 	matchTimeout   = time.Second
 )
 
-// compile compiles a stage, and returns an error for expressions and templates that cannot be compiled, and for events of unknown types.
+// compile compiles a stage, and returns an error for expressions and templates that cannot be
+// compiled, and for events of unknown types.
 func compile(ctx context.Context, s *kwok.Stage) (*compiled, error) {
 	gv, err := schema.ParseGroupVersion(s.Spec.ResourceRef.APIGroup)
 	if err != nil || s.Spec.ResourceRef.Kind == "" {
@@ -101,8 +103,8 @@ func compile(ctx context.Context, s *kwok.Stage) (*compiled, error) {
 			return nil, fmt.Errorf("spec.selector.matchExpressions[%d], key %q: %w", i, e.JQ.Key, err)
 		}
 	}
-	// The library compiles at the first match, without a lock, and only once: a second match repeats an error of the evaluation, but not
-	// one of compilation.
+	// The library compiles at the first match, without a lock, and only once: a second match repeats
+	// an error of the evaluation, but not one of compilation.
 	ctx, cancel := context.WithTimeout(ctx, compileTimeout)
 	defer cancel()
 	example := eventOf(newObject(c.kind))
@@ -130,7 +132,8 @@ func (c *compiled) matches(ctx context.Context, event *lifecycle.Event) (bool, e
 	return found, err
 }
 
-// guarded calls a function of the library, and returns a panic of it as an error: there are weights and delays with which it panics.
+// guarded calls a function of the library, and returns a panic of it as an error: there are weights
+// and delays with which it panics.
 func guarded(do func() error) (err error) {
 	defer func() {
 		if caught := recover(); caught != nil {
@@ -154,7 +157,8 @@ func newSet() *set {
 	return &set{own: map[string]*compiled{}, server: map[string]*compiled{}, kinds: map[kind][]*compiled{}}
 }
 
-// put replaces a stage of the options or of the server, which nil removes, and returns the kinds that this concerns.
+// put replaces a stage of the options or of the server, which nil removes, and returns the kinds
+// that this concerns.
 func (s *set) put(server bool, name string, c *compiled) []kind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,8 +242,9 @@ func (s *set) tell(gk schema.GroupKind) {
 	}
 }
 
-// match returns the stage for an object, chosen by weight if several match; nil if none does. A stage whose expressions cannot be
-// evaluated does not match; without another one its error is returned.
+// match returns the stage for an object, chosen by weight if several match; nil if none does. A
+// stage whose expressions cannot be evaluated does not match; without another one its error is
+// returned.
 func (s *set) match(ctx context.Context, k kind, event *lifecycle.Event) (*lifecycle.Stage, error) {
 	ctx, cancel := context.WithTimeout(ctx, matchTimeout)
 	defer cancel()

@@ -1,29 +1,35 @@
-// Package stages changes objects as KWOK's Stages say (kwok.x-k8s.io/v1alpha1), on Kapok or any other Kubernetes API server.
+// Package stages changes objects as KWOK's Stages say (kwok.x-k8s.io/v1alpha1), on Kapok or any
+// other Kubernetes API server.
 //
 //	files, err := stages.Read("kwok/kustomize/stage/pod/general")
 //	err = stages.Options{Nodes: simulated.Options{Nodes: 3}, Stages: files}.Add(mgr)
 //
-// A Stage selects objects of a kind, waits, and then patches, applies or deletes objects, and sends events. Its selectors, delays, weights
-// and templates are evaluated by the libraries of KWOK, so that its files work unchanged. Stages come from Options.Stages and from the
-// server, once it has the definition of the kind Stage; there a Stage replaces one of Options.Stages with its name.
+// A Stage selects objects of a kind, waits, and then patches, applies or deletes objects, and sends
+// events. Its selectors, delays, weights and templates are evaluated by the libraries of KWOK, so
+// that its files work unchanged. Stages come from Options.Stages and from the server, once it has
+// the definition of the kind Stage; there a Stage replaces one of Options.Stages with its name.
 //
-// Stages of Pods apply to pods on simulated nodes, and stages of Nodes to simulated nodes (package simulated). While there is a Stage for
-// one of these kinds, package simulated leaves its objects alone, but for the Leases of nodes. Stages of other kinds apply to all objects.
+// Stages of Pods apply to pods on simulated nodes, and stages of Nodes to simulated nodes (package
+// simulated). While there is a Stage for one of these kinds, package simulated leaves its objects
+// alone, but for the Leases of nodes. Stages of other kinds apply to all objects.
 //
 // # What differs from KWOK
 //
 //   - There are no built-in stages: without stages for pods, they behave as package simulated says.
-//   - An object that stages change again and again without a delay is changed ever more slowly, down to once a second.
-//   - A step that fails is a Warning event of the object with the reason StageFailed, unless the object is itself an Event. It is
-//     repeated if the server could not be reached or is busy, and otherwise not before the object or the stage changes.
-//   - A stage that is wrong, or whose kind does not exist or cannot be watched, is an event of the Stage, or an error if it comes from a
-//     file. A Stage that becomes wrong stays as it was.
+//   - An object that stages change again and again without a delay is changed ever more slowly,
+//     down to once a second.
+//   - A step that fails is a Warning event of the object with the reason StageFailed, unless the
+//     object is itself an Event. It is repeated if the server could not be reached or is busy, and
+//     otherwise not before the object or the stage changes.
+//   - A stage that is wrong, or whose kind does not exist or cannot be watched, is an event of the
+//     Stage, or an error if it comes from a file. A Stage that becomes wrong stays as it was.
 //
 // # Goroutines and locks
 //
-// The manager owns a controller for the definition of Stages, one for the Stages, and one for each kind that has some.
-// The set of stages and the plans of each kind have a lock each, which is not held while a request is sent or another
-// lock is held. In a bubble of testing/synctest, delays pass in virtual time; choices by weight and jitter are random.
+// The manager owns a controller for the definition of Stages, one for the Stages, and one for each
+// kind that has some. The set of stages and the plans of each kind have a lock each, which is not
+// held while a request is sent or another lock is held. In a bubble of testing/synctest, delays
+// pass in virtual time; choices by weight and jitter are random.
 package stages
 
 import (
@@ -49,13 +55,15 @@ type Options struct {
 	Nodes simulated.Options
 	// Stages are stages in addition to those on the server: see [Read].
 	Stages []*kwok.Stage
-	// Usages are what pods use, in place of their annotations: see [ReadUsages]. Nil: none. This package then sets Nodes.Usage.
+	// Usages are what pods use, in place of their annotations: see [ReadUsages]. Nil: none. This
+	// package then sets Nodes.Usage.
 	Usages *Usages
-	// Answers are what kubelets of the nodes answer, in place of the annotations of pods: see [ReadAnswers]. Nil: none. This package then
-	// sets Nodes.Answers.
+	// Answers are what kubelets of the nodes answer, in place of the annotations of pods: see
+	// [ReadAnswers]. Nil: none. This package then sets Nodes.Answers.
 	Answers *Answers
-	// AnswerObjects lets objects on the server answer as well: Logs, Execs, Attaches, PortForwards, and the Cluster kinds of each. Users
-	// that may create them read the files that the user of this process can read, and run programs as that user.
+	// AnswerObjects lets objects on the server answer as well: Logs, Execs, Attaches, PortForwards,
+	// and the Cluster kinds of each. Users that may create them read the files that the user of this
+	// process can read, and run programs as that user.
 	AnswerObjects bool
 }
 
@@ -116,7 +124,8 @@ func (o Options) Add(m manager.Manager) error {
 	return d.add()
 }
 
-// Run runs the nodes and the stages, as [simulated.Options.Run] does. It is the method of kapok.Options.Controllers.
+// Run runs the nodes and the stages, as [simulated.Options.Run] does. It is the method of
+// kapok.Options.Controllers.
 func (o Options) Run(ctx context.Context, cfg *rest.Config, log *slog.Logger, metrics *prometheus.Registry, elect bool) error {
 	return kubelet.Run(ctx, cfg, log, metrics, elect, o.Add)
 }

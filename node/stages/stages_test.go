@@ -123,7 +123,8 @@ func hasEvent(all []string, part string) bool {
 	return false
 }
 
-// TestPods plays KWOK's general stages of pods, which last seconds, in place of the simulation, which needs no time.
+// TestPods plays KWOK's general stages of pods, which last seconds, in place of the simulation,
+// which needs no time.
 func TestPods(t *testing.T) {
 	o := stages.Options{Nodes: simulated.Options{Nodes: 2}, Stages: read(t, "kustomize/stage/pod/general")}
 	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
@@ -239,7 +240,8 @@ spec:
   - event: {type: Normal, reason: Labelled, message: done}
 `
 
-// TestServer plays Stages on the server, of a kind that is defined while the player runs, until they are deleted.
+// TestServer plays Stages on the server, of a kind that is defined while the player runs, until
+// they are deleted.
 func TestServer(t *testing.T) {
 	definition, err := os.ReadFile(files(t, "kustomize/crd/bases/kwok.x-k8s.io_stages.yaml"))
 	if err != nil {
@@ -276,7 +278,8 @@ func TestServer(t *testing.T) {
 			t.Errorf("the labels are %v", two.Labels)
 		}
 
-		// A stage that cannot be compiled is an event, and stays as it was before. When it is deleted, it ends.
+		// A stage that cannot be compiled is an event, and stays as it was before. When it is deleted, it
+		// ends.
 		for i, end := range []func(){
 			func() {
 				env.Update(stage, func() {
@@ -305,7 +308,8 @@ func TestServer(t *testing.T) {
 	}, with(stages.Options{}))
 }
 
-// TestFailures checks stages whose requests are rejected, whose templates fail, or which match all the time: they cost little.
+// TestFailures checks stages whose requests are rejected, whose templates fail, or which match all
+// the time: they cost little.
 func TestFailures(t *testing.T) {
 	o := stages.Options{}
 	for name, spec := range map[string]string{
@@ -395,8 +399,9 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestComeAndGo changes the stages of pods while these live: others take over from the simulation, and leave pods to it. A delay goes on
-// when other stages change, and a Stage of a kind that does not exist has no effect.
+// TestComeAndGo changes the stages of pods while these live: others take over from the simulation,
+// and leave pods to it. A delay goes on when other stages change, and a Stage of a kind that does
+// not exist has no effect.
 func TestComeAndGo(t *testing.T) {
 	crd, err := os.ReadFile(files(t, "kustomize/crd/bases/kwok.x-k8s.io_stages.yaml"))
 	if err != nil {

@@ -42,8 +42,8 @@ type usageValue struct {
 	expression cel.Program
 }
 
-// ReadUsages reads ResourceUsages and ClusterResourceUsages from files and directories as [Read] does. It returns nil if there are
-// none. An expression that cannot be compiled is an error.
+// ReadUsages reads ResourceUsages and ClusterResourceUsages from files and directories as [Read]
+// does. It returns nil if there are none. An expression that cannot be compiled is an error.
 func ReadUsages(paths ...string) (*Usages, error) {
 	objects, err := read(paths)
 	if err != nil {
@@ -88,7 +88,8 @@ func ReadUsages(paths ...string) (*Usages, error) {
 	return all, nil
 }
 
-// newEnvironment returns the environment of expressions: the variables node, pod and container, and KWOK's functions.
+// newEnvironment returns the environment of expressions: the variables node, pod and container, and
+// KWOK's functions.
 func newEnvironment() (*cel.Environment, error) {
 	return cel.NewEnvironment(cel.EnvironmentConfig{
 		Types: cel.DefaultTypes, Conversions: cel.DefaultConversions, Funcs: cel.DefaultFuncs, Methods: cel.FuncsToMethods(cel.DefaultFuncs),
@@ -120,7 +121,8 @@ func (u *usage) compile(environment *cel.Environment, spec []kwok.ResourceUsageC
 	return nil
 }
 
-// find returns the entry of a container: the one that names it, or else the first one without names.
+// find returns the entry of a container: the one that names it, or else the first one without
+// names.
 func (u *usage) find(container string) *containerUsage {
 	var other *containerUsage
 	for i := range u.containers {
@@ -141,8 +143,9 @@ func selects(s *kwok.ObjectSelector, p *corev1.Pod) bool {
 		(len(s.MatchNames) == 0 || slices.Contains(s.MatchNames, p.Name))
 }
 
-// of returns what a container uses by the ResourceUsage of its pod, or else by the first ClusterResourceUsage that selects pod and
-// container; nil if there is none. A resource without a value, or whose expression fails, is not used.
+// of returns what a container uses by the ResourceUsage of its pod, or else by the first
+// ClusterResourceUsage that selects pod and container; nil if there is none. A resource without a
+// value, or whose expression fails, is not used.
 func (all *Usages) of(reader client.Reader, log logr.Logger, p *corev1.Pod, container string) corev1.ResourceList {
 	u := all.pods[client.ObjectKeyFromObject(p)]
 	var entry *containerUsage

@@ -17,8 +17,8 @@ import (
 type Own struct {
 	// Factories make them, by their names.
 	Factories map[string]framework.Factory
-	// Handle returns the handle of a profile, by the name of its scheduler. If it is nil, no factory is
-	// called, and a configuration is valid as far as that can be known without the plugins.
+	// Handle returns the handle of a profile, by the name of its scheduler. If it is nil, no factory
+	// is called, and a configuration is valid as far as that can be known without the plugins.
 	Handle func(scheduler string) framework.Handle
 }
 

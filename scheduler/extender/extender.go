@@ -1,13 +1,13 @@
-// Package extender calls extenders of the scheduler: HTTP servers that filter and score nodes, choose
-// victims of preemption and bind pods, by the types of k8s.io/kube-scheduler/extender/v1.
+// Package extender calls extenders of the scheduler: HTTP servers that filter and score nodes,
+// choose victims of preemption and bind pods, by the types of k8s.io/kube-scheduler/extender/v1.
 //
 //	e, err := extender.New(configuration.Extenders[0])
 //	...
 //	result, err := e.Filter(ctx, pod, nodes)
 //
-// A call ends with its context, or after the time limit of the extender. What an extender returns is
-// validated: it may select among the nodes and pods that it was sent, nothing else. The package has
-// no goroutine of its own; CloseIdle ends those of connections.
+// A call ends with its context, or after the time limit of the extender. What an extender returns
+// is validated: it may select among the nodes and pods that it was sent, nothing else. The package
+// has no goroutine of its own; CloseIdle ends those of connections.
 package extender
 
 import (
@@ -91,8 +91,8 @@ func (e *Extender) Preempts() bool { return e.config.PreemptVerb != "" }
 // Binds reports whether the extender binds pods.
 func (e *Extender) Binds() bool { return e.config.BindVerb != "" }
 
-// Interested reports whether the extender is called for a pod: if it manages resources, the pod must
-// name one of them.
+// Interested reports whether the extender is called for a pod: if it manages resources, the pod
+// must name one of them.
 func (e *Extender) Interested(p *corev1.Pod) bool {
 	if len(e.config.ManagedResources) == 0 {
 		return true

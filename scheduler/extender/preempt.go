@@ -11,8 +11,8 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 )
 
-// Preempt returns the candidates that remain, perhaps with other victims. podsOn returns the pods on
-// a node, and whether there is such a node: victims are among them.
+// Preempt returns the candidates that remain, perhaps with other victims. podsOn returns the pods
+// on a node, and whether there is such a node: victims are among them.
 func (e *Extender) Preempt(ctx context.Context, p *corev1.Pod, all []place.Candidate, podsOn func(node string) ([]*corev1.Pod, bool)) ([]place.Candidate, error) {
 	args := &extenderv1.ExtenderPreemptionArgs{Pod: p}
 	if e.config.NodeCacheCapable {

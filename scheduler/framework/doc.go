@@ -29,8 +29,8 @@
 //
 // # Failures
 //
-// A [Status] that is an error, a nil Status being success, fails the attempt: the pod has a condition
-// with the reason SchedulerError and is retried after its backoff. A plugin that panics fails likewise.
-// A plugin that rejects a pod should implement [EnqueueExtensions]: the pod is retried after events
-// that may help it. A plugin that knows more calls Handle.Activate.
+// A [Status] that is an error, a nil Status being success, fails the attempt: the pod has a
+// condition with the reason SchedulerError and is retried after its backoff. A plugin that panics
+// fails likewise. A plugin that rejects a pod should implement [EnqueueExtensions]: the pod is
+// retried after events that may help it. A plugin that knows more calls Handle.Activate.
 package framework

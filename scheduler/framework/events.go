@@ -10,8 +10,8 @@ import (
 // rejected are retried after any event of an object that the scheduler watches.
 type EnqueueExtensions interface {
 	Plugin
-	// EventsToRegister returns the events after which pods are retried that the plugin has rejected. It
-	// is called once.
+	// EventsToRegister returns the events after which pods are retried that the plugin has rejected.
+	// It is called once.
 	EventsToRegister() []ClusterEventWithHint
 }
 
@@ -26,8 +26,8 @@ type ClusterEventWithHint struct {
 	QueueingHint QueueingHintFn
 }
 
-// A QueueingHintFn returns whether an event may make a pod schedulable that the plugin has rejected.
-// before is nil for a new object, after for one that was deleted. It must not block, nor
+// A QueueingHintFn returns whether an event may make a pod schedulable that the plugin has
+// rejected. before is nil for a new object, after for one that was deleted. It must not block, nor
 // change the objects. It is called by the goroutine that runs attempts.
 type QueueingHintFn func(pod *corev1.Pod, before, after client.Object) QueueingHint
 
@@ -35,8 +35,8 @@ type QueueingHintFn func(pod *corev1.Pod, before, after client.Object) QueueingH
 type ActionType int
 
 // The changes. An update of a node is an event if it changes metadata, spec, resources, images,
-// declared features or the status of a condition, so heartbeats are none; one of a pod if it changes
-// metadata, spec or the names of generated claims. A pod that has ended counts as deleted.
+// declared features or the status of a condition, so heartbeats are none; one of a pod if it
+// changes metadata, spec or the names of generated claims. A pod that has ended counts as deleted.
 const (
 	Add ActionType = 1 << iota
 	Update

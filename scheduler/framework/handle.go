@@ -45,8 +45,8 @@ type WaitingPod interface {
 }
 
 // DecodeArgs decodes the arguments of a plugin into a struct, by its JSON tags. Names are case
-// sensitive; unknown and duplicate fields are errors. Without arguments, the struct stays as it is, so its defaults can be
-// set before.
+// sensitive; unknown and duplicate fields are errors. Without arguments, the struct stays as it is,
+// so its defaults can be set before.
 func DecodeArgs(args runtime.RawExtension, into any) error {
 	data := args.Raw
 	if len(data) == 0 && args.Object != nil {

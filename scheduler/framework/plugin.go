@@ -15,13 +15,15 @@ const (
 )
 
 // A Plugin has a name and implements interfaces of extension points. Their methods must not change
-// the objects that they are called with. The pod has no spec.nodeName yet, except at PostBind perhaps.
+// the objects that they are called with. The pod has no spec.nodeName yet, except at PostBind
+// perhaps.
 type Plugin interface {
 	// Name is the name of its factory in scheduler.Options.Plugins.
 	Name() string
 }
 
-// A PreEnqueuePlugin holds pods back before they are tried for the first time, and after each event.
+// A PreEnqueuePlugin holds pods back before they are tried for the first time, and after each
+// event.
 type PreEnqueuePlugin interface {
 	Plugin
 	// PreEnqueue returns a status that is not a success for a pod that is not to be tried yet. The

@@ -10,16 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// InterPodAffinity rejects nodes by the pods in the same domain, a rack for example: by the affinity and the
-// anti-affinity of the pod, and the anti-affinity of the pods in the domain. It prefers nodes likewise.
+// InterPodAffinity rejects nodes by the pods in the same domain, a rack for example: by the
+// affinity and the anti-affinity of the pod, and the anti-affinity of the pods in the domain. It
+// prefers nodes likewise.
 type InterPodAffinity struct {
-	// HardPodAffinityWeight is the weight of the required affinity of pods on nodes, which attracts others.
+	// HardPodAffinityWeight is the weight of the required affinity of pods on nodes, which attracts
+	// others.
 	HardPodAffinityWeight int64
 	// IgnorePreferredTermsOfExistingPods makes all nodes equal for a pod without preferred terms of
 	// its own.
 	IgnorePreferredTermsOfExistingPods bool
 }
 
+// Name implements Plugin.
 func (InterPodAffinity) Name() string { return "InterPodAffinity" }
 
 // An affinity is the terms of a pod. Terms that cannot be parsed match nothing.
@@ -100,8 +103,8 @@ func (c *Cluster) matchesAll(terms []term, p *Pod) bool {
 	return len(terms) > 0
 }
 
-// Compile implements Plugin. Without terms of the pod, only pods with terms matter; without these, too,
-// nothing does.
+// Compile implements Plugin. Without terms of the pod, only pods with terms matter; without these,
+// too, nothing does.
 func (p InterPodAffinity) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 	terms := pod.affinity
 	if terms == nil {
@@ -244,7 +247,8 @@ func (a *affine) Settle() bool {
 	return more
 }
 
-// Trait implements Wide. Of a host, which is a domain of its own, the sums matter; of others, which domain it is.
+// Trait implements Wide. Of a host, which is a domain of its own, the sums matter; of others, which
+// domain it is.
 func (a *affine) Trait(to []byte, n *Node) []byte {
 	for _, key := range a.ordered {
 		value, ok := n.Object.Labels[key]

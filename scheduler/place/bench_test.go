@@ -12,10 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BenchmarkDecide places a pod on one of many nodes, and removes one, so that half as many pods as nodes remain:
-// plain pods, also with an Extension that filters and scores, pods that keep away from each other, and pods that
-// are spread over zones and hosts. The time of a decision must not grow with the number of nodes, except with an
-// Extension, which is called for each of them. cpu-ns/op is processor time, which other processes do not change.
+// BenchmarkDecide places a pod on one of many nodes, and removes one, so that half as many pods as
+// nodes remain: plain pods, also with an Extension that filters and scores, pods that keep away
+// from each other, and pods that are spread over zones and hosts. The time of a decision must not
+// grow with the number of nodes, except with an Extension, which is called for each of them.
+// cpu-ns/op is processor time, which other processes do not change.
 func BenchmarkDecide(b *testing.B) {
 	app := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	kinds := []struct {

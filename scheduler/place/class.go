@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// maxVerdicts is the number of verdicts that all classes keep, about 100 bytes each. The classes that
-// were used last keep theirs.
+// maxVerdicts is the number of verdicts that all classes keep, about 100 bytes each. The classes
+// that were used last keep theirs.
 const maxVerdicts = 1 << 20
 
 // A class is a set of pods that rules do not distinguish, with the verdicts on all nodes for them.
@@ -116,7 +116,8 @@ func containersOf(all []corev1.Container) []corev1.Container {
 	return key
 }
 
-// forgetClasses drops the least recently used classes, except one, while there are too many verdicts.
+// forgetClasses drops the least recently used classes, except one, while there are too many
+// verdicts.
 func (c *Cluster) forgetClasses(but *class) {
 	for len(c.classes)*max(len(c.slots), 1) > maxVerdicts {
 		oldest := ""
@@ -269,8 +270,8 @@ func (v *verdict) failed() bool {
 	return v.refusal != nil && v.refusal.Err != nil || v.late != nil && v.late.Err != nil
 }
 
-// selectorOf returns the selector of the pods that are spread with a pod without topology spread constraints:
-// those of its services and of its controller.
+// selectorOf returns the selector of the pods that are spread with a pod without topology spread
+// constraints: those of its services and of its controller.
 func (c *Cluster) selectorOf(p *corev1.Pod) labels.Selector {
 	set := labels.Set{}
 	for _, selector := range c.services[p.Namespace] {

@@ -163,8 +163,8 @@ func (c *Cluster) changed(n *Node) {
 	}
 }
 
-// setHost moves a node, whose object is going to be another one, to the nodes with the same hostname. Those with
-// the old one have changed.
+// setHost moves a node, whose object is going to be another one, to the nodes with the same
+// hostname. Those with the old one have changed.
 func (c *Cluster) setHost(n *Node, object *corev1.Node) {
 	old, had := "", false
 	if n.Object != nil {
@@ -188,7 +188,8 @@ func (c *Cluster) setHost(n *Node, object *corev1.Node) {
 	}
 }
 
-// since returns the slots of nodes that have changed after the first n changes; false if some are forgotten.
+// since returns the slots of nodes that have changed after the first n changes; false if some are
+// forgotten.
 func (c *Cluster) since(n int) (slots []int, known bool) {
 	if n < c.first {
 		return nil, false
@@ -306,8 +307,8 @@ func (c *Cluster) SetService(namespace, name string, selector map[string]string)
 // RemoveService forgets a service.
 func (c *Cluster) RemoveService(namespace, name string) { delete(c.services[namespace], name) }
 
-// SetOwner sets the selector of a controller of pods, which are spread by default. The controllers that count
-// are ReplicationControllers, ReplicaSets and StatefulSets. A nil selector removes it.
+// SetOwner sets the selector of a controller of pods, which are spread by default. The controllers
+// that count are ReplicationControllers, ReplicaSets and StatefulSets. A nil selector removes it.
 func (c *Cluster) SetOwner(kind, namespace, name string, selector labels.Selector) {
 	key := ownerKey{kind, namespace, name}
 	if selector == nil {

@@ -122,8 +122,8 @@ func refusedBy(wide []Wide, n *Node) *Refusal {
 	return nil
 }
 
-// totals returns the sums of the scores of feasible nodes. With note, it is called for each plugin that
-// scores, with its scores.
+// totals returns the sums of the scores of feasible nodes. With note, it is called for each plugin
+// that scores, with its scores.
 func (k *class) totals(feasible []Alike, note func(plugin int, scores []int64)) []int64 {
 	totals := slices.Grow(k.totalled[:0], len(feasible))[:len(feasible)]
 	k.totalled = totals
@@ -218,8 +218,8 @@ func (c *Cluster) refusalOf(k *class, n *Node, pod *corev1.Pod, wide []Wide) *Re
 	return v.late
 }
 
-// Scores returns the scores of the feasible nodes by the names of plugins, with their weights, and the total
-// under "".
+// Scores returns the scores of the feasible nodes by the names of plugins, with their weights, and
+// the total under "".
 func (d Decision) Scores() map[string]map[string]int64 {
 	all := map[string]map[string]int64{}
 	feasible := d.cluster.feasible(d.class, d.pod)

@@ -29,6 +29,7 @@ type DynamicResources struct {
 	BindingTimeout time.Duration
 }
 
+// Name implements Plugin.
 func (DynamicResources) Name() string { return "DynamicResources" }
 
 // allocatorFeatures are the features that Kubernetes 1.37 enables by default.
@@ -363,7 +364,8 @@ func (p DynamicResources) Unready(claim *resourcev1.ResourceClaim, now time.Time
 type ClaimChoice struct {
 	Claim      *resourcev1.ResourceClaim
 	Allocation *resourcev1.AllocationResult
-	// Uses is set for an extended claim, which is to be created: the requests of it that containers use.
+	// Uses is set for an extended claim, which is to be created: the requests of it that containers
+	// use.
 	Uses []corev1.ContainerExtendedResourceRequest
 }
 

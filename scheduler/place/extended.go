@@ -16,8 +16,8 @@ import (
 )
 
 // Extended resources that a class of devices provides (KEP-5004): a node that does not list the
-// resource in its status has it if it has devices of the class. The pod then gets a claim of its own,
-// the extended claim, which the scheduler creates when it binds the pod.
+// resource in its status has it if it has devices of the class. The pod then gets a claim of its
+// own, the extended claim, which the scheduler creates when it binds the pod.
 
 // isDevices reports whether a class of devices may provide a resource.
 func isDevices(name corev1.ResourceName) bool {
@@ -77,7 +77,8 @@ func IsExtendedClaim(claim *resourcev1.ResourceClaim, of types.UID) bool {
 	return claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true" && owner != nil && owner.UID == of
 }
 
-// leftover returns the extended claim of a pod that an earlier attempt has left, nil if there is none.
+// leftover returns the extended claim of a pod that an earlier attempt has left, nil if there is
+// none.
 func (d *devices) leftover(p *corev1.Pod) *resourcev1.ResourceClaim {
 	for _, claim := range d.claims {
 		if claim.Namespace == p.Namespace && IsExtendedClaim(claim, p.UID) {
@@ -148,8 +149,9 @@ func (e *extended) claim(p *corev1.Pod, names []corev1.ResourceName) (*resourcev
 	return claim, uses
 }
 
-// requests returns the requests for a resource: one of each container that runs with others, and one
-// of all init containers, which run one after another and may use the devices of later containers.
+// requests returns the requests for a resource: one of each container that runs with others, and
+// one of all init containers, which run one after another and may use the devices of later
+// containers.
 func (e *extended) requests(p *corev1.Pod, name corev1.ResourceName) (all []resourcev1.DeviceRequest, uses []corev1.ContainerExtendedResourceRequest) {
 	containers := slices.Concat(p.Spec.InitContainers, p.Spec.Containers)
 	short := func(i int) bool {
@@ -193,8 +195,8 @@ func (e *extended) requests(p *corev1.Pod, name corev1.ResourceName) (all []reso
 	return all, append(uses, ofInit...)
 }
 
-// request returns what a container requests of a resource besides the devices of others, nil if these
-// are enough, and the requests that it uses.
+// request returns what a container requests of a resource besides the devices of others, nil if
+// these are enough, and the requests that it uses.
 func (e *extended) request(i int, c *corev1.Container, name corev1.ResourceName, others []*resourcev1.DeviceRequest) (*resourcev1.DeviceRequest, []corev1.ContainerExtendedResourceRequest) {
 	amount := c.Resources.Requests[name]
 	count, whole := amount.AsInt64()
@@ -222,8 +224,9 @@ func (e *extended) request(i int, c *corev1.Container, name corev1.ResourceName,
 	return request, uses
 }
 
-// counter returns a function that counts the devices of a class that a node can use, and those of them
-// that are allocated. If the class has an expression that fails for one of them, it counts none.
+// counter returns a function that counts the devices of a class that a node can use, and those of
+// them that are allocated. If the class has an expression that fails for one of them, it counts
+// none.
 func (d *devices) counter(class *resourcev1.DeviceClass) func(*Node) (has, used int64) {
 	return func(n *Node) (has, used int64) {
 		for _, s := range d.list() {

@@ -141,8 +141,8 @@ func TestExtension(t *testing.T) {
 	}
 }
 
-// TestExtensionPreempts checks that an Extension filters nodes without their victims and with nominated
-// pods, and that it changes candidates.
+// TestExtensionPreempts checks that an Extension filters nodes without their victims and with
+// nominated pods, and that it changes candidates.
 func TestExtensionPreempts(t *testing.T) {
 	c, profile := NewCluster(1), DefaultProfile()
 	for _, name := range []string{"a", "b"} {

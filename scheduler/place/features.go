@@ -12,6 +12,7 @@ import (
 // NodeDeclaredFeatures refuses nodes that do not declare a feature of kubelets that a pod needs.
 type NodeDeclaredFeatures struct{}
 
+// Name implements Plugin.
 func (NodeDeclaredFeatures) Name() string { return "NodeDeclaredFeatures" }
 
 // Compile implements Plugin.

@@ -22,8 +22,10 @@ type NodeResourcesFit struct {
 	IgnoredResources, IgnoredGroups []string
 }
 
+// Name implements Plugin.
 func (NodeResourcesFit) Name() string { return "NodeResourcesFit" }
 
+// Compile implements Plugin.
 func (p NodeResourcesFit) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 	want := pod.requests
 	devices := map[corev1.ResourceName]bool{} // the resources that classes of devices provide
@@ -82,8 +84,10 @@ type NodeResourcesBalancedAllocation struct {
 	Resources []corev1.ResourceName
 }
 
+// Name implements Plugin.
 func (NodeResourcesBalancedAllocation) Name() string { return "NodeResourcesBalancedAllocation" }
 
+// Compile implements Plugin.
 func (p NodeResourcesBalancedAllocation) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 	var weighted []ResourceWeight
 	for _, name := range p.Resources {

@@ -2,9 +2,10 @@ package place
 
 import "encoding/binary"
 
-// A group is the nodes that are feasible by the rules about single nodes, and that the other rules do not
-// distinguish: their scores differ only in verdict.score. So a decision compares the best node of each group. A
-// node that has changed moves within its group, or to another one, in logarithmic time.
+// A group is the nodes that are feasible by the rules about single nodes, and that the other rules
+// do not distinguish: their scores differ only in verdict.score. So a decision compares the best
+// node of each group. A node that has changed moves within its group, or to another one, in
+// logarithmic time.
 type group struct {
 	key   string
 	index int // in class.groups
@@ -18,7 +19,8 @@ type Alike struct {
 	Count int // how many there are
 }
 
-// regroup puts a node into its group, after the verdict on it, or the rules about several nodes, have changed.
+// regroup puts a node into its group, after the verdict on it, or the rules about several nodes,
+// have changed.
 func (k *class) regroup(c *Cluster, slot int) {
 	v := &k.verdicts[slot]
 	if v.group != nil {

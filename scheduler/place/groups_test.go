@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestBest compares decisions by groups of nodes with a comparison of all nodes, while nodes and pods come, change
-// and go: the choice and the number of feasible nodes must be the same.
+// TestBest compares decisions by groups of nodes with a comparison of all nodes, while nodes and
+// pods come, change and go: the choice and the number of feasible nodes must be the same.
 func TestBest(t *testing.T) {
 	r := rand.New(rand.NewPCG(seeds.Of(t), 0))
 	one := func(of ...string) string { return of[r.IntN(len(of))] }

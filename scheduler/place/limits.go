@@ -13,11 +13,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// NodeVolumeLimits refuses nodes to which a driver can attach no more volumes (the limits of a CSINode), and nodes
-// without a driver that says so (preventPodSchedulingIfMissing). Volumes of the drivers that were once part of
-// Kubernetes count for the drivers that have replaced them.
+// NodeVolumeLimits refuses nodes to which a driver can attach no more volumes (the limits of a
+// CSINode), and nodes without a driver that says so (preventPodSchedulingIfMissing). Volumes of the
+// drivers that were once part of Kubernetes count for the drivers that have replaced them.
 type NodeVolumeLimits struct{}
 
+// Name implements Plugin.
 func (NodeVolumeLimits) Name() string { return "NodeVolumeLimits" }
 
 // Compile implements Plugin.
@@ -61,7 +62,8 @@ type attachable struct {
 	translator translation.CSITranslator
 }
 
-// exceeds reports whether a node has no place for the volumes in want, besides the ones that it has.
+// exceeds reports whether a node has no place for the volumes in want, besides the ones that it
+// has.
 func (a *attachable) exceeds(n *Node, csi *storagev1.CSINode, want map[string]string) bool {
 	if csi == nil || len(want) == 0 || !slices.ContainsFunc(csi.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return limitOf(d) >= 0 }) {
 		return false
@@ -105,9 +107,9 @@ func (a *attachable) lacks(driver string, csi *storagev1.CSINode) bool {
 	return csi == nil || !slices.ContainsFunc(csi.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
 }
 
-// volumes returns the drivers of the volumes of a pod, by driver and volume. With replaced, those of the drivers
-// that were part of Kubernetes belong to the drivers that replace them, without it they do not count. With
-// must, a claim that does not exist is an error.
+// volumes returns the drivers of the volumes of a pod, by driver and volume. With replaced, those
+// of the drivers that were part of Kubernetes belong to the drivers that replace them, without it
+// they do not count. With must, a claim that does not exist is an error.
 func (a *attachable) volumes(p *corev1.Pod, replaced, must bool) (map[string]string, error) {
 	all := map[string]string{}
 	for i := range p.Spec.Volumes {
@@ -146,7 +148,8 @@ func (a *attachable) volumes(p *corev1.Pod, replaced, must bool) (map[string]str
 	return all, nil
 }
 
-// inline returns the driver of a volume without a claim, and its name there; "" if no driver attaches it.
+// inline returns the driver of a volume without a claim, and its name there; "" if no driver
+// attaches it.
 func (a *attachable) inline(p *corev1.Pod, v *corev1.Volume, replaced bool) (driver, handle string) {
 	if !a.translator.IsInlineMigratable(v) {
 		return "", ""
@@ -165,8 +168,8 @@ func (a *attachable) inline(p *corev1.Pod, v *corev1.Volume, replaced bool) (dri
 	return driver, as.Spec.CSI.VolumeHandle
 }
 
-// claimed returns the driver of the volume of a claim, and its name there. A claim without a volume counts for the
-// driver that will provision it.
+// claimed returns the driver of the volume of a claim, and its name there. A claim without a volume
+// counts for the driver that will provision it.
 func (a *attachable) claimed(claim *corev1.PersistentVolumeClaim, replaced bool) (driver, handle string) {
 	v := a.storage.volumes[claim.Spec.VolumeName]
 	if v == nil {
@@ -215,8 +218,8 @@ func (a *attachable) attached(node string) map[string]string {
 	return all
 }
 
-// isReplaced reports whether kube-scheduler counts the volumes of a driver that was part of Kubernetes for the
-// driver that replaces it.
+// isReplaced reports whether kube-scheduler counts the volumes of a driver that was part of
+// Kubernetes for the driver that replaces it.
 func isReplaced(plugin string) bool {
 	switch plugin {
 	case plugins.AWSEBSInTreePluginName, plugins.PortworxVolumePluginName, plugins.GCEPDInTreePluginName, plugins.AzureDiskInTreePluginName,

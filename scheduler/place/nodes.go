@@ -13,8 +13,10 @@ import (
 // NodeName refuses all nodes but the one that a pod names.
 type NodeName struct{}
 
+// Name implements Plugin.
 func (NodeName) Name() string { return "NodeName" }
 
+// Compile implements Plugin.
 func (p NodeName) Compile(_ *Cluster, pod *Pod) (Rule, *Refusal) {
 	name := pod.Object.Spec.NodeName
 	if name == "" {
@@ -29,11 +31,14 @@ func (p NodeName) Compile(_ *Cluster, pod *Pod) (Rule, *Refusal) {
 	}}, nil
 }
 
-// NodeUnschedulable refuses nodes with spec.unschedulable, unless the pod tolerates the taint of that.
+// NodeUnschedulable refuses nodes with spec.unschedulable, unless the pod tolerates the taint of
+// that.
 type NodeUnschedulable struct{}
 
+// Name implements Plugin.
 func (NodeUnschedulable) Name() string { return "NodeUnschedulable" }
 
+// Compile implements Plugin.
 func (p NodeUnschedulable) Compile(_ *Cluster, pod *Pod) (Rule, *Refusal) {
 	taint := &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	if tolerates(pod.Object.Spec.Tolerations, taint) {
@@ -48,12 +53,14 @@ func (p NodeUnschedulable) Compile(_ *Cluster, pod *Pod) (Rule, *Refusal) {
 	}}, nil
 }
 
-// TaintToleration refuses nodes with taints NoSchedule or NoExecute that the pod does not tolerate, and
-// prefers those with few taints PreferNoSchedule that it does not tolerate.
+// TaintToleration refuses nodes with taints NoSchedule or NoExecute that the pod does not tolerate,
+// and prefers those with few taints PreferNoSchedule that it does not tolerate.
 type TaintToleration struct{}
 
+// Name implements Plugin.
 func (TaintToleration) Name() string { return "TaintToleration" }
 
+// Compile implements Plugin.
 func (p TaintToleration) Compile(_ *Cluster, pod *Pod) (Rule, *Refusal) {
 	all := pod.Object.Spec.Tolerations
 	var soft []corev1.Toleration
@@ -96,15 +103,17 @@ func untolerated(taints []corev1.Taint, tolerations []corev1.Toleration) bool {
 	return false
 }
 
-// NodeAffinity refuses nodes that do not match the selector and the required affinity of a pod, and prefers
-// those that match its preferred affinity.
+// NodeAffinity refuses nodes that do not match the selector and the required affinity of a pod, and
+// prefers those that match its preferred affinity.
 type NodeAffinity struct {
 	// Added is affinity that all pods have besides their own. Its terms must be valid.
 	Added *corev1.NodeAffinity
 }
 
+// Name implements Plugin.
 func (NodeAffinity) Name() string { return "NodeAffinity" }
 
+// Compile implements Plugin.
 func (p NodeAffinity) Compile(_ *Cluster, pod *Pod) (Rule, *Refusal) {
 	var rule Rule
 	spec := &pod.Object.Spec
@@ -159,8 +168,8 @@ func (p NodeAffinity) Compile(_ *Cluster, pod *Pod) (Rule, *Refusal) {
 	return rule, nil
 }
 
-// namedNodes returns the names of the nodes that terms allow, nil if they do not name all of them, and
-// whether they allow none.
+// namedNodes returns the names of the nodes that terms allow, nil if they do not name all of them,
+// and whether they allow none.
 func namedNodes(terms []corev1.NodeSelectorTerm) (names map[string]bool, conflict bool) {
 	if len(terms) == 0 {
 		return nil, false
@@ -193,8 +202,10 @@ func namedNodes(terms []corev1.NodeSelectorTerm) (names map[string]bool, conflic
 // NodePorts refuses nodes with a pod that has one of the pod's ports of the node.
 type NodePorts struct{}
 
+// Name implements Plugin.
 func (NodePorts) Name() string { return "NodePorts" }
 
+// Compile implements Plugin.
 func (p NodePorts) Compile(_ *Cluster, pod *Pod) (Rule, *Refusal) {
 	if len(pod.ports) == 0 {
 		return Rule{}, nil
@@ -210,18 +221,21 @@ func (p NodePorts) Compile(_ *Cluster, pod *Pod) (Rule, *Refusal) {
 	}}, nil
 }
 
-// ImageLocality prefers nodes that have the images of a pod, the more so the larger these are and the more
-// nodes have them.
+// ImageLocality prefers nodes that have the images of a pod, the more so the larger these are and
+// the more nodes have them.
 type ImageLocality struct{}
 
+// Name implements Plugin.
 func (ImageLocality) Name() string { return "ImageLocality" }
 
-// The sizes between which images make a difference: at least the first, at most the second of a container.
+// The sizes between which images make a difference: at least the first, at most the second of a
+// container.
 const (
 	smallImages = 23 << 20
 	largeImage  = 1000 << 20
 )
 
+// Compile implements Plugin.
 func (ImageLocality) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 	var names []string
 	spec := &pod.Object.Spec

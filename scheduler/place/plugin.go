@@ -21,11 +21,11 @@ type Plugin interface {
 type Rule struct {
 	// Filter refuses a node. It depends on nothing but the node and the pods on it.
 	Filter func(*Node) *Refusal
-	// Score returns how good a node is, from 0 to MaxScore, or, with Normalize, any number. It depends on
-	// nothing but the node, the pods on it, and on how many nodes have an image.
+	// Score returns how good a node is, from 0 to MaxScore, or, with Normalize, any number. It depends
+	// on nothing but the node, the pods on it, and on how many nodes have an image.
 	Score func(*Node) int64
-	// Normalize changes the scores of all feasible nodes to numbers from 0 to MaxScore. It does not depend on how
-	// many nodes have a score.
+	// Normalize changes the scores of all feasible nodes to numbers from 0 to MaxScore. It does not
+	// depend on how many nodes have a score.
 	Normalize func(scores []int64)
 	// Only are the names of the nodes that are considered; nil means all.
 	Only map[string]bool
@@ -35,22 +35,22 @@ type Rule struct {
 
 // Wide is the part of a rule that depends on several nodes.
 type Wide interface {
-	// Follow is called with each node before the first decision, and with each that has changed before a
-	// decision. A node without Object is gone, or not there yet.
+	// Follow is called with each node before the first decision, and with each that has changed before
+	// a decision. A node without Object is gone, or not there yet.
 	Follow(*Node)
-	// Settle is called when all changes have been followed. It reports whether the traits of nodes that have not
-	// changed may be others now.
+	// Settle is called when all changes have been followed. It reports whether the traits of nodes
+	// that have not changed may be others now.
 	Settle() bool
-	// Trait appends what Filter and Score depend on, besides what is common to all nodes: they return the same for
-	// nodes with the same trait. The trait of a node changes only with the node, with one that has the same
-	// hostname, and when Settle says so.
+	// Trait appends what Filter and Score depend on, besides what is common to all nodes: they return
+	// the same for nodes with the same trait. The trait of a node changes only with the node, with one
+	// that has the same hostname, and when Settle says so.
 	Trait(to []byte, n *Node) []byte
 	// Begin is called before a decision.
 	Begin()
 	// Filter refuses a node.
 	Filter(*Node) *Refusal
-	// Score returns the scores of the feasible nodes, normalised, in their order; nil if there is nothing to
-	// say.
+	// Score returns the scores of the feasible nodes, normalised, in their order; nil if there is
+	// nothing to say.
 	Score(feasible []Alike) []int64
 }
 
@@ -156,7 +156,8 @@ func DefaultProfile() *Profile {
 	}, Preempter: Preempter{MinCandidateNodesPercentage: 10, MinCandidateNodesAbsolute: 100}}
 }
 
-// normalize is the usual change of scores: the highest becomes MaxScore, and with reverse zero does.
+// normalize is the usual change of scores: the highest becomes MaxScore, and with reverse zero
+// does.
 func normalize(scores []int64, reverse bool) {
 	var most int64
 	for _, s := range scores {

@@ -72,9 +72,9 @@ func newPod(p *corev1.Pod) *Pod {
 // A loader returns the object of a pod, nil if it is gone.
 type loader func(types.NamespacedName) *corev1.Pod
 
-// LoadPods lets a cluster that is still empty keep little: it loads the objects of pods on nodes when
-// they are needed, and the objects of nodes have only what rules read. load returns nil for a pod
-// that is gone.
+// LoadPods lets a cluster that is still empty keep little: it loads the objects of pods on nodes
+// when they are needed, and the objects of nodes have only what rules read. load returns nil for a
+// pod that is gone.
 func (c *Cluster) LoadPods(load func(types.NamespacedName) *corev1.Pod) { c.load = load }
 
 // Load returns the object of a pod, nil if it is gone.

@@ -44,8 +44,8 @@ func resourcesOf(list corev1.ResourceList) (r Resources) {
 	return r
 }
 
-// isOther reports whether a resource counts, besides the ones that have a field: extended resources, huge
-// pages and volumes that can be attached.
+// isOther reports whether a resource counts, besides the ones that have a field: extended
+// resources, huge pages and volumes that can be attached.
 func isOther(name corev1.ResourceName) bool {
 	s := string(name)
 	return isExtended(name) || strings.HasPrefix(s, corev1.ResourceHugePagesPrefix) || strings.HasPrefix(s, corev1.ResourceAttachableVolumesPrefix) ||
@@ -71,16 +71,16 @@ func (r *Resources) add(other *Resources, n int64) {
 	}
 }
 
-// requestsOf returns the requests of a pod. For a pod on a node, the resources that the node has allocated
-// to its containers are included.
+// requestsOf returns the requests of a pod. For a pod on a node, the resources that the node has
+// allocated to its containers are included.
 func requestsOf(p *corev1.Pod, onNode bool) (list corev1.ResourceList) {
 	return requests.PodRequests(p, requests.PodResourcesOptions{
 		UseStatusResources: onNode, InPlacePodLevelResourcesVerticalScalingEnabled: onNode,
 	})
 }
 
-// assumedOf returns what a pod requests, where containers without a request count as if they had one. A
-// resource that a pod with resources of its own has, counts as it is.
+// assumedOf returns what a pod requests, where containers without a request count as if they had
+// one. A resource that a pod with resources of its own has, counts as it is.
 func assumedOf(p *corev1.Pod, onNode bool, own corev1.ResourceList) corev1.ResourceList {
 	missing := assumed
 	if requests.IsPodLevelRequestsSet(p) {
@@ -99,8 +99,8 @@ func assumedOf(p *corev1.Pod, onNode bool, own corev1.ResourceList) corev1.Resou
 	})
 }
 
-// assumedIn returns what a pod without a node counts as when NodeResourcesFit compares nodes for it. As
-// in kube-scheduler, resources of the pod itself do not count there.
+// assumedIn returns what a pod without a node counts as when NodeResourcesFit compares nodes for
+// it. As in kube-scheduler, resources of the pod itself do not count there.
 func assumedIn(p *corev1.Pod) corev1.ResourceList {
 	return requests.PodRequests(p, requests.PodResourcesOptions{SkipPodLevelResources: true, NonMissingContainerRequests: assumed})
 }

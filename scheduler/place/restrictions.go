@@ -12,6 +12,7 @@ import (
 // nodes if another pod uses a claim that only one pod may use (ReadWriteOncePod).
 type VolumeRestrictions struct{}
 
+// Name implements Plugin.
 func (VolumeRestrictions) Name() string { return "VolumeRestrictions" }
 
 // Compile implements Plugin. A change of the pods that use a claim makes another class: see

@@ -10,9 +10,9 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// PodTopologySpread spreads the pods that a selector matches over domains: the nodes with a value of a label.
-// Constraints that must be satisfied refuse nodes in domains with too many of these pods; others prefer
-// those with few.
+// PodTopologySpread spreads the pods that a selector matches over domains: the nodes with a value
+// of a label. Constraints that must be satisfied refuse nodes in domains with too many of these
+// pods; others prefer those with few.
 type PodTopologySpread struct {
 	// Defaults are the constraints, without selectors, of pods that have none and are of a service
 	// or a controller. Nil means those of kube-scheduler, which prefer to spread over hosts and
@@ -20,6 +20,7 @@ type PodTopologySpread struct {
 	Defaults []corev1.TopologySpreadConstraint
 }
 
+// Name implements Plugin.
 func (PodTopologySpread) Name() string { return "PodTopologySpread" }
 
 // usual are the default constraints of pods that have none.
@@ -142,7 +143,8 @@ type spread struct {
 	self       []bool                // whether the pod counts itself, by hard constraint
 }
 
-// A spreadShare is what a node adds to the sums, and the pods on it, by soft constraint about hosts.
+// A spreadShare is what a node adds to the sums, and the pods on it, by soft constraint about
+// hosts.
 type spreadShare struct {
 	parts []part
 	here  []int64
@@ -181,7 +183,8 @@ func (s *spread) Follow(n *Node) {
 // Settle implements Wide.
 func (*spread) Settle() bool { return false }
 
-// Trait implements Wide. Of a host, which is a domain of its own, the pods matter; of others, which domain it is.
+// Trait implements Wide. Of a host, which is a domain of its own, the pods matter; of others, which
+// domain it is.
 func (s *spread) Trait(to []byte, n *Node) []byte {
 	trait := func(key string, pods func(value string) int64) {
 		value, ok := n.Object.Labels[key]
@@ -369,7 +372,8 @@ func (s *spread) Score(feasible []Alike) []int64 {
 	return scores
 }
 
-// weights returns for each soft constraint how much a pod in a domain counts: more, the more domains there are.
+// weights returns for each soft constraint how much a pod in a domain counts: more, the more
+// domains there are.
 func (s *spread) weights(feasible []Alike) []float64 {
 	sizes := make([]map[string]bool, len(s.soft))
 	counted := 0

@@ -70,14 +70,16 @@ func (c *Cluster) RemoveStorageClass(name string) {
 	c.storage.changes++
 }
 
-// VolumeBinding refuses nodes that cannot have the volumes of a pod: those that exist, and those that will
-// be chosen or provisioned when the pod has a node. It prefers nodes where these use less of the capacity.
+// VolumeBinding refuses nodes that cannot have the volumes of a pod: those that exist, and those
+// that will be chosen or provisioned when the pod has a node. It prefers nodes where these use less
+// of the capacity.
 type VolumeBinding struct {
 	// Shape is the function from the part of a capacity that is used to the score, its points in the
 	// order of their utilization. Default: the less is used, the better.
 	Shape []ShapePoint
 }
 
+// Name implements Plugin.
 func (VolumeBinding) Name() string { return "VolumeBinding" }
 
 // Compile implements Plugin.
@@ -203,8 +205,8 @@ func className(claim *corev1.PersistentVolumeClaim) string {
 	return ""
 }
 
-// reachable reports whether a node can have a volume. As in kube-scheduler, only labels of the node count, and a term
-// that cannot be parsed matches nothing.
+// reachable reports whether a node can have a volume. As in kube-scheduler, only labels of the node
+// count, and a term that cannot be parsed matches nothing.
 func reachable(v *corev1.PersistentVolume, n *corev1.Node) bool {
 	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
 		return true
@@ -213,15 +215,16 @@ func reachable(v *corev1.PersistentVolume, n *corev1.Node) bool {
 	return err == nil && ok
 }
 
-// A Choice is the decision about a claim of a pod that has got a node: an existing volume or, if nil, a
-// volume to be provisioned.
+// A Choice is the decision about a claim of a pod that has got a node: an existing volume or, if
+// nil, a volume to be provisioned.
 type Choice struct {
 	Claim    *corev1.PersistentVolumeClaim
 	Volume   *corev1.PersistentVolume
 	capacity *storagev1.CSIStorageCapacity // for a volume to be provisioned; nil if it does not count
 }
 
-// Choices returns the choices to make so that a pod has its volumes on a node. It is empty if it has them.
+// Choices returns the choices to make so that a pod has its volumes on a node. It is empty if it
+// has them.
 func (c *Cluster) Choices(p *corev1.Pod, node string) []Choice {
 	var open []*corev1.PersistentVolumeClaim
 	for _, n := range claimsOf(p) {
@@ -237,8 +240,8 @@ func (c *Cluster) Choices(p *corev1.Pod, node string) []Choice {
 	return choices
 }
 
-// choose finds a volume for each claim, the smallest that is large enough, or leaves it to the provisioner
-// of its class. Otherwise it returns why a claim has no volume on the node.
+// choose finds a volume for each claim, the smallest that is large enough, or leaves it to the
+// provisioner of its class. Otherwise it returns why a claim has no volume on the node.
 func (c *Cluster) choose(open []*corev1.PersistentVolumeClaim, n *Node) (choices []Choice, reason string) {
 	const unavailable, full = "node(s) didn't find available persistent volumes to bind", "node(s) did not have enough free storage"
 	taken := map[string]bool{}

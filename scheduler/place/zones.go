@@ -12,6 +12,7 @@ import (
 // VolumeZone refuses nodes outside the zones and regions that the labels of a volume name.
 type VolumeZone struct{}
 
+// Name implements Plugin.
 func (VolumeZone) Name() string { return "VolumeZone" }
 
 // zoneLabels are the labels of volumes and nodes, with the names that replace them.
@@ -65,7 +66,8 @@ func (p VolumeZone) Compile(c *Cluster, pod *Pod) (Rule, *Refusal) {
 	}}, nil
 }
 
-// volumeOf returns the volume of a claim, nil if it has none yet, or the reason why a pod with it cannot run.
+// volumeOf returns the volume of a claim, nil if it has none yet, or the reason why a pod with it
+// cannot run.
 func (c *Cluster) volumeOf(namespace, name string) (v *corev1.PersistentVolume, reason string) {
 	claim := c.storage.claims[namespace+"/"+name]
 	if claim == nil {
@@ -92,8 +94,8 @@ func (c *Cluster) volumeOf(namespace, name string) (v *corev1.PersistentVolume, 
 	return nil, ""
 }
 
-// limitsOf returns the labels that a volume demands of nodes. A label may name several zones, separated by two
-// underscores; one with an empty name is ignored.
+// limitsOf returns the labels that a volume demands of nodes. A label may name several zones,
+// separated by two underscores; one with an empty name is ignored.
 func limitsOf(v *corev1.PersistentVolume) (all []zoneLimit) {
 	for _, l := range zoneLabels {
 		text, ok := v.Labels[l.key]

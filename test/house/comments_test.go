@@ -7,7 +7,6 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -15,25 +14,15 @@ import (
 	"unicode/utf8"
 )
 
-// undocumented are directories in which exported names without a doc comment are still allowed,
-// "/..." for all below.
-var undocumented = []string{"scheduler/...", "internal/authn/..."}
-
 // width is the maximum width of the lines of comments, in columns; a tab is one.
 const width = 100
-
-// wide are directories whose comments are still to be wrapped, "/..." for all below.
-var wide = []string{
-	"cmd/kapok/...", "controllers/...", "examples/...", "internal/admission/...", "internal/aggregate", "internal/authn/...",
-	"internal/server", "node/...", "scheduler/...", "toolkit/...",
-}
 
 // TestWidth checks the width of comments on lines of their own. Preformatted lines, links,
 // directives, the output of examples, and generated files may be wider.
 func TestWidth(t *testing.T) {
 	lines := 0
 	parsed(t, true, func(f goFile) {
-		if ast.IsGenerated(f.syntax) || matches(wide, path.Dir(f.path)) {
+		if ast.IsGenerated(f.syntax) {
 			return
 		}
 		for _, group := range f.syntax.Comments {
@@ -87,8 +76,7 @@ func TestTooWide(t *testing.T) {
 func TestDocComments(t *testing.T) {
 	names := 0
 	parsed(t, false, func(f goFile) {
-		if strings.HasSuffix(f.path, "_test.go") || f.syntax.Name.Name == "main" || ast.IsGenerated(f.syntax) ||
-			matches(undocumented, path.Dir(f.path)) {
+		if strings.HasSuffix(f.path, "_test.go") || f.syntax.Name.Name == "main" || ast.IsGenerated(f.syntax) {
 			return
 		}
 		for _, e := range exported(f.syntax) {

@@ -28,8 +28,8 @@ func (c Change) String() string {
 	return text
 }
 
-// Definitions returns the changes from a definition to a later state of it that break its users, in the
-// order of versions and paths. Versions that were not served have no users.
+// Definitions returns the changes from a definition to a later state of it that break its users, in
+// the order of versions and paths. Versions that were not served have no users.
 func Definitions(before, after *apiextensionsv1.CustomResourceDefinition) []Change {
 	var all []Change
 	add := func(version, format string, args ...any) {

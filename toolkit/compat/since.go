@@ -16,7 +16,8 @@ import (
 )
 
 // Since returns the changes of the definitions in directories since a commit, by the names of the
-// definitions. The directories are relative to the working directory, and their subdirectories do not matter.
+// definitions. The directories are relative to the working directory, and their subdirectories do
+// not matter.
 func Since(ctx context.Context, commit string, dirs []string) (map[string][]Change, error) {
 	if _, err := git(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", commit+"^{commit}"); err != nil {
 		return nil, fmt.Errorf("git has no commit %q here", commit)

@@ -47,8 +47,9 @@ func accepts(t *testing.T, k kind, object any) error {
 	return validation.ValidateCustomResource(nil, object, validator).ToAggregate()
 }
 
-// TestSamplesOfOperators generates samples and JSON schemas of the definitions of operators. Of the samples, most are valid
-// for the server, and what a JSON schema says of one is what the server says.
+// TestSamplesOfOperators generates samples and JSON schemas of the definitions of operators. Of the
+// samples, most are valid for the server, and what a JSON schema says of one is what the server
+// says.
 func TestSamplesOfOperators(t *testing.T) {
 	valid, all := 0, kindsOfOperators(t)
 	for _, k := range all {
@@ -79,8 +80,8 @@ func TestSamplesOfOperators(t *testing.T) {
 	}
 }
 
-// outOfRange reports whether a server rejects a number for its limit, which is out of the range of its format. A JSON schema has no
-// such rule; kapok vet finds it.
+// outOfRange reports whether a server rejects a number for its limit, which is out of the range of
+// its format. A JSON schema has no such rule; kapok vet finds it.
 func outOfRange(verdict error) bool {
 	return verdict != nil && strings.Contains(verdict.Error(), "boundary value must be of type integer with format int32")
 }
@@ -126,7 +127,8 @@ func TestTypesOfOperators(t *testing.T) {
 	}
 }
 
-// TestDocsOfOperators checks that each link of the documents of definitions of operators has one target.
+// TestDocsOfOperators checks that each link of the documents of definitions of operators has one
+// target.
 func TestDocsOfOperators(t *testing.T) {
 	for format, find := range map[string]struct{ link, anchor *regexp.Regexp }{
 		"markdown": {regexp.MustCompile(`\]\(#([^)]*)\)`), regexp.MustCompile(`<a id="([^"]*)">`)},

@@ -8,7 +8,8 @@ import (
 	"github.com/kapok-dev/kapok/toolkit/generate"
 )
 
-// TestGenerate compares the outputs for a kind with the files in testdata/want. With KAPOK_UPDATE=1 it writes them.
+// TestGenerate compares the outputs for a kind with the files in testdata/want. With KAPOK_UPDATE=1
+// it writes them.
 func TestGenerate(t *testing.T) {
 	t.Chdir("testdata")
 	for _, args := range [][]string{{"docs", "jsonschema", "samples", "typescript"}, {"docs:format=html"}} {

@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/markers"
 )
 
-// Docs generates the documentation of an API, a page for each version of a group: GROUP_VERSION.md or .html.
+// Docs generates the documentation of an API, a page for each version of a group: GROUP_VERSION.md
+// or .html.
 type Docs struct {
 	reader
 	// Format is markdown or html.

@@ -10,9 +10,10 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/markers"
 )
 
-// JSONSchema generates a JSON schema (draft 7) for each version of a kind, which editors and linters use to complete and
-// check manifests: GROUP/KIND_VERSION.json in lower case, as yaml-language-server and kubeconform expect it. As in
-// kubectl's strict validation, a field that the kind does not have is an error.
+// JSONSchema generates a JSON schema (draft 7) for each version of a kind, which editors and
+// linters use to complete and check manifests: GROUP/KIND_VERSION.json in lower case, as
+// yaml-language-server and kubeconform expect it. As in kubectl's strict validation, a field that
+// the kind does not have is an error.
 type JSONSchema options
 
 var (

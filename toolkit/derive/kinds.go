@@ -118,8 +118,8 @@ func write(c *genall.GenerationContext, name string, content []byte) error {
 	return nil
 }
 
-// fields returns the names of the properties of an object, in the order in which they are shown: those
-// of every object first, then the required ones.
+// fields returns the names of the properties of an object, in the order in which they are shown:
+// those of every object first, then the required ones.
 func fields(s *schema) []string {
 	head := []string{"apiVersion", "kind", "metadata", "spec", "status"}
 	rank := func(name string) int {

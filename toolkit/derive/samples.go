@@ -18,10 +18,11 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/markers"
 )
 
-// Samples generates a manifest with every field of each version of a kind, with the documentation of the fields as
-// comments: GROUP_VERSION_KIND.yaml. Values are defaults, the first ones of enumerations, and otherwise examples
-// within the limits of the field. Fields that exclude each other are comments, but for the first.
-// What a value may not satisfy, such as a rule, is in its comment.
+// Samples generates a manifest with every field of each version of a kind, with the documentation
+// of the fields as comments: GROUP_VERSION_KIND.yaml. Values are defaults, the first ones of
+// enumerations, and otherwise examples within the limits of the field. Fields that exclude each
+// other are comments, but for the first. What a value may not satisfy, such as a rule, is in its
+// comment.
 type Samples options
 
 var (
@@ -167,8 +168,8 @@ func atLeast(n *int64) int {
 	return int(*n)
 }
 
-// alternatives returns the fields of an object that exclude others: those of all branches of oneOf but the first, and those beyond
-// the largest number of fields.
+// alternatives returns the fields of an object that exclude others: those of all branches of oneOf
+// but the first, and those beyond the largest number of fields.
 func alternatives(s *schema) map[string]bool {
 	others := map[string]bool{}
 	for _, list := range [][]schema{s.OneOf, s.AnyOf} {
@@ -211,8 +212,8 @@ func alternatives(s *schema) map[string]bool {
 	return others
 }
 
-// distinct returns the schema of an item of a list for its i-th item: in a set and in a map by keys, items must differ. It returns item
-// itself if no other value is known.
+// distinct returns the schema of an item of a list for its i-th item: in a set and in a map by
+// keys, items must differ. It returns item itself if no other value is known.
 func distinct(list, item *schema, i int) *schema {
 	kind := ""
 	if list.XListType != nil {
@@ -265,7 +266,8 @@ func another(s *schema, i int) *apiextensionsv1.JSON {
 	return nil
 }
 
-// anotherText returns the i-th example of a text: the first one with a number at its end, if limits, pattern and format permit that.
+// anotherText returns the i-th example of a text: the first one with a number at its end, if
+// limits, pattern and format permit that.
 func anotherText(s *schema, i int) (string, bool) {
 	first, suffix := text(s), strconv.Itoa(i+1)
 	for _, t := range []string{first + suffix, first[:max(0, len(first)-len(suffix))] + suffix} {

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/markers"
 )
 
-// TypeScript generates a file of TypeScript types for each version of a group: GROUP_VERSION.ts. An object within a kind is an
-// interface whose name is that of the kind and the path to it.
+// TypeScript generates a file of TypeScript types for each version of a group: GROUP_VERSION.ts. An
+// object within a kind is an interface whose name is that of the kind and the path to it.
 type TypeScript options
 
 var (

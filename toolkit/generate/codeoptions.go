@@ -12,9 +12,9 @@ import (
 	"k8s.io/code-generator/pkg/apidefinitions"
 )
 
-// The options of the generators of k8s.io/code-generator and of k8s.io/kube-openapi. They are written
-// like those of controller-gen: NAME:field=value,field=value. Each generator takes the packages of the
-// option paths that have its tag, as kube_codegen.sh does.
+// The options of the generators of k8s.io/code-generator and of k8s.io/kube-openapi. They are
+// written like those of controller-gen: NAME:field=value,field=value. Each generator takes the
+// packages of the option paths that have its tag, as kube_codegen.sh does.
 type (
 	// inPlace generators write a file beside the types.
 	inPlace struct {
@@ -46,7 +46,8 @@ type (
 		// TYPE:PACKAGE of apply configurations elsewhere.
 		ApplyConfigSchema    string   `marker:"applyconfigSchema,optional"`
 		ApplyConfigExternals []string `marker:"applyconfigExternals,optional"`
-		// The names of directories. Defaults: clientset, versioned, listers, informers, applyconfiguration.
+		// The names of directories. Defaults: clientset, versioned, listers, informers,
+		// applyconfiguration.
 		Clientset            string `marker:",optional"`
 		Versioned            string `marker:",optional"`
 		Listers              string `marker:",optional"`
@@ -122,7 +123,8 @@ func checkCode(name string, options any) error {
 	return nil
 }
 
-// header returns the file with the text at the top of files: the given one, or the one of the module.
+// header returns the file with the text at the top of files: the given one, or the one of the
+// module.
 func header(given string) string {
 	if given != "" {
 		return given

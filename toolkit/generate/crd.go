@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/genall"
 )
 
-// generateDefinitions writes the definitions of a generator of controller-tools. Its own method takes as long for their YAML as
-// for all else.
+// generateDefinitions writes the definitions of a generator of controller-tools. Its own method
+// takes as long for their YAML as for all else.
 func generateDefinitions(c *genall.GenerationContext, g crd.Generator) error {
 	for _, version := range g.CRDVersions {
 		if version != apiextensionsv1.SchemeGroupVersion.Version { // it reports the error
@@ -103,7 +103,8 @@ func write(c *genall.GenerationContext, name string, parts ...[]byte) error {
 	return out.Close()
 }
 
-// definitionYAML returns a definition as YAML, without its status and creation time, with spec.preserveUnknownFields if that is set.
+// definitionYAML returns a definition as YAML, without its status and creation time, with
+// spec.preserveUnknownFields if that is set.
 func definitionYAML(definition *apiextensionsv1.CustomResourceDefinition, preserve *bool) ([]byte, error) {
 	data, err := json.Marshal(definition)
 	if err != nil {

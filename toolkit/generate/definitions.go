@@ -24,8 +24,9 @@ type Definitions struct {
 	Known *markers.Registry
 }
 
-// DefinitionsOf generates the definitions of packages in memory. Of the options args, a generator must be crd. The error
-// lists every problem in the sources, with its position; if it has other reasons, Definitions is nil.
+// DefinitionsOf generates the definitions of packages in memory. Of the options args, a generator
+// must be crd. The error lists every problem in the sources, with its position; if it has other
+// reasons, Definitions is nil.
 func DefinitionsOf(ctx context.Context, args []string) (*Definitions, error) {
 	options := Options{Args: args}
 	known, runs, dir, err := options.prepare()
@@ -60,5 +61,6 @@ func DefinitionsOf(ctx context.Context, args []string) (*Definitions, error) {
 	return d, err
 }
 
-// Position returns a position in the sources, with the file relative to the working directory if it is below.
+// Position returns a position in the sources, with the file relative to the working directory if it
+// is below.
 func (d *Definitions) Position(at token.Pos) token.Position { return position(d.Files, at) }

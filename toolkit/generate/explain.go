@@ -22,8 +22,8 @@ const (
 	asJSON
 )
 
-// Markers prints the markers of the generators of controller-tools that options select, by default of all.
-// The level is from 1, a line for each marker, to 4, all details as JSON.
+// Markers prints the markers of the generators of controller-tools that options select, by default
+// of all. The level is from 1, a line for each marker, to 4, all details as JSON.
 func Markers(w io.Writer, options []string, level int) error {
 	known, err := registry()
 	if err != nil {

@@ -22,14 +22,15 @@ import (
 
 // Options configure Run.
 type Options struct {
-	// Args are generators with their options, paths=..., output:..., as controller-gen has them, and patterns
-	// of packages, such as ./api/... Default: those with which the Makefile of a project calls controller-gen in its targets
-	// manifests and generate, or those of kubebuilder's Makefile.
+	// Args are generators with their options, paths=..., output:..., as controller-gen has them, and
+	// patterns of packages, such as ./api/... Default: those with which the Makefile of a project
+	// calls controller-gen in its targets manifests and generate, or those of kubebuilder's Makefile.
 	Args []string
-	// Check leaves all files as they are. The Result has those that would change. The generator validation
-	// writes its files nevertheless while it runs, and then they are put back.
+	// Check leaves all files as they are. The Result has those that would change. The generator
+	// validation writes its files nevertheless while it runs, and then they are put back.
 	Check bool
-	// AllowUnknown makes unknown markers warnings, which are errors otherwise: other programs may read them.
+	// AllowUnknown makes unknown markers warnings, which are errors otherwise: other programs may read
+	// them.
 	AllowUnknown bool
 }
 
@@ -39,20 +40,21 @@ type Result struct {
 	Written []string
 	// Same is the number of files that were current.
 	Same int
-	// Removed are files of the code generators that ran which they do not generate any more: their types
-	// are gone.
+	// Removed are files of the code generators that ran which they do not generate any more: their
+	// types are gone.
 	Removed []string
 	// Warnings are messages of generators without an error.
 	Warnings []string
-	// ManifestDirs are the directories with the YAML files of the run, whether these have changed or not.
+	// ManifestDirs are the directories with the YAML files of the run, whether these have changed or
+	// not.
 	ManifestDirs []string
 	// Orphans are definitions of a project that controller-gen has made from types that are gone. They
 	// are left alone. Only without Options.Args they are known.
 	Orphans []string
 }
 
-// projectRuns returns the options with which the Makefile of the project in the working directory calls controller-gen. Without
-// such a Makefile they are those of kubebuilder's, all in one run.
+// projectRuns returns the options with which the Makefile of the project in the working directory
+// calls controller-gen. Without such a Makefile they are those of kubebuilder's, all in one run.
 func projectRuns() ([][]string, error) {
 	runs, err := makefileRuns()
 	if err != nil {
@@ -67,8 +69,9 @@ func projectRuns() ([][]string, error) {
 	return runs, nil
 }
 
-// ProjectOption returns the option of a generator, such as crd:allowDangerousTypes=true, that the project in the working directory uses; its
-// name if there is no project or if it does not use the generator.
+// ProjectOption returns the option of a generator, such as crd:allowDangerousTypes=true, that the
+// project in the working directory uses; its name if there is no project or if it does not use the
+// generator.
 func ProjectOption(generator string) string {
 	if exists("PROJECT") {
 		runs, _ := projectRuns() // kapok generate reports the error
@@ -81,8 +84,8 @@ func ProjectOption(generator string) string {
 	return generator
 }
 
-// ObjectArg returns the option for deep copies, with the header of the project if it has one. The working
-// directory is the root of the project.
+// ObjectArg returns the option for deep copies, with the header of the project if it has one. The
+// working directory is the root of the project.
 func ObjectArg() string {
 	if exists(boilerplate) {
 		return fmt.Sprintf("object:headerFile=%q,year=%d", boilerplate, time.Now().Year())
@@ -96,9 +99,9 @@ const (
 	definitions = "config/crd/bases"
 )
 
-// Run runs generators over the packages of the module in the working directory. The error lists every
-// problem in the sources, with its position; then no file has changed. If a file cannot be written,
-// those before it have changed.
+// Run runs generators over the packages of the module in the working directory. The error lists
+// every problem in the sources, with its position; then no file has changed. If a file cannot be
+// written, those before it have changed.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	defer collectLess()()
 	whole := len(o.Args) == 0
@@ -150,8 +153,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return result, err
 }
 
-// collectLess halves the work of the garbage collector, unless GOGC is set, and returns a function that ends that: a run lives for a moment,
-// and most of what it allocates early is used until its end.
+// collectLess halves the work of the garbage collector, unless GOGC is set, and returns a function
+// that ends that: a run lives for a moment, and most of what it allocates early is used until its
+// end.
 func collectLess() (restore func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
@@ -160,7 +164,8 @@ func collectLess() (restore func()) {
 	return func() { debug.SetGCPercent(was) }
 }
 
-// prepare returns the options on the command line that exist, those with which generators run, by runs, and the working directory.
+// prepare returns the options on the command line that exist, those with which generators run, by
+// runs, and the working directory.
 func (o *Options) prepare() (known *markers.Registry, runs [][]string, dir string, err error) {
 	if runs, err = o.runs(); err != nil {
 		return nil, nil, "", err
@@ -259,7 +264,8 @@ func runAll(ctx context.Context, l goList, known *markers.Registry, args []strin
 	return nil
 }
 
-// selectsGenerator reports whether an option is a generator of controller-tools, and not a path or an output.
+// selectsGenerator reports whether an option is a generator of controller-tools, and not a path or
+// an output.
 func selectsGenerator(option string) bool {
 	name, _, _ := strings.Cut(option, "=")
 	name, _, _ = strings.Cut(name, ":")

@@ -27,18 +27,19 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// A gengoRun runs generators of package gengo over packages that are loaded once. Their programs load them
-// once each, which takes most of their time.
+// A gengoRun runs generators of package gengo over packages that are loaded once. Their programs
+// load them once each, which takes most of their time.
 //
-// gengo is written for programs: it takes the name of the program from os.Args, and ends the process at
-// errors. Both are replaced here, so that a process has one run at a time.
+// gengo is written for programs: it takes the name of the program from os.Args, and ends the
+// process at errors. Both are replaced here, so that a process has one run at a time.
 type gengoRun struct {
 	out   *output
 	first *generator.Context
 	files map[string][]byte // assembled, by path, not formatted
 }
 
-// loadTypes loads packages by their import paths, of which most are found by what found packages import.
+// loadTypes loads packages by their import paths, of which most are found by what found packages
+// import.
 func loadTypes(ctx context.Context, l goList, found []tagged, inputs []string, out *output) (*gengoRun, error) {
 	p := parser.NewWithOptions(parser.Options{BuildTags: []string{gengo.StdBuildTag}})
 	if loaded, err := loadInto(ctx, l, p, found, inputs); err != nil {
@@ -110,11 +111,12 @@ func (g *gengoRun) AssembleFile(f *generator.File, path string) error {
 	return w.Error()
 }
 
-// simplifiable matches formatted code that gofmt -s may simplify: literals in literals of slices and maps, a slice up to the
-// length, and a range with a blank variable.
+// simplifiable matches formatted code that gofmt -s may simplify: literals in literals of slices
+// and maps, a slice up to the length, and a range with a blank variable.
 var simplifiable = regexp.MustCompile(`\][\w.*\[\]]*\{|: ?len\(|\b_ :?= range`)
 
-// format formats the generated files as gengo does: goimports, then gofmt -s, here for all at once that it may simplify.
+// format formats the generated files as gengo does: goimports, then gofmt -s, here for all at once
+// that it may simplify.
 func (g *gengoRun) format(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "kapok-generate-*")
 	if err != nil {
@@ -174,7 +176,8 @@ func (g *gengoRun) format(ctx context.Context) error {
 	return nil
 }
 
-// missingDirs returns the directories of targets that do not exist, with their parents, the deepest first.
+// missingDirs returns the directories of targets that do not exist, with their parents, the deepest
+// first.
 func missingDirs(targets []generator.Target) (all []string) {
 	seen := map[string]bool{}
 	for _, t := range targets {
@@ -196,8 +199,8 @@ type said struct {
 	messages []string
 }
 
-// listen receives the log of klog until the returned function is called. klog.Fatal panics with ended
-// instead of ending the process.
+// listen receives the log of klog until the returned function is called. klog.Fatal panics with
+// ended instead of ending the process.
 func (s *said) listen() (stop func()) {
 	was := klog.OsExit
 	klog.OsExit = func(int) { panic(ended{}) }

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestSimplifiable checks that all that gofmt -s simplifies is recognised: other files are not given to it.
+// TestSimplifiable checks that all that gofmt -s simplifies is recognised: other files are not
+// given to it.
 func TestSimplifiable(t *testing.T) {
 	for i, body := range []string{
 		"var x = []T{T{1}, T{2}}", "var x = []*T{&T{1}}", "var x = map[string]T{\"a\": T{1}}", "var x = map[T]T{T{1}: T{2}}", "var x = [2]p.T{p.T{1}}", "var x = [...][]T{[]T{}}",

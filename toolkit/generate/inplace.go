@@ -49,8 +49,8 @@ type inPlaceFile struct {
 	lint, peers  []string
 }
 
-// inPlaceGenerators are these generators by their names on the command line. The names of their files are
-// those of kube_codegen.sh.
+// inPlaceGenerators are these generators by their names on the command line. The names of their
+// files are those of kube_codegen.sh.
 func inPlaceGenerators() map[string]inPlaceGenerator {
 	return map[string]inPlaceGenerator{
 		"deepcopy": {

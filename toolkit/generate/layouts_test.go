@@ -29,7 +29,8 @@ func inModuleOf(t *testing.T, archive string) {
 	t.Chdir(dir)
 }
 
-// TestLayouts loads modules of many forms, and compares their types with those that gengo loads itself.
+// TestLayouts loads modules of many forms, and compares their types with those that gengo loads
+// itself.
 func TestLayouts(t *testing.T) {
 	const header = "-- go.mod --\nmodule example.com/m\n\ngo 1.26\n"
 	for name, c := range map[string]struct {
@@ -333,7 +334,8 @@ type Loop2 interface{ Loop() Loop }
 	}
 }
 
-// TestSourceErrors generates deep copies for modules with mistakes, and compares the errors with whether gengo has any.
+// TestSourceErrors generates deep copies for modules with mistakes, and compares the errors with
+// whether gengo has any.
 func TestSourceErrors(t *testing.T) {
 	const (
 		header  = "-- go.mod --\nmodule example.com/m\n\ngo 1.26\n"

@@ -12,13 +12,15 @@ import (
 	"k8s.io/gengo/v2"
 )
 
-// A goList lists packages by the go command, and keeps its answers in the user's cache. An answer holds as long as what the go
-// command has read is the same: its settings, go.mod and the like, and the beginnings of the Go files up to the imports.
+// A goList lists packages by the go command, and keeps its answers in the user's cache. An answer
+// holds as long as what the go command has read is the same: its settings, go.mod and the like, and
+// the beginnings of the Go files up to the imports.
 type goList struct {
 	inputs string // a hash of all that; "": answers are not kept
 }
 
-// list lists the packages that patterns match in a directory, with their imports and those of these.
+// list lists the packages that patterns match in a directory, with their imports and those of
+// these.
 func (l goList) list(ctx context.Context, dir string, patterns []string) ([]*packages.Package, error) {
 	stored := ""
 	if cache, err := os.UserCacheDir(); err == nil && l.inputs != "" {
@@ -61,7 +63,8 @@ type listedModule struct {
 	Replace       *listedModule
 }
 
-// readListing returns the packages of a stored listing; nil if there is none for the inputs, or if a file is gone.
+// readListing returns the packages of a stored listing; nil if there is none for the inputs, or if
+// a file is gone.
 func readListing(path, inputs string) (roots []*packages.Package) {
 	data, err := os.ReadFile(path)
 	var l listing
@@ -136,8 +139,9 @@ func moduleOf(m *packages.Module) *listedModule {
 	return &listedModule{m.Path, m.Version, moduleOf(m.Replace)}
 }
 
-// listRoots lists packages as controller-tools does: paths of directories from these directories, one by one, and if they end
-// with "...", those of modules below, too. Packages of one module import packages of another as they are listed there.
+// listRoots lists packages as controller-tools does: paths of directories from these directories,
+// one by one, and if they end with "...", those of modules below, too. Packages of one module
+// import packages of another as they are listed there.
 func (l goList) listRoots(ctx context.Context, paths []string) (roots []*packages.Package, err error) {
 	type query struct {
 		dir      string

@@ -13,9 +13,11 @@ import (
 // makefileTargets are the targets of kubebuilder's Makefile that call controller-gen.
 var makefileTargets = []string{"manifests", "generate"}
 
-// makefileRuns returns the options with which the Makefile in the working directory calls controller-gen in its targets manifests and
-// generate, and in those that these need: a project may have changed them. Calls with the same packages are one run. It returns nothing
-// if there is no Makefile, or if it does not call controller-gen, and an error if the options depend on more than variables.
+// makefileRuns returns the options with which the Makefile in the working directory calls
+// controller-gen in its targets manifests and generate, and in those that these need: a project may
+// have changed them. Calls with the same packages are one run. It returns nothing if there is no
+// Makefile, or if it does not call controller-gen, and an error if the options depend on more than
+// variables.
 func makefileRuns() ([][]string, error) {
 	data, err := os.ReadFile("Makefile")
 	if errors.Is(err, os.ErrNotExist) {

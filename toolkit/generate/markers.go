@@ -20,7 +20,8 @@ var elsewhere = []string{"kubebuilder:scaffold:", "kubebuilder:docs-gen:"}
 // +genclient, have several readers: only those are errors that are nearly a known one.
 const ours = "kubebuilder:"
 
-// A markerBook has the markers of all generators: the registry of a run knows only those of the generators that run.
+// A markerBook has the markers of all generators: the registry of a run knows only those of the
+// generators that run.
 type markerBook struct {
 	*markers.Registry
 	names []string // sorted
@@ -41,7 +42,8 @@ func newMarkerBook() (*markerBook, error) {
 	return b, nil
 }
 
-// doc returns the first sentence of the documentation of a marker, after its name; "" if there is none.
+// doc returns the first sentence of the documentation of a marker, after its name; "" if there is
+// none.
 func (b *markerBook) doc(name string) string {
 	for _, d := range b.AllDefinitions() {
 		if d.Name != name {
@@ -55,7 +57,8 @@ func (b *markerBook) doc(name string) string {
 	return ""
 }
 
-// definition returns the definition of a marker, such as +kubebuilder:validation:MinLength=3, nil if it is unknown.
+// definition returns the definition of a marker, such as +kubebuilder:validation:MinLength=3, nil
+// if it is unknown.
 func (b *markerBook) definition(marker string) *markers.Definition {
 	for _, at := range []markers.TargetType{markers.DescribesField, markers.DescribesType, markers.DescribesPackage} {
 		if d := b.Lookup(marker, at); d != nil {
@@ -90,7 +93,8 @@ func eachMarker(roots []*loader.Package, call func(group *ast.CommentGroup, at *
 	}
 }
 
-// unknown returns an error for each marker that no generator knows, in the packages to generate for.
+// unknown returns an error for each marker that no generator knows, in the packages to generate
+// for.
 func (b *markerBook) unknown(roots []*loader.Package, files *token.FileSet) (found []error) {
 	eachMarker(roots, func(_ *ast.CommentGroup, comment *ast.Comment, marker string) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(marker, "+"), "=")
@@ -116,8 +120,8 @@ func (b *markerBook) unknown(roots []*loader.Package, files *token.FileSet) (fou
 // mustApply matches the message about a marker on a field of another type.
 var mustApply = regexp.MustCompile(`^must apply (\S+) to `)
 
-// explain adds to errors about markers the names and the documentation of these. The position of an error is that of the marker, or
-// that of its field or type.
+// explain adds to errors about markers the names and the documentation of these. The position of an
+// error is that of the marker, or that of its field or type.
 func (b *markerBook) explain(errs []error, roots []*loader.Package, files *token.FileSet) {
 	type place struct {
 		file string
@@ -165,7 +169,8 @@ func didYouMean(name string, known []string, prefix string) string {
 	return fmt.Sprintf(" (did you mean %s%s?)", prefix, best)
 }
 
-// nearest returns the known name that is most like a misspelt one, "" if none is near. The last parts of names differ most.
+// nearest returns the known name that is most like a misspelt one, "" if none is near. The last
+// parts of names differ most.
 func nearest(name string, known []string) string {
 	best, least := "", max(2, len(name)/5)+1
 	last := lastPart(name)

@@ -18,7 +18,8 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/webhook"
 )
 
-// generators are the generators by their names on the command line: those of controller-gen, and ours on its library.
+// generators are the generators by their names on the command line: those of controller-gen, and
+// ours on its library.
 func generators() map[string]genall.Generator {
 	return map[string]genall.Generator{
 		"object":             deepcopy.Generator{},

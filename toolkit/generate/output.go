@@ -172,8 +172,8 @@ func (o *output) unresolved(path string) string {
 	return path
 }
 
-// removeStale removes the files of the programs that have run which they have not generated again. With
-// check it only tells which these are.
+// removeStale removes the files of the programs that have run which they have not generated again.
+// With check it only tells which these are.
 func (o *output) removeStale(result *Result, check bool) error {
 	for _, path := range slices.Sorted(maps.Keys(o.owned)) {
 		if o.files[path] != nil {
@@ -215,8 +215,8 @@ func generatedBy(data []byte) string {
 // version is the beginning of the line of a definition with the version of controller-gen.
 var version = []byte("\n    controller-gen.kubebuilder.io/version: ")
 
-// orphans returns the definitions in a directory that controller-gen has made, and that nothing makes
-// any more.
+// orphans returns the definitions in a directory that controller-gen has made, and that nothing
+// makes any more.
 func (o *output) orphans(dir string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(o.dir, dir, "*.yaml"))
 	if err != nil {
@@ -258,8 +258,8 @@ func (o *output) name(path string) string {
 	return path
 }
 
-// replace writes a file, which has either its old or its new content at any time. Its mode stays, and a
-// symbolic link, too.
+// replace writes a file, which has either its old or its new content at any time. Its mode stays,
+// and a symbolic link, too.
 func replace(path string, data []byte) (err error) {
 	mode := fs.FileMode(0o644)
 	if real, err := filepath.EvalSymlinks(path); err == nil {

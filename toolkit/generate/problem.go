@@ -14,10 +14,12 @@ import (
 
 // A Problem is a mistake in a source. As an error it is FILE:LINE:COLUMN: MESSAGE.
 type Problem struct {
-	// At is where it is; not valid if that is not known. The file is relative to the working directory if it is below.
+	// At is where it is; not valid if that is not known. The file is relative to the working directory
+	// if it is below.
 	At      token.Position
 	Message string
-	// Doc is the first sentence of the documentation of the marker that the message is about, "" if there is none.
+	// Doc is the first sentence of the documentation of the marker that the message is about, "" if
+	// there is none.
 	Doc string
 }
 
@@ -47,7 +49,8 @@ func problemOf(err packages.Error) Problem {
 	return p
 }
 
-// cutNumber returns what is before the last colon of a text, and the number after it; the text and 0 if there is none.
+// cutNumber returns what is before the last colon of a text, and the number after it; the text and
+// 0 if there is none.
 func cutNumber(text string) (string, int) {
 	at := strings.LastIndexByte(text, ':')
 	if at < 0 {
@@ -76,11 +79,12 @@ func relative(file string) string {
 	return file
 }
 
-// inMarker is the position in a marker that controller-tools adds to messages. The marker's position is that of its problem.
+// inMarker is the position in a marker that controller-tools adds to messages. The marker's
+// position is that of its problem.
 var inMarker = regexp.MustCompile(` \(at <input>:\d+:\d+\)$`)
 
-// plainer rewords messages of controller-tools about its own data structures, and drops those that only follow from
-// another problem of the same line.
+// plainer rewords messages of controller-tools about its own data structures, and drops those that
+// only follow from another problem of the same line.
 func plainer(errs []error) []error {
 	type place struct {
 		file string
@@ -110,7 +114,8 @@ func plainer(errs []error) []error {
 	})
 }
 
-// follows reports whether a message is one of a generator that met a type of which another message tells more.
+// follows reports whether a message is one of a generator that met a type of which another message
+// tells more.
 func follows(message string) bool {
 	return strings.HasPrefix(message, "invalid field type: ") ||
 		strings.HasPrefix(message, "must apply ") && strings.HasSuffix(message, ", found ") // no type

@@ -32,7 +32,8 @@ func IsProtobuf(path string) bool {
 	return strings.TrimSuffix(filepath.Base(path), ".exe") == protobufProgram
 }
 
-// Protobuf is go-to-protobuf with the environment that protobufs sets. It ends the process after an error.
+// Protobuf is go-to-protobuf with the environment that protobufs sets. It ends the process after an
+// error.
 func Protobuf() error {
 	g := protobuf.New()
 	if err := json.Unmarshal([]byte(os.Getenv(protobufOptions)), g); err != nil {
@@ -48,9 +49,10 @@ var logDate = regexp.MustCompile(`(?m)^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d `)
 // protobufOptions is the environment variable with the options of go-to-protobuf as JSON.
 const protobufOptions = "KAPOK_GO_TO_PROTOBUF"
 
-// protobufs generates generated.proto and generated.pb.go for the packages with the tag, and the tags protobuf of the fields of
-// their types that have none. The generator is a library that writes files, runs programs and ends the process after an error. It
-// runs in a process of this program, under other names of which it is also the programs that the generator runs.
+// protobufs generates generated.proto and generated.pb.go for the packages with the tag, and the
+// tags protobuf of the fields of their types that have none. The generator is a library that writes
+// files, runs programs and ends the process after an error. It runs in a process of this program,
+// under other names of which it is also the programs that the generator runs.
 func (c *codeRun) protobufs(ctx context.Context, header string) (err error) {
 	all := c.with("protobuf")
 	if len(all) == 0 {
@@ -147,7 +149,8 @@ func (c *codeRun) runProtobuf(ctx context.Context, bin string, options map[strin
 	return nil
 }
 
-// linkPrograms makes a directory in which this program has the names of those that it stands in for.
+// linkPrograms makes a directory in which this program has the names of those that it stands in
+// for.
 func linkPrograms(bin string) error {
 	self, err := os.Executable()
 	if err != nil {

@@ -19,10 +19,11 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/markers"
 )
 
-// newRuntime returns the generators of controller-tools that options select, with the packages to run over and the rules of
-// output, as genall.FromOptionsWithConfig does. controller-tools has the go command list all packages twice, parses all
-// packages that a type mentions with their bodies of functions, and checks all of their declarations; here packages are listed
-// once, and package sources loads them.
+// newRuntime returns the generators of controller-tools that options select, with the packages to
+// run over and the rules of output, as genall.FromOptionsWithConfig does. controller-tools has the
+// go command list all packages twice, parses all packages that a type mentions with their bodies of
+// functions, and checks all of their declarations; here packages are listed once, and package
+// sources loads them.
 func newRuntime(ctx context.Context, l goList, files *token.FileSet, known *markers.Registry, args []string) (*genall.Runtime, error) {
 	selected, err := selectedBy(known, args)
 	if err != nil {
@@ -59,8 +60,9 @@ func newRuntime(ctx context.Context, l goList, files *token.FileSet, known *mark
 	return run, nil
 }
 
-// rootsFrom returns packages as those of controller-tools, which cannot be made outside of its loader: a field is set by
-// reflection. It returns false if a version of controller-tools has other fields, and then controller-tools loads the packages.
+// rootsFrom returns packages as those of controller-tools, which cannot be made outside of its
+// loader: a field is set by reflection. It returns false if a version of controller-tools has other
+// fields, and then controller-tools loads the packages.
 func rootsFrom(files *token.FileSet, listed []*packages.Package) (roots []*loader.Package, ok bool) {
 	of, ok := reflect.TypeFor[loader.Package]().FieldByName("loader")
 	if !ok || of.Type.Kind() != reflect.Pointer || of.Type.Elem().Kind() != reflect.Struct {
@@ -93,7 +95,8 @@ type selection struct {
 	paths      []string
 }
 
-// selectedBy reads the options of a command line. Without a rule for all output, generators write to config/NAME.
+// selectedBy reads the options of a command line. Without a rule for all output, generators write
+// to config/NAME.
 func selectedBy(known *markers.Registry, args []string) (*selection, error) {
 	s := &selection{rules: genall.OutputRules{ByGenerator: map[*genall.Generator]genall.OutputRule{}}}
 	byName := map[string]*genall.Generator{}

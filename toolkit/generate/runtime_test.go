@@ -17,8 +17,9 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/loader"
 )
 
-// shapes is a module with what is special about loading only the shapes of types: enumerations by constants in another package,
-// methods that copy and encode, interfaces, markers beside functions, cgo, and a module below.
+// shapes is a module with what is special about loading only the shapes of types: enumerations by
+// constants in another package, methods that copy and encode, interfaces, markers beside functions,
+// cgo, and a module below.
 const shapes = `-- go.mod --
 module example.com/m
 
@@ -122,7 +123,8 @@ package api
 type B struct{ M map[string]string }
 `
 
-// TestAsControllerTools compares generated files with those of packages that controller-tools loads itself.
+// TestAsControllerTools compares generated files with those of packages that controller-tools loads
+// itself.
 func TestAsControllerTools(t *testing.T) {
 	inModuleOf(t, shapes)
 	if err := os.WriteFile("below/api/kind.go", []byte("package api\n"), 0o644); err != nil {
@@ -168,7 +170,8 @@ func TestAsControllerTools(t *testing.T) {
 	}
 }
 
-// TestRootsFrom checks that packages of controller-tools can be made: another version may have other fields.
+// TestRootsFrom checks that packages of controller-tools can be made: another version may have
+// other fields.
 func TestRootsFrom(t *testing.T) {
 	files := token.NewFileSet()
 	imported := &packages.Package{ID: "b", PkgPath: "b"}

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/markers"
 )
 
-// SchemaMarker is the marker for parts of a schema that no marker of controller-gen can say. Its value
-// is JSON, of which each field replaces that of the schema:
+// SchemaMarker is the marker for parts of a schema that no marker of controller-gen can say. Its
+// value is JSON, of which each field replaces that of the schema:
 //
 //	// +kapok:schema={"oneOf":[{"required":["file"]},{"required":["url"]}]}
 //

@@ -22,8 +22,8 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// A state is what the last successful run has read and written. A run whose inputs and outputs are those
-// of the last one has nothing to do.
+// A state is what the last successful run has read and written. A run whose inputs and outputs are
+// those of the last one has nothing to do.
 type state struct {
 	// Inputs is a hash of everything from which files are generated.
 	Inputs string `json:"inputs"`
@@ -33,8 +33,8 @@ type state struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// stateFile is where the state of runs with these arguments in a directory is kept: in the user's cache. It
-// returns "" if there is no cache, or if the state would not have all inputs.
+// stateFile is where the state of runs with these arguments in a directory is kept: in the user's
+// cache. It returns "" if there is no cache, or if the state would not have all inputs.
 func stateFile(dir string, args []string) string {
 	flags := os.Getenv("GOFLAGS")
 	cache, err := os.UserCacheDir()
@@ -65,7 +65,8 @@ func (s *state) isCurrent() bool {
 	return len(s.Outputs) > 0
 }
 
-// keep stores the state after a run, if that is possible: without it the next run does the work again.
+// keep stores the state after a run, if that is possible: without it the next run does the work
+// again.
 func (s *state) keep(path string) {
 	if data, err := json.Marshal(s); err == nil {
 		_ = replace(path, data)
@@ -77,7 +78,8 @@ func hashOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// inputs are the hashes of what determines the outputs: of files by their paths, and of all else by "".
+// inputs are the hashes of what determines the outputs: of files by their paths, and of all else by
+// "".
 type inputs map[string]string
 
 // hash returns a hash of all inputs.
@@ -101,10 +103,11 @@ func (i inputs) sameBut(other inputs, except func(path string) bool) bool {
 	return true
 }
 
-// inputsOf returns what determines the outputs: this program, the go command and its settings, the Go files
-// of the module and of modules that replace others by a directory, and files and directories that options
-// name. Other modules are determined by go.sum. heads are the same, but of Go files only what is before the first declaration:
-// packages are listed again only if these change.
+// inputsOf returns what determines the outputs: this program, the go command and its settings, the
+// Go files of the module and of modules that replace others by a directory, and files and
+// directories that options name. Other modules are determined by go.sum. heads are the same, but of
+// Go files only what is before the first declaration: packages are listed again only if these
+// change.
 func inputsOf(env, dir string, args []string) (all, heads inputs, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -173,7 +176,8 @@ func inputsOf(env, dir string, args []string) (all, heads inputs, err error) {
 	return all, heads, nil
 }
 
-// goEnv returns the settings of the go command. The last two are the files of the module and of the workspace.
+// goEnv returns the settings of the go command. The last two are the files of the module and of the
+// workspace.
 func goEnv(ctx context.Context) (string, error) {
 	env, err := exec.CommandContext(ctx, "go", "env", "GOVERSION", "GOFLAGS", "GOOS", "GOARCH", "CGO_ENABLED", "GOEXPERIMENT", "GOROOT", "GOMODCACHE", "GOMOD", "GOWORK").Output()
 	if err != nil {
@@ -182,7 +186,8 @@ func goEnv(ctx context.Context) (string, error) {
 	return string(env), nil
 }
 
-// roots returns the directories of the module, of modules that replace others, and of those of a workspace.
+// roots returns the directories of the module, of modules that replace others, and of those of a
+// workspace.
 func roots(files []string) (all []string, err error) {
 	todo := slices.DeleteFunc(slices.Clone(files), func(file string) bool { return file == "" || file == "off" || file == os.DevNull })
 	seen := map[string]bool{}

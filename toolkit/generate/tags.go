@@ -80,7 +80,8 @@ func mentions(of string, tag []byte) (all []string) {
 	return all
 }
 
-// findTagged returns packages with their tags of code generators, in the order of their directories.
+// findTagged returns packages with their tags of code generators, in the order of their
+// directories.
 func findTagged(ctx context.Context, l goList, paths []string) ([]tagged, error) {
 	loaded, err := l.list(ctx, "", paths)
 	if err != nil {
@@ -117,7 +118,8 @@ func findTagged(ctx context.Context, l goList, paths []string) ([]tagged, error)
 	return all, errors.Join(unique(failed)...)
 }
 
-// knownTags are the tags of the code generators, without their values and what follows a second colon.
+// knownTags are the tags of the code generators, without their values and what follows a second
+// colon.
 var knownTags = []string{
 	"genclient", "groupGoName", "groupName",
 	"k8s:applyconfiguration-gen", "k8s:client-gen", "k8s:conversion-fn", "k8s:conversion-gen", "k8s:conversion-gen-external-types", "k8s:deepcopy-gen",
@@ -136,8 +138,8 @@ var validationTags = strings.Fields(`k8s:alpha k8s:beta k8s:customUnique k8s:cus
 // tagName matches the name of a tag that may be one of these.
 var tagName = regexp.MustCompile(`^(?:k8s:)?[a-zA-Z0-9-]+`)
 
-// misspelt returns an error for a tag that is nearly one of the code generators, which ignore it. Tags that are like none belong
-// to other programs.
+// misspelt returns an error for a tag that is nearly one of the code generators, which ignore it.
+// Tags that are like none belong to other programs.
 func misspelt(file string, line tagText) (all []error) {
 	if name, known := nearTag(line.text, knownTags, validationTags); known != "" {
 		message := fmt.Sprintf("unknown tag +%s (did you mean +%s?)", name, known)
@@ -146,8 +148,8 @@ func misspelt(file string, line tagText) (all []error) {
 	return nil
 }
 
-// nearTag returns the name of a tag, and which of the known names it is nearly: with one wrong letter, or two in a long name. known is ""
-// if the tag is one of them or like none.
+// nearTag returns the name of a tag, and which of the known names it is nearly: with one wrong
+// letter, or two in a long name. known is "" if the tag is one of them or like none.
 func nearTag(tag []byte, all ...[]string) (name, known string) {
 	name = string(tagName.Find(tag))
 	if name == "" {

@@ -15,11 +15,12 @@ import (
 	"k8s.io/gengo/v2/parser"
 )
 
-// loadInto loads packages by their import paths into a parser of gengo, in place of its method LoadPackages, which type-checks
-// all packages with all bodies of functions. It returns false if that is left to the parser, which is slow.
+// loadInto loads packages by their import paths into a parser of gengo, in place of its method
+// LoadPackages, which type-checks all packages with all bodies of functions. It returns false if
+// that is left to the parser, which is slow.
 //
-// The parser has no such entrance: its fields are set by reflection. If another version of gengo has other fields, the parser
-// loads the packages, and a test fails.
+// The parser has no such entrance: its fields are set by reflection. If another version of gengo
+// has other fields, the parser loads the packages, and a test fails.
 func loadInto(ctx context.Context, l goList, p *parser.Parser, found []tagged, inputs []string) (bool, error) {
 	fields, ok := fieldsOf(reflect.ValueOf(p).Elem())
 	if !ok {

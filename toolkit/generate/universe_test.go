@@ -13,7 +13,8 @@ import (
 	"k8s.io/gengo/v2/types"
 )
 
-// TestUniverse compares the types of packages of Kubernetes, and of what they import, with those that gengo loads itself.
+// TestUniverse compares the types of packages of Kubernetes, and of what they import, with those
+// that gengo loads itself.
 func TestUniverse(t *testing.T) {
 	inputs := []string{"k8s.io/api/apps/v1", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime"}
 	found, err := findTagged(t.Context(), goList{}, inputs)
@@ -25,7 +26,8 @@ func TestUniverse(t *testing.T) {
 	}
 }
 
-// compareUniverses compares the types of packages with those that gengo loads itself, and returns their number.
+// compareUniverses compares the types of packages with those that gengo loads itself, and returns
+// their number.
 func compareUniverses(t *testing.T, found []tagged, inputs []string) (compared int) {
 	fast := parser.NewWithOptions(parser.Options{BuildTags: []string{gengo.StdBuildTag}})
 	if loaded, err := loadInto(t.Context(), goList{}, fast, found, inputs); !loaded || err != nil {
@@ -73,7 +75,8 @@ func compareUniverses(t *testing.T, found []tagged, inputs []string) (compared i
 	return compared
 }
 
-// TestFieldsOf checks that a parser with other fields is recognised, so that it loads packages itself.
+// TestFieldsOf checks that a parser with other fields is recognised, so that it loads packages
+// itself.
 func TestFieldsOf(t *testing.T) {
 	type key struct {
 		file string

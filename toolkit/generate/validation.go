@@ -24,8 +24,8 @@ var (
 	exitStatus = regexp.MustCompile(`(?m)^exit status [0-9]+$`)
 )
 
-// validations generates the validation of declarative markers (+k8s:minLength and others). Its generator
-// is no library but a program, which the go command builds and caches.
+// validations generates the validation of declarative markers (+k8s:minLength and others). Its
+// generator is no library but a program, which the go command builds and caches.
 func (c *codeRun) validations(ctx context.Context, header string, lint []string) (err error) {
 	for _, p := range c.packages {
 		c.out.owns(validationProgram, filepath.Join(p.dir, validationFile))

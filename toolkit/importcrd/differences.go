@@ -11,9 +11,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// differences returns in which parts the spec of a definition that was made from Go types differs from the
-// imported one, as paths with a word about each. The descriptions of apiVersion, kind and metadata are
-// those of Kubernetes, and conversion is configured elsewhere: they are not compared.
+// differences returns in which parts the spec of a definition that was made from Go types differs
+// from the imported one, as paths with a word about each. The descriptions of apiVersion, kind and
+// metadata are those of Kubernetes, and conversion is configured elsewhere: they are not compared.
 func differences(imported, made *apiextensionsv1.CustomResourceDefinition) ([]string, error) {
 	var trees [2]map[string]any
 	for i, crd := range []*apiextensionsv1.CustomResourceDefinition{imported, made} {
@@ -31,8 +31,8 @@ func differences(imported, made *apiextensionsv1.CustomResourceDefinition) ([]st
 	return found, nil
 }
 
-// normalize drops from the tree of a spec what has no meaning: defaults that are spelled out, and what
-// types do not say.
+// normalize drops from the tree of a spec what has no meaning: defaults that are spelled out, and
+// what types do not say.
 func normalize(spec map[string]any) {
 	delete(spec, "conversion")
 	delete(spec, "preserveUnknownFields")

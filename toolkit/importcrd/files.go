@@ -72,8 +72,8 @@ func goFiles(definitions []definition, dir string) (map[string][]byte, *Result, 
 	return files, result, nil
 }
 
-// declared returns the names that the files of a package declare, except for those that an import of
-// definitions replaces.
+// declared returns the names that the files of a package declare, except for those that an import
+// of definitions replaces.
 func declared(dir string, definitions []definition) (scope, error) {
 	replaced := map[string]bool{versionFile: true, unknownFile: true, deepCopies: true}
 	for _, d := range definitions {
@@ -126,8 +126,8 @@ func typesFile(kind string) string { return strings.ToLower(kind) + "_types.go" 
 // deepCopies is the file that controller-gen writes in a package.
 const deepCopies = "zz_generated.deepcopy.go"
 
-// contents returns what files have now, and the deep copies beside them; nil is a file that does not exist.
-// Files that are not of an earlier import are an error.
+// contents returns what files have now, and the deep copies beside them; nil is a file that does
+// not exist. Files that are not of an earlier import are an error.
 func contents(files map[string][]byte) (map[string][]byte, error) {
 	before := map[string][]byte{}
 	for path := range files {

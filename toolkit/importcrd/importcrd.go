@@ -26,14 +26,14 @@ type Options struct {
 	// Files are files and directories with definitions; "-" is Stdin.
 	Files []string
 	Stdin io.Reader
-	// Names are definitions of the server, such as crontabs.stable.example.com, and Groups are groups of
-	// which all definitions are imported.
+	// Names are definitions of the server, such as crontabs.stable.example.com, and Groups are groups
+	// of which all definitions are imported.
 	Names, Groups []string
-	// Kubeconfig and Context select the server as kubectl does. Default: $KUBECONFIG or ~/.kube/config, and
-	// its current context.
+	// Kubeconfig and Context select the server as kubectl does. Default: $KUBECONFIG or
+	// ~/.kube/config, and its current context.
 	Kubeconfig, Context string
-	// Dir is the directory in which each version becomes a package: GROUP/VERSION. It is in the module of
-	// the working directory. Default: apis.
+	// Dir is the directory in which each version becomes a package: GROUP/VERSION. It is in the module
+	// of the working directory. Default: apis.
 	Dir string
 }
 
@@ -43,13 +43,13 @@ type Result struct {
 	Written []string
 	// Definitions are the names of the imported definitions.
 	Definitions []string
-	// Differences are, by the name of a definition, the parts of its spec that the types do not give again,
-	// as path: what. They do not have conversion, nor white space in descriptions.
+	// Differences are, by the name of a definition, the parts of its spec that the types do not give
+	// again, as path: what. They do not have conversion, nor white space in descriptions.
 	Differences map[string][]string
 }
 
-// Run imports definitions. If it returns an error, no file has changed but go.mod and go.sum, to which
-// it adds the modules that the types need.
+// Run imports definitions. If it returns an error, no file has changed but go.mod and go.sum, to
+// which it adds the modules that the types need.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Dir == "" {
 		o.Dir = "apis"

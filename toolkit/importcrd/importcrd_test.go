@@ -72,8 +72,8 @@ func files(t *testing.T) map[string]string {
 	return all
 }
 
-// TestImport checks the types for a definition with everything that has a Go type of its own, and that
-// a second import changes nothing.
+// TestImport checks the types for a definition with everything that has a Go type of its own, and
+// that a second import changes nothing.
 func TestImport(t *testing.T) {
 	from, golden := absolute(t, "testdata/widgets.yaml"), absolute(t, "testdata/widget_types.go.golden")
 	inModule(t)

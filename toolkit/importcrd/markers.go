@@ -17,9 +17,9 @@ import (
 
 func itoa[N int | int64](n N) string { return strconv.FormatInt(int64(n), 10) }
 
-// validationMarkers returns the markers for what a schema has besides its type, in a fixed order: bounds,
-// pattern, format, enumeration, rules, and in a marker of Kapok what no other can say, such as a bound that
-// has no meaning for the type. All of them can stand on a field or a type.
+// validationMarkers returns the markers for what a schema has besides its type, in a fixed order:
+// bounds, pattern, format, enumeration, rules, and in a marker of Kapok what no other can say, such
+// as a bound that has no meaning for the type. All of them can stand on a field or a type.
 func validationMarkers(s *apiextensionsv1.JSONSchemaProps) []string {
 	var all []string
 	add := func(name, value string) { all = append(all, "kubebuilder:validation:"+name+"="+value) }
@@ -179,8 +179,8 @@ func titleMarkers(s *apiextensionsv1.JSONSchemaProps) []string {
 	return all
 }
 
-// quote returns a string as the text of a marker: raw if it can be, for patterns and rules are full of
-// backslashes. gofmt turns two quotation marks in a row into another one, so these are escaped.
+// quote returns a string as the text of a marker: raw if it can be, for patterns and rules are full
+// of backslashes. gofmt turns two quotation marks in a row into another one, so these are escaped.
 func quote(s string) string {
 	if strings.Contains(s, "''") || strings.Contains(s, "``") {
 		return strings.NewReplacer("''", `\x27\x27`, "``", `\x60\x60`).Replace(strconv.Quote(s))
@@ -217,8 +217,8 @@ func enumeration(values []apiextensionsv1.JSON) (text string, ok bool) {
 	return "{" + strings.Join(texts, ",") + "}", true
 }
 
-// literal returns a JSON value as the text of a marker. Not all can be written: null and empty lists have
-// no text, and lists of objects or lists are not read.
+// literal returns a JSON value as the text of a marker. Not all can be written: null and empty
+// lists have no text, and lists of objects or lists are not read.
 func literal(raw []byte) (text string, ok bool) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()

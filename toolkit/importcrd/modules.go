@@ -16,7 +16,8 @@ import (
 // modules are the modules that the types import.
 var modules = []string{"k8s.io/apimachinery", "k8s.io/apiextensions-apiserver"}
 
-// addModules adds to go.mod what the files import, unless it is there, in the version of this program.
+// addModules adds to go.mod what the files import, unless it is there, in the version of this
+// program.
 func addModules(ctx context.Context, files map[string][]byte) error {
 	packages := map[string]bool{}
 	for path, source := range files {

@@ -7,7 +7,8 @@ import (
 	"github.com/gobuffalo/flect"
 )
 
-// initialisms are words that Go code writes in capitals. Those that are usual in Kubernetes are here.
+// initialisms are words that Go code writes in capitals. Those that are usual in Kubernetes are
+// here.
 var initialisms = map[string]bool{
 	"acl": true, "acme": true, "api": true, "ca": true, "cidr": true, "cpu": true, "dns": true, "gpu": true,
 	"grpc": true, "http": true, "https": true, "id": true, "io": true, "ip": true, "json": true, "jwt": true,
@@ -16,8 +17,9 @@ var initialisms = map[string]bool{
 	"uuid": true, "vm": true, "xml": true, "yaml": true,
 }
 
-// goName returns the exported Go name for a name in JSON, "" if it has no letter or digit. The case within
-// words stays: clusterIPs is ClusterIPs, and only a first word as in apiGroup is written in capitals.
+// goName returns the exported Go name for a name in JSON, "" if it has no letter or digit. The case
+// within words stays: clusterIPs is ClusterIPs, and only a first word as in apiGroup is written in
+// capitals.
 func goName(name string) string {
 	var b strings.Builder
 	for _, word := range strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {

@@ -178,10 +178,10 @@ func (t *goType) printValues(b *strings.Builder) {
 	b.WriteString(")\n\n")
 }
 
-// comment writes a description, and returns the marker that has it instead if no comment can. gofmt changes
-// some texts in comments, such as lists and quotation marks, and a line that begins with + is a marker: then
-// the comment has the other form, which gofmt leaves alone if a line comment follows. White space at the ends of
-// lines is lost.
+// comment writes a description, and returns the marker that has it instead if no comment can. gofmt
+// changes some texts in comments, such as lists and quotation marks, and a line that begins with +
+// is a marker: then the comment has the other form, which gofmt leaves alone if a line comment
+// follows. White space at the ends of lines is lost.
 func comment(b *strings.Builder, text string) (marker []string) {
 	if text == "" {
 		return nil
@@ -203,8 +203,8 @@ func comment(b *strings.Builder, text string) (marker []string) {
 	return nil
 }
 
-// unspeakable matches texts that no comment can have: controller-gen leaves out what begins with TODO
-// and all after ---, and Go source has no control characters.
+// unspeakable matches texts that no comment can have: controller-gen leaves out what begins with
+// TODO and all after ---, and Go source has no control characters.
 var unspeakable = regexp.MustCompile("(?m)^(TODO|---)|[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x{feff}]")
 
 // isStable reports whether gofmt leaves the lines of a comment alone, and none is a marker.
@@ -219,8 +219,8 @@ func isStable(comment string) bool {
 		got == comment+"//\n"
 }
 
-// skipMarker keeps the definitions of a package out of those of a project. Its types get deep copies
-// nevertheless.
+// skipMarker keeps the definitions of a package out of those of a project. Its types get deep
+// copies nevertheless.
 const skipMarker = "// +kubebuilder:skip\n"
 
 // groupVersion returns the Go file with the name of a version and its scheme.

@@ -33,8 +33,9 @@ var impossible = map[string]string{
 	"postgresqls.acid.zalan.do": `the kind "postgresql" of postgresqls.acid.zalan.do is not a valid exported name in Go`,
 }
 
-// TestRoundTrip imports the definitions of operators. The definitions that are generated from the types are
-// the same, and objects are the same after they were decoded into the types and encoded again.
+// TestRoundTrip imports the definitions of operators. The definitions that are generated from the
+// types are the same, and objects are the same after they were decoded into the types and encoded
+// again.
 func TestRoundTrip(t *testing.T) {
 	all := corpus.Definitions(t)
 	inModule(t)
@@ -70,8 +71,8 @@ func TestRoundTrip(t *testing.T) {
 	checkObjects(t, definitions)
 }
 
-// echo is a program that decodes each line of its input into the type of the object, and prints what
-// the type is encoded to.
+// echo is a program that decodes each line of its input into the type of the object, and prints
+// what the type is encoded to.
 const echo = `package main
 
 import (
@@ -188,8 +189,8 @@ func element(random *rand.Rand, s *apiextensionsv1.JSONSchemaProps, depth int) a
 	return sample(random, s, depth)
 }
 
-// sample returns a random value that a schema allows, with zero values and empty lists, but without what Go
-// types are known to write in another way, such as fractions of seconds.
+// sample returns a random value that a schema allows, with zero values and empty lists, but without
+// what Go types are known to write in another way, such as fractions of seconds.
 func sample(random *rand.Rand, s *apiextensionsv1.JSONSchemaProps, depth int) any {
 	preserves := s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields
 	switch {

@@ -64,7 +64,8 @@ func fetch(ctx context.Context, o Options) ([]definition, error) {
 	return all, errors.Join(errs...)
 }
 
-// didYouMean returns a hint to the definitions that have a name as kubectl takes it: a plural, a kind.
+// didYouMean returns a hint to the definitions that have a name as kubectl takes it: a plural, a
+// kind.
 func didYouMean(name string, list []apiextensionsv1.CustomResourceDefinition) string {
 	var names []string
 	for _, crd := range list {

@@ -23,8 +23,8 @@ type definition struct {
 	from string
 }
 
-// readFiles returns the definitions in files, in the files below directories with the extensions yaml, yml
-// and json, and in the standard input, which is called "-". Other manifests are skipped.
+// readFiles returns the definitions in files, in the files below directories with the extensions
+// yaml, yml and json, and in the standard input, which is called "-". Other manifests are skipped.
 func readFiles(paths []string, stdin io.Reader) ([]definition, error) {
 	var all []definition
 	for _, path := range paths {

@@ -69,8 +69,8 @@ const (
 	collection // a list or map, or raw JSON: nil is absent
 )
 
-// newKind returns the types for a version of a definition. The names of all kinds of the package are
-// taken already.
+// newKind returns the types for a version of a definition. The names of all kinds of the package
+// are taken already.
 func newKind(d *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.CustomResourceDefinitionVersion, taken scope) (*kind, error) {
 	k := &kind{definition: d, version: v, taken: taken, shapes: map[string]*goType{}, imports: map[string]bool{}}
 	schema := &apiextensionsv1.JSONSchemaProps{Type: "object"}
@@ -182,7 +182,8 @@ const unknownDoc = "Unknown has the other fields of the object: the definition k
 
 func pointerTo(expr string) string { return "*" + expr }
 
-// isGoCollection reports whether a type expression is a slice or a map, rather than a struct with JSON.
+// isGoCollection reports whether a type expression is a slice or a map, rather than a struct with
+// JSON.
 func isGoCollection(expr string) bool {
 	return strings.HasPrefix(expr, "[") || strings.HasPrefix(expr, "map[")
 }
@@ -194,8 +195,8 @@ func validTag(name string) bool {
 	})
 }
 
-// zeroIsValid reports whether the zero value of a scalar is a valid value of a schema, which must differ
-// from an absent one.
+// zeroIsValid reports whether the zero value of a scalar is a valid value of a schema, which must
+// differ from an absent one.
 func zeroIsValid(s *apiextensionsv1.JSONSchemaProps) bool {
 	zero := map[string]string{"string": `""`, "integer": "0", "number": "0", "boolean": "false"}[s.Type]
 	switch {
@@ -229,8 +230,8 @@ func preserves(s *apiextensionsv1.JSONSchemaProps) bool {
 	return s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields
 }
 
-// use returns the Go type for a schema. name is for the type that it may need, and doc for the comment of
-// that type. Where a field is used, the comment is the field's.
+// use returns the Go type for a schema. name is for the type that it may need, and doc for the
+// comment of that type. Where a field is used, the comment is the field's.
 func (k *kind) use(s *apiextensionsv1.JSONSchemaProps, name, doc string) use {
 	switch {
 	case s.XIntOrString:
@@ -283,8 +284,8 @@ func (k *kind) intOrString(s *apiextensionsv1.JSONSchemaProps) use {
 	return u
 }
 
-// intOrStringMarkers returns the markers for a field of a type of another package. With the first one,
-// the others know that the type has text.
+// intOrStringMarkers returns the markers for a field of a type of another package. With the first
+// one, the others know that the type has text.
 func intOrStringMarkers(s *apiextensionsv1.JSONSchemaProps) []string {
 	if markers := validationMarkers(s); len(markers) > 0 {
 		return append([]string{"kubebuilder:validation:XIntOrString"}, markers...)
@@ -367,10 +368,10 @@ func (k *kind) list(s *apiextensionsv1.JSONSchemaProps, name string) use {
 	return u
 }
 
-// element returns the type for the items of a list or the values of a map. Those of scalars in lists can
-// have markers of their own. Others with markers or a description get a named type, but not types that have
-// methods, which a new name would lose, and bytes: then something of the schema may be missing. An element that
-// can be null is a pointer.
+// element returns the type for the items of a list or the values of a map. Those of scalars in
+// lists can have markers of their own. Others with markers or a description get a named type, but
+// not types that have methods, which a new name would lose, and bytes: then something of the schema
+// may be missing. An element that can be null is a pointer.
 func (k *kind) element(s *apiextensionsv1.JSONSchemaProps, name string, inList bool) (expr string, markers []string, isWhole bool) {
 	u := k.use(s, name, s.Description)
 	rest := schemaMarker(&apiextensionsv1.JSONSchemaProps{Default: s.Default, Example: s.Example})
@@ -442,8 +443,8 @@ func (k *kind) object(s *apiextensionsv1.JSONSchemaProps, name, doc string) use 
 	return use{expr: t.name, form: structure}
 }
 
-// objectMarkers returns the markers for the constraints of an object as a whole, after those of first if
-// there are any.
+// objectMarkers returns the markers for the constraints of an object as a whole, after those of
+// first if there are any.
 func objectMarkers(s *apiextensionsv1.JSONSchemaProps, first []string) []string {
 	markers := append(topologyMarkers(s, "structType"), validationMarkers(s)...)
 	if len(markers) == 0 {
@@ -452,8 +453,8 @@ func objectMarkers(s *apiextensionsv1.JSONSchemaProps, first []string) []string 
 	return append(first, markers...)
 }
 
-// named returns the type for a schema, and whether it is a new one. Equal schemas of a kind share a type,
-// if they have the same doc: their descriptions, defaults and so on stand on the fields.
+// named returns the type for a schema, and whether it is a new one. Equal schemas of a kind share a
+// type, if they have the same doc: their descriptions, defaults and so on stand on the fields.
 func (k *kind) named(s *apiextensionsv1.JSONSchemaProps, name, doc string) (t *goType, isNew bool) {
 	shape := *s
 	shape.Description, shape.Title, shape.ExternalDocs = doc, "", nil

@@ -17,8 +17,9 @@ var (
 	runtimeImport   = regexp.MustCompile(`(?m)^\t"k8s.io/apimachinery/pkg/runtime"\n`)
 )
 
-// matchBuilder registers the new types of a group version as its builder wants it: groups that older versions of kubebuilder have
-// scaffolded have the builder of controller-runtime, whose method Register takes objects.
+// matchBuilder registers the new types of a group version as its builder wants it: groups that
+// older versions of kubebuilder have scaffolded have the builder of controller-runtime, whose
+// method Register takes objects.
 func (s *apiStep) matchBuilder(files machinery.Filesystem, r *resource.Resource) error {
 	dir := filepath.FromSlash(strings.TrimPrefix(r.Path, s.config.GetRepository()+"/"))
 	group, err := afero.ReadFile(files.FS, filepath.Join(dir, "groupversion_info.go"))

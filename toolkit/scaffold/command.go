@@ -34,8 +34,8 @@ type Options struct {
 	Args []string
 	// Version of Kapok that projects require, such as v0.3.0. Default: the newest.
 	Version string
-	// Source is a directory with the source of Kapok, which projects use instead of a published version.
-	// Default: none.
+	// Source is a directory with the source of Kapok, which projects use instead of a published
+	// version. Default: none.
 	Source string
 	// RenderOnly leaves out what follows the scaffolds: downloads, and generated files.
 	RenderOnly bool
@@ -43,8 +43,8 @@ type Options struct {
 	Stderr io.Writer
 }
 
-// Run executes a command line in the working directory. If it fails, or if the process is interrupted
-// meanwhile, the files of the project are as they were.
+// Run executes a command line in the working directory. If it fails, or if the process is
+// interrupted meanwhile, the files of the project are as they were.
 func Run(o Options) error {
 	if o.Stderr == nil {
 		o.Stderr = os.Stderr
@@ -59,8 +59,8 @@ func Run(o Options) error {
 	return whole(func() error { return run(o) })
 }
 
-// whole runs a function that changes the project in the working directory. If it fails, or if the process
-// is interrupted meanwhile, the files of the project are as they were.
+// whole runs a function that changes the project in the working directory. If it fails, or if the
+// process is interrupted meanwhile, the files of the project are as they were.
 func whole(change func() error) error {
 	project, err := take(".")
 	if err != nil {

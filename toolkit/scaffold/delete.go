@@ -48,8 +48,8 @@ type deletion struct {
 	out                  io.Writer
 }
 
-// Delete executes the command line kapok delete, whose arguments come after this word, in the working
-// directory. It runs the program self for each command of the scaffolds.
+// Delete executes the command line kapok delete, whose arguments come after this word, in the
+// working directory. It runs the program self for each command of the scaffolds.
 func Delete(ctx context.Context, self string, args []string, out io.Writer) error {
 	d := &deletion{self: self, out: out}
 	flags := pflag.NewFlagSet("delete", pflag.ContinueOnError)
@@ -225,8 +225,8 @@ func (d *deletion) apply(changes []change) error {
 	return nil
 }
 
-// mergeFile merges the change from one text to another into a third one, as git does. It is not clean if
-// the third one differs in the same lines.
+// mergeFile merges the change from one text to another into a third one, as git does. It is not
+// clean if the third one differs in the same lines.
 func mergeFile(ctx context.Context, temp string, here, was, is []byte) (merged []byte, clean bool, err error) {
 	if bytes.Equal(here, was) {
 		return is, true, nil
@@ -253,8 +253,8 @@ func mergeFile(ctx context.Context, temp string, here, was, is []byte) (merged [
 	return nil, false, err
 }
 
-// removeEmpty removes a directory and those above it if they are empty. Deep copies alone count as empty:
-// their types are gone.
+// removeEmpty removes a directory and those above it if they are empty. Deep copies alone count as
+// empty: their types are gone.
 func (d *deletion) removeEmpty(dir string) error {
 	for ; dir != "."; dir = filepath.Dir(dir) {
 		entries, err := os.ReadDir(dir)
@@ -282,8 +282,8 @@ func (d *deletion) removeEmpty(dir string) error {
 	return nil
 }
 
-// generate generates code and manifests, removes definitions of types that are gone, and makes manifests
-// that nothing generates any more what they were in the scaffolds.
+// generate generates code and manifests, removes definitions of types that are gone, and makes
+// manifests that nothing generates any more what they were in the scaffolds.
 func (d *deletion) generate(ctx context.Context, scaffolds map[string][]byte) error {
 	result, err := generate.Run(ctx, generate.Options{})
 	if err != nil {

@@ -17,8 +17,9 @@ import (
 // controllerTools is the line of a Makefile with the version of controller-gen.
 var controllerTools = regexp.MustCompile(`(?m)^CONTROLLER_TOOLS_VERSION \?= .*$`)
 
-// putMakefileOnKapok makes the target test of a new Makefile run without programs that it would have to
-// download. Its controller-gen has the version of the one in this program, so that both write the same files.
+// putMakefileOnKapok makes the target test of a new Makefile run without programs that it would
+// have to download. Its controller-gen has the version of the one in this program, so that both
+// write the same files.
 func putMakefileOnKapok(files machinery.Filesystem, testEnv string) error {
 	data, err := afero.ReadFile(files.FS, "Makefile")
 	if err != nil {
@@ -40,8 +41,8 @@ func putMakefileOnKapok(files machinery.Filesystem, testEnv string) error {
 	return afero.WriteFile(files.FS, "Makefile", []byte(text), 0o644)
 }
 
-// addCommands adds to a new project the commands that need neither make nor a cluster: to its README, and for go generate
-// to main.go.
+// addCommands adds to a new project the commands that need neither make nor a cluster: to its
+// README, and for go generate to main.go.
 func addCommands(files machinery.Filesystem, testEnv string) error {
 	main := filepath.Join("cmd", "main.go")
 	if err := insert(files, main, packageMain, "//go:generate kapok generate\n\n"); err != nil {
@@ -61,10 +62,12 @@ func addCommands(files machinery.Filesystem, testEnv string) error {
 	return insert(files, "README.md", prerequisites, fmt.Sprintf(withoutCluster, tests, test))
 }
 
-// goVersion is the line of the README with the version of Go. It is not the one that go.mod requires.
+// goVersion is the line of the README with the version of Go. It is not the one that go.mod
+// requires.
 var goVersion = regexp.MustCompile(`(?m)^- go version .*$`)
 
-// The end of a new sample: without fields, kubebuilder's is null, which no server takes for an object.
+// The end of a new sample: without fields, kubebuilder's is null, which no server takes for an
+// object.
 const (
 	emptySample    = "\nspec:\n  # TODO(user): Add fields here\n"
 	completeSample = "\n# TODO(user): Add fields here\nspec: {}\n"

@@ -13,8 +13,8 @@ import (
 	"github.com/kapok-dev/kapok/toolkit/internal/front"
 )
 
-// portToKapok moves the Go files of the project that are on controller-runtime to Kapok's framework, by
-// kapok port.
+// portToKapok moves the Go files of the project that are on controller-runtime to Kapok's
+// framework, by kapok port.
 func portToKapok() error {
 	program, err := front.Program()
 	if err != nil {
@@ -29,7 +29,8 @@ func portToKapok() error {
 	return registerFlags(filepath.Join("cmd", "main.go"))
 }
 
-// registerFlags makes main register the flag --kubeconfig, which an import of controller-runtime does.
+// registerFlags makes main register the flag --kubeconfig, which an import of controller-runtime
+// does.
 func registerFlags(name string) error {
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {

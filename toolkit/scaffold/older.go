@@ -16,8 +16,8 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// installOlder returns the path of the program that from names: kubebuilder@VERSION or kapok@VERSION, which
-// are built in a directory, or the path of a program.
+// installOlder returns the path of the program that from names: kubebuilder@VERSION or
+// kapok@VERSION, which are built in a directory, or the path of a program.
 func installOlder(ctx context.Context, from, dir string, out io.Writer) (string, error) {
 	name, version, published := strings.Cut(from, "@")
 	if !published {
@@ -65,8 +65,8 @@ func installOlder(ctx context.Context, from, dir string, out io.Writer) (string,
 	return "", fmt.Errorf("build %s: %w\n%s\nIf you have this program, set --from to its path", from, err, bytes.TrimSpace(said))
 }
 
-// programOf returns the name that go install gives the program of a package: the last part of its path, without the suffix of a
-// major version.
+// programOf returns the name that go install gives the program of a package: the last part of its
+// path, without the suffix of a major version.
 func programOf(target string) string {
 	name := path.Base(target)
 	if semver.IsValid(name) {
@@ -78,8 +78,8 @@ func programOf(target string) string {
 	return name
 }
 
-// renderOlder runs command lines of an older program, or of kubebuilder, in an empty directory, with the
-// flags that it knows, and returns the files that it makes.
+// renderOlder runs command lines of an older program, or of kubebuilder, in an empty directory,
+// with the flags that it knows, and returns the files that it makes.
 func renderOlder(ctx context.Context, program, dir string, commands [][]string) (map[string][]byte, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -133,8 +133,8 @@ func flagsOf(ctx context.Context, program, dir string, command []string) (map[st
 // listedFlag finds the flags in a help text.
 var listedFlag = regexp.MustCompile(`(?m)^ +(?:-\w, )?(--[\w-]+)`)
 
-// fit returns a command line with the flags that a program knows, and without make; what a flag of init does
-// that it lacks is done by another command.
+// fit returns a command line with the flags that a program knows, and without make; what a flag of
+// init does that it lacks is done by another command.
 func fit(command []string, known map[string]bool) [][]string {
 	var words []string
 	var more [][]string

@@ -51,7 +51,8 @@ func publish(t *testing.T, proxy string, m gomodule.Version, files map[string]st
 	}
 }
 
-// TestInstallOlder installs versions of kubebuilder whose program is at the root of its module, or below cmd.
+// TestInstallOlder installs versions of kubebuilder whose program is at the root of its module, or
+// below cmd.
 func TestInstallOlder(t *testing.T) {
 	proxy := t.TempDir()
 	program := func(name string) string {

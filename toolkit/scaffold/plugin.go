@@ -35,8 +35,8 @@ const (
 	module     = "github.com/kapok-dev/kapok"
 )
 
-// A kapokPlugin comes after kubebuilder's plugins: it puts the test suites that are new on Kapok, and does what
-// kubebuilder leaves to make.
+// A kapokPlugin comes after kubebuilder's plugins: it puts the test suites that are new on Kapok,
+// and does what kubebuilder leaves to make.
 type kapokPlugin struct {
 	version, source string
 	renderOnly      bool
@@ -68,8 +68,8 @@ func (p *kapokPlugin) GetEditSubcommand() plugin.EditSubcommand {
 	return &editStep{step{plugin: p}}
 }
 
-// settings are what PROJECT keeps for this plugin. The defaults are not kept, so that PROJECT is that of
-// kubebuilder.
+// settings are what PROJECT keeps for this plugin. The defaults are not kept, so that PROJECT is
+// that of kubebuilder.
 type settings struct {
 	TestEnv   string `json:"testEnv,omitempty"`
 	Framework string `json:"framework,omitempty"`
@@ -174,8 +174,8 @@ func (s *step) finish(generates bool) error {
 	return listWebhooks()
 }
 
-// Webhooks in the kustomization of a project: kubebuilder lists their manifests always, but webhooks for
-// conversions have none, and then kustomize fails.
+// Webhooks in the kustomization of a project: kubebuilder lists their manifests always, but
+// webhooks for conversions have none, and then kustomize fails.
 const (
 	webhookList     = "config/webhook/kustomization.yaml"
 	webhooksListed  = "\n- manifests.yaml\n"
@@ -202,7 +202,8 @@ func listWebhooks() error {
 	return os.WriteFile(webhookList, []byte(strings.Replace(text, from, to, 1)[1:]), 0o644)
 }
 
-// requireKapok makes go.mod use the source of Kapok from which this program comes, if it is not published.
+// requireKapok makes go.mod use the source of Kapok from which this program comes, if it is not
+// published.
 func (s *step) requireKapok() error {
 	if s.testEnv == onEnvtest {
 		return nil
@@ -234,8 +235,8 @@ func (s *initStep) BindFlags(flags *pflag.FlagSet) {
 	s.bindFetchDeps(flags)
 }
 
-// PreScaffold refuses domains that no group may have, and names of projects that are numbers or the like in YAML: they become labels of
-// the manifests, which have to be strings.
+// PreScaffold refuses domains that no group may have, and names of projects that are numbers or the
+// like in YAML: they become labels of the manifests, which have to be strings.
 func (s *initStep) PreScaffold(machinery.Filesystem) error {
 	if domain := s.config.GetDomain(); domain != "" {
 		if problems := validation.IsDNS1123Subdomain(domain); len(problems) > 0 {
@@ -351,7 +352,8 @@ func (s *suiteStep) Scaffold(files machinery.Filesystem) error {
 	).Execute(suite)
 }
 
-// done generates, and says what comes next. The version of the module of a kind of another project is that of --external-api-module.
+// done generates, and says what comes next. The version of the module of a kind of another project
+// is that of --external-api-module.
 func (s *suiteStep) done(next string) error {
 	if s.resource.IsExternal() && s.resource.Module != "" && s.tidies && !s.plugin.renderOnly {
 		if err := s.goCommand("get", s.resource.Module); err != nil {
@@ -398,8 +400,8 @@ func (s *apiStep) PostScaffold() error {
 // A webhookStep is part of kapok create webhook.
 type webhookStep struct{ suiteStep }
 
-// PreScaffold warns of a kind that the project does not have but Kubernetes does: kubebuilder takes it for
-// that one.
+// PreScaffold warns of a kind that the project does not have but Kubernetes does: kubebuilder takes
+// it for that one.
 func (s *webhookStep) PreScaffold(files machinery.Filesystem) error {
 	if known, err := s.config.GetResources(); err == nil && s.resource.Core && len(known) > 0 && !slices.ContainsFunc(known, func(r resource.Resource) bool {
 		return r.Group == s.resource.Group && r.Kind == s.resource.Kind

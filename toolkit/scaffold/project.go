@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/kubebuilder/v4/pkg/machinery"
 )
 
-// largest is the size in bytes up to which files are kept to restore them. No command changes a larger
-// one: they are data.
+// largest is the size in bytes up to which files are kept to restore them. No command changes a
+// larger one: they are data.
 const largest = 4 << 20
 
 // apart are directories that no command changes.
@@ -78,9 +78,9 @@ func otherModule(dir string) bool {
 	return err == nil
 }
 
-// restore makes the files of the project what they were. It moves what has changed to a directory outside
-// of the project, which it returns, "" if nothing has changed: another program may have written there,
-// too.
+// restore makes the files of the project what they were. It moves what has changed to a directory
+// outside of the project, which it returns, "" if nothing has changed: another program may have
+// written there, too.
 func (p *project) restore() (aside string, err error) {
 	var errs []error
 	var madeDirs []string

@@ -14,8 +14,8 @@ import (
 	golangv4 "sigs.k8s.io/kubebuilder/v4/pkg/plugins/golang/v4"
 )
 
-// A quietPlugin is kubebuilder's plugin for Go projects, without the programs that it runs at the end of a
-// command: make and go. kapokPlugin, which comes after it, does their work.
+// A quietPlugin is kubebuilder's plugin for Go projects, without the programs that it runs at the
+// end of a command: make and go. kapokPlugin, which comes after it, does their work.
 type quietPlugin struct{ golangv4.Plugin }
 
 var _ plugin.Full = (*quietPlugin)(nil)
@@ -36,8 +36,8 @@ func (p *quietPlugin) GetEditSubcommand() plugin.EditSubcommand {
 	return &quiet{of: p.Plugin.GetEditSubcommand()}
 }
 
-// An imagePlugin is kubebuilder's plugin for an API whose controller runs an image, without the programs
-// that it runs at the end.
+// An imagePlugin is kubebuilder's plugin for an API whose controller runs an image, without the
+// programs that it runs at the end.
 type imagePlugin struct{ deployimage.Plugin }
 
 var _ plugin.CreateAPI = (*imagePlugin)(nil)

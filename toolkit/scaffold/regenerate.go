@@ -46,8 +46,8 @@ Flags:
       --output-dir string   directory for the new project, which must be empty or not exist (default: the current one)
 `
 
-// Regenerate executes the command line kapok alpha generate, whose arguments come after these words. It
-// runs the program self for each command, as that runs in the working directory.
+// Regenerate executes the command line kapok alpha generate, whose arguments come after these
+// words. It runs the program self for each command, as that runs in the working directory.
 func Regenerate(ctx context.Context, self string, args []string, out io.Writer) error {
 	flags := pflag.NewFlagSet("generate", pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -274,7 +274,8 @@ func kindFlags(r resource.Resource) []string {
 	return flags
 }
 
-// createAPI returns the command line for the type and the controller of a kind, nil if it has neither.
+// createAPI returns the command line for the type and the controller of a kind, nil if it has
+// neither.
 func createAPI(r resource.Resource, images []deployimage.ResourceData) []string {
 	if !r.HasAPI() && !r.HasController() {
 		return nil

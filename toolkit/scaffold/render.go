@@ -11,10 +11,12 @@ import (
 	"strings"
 )
 
-// RenderOnly is the environment variable that makes the program leave out what follows the scaffolds.
+// RenderOnly is the environment variable that makes the program leave out what follows the
+// scaffolds.
 const RenderOnly = "KAPOK_TOOLKIT_RENDER_ONLY"
 
-// render runs command lines of a program in an empty directory, and returns the files that they make, by their paths.
+// render runs command lines of a program in an empty directory, and returns the files that they
+// make, by their paths.
 func render(ctx context.Context, program, dir string, commands [][]string) (map[string][]byte, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err

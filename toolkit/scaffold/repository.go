@@ -61,14 +61,16 @@ func (r *repository) git(ctx context.Context, env []string, args ...string) (str
 	return strings.TrimRight(stdout.String(), "\n"), nil
 }
 
-// A side of a merge is a rendering of the project with the name that it has in the marks of conflicts.
+// A side of a merge is a rendering of the project with the name that it has in the marks of
+// conflicts.
 type side struct {
 	name  string
 	files map[string][]byte // by their paths below the project
 }
 
-// merge merges the changes from one side to another into the work tree and the index. It reports whether
-// there are no conflicts, and whether anything has changed. Files that HEAD does not have any more stay away.
+// merge merges the changes from one side to another into the work tree and the index. It reports
+// whether there are no conflicts, and whether anything has changed. Files that HEAD does not have
+// any more stay away.
 func (r *repository) merge(ctx context.Context, temp string, base, theirs side, out io.Writer) (clean, changed bool, err error) {
 	was, err := r.tree(ctx, filepath.Join(temp, "was"), base.files)
 	if err != nil {
@@ -110,7 +112,8 @@ func (r *repository) merge(ctx context.Context, temp string, base, theirs side, 
 	return true, list != "", nil
 }
 
-// tree writes files into the object store, and returns the name of the tree with the project that they are.
+// tree writes files into the object store, and returns the name of the tree with the project that
+// they are.
 func (r *repository) tree(ctx context.Context, dir string, files map[string][]byte) (string, error) {
 	root := filepath.Join(dir, "files", filepath.FromSlash(r.prefix))
 	for name, data := range files {
@@ -129,8 +132,8 @@ func (r *repository) tree(ctx context.Context, dir string, files map[string][]by
 	return r.git(ctx, env, "write-tree")
 }
 
-// keepRemoved resolves the conflicts of files that the project has removed and the scaffolds have changed:
-// they stay removed.
+// keepRemoved resolves the conflicts of files that the project has removed and the scaffolds have
+// changed: they stay removed.
 func (r *repository) keepRemoved(ctx context.Context) error {
 	list, err := r.git(ctx, nil, "ls-files", "--unmerged", "-z")
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// raise makes a go.mod file require at least the versions, of Go and of modules, that another one does.
+// raise makes a go.mod file require at least the versions, of Go and of modules, that another one
+// does.
 func raise(name string, other []byte) error {
 	data, err := os.ReadFile(name)
 	if err != nil {

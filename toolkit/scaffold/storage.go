@@ -16,9 +16,9 @@ import (
 
 const storageMarker = "// +kubebuilder:storageversion"
 
-// markStorage marks the version in which objects of a kind are stored, when it gets another version:
-// without a mark no definition can be generated. The version is one that exists already, so that stored
-// objects stay as they are. Nothing happens if any version has the mark.
+// markStorage marks the version in which objects of a kind are stored, when it gets another
+// version: without a mark no definition can be generated. The version is one that exists already,
+// so that stored objects stay as they are. Nothing happens if any version has the mark.
 func (s *step) markStorage(files machinery.Filesystem, r *resource.Resource) error {
 	known, err := s.config.GetResources()
 	if err != nil {
@@ -97,8 +97,8 @@ func (t *types) isStorage() bool {
 	return bytes.Contains(before, []byte("+kubebuilder:storageversion"))
 }
 
-// mark writes the mark: at the end of the markers above the documentation of the type, where kubebuilder
-// has them, or else right above the type.
+// mark writes the mark: at the end of the markers above the documentation of the type, where
+// kubebuilder has them, or else right above the type.
 func (t *types) mark(files machinery.Filesystem) error {
 	at, line := t.set.Position(t.decl.TokPos).Offset, storageMarker+"\n"
 	if t.decl.Doc != nil {

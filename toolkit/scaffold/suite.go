@@ -16,8 +16,8 @@ const (
 	webhookMarker = "webhook"
 )
 
-// A suite is a test suite that starts a server of Kapok. It has the variables and the markers of the
-// one of kubebuilder in its place, which it overwrites.
+// A suite is a test suite that starts a server of Kapok. It has the variables and the markers of
+// the one of kubebuilder in its place, which it overwrites.
 type suite struct {
 	machinery.TemplateMixin
 	machinery.MultiGroupMixin

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/kubebuilder/v4/pkg/model/resource"
 )
 
-// A timeTest is internal/controller/KIND_time_test.go: tests of a controller in virtual time and with faults, beside kubebuilder's test
-// that calls it once.
+// A timeTest is internal/controller/KIND_time_test.go: tests of a controller in virtual time and
+// with faults, beside kubebuilder's test that calls it once.
 type timeTest struct{ suite }
 
 var _ machinery.Template = (*timeTest)(nil)
@@ -21,7 +21,8 @@ var _ machinery.Template = (*timeTest)(nil)
 // SetTemplateDefaults implements machinery.Template.
 func (t *timeTest) SetTemplateDefaults() error { return nil }
 
-// plainReconciler matches the reconciler that kubebuilder scaffolds: others, as those that run an image, have more fields.
+// plainReconciler matches the reconciler that kubebuilder scaffolds: others, as those that run an
+// image, have more fields.
 var plainReconciler = regexp.MustCompile(`Reconciler struct \{\n\tclient\.Client\n\tScheme +\*runtime\.Scheme\n\}`)
 
 // addTimeTest adds these tests if the command has made a controller of a kind of the project.

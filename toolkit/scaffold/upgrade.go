@@ -163,8 +163,8 @@ func finishUpgrade(ctx context.Context, s *step, out io.Writer) error {
 	return nil
 }
 
-// madeBy returns what has made a project, by its PROJECT file. PROJECT of an unpublished build of Kapok has only the version of
-// kubebuilder's scaffolds, but its go.mod requires Kapok.
+// madeBy returns what has made a project, by its PROJECT file. PROJECT of an unpublished build of
+// Kapok has only the version of kubebuilder's scaffolds, but its go.mod requires Kapok.
 func madeBy(c config.Config, kept settings) (string, error) {
 	if kept.Version != "" {
 		return "kapok@" + kept.Version, nil
@@ -201,7 +201,8 @@ func upgradeCommands(c config.Config) ([][]string, error) {
 	return commands, nil
 }
 
-// mergeable reports whether a file of a rendering is merged: one that is written once and then edited.
+// mergeable reports whether a file of a rendering is merged: one that is written once and then
+// edited.
 func mergeable(name string) bool {
 	if strings.HasPrefix(path.Base(name), "zz_generated.") || path.Dir(name) == definitionsDir {
 		return false

@@ -12,7 +12,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// contradictions returns a problem for each part of a definition's schema that no value satisfies, which a server accepts.
+// contradictions returns a problem for each part of a definition's schema that no value satisfies,
+// which a server accepts.
 func (l *locator) contradictions(definition *apiextensionsv1.CustomResourceDefinition) []generate.Problem {
 	var problems []generate.Problem
 	for i, version := range definition.Spec.Versions {
@@ -43,7 +44,8 @@ func walkSchema(path string, s *apiextensionsv1.JSONSchemaProps, do func(path st
 	}
 }
 
-// contradiction returns the part of a schema, without those of its fields, that cannot be satisfied, and why; "" if there is none.
+// contradiction returns the part of a schema, without those of its fields, that cannot be
+// satisfied, and why; "" if there is none.
 func contradiction(s *apiextensionsv1.JSONSchemaProps) (part, fault string) {
 	for _, limits := range []struct {
 		low, high   string
@@ -98,7 +100,8 @@ func exclusive(is bool) string {
 	return ""
 }
 
-// inRange reports whether a format has a number. A server rejects all values of a field with a limit that its format does not have.
+// inRange reports whether a format has a number. A server rejects all values of a field with a
+// limit that its format does not have.
 func inRange(n float64, format string) bool {
 	if format == "uint32" {
 		return n >= 0 && n <= math.MaxUint32

@@ -42,7 +42,8 @@ func newLocator(d *generate.Definitions) *locator {
 	return l
 }
 
-// documentEnd is the line between two documents. Descriptions may have such a line, too, but further right.
+// documentEnd is the line between two documents. Descriptions may have such a line, too, but
+// further right.
 var documentEnd = regexp.MustCompile(`(?m)^---\n`)
 
 // Parts of paths in definitions.
@@ -53,8 +54,9 @@ var (
 	lastPart    = regexp.MustCompile(`\.([A-Za-z0-9-]+)(?:\[(\d+)\])?(?:\.(?:rule|message|messageExpression|fieldPath))?$`)
 )
 
-// field returns the position of the Go field, or of the marker, that a path in a definition is from. The path "" stands for the
-// definition. It returns token.NoPos for what is not from the packages that are checked.
+// field returns the position of the Go field, or of the marker, that a path in a definition is
+// from. The path "" stands for the definition. It returns token.NoPos for what is not from the
+// packages that are checked.
 func (l *locator) field(name, path string) token.Pos {
 	definition := l.definitions[name]
 	if definition == nil {
@@ -94,7 +96,8 @@ var typeMarkers = map[string]string{
 	"names":                    "+kubebuilder:resource",
 }
 
-// typeMarker returns the position of the marker of a type that a path outside of a schema is from, or that of the type.
+// typeMarker returns the position of the marker of a type that a path outside of a schema is from,
+// or that of the type.
 func (l *locator) typeMarker(info *markers.TypeInfo, path string) token.Pos {
 	match := markerPart.FindStringSubmatch(path)
 	if match == nil {
@@ -115,7 +118,8 @@ func (l *locator) typeMarker(info *markers.TypeInfo, path string) token.Pos {
 	return info.RawSpec.Pos()
 }
 
-// commentsOf returns the comments of a type, with the one above after an empty line, in the order of the source.
+// commentsOf returns the comments of a type, with the one above after an empty line, in the order
+// of the source.
 func (l *locator) commentsOf(info *markers.TypeInfo) []*ast.CommentGroup {
 	begin := info.RawDecl.Pos()
 	if info.RawDecl.Doc != nil {
@@ -177,8 +181,8 @@ func (l *locator) walk(pkg *loader.Package, info *markers.TypeInfo, path string)
 	return at
 }
 
-// resolve returns what a type expression stands for: without pointers, and for a name its declaration in a package that is
-// checked. The package is nil if it is another one.
+// resolve returns what a type expression stands for: without pointers, and for a name its
+// declaration in a package that is checked. The package is nil if it is another one.
 func (l *locator) resolve(expression ast.Expr, pkg *loader.Package) (ast.Expr, *loader.Package, *markers.TypeInfo) {
 	for {
 		switch of := expression.(type) {
@@ -210,7 +214,8 @@ func (l *locator) resolve(expression ast.Expr, pkg *loader.Package) (ast.Expr, *
 	}
 }
 
-// fieldOf returns the field of a struct, or of those that are inlined in it, with a name in JSON, and its package.
+// fieldOf returns the field of a struct, or of those that are inlined in it, with a name in JSON,
+// and its package.
 func (l *locator) fieldOf(pkg *loader.Package, info *markers.TypeInfo, name string) (*markers.FieldInfo, *loader.Package) {
 	for i := range info.Fields {
 		field := &info.Fields[i]
@@ -231,8 +236,8 @@ func (l *locator) fieldOf(pkg *loader.Package, info *markers.TypeInfo, name stri
 	return nil, nil
 }
 
-// markerOf returns the position of the marker that the end of a path is from, if it is in the comments. Of several with one value, the
-// last one counts.
+// markerOf returns the position of the marker that the end of a path is from, if it is in the
+// comments. Of several with one value, the last one counts.
 func markerOf(comments []*ast.CommentGroup, path string) token.Pos {
 	last := lastPart.FindStringSubmatch(path)
 	if last == nil {

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/markers"
 )
 
-// misplaced returns a problem for each marker of a generator that stands where it has no effect: one for fields at a type,
-// one for types above a function, and so on.
+// misplaced returns a problem for each marker of a generator that stands where it has no effect:
+// one for fields at a type, one for types above a function, and so on.
 func misplaced(d *generate.Definitions) []generate.Problem {
 	var problems []generate.Problem
 	for _, root := range d.Context.Roots {
@@ -90,7 +90,8 @@ func placesIn(files *token.FileSet, file *ast.File) map[*ast.CommentGroup]target
 	return places
 }
 
-// belongs returns the name of a marker and where it belongs, "" if it is unknown or right at its place.
+// belongs returns the name of a marker and where it belongs, "" if it is unknown or right at its
+// place.
 func belongs(known *markers.Registry, marker string, at target) (name, where string) {
 	var right []string
 	for _, t := range []struct {

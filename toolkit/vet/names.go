@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/loader"
 )
 
-// repeatedNames returns a problem for each field of a struct that has the JSON name of another one at the same depth: package
-// encoding/json leaves out both.
+// repeatedNames returns a problem for each field of a struct that has the JSON name of another one
+// at the same depth: package encoding/json leaves out both.
 func repeatedNames(d *generate.Definitions) []generate.Problem {
 	var problems []generate.Problem
 	for _, root := range d.Context.Roots {
@@ -91,7 +91,8 @@ func repeatedIn(d *generate.Definitions, of *types.Struct, spec *ast.TypeSpec) [
 	return problems
 }
 
-// fieldName returns the name of a field of a struct, with that of the struct if it is one that another one embeds.
+// fieldName returns the name of a field of a struct, with that of the struct if it is one that
+// another one embeds.
 func fieldName(s, of *types.Struct, field *types.Var) string {
 	if s == of || field.Pkg() == nil {
 		return field.Name()
@@ -117,7 +118,8 @@ func embedded(field *types.Var) *types.Struct {
 	return s
 }
 
-// within returns a position in the declaration of a type, that of its name for a field of another type.
+// within returns a position in the declaration of a type, that of its name for a field of another
+// type.
 func within(spec *ast.TypeSpec, at token.Pos) token.Pos {
 	if at < spec.Pos() || at >= spec.End() {
 		return spec.Pos()

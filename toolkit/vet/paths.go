@@ -14,8 +14,9 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// unreachable returns a problem for each path of a column or of the scale subresource that leads to no field of the schema, or to
-// one of a type that cannot be shown or counted. A server accepts such a path; the column is empty, and scaling fails.
+// unreachable returns a problem for each path of a column or of the scale subresource that leads to
+// no field of the schema, or to one of a type that cannot be shown or counted. A server accepts
+// such a path; the column is empty, and scaling fails.
 func (l *locator) unreachable(definition *apiextensionsv1.CustomResourceDefinition) []generate.Problem {
 	var problems []generate.Problem
 	for i, version := range definition.Spec.Versions {
@@ -44,8 +45,9 @@ func (l *locator) unreachable(definition *apiextensionsv1.CustomResourceDefiniti
 	return problems
 }
 
-// faultOf returns what is wrong with a path for a value of a type, which is that of a column or "selector" for a string that no
-// other type is shown as. It returns "" if nothing is, or if the schema does not tell.
+// faultOf returns what is wrong with a path for a value of a type, which is that of a column or
+// "selector" for a string that no other type is shown as. It returns "" if nothing is, or if the
+// schema does not tell.
 func faultOf(schema *apiextensionsv1.JSONSchemaProps, path, typ string) string {
 	parsed, err := jsonpath.Parse("", "{"+path+"}")
 	if err != nil { // a server leaves out this column, and all after it
@@ -71,7 +73,8 @@ func faultOf(schema *apiextensionsv1.JSONSchemaProps, path, typ string) string {
 	return ""
 }
 
-// showsAs returns the types of fields that have a value as a type of a column. Columns of strings show all.
+// showsAs returns the types of fields that have a value as a type of a column. Columns of strings
+// show all.
 func showsAs(column string) []string {
 	switch column {
 	case "integer":
@@ -86,7 +89,8 @@ func showsAs(column string) []string {
 	return nil
 }
 
-// follow returns the schema that the parts of a path lead to, nil if the schema does not tell, or why they lead to none.
+// follow returns the schema that the parts of a path lead to, nil if the schema does not tell, or
+// why they lead to none.
 func follow(schema *apiextensionsv1.JSONSchemaProps, path []jsonpath.Node) (_ *apiextensionsv1.JSONSchemaProps, fault string) {
 	for _, node := range path {
 		if schema == nil || schema.XPreserveUnknownFields != nil && *schema.XPreserveUnknownFields || schema.XEmbeddedResource || schema.Type == "" {

@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/markers"
 )
 
-// repeated returns a problem for each marker with one value that a field or type has several times: the generator takes the last one.
+// repeated returns a problem for each marker with one value that a field or type has several times:
+// the generator takes the last one.
 func repeated(d *generate.Definitions) []generate.Problem {
 	var problems []generate.Problem
 	for _, root := range d.Context.Roots {

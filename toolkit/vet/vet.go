@@ -16,9 +16,10 @@ import (
 	"github.com/kapok-dev/kapok/toolkit/internal/front"
 )
 
-// Run checks the packages that patterns select, by default all of the module in the working directory. args may have the
-// generator crd with its options, as for package generate. Of problems in the sources that prevent the generation of
-// definitions, it returns those only. The error is one that prevents checking.
+// Run checks the packages that patterns select, by default all of the module in the working
+// directory. args may have the generator crd with its options, as for package generate. Of problems
+// in the sources that prevent the generation of definitions, it returns those only. The error is
+// one that prevents checking.
 func Run(ctx context.Context, args []string) ([]generate.Problem, error) {
 	if !slices.ContainsFunc(args, func(arg string) bool { return arg == "crd" || strings.HasPrefix(arg, "crd:") }) {
 		args = append([]string{generate.ProjectOption("crd")}, args...)
@@ -70,7 +71,8 @@ func problemsOf(err error) []generate.Problem {
 	return all
 }
 
-// sorted orders problems by file and line, and drops repeated ones: a definition has several versions.
+// sorted orders problems by file and line, and drops repeated ones: a definition has several
+// versions.
 func sorted(problems []generate.Problem) []generate.Problem {
 	slices.SortFunc(problems, func(a, b generate.Problem) int {
 		return cmp.Or(

@@ -84,8 +84,8 @@ func Hash(data []byte, collisions int32) string {
 // Name returns the name of the revision with a hash.
 func Name(owner, hash string) string { return owner[:min(len(owner), maxPrefix)] + "-" + hash }
 
-// List returns the revisions that the owner controls, and those without a controller. They belong to
-// the cache.
+// List returns the revisions that the owner controls, and those without a controller. They belong
+// to the cache.
 func List(ctx context.Context, r client.Reader, owner client.Object) ([]*appsv1.ControllerRevision, error) {
 	var mine, orphans appsv1.ControllerRevisionList
 	if err := owned.List(ctx, r, &mine, owner.GetNamespace(), owner.GetUID()); err != nil {

@@ -8,7 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Finished returns the condition with which a Job has finished, Complete or Failed; nil if it has not.
+// Finished returns the condition with which a Job has finished, Complete or Failed; nil if it has
+// not.
 func Finished(j *batchv1.Job) *batchv1.JobCondition {
 	for i := range j.Status.Conditions {
 		c := &j.Status.Conditions[i]

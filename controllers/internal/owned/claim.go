@@ -39,8 +39,9 @@ type Claim[T client.Object] struct {
 	gone    error // why nothing can be adopted
 }
 
-// All claims objects, and returns those that the owner has now. It goes on after an error; the error
-// joins all of them. Objects that no longer exist are no errors. A Claim serves one call of All.
+// All claims objects, and returns those that the owner has now. It goes on after an error; the
+// error joins all of them. Objects that no longer exist are no errors. A Claim serves one call of
+// All.
 func (c *Claim[T]) All(ctx context.Context, objects []T) (mine []T, err error) {
 	var errs []error
 	for _, o := range objects {

@@ -14,8 +14,8 @@ import (
 )
 
 // Events maps what happens to objects that owners of a kind may claim to requests for these owners:
-// for the controller of the object, before and after the change; and where it has none, for all that
-// may adopt it.
+// for the controller of the object, before and after the change; and where it has none, for all
+// that may adopt it.
 type Events struct {
 	Kind schema.GroupKind // of the owners
 	// Adopters returns the owners whose selector matches an object without a controller. It is

@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SetCondition sets a condition of p, which it changes, and reports whether that is a change. The time of the
-// transition is that of the status, as in Kubernetes.
+// SetCondition sets a condition of p, which it changes, and reports whether that is a change. The
+// time of the transition is that of the status, as in Kubernetes.
 func SetCondition(p *corev1.Pod, c corev1.PodCondition) bool {
 	c.LastTransitionTime = metav1.Now()
 	was := Condition(p, c.Type)

@@ -1,6 +1,6 @@
-// Package pod contains the functions on pods that built-in controllers share: whether a pod is active,
-// ready or available, and the order in which pods are deleted when a set is scaled down. It also
-// creates pods from templates.
+// Package pod contains the functions on pods that built-in controllers share: whether a pod is
+// active, ready or available, and the order in which pods are deleted when a set is scaled down. It
+// also creates pods from templates.
 //
 // It starts no goroutine, has no locks, and does not change the pods that it receives.
 package pod
@@ -46,8 +46,8 @@ func readySince(p *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// Available reports whether a pod has been ready for minReadySeconds. If it is ready and has to stay
-// so for some time until it is available, wait is that time, and 0 otherwise.
+// Available reports whether a pod has been ready for minReadySeconds. If it is ready and has to
+// stay so for some time until it is available, wait is that time, and 0 otherwise.
 func Available(p *corev1.Pod, minReadySeconds int32, now time.Time) (available bool, wait time.Duration) {
 	if !Ready(p) {
 		return false, 0

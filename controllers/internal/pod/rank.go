@@ -16,9 +16,9 @@ import (
 // can go.
 //
 // The order is Kubernetes': pods without a node, then those in an earlier phase, not ready, with a
-// lower deletion cost (KEP-2255), on nodes with more pods of related, ready for a shorter time, with
-// more restarts, younger. Times are compared by the logarithm of the age (KEP-2185), so that of pods
-// of similar age not always the youngest goes; then the uid decides.
+// lower deletion cost (KEP-2255), on nodes with more pods of related, ready for a shorter time,
+// with more restarts, younger. Times are compared by the logarithm of the age (KEP-2185), so that
+// of pods of similar age not always the youngest goes; then the uid decides.
 func SortForDeletion(pods, related []*corev1.Pod, now time.Time) {
 	onNode := map[string]int{}
 	for _, p := range related {

@@ -2,9 +2,9 @@
 // matches given labels, by indices of the cache: the work does not grow with the number of objects
 // in the namespace.
 //
-// An index has pairs "key=value". An object is found by each pair of its labels; a selector is found
-// by one of its pairs, which all objects that it matches have. A selector without a pair (one that
-// only has expressions such as "key exists") is evaluated for all labels.
+// An index has pairs "key=value". An object is found by each pair of its labels; a selector is
+// found by one of its pairs, which all objects that it matches have. A selector without a pair (one
+// that only has expressions such as "key exists") is evaluated for all labels.
 //
 // It starts no goroutine and has no locks.
 package selected
@@ -28,8 +28,8 @@ const (
 	noPair = "none"
 )
 
-// IndexLabels indexes the kind of obj by labels, for List. Controllers that share a manager may each
-// call it.
+// IndexLabels indexes the kind of obj by labels, for List. Controllers that share a manager may
+// each call it.
 func IndexLabels(m manager.Manager, obj client.Object) error {
 	return index(m, obj, byLabel, func(o client.Object) (pairs []string) {
 		for key, value := range o.GetLabels() {

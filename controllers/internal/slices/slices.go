@@ -27,8 +27,8 @@ const (
 	pause = time.Second
 )
 
-// Index indexes EndpointSlices by the Service that their label names, for Of. Controllers that share
-// a manager may each call it.
+// Index indexes EndpointSlices by the Service that their label names, for Of. Controllers that
+// share a manager may each call it.
 func Index(m manager.Manager) error {
 	err := m.GetFieldIndexer().IndexField(context.Background(), &discoveryv1.EndpointSlice{}, byService, func(o client.Object) []string {
 		return []string{o.GetLabels()[discoveryv1.LabelServiceName]}
@@ -40,8 +40,8 @@ func Index(m manager.Manager) error {
 }
 
 // Of returns the slices of a Service that a controller manages, without those that are being
-// deleted. They share memory with the cache, except for their lists of ports, which k8s.io/endpointslice
-// sorts. They have no TypeMeta, as it expects of objects.
+// deleted. They share memory with the cache, except for their lists of ports, which
+// k8s.io/endpointslice sorts. They have no TypeMeta, as it expects of objects.
 func Of(ctx context.Context, r client.Reader, service types.NamespacedName, managedBy string) (all []*discoveryv1.EndpointSlice, err error) {
 	var list discoveryv1.EndpointSliceList
 	if err := r.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingFields{byService: service.Name}, client.UnsafeDisableDeepCopy); err != nil {

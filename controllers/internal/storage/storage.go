@@ -1,5 +1,5 @@
-// Package storage contains code that the controllers of volumes share: names, classes, and the pods of
-// a claim.
+// Package storage contains code that the controllers of volumes share: names, classes, and the pods
+// of a claim.
 package storage
 
 import (

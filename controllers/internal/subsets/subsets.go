@@ -40,8 +40,8 @@ func compareHosts(a, b host) int {
 	return cmp.Or(strings.Compare(a.ip, b.ip), strings.Compare(string(a.uid), string(b.uid)))
 }
 
-// Repack returns the canonical form of subsets, which it does not change. The result shares pointers
-// with them. An address that is ready and not ready at the same port is not ready.
+// Repack returns the canonical form of subsets, which it does not change. The result shares
+// pointers with them. An address that is ready and not ready at the same port is not ready.
 func Repack(all []corev1.EndpointSubset) []corev1.EndpointSubset {
 	addresses := map[host]corev1.EndpointAddress{}
 	ready := map[port]map[host]bool{}

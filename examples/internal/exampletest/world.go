@@ -48,7 +48,8 @@ type World struct {
 	ended  chan error
 }
 
-// New reads all manifests below a directory. addToScheme adds the kinds of the example to those that are built in.
+// New reads all manifests below a directory. addToScheme adds the kinds of the example to those
+// that are built in.
 func New(t *testing.T, dir string, addToScheme func(*runtime.Scheme) error) *World {
 	w := &World{T: t, Log: &Log{}, scheme: runtime.NewScheme(), files: map[string][]byte{}}
 	w.Must(clientgoscheme.AddToScheme(w.scheme))

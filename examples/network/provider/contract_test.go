@@ -17,8 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Whatever is wanted, one after the other, and whichever requests fail on the way, before or after they have had their effect: who compares and
-// does what is missing, as the controller does, comes to what is wanted as soon as nothing fails any more. What belongs to others stays as it is.
+// Whatever is wanted, one after the other, and whichever requests fail on the way, before or after
+// they have had their effect: who compares and does what is missing, as the controller does, comes
+// to what is wanted as soon as nothing fails any more. What belongs to others stays as it is.
 func TestConvergence(t *testing.T) {
 	seed := seeds.Of(t)
 	for name, start := range map[string]func(*testing.T, *rand.Rand) world{"memory": startMemory, "neutron": startNeutron} {

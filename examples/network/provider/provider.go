@@ -43,11 +43,13 @@ type Spec struct {
 var (
 	// ErrNotFound is the error of Get when there is no such network.
 	ErrNotFound = errors.New("there is no such network")
-	// ErrTaken is the error of Get when there is a network of that name, and the provider did not make it.
+	// ErrTaken is the error of Get when there is a network of that name, and the provider did not make
+	// it.
 	ErrTaken = errors.New("a network of this name has another owner")
 )
 
-// ParseSpec reads a range of addresses, of which bits behind the prefix do not count, and the address of a gateway in it.
+// ParseSpec reads a range of addresses, of which bits behind the prefix do not count, and the
+// address of a gateway in it.
 func ParseSpec(cidr, gateway string) (Spec, error) {
 	prefix, err := netip.ParsePrefix(cidr)
 	if err != nil {

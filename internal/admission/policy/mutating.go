@@ -217,7 +217,8 @@ func (m *mutator) change(ctx context.Context, u *use, x *expressions, p *mutatio
 	return nil
 }
 
-// show returns the request in the version of a rule. Changes in another version are converted first.
+// show returns the request in the version of a rule. Changes in another version are converted
+// first.
 func (m *mutator) show(ctx context.Context, as match.As) (*shown, error) {
 	if m.form != nil && m.form != as.Version {
 		if err := m.settle(ctx); err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/kapok-dev/kapok/internal/state"
 )
 
-// NamespaceOf returns the namespace whose quotas have to be settled because of an event, "" if there
-// is none: a quota has been created or changed or, on a journal that commits one object at a time, the
-// ledger of a namespace.
+// NamespaceOf returns the namespace whose quotas have to be settled because of an event, "" if
+// there is none: a quota has been created or changed or, on a journal that commits one object at a
+// time, the ledger of a namespace.
 func (q *Quotas) NamespaceOf(e *state.Event) string {
 	switch {
 	case e.Object == nil:
@@ -22,8 +22,8 @@ func (q *Quotas) NamespaceOf(e *state.Event) string {
 	return ""
 }
 
-// Settle counts what is used for the quotas of a namespace that are new or have a new spec, and writes
-// the status of those that do not show their use, in as many commits as needed.
+// Settle counts what is used for the quotas of a namespace that are new or have a new spec, and
+// writes the status of those that do not show their use, in as many commits as needed.
 func (q *Quotas) Settle(ctx context.Context, store *resource.Store, namespace string) error {
 	for more := true; more; {
 		err := store.Commit(ctx, func(c *resource.Claims) (err error) {

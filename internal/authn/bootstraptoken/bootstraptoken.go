@@ -1,11 +1,11 @@
 // Package bootstraptoken authenticates bootstrap tokens, with which a new node requests its first
 // certificate. A token ID.SECRET is stored in the Secret bootstrap-token-ID of type
-// bootstrap.kubernetes.io/token in the namespace kube-system; its user is system:bootstrap:ID in the
-// group system:bootstrappers. The behaviour is that of
+// bootstrap.kubernetes.io/token in the namespace kube-system; its user is system:bootstrap:ID in
+// the group system:bootstrappers. The behaviour is that of
 // k8s.io/kubernetes/plugin/pkg/auth/authenticator/token/bootstrap.
 //
-// The package reads the state for each token: a deleted or changed Secret takes effect with the next
-// request. It starts no goroutine and has no locks.
+// The package reads the state for each token: a deleted or changed Secret takes effect with the
+// next request. It starts no goroutine and has no locks.
 package bootstraptoken
 
 import (
@@ -79,8 +79,8 @@ func (a Authenticator) AuthenticateToken(_ context.Context, token string, wanted
 	return nil, nil, nil
 }
 
-// expired reports whether a time has passed. A token without a time does not expire, and one with an
-// invalid time has expired.
+// expired reports whether a time has passed. A token without a time does not expire, and one with
+// an invalid time has expired.
 func expired(text string, now time.Time) bool {
 	if text == "" {
 		return false

@@ -1,7 +1,7 @@
 // Package serviceaccount issues and authenticates tokens of service accounts.
 //
-// A token is a JSON Web Token in Kubernetes' form. [Issuer.Issue] returns one that is valid for some
-// audiences and a lifetime, and, optionally, only as long as a pod, a secret or a node exists.
+// A token is a JSON Web Token in Kubernetes' form. [Issuer.Issue] returns one that is valid for
+// some audiences and a lifetime, and, optionally, only as long as a pod, a secret or a node exists.
 // [Issuer.IssueLegacy] returns one for a secret, which is valid as long as the secret contains it.
 // [Issuer.AuthenticateToken] accepts a token if
 //
@@ -11,8 +11,8 @@
 //   - the account, and the object that it is bound to, exist and have the UIDs in the token.
 //
 // The signature is verified once, as long as the result is cached; everything else is checked at
-// each request, so that a token becomes invalid as soon as its account is deleted. The cache has the
-// hash of a token and its claims, but not the token.
+// each request, so that a token becomes invalid as soon as its account is deleted. The cache has
+// the hash of a token and its claims, but not the token.
 //
 // [Issuer.Documents] returns what others need to verify tokens, as in OpenID Connect Discovery.
 //

@@ -14,8 +14,8 @@ const lastUsed = "kubernetes.io/legacy-token-last-used"
 const usedRetry = time.Minute
 
 // OnUse sets the function that writes the date of the last use into a secret, before the Issuer
-// authenticates. It is called at most once a day for a secret, and not within a minute of an error. It
-// must not change a secret with another uid.
+// authenticates. It is called at most once a day for a secret, and not within a minute of an error.
+// It must not change a secret with another uid.
 func (i *Issuer) OnUse(write func(ctx context.Context, secret object.Key, uid, date string) error) {
 	i.write = write
 }

@@ -1,5 +1,5 @@
-// Package tokenfile authenticates the bearer tokens of a file: kube-apiserver's --token-auth-file. A
-// line of the file is
+// Package tokenfile authenticates the bearer tokens of a file: kube-apiserver's --token-auth-file.
+// A line of the file is
 //
 //	TOKEN,USER,UID[,"GROUP,GROUP..."]
 //

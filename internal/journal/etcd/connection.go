@@ -30,8 +30,8 @@ func (c *Connection) Validate(store string) error {
 	return err
 }
 
-// Options returns the options of a journal on the etcd of a store, etcd://HOST:PORT,HOST:PORT. Slashes
-// around Prefix are optional.
+// Options returns the options of a journal on the etcd of a store, etcd://HOST:PORT,HOST:PORT.
+// Slashes around Prefix are optional.
 func (c Connection) Options(store string) (Options, error) {
 	const form = `want etcd://HOST:PORT,HOST:PORT, like etcd://127.0.0.1:2379`
 	addresses, ok := strings.CutPrefix(store, "etcd://")

@@ -1,9 +1,10 @@
-// Package beneath reads and writes files below a directory that others change at the same time. A name is a path relative to an
-// os.Root, and no part of it may be a symbolic link: what an os.Root alone permits, a link to another place below the same
-// directory, is an error. Files are regular files; pipes and devices are errors, and are never waited for.
+// Package beneath reads and writes files below a directory that others change at the same time. A
+// name is a path relative to an os.Root, and no part of it may be a symbolic link: what an os.Root
+// alone permits, a link to another place below the same directory, is an error. Files are regular
+// files; pipes and devices are errors, and are never waited for.
 //
-// A directory or file that is replaced between two steps of a function is an error, or is the one that was there before. Functions
-// have no state and start no goroutine.
+// A directory or file that is replaced between two steps of a function is an error, or is the one
+// that was there before. Functions have no state and start no goroutine.
 package beneath
 
 import (
@@ -22,7 +23,8 @@ import (
 // Dir opens a directory. The caller closes it.
 func Dir(in *os.Root, name string) (*os.Root, error) { return walk(in, name, false) }
 
-// MakeDir opens a directory, and makes it and those above it if they do not exist, for this user only. The caller closes it.
+// MakeDir opens a directory, and makes it and those above it if they do not exist, for this user
+// only. The caller closes it.
 func MakeDir(in *os.Root, name string) (*os.Root, error) { return walk(in, name, true) }
 
 func walk(in *os.Root, name string, create bool) (*os.Root, error) {
@@ -130,8 +132,8 @@ func Create(in *os.Root, name string, data []byte, mode fs.FileMode) error {
 	return errors.Join(err, f.Chmod(mode), f.Close())
 }
 
-// Replace puts a file, for this user only, in the place of whatever has its name, but a directory, in one step. With sync, it is on the
-// disk when Replace returns. The directory must exist.
+// Replace puts a file, for this user only, in the place of whatever has its name, but a directory,
+// in one step. With sync, it is on the disk when Replace returns. The directory must exist.
 func Replace(in *os.Root, name string, data []byte, sync bool) error {
 	dir, err := Dir(in, filepath.Dir(name))
 	if err != nil {
@@ -169,8 +171,8 @@ func Sync(dir *os.Root) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// RemoveAll removes a file or a directory with all that is in it, if it exists. Directories that this user may not change, as in a
-// cache of modules, are made writable first.
+// RemoveAll removes a file or a directory with all that is in it, if it exists. Directories that
+// this user may not change, as in a cache of modules, are made writable first.
 func RemoveAll(in *os.Root, name string) error {
 	dir, err := Dir(in, filepath.Dir(name))
 	if errors.Is(err, fs.ErrNotExist) {

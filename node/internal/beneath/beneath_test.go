@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestLinks checks that no link is followed, not even one to a place below the same directory, and that pipes are not waited for.
+// TestLinks checks that no link is followed, not even one to a place below the same directory, and
+// that pipes are not waited for.
 func TestLinks(t *testing.T) {
 	outside, inside := t.TempDir(), t.TempDir()
 	for _, err := range []error{

@@ -339,7 +339,8 @@ func (g Group) OOMKills() int {
 // removeLimit is the time in which a group becomes empty after the end of its processes.
 const removeLimit = 5 * time.Second
 
-// Remove removes the group, and its parent if that has no other ones. Its processes must have ended.
+// Remove removes the group, and its parent if that has no other ones. Its processes must have
+// ended.
 func (g Group) Remove() error {
 	var failed []error
 	for _, dir := range g.Dirs {

@@ -1,6 +1,8 @@
-// Package heartbeat keeps nodes alive that have no kubelet: it renews their Leases, and writes their status.
+// Package heartbeat keeps nodes alive that have no kubelet: it renews their Leases, and writes
+// their status.
 //
-// The Reconciler has one lock, and no goroutine besides the workers of its controller, which the manager owns.
+// The Reconciler has one lock, and no goroutine besides the workers of its controller, which the
+// manager owns.
 package heartbeat
 
 import (
@@ -38,7 +40,8 @@ type Options struct {
 	Status func(*corev1.Node, time.Time) corev1.NodeStatus
 	// Yields reports whether another program writes the status. The Lease is renewed in any case.
 	Yields func() bool
-	// LeaseDuration is the duration of Leases, in whole seconds. They are renewed four times in that time.
+	// LeaseDuration is the duration of Leases, in whole seconds. They are renewed four times in that
+	// time.
 	LeaseDuration time.Duration
 	// StatusInterval is the time between two heartbeats in the status of a node.
 	StatusInterval time.Duration
@@ -54,7 +57,8 @@ type nodes struct {
 	leases map[string]*lease // by the names of nodes
 }
 
-// A lease is the cached state of the Lease of a node. The worker that holds the key of the node owns it.
+// A lease is the cached state of the Lease of a node. The worker that holds the key of the node
+// owns it.
 type lease struct {
 	node types.UID
 	next time.Time // of the next renewal

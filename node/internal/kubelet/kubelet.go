@@ -1,4 +1,5 @@
-// Package kubelet runs programs that act for kubelets, each with a manager of its own, and has what they share.
+// Package kubelet runs programs that act for kubelets, each with a manager of its own, and has what
+// they share.
 package kubelet
 
 import (
@@ -22,9 +23,10 @@ const Version = "v1.37.2"
 // UserAgent is that of the kubelet: managedFields show it as the manager of what nodes write.
 const UserAgent = "kubelet"
 
-// Run runs what add adds to a manager against the server of cfg until ctx ends, and returns after it has
-// stopped, or the error that ended it. Metrics are registered in a registry that may have them already; nil is
-// one of its own. With elect, a Lease in kube-system decides which one of several such programs acts.
+// Run runs what add adds to a manager against the server of cfg until ctx ends, and returns after
+// it has stopped, or the error that ended it. Metrics are registered in a registry that may have
+// them already; nil is one of its own. With elect, a Lease in kube-system decides which one of
+// several such programs acts.
 func Run(ctx context.Context, cfg *rest.Config, log *slog.Logger, metrics *prometheus.Registry, elect bool, add func(manager.Manager) error) error {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = UserAgent

@@ -59,7 +59,8 @@ func StatusOf(p *corev1.Pod, container string) *corev1.ContainerStatus {
 	return nil
 }
 
-// LoggedSince returns when the container whose log is read has started, and whether it runs. Errors are those of the kubelet.
+// LoggedSince returns when the container whose log is read has started, and whether it runs. Errors
+// are those of the kubelet.
 func LoggedSince(p *corev1.Pod, status *corev1.ContainerStatus, container string, previous bool) (began metav1.Time, running bool, err error) {
 	if status == nil {
 		return began, false, fmt.Errorf("container %q in pod %q is not available", container, p.Name)
@@ -82,8 +83,9 @@ func LoggedSince(p *corev1.Pod, status *corev1.ContainerStatus, container string
 	return began, false, fmt.Errorf("container %q in pod %q is waiting to start", container, p.Name)
 }
 
-// Speaks reports whether the library knows a protocol of a WebSocket, if the request asks for one. It would log an error for
-// each other request, such as the first of kubectl exec, which then uses SPDY.
+// Speaks reports whether the library knows a protocol of a WebSocket, if the request asks for one.
+// It would log an error for each other request, such as the first of kubectl exec, which then uses
+// SPDY.
 func Speaks(r *http.Request) bool {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return true

@@ -65,8 +65,9 @@ func (a *metricsAnswer) write(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// accepted returns the first media type of the header Accept that is known, and with a Table its version; "" if there is none. The
-// order is that of the header: no client of Kubernetes sends weights.
+// accepted returns the first media type of the header Accept that is known, and with a Table its
+// version; "" if there is none. The order is that of the header: no client of Kubernetes sends
+// weights.
 func accepted(header []string) (media, table string) {
 	clauses := strings.Split(strings.Join(header, ","), ",")
 	if strings.TrimSpace(strings.Join(clauses, "")) == "" {

@@ -1,4 +1,5 @@
-// Package podip assigns addresses to the pods of nodes without containers, as a network plugin does.
+// Package podip assigns addresses to the pods of nodes without containers, as a network plugin
+// does.
 //
 // Addresses have one lock, and the package starts no goroutine.
 package podip
@@ -98,7 +99,8 @@ func (a *Addresses) Of(pod types.UID, cidrs []string) []string {
 	return texts
 }
 
-// RangesOf returns the ranges of a node as its spec has them: spec.podCIDRs, or else spec.podCIDR alone.
+// RangesOf returns the ranges of a node as its spec has them: spec.podCIDRs, or else spec.podCIDR
+// alone.
 func RangesOf(n *corev1.Node) []string {
 	if len(n.Spec.PodCIDRs) == 0 && n.Spec.PodCIDR != "" {
 		return []string{n.Spec.PodCIDR}
@@ -120,8 +122,8 @@ func ranges(cidrs []string) []netip.Prefix {
 	return all
 }
 
-// freeLocked returns a free address: the next one after that which was given last. The first address
-// of a range and the last one of a range of IPv4 are not given.
+// freeLocked returns a free address: the next one after that which was given last. The first
+// address of a range and the last one of a range of IPv4 are not given.
 func (a *Addresses) freeLocked(r netip.Prefix) (netip.Addr, bool) {
 	from, ok := a.last[r]
 	if !ok {

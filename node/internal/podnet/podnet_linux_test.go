@@ -201,8 +201,8 @@ func TestOutgoing(t *testing.T) {
 	}
 }
 
-// TestOutgoingUDP replies to a datagram from the address to which it was sent, also if another socket has
-// it.
+// TestOutgoingUDP replies to a datagram from the address to which it was sent, also if another
+// socket has it.
 func TestOutgoingUDP(t *testing.T) {
 	if !isInside(t) {
 		return

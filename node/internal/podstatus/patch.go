@@ -65,7 +65,8 @@ func unlike[T any](status map[string]any, field string, old, now []T) {
 	}
 }
 
-// addresses sets a list of addresses that has changed. A strategic merge would keep the old ones, whose keys they are.
+// addresses sets a list of addresses that has changed. A strategic merge would keep the old ones,
+// whose keys they are.
 func addresses[T comparable](status map[string]any, field string, old, now []T, ip func(T) string) {
 	if slices.Equal(old, now) {
 		return

@@ -41,8 +41,8 @@ type tally struct {
 	stopped, stoppedForGood, successful int
 }
 
-// ComputePhase returns the phase that follows from the containers. In a pod that is terminal none is
-// started again.
+// ComputePhase returns the phase that follows from the containers. In a pod that is terminal none
+// is started again.
 func (p *Pod) ComputePhase(terminal bool) corev1.PodPhase {
 	var n tally
 	started := false

@@ -1,5 +1,5 @@
-// Package podstatus computes the parts of a pod's status that follow from those of its containers, as the
-// kubelet does: phase, conditions, and the patch that writes them.
+// Package podstatus computes the parts of a pod's status that follow from those of its containers,
+// as the kubelet does: phase, conditions, and the patch that writes them.
 //
 // All functions are pure: they start no goroutine, and read no clock.
 package podstatus
@@ -53,7 +53,8 @@ func (c *Container) LastEnd() *corev1.ContainerStateTerminated {
 	return c.Status.LastTerminationState.Terminated
 }
 
-// MayRestart reports whether a container that has ended is to be started again, in a pod with a restart policy.
+// MayRestart reports whether a container that has ended is to be started again, in a pod with a
+// restart policy.
 func (c *Container) MayRestart(policy corev1.RestartPolicy) bool {
 	code := c.LastEnd().ExitCode
 	switch {

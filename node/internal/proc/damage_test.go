@@ -116,8 +116,8 @@ func TestStoppedShim(t *testing.T) {
 	checkGone(t, append(pids, run.Pid, p.parent))
 }
 
-// stopped reports whether all threads of a process are stopped: on other processors, they run a little
-// longer.
+// stopped reports whether all threads of a process are stopped: on other processors, they run a
+// little longer.
 func stopped(t *testing.T, pid int) bool {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))

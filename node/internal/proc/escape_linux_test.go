@@ -165,7 +165,8 @@ func init() {
 	}
 }
 
-// TestRootKeys has a key in the keyring of its session: the container and its commands do not see it.
+// TestRootKeys has a key in the keyring of its session: the container and its commands do not see
+// it.
 func TestRootKeys(t *testing.T) {
 	r, wait := isolated(t, t.TempDir())
 	runtime.LockOSThread() // a keyring is that of a thread, which is not used again

@@ -187,7 +187,8 @@ func (l *launcher) serve(c *net.UnixConn) (end bool) {
 	return false
 }
 
-// probe starts a process that enters a root directory and ends, as the first process of a container does.
+// probe starts a process that enters a root directory and ends, as the first process of a container
+// does.
 func (l *launcher) probe(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
 	defer cancel()

@@ -20,9 +20,9 @@ const (
 	timeFormat = "2006-01-02T15:04:05.000000000Z07:00"
 )
 
-// A logFile is the log of a run in the format of container runtimes: time, stream, F for a whole line or P for a
-// part of one, and text. Files that have reached their size are renamed to log.1, log.2 and so on; the oldest
-// one is removed.
+// A logFile is the log of a run in the format of container runtimes: time, stream, F for a whole
+// line or P for a part of one, and text. Files that have reached their size are renamed to log.1,
+// log.2 and so on; the oldest one is removed.
 //
 // A part that cannot be written, because the disk is full, is lost: the files stay as they are.
 type logFile struct {
@@ -85,7 +85,8 @@ func (l *logFile) write(entries []byte) {
 }
 
 func (l *logFile) openLocked() bool {
-	// What is there is continued if it is a file, and replaced if it is something else that the container has put there.
+	// What is there is continued if it is a file, and replaced if it is something else that the
+	// container has put there.
 	f, err := beneath.Open(l.dir, l.name, os.O_WRONLY|os.O_APPEND)
 	if err != nil {
 		_ = l.dir.Remove(l.name)
@@ -126,8 +127,8 @@ func (l *logFile) close() {
 	}
 }
 
-// copyLines copies a stream of a container to its log and to those that are attached, until its end. What one read returns is written at
-// once: a container may write many short lines.
+// copyLines copies a stream of a container to its log and to those that are attached, until its
+// end. What one read returns is written at once: a container may write many short lines.
 func copyLines(from io.Reader, stream string, to *logFile, also io.Writer) {
 	var pending, entries []byte
 	buffer := make([]byte, 32<<10)

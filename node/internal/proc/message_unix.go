@@ -19,12 +19,13 @@ type request struct {
 	Signal   int
 	Args     []string
 	Terminal bool
-	// In, Out and Err say which of the files follow, in this order. With Terminal there is one, and attach
-	// has no Err.
+	// In, Out and Err say which of the files follow, in this order. With Terminal there is one, and
+	// attach has no Err.
 	In, Out, Err bool
 }
 
-// A response is what a shim responds with. An exec has two: one at its start, with Pid, and one at its end.
+// A response is what a shim responds with. An exec has two: one at its start, with Pid, and one at
+// its end.
 type response struct {
 	Error string
 	Pid   int

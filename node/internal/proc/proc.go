@@ -2,11 +2,11 @@
 //
 // # Shims
 //
-// Each run of a container has a parent of its own, the shim: this program again, which [Main] turns into one at
-// its start. The shim starts the container in a session of its own, writes its log, starts further commands in
-// it, and records how it ends. Shims do not depend on the program that started them: after a crash of that
-// program, Open finds the runs that go on, and the ends of the others. Close ends all runs. With
-// Options.Tether, shims end with the program, too.
+// Each run of a container has a parent of its own, the shim: this program again, which [Main] turns
+// into one at its start. The shim starts the container in a session of its own, writes its log,
+// starts further commands in it, and records how it ends. Shims do not depend on the program that
+// started them: after a crash of that program, Open finds the runs that go on, and the ends of the
+// others. Close ends all runs. With Options.Tether, shims end with the program, too.
 //
 // # Once and only once
 //
@@ -19,25 +19,26 @@
 //	log, log.1    the log, in the format of container runtimes
 //	s             the socket of the shim
 //
-// The program takes the lock first and passes it on to the shim with the file descriptor, so that there is no
-// moment at which a shim may run and the lock is free. An attempt is never started a second time. If a shim is
-// killed, its lock is free and there is no exit.json: the processes that it leaves behind are found by the
-// variable KAPOK_CONTAINER in their environments (Linux) or by their process group, and killed before
-// exit.json is written.
+// The program takes the lock first and passes it on to the shim with the file descriptor, so that
+// there is no moment at which a shim may run and the lock is free. An attempt is never started a
+// second time. If a shim is killed, its lock is free and there is no exit.json: the processes that
+// it leaves behind are found by the variable KAPOK_CONTAINER in their environments (Linux) or by
+// their process group, and killed before exit.json is written.
 //
-// When the first process of a container has ended, all others are killed, as in a PID namespace. On Linux these
-// are all descendants, because the shim is a subreaper; on macOS those of the process groups that the shim has started.
+// When the first process of a container has ended, all others are killed, as in a PID namespace. On
+// Linux these are all descendants, because the shim is a subreaper; on macOS those of the process
+// groups that the shim has started.
 //
 // # Launcher
 //
-// Shims of containers with a Root are started by the launcher, DIR/launcher: this program again, which has a
-// namespace of users above those of the containers, and the network of pods. There is one for each directory. It
-// outlives the program as the shims do, and ends with Close.
+// Shims of containers with a Root are started by the launcher, DIR/launcher: this program again,
+// which has a namespace of users above those of the containers, and the network of pods. There is
+// one for each directory. It outlives the program as the shims do, and ends with Close.
 //
 // # Goroutines
 //
-// A Runtime has one goroutine for each run that lives, and two for the launcher. Close waits for them. Its lock is held neither during
-// file operations nor during a call of Options.Changed.
+// A Runtime has one goroutine for each run that lives, and two for the launcher. Close waits for
+// them. Its lock is held neither during file operations nor during a call of Options.Changed.
 package proc
 
 import (
@@ -89,27 +90,30 @@ type Spec struct {
 	Args []string // with the name of the program
 	Dir  string   // the working directory
 	Env  []string
-	// Image is the digest of the OCI image of the program, and Reference its name in the status of the container; "" for a program of the
-	// machine.
+	// Image is the digest of the OCI image of the program, and Reference its name in the status of the
+	// container; "" for a program of the machine.
 	Image, Reference string
-	// Root is the root directory of the container; nil for that of the machine. Path, Dir and a relative name of a program are then paths in it,
-	// and "" as Path stands for the first of Args, found by the PATH of Env. It needs what Runtime.Isolates reports.
+	// Root is the root directory of the container; nil for that of the machine. Path, Dir and a
+	// relative name of a program are then paths in it, and "" as Path stands for the first of Args,
+	// found by the PATH of Env. It needs what Runtime.Isolates reports.
 	Root *Root
-	// Address is that of the pod in the network of Runtime.Network, for a container with a Root. Invalid: the container has the network of this
-	// machine.
+	// Address is that of the pod in the network of Runtime.Network, for a container with a Root.
+	// Invalid: the container has the network of this machine.
 	Address netip.Addr
 	// Limits are those of all processes of the container together. They need Runtime.Limit.
 	Limits cgroup.Limits
 	// Group is the control group of the container, which Start sets.
 	Group cgroup.Group
-	// Hosts is a file that the container sees as /etc/hosts, absolute; "" for that of the system. It needs what Runtime.Mounts
-	// reports.
+	// Hosts is a file that the container sees as /etc/hosts, absolute; "" for that of the system. It
+	// needs what Runtime.Mounts reports.
 	Hosts string
-	// Terminal gives the container a terminal, Stdin an input that attach writes to. Without it the input is empty.
+	// Terminal gives the container a terminal, Stdin an input that attach writes to. Without it the
+	// input is empty.
 	Terminal, Stdin, StdinOnce bool
 	// Backoff is the time that was waited before this attempt.
 	Backoff time.Duration
-	// LogBytes is the size at which a log is rotated, LogFiles the number of files. Defaults: 10 MiB, 5.
+	// LogBytes is the size at which a log is rotated, LogFiles the number of files. Defaults: 10 MiB,
+	// 5.
 	LogBytes int64
 	LogFiles int
 }
@@ -145,7 +149,8 @@ const (
 	StartError = "StartError"
 	// Lost is the reason of a run whose shim has been killed.
 	Lost = "ContainerStatusUnknown"
-	// OutOfMemory is the reason of a run that has ended after the kernel has killed a process of it, because it used more memory than its limit.
+	// OutOfMemory is the reason of a run that has ended after the kernel has killed a process of it,
+	// because it used more memory than its limit.
 	OutOfMemory = "OOMKilled"
 )
 

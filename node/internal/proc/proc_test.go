@@ -350,8 +350,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestAdoptStart adopts a container that has started after the files were read, and an attempt whose start had
-// not begun.
+// TestAdoptStart adopts a container that has started after the files were read, and an attempt
+// whose start had not begun.
 func TestAdoptStart(t *testing.T) {
 	dir := t.TempDir()
 	first := exec.Command(self())

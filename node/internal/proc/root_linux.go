@@ -463,10 +463,11 @@ func setReadOnly(at int, target string, flags uint) error {
 }
 
 // ownFiles lets this thread have descriptors of its own, without those of files and directories of
-// the machine, except for those that are given. Some may be of the program that has started Kapok. Until a process that the thread starts executes its
-// program, links of the container to /proc/self/fd lead to its descriptors: as its working directory
-// or the interpreter of a script, they would lead out of the root directory. The runtime of Go keeps
-// the other descriptors, which lead nowhere.
+// the machine, except for those that are given. Some may be of the program that has started Kapok.
+// Until a process that the thread starts executes its program, links of the container to
+// /proc/self/fd lead to its descriptors: as its working directory or the interpreter of a script,
+// they would lead out of the root directory. The runtime of Go keeps the other descriptors, which
+// lead nowhere.
 func ownFiles(keep []*os.File) error {
 	if err := unix.Unshare(unix.CLONE_FILES); err != nil {
 		return os.NewSyscallError("unshare", err)
@@ -569,8 +570,9 @@ func (s *shim) spawnInside(args []string, files []*os.File, a *syscall.SysProcAt
 	return pid, err
 }
 
-// joinGroup lets the process that this thread starts next be in the control group of the container. In version 2 it has a descriptor of the group
-// until it executes its program, which leads to the group alone, and cannot change it: the group is on a read-only mount of its own.
+// joinGroup lets the process that this thread starts next be in the control group of the container.
+// In version 2 it has a descriptor of the group until it executes its program, which leads to the
+// group alone, and cannot change it: the group is on a read-only mount of its own.
 func (s *shim) joinGroup(a *syscall.SysProcAttr) (io.Closer, error) {
 	g := s.spec.Group
 	if !g.Unified {

@@ -32,8 +32,8 @@ func isolated(t *testing.T, dir string) (*Runtime, func(ID) Exit) {
 	return r, wait
 }
 
-// imageWithShell returns the directory of an image with the shell of this machine, some commands and
-// others, with their libraries.
+// imageWithShell returns the directory of an image with the shell of this machine, some commands
+// and others, with their libraries.
 func imageWithShell(t *testing.T, others ...string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -166,7 +166,8 @@ func TestRootCapabilities(t *testing.T) {
 		t.Errorf("the container has %q, want %q", log, want)
 	}
 	var b, errs bytes.Buffer
-	// Files of the kernel that have effects on the machine: without guards, a Kapok that runs as root could write them.
+	// Files of the kernel that have effects on the machine: without guards, a Kapok that runs as root
+	// could write them.
 	for _, c := range []string{": > /proc/sys/kernel/core_pattern", ": > /proc/sysrq-trigger", "cat /proc/kcore | read x", "cat /proc/keys | read x", "ls /proc/scsi/*"} {
 		if err := r.Exec(t.Context(), s.ID, []string{"sh", "-c", c}, Streams{}); err == nil {
 			t.Errorf("%s: got no error", c)

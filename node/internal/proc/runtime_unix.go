@@ -30,17 +30,20 @@ import (
 // tetherVariable says that a shim has a tether.
 const tetherVariable = "KAPOK_PROCESS_TETHER"
 
-// mountVariable is set in the environment of a process with mounts of its own, to the file for /etc/hosts.
+// mountVariable is set in the environment of a process with mounts of its own, to the file for
+// /etc/hosts.
 const mountVariable = "KAPOK_PROCESS_HOSTS"
 
-// probeVariable is set in the environment of a process that only enters a root directory, to a directory like that of a run.
+// probeVariable is set in the environment of a process that only enters a root directory, to a
+// directory like that of a run.
 const probeVariable = "KAPOK_PROCESS_PROBE"
 
-// called says that the program has called Main: without it, a shim would be a second instance of the program.
+// called says that the program has called Main: without it, a shim would be a second instance of
+// the program.
 var called atomic.Bool
 
-// Main runs a shim, and does not return, if this process is one; else it returns at once. A program that uses
-// this package calls it first in its function main.
+// Main runs a shim, and does not return, if this process is one; else it returns at once. A program
+// that uses this package calls it first in its function main.
 func Main() {
 	if file := os.Getenv(mountVariable); file != "" {
 		os.Unsetenv(mountVariable)
@@ -69,8 +72,8 @@ type Options struct {
 	Tether bool
 	// Changed is called when a run of a pod has ended. It must not block.
 	Changed func(pod string)
-	// Lost is called when the network of pods is gone, because the process that has it was killed. The containers in it
-	// are killed when it returns.
+	// Lost is called when the network of pods is gone, because the process that has it was killed. The
+	// containers in it are killed when it returns.
 	Lost func()
 }
 
@@ -103,8 +106,8 @@ type live struct {
 	done  chan struct{} // is closed when Exit is set
 }
 
-// Open returns a Runtime with the runs in a directory that another one has left behind. It fails if another process uses
-// the directory.
+// Open returns a Runtime with the runs in a directory that another one has left behind. It fails if
+// another process uses the directory.
 func Open(o Options) (*Runtime, error) {
 	if !called.Load() {
 		return nil, ErrMain
@@ -185,7 +188,8 @@ func (r *Runtime) adopt() error {
 	return nil
 }
 
-// neverBegan reports whether the program has ended between the record of a run and the start of its shim: its attempt is free.
+// neverBegan reports whether the program has ended between the record of a run and the start of its
+// shim: its attempt is free.
 func (r *Runtime) neverBegan(run *Run) bool {
 	if !run.Started.IsZero() || run.Exit != nil {
 		return false
@@ -241,7 +245,8 @@ func (r *Runtime) Pods() []string {
 	return all
 }
 
-// Runs returns the runs of a pod, sorted by container and attempt: of each container the last one and the one before.
+// Runs returns the runs of a pod, sorted by container and attempt: of each container the last one
+// and the one before.
 func (r *Runtime) Runs(pod string) []Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -255,7 +260,8 @@ func (r *Runtime) Runs(pod string) []Run {
 // Root is the directory of the Runtime, until Close.
 func (r *Runtime) Root() *os.Root { return r.root }
 
-// PodDir returns a directory for further files of a pod, below Root, which Remove removes. It has no name that a container can have.
+// PodDir returns a directory for further files of a pod, below Root, which Remove removes. It has
+// no name that a container can have.
 func (r *Runtime) PodDir(pod string) string { return filepath.Join("pods", pod, "_pod") }
 
 // LogPath returns the path of the current log file of a run, below Root.
@@ -264,8 +270,9 @@ func (r *Runtime) LogPath(id ID) string { return filepath.Join(id.dir(), "log") 
 // startLimit is the time in which a shim starts its container.
 const startLimit = time.Minute
 
-// Start starts a run. The attempt must be later than all others of the container, and these must have ended. A program that
-// cannot be executed is a run that has ended with the reason StartError, not an error of Start.
+// Start starts a run. The attempt must be later than all others of the container, and these must
+// have ended. A program that cannot be executed is a run that has ended with the reason StartError,
+// not an error of Start.
 func (r *Runtime) Start(ctx context.Context, s Spec) (Run, error) {
 	if err := s.ID.validate(); err != nil {
 		return Run{}, err
@@ -299,8 +306,8 @@ func (r *Runtime) Start(ctx context.Context, s Spec) (Run, error) {
 	return r.startShim(ctx, s, dir, lock)
 }
 
-// Limit makes the control group in which containers with Spec.Limits have theirs. It is called before the first Start. The error says which
-// limits have no effect, and why.
+// Limit makes the control group in which containers with Spec.Limits have theirs. It is called
+// before the first Start. The error says which limits have no effect, and why.
 func (r *Runtime) Limit() (err error) {
 	sum := sha256.Sum256([]byte(r.options.Dir))
 	if r.groups, err = cgroup.Open(fmt.Sprintf("kapok-%x", sum[:6])); err != nil {
@@ -351,7 +358,8 @@ func (r *Runtime) forgetOld(id ID) error {
 // probeLimit is the time in which a process with mounts of its own ends.
 const probeLimit = 10 * time.Second
 
-// Mounts returns why containers cannot have mounts of their own on this system, as Spec.Hosts needs them; nil if they can.
+// Mounts returns why containers cannot have mounts of their own on this system, as Spec.Hosts needs
+// them; nil if they can.
 func (r *Runtime) Mounts(ctx context.Context) error {
 	if err := beneath.Create(r.root, "hosts", nil, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -371,7 +379,8 @@ func (r *Runtime) Mounts(ctx context.Context) error {
 	return err
 }
 
-// Isolates returns why containers cannot have a root directory of their own on this system, as Spec.Root needs it; nil if they can.
+// Isolates returns why containers cannot have a root directory of their own on this system, as
+// Spec.Root needs it; nil if they can.
 func (r *Runtime) Isolates(ctx context.Context) error {
 	const name = "probe"
 	if err := beneath.RemoveAll(r.root, name); err != nil {
@@ -459,7 +468,8 @@ func (r *Runtime) startShim(ctx context.Context, s Spec, dir string, lock *os.Fi
 	return run, nil
 }
 
-// watch waits for the end of a run, and notes how it has ended. shim is nil for one that another process has started.
+// watch waits for the end of a run, and notes how it has ended. shim is nil for one that another
+// process has started.
 func (r *Runtime) watch(l *live, shim *exec.Cmd) {
 	dir := l.ID.dir()
 	if shim != nil {
@@ -484,7 +494,8 @@ func (r *Runtime) watch(l *live, shim *exec.Cmd) {
 	r.options.Changed(l.ID.Pod)
 }
 
-// waitLock waits for the end of a shim, and returns its lock; nil if the container has removed or replaced it.
+// waitLock waits for the end of a shim, and returns its lock; nil if the container has removed or
+// replaced it.
 func (r *Runtime) waitLock(l *live) *os.File {
 	dir := l.ID.dir()
 	for {
@@ -510,7 +521,8 @@ func (r *Runtime) waitLock(l *live) *os.File {
 	}
 }
 
-// begun notes the begin of a run that another program has started, and whose container did not run yet when it was adopted.
+// begun notes the begin of a run that another program has started, and whose container did not run
+// yet when it was adopted.
 func (r *Runtime) begun(l *live, begin started) {
 	r.mu.Lock()
 	known := !l.Started.IsZero()
@@ -570,7 +582,8 @@ func (r *Runtime) ask(id ID, q request, files ...*os.File) (*net.UnixConn, respo
 	return c, p, nil
 }
 
-// Signal sends a signal to the first process of a container. It does so itself if the shim does not respond.
+// Signal sends a signal to the first process of a container. It does so itself if the shim does not
+// respond.
 func (r *Runtime) Signal(id ID, signal syscall.Signal) error {
 	c, _, err := r.ask(id, request{Do: "signal", Signal: int(signal)})
 	if err == nil {
@@ -592,8 +605,8 @@ func (r *Runtime) Signal(id ID, signal syscall.Signal) error {
 // Terminate sends the signal TERM to the first process of a container.
 func (r *Runtime) Terminate(id ID) error { return r.Signal(id, syscall.SIGTERM) }
 
-// Kill kills a container. If its shim does not respond, because the container has stopped it or removed its files, the shim is
-// killed, too, and the run is lost.
+// Kill kills a container. If its shim does not respond, because the container has stopped it or
+// removed its files, the shim is killed, too, and the run is lost.
 func (r *Runtime) Kill(id ID) error {
 	c, _, err := r.ask(id, request{Do: "signal", Signal: int(syscall.SIGKILL)})
 	if err == nil {
@@ -660,7 +673,8 @@ func (r *Runtime) Close(grace time.Duration) {
 	r.release()
 }
 
-// each calls a function for several runs at the same time: a shim may take a while to respond. Those that have ended are errors.
+// each calls a function for several runs at the same time: a shim may take a while to respond.
+// Those that have ended are errors.
 func each(all []ID, do func(ID) error) {
 	var group sync.WaitGroup
 	for _, id := range all {

@@ -34,8 +34,8 @@ const (
 	tetherFile = 5 // only with Options.Tether
 )
 
-// drainTime is the time for which a shim waits for the end of the output after all processes have ended:
-// another process may have inherited the output without being a descendant.
+// drainTime is the time for which a shim waits for the end of the output after all processes have
+// ended: another process may have inherited the output without being a descendant.
 const drainTime = 2 * time.Second
 
 // A shim is the parent of a run.
@@ -349,7 +349,8 @@ func (s *shim) exec(c *net.UnixConn, q *request, files []*os.File) {
 	send(c, response{Code: exitOf(status).Code})
 }
 
-// attach connects files with the streams of the container until the client goes or the container ends.
+// attach connects files with the streams of the container until the client goes or the container
+// ends.
 func (s *shim) attach(c *net.UnixConn, q *request, files []*os.File) {
 	next := files
 	take := func(has bool) *os.File {
@@ -390,8 +391,8 @@ func (s *shim) attach(c *net.UnixConn, q *request, files []*os.File) {
 	}
 }
 
-// A broadcast writes to files that are attached. One that does not take what is written is detached, so that it does not
-// delay the container.
+// A broadcast writes to files that are attached. One that does not take what is written is
+// detached, so that it does not delay the container.
 type broadcast struct {
 	mu    sync.Mutex
 	all   map[*os.File]chan []byte
@@ -464,8 +465,8 @@ func (b *broadcast) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// children are the processes that a shim has started, and those that it has inherited. One goroutine waits for all of
-// them: os.Process.Wait would not find those that are inherited.
+// children are the processes that a shim has started, and those that it has inherited. One
+// goroutine waits for all of them: os.Process.Wait would not find those that are inherited.
 type children struct {
 	mu      sync.Mutex
 	changed sync.Cond

@@ -11,8 +11,9 @@ import (
 	"github.com/kapok-dev/kapok/node/internal/beneath"
 )
 
-// Containers run as the user that owns these files, and can replace them by others, links, pipes or devices. So all are opened by
-// package beneath, and none is believed: a run is named by its directory, and files that make no sense are those of a run that is lost.
+// Containers run as the user that owns these files, and can replace them by others, links, pipes or
+// devices. So all are opened by package beneath, and none is believed: a run is named by its
+// directory, and files that make no sense are those of a run that is lost.
 
 // longestFile is the maximum length of a file that is read, in bytes.
 const longestFile = 16 << 20
@@ -38,8 +39,8 @@ func readFile(in *os.Root, name string, into any) (found bool, err error) {
 	return true, json.Unmarshal(data, into)
 }
 
-// readRun reads the files of a run. With an error other than fs.ErrNotExist, which is that of a run whose start had not begun, the run is
-// known by its name only.
+// readRun reads the files of a run. With an error other than fs.ErrNotExist, which is that of a run
+// whose start had not begun, the run is known by its name only.
 func readRun(root *os.Root, id ID) (r Run, err error) {
 	dir := id.dir()
 	found, err := readFile(root, filepath.Join(dir, "spec.json"), &r.Spec)

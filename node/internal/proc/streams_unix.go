@@ -14,7 +14,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// Streams are those of a command or of an attached container. Nil ones are empty, or what is written is discarded.
+// Streams are those of a command or of an attached container. Nil ones are empty, or what is
+// written is discarded.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -39,7 +40,8 @@ type NotFoundError struct{ Message string }
 // Error implements error.
 func (e *NotFoundError) Error() string { return e.Message }
 
-// Exec runs a command in a container, and returns when it has ended; an *ExitError if that was not with the exit code
+// Exec runs a command in a container, and returns when it has ended; an *ExitError if that was not
+// with the exit code
 // 0. The command is killed when ctx ends.
 func (r *Runtime) Exec(ctx context.Context, id ID, args []string, s Streams) error {
 	q := request{Do: "exec", Args: args, Terminal: s.Terminal}
@@ -162,7 +164,8 @@ type pump struct {
 	cancel  context.CancelFunc
 }
 
-// input copies a stream to a file. The goroutine ends with the stream, whose owner ends it when the request ends.
+// input copies a stream to a file. The goroutine ends with the stream, whose owner ends it when the
+// request ends.
 func (p *pump) input(to *os.File, from io.Reader, closes bool) {
 	if from == nil {
 		return
@@ -207,7 +210,8 @@ func (p *pump) resize(ctx context.Context, sizes <-chan Size, set func(Size)) {
 	})
 }
 
-// drain waits for the end of the output, which other processes may have inherited, but not for long.
+// drain waits for the end of the output, which other processes may have inherited, but not for
+// long.
 func (p *pump) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()

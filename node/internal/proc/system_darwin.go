@@ -76,7 +76,8 @@ func killMarked(_ ID, s started) {
 	}
 }
 
-// killShim kills the shim of a run, which does not respond: the parent of the first process of the container.
+// killShim kills the shim of a run, which does not respond: the parent of the first process of the
+// container.
 func killShim(_ string, s started) {
 	if s.Pid <= 0 || s.Birth == "" {
 		return

@@ -18,8 +18,8 @@ import (
 // becomeSubreaper makes this process the parent of all descendants whose parents end.
 func becomeSubreaper() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// killDescendants kills all children of this process until none is left. As this process is a subreaper,
-// the children of those that are killed become its own.
+// killDescendants kills all children of this process until none is left. As this process is a
+// subreaper, the children of those that are killed become its own.
 func killDescendants() {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		left := 0
@@ -147,13 +147,15 @@ func birth(pid int) string {
 	return p.birth
 }
 
-// killMarked kills all processes whose environment has the marker of a run, and returns when none is left.
+// killMarked kills all processes whose environment has the marker of a run, and returns when none
+// is left.
 func killMarked(id ID, _ started) { killWith(Marker + "=" + id.String()) }
 
 // killShim kills the shim of a run, which does not respond.
 func killShim(dir string, _ started) { killWith(shimVariable + "=" + dir) }
 
-// killWith kills all processes with a variable in their environments, and returns when none is left.
+// killWith kills all processes with a variable in their environments, and returns when none is
+// left.
 func killWith(variable string) {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		left := 0
@@ -171,9 +173,10 @@ func killWith(variable string) {
 	}
 }
 
-// ownMounts lets a process have mounts of its own, which its children share. Unless this process is root, it also has a user
-// namespace, in which it may mount, with the same user: no other user exists in it, so that programs of other users, such as sudo, have no
-// effect. Its programs have no permissions that others of this user have not.
+// ownMounts lets a process have mounts of its own, which its children share. Unless this process is
+// root, it also has a user namespace, in which it may mount, with the same user: no other user
+// exists in it, so that programs of other users, such as sudo, have no effect. Its programs have no
+// permissions that others of this user have not.
 func ownMounts(a *syscall.SysProcAttr) error {
 	a.Cloneflags |= syscall.CLONE_NEWNS
 	if os.Geteuid() != 0 {
@@ -185,8 +188,9 @@ func ownMounts(a *syscall.SysProcAttr) error {
 	return nil
 }
 
-// mountHosts mounts a file at /etc/hosts. Other processes do not see it, but later mounts of theirs are seen here. It then gives up the
-// permission to mount, for which the program of a user that is not root starts again.
+// mountHosts mounts a file at /etc/hosts. Other processes do not see it, but later mounts of theirs
+// are seen here. It then gives up the permission to mount, for which the program of a user that is
+// not root starts again.
 func mountHosts(file string) error {
 	runtime.LockOSThread() // permissions are those of a thread
 	defer runtime.UnlockOSThread()

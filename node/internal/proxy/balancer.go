@@ -44,8 +44,8 @@ func (b *balancer) has(backend netip.AddrPort) bool {
 	return slices.Contains(b.backends, backend)
 }
 
-// pick returns the endpoint for a connection of a client, but none of those that it has tried. ok is false if there is no
-// other one.
+// pick returns the endpoint for a connection of a client, but none of those that it has tried. ok
+// is false if there is no other one.
 func (b *balancer) pick(ip netip.Addr, tried []netip.AddrPort, now time.Time) (backend netip.AddrPort, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

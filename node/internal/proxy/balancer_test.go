@@ -42,7 +42,8 @@ func TestBalance(t *testing.T) {
 	}
 }
 
-// TestAffinity checks that a client keeps its endpoint until the time is over, or the endpoint is gone or refuses.
+// TestAffinity checks that a client keeps its endpoint until the time is over, or the endpoint is
+// gone or refuses.
 func TestAffinity(t *testing.T) {
 	var b balancer
 	all := addresses("127.77.0.1:1", "127.77.0.2:1", "127.77.0.3:1")

@@ -10,7 +10,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// defaultAffinity is the time for which clients keep their endpoint unless the Service says otherwise.
+// defaultAffinity is the time for which clients keep their endpoint unless the Service says
+// otherwise.
 const defaultAffinity = time.Duration(corev1.DefaultClientIPServiceAffinitySeconds) * time.Second
 
 // A Frontend is an address at which a Service is reached.
@@ -24,8 +25,9 @@ type Frontend struct {
 	Affinity time.Duration
 }
 
-// Frontends returns the frontends of a Service: its cluster IP, and its node ports at the address of the
-// node. Headless Services and those of type ExternalName have none, and SCTP is not supported.
+// Frontends returns the frontends of a Service: its cluster IP, and its node ports at the address
+// of the node. Headless Services and those of type ExternalName have none, and SCTP is not
+// supported.
 func Frontends(s *corev1.Service, all []discoveryv1.EndpointSlice, node string, nodeIP netip.Addr) []Frontend {
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		return nil
@@ -66,7 +68,8 @@ func affinity(s *corev1.Service) time.Duration {
 	return defaultAffinity
 }
 
-// backends returns the endpoints of a port that are ready. If none is, those that terminate and still serve are used.
+// backends returns the endpoints of a port that are ready. If none is, those that terminate and
+// still serve are used.
 func backends(p *corev1.ServicePort, all []discoveryv1.EndpointSlice, node string, local bool) []netip.AddrPort {
 	var ready, terminating []netip.AddrPort
 	for i := range all {
@@ -102,7 +105,8 @@ func backends(p *corev1.ServicePort, all []discoveryv1.EndpointSlice, node strin
 	return slices.Compact(ready)
 }
 
-// portOf returns the port of the endpoints of a slice for a port of the Service, 0 if there is none.
+// portOf returns the port of the endpoints of a slice for a port of the Service, 0 if there is
+// none.
 func portOf(s *discoveryv1.EndpointSlice, p *corev1.ServicePort) uint16 {
 	for _, port := range s.Ports {
 		protocol := corev1.ProtocolTCP

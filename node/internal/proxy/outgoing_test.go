@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestOutgoing connects clients with the address that they have asked for, here that of the listener: it
-// is one of this machine, and rejected, until a Service has it.
+// TestOutgoing connects clients with the address that they have asked for, here that of the
+// listener: it is one of this machine, and rejected, until a Service has it.
 func TestOutgoing(t *testing.T) {
 	p := New(Network{})
 	defer p.Close()

@@ -1,5 +1,6 @@
-// Package proxy forwards connections to Services to their endpoints, as kube-proxy does, but in this process: it listens at the
-// addresses of the Services, which have to be addresses of this machine.
+// Package proxy forwards connections to Services to their endpoints, as kube-proxy does, but in
+// this process: it listens at the addresses of the Services, which have to be addresses of this
+// machine.
 //
 // Frontends computes where a Service listens and what is behind it. A Proxy has the sockets:
 //
@@ -7,14 +8,16 @@
 //	defer p.Close()
 //	err := p.Set(key, proxy.Frontends(&service, slices, "node", netip.MustParseAddr("127.0.0.1")))
 //
-// A port without endpoints has no socket, so that the system refuses connections to it. A connection that is
-// established outlives the endpoint's readiness, and the Service, as with kube-proxy; datagrams of a client go to another endpoint
-// as soon as theirs is gone. Endpoints see the address of this machine as that of their client.
+// A port without endpoints has no socket, so that the system refuses connections to it. A
+// connection that is established outlives the endpoint's readiness, and the Service, as with
+// kube-proxy; datagrams of a client go to another endpoint as soon as theirs is gone. Endpoints see
+// the address of this machine as that of their client.
 //
 // # Goroutines and locks
 //
-// A Proxy owns a goroutine for each socket that listens, two for each TCP connection, and one for each client of UDP. Close waits for them.
-// The lock of a Proxy is taken before those of its listeners, and that of a listener before the one of its balancer.
+// A Proxy owns a goroutine for each socket that listens, two for each TCP connection, and one for
+// each client of UDP. Close waits for them. The lock of a Proxy is taken before those of its
+// listeners, and that of a listener before the one of its balancer.
 package proxy
 
 import (
@@ -33,7 +36,8 @@ import (
 // ErrAddress is the error of Set for an address that is not one of the loopback interface.
 var ErrAddress = errors.New("not a loopback address")
 
-// A Network is where a Proxy has its sockets. The zero value is this machine, where it listens at loopback addresses only.
+// A Network is where a Proxy has its sockets. The zero value is this machine, where it listens at
+// loopback addresses only.
 type Network struct {
 	ListenTCP func(at netip.AddrPort) (*net.TCPListener, error)
 	ListenUDP func(at netip.AddrPort) (*net.UDPConn, error)
@@ -112,8 +116,8 @@ func New(n Network) *Proxy {
 	return p
 }
 
-// Set replaces the frontends of a Service. It returns an error for each of them at which it cannot listen; calling it again
-// tries again.
+// Set replaces the frontends of a Service. It returns an error for each of them at which it cannot
+// listen; calling it again tries again.
 func (p *Proxy) Set(service types.NamespacedName, frontends []Frontend) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,8 +177,8 @@ func (p *Proxy) closeLocked(at place, t *port) {
 	}
 }
 
-// pick returns the endpoint for a connection of a client, besides those that it has tried. An endpoint that is a Service again
-// would forward connections in a circle, and is left out.
+// pick returns the endpoint for a connection of a client, besides those that it has tried. An
+// endpoint that is a Service again would forward connections in a circle, and is left out.
 func (p *Proxy) pick(b *balancer, protocol corev1.Protocol, client netip.Addr, tried []netip.AddrPort) (netip.AddrPort, bool) {
 	for {
 		backend, ok := b.pick(client, tried, time.Now())

@@ -19,7 +19,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var key = types.NamespacedName{Namespace: "default", Name: "web"}
 
-// free returns an address at which nothing listens. Each address of 127.96.0.0/12 is one of this machine on Linux only.
+// free returns an address at which nothing listens. Each address of 127.96.0.0/12 is one of this
+// machine on Linux only.
 func free(t *testing.T) netip.AddrPort {
 	t.Helper()
 	ip := "127.96.0.5"
@@ -34,7 +35,8 @@ func free(t *testing.T) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// answering listens, and sends a text, and then what the client has sent until its end, to each client.
+// answering listens, and sends a text, and then what the client has sent until its end, to each
+// client.
 func answering(t *testing.T, text string) netip.AddrPort {
 	t.Helper()
 	return listening(t, func(c net.Conn) {
@@ -154,8 +156,8 @@ func TestTCP(t *testing.T) {
 	refused("after the Service")
 }
 
-// TestSet checks that a connection survives the Service, but not the Proxy, and that ports that cannot be
-// listened at are errors.
+// TestSet checks that a connection survives the Service, but not the Proxy, and that ports that
+// cannot be listened at are errors.
 func TestSet(t *testing.T) {
 	p := New(Network{})
 	defer p.Close()
@@ -203,7 +205,8 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// TestUDP checks that datagrams and replies are forwarded, and that a client gets another endpoint when its own is gone.
+// TestUDP checks that datagrams and replies are forwarded, and that a client gets another endpoint
+// when its own is gone.
 func TestUDP(t *testing.T) {
 	p := New(Network{})
 	defer p.Close()

@@ -84,7 +84,8 @@ func (p *Proxy) join(a, b *net.TCPConn) {
 	group.Wait()
 }
 
-// pipe copies until the end of from, and passes the end on. After an error, both connections are reset.
+// pipe copies until the end of from, and passes the end on. After an error, both connections are
+// reset.
 func pipe(to, from *net.TCPConn) {
 	if _, err := io.Copy(to, from); err == nil && to.CloseWrite() == nil {
 		return

@@ -12,7 +12,8 @@ import (
 const (
 	// idleFlow is the time after which a client of UDP that is silent is forgotten.
 	idleFlow = 2 * time.Minute
-	// maxFlows bounds the clients of a port, each of which has a socket. Datagrams of others are dropped.
+	// maxFlows bounds the clients of a port, each of which has a socket. Datagrams of others are
+	// dropped.
 	maxFlows = 1000
 	// maxDatagram is the maximum size of a datagram.
 	maxDatagram = 1 << 16
@@ -113,7 +114,8 @@ func (u *udp) flow(client netip.AddrPort) *flow {
 	return f
 }
 
-// reply sends the datagrams of an endpoint to a client, until the flow is closed or idle, or the endpoint refuses.
+// reply sends the datagrams of an endpoint to a client, until the flow is closed or idle, or the
+// endpoint refuses.
 func (u *udp) reply(client netip.AddrPort, f *flow) {
 	defer func() {
 		f.conn.Close()

@@ -26,9 +26,9 @@ const (
 	eventRetry      = time.Second
 )
 
-// A Recorder writes the events of kubelets, with the names of their nodes, which a manager's recorder
-// does not know. Events that do not fit in its queue are dropped. It is a Runnable: one goroutine
-// writes.
+// A Recorder writes the events of kubelets, with the names of their nodes, which a manager's
+// recorder does not know. Events that do not fit in its queue are dropped. It is a Runnable: one
+// goroutine writes.
 type Recorder struct {
 	client  client.Client
 	log     logr.Logger
@@ -58,8 +58,8 @@ func FieldPath(c *podstatus.Container) string {
 	return fmt.Sprintf("spec.%s{%s}", list, c.Spec.Name)
 }
 
-// New returns a Recorder that writes at most perSecond Normal events in a second, after a burst of twice as
-// many; negative: no limit. Further ones are dropped.
+// New returns a Recorder that writes at most perSecond Normal events in a second, after a burst of
+// twice as many; negative: no limit. Further ones are dropped.
 func New(c client.Client, log logr.Logger, perSecond int) *Recorder {
 	limit := rate.Limit(perSecond)
 	if perSecond < 0 {

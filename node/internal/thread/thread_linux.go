@@ -1,5 +1,6 @@
-// Package thread runs functions in threads that end with them, because they change what cannot be changed
-// back: namespaces, control groups, permissions and tables of descriptors are those of a thread in Linux.
+// Package thread runs functions in threads that end with them, because they change what cannot be
+// changed back: namespaces, control groups, permissions and tables of descriptors are those of a
+// thread in Linux.
 package thread
 
 import (
@@ -8,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Run runs a function in a thread of its own, and returns when the function has returned. Processes that the
-// function starts inherit what it has changed. The thread is never the first one of the process: that one
-// cannot end, and what it has is shown as that of the process.
+// Run runs a function in a thread of its own, and returns when the function has returned. Processes
+// that the function starts inherit what it has changed. The thread is never the first one of the
+// process: that one cannot end, and what it has is shown as that of the process.
 func Run(do func()) {
 	done := make(chan struct{})
 	go func() {

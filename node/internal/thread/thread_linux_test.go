@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRun runs functions, also while the first thread is free: none runs there, and their threads end.
+// TestRun runs functions, also while the first thread is free: none runs there, and their threads
+// end.
 func TestRun(t *testing.T) {
 	for range 100 {
 		var id int

@@ -63,8 +63,8 @@ const (
 	longestName = 1024
 )
 
-// isSaved reports whether a file is an archive of docker save. Its manifest and configuration, which
-// the library reads as a whole, are not too long.
+// isSaved reports whether a file is an archive of docker save. Its manifest and configuration,
+// which the library reads as a whole, are not too long.
 func (s *Store) isSaved(open tarball.Opener) (bool, error) {
 	archive, err := open()
 	if err != nil {

@@ -136,8 +136,8 @@ func TestNestedIndexes(t *testing.T) {
 	}
 }
 
-// TestEndlessConfig pulls from a registry whose manifest has a configuration of no known size, which
-// does not end.
+// TestEndlessConfig pulls from a registry whose manifest has a configuration of no known size,
+// which does not end.
 func TestEndlessConfig(t *testing.T) {
 	sent := &blanks{}
 	zeros := strings.Repeat("0", 64)

@@ -16,8 +16,9 @@
 //	tmp                    what is being unpacked
 //
 // The configuration has the digests of all layers, which are compared, so that its own digest names
-// all of the content. An image appears in one step, after it has been written to the disk. Containers
-// without a root directory of their own can change the files, because they run as the same user.
+// all of the content. An image appears in one step, after it has been written to the disk.
+// Containers without a root directory of their own can change the files, because they run as the
+// same user.
 //
 // # Limits
 //

@@ -23,8 +23,8 @@ func sample(t *testing.T) *project {
 	return p
 }
 
-// TestAsKubeCodegen generates code for types with the scripts of k8s.io/code-generator, and compares the
-// files with those of kapok generate, which must compile.
+// TestAsKubeCodegen generates code for types with the scripts of k8s.io/code-generator, and
+// compares the files with those of kapok generate, which must compile.
 func TestAsKubeCodegen(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("kube_codegen.sh needs bash")
@@ -68,8 +68,8 @@ kube::codegen::gen_openapi --report-filename "$1" --update-report --output-dir p
 	p.tool("build", "./...")
 }
 
-// TestRealCode generates the code of projects of Kubernetes again, with the options of their scripts: their
-// files must stay as they are.
+// TestRealCode generates the code of projects of Kubernetes again, with the options of their
+// scripts: their files must stay as they are.
 func TestRealCode(t *testing.T) {
 	const models = ",applyconfig=true,applyconfigSchema=models.json openapi:dir=pkg/generated/openapi,modelNames=zz_generated.model_name.go ./pkg/apis/..."
 	for module, line := range map[string]string{

@@ -13,8 +13,9 @@ import (
 	"github.com/kapok-dev/kapok/toolkit/internal/front"
 )
 
-// TestCronJob types the tutorial of kubebuilder from the first command to the running operator: with the code of the tutorial, and kapok dev until the
-// operator has started a Job and its webhooks have refused a schedule and a name.
+// TestCronJob types the tutorial of kubebuilder from the first command to the running operator:
+// with the code of the tutorial, and kapok dev until the operator has started a Job and its
+// webhooks have refused a schedule and a name.
 func TestCronJob(t *testing.T) {
 	kapok := program(t)
 	t.Setenv(front.Self, kapok)

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestDelete adds kinds and webhooks to a project and deletes them again: then all files are what they were.
+// TestDelete adds kinds and webhooks to a project and deletes them again: then all files are what
+// they were.
 func TestDelete(t *testing.T) {
 	p := newProject(t)
 	p.must("init --domain example.com --repo example.com/guestbook")
@@ -55,8 +56,8 @@ func TestDelete(t *testing.T) {
 	p.same(empty, "create api")
 }
 
-// sources returns the hashes of the files of the project, without go.mod and go.sum: what is not needed any more
-// stays there until go mod tidy.
+// sources returns the hashes of the files of the project, without go.mod and go.sum: what is not
+// needed any more stays there until go mod tidy.
 func (p *project) sources() map[string]string {
 	all := p.state()
 	delete(all, filepath.Join(p.dir, "go.mod"))
@@ -81,7 +82,8 @@ func (p *project) same(want map[string]string, after string) {
 	}
 }
 
-// TestDeleteKeepsChanges checks that kapok delete removes nothing that was edited, and keeps edits beside what it removes.
+// TestDeleteKeepsChanges checks that kapok delete removes nothing that was edited, and keeps edits
+// beside what it removes.
 func TestDeleteKeepsChanges(t *testing.T) {
 	p := newProject(t)
 	p.must("init --domain example.com --repo example.com/guestbook")

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestHelm makes a chart without make and kustomize, and applies the manifests of the project to a server.
+// TestHelm makes a chart without make and kustomize, and applies the manifests of the project to a
+// server.
 func TestHelm(t *testing.T) {
 	p := newProject(t)
 	p.must("init --domain example.com --repo example.com/guestbook")

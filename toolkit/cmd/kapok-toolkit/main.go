@@ -1,6 +1,7 @@
-// Command kapok-toolkit makes and extends projects of operators, and generates their code and manifests.
-// Command kapok runs it for kapok init, create, edit, delete, upgrade, generate, vet, import, explain and alpha. It is a program of its own, so that
-// servers do not link the libraries of scaffolding and generators.
+// Command kapok-toolkit makes and extends projects of operators, and generates their code and
+// manifests. Command kapok runs it for kapok init, create, edit, delete, upgrade, generate, vet,
+// import, explain and alpha. It is a program of its own, so that servers do not link the libraries
+// of scaffolding and generators.
 package main
 
 import (
@@ -68,8 +69,8 @@ func run(args []string) int {
 	return fail(exitUsage, fmt.Errorf("want one of the commands %v, delete, upgrade, generate, vet, import, explain and alpha generate", scaffold.Commands))
 }
 
-// interruptible returns a context that ends with the first signal. The second one ends the process: a generator
-// may not end.
+// interruptible returns a context that ends with the first signal. The second one ends the process:
+// a generator may not end.
 func interruptible() (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -219,8 +220,8 @@ func generateCommand(args []string) int {
 	return 0
 }
 
-// toProject changes to the root of the project in which the working directory is, if it is in one: //go:generate kapok generate
-// runs in the directory of its package.
+// toProject changes to the root of the project in which the working directory is, if it is in one:
+// //go:generate kapok generate runs in the directory of its package.
 func toProject() error {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -329,7 +330,8 @@ func explainCommand(args []string) int {
 	return 0
 }
 
-// version returns the version of this module if it is a published one, and "" for builds of a clone.
+// version returns the version of this module if it is a published one, and "" for builds of a
+// clone.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "(devel)" {
@@ -338,8 +340,8 @@ func version() string {
 	return info.Main.Version
 }
 
-// source returns the directory of the clone of Kapok in which this program was built, "" if there is
-// none any more, or if the program was built with -trimpath.
+// source returns the directory of the clone of Kapok in which this program was built, "" if there
+// is none any more, or if the program was built with -trimpath.
 func source() string {
 	if dir := os.Getenv("KAPOK_SOURCE"); dir != "" {
 		return dir

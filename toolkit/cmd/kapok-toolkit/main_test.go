@@ -102,8 +102,8 @@ func newProject(t *testing.T) *project {
 	return &project{t, dir, t.TempDir()}
 }
 
-// run executes a command line of the toolkit, whose words are separated by single blanks, and returns its exit code and
-// what it prints.
+// run executes a command line of the toolkit, whose words are separated by single blanks, and
+// returns its exit code and what it prints.
 func (p *project) run(line string) (code int, out string) {
 	p.Helper()
 	self, err := os.Executable()
@@ -215,8 +215,8 @@ func changes(before, after map[string]string) []string {
 	return names
 }
 
-// TestTutorial types the commands of the kubebuilder tutorial (rows K1 to K13 and W1 of the documents),
-// and checks after each of them that the project compiles and that its tests pass.
+// TestTutorial types the commands of the kubebuilder tutorial (rows K1 to K13 and W1 of the
+// documents), and checks after each of them that the project compiles and that its tests pass.
 func TestTutorial(t *testing.T) {
 	p := newProject(t)
 	p.must("init --domain tutorial.kubebuilder.io --repo tutorial.kubebuilder.io/project")
@@ -275,7 +275,8 @@ func TestTutorial(t *testing.T) {
 	}
 }
 
-// TestNothingHalfDone checks that commands that fail report an error and leave the project as it was.
+// TestNothingHalfDone checks that commands that fail report an error and leave the project as it
+// was.
 func TestNothingHalfDone(t *testing.T) {
 	p := newProject(t)
 	for _, tc := range []struct{ line, want string }{

@@ -21,8 +21,8 @@ spec:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
 `
 
-// TestMatrix makes projects with combinations of flags. Each compiles, is vetted, its tests pass, its generated files are current, and a
-// server takes the manifests that make deploy applies.
+// TestMatrix makes projects with combinations of flags. Each compiles, is vetted, its tests pass,
+// its generated files are current, and a server takes the manifests that make deploy applies.
 func TestMatrix(t *testing.T) {
 	t.Setenv(front.Self, program(t))
 	for _, tc := range []struct {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestProtobuf generates the protobuf code of k8s.io/api and kube-aggregator again: their files, which go-to-protobuf, protoc and goimports have
-// made, come back, and so does a tag of a field.
+// TestProtobuf generates the protobuf code of k8s.io/api and kube-aggregator again: their files,
+// which go-to-protobuf, protoc and goimports have made, come back, and so does a tag of a field.
 func TestProtobuf(t *testing.T) {
 	for _, tc := range []struct{ module, packages, types, tag string }{
 		{"k8s.io/api@v0.37.2", "apps/v1 core/v1", "apps/v1/types.go", `json:"message,omitempty" protobuf:"bytes,5,opt,name=message"`},

@@ -29,8 +29,8 @@ func (p *project) download(module string) {
 // toolVersion is the line of a definition with the version of controller-gen.
 var toolVersion = regexp.MustCompile(`(?m)^    controller-gen.kubebuilder.io/version: .*$`)
 
-// TestOperatorOfOthers goes on with a project of other people: KubeRay's, which has the layout of kubebuilder 3 and options of its own for
-// controller-gen.
+// TestOperatorOfOthers goes on with a project of other people: KubeRay's, which has the layout of
+// kubebuilder 3 and options of its own for controller-gen.
 func TestOperatorOfOthers(t *testing.T) {
 	t.Setenv(front.Self, program(t))
 	old := newProject(t)
@@ -87,7 +87,8 @@ func TestOperatorOfOthers(t *testing.T) {
 	p.must("generate --check")
 }
 
-// TestAsControllerGenOnOthers compares the definitions and deep copies of projects with those of controller-gen.
+// TestAsControllerGenOnOthers compares the definitions and deep copies of projects with those of
+// controller-gen.
 func TestAsControllerGenOnOthers(t *testing.T) {
 	tool := filepath.Join(t.TempDir(), "controller-gen")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", tool, "sigs.k8s.io/controller-tools/cmd/controller-gen")

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestAlphaGenerate scaffolds a project again from its PROJECT file. As it has no code of its own, the
-// result is the same.
+// TestAlphaGenerate scaffolds a project again from its PROJECT file. As it has no code of its own,
+// the result is the same.
 func TestAlphaGenerate(t *testing.T) {
 	p := newProject(t)
 	for _, line := range []string{
@@ -86,7 +86,8 @@ func TestAlphaGenerate(t *testing.T) {
 	}
 }
 
-// TestAlphaGenerateHere scaffolds a project again in its own directory, which is a part of a repository.
+// TestAlphaGenerateHere scaffolds a project again in its own directory, which is a part of a
+// repository.
 func TestAlphaGenerateHere(t *testing.T) {
 	p := newProject(t)
 	p.must("init --domain example.com --repo example.com/guestbook")

@@ -10,8 +10,8 @@ import (
 	"github.com/kapok-dev/kapok/toolkit/generate"
 )
 
-// TestUpgrade merges the scaffolds of this version into a project of kubebuilder, which lies in a directory of its
-// repository. The project has changes of its own.
+// TestUpgrade merges the scaffolds of this version into a project of kubebuilder, which lies in a
+// directory of its repository. The project has changes of its own.
 func TestUpgrade(t *testing.T) {
 	p := newProject(t)
 	kubebuilder := filepath.Join(p.temp, "kubebuilder")

@@ -10,7 +10,8 @@ import (
 	"github.com/kapok-dev/kapok/toolkit/internal/front"
 )
 
-// TestVet makes mistakes in the types of an API that a server or a generator would find, or that would stay unnoticed.
+// TestVet makes mistakes in the types of an API that a server or a generator would find, or that
+// would stay unnoticed.
 func TestVet(t *testing.T) {
 	p := newProject(t)
 	t.Setenv(front.Self, program(t))

@@ -15,11 +15,12 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settling is the time without changes after which they are generated from: an editor writes several files.
+// settling is the time without changes after which they are generated from: an editor writes
+// several files.
 const settling = 100 * time.Millisecond
 
-// watch runs kapok generate with arguments, and again after each change of a source below the working
-// directory, until ctx is done. Each run is a process: generators have global state.
+// watch runs kapok generate with arguments, and again after each change of a source below the
+// working directory, until ctx is done. Each run is a process: generators have global state.
 func watch(ctx context.Context, args []string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -63,7 +64,8 @@ func watchBelow(w *fsnotify.Watcher, dir string) error {
 	})
 }
 
-// awaitChange waits until sources have changed, and then for some time do not. It returns nil if ctx is done.
+// awaitChange waits until sources have changed, and then for some time do not. It returns nil if
+// ctx is done.
 func awaitChange(ctx context.Context, w *fsnotify.Watcher) error {
 	var settled <-chan time.Time
 	for {
@@ -88,7 +90,8 @@ func awaitChange(ctx context.Context, w *fsnotify.Watcher) error {
 	}
 }
 
-// isSource reports whether a file may be an input of generators: a Go file, a module's file, or a header.
+// isSource reports whether a file may be an input of generators: a Go file, a module's file, or a
+// header.
 func isSource(path string) bool {
 	name := filepath.Base(path)
 	return !strings.HasPrefix(name, ".") && (slices.Contains([]string{".go", ".mod", ".sum", ".txt"}, filepath.Ext(name)) || name == "PROJECT")

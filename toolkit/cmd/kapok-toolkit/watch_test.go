@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// TestWatch generates after changes of sources, also after one that is wrong, and in a new directory.
+// TestWatch generates after changes of sources, also after one that is wrong, and in a new
+// directory.
 func TestWatch(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a process cannot be interrupted on Windows")

@@ -17,13 +17,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// modules is the directory of the module that requires those of the operators, from a package of the toolkit.
+// modules is the directory of the module that requires those of the operators, from a package of
+// the toolkit.
 const modules = "../../test/corpus/operators/testdata/modules"
 
 var separator = regexp.MustCompile(`(?m)^---.*\n`)
 
-// Definitions downloads the modules and returns the definitions in their files, in the order of their names: of several with one
-// name, the largest. The working directory must be that of a package of the toolkit.
+// Definitions downloads the modules and returns the definitions in their files, in the order of
+// their names: of several with one name, the largest. The working directory must be that of a
+// package of the toolkit.
 func Definitions(t testing.TB) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	largest := map[string]*apiextensionsv1.CustomResourceDefinition{}
@@ -57,8 +59,8 @@ func Definitions(t testing.TB) []*apiextensionsv1.CustomResourceDefinition {
 
 var isDefinition = regexp.MustCompile(`(?m)^kind: "?CustomResourceDefinition"?\s*$`)
 
-// definition returns the definition that a document is; nil if it is something else, a patch, a template, or has a version without
-// a schema, as v1beta1 permits.
+// definition returns the definition that a document is; nil if it is something else, a patch, a
+// template, or has a version without a schema, as v1beta1 permits.
 func definition(document string) *apiextensionsv1.CustomResourceDefinition {
 	if !isDefinition.MatchString(document) {
 		return nil

@@ -1,8 +1,9 @@
 // Package emit writes trees of JSON as YAML, byte for byte as sigs.k8s.io/yaml writes them.
 //
-// That package writes JSON, parses it as YAML, and emits the result by a library whose buffer of events grows with the document:
-// together this took a third of the time in which definitions are generated. [YAML] writes trees directly. What is rare in
-// definitions, such as control characters, is left to the library, for the whole document.
+// That package writes JSON, parses it as YAML, and emits the result by a library whose buffer of
+// events grows with the document: together this took a third of the time in which definitions are
+// generated. [YAML] writes trees directly. What is rare in definitions, such as control characters,
+// is left to the library, for the whole document.
 //
 // Functions may be called concurrently.
 package emit
@@ -21,7 +22,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// YAML returns a tree of maps, slices, strings, numbers of type json.Number, bools and nils as YAML.
+// YAML returns a tree of maps, slices, strings, numbers of type json.Number, bools and nils as
+// YAML.
 func YAML(tree map[string]any) ([]byte, error) {
 	e := &emitter{}
 	if len(tree) > 0 && e.mapping(tree, 0, false) == nil {
@@ -52,7 +54,8 @@ func (e *emitter) indent(n int) {
 	}
 }
 
-// mapping writes a map whose keys are indented by some columns. The first one may follow the dash of an item.
+// mapping writes a map whose keys are indented by some columns. The first one may follow the dash
+// of an item.
 func (e *emitter) mapping(tree map[string]any, indent int, inItem bool) error {
 	var failed error
 	keys := slices.SortedFunc(maps.Keys(tree), func(a, b string) int {
@@ -100,7 +103,8 @@ func (e *emitter) value(value any, indent, column int) error {
 	return e.scalar(value, indent+2, column)
 }
 
-// sequence writes a slice whose dashes are indented by some columns. The first one may follow the dash of an item.
+// sequence writes a slice whose dashes are indented by some columns. The first one may follow the
+// dash of an item.
 func (e *emitter) sequence(items []any, indent int, inItem bool) error {
 	for i, item := range items {
 		if i > 0 || !inItem {
@@ -171,7 +175,8 @@ func (e *emitter) scalar(value any, indent, column int) error {
 var (
 	// plainKey matches the keys that need at most quotes.
 	plainKey = regexp.MustCompile(`^[A-Za-z0-9_$./-]{1,100}$`)
-	// doubtful matches texts that may be something else than texts in YAML 1.1, such as numbers, times and bools.
+	// doubtful matches texts that may be something else than texts in YAML 1.1, such as numbers, times
+	// and bools.
 	doubtful = regexp.MustCompile(`^([-+.0-9~=<].*|(?i:y|n|yes|no|on|off|true|false|null|))$`)
 )
 

@@ -28,7 +28,8 @@ func randomText(r *rand.Rand) string {
 	return b.String()
 }
 
-// randomKey returns a key that may end with a number: the library orders keys with letters after a number by chance.
+// randomKey returns a key that may end with a number: the library orders keys with letters after a
+// number by chance.
 func randomKey(r *rand.Rand) string {
 	parts := []string{"a", "b", "Z", "name", "x-kubernetes-list", "-", "_", "/", ".", "$ref", "é", "yes", "veryLongNameOfAField"}
 	var b strings.Builder
@@ -72,7 +73,8 @@ func randomMap(r *rand.Rand, depth int) map[string]any {
 	return tree
 }
 
-// TestYAML compares random trees with those that sigs.k8s.io/yaml writes. Most of them must not be left to it.
+// TestYAML compares random trees with those that sigs.k8s.io/yaml writes. Most of them must not be
+// left to it.
 func TestYAML(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const rounds = 2000

@@ -11,7 +11,8 @@ import (
 // Self is the environment variable with the path of the program kapok that has started this one.
 const Self = "KAPOK_SELF"
 
-// Program returns the path of the program kapok: that which has started this one, the one beside it, or one in PATH.
+// Program returns the path of the program kapok: that which has started this one, the one beside
+// it, or one in PATH.
 func Program() (string, error) {
 	if program := os.Getenv(Self); program != "" {
 		return program, nil

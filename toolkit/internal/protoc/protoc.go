@@ -1,5 +1,5 @@
-// Package protoc stands in for the programs that go-to-protobuf of k8s.io/code-generator runs: protoc with the plugin gogo, and goimports.
-// A machine with Go alone has neither.
+// Package protoc stands in for the programs that go-to-protobuf of k8s.io/code-generator runs:
+// protoc with the plugin gogo, and goimports. A machine with Go alone has neither.
 package protoc
 
 import (
@@ -25,11 +25,12 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// Directories is the environment variable with a JSON object: the directories of Go packages that have a generated.proto, by their
-// import paths.
+// Directories is the environment variable with a JSON object: the directories of Go packages that
+// have a generated.proto, by their import paths.
 const Directories = "KAPOK_PROTO_DIRECTORIES"
 
-// gogoOptions is the file that defines the options of gogo, by the name under which generated files import it.
+// gogoOptions is the file that defines the options of gogo, by the name under which generated files
+// import it.
 const gogoOptions = "github.com/gogo/protobuf/gogoproto/gogo.proto"
 
 // IsProgram reports whether a program is started by the name of one of these.
@@ -100,7 +101,8 @@ func compile(ctx context.Context, args []string) error {
 	return nil
 }
 
-// read compiles a file with those that it imports, and returns the request that protoc gives to a plugin.
+// read compiles a file with those that it imports, and returns the request that protoc gives to a
+// plugin.
 func read(ctx context.Context, name string, directories map[string]string) (*plugin.CodeGeneratorRequest, error) {
 	options, err := gogoDescriptor()
 	if err != nil {

@@ -5,20 +5,22 @@ import (
 	"regexp"
 )
 
-// kept matches what a body of a function may contain that has an effect outside of it: markers, of which some generators read
-// even these, and line directives.
+// kept matches what a body of a function may contain that has an effect outside of it: markers, of
+// which some generators read even these, and line directives.
 var kept = regexp.MustCompile(`//[ \t]*\+|//line |/\*line `)
 
-// removable reports whether nothing outside of a function depends on the text of its body, from after the brace that opens it
-// up to the brace that closes it. A comment beside the closing brace may be near enough to the next declaration to be read.
+// removable reports whether nothing outside of a function depends on the text of its body, from
+// after the brace that opens it up to the brace that closes it. A comment beside the closing brace
+// may be near enough to the next declaration to be read.
 func removable(body []byte) bool {
 	last := bytes.LastIndexByte(body, '\n')
 	return last >= 0 && len(bytes.TrimSpace(body[last:])) == 0 && !kept.Match(body)
 }
 
-// cut replaces the bodies of functions by spaces, in the given text, so that they need not be parsed. All positions stay. It
-// expects declarations at the beginning of lines, as gofmt writes them, and leaves others. With shapes, functions and methods
-// that are not of a shape are replaced whole, with their documentation.
+// cut replaces the bodies of functions by spaces, in the given text, so that they need not be
+// parsed. All positions stay. It expects declarations at the beginning of lines, as gofmt writes
+// them, and leaves others. With shapes, functions and methods that are not of a shape are replaced
+// whole, with their documentation.
 func cut(src []byte, shapes bool) {
 	for at := 0; at < len(src); {
 		if bytes.HasPrefix(src[at:], []byte("func")) && (at == 0 || src[at-1] == '\n') {
@@ -77,8 +79,8 @@ func isShapeSignature(signature []byte) bool {
 	return !bytes.HasPrefix(signature, []byte("func ")) || bytes.HasPrefix(bytes.TrimLeft(signature[len("func"):], " \t"), []byte("("))
 }
 
-// bodyOf returns the position of the brace that opens the body of the function whose signature begins at a position, -1 if it
-// has no body.
+// bodyOf returns the position of the brace that opens the body of the function whose signature
+// begins at a position, -1 if it has no body.
 func bodyOf(src []byte, at int) int {
 	depth := 0
 	for at < len(src) {
@@ -159,7 +161,8 @@ func next(src []byte, at int) int {
 	return at + 1
 }
 
-// Head returns what is before the first declaration of a file that is no import: build constraints, the package and its imports.
+// Head returns what is before the first declaration of a file that is no import: build constraints,
+// the package and its imports.
 func Head(src []byte) []byte {
 	for at := 0; at < len(src); at = next(src, at) {
 		if at > 0 && src[at-1] != '\n' && src[at-1] != ';' && src[at-1] != ' ' && src[at-1] != '\t' && src[at-1] != '/' {

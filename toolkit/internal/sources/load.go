@@ -20,9 +20,10 @@ import (
 // ErrCgo is the error of Load for declarations that use types of C.
 var ErrCgo = errors.New("a declaration uses cgo")
 
-// Load fills Syntax and Types of packages, whose imports are listed: of the given ones with all their declarations, and of others
-// as far as the declarations refer to them. Errors of the syntax are added to Errors; other errors in the sources are
-// ignored, so that types may be invalid. Load returns all files of which it has read declarations, with their comments.
+// Load fills Syntax and Types of packages, whose imports are listed: of the given ones with all
+// their declarations, and of others as far as the declarations refer to them. Errors of the syntax
+// are added to Errors; other errors in the sources are ignored, so that types may be invalid. Load
+// returns all files of which it has read declarations, with their comments.
 func Load(files *token.FileSet, whole []*packages.Package) ([]*ast.File, error) {
 	l := &loader{files: files}
 	if err := l.load(whole); err != nil {
@@ -39,8 +40,9 @@ func Load(files *token.FileSet, whole []*packages.Package) ([]*ast.File, error) 
 	return read, nil
 }
 
-// LoadShapes is like Load, for generators that read only types: of the given packages, it loads the declarations of types and
-// constants, and of all types only the methods that tell how values are copied or encoded. It fills TypesInfo too.
+// LoadShapes is like Load, for generators that read only types: of the given packages, it loads the
+// declarations of types and constants, and of all types only the methods that tell how values are
+// copied or encoded. It fills TypesInfo too.
 func LoadShapes(files *token.FileSet, whole []*packages.Package) error {
 	return (&loader{files: files, shapes: true}).load(whole)
 }

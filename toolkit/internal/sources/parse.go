@@ -15,16 +15,17 @@ import (
 // generated matches the line that says that a file is generated.
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
-// isRelease reports whether a package belongs to Go or to a module at a version, so that its files do not change and have no
-// syntax errors.
+// isRelease reports whether a package belongs to Go or to a module at a version, so that its files
+// do not change and have no syntax errors.
 func isRelease(p *packages.Package) bool {
 	m := p.Module
 	return m == nil || m.Version != "" && (m.Replace == nil || m.Replace.Version != "")
 }
 
-// parseFile parses a file with its comments, but without the bodies of functions. In files named doc.go, and where generators
-// may read comments in them, the bodies stay. The bodies are not checked in files of releases and in generated files; with shapes,
-// these files lose functions and methods that LoadShapes does not load. The error is of package scanner if it is about the syntax.
+// parseFile parses a file with its comments, but without the bodies of functions. In files named
+// doc.go, and where generators may read comments in them, the bodies stay. The bodies are not
+// checked in files of releases and in generated files; with shapes, these files lose functions and
+// methods that LoadShapes does not load. The error is of package scanner if it is about the syntax.
 func parseFile(files *token.FileSet, name string, release, shapes bool) (*ast.File, error) {
 	src, err := os.ReadFile(name)
 	if err != nil {

@@ -143,7 +143,8 @@ func h() { one() /* near */ }
 	}
 }
 
-// TestHead checks that what is before the first declaration ends there, and not in a comment before.
+// TestHead checks that what is before the first declaration ends there, and not in a comment
+// before.
 func TestHead(t *testing.T) {
 	const head = "//go:build x\n\n/*\nfunc of a comment\n*/\n\n// type of\npackage p // var\n\nimport \"type/func\"\nimport (\n\tvars \"b\"\n)\n\n"
 	for _, rest := range []string{"", "func f() {}\n", "type T int\n", "var x = 1\n", "const c = 1\n"} {

@@ -1,6 +1,6 @@
-// Package check validates manifests on a server that runs in memory for that purpose: what it says of them is
-// what any server of Kapok says. It calls nothing outside of the process: no webhook takes effect. The server
-// ends with Run.
+// Package check validates manifests on a server that runs in memory for that purpose: what it says
+// of them is what any server of Kapok says. It calls nothing outside of the process: no webhook
+// takes effect. The server ends with Run.
 package check
 
 import (
@@ -52,9 +52,9 @@ type Options struct {
 	IgnoreMissingKinds bool
 }
 
-// Run validates the objects in files: first namespaces and definitions, then all others in their order. Namespaces that are not
-// among them exist. It returns the number of objects. The error is one that makes it impossible to go on, such as a file that
-// does not exist.
+// Run validates the objects in files: first namespaces and definitions, then all others in their
+// order. Namespaces that are not among them exist. It returns the number of objects. The error is
+// one that makes it impossible to go on, such as a file that does not exist.
 func Run(ctx context.Context, o Options) (findings []Finding, n int, err error) {
 	var all []object
 	for _, path := range o.Files {
@@ -127,7 +127,8 @@ type checker struct {
 	created map[string]bool // by kind, namespace and name
 }
 
-// check creates an object, and what it needs: its namespace. As with kubectl, that is default if it has none.
+// check creates an object, and what it needs: its namespace. As with kubectl, that is default if it
+// has none.
 func (k *checker) check(ctx context.Context, o object) error {
 	if err := checkNames(o.Object); err != nil {
 		return err
@@ -219,8 +220,8 @@ func awaitServed(ctx context.Context, c client.WithWatch, name string) error {
 	return fmt.Errorf("wait until the kind is served: %w", context.Cause(ctx))
 }
 
-// read returns the objects of a file, of the files below a directory with the extensions yaml, yml and json, or of the
-// standard input, and a finding for what cannot be decoded.
+// read returns the objects of a file, of the files below a directory with the extensions yaml, yml
+// and json, or of the standard input, and a finding for what cannot be decoded.
 func read(path string, stdin io.Reader) (objects []object, findings []Finding, err error) {
 	add := func(name string, data []byte) {
 		found, errs := decode(name, data)

@@ -60,7 +60,8 @@ func objectsOf(data []byte) (all []document, ok bool) {
 	}
 }
 
-// decode returns the objects of a text, also those in lists, and the errors of documents that are none.
+// decode returns the objects of a text, also those in lists, and the errors of documents that are
+// none.
 func decode(file string, data []byte) (all []object, errs []error) {
 	for _, d := range documentsOf(data) {
 		found, err := d.objects()

@@ -26,7 +26,8 @@ type mark struct {
 	Previous  string `json:"previous,omitempty"` // the context that was selected before this one
 }
 
-// File returns the kubeconfig of the user: the first file of $KUBECONFIG that exists, or ~/.kube/config.
+// File returns the kubeconfig of the user: the first file of $KUBECONFIG that exists, or
+// ~/.kube/config.
 func File() string {
 	files := slices.DeleteFunc(filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)), func(s string) bool { return s == "" })
 	for _, file := range files {
@@ -40,8 +41,9 @@ func File() string {
 	return clientcmd.RecommendedHomeFile
 }
 
-// Add adds a context with the server and user of a kubeconfig that has one context, and selects it. A
-// context of this name that belongs to another directory is replaced only if that directory is gone.
+// Add adds a context with the server and user of a kubeconfig that has one context, and selects it.
+// A context of this name that belongs to another directory is replaced only if that directory is
+// gone.
 func Add(file, name, directory string, kubeconfig []byte) error {
 	from, err := clientcmd.Load(kubeconfig)
 	if err != nil {
@@ -76,8 +78,8 @@ func Add(file, name, directory string, kubeconfig []byte) error {
 	})
 }
 
-// Remove removes the context of a directory, and selects the one that was selected before it. It does
-// nothing if there is no such context.
+// Remove removes the context of a directory, and selects the one that was selected before it. It
+// does nothing if there is no such context.
 func Remove(file, name, directory string) error {
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return nil

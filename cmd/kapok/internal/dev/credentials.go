@@ -41,8 +41,8 @@ func (d *dev) makeWebhookCredentials() error {
 	return nil
 }
 
-// kubeconfigFor writes the kubeconfig of the operator: with a token of its service account, so that rules
-// that it lacks show.
+// kubeconfigFor writes the kubeconfig of the operator: with a token of its service account, so that
+// rules that it lacks show.
 func (d *dev) kubeconfigFor(ctx context.Context, m *manifests) (string, error) {
 	config, err := clientcmd.Load(d.Kubeconfig)
 	if err != nil {

@@ -27,8 +27,9 @@ type Options struct {
 	Dir string
 	// Main is the package of the operator. Default: ./cmd.
 	Main string
-	// Args are the arguments of the operator. Default: those that the main of a kubebuilder project needs to run on this
-	// machine: no metrics, no probes, no leader election, and where webhooks are served.
+	// Args are the arguments of the operator. Default: those that the main of a kubebuilder project
+	// needs to run on this machine: no metrics, no probes, no leader election, and where webhooks are
+	// served.
 	Args []string
 	// Admin runs the operator as admin, in place of the service account of its Deployment.
 	Admin bool
@@ -36,8 +37,8 @@ type Options struct {
 	Samples bool
 	// DebugPort is the port on which the debugger dlv serves. 0 runs without it.
 	DebugPort int
-	// Generate and Kustomize are command lines: kapok generate, which prints the files that it has written, and kubectl
-	// kustomize, to which the directory is added.
+	// Generate and Kustomize are command lines: kapok generate, which prints the files that it has
+	// written, and kubectl kustomize, to which the directory is added.
 	Generate, Kustomize []string
 	// Config is for the server's admin, in this process, and Kubeconfig for a client in another one.
 	Config     *rest.Config
@@ -68,7 +69,8 @@ type dev struct {
 	generated   map[string]bool // the files that the last step has written
 }
 
-// Run runs the operator of a project until ctx is done. It returns an error only if it cannot begin.
+// Run runs the operator of a project until ctx is done. It returns an error only if it cannot
+// begin.
 func Run(ctx context.Context, o Options) error {
 	if o.Sink == nil {
 		o.Sink = Plain(o.Out)
@@ -174,8 +176,8 @@ func (d *dev) loop(ctx context.Context) error {
 	return nil
 }
 
-// await waits for the next look for changes, and reports whether ctx has ended. It prints the end of the
-// operator.
+// await waits for the next look for changes, and reports whether ctx has ended. It prints the end
+// of the operator.
 func (d *dev) await(ctx context.Context, tick <-chan time.Time) (ended bool) {
 	var gone <-chan struct{}
 	if d.operator != nil && !d.operator.reported {

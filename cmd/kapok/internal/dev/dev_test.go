@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestMain plays the programs that Run runs besides go: with the argument generate it is kapok generate, with kustomize it
-// prints the manifests of the project.
+// TestMain plays the programs that Run runs besides go: with the argument generate it is kapok
+// generate, with kustomize it prints the manifests of the project.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -248,8 +248,8 @@ func TestRun(t *testing.T) {
 	p.write("config/manifests.yaml", strings.NewReplacer("maxLength: 5", "maxLength: 6", "value: red", "value: blue").Replace(manifests))
 	p.await("operator | hello 3 blue")
 
-	// What is deleted on the server comes back with the next change of the manifests. What is removed from the project is
-	// deleted, and a kind that the server does not have is left out.
+	// What is deleted on the server comes back with the next change of the manifests. What is removed
+	// from the project is deleted, and a kind that the server does not have is left out.
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ServiceAccount"}}
 	u.SetName("manager")
 	u.SetNamespace("system")

@@ -110,8 +110,8 @@ func (d *dev) callHere(config any) {
 	c["caBundle"] = d.webhookCA
 }
 
-// readDeployment reads what the operator gets of its Deployment, which is the first one: its account, and the
-// values of environment variables that do not come from other objects.
+// readDeployment reads what the operator gets of its Deployment, which is the first one: its
+// account, and the values of environment variables that do not come from other objects.
 func (m *manifests) readDeployment(u *unstructured.Unstructured) (isOperator bool, err error) {
 	if m.namespace != "" {
 		return false, nil
@@ -144,8 +144,8 @@ func (m *manifests) readDeployment(u *unstructured.Unstructured) (isOperator boo
 	return true, nil
 }
 
-// A set is what was applied of one source: the manifests of the project, or its samples. The keys are kinds
-// and names.
+// A set is what was applied of one source: the manifests of the project, or its samples. The keys
+// are kinds and names.
 type set map[string]*unstructured.Unstructured
 
 // keyOf returns the key of an object, after setting its namespace if it lacks one.
@@ -158,8 +158,8 @@ func (d *dev) keyOf(u *unstructured.Unstructured) string {
 	return u.GroupVersionKind().String() + " " + u.GetNamespace() + "/" + u.GetName()
 }
 
-// apply applies objects, and waits until definitions are served. Those of the set that were applied as they
-// are stay alone, unless all is wanted. It goes on after an error.
+// apply applies objects, and waits until definitions are served. Those of the set that were applied
+// as they are stay alone, unless all is wanted. It goes on after an error.
 func (d *dev) apply(ctx context.Context, was set, objects []*unstructured.Unstructured, all bool) error {
 	var errs []error
 	for _, u := range objects {

@@ -18,8 +18,8 @@ import (
 // patience is how long the operator has to end after it was asked to.
 const patience = 10 * time.Second
 
-// An operator is the process of the project, with its children: they are a process group of their own, so
-// that a signal of the terminal reaches them only through this package.
+// An operator is the process of the project, with its children: they are a process group of their
+// own, so that a signal of the terminal reaches them only through this package.
 type operator struct {
 	process  *os.Process
 	ended    chan struct{}    // closed when the process has ended
@@ -27,8 +27,8 @@ type operator struct {
 	reported bool             // its end
 }
 
-// checkMain returns an error unless the operator can be built and run: its package is a main one, and there is
-// a debugger if there is to be one. A package that cannot be read may become one.
+// checkMain returns an error unless the operator can be built and run: its package is a main one,
+// and there is a debugger if there is to be one. A package that cannot be read may become one.
 func (d *dev) checkMain(ctx context.Context) error {
 	if name, err := d.command(ctx, "go", "list", "-f", "{{.Name}}", d.Main).Output(); err == nil && strings.TrimSpace(string(name)) != "main" {
 		return fmt.Errorf("--main %s is not one main package: want a path such as ./cmd", d.Main)
@@ -108,7 +108,8 @@ func (d *dev) start(ctx context.Context, program string, env []string) (*operato
 	return o, nil
 }
 
-// end asks the operator to end, if there is one, and waits for it: for some time, or until it is to hurry.
+// end asks the operator to end, if there is one, and waits for it: for some time, or until it is to
+// hurry.
 func (o *operator) end(hurry <-chan struct{}) {
 	if !o.running() {
 		return

@@ -51,7 +51,8 @@ func (o *output) write(label string, text []byte) {
 // of returns a writer that writes each line with a label when the line ends, and the rest by flush.
 func (o *output) of(label string) *lines { return &lines{output: o, label: label} }
 
-// Writer returns a writer that prints lines with a label to a Sink. It is for one goroutine at a time.
+// Writer returns a writer that prints lines with a label to a Sink. It is for one goroutine at a
+// time.
 func Writer(to Sink, label string) io.Writer { return (&output{to: to}).of(label) }
 
 // lines belongs to one process: its writes come one after the other.

@@ -22,8 +22,8 @@ import (
 // settling is the time that the operator has to serve the webhooks that samples need.
 const settling = 20 * time.Second
 
-// applySamples applies the samples that have changed, or all. While the operator starts, its webhooks cannot
-// be called: then it tries again.
+// applySamples applies the samples that have changed, or all. While the operator starts, its
+// webhooks cannot be called: then it tries again.
 func (d *dev) applySamples(ctx context.Context, all bool) error {
 	objects, unread := d.readSamples()
 	end := time.Now().Add(settling)
@@ -116,8 +116,8 @@ func readObjects(path string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// dropNulls removes fields that are null, as the server does with those of an object that is created. In
-// server-side apply they would be errors.
+// dropNulls removes fields that are null, as the server does with those of an object that is
+// created. In server-side apply they would be errors.
 func dropNulls(object map[string]any) {
 	for name, value := range object {
 		switch v := value.(type) {

@@ -171,8 +171,8 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// TestScreenGivesTerminalBack checks that the third key that ends gives the terminal back, although the run has not ended: then
-// lines are printed.
+// TestScreenGivesTerminalBack checks that the third key that ends gives the terminal back, although
+// the run has not ended: then lines are printed.
 func TestScreenGivesTerminalBack(t *testing.T) {
 	server, err := kapok.Start(t.Context(), kapok.Options{Listen: "127.0.0.1:0"})
 	if err != nil {

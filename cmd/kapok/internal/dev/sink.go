@@ -8,11 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Sink shows what Run does. Its methods must not block for long, and are safe for concurrent use. Names, events and the
-// lines of the operator come from others: a Sink that draws on a terminal removes control sequences.
+// A Sink shows what Run does. Its methods must not block for long, and are safe for concurrent use.
+// Names, events and the lines of the operator come from others: a Sink that draws on a terminal
+// removes control sequences.
 type Sink interface {
-	// Print shows lines of text, which have no line ends and stay together, with a label of where they are from:
-	// "operator", "event", "error" or a step such as "build". The Sink owns the slice.
+	// Print shows lines of text, which have no line ends and stay together, with a label of where they
+	// are from: "operator", "event", "error" or a step such as "build". The Sink owns the slice.
 	Print(label string, lines []string)
 	// Report replaces the status. One goroutine calls it.
 	Report(Status)
@@ -31,7 +32,8 @@ type Status struct {
 	Error string
 	// Since is when the operator that runs was started. The zero time if none runs.
 	Since time.Time
-	// Ended is how the last operator has ended, such as "exit status 2". "" if none has, or another one runs.
+	// Ended is how the last operator has ended, such as "exit status 2". "" if none has, or another
+	// one runs.
 	Ended string
 }
 

@@ -78,8 +78,8 @@ type search struct {
 	name   string
 }
 
-// oldest returns the oldest version from which the server replays changes up to the version last, which
-// is last itself if there is none.
+// oldest returns the oldest version from which the server replays changes up to the version last,
+// which is last itself if there is none.
 func (h *search) oldest(ctx context.Context, last uint64) (uint64, error) {
 	first := func(watch.EventType, *unstructured.Unstructured) bool { return false }
 	if last > 1 {
@@ -132,7 +132,8 @@ func (h *search) replay(ctx context.Context, version uint64, each func(watch.Eve
 
 func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// at returns the object as of a version, nil if it did not exist or the server does not have it any more.
+// at returns the object as of a version, nil if it did not exist or the server does not have it any
+// more.
 func (h *search) at(ctx context.Context, version uint64) (*unstructured.Unstructured, error) {
 	list, err := h.client.List(ctx, metav1.ListOptions{
 		FieldSelector: "metadata.name=" + h.name, ResourceVersion: strconv.FormatUint(version, 10), ResourceVersionMatch: metav1.ResourceVersionMatchExact,
@@ -172,9 +173,9 @@ func revision(before []Revision, event watch.EventType, o *unstructured.Unstruct
 	return r
 }
 
-// written returns the entries of the managers that made a change. An entry that has only lost fields
-// to another manager keeps its time. Times are in seconds: of two changes by one manager within a
-// second, only the fields differ.
+// written returns the entries of the managers that made a change. An entry that has only lost
+// fields to another manager keeps its time. Times are in seconds: of two changes by one manager
+// within a second, only the fields differ.
 func written(before, after []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	unlike := func(same func(a, b *metav1.ManagedFieldsEntry) bool) (found []metav1.ManagedFieldsEntry) {
 		for _, m := range after {
@@ -237,8 +238,8 @@ func text(v any) string {
 	return string(data)
 }
 
-// Restored returns what to write over an object to give it an old state: its own identity and status,
-// and all else of the old state.
+// Restored returns what to write over an object to give it an old state: its own identity and
+// status, and all else of the old state.
 func Restored(now, old *unstructured.Unstructured) *unstructured.Unstructured {
 	o := old.DeepCopy()
 	o.SetResourceVersion(now.GetResourceVersion())

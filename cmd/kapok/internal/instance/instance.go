@@ -86,7 +86,8 @@ func (i Instance) Context() string { return "kapok-" + i.Name }
 // Log is the file with what the instance printed.
 func (i Instance) Log() string { return filepath.Join(i.Dir, "kapok.log") }
 
-// Delete removes the data of an instance that does not run. If it is interrupted, it can be repeated.
+// Delete removes the data of an instance that does not run. If it is interrupted, it can be
+// repeated.
 func (h Home) Delete(i Instance) error {
 	if !i.Exists() {
 		return ErrNotExist

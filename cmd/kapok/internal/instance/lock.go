@@ -22,9 +22,9 @@ var errHeld = errors.New("the lock is held")
 // A Lock is held by the process that runs an instance or deletes it.
 type Lock struct{ file *os.File }
 
-// Lock locks an instance, whose directory it creates. It returns ErrRunning if another process holds
-// the lock. A process locks an instance at most once at a time, and does not call Locked of it, as Unix
-// releases a lock when its process closes any file of that path.
+// Lock locks an instance, whose directory it creates. It returns ErrRunning if another process
+// holds the lock. A process locks an instance at most once at a time, and does not call Locked of
+// it, as Unix releases a lock when its process closes any file of that path.
 func (i Instance) Lock() (*Lock, error) {
 	for {
 		if err := os.MkdirAll(i.Dir, 0o700); err != nil {
@@ -67,8 +67,8 @@ func lockPath(path string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
-// Locked reports whether a process runs the instance, and its ID; 0 if the system does not tell it, as of
-// a process in another container.
+// Locked reports whether a process runs the instance, and its ID; 0 if the system does not tell it,
+// as of a process in another container.
 func (i Instance) Locked() (id int, locked bool) {
 	f, err := os.OpenFile(filepath.Join(i.Dir, lockFile), os.O_RDWR, 0)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock locks a file for this process. Such locks of fcntl have an owner that other processes can ask
-// for, unlike those of flock.
+// lock locks a file for this process. Such locks of fcntl have an owner that other processes can
+// ask for, unlike those of flock.
 func lock(f *os.File) error {
 	err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart})
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {

@@ -13,8 +13,8 @@ const (
 	lastPort  = firstPort + 1000
 )
 
-// TakePort returns a port of this machine for an instance whose lock the caller holds: the one it had,
-// or the first that is free and that no other instance remembers. It is in the record then.
+// TakePort returns a port of this machine for an instance whose lock the caller holds: the one it
+// had, or the first that is free and that no other instance remembers. It is in the record then.
 func (h Home) TakePort(ctx context.Context, i Instance, r *Record) (port int, err error) {
 	return h.takePort(ctx, i, r, isFree)
 }

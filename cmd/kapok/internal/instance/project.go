@@ -22,8 +22,8 @@ type Project struct {
 }
 
 // FindProject returns the project of a folder: the folder itself, or the next above it that has a
-// kapok.yaml. It returns nil if there is none. A file of another user is an error, as it would decide
-// what a server of this user does.
+// kapok.yaml. It returns nil if there is none. A file of another user is an error, as it would
+// decide what a server of this user does.
 func FindProject(dir string) (*Project, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {

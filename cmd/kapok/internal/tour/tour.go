@@ -28,8 +28,8 @@ type Options struct {
 	Kubeconfig string
 	Dir        string // an empty directory, where files of the steps are written
 	Out        io.Writer
-	// In has the answers of the user, who presses Enter before each command. If it is nil, the tour does
-	// not wait.
+	// In has the answers of the user, who presses Enter before each command. If it is nil, the tour
+	// does not wait.
 	In io.Reader
 }
 
@@ -42,8 +42,8 @@ var (
 	prompt = ansi.Style{}.ForegroundColor(ansi.Green).Bold()
 )
 
-// Run shows the steps. It returns [ErrQuit] if the user leaves, the error of the context if it ends,
-// and an error if a command does other than its step says.
+// Run shows the steps. It returns [ErrQuit] if the user leaves, the error of the context if it
+// ends, and an error if a command does other than its step says.
 func Run(ctx context.Context, o Options, steps []Step) error {
 	r := &run{Options: o}
 	if o.In != nil {
@@ -160,8 +160,8 @@ func (r *run) command(ctx context.Context, args []string) *exec.Cmd {
 	return c
 }
 
-// watch runs During once Command has printed its first object, and stops Command when it has printed
-// Until after that.
+// watch runs During once Command has printed its first object, and stops Command when it has
+// printed Until after that.
 func (r *run) watch(ctx context.Context, s Step) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

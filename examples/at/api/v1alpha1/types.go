@@ -14,7 +14,8 @@ const (
 
 // AtSpec is a command and the time at which it runs.
 type AtSpec struct {
-	// The date and time in UTC at which the command runs, such as 2026-07-03T02:00:00Z. A time in the past means immediately.
+	// The date and time in UTC at which the command runs, such as 2026-07-03T02:00:00Z. A time in the
+	// past means immediately.
 	// +kubebuilder:validation:Pattern=`^\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$`
 	Schedule string `json:"schedule"`
 

@@ -8,14 +8,15 @@ import (
 
 // CronJobSpec is the desired state of a CronJob.
 type CronJobSpec struct {
-	// The times at which jobs start, in cron format: minute, hour, day of the month, month, day of the week. See
+	// The times at which jobs start, in cron format: minute, hour, day of the month, month, day of the
+	// week. See
 	// https://en.wikipedia.org/wiki/Cron. Times are in the time zone of the controller, unless the schedule begins with
 	// CRON_TZ=Zone/Name and a space.
 	// +kubebuilder:validation:MinLength=0
 	Schedule string `json:"schedule"`
 
-	// The deadline in seconds after the scheduled time for starting a job that was missed for any reason. After that the job
-	// is skipped. If unset, there is no deadline.
+	// The deadline in seconds after the scheduled time for starting a job that was missed for any
+	// reason. After that the job is skipped. If unset, there is no deadline.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
@@ -45,7 +46,8 @@ type CronJobSpec struct {
 	FailedJobsHistoryLimit *int32 `json:"failedJobsHistoryLimit,omitempty"`
 }
 
-// ConcurrencyPolicy selects what happens when a job is due while an earlier one runs. The default is Allow.
+// ConcurrencyPolicy selects what happens when a job is due while an earlier one runs. The default
+// is Allow.
 // +kubebuilder:validation:Enum=Allow;Forbid;Replace
 type ConcurrencyPolicy string
 

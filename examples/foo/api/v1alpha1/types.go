@@ -33,8 +33,8 @@ type FooSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	DeploymentName string `json:"deploymentName"`
-	// Replicas is the desired number of Pods. If unset, the Deployment is created with one, and its number of Pods is not
-	// changed afterwards.
+	// Replicas is the desired number of Pods. If unset, the Deployment is created with one, and its
+	// number of Pods is not changed afterwards.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0

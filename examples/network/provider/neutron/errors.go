@@ -32,7 +32,8 @@ func explain(err error) error {
 	var body map[string]struct {
 		Message string `json:"message"`
 	}
-	// Neutron says {"NeutronError": {"message": ...}}, Keystone {"error": {"message": ...}}, and proxies any text.
+	// Neutron says {"NeutronError": {"message": ...}}, Keystone {"error": {"message": ...}}, and
+	// proxies any text.
 	if json.Unmarshal(answer.Body, &body) == nil {
 		for _, e := range body {
 			if e.Message != "" {

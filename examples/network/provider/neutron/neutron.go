@@ -5,9 +5,9 @@
 // project can create networks, and a network and its subnet need two requests. The provider
 // therefore identifies its own objects:
 //
-//   - It gives them the name CLUSTER/NAMESPACE/NAME and a description that names the owner. It never
-//     changes objects of the same name with another description, or subnets that others add to one
-//     of its networks.
+//   - It gives them the name CLUSTER/NAMESPACE/NAME and a description that names the owner. It
+//     never changes objects of the same name with another description, or subnets that others add
+//     to one of its networks.
 //   - It keeps no state: only the state of the cloud counts. The next Update completes whatever a
 //     failure left behind, such as a network without a subnet, and the next Delete removes it.
 //
@@ -44,7 +44,8 @@ type Options struct {
 	Auth gophercloud.AuthOptions
 	// Region is the region of the cloud. Default: the first one that has networks.
 	Region string
-	// Cluster is the first part of all names, so that several Kubernetes clusters can share a project. Default "kubernetes".
+	// Cluster is the first part of all names, so that several Kubernetes clusters can share a project.
+	// Default "kubernetes".
 	Cluster string
 	// HTTPClient sends the requests. Default: http.DefaultClient.
 	HTTPClient *http.Client

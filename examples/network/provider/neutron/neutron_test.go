@@ -123,7 +123,8 @@ func TestGetChangesNothing(t *testing.T) {
 	}
 }
 
-// Whichever request fails, and whether before or after it had its effect: what the controller does next leads to the same end.
+// Whichever request fails, and whether before or after it had its effect: what the controller does
+// next leads to the same end.
 func TestPartialCreation(t *testing.T) {
 	wanted := spec("10.0.0.0/8", "10.0.0.1")
 	for _, request := range []string{"POST /networks", "GET /subnets", "POST /subnets"} {

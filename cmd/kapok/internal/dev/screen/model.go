@@ -77,7 +77,8 @@ func (m *model) take(n news) {
 	}
 }
 
-// withoutPackages removes the lines of an error with the package that go build compiles, as one line has to do.
+// withoutPackages removes the lines of an error with the package that go build compiles, as one
+// line has to do.
 func withoutPackages(text string) string {
 	var all strings.Builder
 	for l := range strings.Lines(text) {

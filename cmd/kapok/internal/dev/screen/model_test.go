@@ -36,7 +36,8 @@ func newFixture(t *testing.T, width, height int) *fixture {
 	return f
 }
 
-// send updates the model, checks the picture, and runs the command. It returns the message of the command.
+// send updates the model, checks the picture, and runs the command. It returns the message of the
+// command.
 func (f *fixture) send(message tea.Msg) tea.Msg {
 	f.Helper()
 	_, command := f.Update(message)
@@ -171,7 +172,8 @@ func TestView(t *testing.T) {
 	}
 }
 
-// TestSizes draws a busy screen at many sizes with all panes in focus: fixture.picture checks that it fits.
+// TestSizes draws a busy screen at many sizes with all panes in focus: fixture.picture checks that
+// it fits.
 func TestSizes(t *testing.T) {
 	f := newFixture(t, 80, 24)
 	f.busy()
@@ -186,7 +188,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestResize checks that what is visible fits the new size, and that a list does not end above the bottom.
+// TestResize checks that what is visible fits the new size, and that a list does not end above the
+// bottom.
 func TestResize(t *testing.T) {
 	f := newFixture(t, 80, 24)
 	f.busy()

@@ -97,7 +97,8 @@ func (t *table) drop(kind schema.GroupKind) {
 	delete(t.objects, kind)
 }
 
-// rows returns the objects of the project by kind, namespace and name, and after each of them those that it owns.
+// rows returns the objects of the project by kind, namespace and name, and after each of them those
+// that it owns.
 func (t *table) rows() []row {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,7 +154,8 @@ func (t *table) rows() []row {
 	return rows
 }
 
-// stateOf describes the state of an object in a few words: how many of its replicas are ready, its phase, or its conditions.
+// stateOf describes the state of an object in a few words: how many of its replicas are ready, its
+// phase, or its conditions.
 func stateOf(u *unstructured.Unstructured) string {
 	if u.GetDeletionTimestamp() != nil {
 		return "Terminating"

@@ -29,7 +29,8 @@ type Options struct {
 	Environ []string
 }
 
-// A Screen is a Sink on a terminal. Before Show and after its program has ended it writes plain lines.
+// A Screen is a Sink on a terminal. Before Show and after its program has ended it writes plain
+// lines.
 type Screen struct {
 	options Options
 	plain   dev.Sink
@@ -71,7 +72,8 @@ func New(o Options) *Screen {
 	return &Screen{options: o, plain: dev.Plain(o.Out), table: newTable(), wake: make(chan struct{}, 1)}
 }
 
-// Show shows the screen until Close, with the objects of a server until ctx is done. It must be called once.
+// Show shows the screen until Close, with the objects of a server until ctx is done. It must be
+// called once.
 func (s *Screen) Show(ctx context.Context, server *rest.Config) {
 	m := newModel(filepath.Base(s.options.Project), s.options.Kubeconfig, !hasNoColor(s.options.Environ), s.options.Interrupt)
 	s.program = tea.NewProgram(m,
@@ -94,8 +96,8 @@ func (s *Screen) Show(ctx context.Context, server *rest.Config) {
 	}()
 }
 
-// Close ends the screen, prints the last error and the last lines on the normal screen, and returns when all goroutines have
-// ended. Without Show it does nothing.
+// Close ends the screen, prints the last error and the last lines on the normal screen, and returns
+// when all goroutines have ended. Without Show it does nothing.
 func (s *Screen) Close() {
 	if s.program == nil {
 		return
@@ -200,7 +202,8 @@ func (s *Screen) take() news {
 	return n
 }
 
-// leave prints what the normal screen shall keep, after the program has ended. From then on, lines are plain.
+// leave prints what the normal screen shall keep, after the program has ended. From then on, lines
+// are plain.
 func (s *Screen) leave(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestPlainBefore checks that a Screen that is not shown prints lines, and that Close does nothing then.
+// TestPlainBefore checks that a Screen that is not shown prints lines, and that Close does nothing
+// then.
 func TestPlainBefore(t *testing.T) {
 	var out bytes.Buffer
 	s := New(Options{Out: &out})

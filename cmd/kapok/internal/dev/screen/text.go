@@ -11,9 +11,9 @@ import (
 // longest is the maximum length of a stored line in bytes.
 const longest = 4 << 10
 
-// clean returns a text as one line that a terminal shows without further effect: control sequences and control characters
-// are removed, tabs and line ends become spaces, and invalid bytes the replacement character. Characters that change the direction of text are
-// removed, too.
+// clean returns a text as one line that a terminal shows without further effect: control sequences
+// and control characters are removed, tabs and line ends become spaces, and invalid bytes the
+// replacement character. Characters that change the direction of text are removed, too.
 func clean(text string) string {
 	text = ansi.Strip(strings.ToValidUTF8(firstBytes(text, 4*longest), "\uFFFD"))
 	text = strings.Map(func(r rune) rune {

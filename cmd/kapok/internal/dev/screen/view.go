@@ -23,7 +23,8 @@ func (s style) color(c ansi.BasicColor, text string) string {
 func bold(text string) string  { return ansi.NewStyle().Bold().Styled(text) }
 func faint(text string) string { return ansi.NewStyle().Faint().Styled(text) }
 
-// small is the height of a terminal below which only the pane in focus is shown, and the others as titles in its own title.
+// small is the height of a terminal below which only the pane in focus is shown, and the others as
+// titles in its own title.
 const small = 16
 
 // A layout gives each pane its number of lines without the title. A pane that is not shown has -1.
@@ -146,7 +147,8 @@ func (m *model) helpLines() []string {
 	return append(lines, strings.Split(ansi.Hardwrap("KUBECONFIG="+m.kubeconfig, m.width, true), "\n")...)
 }
 
-// title is the line above a pane. That of the pane in focus is heavy, and shows where the window is.
+// title is the line above a pane. That of the pane in focus is heavy, and shows where the window
+// is.
 func (m *model) title(n int) string {
 	names := [panes]string{"Objects", "Events", "Log"}
 	counts := [panes]int{len(m.rows), len(m.events.lines), len(m.log.lines)}
@@ -193,7 +195,8 @@ func (m *model) content(n, height int) []string {
 	return lines
 }
 
-// line shows a line of a history. Lines of the operator and events are alone in their pane, and need no label.
+// line shows a line of a history. Lines of the operator and events are alone in their pane, and
+// need no label.
 func (m *model) line(l line) string {
 	switch l.label {
 	case "operator":

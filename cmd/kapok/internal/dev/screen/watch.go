@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A watcher keeps a table current by a watch for each kind: those of the definitions on the server, those of the samples, and
-// the built-in kinds that operators usually create.
+// A watcher keeps a table current by a watch for each kind: those of the definitions on the server,
+// those of the samples, and the built-in kinds that operators usually create.
 type watcher struct {
 	config  *rest.Config
 	table   *table
@@ -110,7 +110,8 @@ func (w *watcher) setSamples(samples []dev.Sample) {
 // isOurs reports whether package dev has applied an object.
 func isOurs(entry metav1.ManagedFieldsEntry) bool { return entry.Manager == dev.FieldManager }
 
-// served returns the kind of a definition and the resource of a version, and whether the server serves it.
+// served returns the kind of a definition and the resource of a version, and whether the server
+// serves it.
 func served(definition *unstructured.Unstructured) (kind schema.GroupKind, resource schema.GroupVersionResource, ok bool) {
 	spec, _ := definition.Object["spec"].(map[string]any)
 	names, _ := spec["names"].(map[string]any)
@@ -186,8 +187,8 @@ func (w *watcher) leave(kind schema.GroupKind) {
 // again is the delay before a watch that has failed is started again.
 const again = time.Second
 
-// repeat calls handle for the objects of a resource and their changes until ctx is done. Before it starts again after an
-// error, as when the kind has vanished, it calls fresh.
+// repeat calls handle for the objects of a resource and their changes until ctx is done. Before it
+// starts again after an error, as when the kind has vanished, it calls fresh.
 func (w *watcher) repeat(ctx context.Context, resource schema.GroupVersionResource, fresh func(), handle func(client.Event[*unstructured.Unstructured])) {
 	for {
 		// A new client: another definition may have the same name and another scope.

@@ -75,8 +75,8 @@ func (c *Cloud) createSubnetLocked(w http.ResponseWriter, r *http.Request) {
 	}
 	s.ID, s.CIDR = c.idLocked(), cidr.String()
 	if len(s.AllocationPools) == 0 {
-		// Neutron allocates all addresses except the gateway; here only those after it, which is enough to conflict with
-		// another gateway.
+		// Neutron allocates all addresses except the gateway; here only those after it, which is enough
+		// to conflict with another gateway.
 		s.AllocationPools = []Pool{{Start: gateway.Next().String(), End: provider.LastAddr(cidr).Prev().String()}}
 	}
 	c.subnets = append(c.subnets, s)
