@@ -249,6 +249,47 @@ func TestRecent(t *testing.T) {
 	}
 }
 
+// TestSoleHandler checks that an object is not kept for others when a single handler gets it at its
+// start.
+func TestSoleHandler(t *testing.T) {
+	for handlers, want := range []int{0, 0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			mapper := meta.NewDefaultRESTMapper(nil)
+			mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+			p := &play{watches: []*played{{events: []local.Event{pod(watch.Added, "a", 1), listEnds}, at: "1"}}, stopped: make(chan struct{})}
+			c, err := New(&rest.Config{}, Options{State: p, Mapper: mapper, Logger: slog.New(slog.DiscardHandler), UnsafeSharedEvents: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- c.Start(ctx) }()
+			inf, err := c.GetInformer(ctx, &corev1.Pod{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !c.WaitForCacheSync(ctx) {
+				t.Fatal("no sync")
+			}
+			for range handlers {
+				h := &heard{}
+				if _, err := inf.AddEventHandler(h); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if !slices.Equal(h.all, []string{"+a"}) {
+					t.Errorf("%d handlers: one has heard %q", handlers, h.all)
+				}
+			}
+			if got := len(inf.(*informer).kind.recent.all()); got != want {
+				t.Errorf("%d handlers: %d objects are kept, want %d", handlers, got, want)
+			}
+			stop()
+			<-ended
+		})
+	}
+}
+
 // TestMutations checks that a change of an object that is shared with the cache is detected.
 func TestMutations(t *testing.T) {
 	for _, change := range []bool{false, true} {

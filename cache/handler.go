@@ -226,7 +226,7 @@ func (h *handler) decode(e *entry, alone bool) (client.Object, bool) {
 	case h.metadata:
 		obj, err = kind.decodeMetadata(e)
 	case kind.events:
-		obj, err = kind.shareFor(e, !alone)
+		obj, err = kind.shareAnd(e, !alone)
 	default:
 		obj, err = kind.decode(e)
 	}

@@ -147,11 +147,10 @@ func (k *kind) media() string {
 }
 
 // share returns an object that others read, too. It must not be changed.
-func (k *kind) share(e *entry) (client.Object, error) { return k.shareFor(e, true) }
+func (k *kind) share(e *entry) (client.Object, error) { return k.shareAnd(e, true) }
 
-// shareFor is share for a reader beside which there are others, or not. Without others, the object
-// is not kept for them.
-func (k *kind) shareFor(e *entry, others bool) (client.Object, error) {
+// shareAnd is share, and keeps the object for the next readers or not.
+func (k *kind) shareAnd(e *entry, keep bool) (client.Object, error) {
 	if e.object != nil {
 		return e.object, nil
 	}
@@ -162,7 +161,7 @@ func (k *kind) shareFor(e *entry, others bool) (client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !others && k.mutated == nil {
+	if !keep && k.mutated == nil {
 		return obj, nil
 	}
 	kept, dropped := k.recent.put(e, obj)
