@@ -38,7 +38,8 @@ own. PROJECT may have the layout go.kubebuilder.io/v3; the new one has go.kubebu
 cmd, and controllers and webhooks in internal.
 
 Without --output-dir, the result replaces the project in this directory: all files that git knows there.
-The work tree must be clean. Nothing is committed: git reset --hard brings the project back.
+The work tree must be clean, and no file that git ignores may be in the way. Nothing is committed:
+git reset --hard brings the project back.
 
 Flags:
   -h, --help                help for generate

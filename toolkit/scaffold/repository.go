@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -163,42 +164,60 @@ func (r *repository) keepRemoved(ctx context.Context) error {
 	return nil
 }
 
-// replace replaces the files of the project that git knows by those of another directory.
+// replace replaces the files of the project that git knows by those of another directory. It
+// changes nothing if a file that git does not know is in the way, as nothing could bring that back.
 func (r *repository) replace(ctx context.Context, dir string) error {
 	list, err := r.git(ctx, nil, "ls-files", "-z", "--", r.project())
 	if err != nil {
 		return err
 	}
-	for name := range strings.SplitSeq(strings.TrimRight(list, "\x00"), "\x00") {
-		path := filepath.Join(r.top, filepath.FromSlash(name))
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		for parent := filepath.Dir(path); parent != filepath.Join(r.top, r.project()) && os.Remove(parent) == nil; parent = filepath.Dir(parent) { // that is empty
-		}
+	old := strings.FieldsFunc(list, func(c rune) bool { return c == 0 })
+	if err := r.refuseToOverwrite(dir, old); err != nil {
+		return err
 	}
+	if err := r.swap(dir, old); err != nil {
+		return fmt.Errorf("%w\nThe project is replaced in part: git reset --hard brings it back", err)
+	}
+	return nil
+}
+
+// refuseToOverwrite returns an error if a file of a directory would overwrite one in the project
+// that is not among those that git knows.
+func (r *repository) refuseToOverwrite(dir string, known []string) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
+		if err != nil || entry.IsDir() {
 			return err
 		}
 		name, err := filepath.Rel(dir, path)
 		if err != nil {
 			return err
 		}
-		data, err := os.ReadFile(path)
-		if err != nil {
+		there := filepath.Join(r.project(), name)
+		if slices.Contains(known, filepath.ToSlash(there)) {
+			return nil
+		}
+		switch info, err := os.Lstat(filepath.Join(r.top, there)); {
+		case err == nil && !info.IsDir():
+			return fmt.Errorf("git ignores %s, which the new project would overwrite: move or remove it first", there)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(r.top, r.project(), name)
-		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-			return err
-		}
-		return os.WriteFile(target, data, info.Mode().Perm())
+		return nil
 	})
+}
+
+// swap removes files of the project, and copies those of a directory into it.
+func (r *repository) swap(dir string, old []string) error {
+	project := filepath.Join(r.top, r.project())
+	for _, name := range old {
+		path := filepath.Join(r.top, filepath.FromSlash(name))
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for parent := filepath.Dir(path); parent != project && os.Remove(parent) == nil; parent = filepath.Dir(parent) { // that is empty
+		}
+	}
+	return os.CopyFS(project, os.DirFS(dir))
 }
 
 // project returns the path of the project below the repository.

@@ -132,6 +132,22 @@ func TestAlphaGenerateHere(t *testing.T) {
 	if err := os.Remove(filepath.Join(p.dir, "NOTES")); err != nil {
 		t.Fatal(err)
 	}
+
+	// No commit has a file that is ignored, so that nothing could bring it back.
+	exclude := filepath.Join(top, ".git", "info", "exclude")
+	if err := os.WriteFile(exclude, []byte("Makefile\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	git("rm", "--quiet", "--cached", filepath.Join(p.dir, "Makefile"))
+	git("commit", "--quiet", "--message=without it")
+	before = p.state()
+	if code, out := p.run("alpha generate"); code == 0 || !strings.Contains(out, "git ignores") || !strings.Contains(out, "Makefile") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	if !maps.Equal(p.state(), before) {
+		t.Error("a command that fails has changed the project")
+	}
+	git("reset", "--quiet", "--hard", "HEAD~")
 	if out := p.must("alpha generate"); !strings.Contains(out, "git reset --hard takes them back") {
 		t.Errorf("it says\n%s", out)
 	}
