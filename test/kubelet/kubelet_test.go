@@ -3,12 +3,14 @@
 package kubelet
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -145,6 +147,8 @@ type cluster struct {
 	programs, kubeconfig string
 	authority            []byte // certificates
 	client               *kubernetes.Clientset
+	sound                context.Context // ends when a program has ended that must run
+	fail                 context.CancelCauseFunc
 }
 
 func startCluster(t *testing.T, programs string) *cluster {
@@ -162,6 +166,7 @@ func startCluster(t *testing.T, programs string) *cluster {
 	}
 	dir := t.TempDir()
 	k := &cluster{T: t, programs: programs, kubeconfig: filepath.Join(dir, "kubeconfig")}
+	k.sound, k.fail = context.WithCancelCause(context.Background())
 	k.start("kapok", "up", "--data-dir", filepath.Join(dir, "data"), "--listen", serverAddress+":6443", "--kubeconfig", k.kubeconfig, "--no-context",
 		"--scheduler", "--enable-bootstrap-token-auth", "--controllers", "*,tokencleaner", "--tls-san", serverAddress,
 		"--kubelet-preferred-address-types", "InternalIP") // the names of the nodes have no addresses
@@ -180,8 +185,8 @@ func startCluster(t *testing.T, programs string) *cluster {
 	return k
 }
 
-// start starts a program, which is killed at the end.
-func (k *cluster) start(program string, args ...string) {
+// start starts a program, which must run until stop is called or the test ends.
+func (k *cluster) start(program string, args ...string) (stop func()) {
 	k.Helper()
 	path := filepath.Join(k.TempDir(), program+".log")
 	log, err := os.Create(path)
@@ -194,15 +199,28 @@ func (k *cluster) start(program string, args ...string) {
 	if err := p.Start(); err != nil {
 		k.Fatal(err)
 	}
-	k.Cleanup(func() {
+	var stopping atomic.Bool
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := p.Wait(); !stopping.Load() {
+			k.fail(fmt.Errorf("%s has ended: %v", program, err))
+		}
+	}()
+	stop = func() {
+		stopping.Store(true)
 		_ = p.Process.Signal(syscall.SIGTERM)
-		_ = p.Wait()
+		<-ended
+	}
+	k.Cleanup(func() {
+		stop()
 		log.Close()
 		if k.Failed() {
 			text, _ := os.ReadFile(path)
 			k.Logf("the log of %s ends:\n%s", program, text[max(0, len(text)-5000):])
 		}
 	})
+	return stop
 }
 
 // kubectl runs a command of kubectl, which must succeed.
@@ -211,10 +229,19 @@ func (k *cluster) kubectl(args ...string) string {
 	return run(k.T, filepath.Join(k.programs, "kapok"), append([]string{"kubectl", "--kubeconfig", k.kubeconfig}, args...)...)
 }
 
+// tryKubectl runs a command of kubectl, which may fail, and returns its standard output.
+func (k *cluster) tryKubectl(args ...string) string {
+	out, _ := exec.Command(filepath.Join(k.programs, "kapok"), append([]string{"kubectl", "--kubeconfig", k.kubeconfig}, args...)...).Output()
+	return string(out)
+}
+
 // await waits until a condition holds, at most five minutes.
 func (k *cluster) await(what string, holds func() bool) {
 	k.Helper()
 	for end := time.Now().Add(5 * time.Minute); !holds(); time.Sleep(100 * time.Millisecond) {
+		if err := context.Cause(k.sound); err != nil {
+			k.Fatalf("there is not: %s: %v", what, err)
+		}
 		if time.Now().After(end) {
 			k.Fatalf("after five minutes, there is still not: %s", what)
 		}
@@ -322,8 +349,9 @@ func TestKubelet(t *testing.T) {
 	if out := k.kubectl("get", "--raw", "/api/v1/namespaces/default/pods/"+pod+":80/proxy/"); strings.TrimSpace(out) != pod {
 		t.Errorf("proxy: %q", out)
 	}
-	k.start("kapok", "kubectl", "--kubeconfig", k.kubeconfig, "port-forward", pod, "8080:80")
+	end := k.start("kapok", "kubectl", "--kubeconfig", k.kubeconfig, "port-forward", pod, "8080:80")
 	k.await("an answer through the forwarded port", func() bool { return get("http://127.0.0.1:8080") == pod })
+	end()
 	k.debug(pod)
 	k.resolve(pod, service.Spec.ClusterIP)
 	k.top(pod)
@@ -372,8 +400,7 @@ func (k *cluster) resolve(pod, address string) {
 	k.start("coredns", "-conf", file)
 	for _, name := range []string{"web", "web.default.svc.cluster.local"} {
 		k.await("the address of "+name+" by CoreDNS", func() bool {
-			out, _ := exec.Command(filepath.Join(k.programs, "kapok"), "kubectl", "--kubeconfig", k.kubeconfig, "exec", pod, "--", "/tool", "lookup", name).Output()
-			return string(out) == address+"\n"
+			return k.tryKubectl("exec", pod, "--", "/tool", "lookup", name) == address+"\n"
 		})
 	}
 }
@@ -386,7 +413,7 @@ func (k *cluster) top(pod string) {
 		k.Fatal(err)
 	}
 	k.start("metrics-server", "--kubeconfig", k.kubeconfig, "--authentication-kubeconfig", k.kubeconfig, "--authorization-kubeconfig", k.kubeconfig,
-		"--secure-port", "4443", "--cert-dir", dir, "--metric-resolution", "10s", "--kubelet-preferred-address-types", "InternalIP", "--kubelet-certificate-authority", authority)
+		"--secure-port", "4443", "--cert-dir", dir, "--metric-resolution", "15s", "--kubelet-preferred-address-types", "InternalIP", "--kubelet-certificate-authority", authority)
 	file := filepath.Join(dir, "metrics.yaml")
 	if err := os.WriteFile(file, []byte(metricsAPI), 0o600); err != nil {
 		k.Fatal(err)
@@ -394,11 +421,7 @@ func (k *cluster) top(pod string) {
 	k.kubectl("apply", "-f", file)
 	k.kubectl("wait", "apiservice/v1beta1.metrics.k8s.io", "--for", "condition=Available", "--timeout", "5m")
 	k.await("the use of nodes and pods", func() bool {
-		used := ""
-		for _, args := range [][]string{{"nodes"}, {"pod", pod}} {
-			out, _ := exec.Command(filepath.Join(k.programs, "kapok"), append([]string{"kubectl", "--kubeconfig", k.kubeconfig, "top"}, args...)...).Output()
-			used += string(out)
-		}
+		used := k.tryKubectl("top", "nodes") + k.tryKubectl("top", "pod", pod)
 		return strings.Contains(used, "node1") && strings.Contains(used, "node2") && strings.Contains(used, pod)
 	})
 }

@@ -12,45 +12,43 @@ import (
 )
 
 func main() {
-	if len(os.Args) < 2 {
-		pause()
-		return
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-	switch os.Args[1] {
+}
+
+func run(args []string) error {
+	if len(args) == 0 {
+		pause()
+		return nil
+	}
+	switch command, args := args[0], args[1:]; command {
 	case "serve":
 		http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 			fmt.Println(r.Method, r.URL)
 			fmt.Fprintln(w, os.Getenv("HOSTNAME"))
 		})
-		if err := http.ListenAndServe(":80", nil); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+		return http.ListenAndServe(":80", nil)
 	case "echo":
-		for _, arg := range os.Args[2:] {
+		for _, arg := range args {
 			fmt.Println(arg)
 		}
+		return nil
 	case "lookup":
-		addresses, err := net.LookupHost(os.Args[2])
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+		addresses, err := net.LookupHost(args[0])
 		for _, a := range addresses {
 			fmt.Println(a)
 		}
+		return err
 	case "ls":
-		entries, err := os.ReadDir(os.Args[2])
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+		entries, err := os.ReadDir(args[0])
 		for _, e := range entries {
 			fmt.Println(e.Name())
 		}
+		return err
 	default:
-		fmt.Fprintf(os.Stderr, "unknown command %q\n", os.Args[1])
-		os.Exit(2)
+		return fmt.Errorf("unknown command %q", command)
 	}
 }
 
