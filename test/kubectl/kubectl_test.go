@@ -187,6 +187,8 @@ func kapok(t *testing.T, args ...string) (ended <-chan struct{}) {
 		<-done
 		if err := errors.Join(interrupt, err); err != nil {
 			t.Errorf("kapok %s: %v\n%s", args[0], err, &out)
+		} else if t.Failed() {
+			t.Logf("kapok %s: its log:\n%s", args[0], &out)
 		}
 	})
 	return done
