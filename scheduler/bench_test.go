@@ -53,15 +53,8 @@ func BenchmarkScheduler(b *testing.B) {
 
 func benchmark(b *testing.B, nodes, pods int, edit func(*corev1.Pod)) {
 	b.StopTimer()
-	server, err := kapok.Start(b.Context(), kapok.Options{DataDir: b.TempDir()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	server, c := startServer(b, kapok.Options{DataDir: b.TempDir()})
 	defer server.Stop()
-	c, err := client.New(server.Config(), client.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
 	createNodes(b, c, nodes)
 	inParallel(b, pods, func(i int) error {
 		p := pod(fmt.Sprint("p", i), "100m")
@@ -84,6 +77,19 @@ func benchmark(b *testing.B, nodes, pods int, edit func(*corev1.Pod)) {
 	b.ReportMetric(float64((processor(b)-before).Microseconds())/float64(pods), "cpu-us/pod")
 	stop()
 	b.StartTimer()
+}
+
+func startServer(b *testing.B, o kapok.Options) (*kapok.Server, client.Client) {
+	server, err := kapok.Start(b.Context(), o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := client.New(server.Config(), client.Options{})
+	if err != nil {
+		server.Stop()
+		b.Fatal(err)
+	}
+	return server, c
 }
 
 func createNodes(b *testing.B, c client.Client, number int) {
@@ -109,15 +115,8 @@ func createNodes(b *testing.B, c client.Client, number int) {
 func BenchmarkMemory(b *testing.B) {
 	for _, nodes := range []int{100, 5000} {
 		b.Run(fmt.Sprintf("nodes=%d/pods=%d", nodes, nodes*30), func(b *testing.B) {
-			server, err := kapok.Start(b.Context(), kapok.Options{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			server, c := startServer(b, kapok.Options{})
 			defer server.Stop()
-			c, err := client.New(server.Config(), client.Options{})
-			if err != nil {
-				b.Fatal(err)
-			}
 			createNodes(b, c, nodes)
 			inParallel(b, nodes*30, func(i int) error {
 				p := pod(fmt.Sprint("p", i), "100m")
