@@ -200,19 +200,7 @@ func (f *forwarder) PortForward(ctx context.Context, _, _ string, port int32, st
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	stop := context.AfterFunc(ctx, func() { c.Close() })
-	defer stop()
-	go func() { // ends with the stream, which its server closes
-		_, _ = io.Copy(c, stream)
-		if half, ok := c.(*net.TCPConn); ok {
-			_ = half.CloseWrite()
-		}
-	}()
-	if _, err = io.Copy(stream, c); ctx.Err() != nil {
-		return nil
-	}
-	return err
+	return kubelet.Forward(ctx, stream, c)
 }
 
 // dialTimeout limits the time for a connection.
