@@ -138,6 +138,10 @@ type Options struct {
 	// permitted to get them. Default: these paths do not exist.
 	Debug http.Handler
 
+	// Flags are the settings of this program that /flagz shows to users who are permitted to get it.
+	// They should hold no secrets. Default: /flagz does not exist.
+	Flags map[string]string
+
 	// Front wraps the handler of the socket, to serve further paths or to change requests. It is
 	// called once, before the first request. What it serves itself is neither authenticated nor
 	// bounded by Fairness. Connections in this process do not pass it. Needs Listen. Default: none.

@@ -110,6 +110,7 @@ may contain more flags, separated by spaces.`,
 			_, err := fmt.Fprintf(stdout, "Kubernetes %s+kapok\n", kapok.KubernetesVersion)
 			return err
 		}
+		s.options.Flags = flagValues(c.Flags())
 		return s.run(c.Context())
 	}
 	return runForeign(c, append(slices.Clone(args), more...), stdout, stderr)

@@ -103,6 +103,7 @@ and without NAME, is no instance: it has no context.`,
 			if err != nil {
 				return err
 			}
+			opts.Flags = flagValues(c.Flags())
 			if u.detach && os.Getenv(detachedVariable) == "" {
 				if u.instance == nil {
 					return errors.New("--detach requires an instance: set NAME, and do not set --data-dir")

@@ -136,21 +136,27 @@ func (c *call) answerDocument(kept *documents, name string, make func() (v any, 
 }
 
 // index lists the paths that the server serves.
-func (c *call) index() {
+func (c *call) index() { c.rawJSON(http.StatusOK, metav1.RootPaths{Paths: c.h.paths()}) }
+
+// paths returns the paths that the server serves, in order.
+func (h *Handler) paths() []string {
 	paths := []string{"/api", "/apis", "/apis/", "/metrics", "/version"}
-	if c.h.opts.OpenAPI != nil {
+	for path := range h.zpages() {
+		paths = append(paths, path)
+	}
+	if h.opts.OpenAPI != nil {
 		paths = append(paths, "/openapi/v2", "/openapi/v3", "/openapi/v3/")
 	}
-	for path := range c.h.opts.Documents {
+	for path := range h.opts.Documents {
 		paths = append(paths, path)
 	}
 	for _, path := range healthPaths {
 		paths = append(paths, "/"+path)
-		for _, check := range c.h.checks(path) {
+		for _, check := range h.checks(path) {
 			paths = append(paths, "/"+path+"/"+check.Name)
 		}
 	}
-	for _, g := range c.h.catalogue().groups {
+	for _, g := range h.catalogue().groups {
 		prefix := "/apis/" + g.name
 		if g.name == "" {
 			prefix = "/api"
@@ -161,7 +167,7 @@ func (c *call) index() {
 		}
 	}
 	slices.Sort(paths)
-	c.rawJSON(http.StatusOK, metav1.RootPaths{Paths: slices.Compact(paths)})
+	return slices.Compact(paths)
 }
 
 // answerVersion serves /version.

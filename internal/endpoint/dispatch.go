@@ -85,7 +85,7 @@ func (c *call) dispatchPath() {
 	case strings.HasPrefix(path, "/kapok/"):
 		c.administer()
 	default:
-		if !c.document() && !c.health() {
+		if !c.document() && !c.health() && !c.zpage() {
 			c.notFound()
 		}
 	}

@@ -80,6 +80,8 @@ type Options struct {
 	OpenAPI http.Handler
 	// Debug serves the paths below /debug/. Default: these return 404.
 	Debug http.Handler
+	// Flags are the settings that /flagz shows, by their names. Default: the path returns 404.
+	Flags map[string]string
 	// Documents are served unchanged, by path.
 	Documents map[string]Document
 	// Logger receives panics and internal errors. Default: slog.Default().
@@ -115,6 +117,7 @@ type Handler struct {
 	limiter   *fairness.Limiter
 	metrics   *metrics
 	discovery atomic.Pointer[catalogue]
+	began     time.Time
 	buffers   sync.Pool        // of *[]byte
 	gzips     sync.Pool        // of *compressor
 	lane      *fairness.Memory // places of lists that are being rendered
@@ -150,7 +153,7 @@ func New(opts Options) *Handler {
 		opts.RequestMemory = fairness.DefaultMemory()
 	}
 	h := &Handler{
-		opts: opts, store: opts.Store, log: opts.Logger, limiter: opts.Limiter, ending: make(chan struct{}),
+		opts: opts, store: opts.Store, log: opts.Logger, limiter: opts.Limiter, began: time.Now(), ending: make(chan struct{}),
 		memory: fairness.NewMemory(opts.RequestMemory),
 		lane:   fairness.NewMemory(int64(max(2, runtime.GOMAXPROCS(0)))),
 		heavy:  fairness.NewMemory(int64(max(1, runtime.GOMAXPROCS(0)/2))),

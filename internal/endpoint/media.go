@@ -130,10 +130,7 @@ func negotiate(r *http.Request, allowed rule) (media, error) {
 func parseAccept(accept string, allowed rule) (media, bool) {
 	for _, clause := range goautoneg.ParseAccept(accept) {
 		for e, mediaType := range mediaTypes {
-			kind, subkind, _ := strings.Cut(mediaType, "/")
-			if clause.Type != "*" && clause.Type != kind ||
-				clause.SubType != "*" && clause.SubType != subkind ||
-				clause.Type == "*" && clause.SubType != "*" {
+			if !accepts(clause, mediaType) {
 				continue
 			}
 			if m, ok := withParameters(encoding(e), clause.Params, allowed); ok {
@@ -142,6 +139,15 @@ func parseAccept(accept string, allowed rule) (media, bool) {
 		}
 	}
 	return media{}, false
+}
+
+// accepts reports whether a clause matches a media type.
+func accepts(clause goautoneg.Accept, mediaType string) bool {
+	kind, subkind, _ := strings.Cut(mediaType, "/")
+	if clause.Type == "*" {
+		return clause.SubType == "*"
+	}
+	return clause.Type == kind && (clause.SubType == "*" || clause.SubType == subkind)
 }
 
 func withParameters(e encoding, params map[string]string, allowed rule) (media, bool) {

@@ -87,7 +87,7 @@ func (c *call) series(code int) series {
 	}
 	if c.version == nil {
 		switch c.info.Path {
-		case "/", "/api", "/apis", "/version", "/metrics", "/healthz", "/livez", "/readyz", "/openapi/v2", "/openapi/v3":
+		case "/", "/api", "/apis", "/version", "/metrics", "/healthz", "/livez", "/readyz", statusPage, flagsPage, "/openapi/v2", "/openapi/v3":
 			s.subresource = c.info.Path
 		}
 		return s

@@ -177,6 +177,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		Authorizer:    access,
 		OpenAPI:       endpoint.OpenAPI(registry, others, serverVersion().GitVersion),
 		Debug:         p.options.Debug,
+		Flags:         p.options.Flags,
 		Documents:     issuerDocuments(p.accounts, p.options.Accounts, p.address),
 		Logger:        log,
 		Version:       serverVersion(),

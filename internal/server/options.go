@@ -59,6 +59,7 @@ type Options struct {
 	Housekeeping          []string
 	Controllers           Controllers
 	Debug                 http.Handler
+	Flags                 map[string]string
 	Front                 func(api http.Handler) http.Handler
 	NamespaceGrace        time.Duration
 }
