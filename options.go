@@ -2,6 +2,7 @@ package kapok
 
 import (
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"time"
@@ -61,6 +62,10 @@ type Options struct {
 	// Listen is the address of the TLS socket, HOST:PORT; port 0 picks a free one, an empty host means
 	// all interfaces. Default: no socket.
 	Listen string
+
+	// Listener is an open socket to accept connections from, for example one that systemd has opened.
+	// The server closes it. Needs Listen, which is its address. Default: the server opens Listen.
+	Listener net.Listener
 
 	// Serving configures the certificate and the TLS parameters of the socket. Needs Listen.
 	Serving ServingOptions

@@ -76,8 +76,15 @@ func launchIn(t *testing.T, s *shell, args ...string) *process {
 		t.Fatal(err)
 	}
 	p := &process{Cmd: exec.Command(path, args...), out: &bytes.Buffer{}, done: make(chan struct{})}
-	p.Stdout, p.Stderr = p.out, p.out
 	p.Env, p.Dir = s.env, s.home
+	p.run(t)
+	return p
+}
+
+// run starts the process, which is killed at the end of the test.
+func (p *process) run(t *testing.T) {
+	t.Helper()
+	p.Stdout, p.Stderr = p.out, p.out
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +96,6 @@ func launchIn(t *testing.T, s *shell, args ...string) *process {
 		p.Process.Kill()
 		<-p.done
 	})
-	return p
 }
 
 // ready waits for the kubeconfig, as a script would, and uses it at once.

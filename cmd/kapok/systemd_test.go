@@ -3,8 +3,13 @@
 package main
 
 import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -96,5 +101,69 @@ func TestLogFormat(t *testing.T) {
 	}
 	if code, _, errs := s.kapok("", "up --in-memory --log-format=xml"); code != exitUsage || !strings.Contains(errs, `--log-format: "xml" is invalid: want text or json`) {
 		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+// TestSocketActivation starts kapok up with a socket that is open already, as systemd does. A
+// request that is sent before the server is ready waits.
+func TestSocketActivation(t *testing.T) {
+	const script = `LISTEN_PID=$$ exec "$0" "$@"`
+	program, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	activate := func(sockets int, args ...string) (*process, string) {
+		t.Helper()
+		s := newShell(t, "")
+		p := &process{Cmd: exec.Command("sh", append([]string{"-c", script, program, "up", "--in-memory"}, args...)...), out: &bytes.Buffer{}, done: make(chan struct{})}
+		p.Env = append(s.env, fmt.Sprint("LISTEN_FDS=", sockets))
+		address := ""
+		for range sockets {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := l.(*net.TCPListener).File()
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Close()
+			defer f.Close()
+			address, p.ExtraFiles = l.Addr().String(), append(p.ExtraFiles, f)
+		}
+		p.run(t)
+		return p, address
+	}
+
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	p, address := activate(1, "--kubeconfig", kubeconfig)
+	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // before there is a certificate to verify
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "GET /readyz HTTP/1.1\r\nHost: kapok\r\nConnection: close\r\n\r\n")
+	if answer, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 OK\r\n") {
+		t.Errorf("the first request: %v\n%s", err, answer)
+	}
+	if config := p.ready(t, kubeconfig); config.Host != "https://"+address {
+		t.Errorf("the server of the kubeconfig is %s, want %s", config.Host, address)
+	}
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code, out := p.end(t); code != 0 {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+
+	for want, p := range map[string]func() (*process, string){
+		"systemd has opened 2 sockets: want one of TCP":     func() (*process, string) { return activate(2) },
+		"--listen is set, and systemd has opened a socket":  func() (*process, string) { return activate(1, "--listen=127.0.0.1:0") },
+		"--detach is set, and systemd has opened a socket:": func() (*process, string) { return activate(1, "--detach") },
+	} {
+		refused, _ := p()
+		if code, out := refused.end(t); code == 0 || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, want %q:\n%s", code, want, out)
+		}
 	}
 }

@@ -91,6 +91,9 @@ and without NAME, is no instance: it has no context.`,
 		Args:              maybeOneArg("NAME"),
 		ValidArgsFunction: completeInstance,
 		RunE: func(c *cobra.Command, args []string) (err error) {
+			if err := u.inherit(c.Flags()); err != nil {
+				return failed(err)
+			}
 			if u.instance, err = choose(args, c.Flags(), u.noContext); err != nil {
 				return err
 			}

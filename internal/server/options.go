@@ -38,6 +38,7 @@ type Options struct {
 	HistoryDisk           int64
 	HistoryAge            time.Duration
 	Listen                string
+	Listener              net.Listener
 	Serving               transport.ServingOptions
 	Kubeconfig            string
 	Authentication        methods.Options
@@ -152,6 +153,9 @@ func (o *Options) Validate() error {
 		return err
 	}
 	if o.Listen == "" {
+		if o.Listener != nil {
+			return errors.New("Options.Listener is set but Options.Listen is not: set Listen to the address of the listener")
+		}
 		if o.Front != nil {
 			return errors.New("Options.Front is set but Options.Listen is not: set Listen to HOST:PORT, like 127.0.0.1:6443")
 		}

@@ -39,7 +39,10 @@ type socket struct {
 
 // listen binds the socket. Connections wait until serve is called.
 func listen(opts Options, st *store) (_ *socket, err error) {
-	listener, err := net.Listen("tcp", opts.Listen)
+	listener := opts.Listener
+	if listener == nil {
+		listener, err = net.Listen("tcp", opts.Listen)
+	}
 	switch {
 	case taken(err):
 		return nil, fmt.Errorf("Options.Listen is %s, which another program uses: stop it, or listen at 127.0.0.1:0, which picks a free port", opts.Listen)

@@ -105,6 +105,39 @@ func TestCredentials(t *testing.T) {
 	})
 }
 
+// TestListener checks that a server accepts connections from a socket that is open already, and
+// closes it at the end.
+func TestListener(t *testing.T) {
+	leakFree(t)
+	listener, err := net.Listen("tcp", anyPort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := newEcho().options()
+	opts.Listener = listener
+	if err := opts.Validate(); err == nil || !strings.Contains(err.Error(), "Options.Listener is set but Options.Listen is not") {
+		t.Errorf("without the address: %v", err)
+	}
+	opts.Listen = listener.Addr().String()
+	s := start(t, opts)
+	if s.Address() != opts.Listen {
+		t.Errorf("the server listens at %s, want %s", s.Address(), opts.Listen)
+	}
+	config := adminConfig(t, s)
+	c := client(t, config)
+	if code, body := get(t, c, config.Host+"/who"); code != 200 {
+		t.Errorf("got %d %s", code, body)
+	}
+	c.CloseIdleConnections()
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := net.Dial("tcp", opts.Listen); err == nil {
+		c.Close()
+		t.Error("the socket is still open")
+	}
+}
+
 // presented returns the certificate that a server presents.
 func presented(t *testing.T, s *Server) *x509.Certificate {
 	t.Helper()
