@@ -115,6 +115,9 @@ func TestDocuments(t *testing.T) {
 		{"getting-started.md", []string{"Your first custom resource", "Built-in kinds"}, ""},
 		{"login.md", []string{"A user with a certificate"}, ""},
 		{"login.md", []string{"A certificate by request"}, "openssl"},
+		{"reading/core-types.md", []string{"Try it"}, "jq"},
+		{"reading/custom-resources.md", []string{"Try it"}, "jq"},
+		{"reading/sample-controller.md", []string{"Try it"}, ""},
 	} {
 		t.Run(d.file+"/"+d.sections[0], func(t *testing.T) {
 			t.Parallel()
