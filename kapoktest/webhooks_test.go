@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 )
 
 // serveWidgets sets the color of widgets, and rejects large ones.
@@ -79,6 +81,42 @@ func TestWebhooks(t *testing.T) {
 		kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) { test(t, env) }, options...)
 	})
 	t.Run("many times", func(t *testing.T) { kapoktest.Explore(t, 3, kapoktest.Faults{}, test, options...) })
+}
+
+// TestWebhooksInMetrics checks that the time of webhooks does not count for the service level of
+// the server, as in Kubernetes.
+func TestWebhooksInMetrics(t *testing.T) {
+	kapoktest.Bubble(t, func(t *testing.T, env *kapoktest.Env) {
+		slow := &webhook.Webhook{Handler: webhook.HandlerFunc(func(context.Context, webhook.Request) webhook.Response {
+			time.Sleep(3 * time.Second)
+			return webhook.Allowed("")
+		})}
+		env.WebhookMux().Handle("/mutate", slow)
+		env.WebhookMux().Handle("/validate", slow)
+		env.Create(widget("a"))
+		config := env.Config()
+		c, err := rest.HTTPClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := c.Get(config.Host + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			`apiserver_request_duration_seconds_sum{component="apiserver",dry_run="",group="example.com",resource="widgets",scope="resource",subresource="",verb="POST",version="v1"} 6`,
+			`apiserver_request_sli_duration_seconds_sum{component="apiserver",group="example.com",resource="widgets",scope="resource",subresource="",verb="POST",version="v1"} 0`,
+		} {
+			if !strings.Contains(string(text), want+"\n") {
+				t.Errorf("metrics lack %s", want)
+			}
+		}
+	}, kapoktest.CRDs("testdata/crd"), kapoktest.Webhooks("testdata/webhook"))
 }
 
 // TestWebhookFailures checks that errors about webhooks are Kubernetes', and that the failure

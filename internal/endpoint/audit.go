@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/kapok-dev/kapok/internal/authz"
 
@@ -45,11 +46,20 @@ func (c *call) auditDecision(d authz.Decision, reason string) {
 	c.record.Annotate("authorization.k8s.io/reason", reason)
 }
 
-// auditDeprecated records that the version of the request is deprecated.
+// auditDeprecated records that the version of the request is deprecated, also in the metrics.
 func (c *call) auditDeprecated() {
-	if c.version.Warning != "" {
-		c.record.Annotate("k8s.io/deprecated", "true")
+	if c.version.Warning == "" {
+		return
 	}
+	c.record.Annotate("k8s.io/deprecated", "true")
+	c.h.metrics.retired.WithLabelValues(c.info.Group, c.info.Version, c.info.Resource, c.info.Subresource, removedIn(c.version.Warning)).Set(1)
+}
+
+// removedIn returns the release that a warning names, "" if it names none.
+func removedIn(warning string) string {
+	_, release, _ := strings.Cut(warning, "unavailable in v")
+	release, _, _ = strings.Cut(release, "+")
+	return release
 }
 
 // auditOptions records the body of a deletion.

@@ -149,7 +149,7 @@ func TestRoot(t *testing.T) {
 	s := newServer(t, func(o *Options) { o.OpenAPI = http.NotFoundHandler() })
 	paths := decode[metav1.RootPaths](t, s.must(200, "GET", "/", "")).Paths
 	want := strings.Fields(`/api /api/v1 /apis /apis/ /apis/example.com /apis/example.com/v1 /apis/example.com/v1beta1 /healthz /healthz/log /healthz/ping
-		/livez /livez/log /livez/ping /metrics /openapi/v2 /openapi/v3 /openapi/v3/ /readyz /readyz/log /readyz/ping /readyz/shutdown /version`)
+		/livez /livez/log /livez/ping /metrics /openapi/v2 /openapi/v3 /openapi/v3/ /readyz /readyz/log /readyz/ping /readyz/shutdown /statusz /version`)
 	if diff := cmp.Diff(want, paths); diff != "" {
 		t.Error(diff)
 	}

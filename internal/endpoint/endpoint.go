@@ -161,7 +161,7 @@ func New(opts Options) *Handler {
 	}
 	bodies := max(opts.RequestMemory/4, 2*opts.MaxBody)
 	h.bodies, h.exempted = fairness.NewMemory(bodies), fairness.NewMemory(bodies)
-	h.metrics = newMetrics(h.limiter, opts.Collectors)
+	h.metrics = newMetrics(opts.Version, h.limiter, opts.Collectors)
 	return h
 }
 
@@ -195,6 +195,8 @@ type call struct {
 
 	remote *aggregate.Remote // the server that serves the path; nil for this one
 	waited time.Duration     // for shared resources, see await
+	queued time.Duration     // of that, for a seat
+	hooked atomic.Int64      // nanoseconds for which admission webhooks have been called
 
 	record *audit.Record // nil if the request is not recorded
 
@@ -279,11 +281,14 @@ func (c *call) serve() {
 
 // identify determines the user that sends the request, and the user that it impersonates.
 func (c *call) identify() error {
+	begun := time.Now()
 	var err error
 	if c.user, err = c.h.opts.Authenticator.Identify(c.r); err != nil {
+		c.h.metrics.access.notAuthenticated.since(begun)
 		c.auditStranger()
 		return err
 	}
+	c.h.metrics.access.identified(c.user.Name, begun)
 	sender := c.user
 	c.audit()
 	wanted, constraint, err := authz.Impersonate(c.r.Context(), c.h.opts.Authorizer, sender, c.r.Header, c.attributes)
@@ -299,7 +304,9 @@ func (c *call) identify() error {
 
 // authorize returns nil if the request is permitted. It records the decision.
 func (c *call) authorize(a *authz.Attributes) error {
+	begun := time.Now()
 	decision, reason, err := c.h.opts.Authorizer.Authorize(c.r.Context(), a)
+	c.h.metrics.access.decided(decision, err, begun)
 	c.auditDecision(decision, reason)
 	switch {
 	case decision == authz.Allow:

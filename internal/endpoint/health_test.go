@@ -65,6 +65,8 @@ func TestMetrics(t *testing.T) {
 	s.must(404, "GET", widgetPath+"/a", "")
 	s.must(404, "GET", "/made/up", "")
 	s.must(404, "GET", "/apis/made.up/v1/things", "")
+	s.must(200, "GET", strings.Replace(widgetPath, "v1", "v1beta1", 1), "")
+	s.must(401, "GET", widgetPath, "", "Authorization", "Bearer wrong")
 	text := s.must(200, "GET", "/metrics", "")
 	for _, want := range []string{
 		"kapok_objects 42",
@@ -73,10 +75,23 @@ func TestMetrics(t *testing.T) {
 		`apiserver_request_total{code="404",component="apiserver",dry_run="",group="",resource="",scope="",subresource="",verb="GET",version=""} 2`,
 		`apiserver_current_inflight_requests{request_kind="readOnly"} 1`,
 		`apiserver_request_duration_seconds_count{component="apiserver",dry_run="",group="example.com",resource="widgets",scope="resource",subresource="",verb="GET",version="v1"} 1`,
+		`apiserver_request_sli_duration_seconds_count{component="apiserver",group="example.com",resource="widgets",scope="namespace",subresource="",verb="LIST",version="v1"} 1`,
+		`apiserver_response_sizes_bucket{component="apiserver",group="example.com",resource="widgets",scope="namespace",subresource="",verb="LIST",version="v1",le="1000"} 1`,
+		`apiserver_requested_deprecated_apis{group="example.com",removed_release="",resource="widgets",subresource="",version="v1beta1"} 1`,
+		`authenticated_user_requests{username="other"} 8`,
+		`authentication_attempts{result="error"} 1`,
+		`authentication_attempts{result="success"} 8`,
+		`authentication_duration_seconds_count{result="success"} 8`,
+		`authorization_attempts_total{result="allowed"} 8`,
+		`authorization_attempts_total{result="no-opinion"} 0`,
+		`kubernetes_build_info{build_date="",compiler="",git_commit="",git_tree_state="",git_version="v1.37.0+kapok",go_version="",major="1",minor="37",platform=""} 1`,
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("metrics lack %s", want)
 		}
+	}
+	if strings.Contains(text, `request_sli_duration_seconds_count{component="apiserver",group="example.com",resource="widgets",scope="resource",subresource="",verb="POST"`) {
+		t.Error("a dry run counts for the service level")
 	}
 	if strings.Contains(text, "made") {
 		t.Error("strangers make up series")
@@ -99,7 +114,7 @@ func TestNativeHistograms(t *testing.T) {
 			continue
 		}
 		for _, m := range family.Metric {
-			if h := m.Histogram; h.GetSchema() == 0 || len(h.PositiveSpan) == 0 && h.GetZeroCount() == 0 || len(h.Bucket) != 17 || h.GetSampleCount() == 0 {
+			if h := m.Histogram; h.GetSchema() == 0 || len(h.PositiveSpan) == 0 && h.GetZeroCount() == 0 || len(h.Bucket) != 24 || h.GetSampleCount() == 0 {
 				t.Errorf("%s", m)
 			}
 		}

@@ -33,6 +33,7 @@ func (c *call) enter(a *authz.Attributes) bool {
 			Patience:   patience,
 		})
 	})
+	c.queued = c.waited
 	header := c.w.Header()
 	if uid := pass.FlowSchemaUID(); uid != nil { // shared values: read only
 		header[headerFlowSchema] = uid

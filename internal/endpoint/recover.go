@@ -14,6 +14,7 @@ type recorder struct {
 	http.ResponseWriter
 	code    int // 0 until the header has been written
 	started func(code int)
+	sent    int64
 	written int // bytes since the last Flush, some of which net/http may have buffered
 	dog     *watchdog
 	// slow is called once a write has waited for the client for slowClient. If it returns false,
@@ -55,6 +56,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 	if w.code == 0 {
 		w.start(http.StatusOK)
 	}
+	w.sent += int64(len(b))
 	if w.written += len(b); !w.patient && (w.written >= unbuffered || w.unreadBody) {
 		defer w.armed().disarm()
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/resource"
 
@@ -30,6 +31,9 @@ func (c *call) request() *resource.Request {
 	return r
 }
 
+// addHooked adds time for which webhooks have been called.
+func (c *call) addHooked(took time.Duration) { c.hooked.Add(int64(took)) }
+
 // writing returns the request for the Store with the options of writes.
 func (c *call) writing(options runtime.Object, manager, fieldValidation string, dryRun []string) *resource.Request {
 	r := c.request()
@@ -40,6 +44,7 @@ func (c *call) writing(options runtime.Object, manager, fieldValidation string, 
 	}
 	r.DryRun = len(dryRun) > 0
 	r.While = c.while
+	r.Hooked = c.addHooked
 	r.Exact = true
 	c.dryRun = r.DryRun
 	if c.record != nil {

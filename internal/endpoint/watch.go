@@ -110,6 +110,7 @@ type stream struct {
 	bookmarks bool
 	lasts     time.Duration
 	told      prometheus.Counter
+	sizes     prometheus.Observer
 
 	buf     []byte
 	scratch []byte
@@ -135,6 +136,7 @@ func (s *stream) serve() {
 	leave := c.h.metrics.watching(c)
 	defer leave()
 	s.told = c.h.metrics.events.WithLabelValues(c.info.Group, c.info.Version, c.info.Resource)
+	s.sizes = c.h.metrics.told.WithLabelValues(c.info.Group, c.info.Version, c.info.Resource)
 	s.begin()
 
 	ctx, cancel := context.WithTimeout(c.r.Context(), s.lasts)
@@ -206,10 +208,12 @@ func (s *stream) tell(events []resource.WatchEvent) bool {
 		s.table.now = time.Now()
 	}
 	for i := range events {
+		before := len(s.buf)
 		if err := s.append(&events[i]); err != nil {
 			s.fail(err)
 			return false
 		}
+		s.sizes.Observe(float64(len(s.buf) - before))
 		if len(s.buf) >= spillAbove && !s.send() {
 			return false
 		}

@@ -1,6 +1,8 @@
 package resource
 
 import (
+	"time"
+
 	"github.com/kapok-dev/kapok/internal/object"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +41,9 @@ type Request struct {
 	Options runtime.Object
 	// Annotate adds an annotation to the audit event of the request; nil if it is not audited.
 	Annotate func(key, value string)
+	// Hooked is called with the time for which admission webhooks have been called, also concurrently.
+	// May be nil.
+	Hooked func(time.Duration)
 	// Decoded is called with the decoded body of the request, which it must not change. May be nil.
 	Decoded func(body Tree)
 

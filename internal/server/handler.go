@@ -137,7 +137,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		return nil, err
 	}
 	started.done(serviceStep, addressesStep, claimsStep)
-	collectors := append(p.collectors, custom.Metrics(), hooks.Metrics())
+	collectors := append(p.collectors, kindSizes{p.state, registry}, custom.Metrics(), hooks.Metrics())
 	auditor, err := p.startAudit(&in.closers)
 	if err != nil {
 		return nil, err

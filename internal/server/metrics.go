@@ -2,6 +2,8 @@ package server
 
 import (
 	"github.com/kapok-dev/kapok/internal/journal/pebble"
+	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/state"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -36,4 +38,39 @@ func (s *store) collectors() []prometheus.Collector {
 	counter("failures", "Failures to write the files.", func(s pebble.Stats) int64 { return s.Failures })
 	counter("returns", "Recoveries from such failures.", func(s pebble.Stats) int64 { return s.Returns })
 	return all
+}
+
+// kindSizes are the number and the size of the objects of each kind, with the names of
+// kube-apiserver. They are read when they are collected.
+type kindSizes struct {
+	state    *state.State
+	registry *resource.Registry
+}
+
+var (
+	kindObjects = prometheus.NewDesc("apiserver_resource_objects", "Number of stored objects split by kind.", []string{"group", "resource"}, nil)
+	kindBytes   = prometheus.NewDesc("apiserver_resource_size_estimate_bytes", "Size of the stored objects in memory, split by kind.", []string{"group", "resource"}, nil)
+	kindStored  = prometheus.NewDesc("apiserver_storage_objects", "[DEPRECATED, consider using apiserver_resource_objects instead] Number of stored objects split by kind.",
+		[]string{"resource"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (s kindSizes) Describe(to chan<- *prometheus.Desc) {
+	to <- kindObjects
+	to <- kindBytes
+	to <- kindStored
+}
+
+// Collect implements prometheus.Collector.
+func (s kindSizes) Collect(to chan<- prometheus.Metric) {
+	for _, d := range s.registry.Load().All() {
+		if d.Action != nil { // objects of such a kind are not stored
+			continue
+		}
+		gr := d.GroupResource()
+		objects, bytes := s.state.Size(gr)
+		to <- prometheus.MustNewConstMetric(kindObjects, prometheus.GaugeValue, float64(objects), gr.Group, gr.Resource)
+		to <- prometheus.MustNewConstMetric(kindBytes, prometheus.GaugeValue, float64(bytes), gr.Group, gr.Resource)
+		to <- prometheus.MustNewConstMetric(kindStored, prometheus.GaugeValue, float64(objects), gr.String())
+	}
 }

@@ -41,3 +41,26 @@ func TestJournalMetrics(t *testing.T) {
 		t.Error("the journal is not healthy")
 	}
 }
+
+// TestKindSizes checks that there are metrics of the objects of each kind, and none of kinds that
+// are not stored.
+func TestKindSizes(t *testing.T) {
+	r := startRaw(t, kapok.Options{KeepGarbage: true})
+	r.must(201, "POST", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"a"}}`)
+	r.must(201, "POST", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"b"}}`)
+	text := r.must(200, "GET", "/metrics", "")
+	for _, pattern := range []string{
+		`apiserver_resource_objects{group="",resource="secrets"} 2`,
+		`apiserver_resource_objects{group="apps",resource="deployments"} 0`,
+		`apiserver_resource_size_estimate_bytes{group="",resource="secrets"} [1-9]\d*`,
+		`apiserver_storage_objects{resource="secrets"} 2`,
+		`apiserver_storage_objects{resource="deployments.apps"} 0`,
+	} {
+		if !regexp.MustCompile(`(?m)^` + pattern + `$`).MatchString(text) {
+			t.Errorf("there is no metric %s", pattern)
+		}
+	}
+	if regexp.MustCompile(`(?m)^apiserver_resource_objects{.*resource="\w*reviews"`).MatchString(text) {
+		t.Error("a kind is counted that is not stored")
+	}
+}

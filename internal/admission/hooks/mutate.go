@@ -145,7 +145,9 @@ func (m *mutation) ask(ctx context.Context, h *hook, s *shown, index int) error 
 	if failed == nil {
 		changed, failed = m.apply(ctx, h, s, a)
 	}
-	m.hooks.metrics.observe(h, m.kind, m.Operation, time.Since(started), failed)
+	took := time.Since(started)
+	m.called(took)
+	m.hooks.metrics.observe(h, m.kind, m.Operation, took, failed)
 	m.annotateMutation(annotation, h, changed)
 	if changed {
 		m.changed()

@@ -21,6 +21,13 @@ type question struct {
 	kind  kind
 }
 
+// called tells the request how long webhooks have been called.
+func (q *question) called(took time.Duration) {
+	if q.Request.Hooked != nil {
+		q.Request.Hooked(took)
+	}
+}
+
 // notReady returns an error if the webhooks to call are not known.
 func (q *question) notReady() error {
 	name := q.Name

@@ -38,12 +38,14 @@ func (p validating) Validate(ctx context.Context, a *resource.Admitted) error {
 	if ctx.Err() != nil {
 		return errTooLate()
 	}
+	started := time.Now()
 	var others sync.WaitGroup
 	for i := range verdicts[1:] {
 		others.Go(func() { q.judge(ctx, &verdicts[1+i]) })
 	}
 	q.judge(ctx, &verdicts[0])
 	others.Wait()
+	q.called(time.Since(started))
 
 	var first error
 	for i, v := range verdicts {
