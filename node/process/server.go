@@ -245,6 +245,9 @@ type forwarder struct {
 
 // PortForward implements portforward.PortForwarder.
 func (f *forwarder) PortForward(ctx context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
+	if err := kubelet.AwaitOpen(stream); err != nil {
+		return err
+	}
 	limited, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	c, err := f.dial(limited, "tcp", net.JoinHostPort(f.ip, strconv.Itoa(int(port))))

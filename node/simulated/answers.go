@@ -186,6 +186,9 @@ type forwarder struct {
 
 // PortForward implements portforward.PortForwarder.
 func (f *forwarder) PortForward(ctx context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
+	if err := kubelet.AwaitOpen(stream); err != nil {
+		return err
+	}
 	to, err := f.answers.Forward(f.pod, port)
 	switch {
 	case err != nil:
