@@ -64,7 +64,8 @@ type Options struct {
 	Listen string
 
 	// Listener is an open socket to accept connections from, for example one that systemd has opened.
-	// The server closes it. Needs Listen, which is its address. Default: the server opens Listen.
+	// The server closes it when it ends; if Start returns an error, the caller closes it, which may
+	// have been done. Needs Listen, which is its address. Default: the server opens Listen.
 	Listener net.Listener
 
 	// Serving configures the certificate and the TLS parameters of the socket. Needs Listen.

@@ -196,7 +196,7 @@ type call struct {
 	remote *aggregate.Remote // the server that serves the path; nil for this one
 	waited time.Duration     // for shared resources, see await
 	queued time.Duration     // of that, for a seat
-	hooked atomic.Int64      // nanoseconds for which admission webhooks have been called
+	hooked time.Duration     // for which admission webhooks have been called
 
 	record *audit.Record // nil if the request is not recorded
 

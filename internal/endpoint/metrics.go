@@ -18,16 +18,16 @@ import (
 
 // metrics are the metrics of a Handler, in a registry of its own, with the names of kube-apiserver.
 type metrics struct {
-	handler  http.Handler
-	requests *prometheus.CounterVec
-	duration *prometheus.HistogramVec
-	sli      *prometheus.HistogramVec
-	sizes    *prometheus.HistogramVec
-	retired  *prometheus.GaugeVec
-	watches  *prometheus.GaugeVec
-	events   *prometheus.CounterVec
-	told     *prometheus.HistogramVec
-	access   *accessMetrics
+	handler    http.Handler
+	requests   *prometheus.CounterVec
+	duration   *prometheus.HistogramVec
+	sli        *prometheus.HistogramVec
+	sizes      *prometheus.HistogramVec
+	retired    *prometheus.GaugeVec
+	watches    *prometheus.GaugeVec
+	events     *prometheus.CounterVec
+	eventSizes *prometheus.HistogramVec
+	access     *accessMetrics
 
 	known sync.Map // series -> *sample: caches lookups of label values
 }
@@ -83,7 +83,7 @@ func newMetrics(running version.Info, limiter *fairness.Limiter, others []promet
 			Name: "apiserver_watch_events_total",
 			Help: "Number of events sent in watch clients.",
 		}, []string{"group", "version", "resource"}),
-		told: prometheus.NewHistogramVec(histogram.Options(
+		eventSizes: prometheus.NewHistogramVec(histogram.Options(
 			"apiserver_watch_events_sizes",
 			"Watch event size distribution in bytes",
 			prometheus.ExponentialBuckets(1024, 2, 8),
@@ -91,7 +91,7 @@ func newMetrics(running version.Info, limiter *fairness.Limiter, others []promet
 		access: newAccessMetrics(),
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(m.requests, m.duration, m.sli, m.sizes, m.retired, m.watches, m.events, m.told, limiter, buildInfo(running),
+	registry.MustRegister(m.requests, m.duration, m.sli, m.sizes, m.retired, m.watches, m.events, m.eventSizes, limiter, buildInfo(running),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		inFlight("readOnly", func() float64 { reading, _ := limiter.InFlight(); return float64(reading) }),
 		inFlight("mutating", func() float64 { _, writing := limiter.InFlight(); return float64(writing) }))
@@ -183,7 +183,7 @@ func (c *call) count(code int) {
 	took := time.Since(c.begun)
 	s.duration.Observe(took.Seconds())
 	if s.sli != nil {
-		s.sli.Observe((took - c.queued - time.Duration(c.hooked.Load())).Seconds())
+		s.sli.Observe((took - c.queued - c.hooked).Seconds())
 	}
 	if s.size != nil {
 		s.size.Observe(float64(c.w.sent))

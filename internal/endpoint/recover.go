@@ -14,8 +14,8 @@ type recorder struct {
 	http.ResponseWriter
 	code    int // 0 until the header has been written
 	started func(code int)
-	sent    int64
-	written int // bytes since the last Flush, some of which net/http may have buffered
+	sent    int64 // bytes of the body
+	written int   // bytes since the last Flush, some of which net/http may have buffered
 	dog     *watchdog
 	// slow is called once a write has waited for the client for slowClient. If it returns false,
 	// the connection is closed.

@@ -32,7 +32,7 @@ func (c *call) request() *resource.Request {
 }
 
 // addHooked adds time for which webhooks have been called.
-func (c *call) addHooked(took time.Duration) { c.hooked.Add(int64(took)) }
+func (c *call) addHooked(took time.Duration) { c.hooked += took }
 
 // writing returns the request for the Store with the options of writes.
 func (c *call) writing(options runtime.Object, manager, fieldValidation string, dryRun []string) *resource.Request {

@@ -136,7 +136,7 @@ func (s *stream) serve() {
 	leave := c.h.metrics.watching(c)
 	defer leave()
 	s.told = c.h.metrics.events.WithLabelValues(c.info.Group, c.info.Version, c.info.Resource)
-	s.sizes = c.h.metrics.told.WithLabelValues(c.info.Group, c.info.Version, c.info.Resource)
+	s.sizes = c.h.metrics.eventSizes.WithLabelValues(c.info.Group, c.info.Version, c.info.Resource)
 	s.begin()
 
 	ctx, cancel := context.WithTimeout(c.r.Context(), s.lasts)

@@ -41,8 +41,8 @@ type Request struct {
 	Options runtime.Object
 	// Annotate adds an annotation to the audit event of the request; nil if it is not audited.
 	Annotate func(key, value string)
-	// Hooked is called with the time for which admission webhooks have been called, also concurrently.
-	// May be nil.
+	// Hooked is called in the goroutine of the request with the time for which admission webhooks have
+	// been called. May be nil.
 	Hooked func(time.Duration)
 	// Decoded is called with the decoded body of the request, which it must not change. May be nil.
 	Decoded func(body Tree)
