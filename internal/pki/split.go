@@ -106,9 +106,9 @@ var (
 // bad wraps the error of a file that cannot be used.
 func (s store) bad(name string, err error) error {
 	if filepath.Ext(name) == ".key" {
-		return fmt.Errorf("%s: %w (remove key and certificate to create a new authority)", s.path(name), err)
+		return fmt.Errorf("%s: %w (remove key and certificate, which may be damaged, to create a new authority)", s.path(name), err)
 	}
-	return fmt.Errorf("%s: %w (remove the file to create a new one)", s.path(name), err)
+	return fmt.Errorf("%s: %w (remove the file, which is damaged, to create a new one)", s.path(name), err)
 }
 
 func (s store) path(name string) string { return filepath.Join(s.dir, name) }
