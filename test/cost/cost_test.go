@@ -35,7 +35,7 @@ const (
 
 	bytesPerByte   = 4_000 // allocated bytes for each byte of the body
 	bytesPerObject = 20 << 10
-	timePerByte    = 25 * time.Microsecond // processor time for each byte of the body; CEL takes up to 17 on a slow machine
+	timePerByte    = 10 * time.Microsecond // processor time for each byte of the body
 	timePerObject  = 100 * time.Microsecond
 	growth         = 2.5     // maximum ratio of the allocated bytes per byte between both bodies
 	cheap          = 250     // allocated bytes per byte below which growth does not matter
