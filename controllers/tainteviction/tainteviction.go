@@ -276,8 +276,8 @@ func about(key types.NamespacedName) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: key.Namespace, Name: key.Name}
 }
 
-// tolerates reports whether tolerations tolerate all taints, and for how long; a negative time is
-// for ever. For each taint the first toleration that matches counts.
+// tolerates reports whether tolerations tolerate all taints, and for how long; a negative
+// duration has no end. For each taint the first toleration that matches counts.
 func tolerates(tolerations []corev1.Toleration, taints []corev1.Taint) (wait time.Duration, ok bool) {
 	wait = -1
 	for i := range taints {

@@ -9,9 +9,8 @@ import (
 // CronJobSpec is the desired state of a CronJob.
 type CronJobSpec struct {
 	// The times at which jobs start, in cron format: minute, hour, day of the month, month, day of the
-	// week. See
-	// https://en.wikipedia.org/wiki/Cron. Times are in the time zone of the controller, unless the schedule begins with
-	// CRON_TZ=Zone/Name and a space.
+	// week. See https://en.wikipedia.org/wiki/Cron. Times are in the time zone of the controller, unless
+	// the schedule begins with CRON_TZ=Zone/Name and a space.
 	// +kubebuilder:validation:MinLength=0
 	Schedule string `json:"schedule"`
 
