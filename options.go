@@ -19,6 +19,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal/etcd"
 	"github.com/kapok-dev/kapok/internal/server"
 	"github.com/kapok-dev/kapok/internal/transport"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Options are the settings of a server. With zero values it keeps everything in memory and opens no
@@ -147,6 +149,13 @@ type Options struct {
 	// Flags are the settings of this program that /flagz shows to users who are permitted to get it.
 	// They should hold no secrets. Default: /flagz does not exist.
 	Flags map[string]string
+
+	// TracerProvider receives a span for each request of an authenticated user, and for the parts that
+	// may take long: the wait for a seat, webhooks, other servers, the write to the store. It decides
+	// which requests are recorded. Spans that clients send are parents for members of system:masters
+	// and system:monitoring, for others links. The caller shuts it down after the server. Default:
+	// there are no spans.
+	TracerProvider trace.TracerProvider
 
 	// Front wraps the handler of the socket, to serve further paths or to change requests. It is
 	// called once, before the first request. What it serves itself is neither authenticated nor

@@ -33,6 +33,7 @@ type apiServer struct {
 	etcdServers  []string
 	verbosity    string
 	gates        []string
+	tracing      string        // file
 	options      kapok.Options // most flags write into them
 
 	stderr io.Writer
@@ -92,6 +93,7 @@ may contain more flags, separated by spaces.`,
 	admissionFlags(f, &o.Admission)
 	addAggregation(f, &o.Aggregation)
 	nodeFlags(f, &o.Nodes)
+	tracingFlag(f, &s.tracing)
 	auditFlags(f, &o.Audit)
 	accountFlags(c, &o.Accounts)
 	authenticationFlags(f, &o.Authentication)
@@ -132,6 +134,11 @@ func (s *apiServer) serve(ctx context.Context) error {
 		return err
 	}
 	defer giveBack()
+	end, err := traceTo(s.tracing, &opts)
+	if err != nil {
+		return err
+	}
+	defer end()
 	started, stop := beThrifty()
 	defer stop()
 	server, err := kapok.Start(ctx, opts)

@@ -36,6 +36,8 @@ type up struct {
 	logLevel      logLevel
 	logFormat     logFormat
 	profiling     bool
+	tracing       string // file
+	endTraces     func() // ends what complete has started
 	verbose       bool
 	scheduler     schedule
 	nodes         simulated.Options
@@ -53,7 +55,9 @@ type up struct {
 
 func newUp() *cobra.Command { return newUpState().command() }
 
-func newUpState() *up { return &up{logLevel: logLevel(slog.LevelWarn), logFormat: "text"} }
+func newUpState() *up {
+	return &up{logLevel: logLevel(slog.LevelWarn), logFormat: "text", endTraces: func() {}}
+}
 
 // configure sets what the command line leaves open.
 func (u *up) configure(f *pflag.FlagSet, args []string) error {
@@ -103,6 +107,7 @@ and without NAME, is no instance: it has no context.`,
 				stderr = io.MultiWriter(stderr, u.instance.log)
 			}
 			opts, err := u.complete(stderr)
+			defer u.endTraces()
 			if err != nil {
 				return err
 			}
@@ -174,11 +179,12 @@ and without NAME, is no instance: it has no context.`,
 	section("Limits", func() {
 		fairnessFlags(f, &o.Fairness)
 	})
-	section("Logs and audit", func() {
+	section("Logs, traces and audit", func() {
 		f.Var(&u.logLevel, "log-level", "lowest level that is logged: debug, info, warn, error")
 		f.Var(&u.logFormat, "log-format", "form of the log on the standard error: text or json")
 		f.BoolVarP(&u.verbose, "verbose", "v", false, "same as --log-level=info")
 		f.BoolVar(&u.profiling, "profiling", true, "serve profiles of the process at /debug/pprof/; a request needs permission to get the path")
+		tracingFlag(f, &u.tracing)
 		auditFlags(f, &o.Audit)
 	})
 	helpInSections(c, titles)
@@ -337,6 +343,11 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 	if u.profiling {
 		opts.Debug = profiles()
 	}
+	end, err := traceTo(u.tracing, &opts)
+	if err != nil {
+		return kapok.Options{}, err
+	}
+	u.endTraces, u.controllers.Manager.TracerProvider = end, opts.TracerProvider
 	node, err := u.process.complete(opts.Listen)
 	if err != nil {
 		return kapok.Options{}, err

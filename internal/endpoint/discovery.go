@@ -141,7 +141,7 @@ func (c *call) index() { c.rawJSON(http.StatusOK, metav1.RootPaths{Paths: c.h.pa
 // paths returns the paths that the server serves, in order.
 func (h *Handler) paths() []string {
 	paths := []string{"/api", "/apis", "/apis/", "/metrics", "/version"}
-	for path := range h.zpages() {
+	for path := range h.pages {
 		paths = append(paths, path)
 	}
 	if h.opts.OpenAPI != nil {

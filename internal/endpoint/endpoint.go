@@ -8,6 +8,7 @@
 //	recover      turn a panic into a 500                               recover.go
 //	info         parse method and path                                 info.go
 //	authenticate determine the user (package authn)                    endpoint.go
+//	trace        start a span, if there is a TracerProvider            trace.go
 //	limit        wait for a seat, or reject with 429                   limit.go
 //	authorize    check the user's permission (package authz)           endpoint.go
 //	body         read the body, of authorized requests only            body.go
@@ -52,6 +53,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -82,6 +84,8 @@ type Options struct {
 	Debug http.Handler
 	// Flags are the settings that /flagz shows, by their names. Default: the path returns 404.
 	Flags map[string]string
+	// TracerProvider receives the spans of requests. Default: there are none.
+	TracerProvider trace.TracerProvider
 	// Documents are served unchanged, by path.
 	Documents map[string]Document
 	// Logger receives panics and internal errors. Default: slog.Default().
@@ -116,6 +120,7 @@ type Handler struct {
 	log       *slog.Logger
 	limiter   *fairness.Limiter
 	metrics   *metrics
+	pages     map[string]zpage // by their paths
 	discovery atomic.Pointer[catalogue]
 	began     time.Time
 	buffers   sync.Pool        // of *[]byte
@@ -161,6 +166,7 @@ func New(opts Options) *Handler {
 	}
 	bodies := max(opts.RequestMemory/4, 2*opts.MaxBody)
 	h.bodies, h.exempted = fairness.NewMemory(bodies), fairness.NewMemory(bodies)
+	h.pages = h.zpages()
 	h.metrics = newMetrics(opts.Version, h.limiter, opts.Collectors)
 	return h
 }
@@ -199,6 +205,7 @@ type call struct {
 	hooked time.Duration     // for which admission webhooks have been called
 
 	record *audit.Record // nil if the request is not recorded
+	span   trace.Span    // nil if there is no TracerProvider, or none yet
 
 	// Set for requests for a resource that is served.
 	definition *resource.Definition
@@ -253,6 +260,7 @@ func (c *call) serve() {
 	if c.user.Name == authn.Anonymous {
 		c.refuseHTTP2()
 	}
+	c.startSpan()
 	attributes := c.attributes()
 	// Looked up once: an APIService that appears while the body is read is for later requests.
 	c.remote = c.h.opts.Aggregated.Load().Find(c.r.URL.Path)

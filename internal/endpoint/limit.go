@@ -34,6 +34,7 @@ func (c *call) enter(a *authz.Attributes) bool {
 		})
 	})
 	c.queued = c.waited
+	c.spanWait()
 	header := c.w.Header()
 	if uid := pass.FlowSchemaUID(); uid != nil { // shared values: read only
 		header[headerFlowSchema] = uid

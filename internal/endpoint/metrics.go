@@ -167,6 +167,7 @@ func (c *call) series(code int) series {
 
 // count ends the measurement of a call.
 func (c *call) count(code int) {
+	c.endSpan(code)
 	if c.info.Path == "" {
 		return // rejected before it was parsed
 	}

@@ -42,7 +42,7 @@ func (h *Handler) zpages() map[string]zpage {
 
 // zpage serves one of these pages. It returns false for other paths.
 func (c *call) zpage() bool {
-	page, ok := c.h.zpages()[c.info.Path]
+	page, ok := c.h.pages[c.info.Path]
 	if !ok {
 		return false
 	}

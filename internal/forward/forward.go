@@ -21,6 +21,8 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
+
+	"github.com/kapok-dev/kapok/internal/tracing"
 )
 
 // ErrEnding is the cancellation cause of a request whose streamed response must end as if it were
@@ -51,6 +53,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Rewrite: func(q *httputil.ProxyRequest) {
 			ClearCredentials(q.Out.Header)
 			addForwarded(q)
+			tracing.Inject(q.Out.Context(), q.Out.Header)
 			p.Rewrite(q)
 		},
 		FlushInterval:  -1, // events and lines of logs must not wait for further bytes

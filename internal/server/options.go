@@ -22,6 +22,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal/memory"
 	"github.com/kapok-dev/kapok/internal/journal/pebble"
 	"github.com/kapok-dev/kapok/internal/transport"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Options are those of package kapok, which documents each field. Package kapok declares a type of
@@ -61,6 +63,7 @@ type Options struct {
 	Controllers           Controllers
 	Debug                 http.Handler
 	Flags                 map[string]string
+	TracerProvider        trace.TracerProvider
 	Front                 func(api http.Handler) http.Handler
 	NamespaceGrace        time.Duration
 }

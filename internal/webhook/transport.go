@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/kapok-dev/kapok/internal/tracing"
 )
 
 // A transport sends requests to one webhook.
@@ -83,6 +85,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	r = r.Clone(ctx)
 	r.Header.Set("User-Agent", userAgent)
+	tracing.Inject(ctx, r.Header)
 	if t.again {
 		r.Header["Idempotency-Key"] = []string{} // an empty list is not sent, but lets net/http repeat a POST
 	}

@@ -10,7 +10,10 @@ import (
 	"github.com/kapok-dev/kapok/internal/admission/match"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/tracing"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -165,7 +168,10 @@ func (q *question) ask(ctx context.Context, h *hook, s *shown) (*answer, *failur
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) > 0 {
 		call.Timeout((time.Until(deadline) + time.Second - 1).Truncate(time.Second)) // the timeout in the URL
 	}
-	if err := call.Do(ctx).Into(r.response); err != nil {
+	ctx, span := q.span(ctx, h, r)
+	err = call.Do(ctx).Into(r.response)
+	tracing.End(span, err)
+	if err != nil {
 		code := 503
 		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 			code = int(status.Status().Code)
@@ -181,6 +187,22 @@ func (q *question) ask(ctx context.Context, h *hook, s *shown) (*answer, *failur
 		return a, &failure{kind: noError, code: int(refused.ErrStatus.Code), err: refused}
 	}
 	return a, nil
+}
+
+// span starts the span of a call, with the name and the attributes that Kubernetes gives it.
+func (q *question) span(ctx context.Context, h *hook, r *review) (context.Context, trace.Span) {
+	name := "Call validating webhook"
+	if q.kind == admits {
+		name = "Call mutating webhook"
+	}
+	return tracing.Start(ctx, name, trace.WithAttributes(
+		attribute.String("configuration", h.configuration),
+		attribute.String("webhook", h.Name),
+		attribute.String("resource", q.Request.Definition.GroupVersion(q.Request.Version).WithResource(q.Request.Definition.Plural).String()),
+		attribute.String("subresource", q.Request.Subresource),
+		attribute.String("operation", string(q.Operation)),
+		attribute.String("UID", string(r.uid)),
+	))
 }
 
 // note adds the warnings and audit annotations of a response to the request.

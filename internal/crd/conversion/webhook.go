@@ -7,8 +7,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/tracing"
 	"github.com/kapok-dev/kapok/internal/webhook"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,7 +104,10 @@ func isEmpty(obj Tree) bool {
 	return len(obj) == 2 && hasKind && hasVersion
 }
 
-func (w *Webhook) ask(ctx context.Context, objs []Tree, to string) ([]Tree, error) {
+func (w *Webhook) ask(ctx context.Context, objs []Tree, to string) (_ []Tree, err error) {
+	ctx, span := tracing.Start(ctx, "Call conversion webhook", trace.WithAttributes(
+		attribute.String("custom_resource_definition", w.name), attribute.String("desired_version", to), attribute.Int("objects", len(objs))))
+	defer func() { tracing.End(span, err) }()
 	r, err := newReview(w.reviews, objs, to)
 	if err != nil {
 		return nil, err
