@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/tracing"
+	"github.com/kapok-dev/kapok/internal/telemetry"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -28,7 +28,7 @@ func (c *call) startSpan() {
 		attribute.String("user_agent.original", c.r.UserAgent()),
 		attribute.String("audit-id", c.w.Header().Get("Audit-Id")),
 	)}
-	switch remote := tracing.Extract(ctx, c.r.Header); {
+	switch remote := telemetry.Extract(ctx, c.r.Header); {
 	case slices.Contains(c.user.Groups, user.SystemPrivilegedGroup), slices.Contains(c.user.Groups, user.MonitoringGroup):
 		ctx = remote
 	default:
@@ -37,7 +37,7 @@ func (c *call) startSpan() {
 			options = append(options, trace.WithLinks(trace.Link{SpanContext: s}))
 		}
 	}
-	ctx, c.span = c.h.opts.TracerProvider.Tracer(tracing.Scope).Start(ctx, c.route(), options...)
+	ctx, c.span = c.h.opts.TracerProvider.Tracer(telemetry.Scope).Start(ctx, c.route(), options...)
 	c.r = c.r.WithContext(ctx)
 }
 
@@ -74,7 +74,7 @@ func (c *call) spanWait() {
 	if c.span == nil || c.queued < time.Millisecond {
 		return
 	}
-	_, span := tracing.Start(c.r.Context(), "Wait for a seat", trace.WithTimestamp(time.Now().Add(-c.queued)))
+	_, span := telemetry.Start(c.r.Context(), "Wait for a seat", trace.WithTimestamp(time.Now().Add(-c.queued)))
 	span.End()
 }
 

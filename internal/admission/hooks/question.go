@@ -10,7 +10,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/admission/match"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
-	"github.com/kapok-dev/kapok/internal/tracing"
+	"github.com/kapok-dev/kapok/internal/telemetry"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -170,7 +170,7 @@ func (q *question) ask(ctx context.Context, h *hook, s *shown) (*answer, *failur
 	}
 	ctx, span := q.span(ctx, h, r)
 	err = call.Do(ctx).Into(r.response)
-	tracing.End(span, err)
+	telemetry.End(span, err)
 	if err != nil {
 		code := 503
 		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
@@ -195,7 +195,7 @@ func (q *question) span(ctx context.Context, h *hook, r *review) (context.Contex
 	if q.kind == admits {
 		name = "Call mutating webhook"
 	}
-	return tracing.Start(ctx, name, trace.WithAttributes(
+	return telemetry.Start(ctx, name, trace.WithAttributes(
 		attribute.String("configuration", h.configuration),
 		attribute.String("webhook", h.Name),
 		attribute.String("resource", q.Request.Definition.GroupVersion(q.Request.Version).WithResource(q.Request.Definition.Plural).String()),

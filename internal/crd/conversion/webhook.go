@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/tracing"
+	"github.com/kapok-dev/kapok/internal/telemetry"
 	"github.com/kapok-dev/kapok/internal/webhook"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -105,9 +105,9 @@ func isEmpty(obj Tree) bool {
 }
 
 func (w *Webhook) ask(ctx context.Context, objs []Tree, to string) (_ []Tree, err error) {
-	ctx, span := tracing.Start(ctx, "Call conversion webhook", trace.WithAttributes(
+	ctx, span := telemetry.Start(ctx, "Call conversion webhook", trace.WithAttributes(
 		attribute.String("custom_resource_definition", w.name), attribute.String("desired_version", to), attribute.Int("objects", len(objs))))
-	defer func() { tracing.End(span, err) }()
+	defer func() { telemetry.End(span, err) }()
 	r, err := newReview(w.reviews, objs, to)
 	if err != nil {
 		return nil, err

@@ -1,14 +1,16 @@
-// Package tracing makes the spans of requests: the parts of the work of the server that may take
-// long because of something else, such as a webhook or the disk.
+// Package telemetry has what the metrics and the spans of all parts of the server have in common.
 //
-//	ctx, span := tracing.Start(ctx, "Commit")
+// [Histogram] returns the options of a histogram. Spans are the parts of the work for a request
+// that may take long because of something else, such as a webhook or the disk:
+//
+//	ctx, span := telemetry.Start(ctx, "Commit")
 //	err := commit(ctx)
-//	tracing.End(span, err)
+//	telemetry.End(span, err)
 //
-// The span of a request, and with it the provider, is in the context of the request; the package
-// has no state. A request that is not recorded has spans that do nothing: they cost a lookup in the
-// context. All functions are safe for concurrent use.
-package tracing
+// The span of a request, and with it the provider, is in the context of the request. A request that
+// is not recorded has spans that do nothing: they cost a lookup in the context. The package has no
+// state, starts no goroutine and has no locks; all functions are safe for concurrent use.
+package telemetry
 
 import (
 	"context"
