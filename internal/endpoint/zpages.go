@@ -125,7 +125,7 @@ func (h *Handler) debugPaths() []string {
 	for _, path := range h.paths() {
 		first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 		switch first {
-		case "", "api", "apis", "openid", "openapi", ".well-known", strings.TrimPrefix(statusPage, "/"):
+		case "", "api", "apis", "openid", "openapi", ".well-known":
 		default:
 			found["/"+first] = true
 		}

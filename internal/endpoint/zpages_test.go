@@ -23,13 +23,13 @@ Up: 3 hr 04 min 05 sec
 Go version: go1.26.8
 Binary version: 1.37.0+kapok
 Emulation version: 1.37
-Paths: /flagz /healthz /livez /metrics /readyz /version
+Paths: /flagz /healthz /livez /metrics /readyz /statusz /version
 `
 		flags := "\napiserver flagz\n" + zpageWarning + "audit-log-path=\nlisten=127.0.0.1:6443\n"
 		structured := func(version, rest string) string {
 			return `{"kind":"Statusz","apiVersion":"config.k8s.io/` + version + `","metadata":{"name":"apiserver"},` +
 				`"startTime":"2000-01-01T00:00:00Z","uptimeSeconds":11045,"goVersion":"go1.26.8","binaryVersion":"1.37.0+kapok","emulationVersion":"1.37",` +
-				`"paths":["/flagz","/healthz","/livez","/metrics","/readyz","/version"]}` + rest
+				`"paths":["/flagz","/healthz","/livez","/metrics","/readyz","/statusz","/version"]}` + rest
 		}
 		const none = "only the following media types are accepted: application/json, application/yaml, text/plain"
 		for _, test := range []struct {

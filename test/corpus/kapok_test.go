@@ -25,6 +25,7 @@ func start(t *testing.T) corpus.Server {
 		Listen: "127.0.0.1:0", KeepGarbage: true,
 		// The options are those of the oracle.
 		Fairness: kapok.FairnessOptions{Unfair: true, MaxRequestsInFlight: -1, MaxMutatingRequestsInFlight: -1},
+		Flags:    map[string]string{"v": "0"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func RunServer() {
 	if dir == "" {
 		return
 	}
-	s, err := Start(context.Background(), dir)
+	s, err := Start(context.Background(), dir, os.Args[1:]...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -62,13 +62,13 @@ func RunServer() {
 	os.Exit(0)
 }
 
-// StartServer starts a server in a process of its own, with its files in dir.
-func StartServer(dir string) (config *rest.Config, stop func(), err error) {
+// StartServer starts a server in a process of its own, with its files in dir. more are further flags of kube-apiserver.
+func StartServer(dir string, more ...string) (config *rest.Config, stop func(), err error) {
 	binary, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
 	}
-	p := exec.Command(binary)
+	p := exec.Command(binary, more...)
 	p.Env = append(os.Environ(), asServer+"="+dir)
 	in, err := p.StdinPipe()
 	if err != nil {

@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/kapok-dev/kapok/test/corpus/auditlog"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/server/flagz"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
@@ -55,8 +57,8 @@ type Server struct {
 }
 
 // Start runs etcd and kube-apiserver with their files below dir, and returns when the server is
-// ready.
-func Start(ctx context.Context, dir string) (*Server, error) {
+// ready. more are further flags of kube-apiserver.
+func Start(ctx context.Context, dir string, more ...string) (*Server, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	etcd, err := startStore(filepath.Join(dir, "etcd"))
 	if err != nil {
@@ -64,7 +66,7 @@ func Start(ctx context.Context, dir string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cancel: cancel, etcd: etcd, done: make(chan struct{})}
-	if err := s.startAPIServer(ctx, dir); err != nil {
+	if err := s.startAPIServer(ctx, dir, more); err != nil {
 		cancel()
 		etcd.stop()
 		return nil, err
@@ -101,7 +103,7 @@ func (s *Server) Stop() error {
 	return s.err
 }
 
-func (s *Server) startAPIServer(ctx context.Context, dir string) error {
+func (s *Server) startAPIServer(ctx context.Context, dir string, more []string) error {
 	// The renewal of a lease is a revision, which would change the resourceVersions of lists.
 	controlplaneapiserver.IdentityLeaseRenewIntervalPeriod = time.Hour
 
@@ -129,9 +131,11 @@ func (s *Server) startAPIServer(ctx context.Context, dir string) error {
 
 	o := options.NewServerRunOptions()
 	set := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
-	for _, f := range o.Flags().FlagSets {
+	named := o.Flags()
+	for _, f := range named.FlagSets {
 		set.AddFlagSet(f)
 	}
+	o.Flagz = flagz.NamedFlagSetsReader{FlagSets: named}
 	o.SecureServing.Listener = listener
 	o.SecureServing.BindPort = address.Port
 	args := append([]string{
@@ -143,7 +147,7 @@ func (s *Server) startAPIServer(ctx context.Context, dir string) error {
 		"--service-account-key-file=" + key,
 		"--audit-policy-file=" + policy,
 		"--audit-log-path=" + s.auditLog,
-	}, flags...)
+	}, append(slices.Clone(flags), more...)...)
 	if err := set.Parse(args); err != nil {
 		return err
 	}
