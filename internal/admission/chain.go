@@ -11,6 +11,7 @@ package admission
 
 import (
 	"context"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/resource"
 )
@@ -40,34 +41,44 @@ type Chain []Plugin
 
 // Begin implements resource.Admission.
 func (c Chain) Begin(r *resource.Request, op resource.Operation) resource.Admitter {
-	var asked asked
+	return c.begin(r, op, nil)
+}
+
+// begin returns the Admitter, whose steps are timed unless m is nil.
+func (c Chain) begin(r *resource.Request, op resource.Operation, m *Metrics) resource.Admitter {
+	var all []Plugin
 	for _, p := range c {
 		if p.Handles(r, op) {
-			asked = append(asked, p)
+			all = append(all, p)
 		}
 	}
-	if asked == nil {
+	if all == nil {
 		return nil
 	}
-	return asked
+	return &asked{all, m}
 }
 
 // asked are the plugins that handle a request.
-type asked []Plugin
+type asked struct {
+	plugins []Plugin
+	metrics *Metrics // nil for none
+}
 
 // Mutate implements resource.Admitter. It runs all mutators a second time if one of them requests
 // it.
-func (all asked) Mutate(ctx context.Context, a *resource.Admitted) error {
-	err := all.mutate(ctx, a)
+func (q *asked) Mutate(ctx context.Context, a *resource.Admitted) error {
+	begun := time.Now()
+	err := q.mutate(ctx, a)
 	if err == nil && a.Passes.Again {
 		a.Passes.Second = true
-		err = all.mutate(ctx, a)
+		err = q.mutate(ctx, a)
 	}
+	q.metrics.step(admits, a.Operation, begun, err)
 	return err
 }
 
-func (all asked) mutate(ctx context.Context, a *resource.Admitted) error {
-	for _, p := range all {
+func (q *asked) mutate(ctx context.Context, a *resource.Admitted) error {
+	for _, p := range q.plugins {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -81,8 +92,15 @@ func (all asked) mutate(ctx context.Context, a *resource.Admitted) error {
 }
 
 // Validate implements resource.Admitter.
-func (all asked) Validate(ctx context.Context, a *resource.Admitted) error {
-	for _, p := range all {
+func (q *asked) Validate(ctx context.Context, a *resource.Admitted) error {
+	begun := time.Now()
+	err := q.validate(ctx, a)
+	q.metrics.step(validates, a.Operation, begun, err)
+	return err
+}
+
+func (q *asked) validate(ctx context.Context, a *resource.Admitted) error {
+	for _, p := range q.plugins {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

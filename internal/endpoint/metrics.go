@@ -92,7 +92,7 @@ func newMetrics(running version.Info, limiter *fairness.Limiter, others []promet
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(m.requests, m.duration, m.sli, m.sizes, m.retired, m.watches, m.events, m.eventSizes, limiter, buildInfo(running),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		inFlight("readOnly", func() float64 { reading, _ := limiter.InFlight(); return float64(reading) }),
 		inFlight("mutating", func() float64 { _, writing := limiter.InFlight(); return float64(writing) }))
 	registry.MustRegister(m.access.all()...)

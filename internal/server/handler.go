@@ -137,7 +137,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		return nil, err
 	}
 	started.done(serviceStep, addressesStep, claimsStep)
-	collectors := append(p.collectors, kindSizes{p.state, registry}, custom.Metrics(), hooks.Metrics())
+	collectors := append(p.collectors, kindSizes{p.state, registry}, custom.Metrics(), hooks.Metrics(), admits.metrics)
 	auditor, err := p.startAudit(&in.closers)
 	if err != nil {
 		return nil, err
@@ -195,8 +195,9 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	return in, nil
 }
 
-// admitting is the part of admission that runs tasks beside requests.
+// admitting is the part of admission that runs tasks beside requests, and its metrics.
 type admitting struct {
+	metrics  *admission.Metrics
 	policies *policy.Policies
 	quotas   *quota.Quotas
 }
@@ -204,6 +205,7 @@ type admitting struct {
 // admit installs the admission chain and the quotas.
 func (p *parts) admit(store *resource.Store, registry *resource.Registry, known *users.Users, access *access, hooks *webhooks) (admitting, error) {
 	a := admitting{
+		metrics:  admission.NewMetrics(),
 		policies: policy.New(store, access),
 		quotas:   quota.New(registry, quota.Options{Single: p.shared, Enforce: p.options.Admission.On(quota.Name)}),
 	}
@@ -224,13 +226,13 @@ func (p *parts) admit(store *resource.Store, registry *resource.Registry, known 
 	if p.options.keepsAccounts() {
 		others["ServiceAccount"] = []admission.Plugin{&accountadmission.Plugin{State: p.state}}
 	}
-	chain, err := p.options.Admission.Chain(store, access, others)
+	chain, err := p.options.Admission.Chain(store, access, others, a.metrics)
 	if err != nil {
 		return admitting{}, err
 	}
 	store.SetGate(resource.Gate{
 		PermitCreate: known.PermitCreate,
-		Admission:    chain,
+		Admission:    a.metrics.Steps(chain),
 		Claim:        a.quotas.Claim,
 		Spares:       a.quotas.Spares,
 	})

@@ -36,6 +36,10 @@ func (s *store) collectors() []prometheus.Collector {
 	counter("bytes", "Bytes of these groups.", func(s pebble.Stats) int64 { return s.Bytes })
 	counter("syncs", "Syncs of all files, including those in the background.", func(s pebble.Stats) int64 { return s.Syncs })
 	counter("failures", "Failures to write the files.", func(s pebble.Stats) int64 { return s.Failures })
+	all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "apiserver_storage_size_bytes", Help: "Size of the files of the store, in bytes.",
+		ConstLabels: prometheus.Labels{"storage_cluster_id": "kapok"},
+	}, func() float64 { return float64(j.DiskUsage()) }))
 	counter("returns", "Recoveries from such failures.", func(s pebble.Stats) int64 { return s.Returns })
 	return all
 }

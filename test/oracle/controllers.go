@@ -62,7 +62,8 @@ func RunServer() {
 	os.Exit(0)
 }
 
-// StartServer starts a server in a process of its own, with its files in dir. more are further flags of kube-apiserver.
+// StartServer starts a server in a process of its own, with its files in dir. more are further
+// flags of kube-apiserver.
 func StartServer(dir string, more ...string) (config *rest.Config, stop func(), err error) {
 	binary, err := os.Executable()
 	if err != nil {

@@ -162,8 +162,9 @@ func (o *Options) Missing() []string {
 }
 
 // Chain returns the plugins that valid options enable, in Kubernetes' order: those that Chain makes
-// itself, and others, by their names in Kubernetes. The error is that of ConfigFile.
-func (o *Options) Chain(store *resource.Store, authorizer authz.Authorizer, others map[string][]admission.Plugin) (admission.Chain, error) {
+// itself, and others, by their names in Kubernetes. Each is timed under that name. The error is
+// that of ConfigFile.
+func (o *Options) Chain(store *resource.Store, authorizer authz.Authorizer, others map[string][]admission.Plugin, metrics *admission.Metrics) (admission.Chain, error) {
 	config, err := o.config(podsecurity.Name)
 	if err != nil {
 		return nil, err
@@ -191,9 +192,11 @@ func (o *Options) Chain(store *resource.Store, authorizer authz.Authorizer, othe
 			continue
 		}
 		if plugin := made[p.name]; plugin != nil {
-			chain = append(chain, plugin)
+			chain = append(chain, metrics.Timed(p.name, plugin))
 		}
-		chain = append(chain, others[p.name]...)
+		for _, plugin := range others[p.name] {
+			chain = append(chain, metrics.Timed(p.name, plugin))
+		}
 	}
 	return chain, nil
 }

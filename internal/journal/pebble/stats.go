@@ -25,3 +25,14 @@ func (j *Journal) Stats() Stats {
 		Syncs: c.syncs.Load(), Failures: c.failures.Load(), Attempts: c.attempts.Load(), Returns: c.returns.Load(),
 	}
 }
+
+// DiskUsage returns the size of the files of the store in bytes, those to be deleted included; 0
+// once the journal is closed.
+func (j *Journal) DiskUsage() uint64 {
+	s, release, err := j.use()
+	if err != nil {
+		return 0
+	}
+	defer release()
+	return s.db.Metrics().DiskSpaceUsage()
+}

@@ -30,8 +30,8 @@ type request struct {
 // lastHook is the index of the last request that configures webhooks.
 const lastHook = 1
 
-// requests are sent in this order. The webhooks, which cannot be reached and are ignored, are called
-// by the requests after them.
+// requests are sent in this order. The webhooks, which cannot be reached and are ignored, are
+// called by the requests after them.
 var requests = []request{
 	{method: "POST", path: "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", body: hook("Validating")},
 	{method: "POST", path: "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", body: hook("Mutating")},
