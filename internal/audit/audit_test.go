@@ -62,6 +62,8 @@ func TestOptions(t *testing.T) {
 		{"no YAML", Options{LogPath: "-", PolicyFile: write(t, "p", "\t")}, "failed decoding"},
 		{"no sink", Options{PolicyFile: policy}, "set LogPath or Webhook"},
 		{"negative", Options{PolicyFile: policy, LogPath: "x", LogMaxAge: -1}, "LogMaxAge is -1: none of them can be negative"},
+		{"sizes", Options{PolicyFile: policy, LogPath: "x", LogTruncateEnabled: true, LogTruncateMaxEventSize: 20, LogTruncateMaxBatchSize: 10}, "LogTruncateMaxEventSize is 20, LogTruncateMaxBatchSize is 10"},
+		{"negative sizes", Options{PolicyFile: policy, LogPath: "x", WebhookTruncateEnabled: true, WebhookTruncateMaxEventSize: -1}, "WebhookTruncateMaxEventSize is -1"},
 		{"a directory", Options{PolicyFile: policy, LogPath: t.TempDir()}, "is a directory"},
 		{"no kubeconfig", Options{PolicyFile: policy, Webhook: "/nowhere"}, "audit webhook /nowhere"},
 		{"the second sink is wrong", Options{PolicyFile: policy, LogPath: filepath.Join(t.TempDir(), "log"), Webhook: "/nowhere"}, "audit webhook /nowhere"},
@@ -195,6 +197,7 @@ type slow struct {
 
 func (*slow) name() string                { return "slow" }
 func (*slow) batch() (int, time.Duration) { return 100, 0 }
+func (*slow) limit() limit                { return limit{} }
 func (*slow) close() error                { return nil }
 func (s *slow) write(ctx context.Context, events []*auditv1.Event) error {
 	select {

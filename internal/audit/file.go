@@ -59,6 +59,7 @@ func (w *file) open() error {
 
 func (*file) name() string                { return "log" }
 func (*file) batch() (int, time.Duration) { return 64, 0 }
+func (w *file) limit() limit              { return w.options.logLimit() }
 
 func (w *file) write(_ context.Context, events []*auditv1.Event) error {
 	for _, e := range events {

@@ -26,6 +26,15 @@ type Options struct {
 	LogMaxAge int
 	// LogCompress compresses rotated files with gzip.
 	LogCompress bool
+	// LogTruncateEnabled limits the size of the events in the file: an event that is larger than
+	// LogTruncateMaxEventSize, in bytes of JSON, loses the objects of the request and the response,
+	// and gets the annotation audit.k8s.io/truncated; one that is too large even then is dropped.
+	LogTruncateEnabled bool
+	// LogTruncateMaxEventSize is the maximum size of an event in bytes. Default 102400.
+	LogTruncateMaxEventSize int
+	// LogTruncateMaxBatchSize is the maximum size of the events that are written at once, in bytes, at
+	// least that of one event. Default 10485760.
+	LogTruncateMaxBatchSize int
 
 	// Webhook is a kubeconfig: its current cluster is the webhook that batches of events are sent
 	// to, its user the credentials. Default: none.
@@ -37,6 +46,11 @@ type Options struct {
 	WebhookBatchMaxSize int
 	// WebhookBatchMaxWait is the maximum time that a batch waits for more events. Default 30 seconds.
 	WebhookBatchMaxWait time.Duration
+	// WebhookTruncateEnabled, WebhookTruncateMaxEventSize and WebhookTruncateMaxBatchSize are for the
+	// webhook what LogTruncateEnabled and so on are for the file: a batch that is larger is split.
+	WebhookTruncateEnabled      bool
+	WebhookTruncateMaxEventSize int
+	WebhookTruncateMaxBatchSize int
 }
 
 // Validate returns an error if a sink has no policy, a policy has no sink, or a bound of the log
@@ -52,12 +66,44 @@ func (o *Options) Validate() error {
 	case o.LogMaxSize < 0 || o.LogMaxBackups < 0 || o.LogMaxAge < 0:
 		return fmt.Errorf("Options.Audit.LogMaxSize is %d, LogMaxBackups is %d, LogMaxAge is %d: none of them can be negative", o.LogMaxSize, o.LogMaxBackups, o.LogMaxAge)
 	}
+	o = new(o.withDefaults())
+	for sink, l := range map[string]limit{"Log": o.logLimit(), "Webhook": o.webhookLimit()} {
+		if l.event < 0 || l.batch < l.event {
+			return fmt.Errorf("Options.Audit.%sTruncateMaxEventSize is %d, %sTruncateMaxBatchSize is %d: set the first to a positive number, and the second to at least the first", sink, l.event, sink, l.batch)
+		}
+	}
 	return nil
 }
+
+// logLimit returns the limit for the file. The options have defaults.
+func (o *Options) logLimit() limit {
+	if !o.LogTruncateEnabled {
+		return limit{}
+	}
+	return limit{event: o.LogTruncateMaxEventSize, batch: o.LogTruncateMaxBatchSize}
+}
+
+// webhookLimit is logLimit for the webhook.
+func (o *Options) webhookLimit() limit {
+	if !o.WebhookTruncateEnabled {
+		return limit{}
+	}
+	return limit{event: o.WebhookTruncateMaxEventSize, batch: o.WebhookTruncateMaxBatchSize}
+}
+
+// The sizes with which events are truncated by default, in bytes.
+const (
+	maxEventSize = 100 << 10
+	maxBatchSize = 10 << 20
+)
 
 // withDefaults returns the options with the defaults filled in.
 func (o Options) withDefaults() Options {
 	o.LogMaxSize = cmp.Or(o.LogMaxSize, 100)
+	o.LogTruncateMaxEventSize = cmp.Or(o.LogTruncateMaxEventSize, maxEventSize)
+	o.LogTruncateMaxBatchSize = cmp.Or(o.LogTruncateMaxBatchSize, maxBatchSize)
+	o.WebhookTruncateMaxEventSize = cmp.Or(o.WebhookTruncateMaxEventSize, maxEventSize)
+	o.WebhookTruncateMaxBatchSize = cmp.Or(o.WebhookTruncateMaxBatchSize, maxBatchSize)
 	o.WebhookInitialBackoff = cmp.Or(o.WebhookInitialBackoff, 10*time.Second)
 	if o.WebhookBatchMaxSize <= 0 {
 		o.WebhookBatchMaxSize = 400

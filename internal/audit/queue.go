@@ -30,6 +30,8 @@ type sink interface {
 	name() string
 	// batch returns the maximum number of events of a batch, and how long the sink waits for them.
 	batch() (most int, wait time.Duration)
+	// limit returns the maximum size of events and batches.
+	limit() limit
 	// write may block until the context ends. Events for which it returns an error are lost.
 	write(ctx context.Context, events []*auditv1.Event) error
 	close() error
@@ -40,6 +42,7 @@ type queue struct {
 	sink    sink
 	log     *slog.Logger
 	dropped prometheus.Counter
+	cut     prometheus.Counter // events that are too large even when they are truncated
 
 	ctx     context.Context // of writes
 	cancel  context.CancelFunc
@@ -54,7 +57,7 @@ type queue struct {
 }
 
 func startQueue(s sink, m *metrics, log *slog.Logger) *queue {
-	q := &queue{sink: s, log: log, dropped: m.errors.WithLabelValues(s.name()), changed: make(chan struct{}, 1)}
+	q := &queue{sink: s, log: log, dropped: m.errors.WithLabelValues(s.name()), cut: m.errors.WithLabelValues("truncate"), changed: make(chan struct{}, 1)}
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	q.running.Go(q.run)
 	return q
@@ -133,20 +136,31 @@ func sizeOf(u *authenticationv1.UserInfo) int {
 
 func (q *queue) run() {
 	most, wait := q.sink.batch()
+	limit := q.sink.limit()
 	complained := time.Now().Add(-complainEvery)
+	complain := func(lost int, err error) {
+		q.mu.Lock()
+		q.lost += lost
+		q.mu.Unlock()
+		if time.Since(complained) >= complainEvery {
+			complained = time.Now()
+			q.log.Error("audit events are lost", "sink", q.sink.name(), "err", err)
+		}
+	}
 	for {
 		if !q.await(most, wait) {
 			return
 		}
 		batch, lost := q.take(most)
-		if err := q.sink.write(q.ctx, batch); err != nil {
-			q.dropped.Add(float64(len(batch)))
-			q.mu.Lock()
-			q.lost += len(batch)
-			q.mu.Unlock()
-			if time.Since(complained) >= complainEvery {
-				complained = time.Now()
-				q.log.Error("audit events are lost", "sink", q.sink.name(), "err", err)
+		parts, large := limit.split(batch)
+		if large > 0 {
+			q.cut.Add(float64(large))
+			complain(large, errors.New("events are too large, also without their objects"))
+		}
+		for _, part := range parts {
+			if err := q.sink.write(q.ctx, part); err != nil {
+				q.dropped.Add(float64(len(part)))
+				complain(len(part), err)
 			}
 		}
 		if lost > 0 {

@@ -66,6 +66,8 @@ func (w *webhook) batch() (int, time.Duration) {
 	return w.options.WebhookBatchMaxSize, w.options.WebhookBatchMaxWait
 }
 
+func (w *webhook) limit() limit { return w.options.webhookLimit() }
+
 func (w *webhook) write(ctx context.Context, events []*auditv1.Event) error {
 	list := auditv1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: auditv1.SchemeGroupVersion.String(), Kind: "EventList"}}
 	for _, e := range events {
