@@ -19,7 +19,8 @@ var nodeFeature = rule.Pattern(`^[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*$`)
 
 // validateNode returns the errors of a node.
 func validateNode(node, old *corev1.Node) field.ErrorList {
-	all := validateTaints(node.Spec.Taints)
+	all := validateNodeAnnotations(node.Annotations)
+	all = append(all, validateTaints(node.Spec.Taints, field.NewPath("metadata", "taints"))...)
 	all = append(all, validateNodeResources(&node.Status)...)
 	if swap := node.Status.NodeInfo.Swap; swap != nil && swap.Capacity != nil && *swap.Capacity <= 0 {
 		all = append(all, field.Invalid(field.NewPath("metadata", "nodeSwapStatus", "capacity"), *swap.Capacity, rule.NotPositive))
@@ -35,7 +36,8 @@ func validateNode(node, old *corev1.Node) field.ErrorList {
 // validateNodeStatus returns the errors of changes that updates of the node and of its status have
 // in common.
 func validateNodeStatus(node, old *corev1.Node) field.ErrorList {
-	all := validateNodeResources(&node.Status)
+	all := validateNodeAnnotations(node.Annotations)
+	all = append(all, validateNodeResources(&node.Status)...)
 	all = append(all, validateNodeFeatures(node.Status.DeclaredFeatures)...)
 	seen := map[corev1.NodeAddress]bool{}
 	for i, address := range node.Status.Addresses {
@@ -52,15 +54,16 @@ func validateNodeStatus(node, old *corev1.Node) field.ErrorList {
 		}
 		all = append(all, field.Invalid(field.NewPath("spec", "providerID"), nil, message))
 	}
-	all = append(all, validateTaints(node.Spec.Taints)...)
+	all = append(all, validateTaints(node.Spec.Taints, field.NewPath("metadata", "taints"))...)
 	if node.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
 		all = append(all, field.Forbidden(field.NewPath("spec", "externalID"), "may not be updated"))
 	}
 	return all
 }
 
-// validateTaints returns the errors of taints. Their path is in metadata, where taints once were.
-func validateTaints(taints []corev1.Taint) field.ErrorList {
+// validateTaints returns the errors of taints. For the field of the spec, Kubernetes names a path in
+// metadata, where taints once were.
+func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	type id struct {
 		key    string
@@ -68,7 +71,7 @@ func validateTaints(taints []corev1.Taint) field.ErrorList {
 	}
 	seen := map[id]bool{}
 	for i, taint := range taints {
-		at := field.NewPath("metadata", "taints").Index(i)
+		at := path.Index(i)
 		all = append(all, metav1validation.ValidateLabelName(taint.Key, at.Child("key"))...)
 		if problems := validation.IsValidLabelValue(taint.Value); len(problems) > 0 {
 			all = append(all, field.Invalid(at.Child("value"), taint.Value, rule.Join(problems)))

@@ -102,6 +102,9 @@ func preparePodStatus(obj, old resource.Tree) {
 			kind.Keep(obj, old, "status", name)
 		}
 	}
+	for _, name := range []string{"nodeAllocatableResourceClaimStatuses", "volumeHealth"} { // of features that are off by default
+		kind.DropUnlessSet(obj, old, "status", name)
+	}
 	generations := map[string][]any{}
 	conditions, _ := before["conditions"].([]any)
 	for _, c := range conditions {

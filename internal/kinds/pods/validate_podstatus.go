@@ -43,7 +43,23 @@ func validatePodStatus(pod, old *corev1.Pod) field.ErrorList {
 	all = append(all, validateStaysTerminated(status.InitContainerStatuses, before.InitContainerStatuses, &old.Spec, old.Spec.InitContainers, path.Child("initContainerStatuses"))...)
 	all = append(all, validateEndedEphemeral(status.EphemeralContainerStatuses, before.EphemeralContainerStatuses, path.Child("ephemeralContainerStatuses"))...)
 	all = append(all, validateClaimStatuses(status.ResourceClaimStatuses, pod.Spec.ResourceClaims, path.Child("resourceClaimStatuses"))...)
-	return append(all, validatePodAddresses(status, before, path)...)
+	all = append(all, validateExtendedClaim(status.ExtendedResourceClaimStatus, &pod.Spec, path.Child("extendedResourceClaimStatus"))...)
+	all = append(all, validatePodAddresses(status, before, path)...)
+	for _, of := range []struct {
+		name       string
+		statuses   []corev1.ContainerStatus
+		containers []corev1.Container
+	}{
+		{"containerStatuses", status.ContainerStatuses, pod.Spec.Containers},
+		{"initContainerStatuses", status.InitContainerStatuses, pod.Spec.InitContainers},
+	} {
+		at := path.Child(of.name)
+		all = append(all, validateContainerUsers(of.statuses, pod.Spec.OS, at)...)
+		all = append(all, validateAllocated(of.statuses, of.containers, status.ExtendedResourceClaimStatus, at)...)
+	}
+	at := path.Child("ephemeralContainerStatuses")
+	all = append(all, validateContainerUsers(status.EphemeralContainerStatuses, pod.Spec.OS, at)...)
+	return append(all, validateNoneAllocated(status.EphemeralContainerStatuses, at)...)
 }
 
 // validatePodAddresses accepts at most one address of each family for the pod and for its host.
