@@ -61,8 +61,8 @@ func validateNodeStatus(node, old *corev1.Node) field.ErrorList {
 	return all
 }
 
-// validateTaints returns the errors of taints. For the field of the spec, Kubernetes names a path in
-// metadata, where taints once were.
+// validateTaints returns the errors of taints. For the field of the spec, Kubernetes names a path
+// in metadata, where taints once were.
 func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	type id struct {

@@ -2,8 +2,6 @@ package pods
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/kapok-dev/kapok/internal/kinds/rule"
@@ -83,11 +81,7 @@ func checkSystemClass(class *schedulingv1.PriorityClass) error {
 func validateRuntimeClass(class, old *nodev1.RuntimeClass) field.ErrorList {
 	var all field.ErrorList
 	if class.Overhead != nil {
-		for _, name := range slices.Sorted(maps.Keys(class.Overhead.PodFixed)) {
-			at := field.NewPath("overhead", "limits").Key(string(name)) // the path that Kubernetes reports, as for a container
-			all = append(all, ValidateContainerResource(name, at)...)
-			all = append(all, ValidateQuantity(name, class.Overhead.PodFixed[name], at)...)
-		}
+		all = append(all, validateResources(&corev1.ResourceRequirements{Limits: class.Overhead.PodFixed}, nil, field.NewPath("overhead"))...)
 	}
 	if s := class.Scheduling; s != nil {
 		path := field.NewPath("scheduling")
