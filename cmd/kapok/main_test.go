@@ -351,3 +351,10 @@ func TestExport(t *testing.T) {
 		}
 	}
 }
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -21,8 +21,12 @@ func (u *up) inherit(f *pflag.FlagSet) error {
 	}
 	listener, ok := listeners[0].(*net.TCPListener)
 	switch {
-	case len(listeners) > 1 || !ok:
+	case len(listeners) > 1:
 		return fmt.Errorf("systemd has opened %d sockets: want one of TCP (ListenStream=HOST:PORT)", len(listeners))
+	case !ok:
+		return errors.New("the socket that systemd has opened is none of TCP: want ListenStream=HOST:PORT")
+	case !accepts(listener):
+		return errors.New("the socket that systemd has opened accepts no connections: want Accept=no, the default, in the .socket unit")
 	case f.Changed("listen"):
 		return errors.New("--listen is set, and systemd has opened a socket: remove one of them")
 	case u.detach:

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -15,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kapok-dev/kapok"
 )
 
 // TestSystemd runs kapok up as systemd does, with a socket for notifications and a watchdog.
@@ -112,31 +115,38 @@ func TestSocketActivation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	activate := func(sockets int, args ...string) (*process, string) {
+	activate := func(sockets []*os.File, args ...string) *process {
 		t.Helper()
 		s := newShell(t, "")
 		p := &process{Cmd: exec.Command("sh", append([]string{"-c", script, program, "up", "--in-memory"}, args...)...), out: &bytes.Buffer{}, done: make(chan struct{})}
-		p.Env = append(s.env, fmt.Sprint("LISTEN_FDS=", sockets))
-		address := ""
-		for range sockets {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			f, err := l.(*net.TCPListener).File()
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.Close()
-			defer f.Close()
-			address, p.ExtraFiles = l.Addr().String(), append(p.ExtraFiles, f)
-		}
+		p.Env = append(s.env, fmt.Sprint("LISTEN_FDS=", len(sockets)))
+		p.ExtraFiles = sockets
 		p.run(t)
-		return p, address
+		return p
+	}
+	type socket interface{ File() (*os.File, error) }
+	file := func(s socket) *os.File {
+		t.Helper()
+		f, err := s.File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	listening := func() (*os.File, string) {
+		t.Helper()
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		return file(l.(*net.TCPListener)), l.Addr().String()
 	}
 
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	p, address := activate(1, "--kubeconfig", kubeconfig)
+	open, address := listening()
+	p := activate([]*os.File{open}, "--kubeconfig", kubeconfig)
 	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // before there is a certificate to verify
 	if err != nil {
 		t.Fatal(err)
@@ -156,14 +166,47 @@ func TestSocketActivation(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 
-	for want, p := range map[string]func() (*process, string){
-		"systemd has opened 2 sockets: want one of TCP":     func() (*process, string) { return activate(2) },
-		"--listen is set, and systemd has opened a socket":  func() (*process, string) { return activate(1, "--listen=127.0.0.1:0") },
-		"--detach is set, and systemd has opened a socket:": func() (*process, string) { return activate(1, "--detach") },
+	peer, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	connected, err := net.Dial("tcp", peer.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connected.Close()
+	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packets.Close()
+	second, _ := listening()
+	for _, tc := range []struct {
+		sockets []*os.File
+		args    []string
+		want    string
+	}{
+		{[]*os.File{open, second}, nil, "systemd has opened 2 sockets: want one of TCP"},
+		{[]*os.File{file(connected.(*net.TCPConn))}, nil, "accepts no connections: want Accept=no"},
+		{[]*os.File{file(packets.(*net.UDPConn))}, nil, "is none of TCP"},
+		{[]*os.File{open}, []string{"--listen=127.0.0.1:0"}, "--listen is set, and systemd has opened a socket"},
+		{[]*os.File{open}, []string{"--detach"}, "--detach is set, and systemd has opened a socket:"},
 	} {
-		refused, _ := p()
-		if code, out := refused.end(t); code == 0 || !strings.Contains(out, want) {
-			t.Errorf("exit code %d, want %q:\n%s", code, want, out)
+		if code, out := activate(tc.sockets, tc.args...).end(t); code != exitUsage || !strings.Contains(out, tc.want) {
+			t.Errorf("exit code %d, want %q:\n%s", code, tc.want, out)
 		}
+	}
+}
+
+// TestStopBeforeReady checks that a signal during the start is no failure.
+func TestStopBeforeReady(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	u := newUpState()
+	u.console = false
+	var out bytes.Buffer
+	if err := u.run(ctx, kapok.Options{Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), Listen: "127.0.0.1:0"}, &out); err != nil || !strings.Contains(out.String(), "Stopped before") {
+		t.Errorf("%v, %s", err, &out)
 	}
 }

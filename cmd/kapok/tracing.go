@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/kapok-dev/kapok"
@@ -39,7 +40,7 @@ func traceTo(file string, opts *kapok.Options) (stop func(), err error) {
 		return nil, fmt.Errorf("--tracing-config-file: %w", err)
 	}
 	log := opts.Logger
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("spans were not sent", "error", err) }))
+	otel.SetErrorHandler(&lostSpans{log: log})
 	provider, err := tracing.NewProvider(context.Background(), config, nil, []resource.Option{
 		resource.WithAttributes(semconv.ServiceName("apiserver"), semconv.ServiceVersion(kapok.KubernetesVersion)),
 	})
@@ -48,6 +49,27 @@ func traceTo(file string, opts *kapok.Options) (stop func(), err error) {
 	}
 	opts.TracerProvider = provider
 	return func() { stopTracing(provider, log) }, nil
+}
+
+// lostSpans logs errors of the exporter: the first, and then one in each time.
+type lostSpans struct {
+	log *slog.Logger
+
+	mu   sync.Mutex
+	next time.Time
+}
+
+// complainEvery is the time between two lines about spans that were not sent.
+const complainEvery = time.Minute
+
+// Handle implements otel.ErrorHandler.
+func (l *lostSpans) Handle(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); !now.Before(l.next) {
+		l.next = now.Add(complainEvery)
+		l.log.Warn("spans were not sent; further errors are not logged for a minute", "error", err)
+	}
 }
 
 func stopTracing(provider tracing.TracerProvider, log *slog.Logger) {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -9,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/kapok-dev/kapok"
 
@@ -121,4 +125,19 @@ func TestTracingFile(t *testing.T) {
 	if _, err := traceTo(filepath.Join(t.TempDir(), "absent"), &kapok.Options{}); err == nil || !strings.HasPrefix(err.Error(), "--tracing-config-file: ") {
 		t.Errorf("a file that does not exist: %v", err)
 	}
+}
+
+// TestLostSpans checks that errors of the exporter do not fill the log.
+func TestLostSpans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		lost := &lostSpans{log: slog.New(slog.NewTextHandler(&log, nil))}
+		for range 100 {
+			lost.Handle(errors.New("no collector"))
+			time.Sleep(time.Second)
+		}
+		if n := strings.Count(log.String(), "no collector"); n != 2 {
+			t.Errorf("%d lines in 100 seconds, want 2:\n%s", n, &log)
+		}
+	})
 }

@@ -96,7 +96,7 @@ and without NAME, is no instance: it has no context.`,
 		ValidArgsFunction: completeInstance,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if err := u.inherit(c.Flags()); err != nil {
-				return failed(err)
+				return err
 			}
 			if u.instance, err = choose(args, c.Flags(), u.noContext); err != nil {
 				return err
@@ -270,7 +270,11 @@ func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) erro
 		opts.Front, link = frontConsole(opts.Serving)
 	}
 	server, err := kapok.Start(ctx, opts)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		fmt.Fprintln(stdout, "Stopped before the server was ready.")
+		return nil
+	case err != nil:
 		return err
 	}
 	started()

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
@@ -23,10 +24,10 @@ func (c *call) startSpan() {
 	}
 	ctx := c.r.Context()
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(c.begun), trace.WithAttributes(
-		attribute.String("http.request.method", c.r.Method),
-		attribute.String("http.target", c.r.URL.RequestURI()),
-		attribute.String("user_agent.original", c.r.UserAgent()),
-		attribute.String("audit-id", c.w.Header().Get("Audit-Id")),
+		attributeText("http.request.method", c.r.Method),
+		attributeText("http.target", c.r.URL.RequestURI()),
+		attributeText("user_agent.original", c.r.UserAgent()),
+		attributeText("audit-id", c.w.Header().Get("Audit-Id")),
 	)}
 	switch remote := telemetry.Extract(ctx, c.r.Header); {
 	case slices.Contains(c.user.Groups, user.SystemPrivilegedGroup), slices.Contains(c.user.Groups, user.MonitoringGroup):
@@ -42,31 +43,58 @@ func (c *call) startSpan() {
 }
 
 // route returns the method and the path with placeholders for names, as Kubernetes names its spans;
-// for paths that are no resource, the method alone.
+// for paths that are no known resource, the method alone. Clients cannot make any number of names.
 func (c *call) route() string {
+	method := c.r.Method
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+	default:
+		method = "_OTHER" // as OpenTelemetry's conventions call it
+	}
+	if i := &c.info; i.IsResource && c.isKnown() {
+		prefix := "/apis/" + i.Group
+		if i.Group == "" {
+			prefix = "/api"
+		}
+		path := prefix + "/" + i.Version
+		if i.Namespace != "" {
+			path += "/namespaces/{:namespace}"
+		}
+		path += "/" + i.Resource
+		if i.NameInPath {
+			path += "/{:name}"
+		}
+		if i.Subresource != "" {
+			path += "/" + i.Subresource
+		}
+		return method + " " + path
+	}
+	return method
+}
+
+// isKnown reports whether the server has the resource of the path, and the subresource if there is
+// one.
+func (c *call) isKnown() bool {
 	i := &c.info
-	if !i.IsResource {
-		return c.r.Method
+	d := c.h.store.Registry().Load().Resource(schema.GroupResource{Group: i.Group, Resource: i.Resource})
+	if d == nil {
+		return false
 	}
-	var path strings.Builder
-	path.WriteString(c.r.Method)
-	if i.Group == "" {
-		path.WriteString(" /api/")
-	} else {
-		path.WriteString(" /apis/" + i.Group + "/")
+	v := d.Version(schema.GroupVersion{Group: i.Group, Version: i.Version})
+	return v != nil && (i.Subresource == "" || i.Subresource == "scale" || v.Subresource(i.Subresource) != nil || v.Connection(i.Subresource) != nil)
+}
+
+// maxAttribute is the length of attributes that clients choose, in bytes: 512 spans wait for a slow
+// collector, in kilobytes each instead of megabytes.
+const maxAttribute = 1 << 10
+
+// attributeText returns an attribute whose value a client has chosen. A value that is no UTF-8
+// would make the exporter drop the spans of all clients.
+func attributeText(key, value string) attribute.KeyValue {
+	if len(value) > maxAttribute {
+		value = value[:maxAttribute]
 	}
-	path.WriteString(i.Version)
-	if i.Namespace != "" {
-		path.WriteString("/namespaces/{:namespace}")
-	}
-	path.WriteString("/" + i.Resource)
-	if i.NameInPath {
-		path.WriteString("/{:name}")
-	}
-	if i.Subresource != "" {
-		path.WriteString("/" + i.Subresource)
-	}
-	return path.String()
+	return attribute.String(key, strings.ToValidUTF8(value, "\uFFFD"))
 }
 
 // spanWait adds a span for the time that the request has waited for a seat, which is over.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/kapok-dev/kapok"
 
@@ -128,6 +130,33 @@ func TestTracesOfStrangers(t *testing.T) {
 			}
 			if second := ended[1]; second.Name() != "GET /api/v1/nodes/{:name}" || len(second.Links()) != 0 || !contains(second, attribute.Int("http.response.status_code", 403)) {
 				t.Errorf("the span %s has links %v and attributes %v", second.Name(), second.Links(), second.Attributes())
+			}
+		}
+	}
+}
+
+// TestTracesOfGarbage checks what clients can put into spans: text that a collector accepts, of a
+// bounded length, and no names of their own.
+func TestTracesOfGarbage(t *testing.T) {
+	recorder := tracetest.NewSpanRecorder()
+	r := startRaw(t, kapok.Options{KeepGarbage: true, TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))})
+	long := strings.Repeat("x", 100_000)
+	r.must(404, "GET", "/api/v1/namespaces/default/%ff%fe", "", "User-Agent", "x\xff"+long, "Audit-ID", "a\xffb")
+	r.must(404, "GET", "/apis/rnd1.example.com/v1/things/a", "")
+	r.must(404, "GET", "/api/v1/namespaces/default/pods/a/made-up", "")
+	r.do("MADE-UP", "/api/v1/namespaces/default/pods", "")
+	want := []string{"GET", "GET", "GET", "_OTHER /api/v1/namespaces/{:namespace}/pods"}
+	ended := recorder.Ended()
+	if len(ended) != len(want) {
+		t.Fatalf("%d spans, want %d", len(ended), len(want))
+	}
+	for i, s := range ended {
+		if s.Name() != want[i] {
+			t.Errorf("the name of span %d is %q, want %q", i, s.Name(), want[i])
+		}
+		for _, a := range s.Attributes() {
+			if text := a.Value.AsString(); !utf8.ValidString(text) || len(text) > 2000 {
+				t.Errorf("attribute %s has %d bytes: %.50q", a.Key, len(text), text)
 			}
 		}
 	}
