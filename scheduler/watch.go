@@ -70,7 +70,11 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 			continue
 		}
 		informer, err := s.cache.GetInformer(ctx, w.kind)
-		if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			stop()
+			return func() {}, nil
+		case err != nil:
 			stop()
 			return nil, err
 		}

@@ -47,7 +47,9 @@ func Ensure(ctx context.Context, store *resource.Store, gather bool, log *slog.L
 		return err
 	}
 	for _, s := range changed {
-		if err := reconcile(ctx, store, s); err != nil {
+		if err := reconcile(ctx, store, s); ctx.Err() != nil {
+			return ctx.Err() // the server stops
+		} else if err != nil {
 			log.Warn("cannot complete a default role or binding", "object", s.key.String(), "err", err)
 		}
 	}
