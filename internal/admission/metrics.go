@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/histogram"
 	"github.com/kapok-dev/kapok/internal/resource"
-	"github.com/kapok-dev/kapok/internal/telemetry"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -25,9 +25,9 @@ var _ prometheus.Collector = (*Metrics)(nil)
 func NewMetrics() *Metrics {
 	buckets := []float64{0.005, 0.025, 0.1, 0.5, 1, 2.5}
 	m := &Metrics{
-		plugins: prometheus.NewHistogramVec(telemetry.Histogram("apiserver_admission_controller_admission_duration_seconds",
+		plugins: prometheus.NewHistogramVec(histogram.Options("apiserver_admission_controller_admission_duration_seconds",
 			"Duration of the work of an admission plugin, in seconds.", buckets), []string{"name", "type", "operation", "rejected"}),
-		steps: prometheus.NewHistogramVec(telemetry.Histogram("apiserver_admission_step_admission_duration_seconds",
+		steps: prometheus.NewHistogramVec(histogram.Options("apiserver_admission_step_admission_duration_seconds",
 			"Duration of all mutating or all validating admission of a request, in seconds.", buckets), []string{"type", "operation", "rejected"}),
 	}
 	m.all = &timings{of: m.steps}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/authz"
-	"github.com/kapok-dev/kapok/internal/telemetry"
+	"github.com/kapok-dev/kapok/internal/histogram"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -38,7 +38,7 @@ type outcome struct {
 func newTally(attempts, durations prometheus.CounterOpts) tally {
 	return tally{
 		attempts: prometheus.NewCounterVec(attempts, []string{"result"}),
-		durations: prometheus.NewHistogramVec(telemetry.Histogram(durations.Name, durations.Help, prometheus.ExponentialBuckets(0.001, 2, 15)),
+		durations: prometheus.NewHistogramVec(histogram.Options(durations.Name, durations.Help, prometheus.ExponentialBuckets(0.001, 2, 15)),
 			[]string{"result"}),
 	}
 }

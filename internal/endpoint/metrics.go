@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/fairness"
-	"github.com/kapok-dev/kapok/internal/telemetry"
+	"github.com/kapok-dev/kapok/internal/histogram"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -56,17 +56,17 @@ func newMetrics(running version.Info, limiter *fairness.Limiter, others []promet
 			Name: "apiserver_request_total",
 			Help: "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.",
 		}, append([]string{"verb", "dry_run", "code"}, target...)),
-		duration: prometheus.NewHistogramVec(telemetry.Histogram(
+		duration: prometheus.NewHistogramVec(histogram.Options(
 			"apiserver_request_duration_seconds",
 			"Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.",
 			append([]float64{0.001, 0.005, 0.025}, latencies...),
 		), append([]string{"verb", "dry_run"}, target...)),
-		sli: prometheus.NewHistogramVec(telemetry.Histogram(
+		sli: prometheus.NewHistogramVec(histogram.Options(
 			"apiserver_request_sli_duration_seconds",
 			"Response latency distribution (not counting webhook duration and priority & fairness queue wait times) in seconds for each verb, group, version, resource, subresource, scope and component.",
 			latencies,
 		), append([]string{"verb"}, target...)),
-		sizes: prometheus.NewHistogramVec(telemetry.Histogram(
+		sizes: prometheus.NewHistogramVec(histogram.Options(
 			"apiserver_response_sizes",
 			"Response size distribution in bytes for each group, version, verb, resource, subresource, scope and component.",
 			prometheus.ExponentialBuckets(1000, 10, 7),
@@ -83,7 +83,7 @@ func newMetrics(running version.Info, limiter *fairness.Limiter, others []promet
 			Name: "apiserver_watch_events_total",
 			Help: "Number of events sent in watch clients.",
 		}, []string{"group", "version", "resource"}),
-		eventSizes: prometheus.NewHistogramVec(telemetry.Histogram(
+		eventSizes: prometheus.NewHistogramVec(histogram.Options(
 			"apiserver_watch_events_sizes",
 			"Watch event size distribution in bytes",
 			prometheus.ExponentialBuckets(1024, 2, 8),

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/telemetry"
+	"github.com/kapok-dev/kapok/internal/tracing"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -23,13 +23,8 @@ func (c *call) startSpan() {
 		return
 	}
 	ctx := c.r.Context()
-	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(c.begun), trace.WithAttributes(
-		attributeText("http.request.method", c.r.Method),
-		attributeText("http.target", c.r.URL.RequestURI()),
-		attributeText("user_agent.original", c.r.UserAgent()),
-		attributeText("audit-id", c.w.Header().Get("Audit-Id")),
-	)}
-	switch remote := telemetry.Extract(ctx, c.r.Header); {
+	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(c.begun)}
+	switch remote := tracing.Extract(ctx, c.r.Header); {
 	case slices.Contains(c.user.Groups, user.SystemPrivilegedGroup), slices.Contains(c.user.Groups, user.MonitoringGroup):
 		ctx = remote
 	default:
@@ -38,8 +33,16 @@ func (c *call) startSpan() {
 			options = append(options, trace.WithLinks(trace.Link{SpanContext: s}))
 		}
 	}
-	ctx, c.span = c.h.opts.TracerProvider.Tracer(telemetry.Scope).Start(ctx, c.route(), options...)
+	ctx, c.span = c.h.opts.TracerProvider.Tracer(tracing.Scope).Start(ctx, c.route(), options...)
 	c.r = c.r.WithContext(ctx)
+	if c.span.IsRecording() {
+		c.span.SetAttributes(
+			attributeText("http.request.method", c.r.Method),
+			attributeText("http.target", c.r.URL.RequestURI()),
+			attributeText("user_agent.original", c.r.UserAgent()),
+			attributeText("audit-id", c.w.Header().Get("Audit-Id")),
+		)
+	}
 }
 
 // route returns the method and the path with placeholders for names, as Kubernetes names its spans;
@@ -102,7 +105,7 @@ func (c *call) spanWait() {
 	if c.span == nil || c.queued < time.Millisecond {
 		return
 	}
-	_, span := telemetry.Start(c.r.Context(), "Wait for a seat", trace.WithTimestamp(time.Now().Add(-c.queued)))
+	_, span := tracing.Start(c.r.Context(), "Wait for a seat", trace.WithTimestamp(time.Now().Add(-c.queued)))
 	span.End()
 }
 

@@ -22,7 +22,7 @@ import (
 	"net/http/httputil"
 	"strings"
 
-	"github.com/kapok-dev/kapok/internal/telemetry"
+	"github.com/kapok-dev/kapok/internal/tracing"
 )
 
 // ErrEnding is the cancellation cause of a request whose streamed response must end as if it were
@@ -53,7 +53,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Rewrite: func(q *httputil.ProxyRequest) {
 			ClearCredentials(q.Out.Header)
 			addForwarded(q)
-			telemetry.Inject(q.Out.Context(), q.Out.Header)
+			tracing.Inject(q.Out.Context(), q.Out.Header)
 			p.Rewrite(q)
 		},
 		FlushInterval:  -1, // events and lines of logs must not wait for further bytes

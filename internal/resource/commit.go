@@ -8,7 +8,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
-	"github.com/kapok-dev/kapok/internal/telemetry"
+	"github.com/kapok-dev/kapok/internal/tracing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,9 +53,9 @@ func (s *Store) append(ctx context.Context, r *Request, key object.Key, prev *ob
 		return err
 	}
 	batch.Guards = append(batch.Guards, held...)
-	ctx, span := telemetry.Start(ctx, "Commit")
+	ctx, span := tracing.Start(ctx, "Commit")
 	_, err = s.state.Append(ctx, batch)
-	telemetry.End(span, err)
+	tracing.End(span, err)
 	return writeError(err)
 }
 

@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/telemetry"
+	"github.com/kapok-dev/kapok/internal/tracing"
 )
 
 // A transport sends requests to one webhook.
@@ -85,7 +85,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	r = r.Clone(ctx)
 	r.Header.Set("User-Agent", userAgent)
-	telemetry.Inject(ctx, r.Header)
+	tracing.Inject(ctx, r.Header)
 	if t.again {
 		r.Header["Idempotency-Key"] = []string{} // an empty list is not sent, but lets net/http repeat a POST
 	}

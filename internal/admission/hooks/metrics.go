@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/histogram"
 	"github.com/kapok-dev/kapok/internal/resource"
-	"github.com/kapok-dev/kapok/internal/telemetry"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -28,7 +28,7 @@ func newMetrics() *Metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_admission_" + name, Help: help}, labels)
 	}
 	timings := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(telemetry.Histogram("apiserver_admission_"+name, help, buckets), labels)
+		return prometheus.NewHistogramVec(histogram.Options("apiserver_admission_"+name, help, buckets), labels)
 	}
 	return &Metrics{
 		requests: counter("webhook_request_total", "Calls of admission webhooks, by outcome.",

@@ -10,7 +10,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/admission/match"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
-	"github.com/kapok-dev/kapok/internal/telemetry"
+	"github.com/kapok-dev/kapok/internal/tracing"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -170,7 +170,7 @@ func (q *question) ask(ctx context.Context, h *hook, s *shown) (*answer, *failur
 	}
 	ctx, span := q.span(ctx, h, r)
 	err = call.Do(ctx).Into(r.response)
-	telemetry.End(span, err)
+	tracing.End(span, err)
 	if err != nil {
 		code := 503
 		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
@@ -195,14 +195,18 @@ func (q *question) span(ctx context.Context, h *hook, r *review) (context.Contex
 	if q.kind == admits {
 		name = "Call mutating webhook"
 	}
-	return telemetry.Start(ctx, name, trace.WithAttributes(
-		attribute.String("configuration", h.configuration),
-		attribute.String("webhook", h.Name),
-		attribute.String("resource", q.Request.Definition.GroupVersion(q.Request.Version).WithResource(q.Request.Definition.Plural).String()),
-		attribute.String("subresource", q.Request.Subresource),
-		attribute.String("operation", string(q.Operation)),
-		attribute.String("UID", string(r.uid)),
-	))
+	ctx, span := tracing.Start(ctx, name)
+	if span.IsRecording() {
+		span.SetAttributes(
+			attribute.String("configuration", h.configuration),
+			attribute.String("webhook", h.Name),
+			attribute.String("resource", q.Request.Definition.GroupVersion(q.Request.Version).WithResource(q.Request.Definition.Plural).String()),
+			attribute.String("subresource", q.Request.Subresource),
+			attribute.String("operation", string(q.Operation)),
+			attribute.String("UID", string(r.uid)),
+		)
+	}
+	return ctx, span
 }
 
 // note adds the warnings and audit annotations of a response to the request.

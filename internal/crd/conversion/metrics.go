@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/telemetry"
+	"github.com/kapok-dev/kapok/internal/histogram"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -25,12 +25,12 @@ func NewMetrics() *Metrics {
 			Name: "apiserver_conversion_webhook_request_total",
 			Help: "Calls of conversion webhooks, by outcome.",
 		}, []string{"result", "failure_type"}),
-		latency: prometheus.NewHistogramVec(telemetry.Histogram(
+		latency: prometheus.NewHistogramVec(histogram.Options(
 			"apiserver_conversion_webhook_duration_seconds",
 			"Duration of calls of conversion webhooks, in seconds.",
 			[]float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 45, 60},
 		), []string{"result", "failure_type"}),
-		duration: prometheus.NewHistogramVec(telemetry.Histogram(
+		duration: prometheus.NewHistogramVec(histogram.Options(
 			"apiserver_crd_conversion_webhook_duration_seconds",
 			"Duration of calls of conversion webhooks in seconds, by definition and versions. A call for several objects counts under the version of the first one.",
 			prometheus.ExponentialBuckets(0.001, 2, 15),

@@ -7,11 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kapok-dev/kapok/internal/telemetry"
+	"github.com/kapok-dev/kapok/internal/tracing"
 	"github.com/kapok-dev/kapok/internal/webhook"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,9 +104,11 @@ func isEmpty(obj Tree) bool {
 }
 
 func (w *Webhook) ask(ctx context.Context, objs []Tree, to string) (_ []Tree, err error) {
-	ctx, span := telemetry.Start(ctx, "Call conversion webhook", trace.WithAttributes(
-		attribute.String("custom_resource_definition", w.name), attribute.String("desired_version", to), attribute.Int("objects", len(objs))))
-	defer func() { telemetry.End(span, err) }()
+	ctx, span := tracing.Start(ctx, "Call conversion webhook")
+	defer func() { tracing.End(span, err) }()
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("custom_resource_definition", w.name), attribute.String("desired_version", to), attribute.Int("objects", len(objs)))
+	}
 	r, err := newReview(w.reviews, objs, to)
 	if err != nil {
 		return nil, err

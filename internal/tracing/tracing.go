@@ -1,16 +1,14 @@
-// Package telemetry has what the metrics and the spans of all parts of the server have in common.
+// Package tracing makes the spans of requests: the parts of the work for a request that may take
+// long because of something else, such as a webhook or the disk.
 //
-// [Histogram] returns the options of a histogram. Spans are the parts of the work for a request
-// that may take long because of something else, such as a webhook or the disk:
-//
-//	ctx, span := telemetry.Start(ctx, "Commit")
+//	ctx, span := tracing.Start(ctx, "Commit")
 //	err := commit(ctx)
-//	telemetry.End(span, err)
+//	tracing.End(span, err)
 //
 // The span of a request, and with it the provider, is in the context of the request. A request that
 // is not recorded has spans that do nothing: they cost a lookup in the context. The package has no
 // state, starts no goroutine and has no locks; all functions are safe for concurrent use.
-package telemetry
+package tracing
 
 import (
 	"context"
@@ -25,7 +23,8 @@ import (
 // Scope is the name of the instrumentation scope of all spans of the server.
 const Scope = "github.com/kapok-dev/kapok"
 
-// Start starts a span below that of the context. The caller must call End.
+// Start starts a span below that of the context. The caller must call End. Attributes that cost
+// something are for a span whose IsRecording is true.
 func Start(ctx context.Context, name string, opts ...trace.SpanStartOption) (context.Context, trace.Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
