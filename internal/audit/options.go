@@ -67,12 +67,10 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("Options.Audit.LogMaxSize is %d, LogMaxBackups is %d, LogMaxAge is %d: none of them can be negative", o.LogMaxSize, o.LogMaxBackups, o.LogMaxAge)
 	}
 	o = new(o.withDefaults())
-	for sink, l := range map[string]limit{"Log": o.logLimit(), "Webhook": o.webhookLimit()} {
-		if l.event < 0 || l.batch < l.event {
-			return fmt.Errorf("Options.Audit.%sTruncateMaxEventSize is %d, %sTruncateMaxBatchSize is %d: set the first to a positive number, and the second to at least the first", sink, l.event, sink, l.batch)
-		}
+	if err := o.logLimit().validate("Log"); err != nil {
+		return err
 	}
-	return nil
+	return o.webhookLimit().validate("Webhook")
 }
 
 // logLimit returns the limit for the file. The options have defaults.

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 
 	"k8s.io/apiserver/pkg/apis/audit"
@@ -14,6 +15,14 @@ const truncated = "audit.k8s.io/truncated"
 // A limit is the size of events and of batches for a sink, in bytes of JSON. The zero value is no
 // limit.
 type limit struct{ event, batch int }
+
+// validate returns the error of the options of a sink.
+func (l limit) validate(sink string) error {
+	if l.event < 0 || l.batch < l.event {
+		return fmt.Errorf("Options.Audit.%sTruncateMaxEventSize is %d, %sTruncateMaxBatchSize is %d: set the first to a positive number, and the second to at least the first", sink, l.event, sink, l.batch)
+	}
+	return nil
+}
 
 // split returns a batch in parts that are not too large. An event that is too large loses the
 // objects of the request and the response; one that is too large even then is left out, and
