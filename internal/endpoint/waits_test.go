@@ -19,6 +19,9 @@ import (
 	"github.com/kapok-dev/kapok/internal/authn"
 	"github.com/kapok-dev/kapok/internal/authz"
 	"github.com/kapok-dev/kapok/internal/fairness"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
 // readers permits impersonation and reads, and denies all writes.
@@ -364,4 +367,32 @@ func TestAuditCopiesWaitWithoutSeats(t *testing.T) {
 	if err != nil || strings.Count(string(data), `"audited"`) != 1 {
 		t.Errorf("%v: %s", err, data)
 	}
+}
+
+// TestSpanOfWait checks that a request that waits for a seat has a span for that time.
+func TestSpanOfWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := fairness.New(fairness.Config{Options: fairness.Options{MaxRequestsInFlight: 10, MaxMutatingRequestsInFlight: 10}})
+		defer limiter.Close()
+		recorder := tracetest.NewSpanRecorder()
+		provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
+		s := newServer(t, func(o *Options) { o.Limiter, o.Authorizer, o.TracerProvider = limiter, permitAll{}, provider })
+		seats := holdSeats(t, limiter)
+		go func() {
+			time.Sleep(5 * time.Second)
+			for _, p := range seats {
+				p.Leave()
+			}
+		}()
+		s.do("POST", configMapPath, configMap("c", ""), "Impersonate-User", "bob")
+		for _, span := range recorder.Ended() {
+			if span.Name() == "Wait for a seat" {
+				if took := span.EndTime().Sub(span.StartTime()); took != 5*time.Second || !span.Parent().IsValid() {
+					t.Errorf("the span of the wait lasts %v, below %v", took, span.Parent())
+				}
+				return
+			}
+		}
+		t.Errorf("there is no span of the wait among %v", recorder.Ended())
+	})
 }

@@ -1,15 +1,18 @@
 package forward
 
 import (
+	"context"
 	"crypto/tls"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 )
 
@@ -104,5 +107,35 @@ func TestSwitchesUnasked(t *testing.T) {
 		dialer.Close()
 		front.Close()
 		server.Close()
+	}
+}
+
+// TestTraceParent checks that the other server gets the span of the request, not that of the
+// client, and that the header of the client passes if the request has none.
+func TestTraceParent(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(r.Header.Get("traceparent")))
+	}))
+	defer other.Close()
+	to, err := url.Parse(other.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
+	const client = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for want, ctx := range map[string]context.Context{
+		client: t.Context(),
+		"00-01000000000000000000000000000000-0200000000000000-01": trace.ContextWithSpanContext(t.Context(), span),
+	} {
+		p := &Proxy{Transport: transport, Rewrite: func(q *httputil.ProxyRequest) { q.SetURL(to) }, Fail: func(err error) { t.Error(err) }}
+		r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
+		r.Header.Set("traceparent", client)
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, r)
+		if got := w.Body.String(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }

@@ -29,7 +29,13 @@ type converting struct {
 
 func startConverting(t testing.TB) *converting {
 	t.Helper()
-	c := &converting{startRaw(t, kapok.Options{V1beta1CRDs: true}), hooktest.Start(t, hostPorts(nil))}
+	return convertOn(startRaw(t, kapok.Options{V1beta1CRDs: true}))
+}
+
+// convertOn creates the definition on a server.
+func convertOn(r *raw) *converting {
+	r.Helper()
+	c := &converting{r, hooktest.Start(r, hostPorts(nil))}
 	c.must(201, "POST", crds, c.crd("v2", `"url":"`+c.hook.URL+`","caBundle":"`+base64.StdEncoding.EncodeToString(c.hook.CA)+`"`))
 	c.established()
 	return c

@@ -161,3 +161,14 @@ func TestTracesOfGarbage(t *testing.T) {
 		}
 	}
 }
+
+// TestTraceOfConversion checks the span of a conversion webhook.
+func TestTraceOfConversion(t *testing.T) {
+	recorder := tracetest.NewSpanRecorder()
+	r := startRaw(t, kapok.Options{KeepGarbage: true, TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))})
+	convertOn(r).must(201, "POST", foos, foo("a", `,"spec":{"hostPort":"localhost:80"}`))
+	call := spans(recorder)["Call conversion webhook"]
+	if call == nil || !call.Parent().IsValid() || !contains(call, attribute.String("custom_resource_definition", "foos.example.com")) || !contains(call, attribute.Int("objects", 1)) {
+		t.Errorf("the span of the conversion is %v among %v", call, spans(recorder))
+	}
+}
