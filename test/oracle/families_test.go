@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -13,7 +12,6 @@ import (
 // TestFamilies lists the metrics of kube-apiserver. With -rewrite they become the golden file;
 // otherwise they are compared with it.
 func TestFamilies(t *testing.T) {
-	const golden = "../corpus/families/testdata/kube-apiserver.txt"
 	config, stop, err := StartServer(t.TempDir(), "--enable-priority-and-fairness=true", "--max-requests-inflight=400", "--max-mutating-requests-inflight=200")
 	if err != nil {
 		t.Fatal(err)
@@ -27,17 +25,5 @@ func TestFamilies(t *testing.T) {
 	for _, f := range all {
 		now.WriteString(f.String() + "\n")
 	}
-	if record.Value.String() == "true" {
-		if err := os.WriteFile(golden, []byte(now.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if now.String() != string(want) {
-		t.Errorf("%s is not current (-rewrite); the metrics are now\n%s", golden, now.String())
-	}
+	compareGolden(t, "../corpus/families/testdata/kube-apiserver.txt", now.String())
 }

@@ -23,8 +23,14 @@ func TestFlags(t *testing.T) {
 		}
 		now.WriteString("\n")
 	})
+	compareGolden(t, golden, now.String())
+}
+
+// compareGolden compares text with a golden file, which it writes with -rewrite.
+func compareGolden(t *testing.T, golden, now string) {
+	t.Helper()
 	if record.Value.String() == "true" {
-		if err := os.WriteFile(golden, []byte(now.String()), 0o644); err != nil {
+		if err := os.WriteFile(golden, []byte(now), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -33,7 +39,7 @@ func TestFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if now.String() != string(want) {
-		t.Errorf("%s is not current (-rewrite); the flags are now\n%s", golden, now.String())
+	if now != string(want) {
+		t.Errorf("%s is not current (-rewrite); now it is\n%s", golden, now)
 	}
 }
