@@ -6,10 +6,10 @@ import (
 	"net"
 )
 
-// AwaitOpen waits until the client has been told that the stream of a port-forward is open: the
-// first write waits for that. Without it, an early error resets a stream that client-go is still
-// opening, after which a goroutine of its forwarder waits for ever, and one of the server too if
-// the connection ends then.
+// AwaitOpen returns once the server has replied to the client that the stream of a port-forward is
+// open: a write waits for that reply. An error before the reply resets a stream that client-go is
+// still opening; its forwarder then leaks a goroutine, and so does the server if the connection
+// ends.
 func AwaitOpen(stream io.Writer) error {
 	_, err := stream.Write(nil)
 	return err
