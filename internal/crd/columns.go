@@ -2,9 +2,11 @@ package crd
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -102,17 +104,21 @@ func age(s string, now time.Time) string {
 	return duration.HumanDuration(now.Sub(t.Time))
 }
 
-// selectable returns the fields that selectors may name, and a function that reads them.
-func selectable(fields []apiextensionsv1.SelectableField) ([]string, func(resource.Tree) map[string]string) {
+// selectable returns the fields that selectors may name, a function that reads them, and the paths
+// that it reads, nil for all.
+func selectable(fields []apiextensionsv1.SelectableField) (labels []string, read func(resource.Tree) map[string]string, of object.FieldPaths) {
 	if len(fields) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	labels := make([]string, len(fields))
+	labels = make([]string, len(fields))
+	plain := true
 	for i, f := range fields {
-		labels[i] = f.JSONPath
-		if labels[i] != "" && labels[i][0] == '.' {
-			labels[i] = labels[i][1:]
-		}
+		labels[i] = strings.TrimPrefix(f.JSONPath, ".")
+		_, ok := plainKeys(f.JSONPath)
+		plain = plain && ok
+	}
+	if plain {
+		of = object.FieldPathsOf(labels...)
 	}
 	paths := sync.OnceValue(func() []*path {
 		paths := make([]*path, len(fields))
@@ -121,7 +127,7 @@ func selectable(fields []apiextensionsv1.SelectableField) ([]string, func(resour
 		}
 		return paths
 	})
-	return labels, func(obj resource.Tree) map[string]string {
+	read = func(obj resource.Tree) map[string]string {
 		values := make(map[string]string, len(labels))
 		for i, p := range paths() {
 			values[labels[i]] = ""
@@ -134,4 +140,5 @@ func selectable(fields []apiextensionsv1.SelectableField) ([]string, func(resour
 		}
 		return values
 	}
+	return labels, read, of
 }

@@ -94,7 +94,7 @@ func customVersion(m *manifest, from *source, stated *manifestVersion, types *fi
 		v.Scale = scaleOf(sub.Scale)
 	}
 	v.Columns, v.Cells = table(stated.AdditionalPrinterColumns)
-	v.Selectable, v.Fields = selectable(stated.SelectableFields)
+	v.Selectable, v.Fields, v.FieldPaths = selectable(stated.SelectableFields)
 	if stated.Deprecated {
 		v.Warning = deprecation(m, stated)
 	}

@@ -1,12 +1,17 @@
 package kinds_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/kapok-dev/kapok/internal/kinds"
 	"github.com/kapok-dev/kapok/internal/kinds/kind"
 	"github.com/kapok-dev/kapok/internal/kinds/kindtest"
 	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/test/seeds"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -278,6 +283,42 @@ func TestFields(t *testing.T) {
 	} {
 		if diff := cmp.Diff(c.want, kindtest.Definition(t, c.plural).Storage.Fields(kindtest.Decode(t, c.plural, c.obj))); diff != "" {
 			t.Errorf("%s: %s", c.plural, diff)
+		}
+	}
+}
+
+// TestFieldPaths checks that Fields reads nothing but FieldPaths, on random objects.
+func TestFieldPaths(t *testing.T) {
+	fill := filler(int64(seeds.Of(t)))
+	for _, d := range kinds.Definitions() {
+		for _, v := range d.Versions {
+			if v.FieldPaths == nil {
+				continue
+			}
+			for range 50 {
+				obj := v.Model.New()
+				fill.Fill(obj)
+				data, err := json.Marshal(obj)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tree, err := v.Model.Decode(data, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tree["metadata"].(resource.Tree)["uid"] = "u"
+				o, err := object.New(object.Key{}, tree, 0, time.Time{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				part, err := o.Part(v.FieldPaths)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(v.Fields(tree), v.Fields(part)); diff != "" {
+					t.Fatalf("%s: %s: %s", d.GroupVersionKind(v), diff, o.Raw)
+				}
+			}
 		}
 	}
 }

@@ -107,9 +107,11 @@ type Version struct {
 	Order func(list []*object.Object) []*object.Object
 
 	// Selectable are the field labels, besides metadata.name and metadata.namespace, that field
-	// selectors may name. Fields returns their values, "" where absent.
+	// selectors may name. Fields returns their values, "" where absent. FieldPaths are the paths that
+	// Fields reads; nil for all.
 	Selectable []string
 	Fields     func(obj Tree) map[string]string
+	FieldPaths object.FieldPaths
 	// NotByNamespace says that objects cannot be selected by metadata.namespace. Unselectable is
 	// the message for labels that field selectors may not name, with a verb for the label. Default:
 	// the usual message of Kubernetes.

@@ -137,7 +137,13 @@ func (f *fieldsOf) Get(field string) string {
 // selectedFields encodes the values of an object for the Selectable of a version, in their order,
 // each after its length.
 func selectedFields(d *Definition, v *Version, o *object.Object) (object.Form, error) {
-	obj, err := TreeOf(d, v, o)
+	var obj Tree
+	var err error
+	if v.FieldPaths != nil && o.Schema == stamp(v) {
+		obj, err = o.Part(v.FieldPaths) // a small part of most objects
+	} else {
+		obj, err = TreeOf(d, v, o)
+	}
 	if err != nil {
 		return object.Form{}, err
 	}

@@ -31,7 +31,7 @@ func Kinds() []kind.Row {
 			Generation:    []string{"spec"},
 			PrepareCreate: kind.Edited(prepareJob),
 			Table:         jobsTable(),
-			Selectable: []kind.Selectable{{Label: "status.successful", Value: func(obj resource.Tree) string {
+			Selectable: []kind.Selectable{{Label: "status.successful", Reads: []string{"status.succeeded"}, Value: func(obj resource.Tree) string {
 				succeeded, _ := kind.Get(obj, "status", "succeeded").(int64)
 				return fmt.Sprint(succeeded)
 			}}},

@@ -32,7 +32,7 @@ func events(v1 schema.GroupVersion) kind.Row {
 			kind.At("involvedObject.fieldPath"),
 			kind.At("reason"),
 			kind.At("reportingComponent"),
-			{Label: "source", Value: func(obj resource.Tree) string {
+			{Label: "source", Reads: []string{"source.component", "reportingComponent"}, Value: func(obj resource.Tree) string {
 				return cmp.Or(kind.Text(obj, "source", "component"), kind.Text(obj, "reportingComponent"))
 			}},
 			kind.At("type"),
@@ -62,7 +62,7 @@ func eventsOfGroup(v1 schema.GroupVersion) kind.Another[*corev1.Event] {
 			kind.At("type"),
 		}
 		version.Selectable = kind.Names(fields)
-		version.Fields = func(obj resource.Tree) map[string]string { return kind.Values(fields, obj) }
+		version.Fields, version.FieldPaths = func(obj resource.Tree) map[string]string { return kind.Values(fields, obj) }, kind.Paths(fields)
 		return version
 	}}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,12 +106,13 @@ type Subresource[P runtime.Object] struct {
 type Selectable struct {
 	Label string
 	Value func(obj resource.Tree) string
+	Reads []string // the dotted paths that Value reads; default: the label
 }
 
 // At returns the field whose value is the string at a dotted path, which is its label.
 func At(label string) Selectable {
 	path := strings.Split(label, ".")
-	return Selectable{label, func(obj resource.Tree) string { return Text(obj, path...) }}
+	return Selectable{Label: label, Value: func(obj resource.Tree) string { return Text(obj, path...) }}
 }
 
 // A Row builds a definition once the versions of all kinds are known.
@@ -193,6 +195,7 @@ func (k Kind[P]) Definition(all Versioning) *resource.Definition {
 	}
 	if len(k.Selectable) > 0 {
 		version.Fields = func(obj resource.Tree) map[string]string { return Values(k.Selectable, obj) }
+		version.FieldPaths = Paths(k.Selectable)
 	}
 	d := &resource.Definition{
 		Group:      k.Version.Group,
@@ -309,6 +312,18 @@ func Names(fields []Selectable) []string {
 		labels = append(labels, f.Label)
 	}
 	return labels
+}
+
+// Paths returns the paths that the functions of selectable fields read.
+func Paths(fields []Selectable) object.FieldPaths {
+	var all []string
+	for _, f := range fields {
+		if f.Reads == nil {
+			f.Reads = []string{f.Label}
+		}
+		all = append(all, f.Reads...)
+	}
+	return object.FieldPathsOf(all...)
 }
 
 // Values returns the values of an object's selectable fields by label.

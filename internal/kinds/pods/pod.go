@@ -46,7 +46,7 @@ func Pods(v1 schema.GroupVersion) kind.Row {
 		Table:       podsTable(),
 		Selectable: []kind.Selectable{
 			kind.At("spec.nodeName"),
-			{Label: "spec.host", Value: kind.At("spec.nodeName").Value}, // the field's former name
+			{Label: "spec.host", Reads: []string{"spec.nodeName"}, Value: kind.At("spec.nodeName").Value}, // the field's former name
 			kind.At("spec.restartPolicy"),
 			kind.At("spec.schedulerName"),
 			kind.At("spec.serviceAccountName"),
