@@ -37,8 +37,9 @@ func (s *Store) Update(ctx context.Context, r *Request, body Body) (Result, erro
 type change struct {
 	uid         string // the object must have this uid; "" for any
 	allowCreate bool   // the object is created where there is none
-	// next returns the new object; it may change live, which is nil if there is none. The
-	// resourceVersion of the result is the one that the client expects; "" for any.
+	// next returns the new object. It does not change live, which is nil if there is none, and shares
+	// nothing with it but entries of managedFields, which no step changes. The resourceVersion of the
+	// result is the one that the client expects; "" for any.
 	next func(live Tree) (Tree, error)
 
 	// view returns what the client sees of the object where that is an object of another kind: its

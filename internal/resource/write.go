@@ -33,7 +33,7 @@ type write struct {
 	current *object.Object // the stored object; nil where the write creates one
 	seen    *object.Object // current as the client sees it
 	old     Tree           // seen, decoded; for reading only; nil where the write creates
-	live    Tree           // a copy of old that belongs to the write
+	live    Tree           // a copy of old into which the change puts a view; nil without views
 	obj     Tree           // the next object, in the version of the request; a view of it from derive to mutate
 	asked   *attempt       // nil where admission is not asked
 
@@ -114,8 +114,10 @@ func (w *write) derive(ctx context.Context) error {
 	}
 	s, r, c := w.store, w.request, &w.change
 	w.asked = s.attempt(r, OperationUpdate, w.old)
-	w.live = runtime.DeepCopyJSON(w.old)
-	obj, err := c.shown(w.live)
+	if c.put != nil {
+		w.live = runtime.DeepCopyJSON(w.old)
+	}
+	obj, err := c.shown(w.old)
 	if err != nil {
 		return err
 	}
