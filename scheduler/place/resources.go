@@ -82,6 +82,10 @@ func requestsOf(p *corev1.Pod, onNode bool) (list corev1.ResourceList) {
 // assumedOf returns what a pod requests, where containers without a request count as if they had
 // one. A resource that a pod with resources of its own has, counts as it is.
 func assumedOf(p *corev1.Pod, onNode bool, own corev1.ResourceList) corev1.ResourceList {
+	statuses := onNode && len(p.Status.ContainerStatuses)+len(p.Status.InitContainerStatuses) > 0 // they have requests, too
+	if !statuses && requestsAll(p.Spec.Containers) && requestsAll(p.Spec.InitContainers) {
+		return own
+	}
 	missing := assumed
 	if requests.IsPodLevelRequestsSet(p) {
 		missing = corev1.ResourceList{}
@@ -97,6 +101,18 @@ func assumedOf(p *corev1.Pod, onNode bool, own corev1.ResourceList) corev1.Resou
 	return requests.PodRequests(p, requests.PodResourcesOptions{
 		UseStatusResources: onNode, InPlacePodLevelResourcesVerticalScalingEnabled: onNode, NonMissingContainerRequests: missing,
 	})
+}
+
+// requestsAll reports whether all containers have a request for each resource in assumed.
+func requestsAll(containers []corev1.Container) bool {
+	for i := range containers {
+		for name := range assumed {
+			if _, has := containers[i].Resources.Requests[name]; !has {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // assumedIn returns what a pod without a node counts as when NodeResourcesFit compares nodes for
