@@ -38,9 +38,12 @@ const (
 	// beyond manyObjects, garbage may take half as much then.
 	manyObjects = 256 << 20
 	// Under a burst of requests, littleGarbage is allocated every few milliseconds, and requests wait
-	// for collections. After a collection that follows the last within tooSoon, garbage may take
-	// burstGarbage, until a collection comes after more than calmAgain.
+	// for collections. After a collection that follows the last within tooSoon, garbage may take as
+	// much as what lives, which is Go's default, but at least burstGarbage and at most mostGarbage,
+	// until a collection comes after more than calmAgain. With a scheduler or controllers, what lives
+	// has many pointers, and a collection takes as long as the requests between two of them.
 	burstGarbage = 64 << 20
+	mostGarbage  = 256 << 20
 	tooSoon      = 200 * time.Millisecond
 	calmAgain    = 2 * time.Second
 
@@ -124,7 +127,7 @@ func garbagePercent(live uint64, starting, hurried bool) int {
 		garbage = live / 2
 	}
 	if hurried {
-		garbage = max(garbage, burstGarbage)
+		garbage = max(garbage, burstGarbage, min(live, mostGarbage))
 	}
 	return int(100 * garbage / live)
 }

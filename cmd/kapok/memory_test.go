@@ -16,7 +16,7 @@ func TestGarbagePercent(t *testing.T) {
 	}{
 		{0, false, false, 1600}, {4 * mb, false, false, 400}, {16 * mb, false, false, 100}, {32 * mb, false, false, 50}, {128 * mb, false, false, 12}, {10000 * mb, false, false, 12},
 		{4 * mb, true, false, 400}, {128 * mb, true, false, 12}, {256 * mb, true, false, 12}, {257 * mb, true, false, 50}, {10000 * mb, true, false, 50},
-		{4 * mb, false, true, 1600}, {32 * mb, false, true, 200}, {128 * mb, false, true, 50}, {10000 * mb, false, true, 12},
+		{4 * mb, false, true, 1600}, {32 * mb, false, true, 200}, {128 * mb, false, true, 100}, {512 * mb, false, true, 50}, {10000 * mb, false, true, 12},
 	} {
 		if got := garbagePercent(tc.live, tc.starting, tc.hurried); got != tc.want {
 			t.Errorf("of %d MB, starting: %v, hurried: %v: %d %%, want %d %%", tc.live/mb, tc.starting, tc.hurried, got, tc.want)
