@@ -19,6 +19,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/kinds"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/test/seeds"
+	"github.com/kapok-dev/kapok/test/yardstick"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -35,7 +36,7 @@ const (
 
 	bytesPerByte   = 4_000 // allocated bytes for each byte of the body
 	bytesPerObject = 20 << 10
-	timePerByte    = 10 * time.Microsecond // processor time for each byte of the body
+	timePerByte    = 10 * time.Microsecond // processor time for each byte of the body, on the machine of package yardstick
 	timePerObject  = 100 * time.Microsecond
 	growth         = 2.5     // maximum ratio of the allocated bytes per byte between both bodies
 	cheap          = 250     // allocated bytes per byte below which growth does not matter
@@ -46,8 +47,9 @@ const (
 
 // A target is a server and its client.
 type target struct {
-	client *http.Client
-	host   string
+	client   *http.Client
+	host     string
+	slowness float64 // of the machine
 }
 
 func start(t *testing.T) *target {
@@ -61,7 +63,11 @@ func start(t *testing.T) *target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &target{client, config.Host}
+	s := &target{client: client, host: config.Host}
+	if *all {
+		s.slowness = yardstick.Slowness(t)
+	}
+	return s
 }
 
 // A spending is the cost of one request.
@@ -105,6 +111,11 @@ func (s *target) send(t *testing.T, method, path, contentType string, body []byt
 	}
 	spent.text = text.String()
 	return spent
+}
+
+// most returns the limit on the processor time for a body of some bytes and objects.
+func (s *target) most(size, objects int) time.Duration {
+	return time.Duration(s.slowness * float64(time.Duration(size)*timePerByte+time.Duration(objects)*timePerObject))
 }
 
 func allocatedBytes() uint64 {
@@ -275,7 +286,7 @@ func (s *target) judge(t *testing.T, v verb, path string, sample map[string]any,
 		t.Errorf("too many bytes: %s", line)
 	case grown > growth && perByte > cheap:
 		t.Errorf("not linear: %s", line)
-	case *all && second.took > time.Duration(len(body))*timePerByte+time.Duration(objects)*timePerObject:
+	case *all && second.took > s.most(len(body), objects):
 		t.Errorf("too long: %s", line)
 	case second.long(len(body)):
 		t.Errorf("long answer: %s", line)

@@ -11,7 +11,7 @@
 //
 // By default the test selects some of the fields and verbs at random, the same ones in each run,
 // and checks allocations only. -cost creates with every field, sends it by a random other verb, and
-// checks time as well:
+// checks time as well, in units of the machine's speed (package yardstick):
 //
 //	go test ./test/cost
 //	go test ./test/cost -cost -run 'TestKinds/pods' -v

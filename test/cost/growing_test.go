@@ -370,7 +370,7 @@ func TestGrowing(t *testing.T) {
 				t.Errorf("too many bytes: %s", line)
 			case size > firstSize && grown > growth && perByte > cheap: // some bodies have a bounded size, and equal ones differ by chance
 				t.Errorf("not linear: %s", line)
-			case *all && second.took > time.Duration(size)*timePerByte+time.Duration(objects)*timePerObject+10*time.Millisecond:
+			case *all && second.took > target.most(size, objects)+10*time.Millisecond:
 				t.Errorf("too long: %s", line)
 			case second.long(size):
 				t.Errorf("long answer: %s", line)

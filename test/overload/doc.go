@@ -27,7 +27,8 @@
 //   - the victim got no 429, no error, and each response within the time limit of a request
 //   - the 99th percentile of the victim's gets, and that of its creates, is at most ten times that
 //     before the attack. An idle percentile below the floor (see cage in cage_test.go) counts as
-//     the floor, so that the noise of a machine does not fail the test
+//     the floor, so that the noise of a machine does not fail the test. The floor is higher on a
+//     machine that is slower than that of package yardstick
 //   - after the attack, goroutines and anonymous memory return to about their former numbers
 //   - all objects that the server has acknowledged to the victim exist
 //

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"text/tabwriter"
 	"time"
+
+	"github.com/kapok-dev/kapok/test/yardstick"
 )
 
 var (
@@ -65,11 +67,12 @@ func TestOverload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	slowness := yardstick.Slowness(t)
 	var all []*outcome
 	for _, a := range attacks() {
 		t.Run(a.name, func(t *testing.T) {
 			for try := range 1 + *repeats {
-				o := &outcome{attack: a.name}
+				o := &outcome{attack: a.name, slowness: slowness}
 				all = append(all, o)
 				o.run(t, kapok, a)
 				t.Logf("%s", table(o))
@@ -87,6 +90,7 @@ func TestOverload(t *testing.T) {
 // An outcome has the figures of one run of a row.
 type outcome struct {
 	attack       string
+	slowness     float64 // of the machine
 	idle, during sample
 	before       condition
 	after        condition
@@ -156,7 +160,7 @@ func (o *outcome) fight(ctx context.Context, b *battle, a attack) (err error) {
 	if err != nil {
 		return fmt.Errorf("victim during the attack: %w", err)
 	}
-	o.judge(b.server.cage.floor())
+	o.judge(time.Duration(o.slowness * float64(b.server.cage.floor())))
 	if err := b.server.settle(ctx, o.before, a.keeps, &o.after); err != nil {
 		o.failf("%v", err)
 	}
