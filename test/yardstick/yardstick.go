@@ -12,7 +12,7 @@ import (
 // The work is to decode JSON with the standard library, as most of what a server does is to decode,
 // to allocate and to collect. The machine on which the limits were set takes reference for it.
 const (
-	reference = 4 * time.Millisecond
+	reference = 2500 * time.Microsecond
 	items     = 2000
 	tries     = 50
 )
