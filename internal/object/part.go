@@ -2,8 +2,8 @@ package object
 
 import "strings"
 
-// FieldPaths is a set of paths of keys in objects, as a tree: under each key are the rest of the paths
-// through it. A value with nothing under its key is in the set as a whole.
+// FieldPaths is a set of paths of keys in objects, as a tree: under each key are the rest of the
+// paths through it. A value with nothing under its key is in the set as a whole.
 type FieldPaths map[string]FieldPaths
 
 // FieldPathsOf returns the set of paths whose keys are separated by dots.
