@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 	"unicode/utf8"
 	"unique"
@@ -46,7 +47,9 @@ func Encode(tree map[string]any) (Form, error) {
 
 // encodeAt also returns where the value of metadata starts.
 func encodeAt(tree map[string]any) (form Form, metadata int, err error) {
-	e := encoder{buf: make([]byte, 0, 4096), splice: -1}
+	e := encoders.Get().(*encoder)
+	defer e.free()
+	e.splice = -1
 	if err := e.root(tree); err != nil {
 		return Form{}, 0, err
 	}
@@ -54,6 +57,21 @@ func encodeAt(tree map[string]any) (form Form, metadata int, err error) {
 		return Form{}, 0, errNoMetadata
 	}
 	return Form{Bytes: bytes.Clone(e.buf), Splice: e.splice}, e.start, nil // the form lives long: no spare capacity
+}
+
+// encoders keeps encoders for the next object. What they allocate would be a tenth of a write.
+var encoders = sync.Pool{New: func() any { return &encoder{buf: make([]byte, 0, 4096)} }}
+
+// maxRoom is the size of the largest buffer that is kept.
+const maxRoom = 64 << 10
+
+func (e *encoder) free() {
+	if cap(e.buf) > maxRoom {
+		return
+	}
+	clear(e.keys[:cap(e.keys)]) // they share memory with a tree
+	e.buf, e.keys = e.buf[:0], e.keys[:0]
+	encoders.Put(e)
 }
 
 // AppendJSON appends the canonical JSON of any JSON value to dst.
