@@ -165,6 +165,9 @@ func inModuleCache(dir string) bool {
 
 // ownVersion returns the version of this program if it is a published one.
 func ownVersion() string {
+	if released != "" {
+		return released
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "(devel)" {
 		return ""

@@ -39,11 +39,27 @@ func versionLine() string {
 	return fmt.Sprintf("kapok %s, Kubernetes API %s, %s %s/%s", version(), kubernetesAPI, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// version is the module's version if it was installed as a module, and the
+// released is the version of a released binary, such as v0.1.0. Its build sets it by -ldflags=-X;
+// in other builds it is empty.
+var released string
+
+// version is that of the release, that of the module if it was installed as a module, and the
 // commit if it was built from a work tree.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
+		info = nil
+	}
+	return versionOf(released, info)
+}
+
+// versionOf returns the version of a binary by what its build has recorded. info is nil without
+// build information.
+func versionOf(released string, info *debug.BuildInfo) string {
+	if released != "" {
+		return released
+	}
+	if info == nil {
 		return "unknown"
 	}
 	if v := info.Main.Version; v != "" && v != "(devel)" {
