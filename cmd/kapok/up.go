@@ -94,35 +94,58 @@ and without NAME, is no instance: it has no context.`,
   kapok up --store etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379`,
 		Args:              maybeOneArg("NAME"),
 		ValidArgsFunction: completeInstance,
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			if err := u.inherit(c.Flags()); err != nil {
-				return err
-			}
-			if u.instance, err = choose(args, c.Flags(), u.noContext); err != nil {
-				return err
-			}
-			stderr := c.ErrOrStderr()
-			if u.instance != nil {
-				u.instance.stderr = stderr
-				stderr = io.MultiWriter(stderr, u.instance.log)
-			}
-			opts, err := u.complete(stderr)
-			defer u.endTraces()
-			if err != nil {
-				return err
-			}
-			opts.Flags = flagValues(c.Flags())
-			if u.detach && os.Getenv(detachedVariable) == "" {
-				if u.instance == nil {
-					return errors.New("--detach requires an instance: set NAME, and do not set --data-dir")
-				}
-				return failed(u.instance.detach(c.Context(), c.OutOrStdout(), c.ErrOrStderr()))
-			}
-			return failed(inFlags(u.run(c.Context(), opts, c.OutOrStdout()), c.Flags(), &u.options))
-		},
+		RunE:              u.execute,
 	}
+	helpInSections(c, u.flags(c))
+	completeUp(c)
+	exclude(c, "data-dir", "in-memory")
+	exclude(c, "store", "in-memory")
+	exclude(c, "unsafe-no-fsync", "in-memory")
+	exclude(c, "encryption-provider-config", "in-memory")
+	exclude(c, "log-level", "verbose")
+	exclude(c, "tls-san", "tls-cert-file")
+	excluded := c.PreRunE
+	u.excluded = func(c *cobra.Command) error { return excluded(c, nil) }
+	c.PreRunE = func(c *cobra.Command, args []string) error {
+		if err := u.configure(c.Flags(), args); err != nil {
+			return failed(err)
+		}
+		return u.excluded(c)
+	}
+	return c
+}
+
+// execute runs the command.
+func (u *up) execute(c *cobra.Command, args []string) (err error) {
+	if err := u.inherit(c.Flags()); err != nil {
+		return err
+	}
+	if u.instance, err = choose(args, c.Flags(), u.noContext); err != nil {
+		return err
+	}
+	stderr := c.ErrOrStderr()
+	if u.instance != nil {
+		u.instance.stderr = stderr
+		stderr = io.MultiWriter(stderr, u.instance.log)
+	}
+	opts, err := u.complete(stderr)
+	defer u.endTraces()
+	if err != nil {
+		return err
+	}
+	opts.Flags = flagValues(c.Flags())
+	if u.detach && os.Getenv(detachedVariable) == "" {
+		if u.instance == nil {
+			return errors.New("--detach requires an instance: set NAME, and do not set --data-dir")
+		}
+		return failed(u.instance.detach(c.Context(), c.OutOrStdout(), c.ErrOrStderr()))
+	}
+	return failed(inFlags(u.run(c.Context(), opts, c.OutOrStdout()), c.Flags(), &u.options))
+}
+
+// flags defines the flags, and returns the titles of the sections of their help.
+func (u *up) flags(c *cobra.Command) (titles []string) {
 	f, o := c.Flags(), &u.options
-	var titles []string
 	section := func(title string, add func()) {
 		titles = append(titles, title)
 		inSection(f, title, add)
@@ -187,23 +210,7 @@ and without NAME, is no instance: it has no context.`,
 		tracingFlag(f, &u.tracing)
 		auditFlags(f, &o.Audit)
 	})
-	helpInSections(c, titles)
-	completeUp(c)
-	exclude(c, "data-dir", "in-memory")
-	exclude(c, "store", "in-memory")
-	exclude(c, "unsafe-no-fsync", "in-memory")
-	exclude(c, "encryption-provider-config", "in-memory")
-	exclude(c, "log-level", "verbose")
-	exclude(c, "tls-san", "tls-cert-file")
-	excluded := c.PreRunE
-	u.excluded = func(c *cobra.Command) error { return excluded(c, nil) }
-	c.PreRunE = func(c *cobra.Command, args []string) error {
-		if err := u.configure(c.Flags(), args); err != nil {
-			return failed(err)
-		}
-		return u.excluded(c)
-	}
-	return c
+	return titles
 }
 
 // completeUp has shells complete the values of flags that are words.
@@ -378,36 +385,15 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		opts.Aggregation.Handlers = map[schema.GroupVersion]http.Handler{simulated.MetricsVersion: metrics}
 		runs, handlers = append(runs, node), append(handlers, node.Handler)
 	}
-	if u.nodes.Nodes != 0 {
-		if u.nodes.Nodes < 0 {
-			return kapok.Options{}, fmt.Errorf("--nodes is %d: must not be negative", u.nodes.Nodes)
-		}
+	played, err := u.completeStages(opts.Listen)
+	if err != nil {
+		return kapok.Options{}, err
 	}
-	if u.answerObjects && !u.process.isLoopback(opts.Listen) {
-		return kapok.Options{}, fmt.Errorf("--answer-objects with --listen %s: users on other machines could run programs on this one", opts.Listen)
-	}
-	if u.nodes.Nodes != 0 || len(u.stages) > 0 || u.answerObjects {
-		read, err := stages.Read(u.stages...)
-		if err != nil {
-			return kapok.Options{}, fmt.Errorf("--stages: %w", err)
-		}
-		usages, err := stages.ReadUsages(u.stages...)
-		if err != nil {
-			return kapok.Options{}, fmt.Errorf("--stages: %w", err)
-		}
-		answers, err := stages.ReadAnswers(u.stages...)
-		if err != nil {
-			return kapok.Options{}, fmt.Errorf("--stages: %w", err)
-		}
+	if played != nil {
 		kubelet := &simulated.Kubelet{}
-		handlers = append(handlers, kubelet.Handler)
-		o := stages.Options{Nodes: u.nodes, Stages: read, Usages: usages, Answers: answers, AnswerObjects: u.answerObjects}
+		played.Nodes.Kubelet, played.Nodes.Metrics = kubelet, metrics
 		opts.Aggregation.Handlers = map[schema.GroupVersion]http.Handler{simulated.MetricsVersion: metrics}
-		o.Nodes.Kubelet, o.Nodes.Metrics = kubelet, metrics
-		if err := o.Validate(); err != nil {
-			return kapok.Options{}, fmt.Errorf("--stages: %w", err)
-		}
-		runs = append(runs, o)
+		runs, handlers = append(runs, *played), append(handlers, kubelet.Handler)
 	}
 	schedules, err := u.scheduler.complete(u.nodes.Nodes != 0 || node != nil)
 	if err != nil {
@@ -422,11 +408,48 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 	if len(runs) > 0 {
 		opts.Controllers = runs
 	}
+	if err := u.completeStore(&opts); err != nil {
+		return kapok.Options{}, err
+	}
+	return opts, nil
+}
+
+// completeStages returns what plays the stages of simulated nodes and other objects, nil without
+// any.
+func (u *up) completeStages(listen string) (*stages.Options, error) {
+	if u.nodes.Nodes < 0 {
+		return nil, fmt.Errorf("--nodes is %d: must not be negative", u.nodes.Nodes)
+	}
+	if u.answerObjects && !u.process.isLoopback(listen) {
+		return nil, fmt.Errorf("--answer-objects with --listen %s: users on other machines could run programs on this one", listen)
+	}
+	if u.nodes.Nodes == 0 && len(u.stages) == 0 && !u.answerObjects {
+		return nil, nil
+	}
+	o := &stages.Options{Nodes: u.nodes, AnswerObjects: u.answerObjects}
+	var err error
+	if o.Stages, err = stages.Read(u.stages...); err != nil {
+		return nil, fmt.Errorf("--stages: %w", err)
+	}
+	if o.Usages, err = stages.ReadUsages(u.stages...); err != nil {
+		return nil, fmt.Errorf("--stages: %w", err)
+	}
+	if o.Answers, err = stages.ReadAnswers(u.stages...); err != nil {
+		return nil, fmt.Errorf("--stages: %w", err)
+	}
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("--stages: %w", err)
+	}
+	return o, nil
+}
+
+// completeStore sets where objects and the kubeconfig are stored.
+func (u *up) completeStore(opts *kapok.Options) error {
 	switch {
 	case opts.Store != "":
 		opts.Etcd.Password = os.Getenv(etcdPassword)
 	case opts.Etcd != kapok.EtcdOptions{Prefix: opts.Etcd.Prefix}:
-		return kapok.Options{}, errors.New("flags --etcd-... require --store etcd://HOST:PORT")
+		return errors.New("flags --etcd-... require --store etcd://HOST:PORT")
 	default:
 		opts.Etcd = kapok.EtcdOptions{}
 	}
@@ -434,7 +457,7 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		opts.Kubeconfig = filepath.Join(u.instance.Dir, "kubeconfig")
 	}
 	if u.inMemory {
-		return opts, nil
+		return nil
 	}
 	if u.instance != nil {
 		opts.DataDir = u.instance.Dir
@@ -442,17 +465,17 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 	if opts.DataDir == "" {
 		dir, err := defaultDataDir()
 		if err != nil {
-			return kapok.Options{}, fmt.Errorf("no default for --data-dir: %w", err)
+			return fmt.Errorf("no default for --data-dir: %w", err)
 		}
 		opts.DataDir = dir
 	}
 	if err := checkDirectory("data directory", opts.DataDir); err != nil {
-		return kapok.Options{}, failed(err)
+		return failed(err)
 	}
 	if opts.Kubeconfig == "" {
 		opts.Kubeconfig = filepath.Join(opts.DataDir, "kubeconfig")
 	}
-	return opts, nil
+	return nil
 }
 
 // etcdPassword is the environment variable with the password for etcd: command lines are visible to
