@@ -80,22 +80,30 @@ type parts struct {
 	options       Options
 }
 
-// newHandler builds the handler of a server.
-func newHandler(ctx context.Context, p parts) (_ handler, err error) {
+// newRegistry returns a registry with the built-in kinds that the options select.
+func newRegistry(o Options, known *users.Users) (*resource.Registry, error) {
 	definitions := kinds.Definitions
-	if p.options.RetiredAPIs {
+	if o.RetiredAPIs {
 		definitions = kinds.WithRetired
 	}
 	builtin := definitions()
-	if p.options.Nodes.LoopbackEndpoints {
+	if o.Nodes.LoopbackEndpoints {
 		builtin = kinds.WithLoopback(builtin)
 	}
-	known := &users.Users{Tokens: p.tokens, Accounts: p.accounts} // the authorizer follows when there is a store
-	all := append(kinds.Give(builtin, known), crd.Definition(p.options.V1beta1CRDs))
-	if err := kinds.Selection(p.options.RuntimeConfig).Apply(all); err != nil {
+	all := append(kinds.Give(builtin, known), crd.Definition(o.V1beta1CRDs))
+	if err := kinds.Selection(o.RuntimeConfig).Apply(all); err != nil {
 		return nil, fmt.Errorf("RuntimeConfig: %w", err)
 	}
-	registry := resource.NewRegistry(all...)
+	return resource.NewRegistry(all...), nil
+}
+
+// newHandler builds the handler of a server.
+func newHandler(ctx context.Context, p parts) (_ handler, err error) {
+	known := &users.Users{Tokens: p.tokens, Accounts: p.accounts} // the authorizer follows when there is a store
+	registry, err := newRegistry(p.options, known)
+	if err != nil {
+		return nil, err
+	}
 	store := resource.NewStore(p.state, registry)
 	log := p.options.Logger
 	in := &inner{store: store}
