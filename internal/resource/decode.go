@@ -27,11 +27,15 @@ type Body struct {
 	Typed  runtime.Object
 }
 
-// kind returns the apiVersion and kind of the body.
-func (b Body) kind() (*schema.GroupVersionKind, error) {
+// kind returns the apiVersion and kind of the body. An error means that the body is invalid, but
+// an invalid body may have the kind that is wanted.
+func (b Body) kind(want schema.GroupVersionKind) (*schema.GroupVersionKind, error) {
 	if b.Typed != nil {
 		gvk := b.Typed.GetObjectKind().GroupVersionKind()
 		return &gvk, nil
+	}
+	if hasKind(b.Data, want) {
+		return &want, nil
 	}
 	return serializer.DefaultMetaFactory.Interpret(b.Data)
 }
@@ -53,11 +57,11 @@ func (r *Request) strictErrors(into *[]error) *[]error {
 
 // decode decodes a body, which must be of the kind and version of the request.
 func (s *Store) decode(ctx context.Context, r *Request, b Body) (Tree, error) {
-	gvk, err := b.kind()
+	want := r.BodyKind()
+	gvk, err := b.kind(want)
 	if err != nil {
 		return nil, r.Undecodable(nil, b.Data, err)
 	}
-	want := r.BodyKind()
 	if gvk.Kind == "" && gvk.Version == "" && !r.customBody() {
 		gvk = &want
 	}
@@ -86,6 +90,11 @@ func (s *Store) decode(ctx context.Context, r *Request, b Body) (Tree, error) {
 	var strict []error
 	obj, err := b.decode(r.BodyModel(), r.strictErrors(&strict))
 	if err != nil {
+		if b.Typed == nil { // the error of invalid JSON comes first
+			if _, invalid := serializer.DefaultMetaFactory.Interpret(b.Data); invalid != nil {
+				return nil, r.Undecodable(nil, b.Data, invalid)
+			}
+		}
 		return nil, r.Undecodable(gvk, b.Data, err)
 	}
 	if r.FieldValidation != metav1.FieldValidationIgnore {
