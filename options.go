@@ -15,12 +15,14 @@ import (
 	"github.com/kapok-dev/kapok/internal/authn/remote"
 	"github.com/kapok-dev/kapok/internal/authn/serviceaccount"
 	"github.com/kapok-dev/kapok/internal/authz/modes"
+	"github.com/kapok-dev/kapok/internal/endpoint"
 	"github.com/kapok-dev/kapok/internal/fairness"
 	"github.com/kapok-dev/kapok/internal/journal/etcd"
 	"github.com/kapok-dev/kapok/internal/server"
 	"github.com/kapok-dev/kapok/internal/transport"
 
 	"go.opentelemetry.io/otel/trace"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // Options are the settings of a server. With zero values it keeps everything in memory and opens no
@@ -78,6 +80,18 @@ type Options struct {
 	// Needs Listen. Default: kubeconfig in DataDir, none without DataDir.
 	Kubeconfig string
 
+	// ExternalHost is the name or IP address of the server in documents for clients, with or without
+	// a port: in /api, and in the discovery document of service account tokens. Needs Listen. Default:
+	// the address of the socket.
+	ExternalHost string
+	// AdvertiseAddress is the IP address of the server in the endpoints of the service kubernetes,
+	// where pods reach it. The certificate of the server's own authority has it. Needs Listen.
+	// Default: that of the socket; for one on all interfaces, the first that is not a loopback
+	// address.
+	AdvertiseAddress netip.Addr
+	// Requests configure how long requests last, and headers of all responses.
+	Requests RequestOptions
+
 	// Authentication selects how users besides the admin are authenticated.
 	Authentication AuthenticationOptions
 	// Accounts configures service accounts and their tokens.
@@ -124,6 +138,14 @@ type Options struct {
 	// ServiceCIDRs define the ranges. Default 10.96.0.0/12.
 	ServiceAddresses netip.Prefix
 
+	// NodePorts is the range of the node ports of services. Services keep ports outside of it that
+	// they have. Default 30000-32767.
+	NodePorts utilnet.PortRange
+
+	// EventTTL is the time after its last write at which an event is deleted. Negative means never.
+	// Default 1 hour.
+	EventTTL time.Duration
+
 	// KeepGarbage turns off tasks that are not done by kube-apiserver itself: deletion of dependents
 	// whose owners no longer exist, of the contents of deleted namespaces, and of expired events; and
 	// the status of admission policies. It is for programs with controllers of their own for these.
@@ -166,6 +188,10 @@ type Options struct {
 	// client that deletes the namespace and then its objects, like kubectl delete -f, still finds
 	// them. Kubernetes waits for 5 seconds. Default: no delay.
 	NamespaceGrace time.Duration
+
+	// ShutdownDelay is the time that the server serves all requests as before when it is to stop,
+	// while /readyz fails, so that load balancers stop sending requests to it. Default: no delay.
+	ShutdownDelay time.Duration
 }
 
 // Validate returns an error for options that are out of range or contradict each other. Start
@@ -222,6 +248,14 @@ type (
 	//
 	//	go doc github.com/kapok-dev/kapok/internal/authn/oidc.Options
 	OIDCOptions = oidc.Options
+	// RequestOptions configure how long requests last, and the headers of all responses:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/endpoint.RequestOptions
+	RequestOptions = endpoint.RequestOptions
+	// NamedCertificate is a certificate for clients that connect to one of its names:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/transport.NamedCertificate
+	NamedCertificate = transport.NamedCertificate
 	// RequestHeaderOptions configure authentication by the headers of a proxy:
 	//
 	//	go doc github.com/kapok-dev/kapok/internal/authn.RequestHeaderOptions

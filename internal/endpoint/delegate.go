@@ -18,7 +18,7 @@ func (c *call) delegate(to *aggregate.Remote) {
 		c.pass.Leave() // the work is that of the other server
 	}
 	if !c.info.longRunning() {
-		bounded, release := c.context(requestTimeout)
+		bounded, release := c.context(c.h.requests.Timeout)
 		defer release()
 		c.r = c.r.WithContext(bounded)
 	}

@@ -7,6 +7,7 @@
 //
 //	recover      turn a panic into a 500                               recover.go
 //	info         parse method and path                                 info.go
+//	headers      of all responses; respond to a preflight (CORS)       cors.go
 //	authenticate determine the user (package authn)                    endpoint.go
 //	trace        start a span, if there is a TracerProvider            trace.go
 //	limit        wait for a seat, or reject with 429                   limit.go
@@ -36,6 +37,7 @@ package endpoint
 
 import (
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -101,6 +103,8 @@ type Options struct {
 	// Ailments returns problems with the server's files outside of the store, for the doctor.
 	// Default: there are none.
 	Ailments func() []string
+	// Requests configure timeouts, and headers of all responses. They must be valid.
+	Requests RequestOptions
 	// MaxBody limits the body of a request, in bytes. Default 3 MiB.
 	MaxBody int64
 	// RequestMemory limits the estimated memory of all large requests together, in bytes. Default:
@@ -116,11 +120,14 @@ const defaultMaxBody = 3 << 20
 // A Handler serves the Kubernetes API over HTTP. Make one with [New].
 type Handler struct {
 	opts      Options
+	requests  RequestOptions // with defaults
 	store     *resource.Store
 	log       *slog.Logger
 	limiter   *fairness.Limiter
 	metrics   *metrics
 	pages     map[string]zpage // by their paths
+	origins   origins
+	security  string // the header Strict-Transport-Security; "" for none
 	discovery atomic.Pointer[catalogue]
 	began     time.Time
 	buffers   sync.Pool        // of *[]byte
@@ -135,6 +142,7 @@ type Handler struct {
 
 	ending  chan struct{} // closed by EndWatches
 	endOnce sync.Once
+	retired atomic.Bool // by Retire
 }
 
 // New returns a Handler.
@@ -158,7 +166,7 @@ func New(opts Options) *Handler {
 		opts.RequestMemory = fairness.DefaultMemory()
 	}
 	h := &Handler{
-		opts: opts, store: opts.Store, log: opts.Logger, limiter: opts.Limiter, began: time.Now(), ending: make(chan struct{}),
+		opts: opts, requests: opts.Requests.withDefaults(), store: opts.Store, log: opts.Logger, limiter: opts.Limiter, began: time.Now(), ending: make(chan struct{}),
 		memory: fairness.NewMemory(opts.RequestMemory),
 		lane:   fairness.NewMemory(int64(max(2, runtime.GOMAXPROCS(0)))),
 		heavy:  fairness.NewMemory(int64(max(1, runtime.GOMAXPROCS(0)/2))),
@@ -166,10 +174,15 @@ func New(opts Options) *Handler {
 	}
 	bodies := max(opts.RequestMemory/4, 2*opts.MaxBody)
 	h.bodies, h.exempted = fairness.NewMemory(bodies), fairness.NewMemory(bodies)
+	h.origins, h.security = newOrigins(opts.Requests.AllowedOrigins), strings.Join(opts.Requests.TransportSecurity, "; ")
 	h.pages = h.zpages()
 	h.metrics = newMetrics(opts.Version, h.limiter, opts.Collectors)
 	return h
 }
+
+// Retire makes /readyz fail, so that load balancers send no more requests. All requests are served
+// as before.
+func (h *Handler) Retire() { h.retired.Store(true) }
 
 // EndWatches ends all watches, present and future. Call it before draining the HTTP server, which
 // waits for all requests.
@@ -248,6 +261,15 @@ func (c *call) serve() {
 		return
 	}
 	header.Set("Cache-Control", "no-cache, private")
+	if c.h.security != "" {
+		header.Set("Strict-Transport-Security", c.h.security)
+	}
+	if chance := c.h.requests.GoawayChance; c.r.ProtoMajor == 2 && chance > 0 && rand.Float64() < chance {
+		header.Set("Connection", "close") // net/http sends a GOAWAY
+	}
+	if c.share() {
+		return
+	}
 	if err := c.setDeadline(); err != nil {
 		c.fail(err)
 		return
@@ -274,7 +296,7 @@ func (c *call) serve() {
 	defer c.leaveUnread()
 	c.w.slow = c.readSlowly
 	if !c.info.longRunning() && !strings.HasPrefix(c.info.Path, "/kapok/") {
-		c.w.ends = c.begun.Add(requestTimeout)
+		c.w.ends = c.begun.Add(c.h.requests.Timeout)
 	}
 	if err := c.authorize(attributes); err != nil {
 		header.Set("X-Content-Type-Options", "nosniff")

@@ -38,12 +38,10 @@ func (h *Handler) checks(path string) []Check {
 
 // ends returns an error once the shutdown has begun.
 func (h *Handler) ends(*http.Request) error {
-	select {
-	case <-h.ending:
+	if h.retired.Load() || h.isEnding() {
 		return errors.New("process is shutting down")
-	default:
-		return nil
 	}
+	return nil
 }
 
 // health serves /healthz, /livez and /readyz, and single checks below them. It

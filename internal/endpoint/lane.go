@@ -41,7 +41,7 @@ func (c *call) enterLaneAgain() {
 }
 
 func (c *call) awaitLane() {
-	left := time.Until(c.begun.Add(requestTimeout))
+	left := time.Until(c.begun.Add(c.h.requests.Timeout))
 	if c.inLane = c.h.lane.Reserve(c.r.Context(), c.user.Name, 1, left); !c.inLane {
 		panic(http.ErrAbortHandler)
 	}

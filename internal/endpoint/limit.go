@@ -62,16 +62,10 @@ func (c *call) await(wait func(patience time.Duration)) {
 // patience returns the maximum time that a request waits in a queue: a quarter of its timeout.
 func (c *call) patience() time.Duration {
 	if c.info.longRunning() {
-		return requestTimeout / 4
+		return c.h.requests.Timeout / 4
 	}
-	return c.most(requestTimeout) / 4
+	return c.most(c.h.requests.Timeout) / 4
 }
-
-// Timeouts of requests that are not long-running, as in Kubernetes.
-const (
-	requestTimeout = 60 * time.Second
-	writeTimeout   = 34 * time.Second
-)
 
 // setDeadline validates the timeout parameter. The deadline itself is set only where a request may
 // wait, see [call.context].

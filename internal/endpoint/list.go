@@ -23,7 +23,7 @@ func (c *call) list() error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.context(requestTimeout)
+	ctx, cancel := c.context(c.h.requests.Timeout)
 	defer cancel()
 	found, err := c.h.store.List(ctx, c.request(), resource.ListOptions{
 		Labels:               options.LabelSelector,

@@ -113,7 +113,7 @@ func (c *call) drainInTime() ([]byte, error) {
 		return c.drainBody()
 	}
 	dog := &watchdog{w: c.w.ResponseWriter}
-	left := time.Until(c.begun.Add(writeTimeout))
+	left := time.Until(c.begun.Add(c.h.requests.writeTimeout()))
 	dog.arm(min(left, slowClient), func(*http.ResponseController) { // the handler uses neither the seats nor late before disarm
 		c.late = true
 		c.pass.Leave()
@@ -121,7 +121,7 @@ func (c *call) drainInTime() ([]byte, error) {
 	})
 	data, err := c.drainBody()
 	dog.disarm()
-	if err != nil && time.Since(c.begun) >= writeTimeout {
+	if err != nil && time.Since(c.begun) >= c.h.requests.writeTimeout() {
 		c.w.Header().Set("Connection", "close")
 		return nil, apierrors.NewTimeoutError("the body of the request did not arrive in time", 0)
 	}

@@ -69,7 +69,7 @@ func (c *call) get() error {
 	}
 	ctx := c.r.Context()
 	if options.ResourceVersion != "" { // the Store may have to wait for it
-		bounded, cancel := c.context(requestTimeout)
+		bounded, cancel := c.context(c.h.requests.Timeout)
 		defer cancel()
 		ctx = bounded
 	}
@@ -106,7 +106,7 @@ func (c *call) create() error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.context(writeTimeout)
+	ctx, cancel := c.context(c.h.requests.writeTimeout())
 	defer cancel()
 	result, err := c.h.store.Create(ctx, request, body)
 	if err != nil {
@@ -141,7 +141,7 @@ func (c *call) update() error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.context(writeTimeout)
+	ctx, cancel := c.context(c.h.requests.writeTimeout())
 	defer cancel()
 	result, err := c.h.store.Update(ctx, request, body)
 	if err != nil {
@@ -186,7 +186,7 @@ func (c *call) patch() error {
 	}
 	c.record.RequestPatch(data)
 	patch.Force = options.Force != nil && *options.Force
-	ctx, cancel := c.context(writeTimeout)
+	ctx, cancel := c.context(c.h.requests.writeTimeout())
 	defer cancel()
 	result, err := c.h.store.Patch(ctx, c.writing(options, options.FieldManager, options.FieldValidation, options.DryRun), patch)
 	if err != nil {
@@ -205,7 +205,7 @@ func (c *call) delete() error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.context(writeTimeout)
+	ctx, cancel := c.context(c.h.requests.writeTimeout())
 	defer cancel()
 	result, err := c.h.store.Delete(ctx, c.writing(options, "", "", options.DryRun), options)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -19,8 +18,6 @@ import (
 )
 
 const (
-	// Without timeoutSeconds, a watch lasts between once and twice minWatch.
-	minWatch = 30 * time.Minute
 	// Clients that allow bookmarks get one every bookmarkEvery, and the last one bookmarkBeforeEnd
 	// before the watch ends.
 	bookmarkEvery     = time.Minute
@@ -54,7 +51,7 @@ func (c *call) watch() error {
 		return notAcceptable("only the following media types are accepted: " + mediaStreams[0] + ", " + mediaStreams[1])
 	}
 	s.m.pretty = false
-	s.lasts = time.Duration(float64(minWatch) * (1 + rand.Float64()))
+	s.lasts = c.h.requests.watchTime()
 	if t := options.TimeoutSeconds; t != nil && *t != 0 {
 		s.lasts = time.Duration(*t) * time.Second
 	}

@@ -18,6 +18,7 @@ package kinds
 
 import (
 	"sync"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/kinds/access"
 	"github.com/kapok-dev/kapok/internal/kinds/apps"
@@ -85,6 +86,28 @@ func WithLoopback(definitions []*resource.Definition) []*resource.Definition {
 				special.Convert = nil
 			}
 			definitions[i] = special
+		}
+	}
+	return definitions
+}
+
+// WithEventTTL sets the time after its last write at which an event expires; 0 means never.
+func WithEventTTL(definitions []*resource.Definition, ttl time.Duration) []*resource.Definition {
+	for _, d := range definitions {
+		if d.GroupResource() == cluster.EventResource {
+			d.Strategy.TTL = ttl
+		}
+	}
+	return definitions
+}
+
+// WithNodePorts sets the range of the node ports of services.
+func WithNodePorts(definitions []*resource.Definition, ports services.PortRange) []*resource.Definition {
+	ranges := services.DefaultRanges()
+	ranges.NodePorts = ports
+	for _, d := range definitions {
+		if d.GroupResource() == services.ServiceResource {
+			d.Strategy.Claim = ranges.Claim
 		}
 	}
 	return definitions

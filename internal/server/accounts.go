@@ -79,14 +79,18 @@ func loadSigningKey(shared []byte, opts Options) (any, error) {
 
 // issuerDocuments returns the discovery documents of the issuer; nil if the server has no address
 // for them.
-func issuerDocuments(issuer *serviceaccount.Issuer, o serviceaccount.Options, address string) map[string]endpoint.Document {
-	at := o.JWKSURI
+func issuerDocuments(issuer *serviceaccount.Issuer, p parts) map[string]endpoint.Document {
+	at := p.options.Accounts.JWKSURI
 	if at == "" {
-		server := advertised(address)
-		if !server.IsValid() {
-			return nil
+		host := p.external()
+		if p.options.ExternalHost == "" {
+			server := advertised(p.address, p.options.AdvertiseAddress)
+			if !server.IsValid() {
+				return nil
+			}
+			host = server.String()
 		}
-		at = (&url.URL{Scheme: "https", Host: server.String(), Path: serviceaccount.KeySetPath}).String()
+		at = (&url.URL{Scheme: "https", Host: host, Path: serviceaccount.KeySetPath}).String()
 	}
 	type documents struct{ configuration, keys []byte }
 	made := sync.OnceValues(func() (documents, error) {

@@ -29,6 +29,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/housekeeping/replica"
 	"github.com/kapok-dev/kapok/internal/housekeeping/signer"
 	"github.com/kapok-dev/kapok/internal/kinds"
+	"github.com/kapok-dev/kapok/internal/kinds/services"
 	"github.com/kapok-dev/kapok/internal/kinds/users"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/pki"
@@ -43,6 +44,8 @@ import (
 // handler serves the requests of both transports.
 type handler interface {
 	http.Handler
+	// Retire makes /readyz fail. All requests are served as before.
+	Retire()
 	// EndWatches ends all watches, and later ones as soon as they start.
 	EndWatches()
 	// Store returns the store whose objects it serves.
@@ -89,6 +92,12 @@ func newRegistry(o Options, known *users.Users) (*resource.Registry, error) {
 	builtin := definitions()
 	if o.Nodes.LoopbackEndpoints {
 		builtin = kinds.WithLoopback(builtin)
+	}
+	if o.EventTTL != 0 {
+		builtin = kinds.WithEventTTL(builtin, max(0, o.EventTTL))
+	}
+	if p := o.NodePorts; p.Size != 0 {
+		builtin = kinds.WithNodePorts(builtin, services.PortRange{First: p.Base, Size: p.Size})
 	}
 	all := append(kinds.Give(builtin, known), crd.Definition(o.V1beta1CRDs))
 	if err := kinds.Selection(o.RuntimeConfig).Apply(all); err != nil {
@@ -187,10 +196,11 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		Debug:          p.options.Debug,
 		Flags:          p.options.Flags,
 		TracerProvider: p.options.TracerProvider,
-		Documents:      issuerDocuments(p.accounts, p.options.Accounts, p.address),
+		Documents:      issuerDocuments(p.accounts, p),
 		Logger:         log,
 		Version:        serverVersion(),
-		Address:        p.address,
+		Address:        p.external(),
+		Requests:       p.options.Requests,
 		Collectors:     collectors,
 		Audit:          auditor,
 		Ailments:       p.options.ailments,
@@ -336,7 +346,7 @@ func (p *parts) startAudit(c *closers) (*audit.Auditor, error) {
 
 // enlist adds this server to the endpoints of the service kubernetes, while it runs.
 func (p *parts) enlist(ctx context.Context, store *resource.Store, c *closers) error {
-	server := advertised(p.address)
+	server := advertised(p.address, p.options.AdvertiseAddress)
 	if err := bootstrap.EnsureKubernetes(ctx, store, server, p.shared, p.options.ServiceAddresses); err != nil {
 		return err
 	}

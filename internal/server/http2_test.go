@@ -35,7 +35,7 @@ type frames struct {
 func serveFrames(t *testing.T, h http.Handler) *frames {
 	t.Helper()
 	s, p := transport.NewServer(h, slog.New(slog.DiscardHandler)), transport.NewListener()
-	s.BoundConnections()
+	s.BoundConnections(transport.DefaultMaxStreams)
 	s.Protocols = new(http.Protocols)
 	s.Protocols.SetUnencryptedHTTP2(true)
 	s.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return authn.InProcessContext(ctx) }

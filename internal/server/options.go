@@ -17,6 +17,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/authn/methods"
 	"github.com/kapok-dev/kapok/internal/authn/serviceaccount"
 	"github.com/kapok-dev/kapok/internal/authz/modes"
+	"github.com/kapok-dev/kapok/internal/endpoint"
 	"github.com/kapok-dev/kapok/internal/fairness"
 	"github.com/kapok-dev/kapok/internal/journal/etcd"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
@@ -24,6 +25,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/transport"
 
 	"go.opentelemetry.io/otel/trace"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // Options are those of package kapok, which documents each field. Package kapok declares a type of
@@ -43,6 +45,9 @@ type Options struct {
 	Listener              net.Listener
 	Serving               transport.ServingOptions
 	Kubeconfig            string
+	ExternalHost          string
+	AdvertiseAddress      netip.Addr
+	Requests              endpoint.RequestOptions
 	Authentication        methods.Options
 	Accounts              serviceaccount.Options
 	Access                modes.Options
@@ -58,6 +63,8 @@ type Options struct {
 	RuntimeConfig         map[string]bool
 	GroupByGroupDiscovery bool
 	ServiceAddresses      netip.Prefix
+	NodePorts             utilnet.PortRange
+	EventTTL              time.Duration
 	KeepGarbage           bool
 	Housekeeping          []string
 	Controllers           Controllers
@@ -66,6 +73,7 @@ type Options struct {
 	TracerProvider        trace.TracerProvider
 	Front                 func(api http.Handler) http.Handler
 	NamespaceGrace        time.Duration
+	ShutdownDelay         time.Duration
 }
 
 // Journals are the storage of the journals of a server, for tests that replace it with [StartOn].
@@ -102,6 +110,15 @@ func (o *Options) Validate() error {
 	}
 	if p := o.ServiceAddresses; p.IsValid() && (!p.Addr().Is4() || p.Bits() < 12 || p.Bits() > 30) {
 		return fmt.Errorf("Options.ServiceAddresses is %s: want a range of IPv4 addresses with a prefix of 12 to 30 bits, like 10.96.0.0/12", p)
+	}
+	if o.ShutdownDelay < 0 {
+		return fmt.Errorf("Options.ShutdownDelay is %v: it cannot be negative", o.ShutdownDelay)
+	}
+	if p := o.NodePorts; p != (utilnet.PortRange{}) && (p.Base < 1 || p.Size < 1 || p.Base+p.Size-1 > 65535) {
+		return fmt.Errorf("Options.NodePorts is %d-%d: want a range of ports from 1 to 65535, like 30000-32767", p.Base, p.Base+p.Size-1)
+	}
+	if err := o.Requests.Validate(); err != nil {
+		return err
 	}
 	if err := o.checkHousekeeping(); err != nil {
 		return err
@@ -162,10 +179,16 @@ func (o *Options) Validate() error {
 		if o.Front != nil {
 			return errors.New("Options.Front is set but Options.Listen is not: set Listen to HOST:PORT, like 127.0.0.1:6443")
 		}
+		if o.ExternalHost != "" || o.AdvertiseAddress.IsValid() {
+			return errors.New("Options.ExternalHost or AdvertiseAddress is set but Options.Listen is not: set Listen to HOST:PORT, like 127.0.0.1:6443")
+		}
 		if o.Kubeconfig != "" {
 			return fmt.Errorf("Options.Kubeconfig is %q but Options.Listen is not set: set Listen to HOST:PORT, like 127.0.0.1:6443", o.Kubeconfig)
 		}
 		return nil
+	}
+	if err := o.checkAddresses(); err != nil {
+		return err
 	}
 	_, port, err := net.SplitHostPort(o.Listen)
 	if err != nil {

@@ -44,6 +44,7 @@ type Server struct {
 	done    chan struct{} // closed when all parts of the server have stopped
 	err     error         // what Stop returns; set before done is closed
 
+	delay    time.Duration // Options.ShutdownDelay
 	stopping struct {
 		sync.Mutex
 		begun   bool
@@ -78,7 +79,7 @@ func (with setup) start(ctx context.Context) (_ *Server, err error) {
 	if build == nil {
 		build = newHandler
 	}
-	s := &Server{done: make(chan struct{})}
+	s := &Server{done: make(chan struct{}), delay: opts.ShutdownDelay}
 	s.drain, s.hurry = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -170,12 +171,10 @@ func (s *Server) authenticate(ctx context.Context, opts Options, accounts *servi
 	s.closers.do(s.authentication.Close)
 	s.files = s.authentication.Files()
 	if s.socket != nil {
-		if err := s.socket.readCertificate(ctx); err != nil {
+		if err := s.socket.readCertificates(ctx); err != nil {
 			return err
 		}
-		if s.socket.file != nil {
-			s.files = append(s.files, s.socket.file)
-		}
+		s.files = append(s.files, s.socket.files...)
 		s.closers.do(background(func(ctx context.Context) { s.socket.keepRenewed(ctx, opts.Logger) }))
 	}
 	if len(s.files) > 0 {
@@ -223,15 +222,15 @@ func (s *Server) Compact(ctx context.Context) error {
 	return s.store.state.Compact(ctx, s.store.state.Revision())
 }
 
-// Stop is Shutdown with ten seconds for running requests.
+// Stop is Shutdown with ten seconds for running requests, after the delay of the options.
 func (s *Server) Stop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	ctx, cancel := context.WithTimeout(context.Background(), s.delay+drainTime)
 	defer cancel()
 	return s.Shutdown(ctx)
 }
 
-// Shutdown stops the server, and returns when it has stopped. Running requests can finish until ctx
-// is done.
+// Shutdown stops the server, and returns when it has stopped. After the delay of the options,
+// running requests can finish until ctx is done, which also ends the delay.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.beginStop()
 	select {
@@ -264,16 +263,26 @@ func (s *Server) beginStop() {
 		return
 	}
 	s.stopping.begun = true
-	if s.stopping.release != nil {
-		s.stopping.release()
+	if s.stopping.release == nil { // Start has failed
+		go s.stop(0)
+		return
 	}
-	go s.stop()
+	s.stopping.release()
+	go s.stop(s.delay)
 }
 
-// stop closes all parts that have been started, also those of a Start that has failed.
-func (s *Server) stop() {
+// stop closes all parts that have been started, also those of a Start that has failed. Before that,
+// it serves requests for the delay, while /readyz fails.
+func (s *Server) stop(delay time.Duration) {
 	defer close(s.done)
 	defer s.hurry()
+	if delay > 0 {
+		s.handler.Retire()
+		select {
+		case <-time.After(delay):
+		case <-s.drain.Done():
+		}
+	}
 	s.err = s.closers.close()
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/kapok-dev/kapok/internal/authn"
@@ -40,6 +41,8 @@ type echo struct {
 	closed bool
 	served int // requests under way; none may be when Close is called
 	hangs  chan struct{}
+
+	retired atomic.Bool
 }
 
 func newEcho() *echo {
@@ -93,6 +96,8 @@ func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (e *echo) Store() *resource.Store { return nil }
+
+func (e *echo) Retire() { e.retired.Store(true) }
 
 func (e *echo) EndWatches() { e.once.Do(func() { close(e.ended) }) }
 

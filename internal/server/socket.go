@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -28,7 +29,7 @@ type socket struct {
 	listener    net.Listener
 	serving     transport.ServingOptions
 	secure      *transport.TLS
-	file        *reload.File // the certificate of the options; nil for none
+	files       []*reload.File // certificates of the options
 	credentials *pki.Credentials
 	kubeconfig  atomic.Pointer[[]byte]
 	own         bool // the certificate is that of the credentials
@@ -139,18 +140,39 @@ func (s *socket) address() string {
 // Token returns the bearer token of the admin.
 func (s *socket) Token() string { return s.credentials.Token() }
 
-// readCertificate reads the certificate of the options, if there is one.
-func (s *socket) readCertificate(ctx context.Context) (err error) {
-	if s.own {
-		return nil
-	}
-	s.file, err = reload.Open(ctx, "serving certificate", func(_ context.Context, contents [][]byte) error {
-		pair, err := tls.X509KeyPair(contents[0], contents[1])
-		if err == nil {
+// readCertificates reads the certificates of the options.
+func (s *socket) readCertificates(ctx context.Context) error {
+	if !s.own {
+		err := s.readCertificate(ctx, s.serving.CertFile, s.serving.KeyFile, func(pair tls.Certificate) error {
 			s.secure.Show(pair)
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return err
-	}, s.serving.CertFile, s.serving.KeyFile)
+	}
+	for i, named := range s.serving.Named {
+		err := s.readCertificate(ctx, named.CertFile, named.KeyFile, func(pair tls.Certificate) error {
+			return s.secure.ShowNamed(i, pair)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *socket) readCertificate(ctx context.Context, cert, key string, show func(tls.Certificate) error) error {
+	file, err := reload.Open(ctx, "serving certificate", func(_ context.Context, contents [][]byte) error {
+		pair, err := tls.X509KeyPair(contents[0], contents[1])
+		if err != nil {
+			return err
+		}
+		return show(pair)
+	}, cert, key)
+	if err == nil {
+		s.files = append(s.files, file)
+	}
 	return err
 }
 
@@ -189,7 +211,7 @@ func (s *socket) authority() *pki.Authority {
 func (s *socket) serve(h http.Handler, log *slog.Logger, failed func()) {
 	s.server = transport.NewServer(h, log)
 	s.server.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return authn.ConnContext(ctx) }
-	s.server.BoundConnections()
+	s.server.BoundConnections(cmp.Or(s.serving.MaxStreams, transport.DefaultMaxStreams))
 	s.server.Start(tls.NewListener(transport.Yielding(s.listener), s.secure.Config()), failed)
 }
 

@@ -158,6 +158,9 @@ func (s *store) openMemory(opts Options, kept *memory.Store) error {
 // cluster use.
 func (s *store) hosts(listen string) []string {
 	hosts := append(pki.Hosts(listen), s.options.Serving.Names...)
+	if at := s.options.AdvertiseAddress; at.IsValid() {
+		hosts = append(hosts, at.String())
+	}
 	key := object.Key{Resource: schema.GroupResource{Resource: "services"}, Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
 	if o, _ := s.state.Get(key); o != nil {
 		if tree, err := o.Tree(); err == nil {

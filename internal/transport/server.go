@@ -34,11 +34,12 @@ func NewServer(h http.Handler, logger *slog.Logger) *Server {
 }
 
 // BoundConnections limits the resources of each connection, for clients outside of the process: a
-// client needs no credentials to make the server allocate buffers for frames and bodies.
-func (s *Server) BoundConnections() {
+// client needs no credentials to make the server allocate buffers for frames and bodies. streams
+// limits the concurrent requests of an HTTP/2 connection.
+func (s *Server) BoundConnections(streams int) {
 	s.IdleTimeout = 90 * time.Second
 	s.HTTP2 = &http.HTTP2Config{
-		MaxConcurrentStreams: 100, // as in kube-apiserver
+		MaxConcurrentStreams: streams,
 		// The buffer of a frame lives as long as its connection. Larger frames would save little,
 		// because a TLS record is not larger than this, which is the minimum that HTTP/2 allows.
 		MaxReadFrameSize:              16 << 10,

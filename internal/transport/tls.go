@@ -23,13 +23,23 @@ type ServingOptions struct {
 	// always has: of this machine, of Options.Listen, and of the service kubernetes. A stored
 	// certificate that lacks one is reissued at the start. CertFile must not be set.
 	Names []string
+	// Named are further certificates, for clients that connect to one of their names (SNI). The first
+	// one that has a name counts, and names that are listed before those inside of certificates.
+	Named []NamedCertificate
 	// MinVersion is VersionTLS12, the default, or VersionTLS13.
 	MinVersion string
 	// CipherSuites are the names of the cipher suites for TLS up to 1.2. Default: those with
 	// forward secrecy and authenticated encryption, which are ECDHE with AES-GCM or
 	// ChaCha20-Poly1305.
 	CipherSuites []string
+	// NoHTTP2 restricts clients to HTTP/1.1.
+	NoHTTP2 bool
+	// MaxStreams limits the concurrent requests of one HTTP/2 connection. Default 100.
+	MaxStreams int
 }
+
+// DefaultMaxStreams is the default of ServingOptions.MaxStreams, as in kube-apiserver.
+const DefaultMaxStreams = 100
 
 // Validate rejects invalid options, with kube-apiserver's messages where it also rejects them.
 func (o *ServingOptions) Validate() error {
@@ -46,6 +56,14 @@ func (o *ServingOptions) Validate() error {
 		if len(validation.IsDNS1123Subdomain(name)) > 0 && len(validation.IsWildcardDNS1123Subdomain(name)) > 0 {
 			return fmt.Errorf("Options.Serving.Names has %q: want a DNS name in lower case, like kapok.example.com, or an IP address, without a port", name)
 		}
+	}
+	for _, named := range o.Named {
+		if err := named.validate(); err != nil {
+			return err
+		}
+	}
+	if o.MaxStreams < 0 {
+		return fmt.Errorf("Options.Serving.MaxStreams is %d: it cannot be negative", o.MaxStreams)
 	}
 	if _, err := o.version(); err != nil {
 		return err
@@ -104,17 +122,22 @@ type TLS struct {
 	mu      sync.Mutex // serializes changes
 	current atomic.Pointer[tls.Config]
 	proxies []byte // authorities of front proxies, in PEM; guarded by mu
+	named   named  // guarded by mu
 }
 
 // NewTLS returns the TLS configuration for valid options.
 func NewTLS(o *ServingOptions) *TLS {
-	s := &TLS{}
+	s := &TLS{named: newNamed(o.Named)}
 	version, _ := o.version()
 	suites, _ := o.suites()
+	protocols := []string{"h2", "http/1.1"}
+	if o.NoHTTP2 {
+		protocols = protocols[1:]
+	}
 	s.current.Store(&tls.Config{
 		MinVersion:   version,
 		CipherSuites: suites,
-		NextProtos:   []string{"h2", "http/1.1"},
+		NextProtos:   protocols,
 		// A client without a certificate can have a token; the authenticator decides.
 		ClientAuth: tls.RequestClientCert,
 	})
@@ -124,6 +147,20 @@ func NewTLS(o *ServingOptions) *TLS {
 // Config returns the configuration for the listener.
 func (s *TLS) Config() *tls.Config {
 	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.current.Load(), nil }}
+}
+
+// ShowNamed sets the certificate of ServingOptions.Named[i] for new connections. The error is that
+// of a certificate that has no names, and whose names are not listed.
+func (s *TLS) ShowNamed(i int, cert tls.Certificate) (err error) {
+	s.change(func(c *tls.Config) {
+		next, invalid := s.named.with(i, cert)
+		if err = invalid; err != nil {
+			return
+		}
+		s.named = next
+		c.GetCertificate = next.find
+	})
+	return err
 }
 
 // Show sets the certificate for new connections.

@@ -12,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// EventResource is the resource of events.
+var EventResource = schema.GroupResource{Resource: "events"}
+
 // eventTTL is the lifetime of events, the default of kube-apiserver's --event-ttl.
 const eventTTL = time.Hour
 

@@ -31,7 +31,7 @@ func Kinds() []kind.Row {
 			Selectable: []kind.Selectable{kind.At("spec.clusterIP"), kind.At("spec.type")},
 			Strategy: resource.Strategy{
 				ValidateName:   validateServiceName,
-				Claim:          DefaultRanges().claim,
+				Claim:          DefaultRanges().Claim,
 				Warnings:       warnOfService,
 				CreateOnUpdate: true,
 			},

@@ -43,9 +43,9 @@ func DefaultRanges() Ranges {
 	}
 }
 
-// claim claims the addresses and ports of a valid service, and releases those that it no longer
+// Claim claims the addresses and ports of a valid service, and releases those that it no longer
 // has.
-func (r Ranges) claim(c *resource.Claims, obj, old resource.Tree) error {
+func (r Ranges) Claim(c *resource.Claims, obj, old resource.Tree) error {
 	var now, before *corev1.Service
 	if obj != nil {
 		now = kind.Decoded[corev1.Service](obj)
