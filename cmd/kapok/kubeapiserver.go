@@ -89,6 +89,11 @@ may contain more flags, separated by spaces.`,
 	runtimeConfigFlag(f, &o.RuntimeConfig)
 	f.BoolVar(&o.V1beta1CRDs, "crd-v1beta1", false, "also serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
 	serviceFlag(f, &o.ServiceAddresses, "10.0.0.0/24")
+	nodePortsFlag(f, &o.NodePorts)
+	eventFlag(f, &o.EventTTL)
+	addressFlags(f, o)
+	requestFlags(f, &o.Requests)
+	shutdownFlag(f, &o.ShutdownDelay)
 	accessFlags(f, &o.Access)
 	admissionFlags(f, &o.Admission)
 	addAggregation(f, &o.Aggregation)
@@ -148,7 +153,7 @@ func (s *apiServer) serve(ctx context.Context) error {
 	started()
 	opts.Logger.Info("ready", "address", server.Address())
 	defer context.AfterFunc(ctx, func() {
-		patience, cancel := context.WithTimeout(context.Background(), parting)
+		patience, cancel := context.WithTimeout(context.Background(), opts.ShutdownDelay+parting)
 		defer cancel()
 		_ = server.Shutdown(patience) // Wait returns its error
 	})()

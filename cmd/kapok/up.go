@@ -153,6 +153,7 @@ func (u *up) flags(c *cobra.Command) (titles []string) {
 	section("Instance and address", func() {
 		f.StringVar(&o.Listen, "listen", "127.0.0.1:6443", "address of the TLS socket, HOST:PORT; port 0 picks a free one. An instance without this flag takes the first free port from 6443, and keeps it")
 		f.StringVar(&u.config, "config", "", "file with a ServerConfiguration (default $"+configurationVariable+", or the kapok.yaml of the project)")
+		addressFlags(f, o)
 		f.BoolVar(&u.detach, "detach", false, "run the instance in the background, and return when it is ready")
 		f.BoolVar(&u.noContext, "no-context", false, "do not add the context of the instance to your kubeconfig")
 		f.StringVar(&o.Kubeconfig, "kubeconfig", "", "file to write the admin's kubeconfig to (default kubeconfig in the data directory, a temporary file with --in-memory)")
@@ -176,6 +177,8 @@ func (u *up) flags(c *cobra.Command) (titles []string) {
 		f.BoolVar(&o.RetiredAPIs, "serve-retired-apis", false, "also accept and serve built-in kinds in versions that Kubernetes has removed, like apps/v1beta1, with a warning")
 		runtimeConfigFlag(f, &o.RuntimeConfig)
 		serviceFlag(f, &o.ServiceAddresses, "10.96.0.0/12")
+		nodePortsFlag(f, &o.NodePorts)
+		eventFlag(f, &o.EventTTL)
 		f.DurationVar(&o.NamespaceGrace, "namespace-grace", 5*time.Second, "delay before the objects of a terminating namespace are deleted, so that kubectl delete -f still finds them if the file contains both the namespace and the objects")
 		addAggregation(f, &o.Aggregation)
 	})
@@ -201,6 +204,8 @@ func (u *up) flags(c *cobra.Command) (titles []string) {
 	})
 	section("Limits", func() {
 		fairnessFlags(f, &o.Fairness)
+		requestFlags(f, &o.Requests)
+		shutdownFlag(f, &o.ShutdownDelay)
 	})
 	section("Logs, traces and audit", func() {
 		f.Var(&u.logLevel, "log-level", "lowest level that is logged: debug, info, warn, error")

@@ -35,15 +35,6 @@ func authenticationFlags(f *pflag.FlagSet, o *kapok.AuthenticationOptions) {
 	f.DurationVar(&o.Webhook.CacheTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "time for which results are cached; negative disables the cache")
 }
 
-// servingFlags adds the flags for the serving certificate and for TLS. Their names are
-// kube-apiserver's.
-func servingFlags(f *pflag.FlagSet, o *kapok.ServingOptions) {
-	f.StringVar(&o.CertFile, "tls-cert-file", "", "file with the certificate to serve with (default: one that the server's own CA signs)")
-	f.StringVar(&o.KeyFile, "tls-private-key-file", "", "file with the key of the serving certificate")
-	f.StringVar(&o.MinVersion, "tls-min-version", "VersionTLS12", "VersionTLS12 or VersionTLS13")
-	f.StringSliceVar(&o.CipherSuites, "tls-cipher-suites", nil, "names of the cipher suites for TLS 1.2 (default ECDHE with AES-GCM or ChaCha20-Poly1305)")
-}
-
 // negated is a flag for an option that says the contrary.
 type negated bool
 

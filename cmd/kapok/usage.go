@@ -68,6 +68,9 @@ func spelled(f *pflag.Flag) string {
 // wantedOf returns the rule that the value of a flag violates, by the type of the flag. For Kapok's
 // own flag types, cause describes the rule.
 func wantedOf(f *pflag.Flag, cause error) error {
+	if errors.Is(cause, errNegative) || errors.Is(cause, errNotPositive) {
+		return cause
+	}
 	switch f.Value.Type() {
 	case "duration":
 		return errors.New("is not a duration: want a number with a unit, such as 90s, 5m or 720h")
