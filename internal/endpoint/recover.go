@@ -132,7 +132,11 @@ func (c *call) finish() {
 	c.record.Complete(c.w.code)
 	c.count(c.w.code)
 	if log := c.h.log; log.Enabled(c.r.Context(), slog.LevelDebug) {
+		user := "" // of a request that is not authenticated
+		if c.user != nil {
+			user = c.user.Name
+		}
 		log.Debug("request", "method", c.r.Method, "uri", c.r.RequestURI, "code", c.w.code,
-			"duration", time.Since(c.begun).Round(time.Microsecond), "user", c.user.Name, "agent", c.r.UserAgent())
+			"duration", time.Since(c.begun).Round(time.Microsecond), "user", user, "agent", c.r.UserAgent())
 	}
 }

@@ -1,8 +1,11 @@
 package endpoint
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 )
@@ -39,6 +42,30 @@ func TestRecorder(t *testing.T) {
 		}
 		if cut := d.read > 0; cut == patient {
 			t.Errorf("proxied %t: the rest of the body has a deadline: %t", patient, cut)
+		}
+	}
+}
+
+// TestDebugLog checks the line of each request at level debug, also for requests without a user.
+func TestDebugLog(t *testing.T) {
+	var log bytes.Buffer
+	s := newServer(t, func(o *Options) {
+		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		o.Requests.AllowedOrigins = []string{"//a$"}
+	})
+	for _, tc := range []struct {
+		code           int
+		method, bearer string
+		want           string
+	}{
+		{200, "GET", token, "code=200"},
+		{401, "GET", "wrong", `user=""`},
+		{204, "OPTIONS", "", `user=""`},
+	} {
+		log.Reset()
+		s.must(tc.code, tc.method, "/api", "", "Authorization", "Bearer "+tc.bearer, "Origin", "http://a")
+		if !strings.Contains(log.String(), tc.want) {
+			t.Errorf("%s, %d: logged %q, want %s", tc.method, tc.code, &log, tc.want)
 		}
 	}
 }
