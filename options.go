@@ -129,6 +129,11 @@ type Options struct {
 	// on.
 	RuntimeConfig map[string]bool
 
+	// FeatureGates are feature gates of Kubernetes 1.37 by their names, as kube-apiserver's flag of
+	// this name. All can be set to their default; ComponentFlagz and ComponentStatusz, which serve
+	// /flagz and /statusz, can also be off. Other values are errors. Default: those of Kubernetes.
+	FeatureGates map[string]bool
+
 	// GroupByGroupDiscovery makes clients discover each group by a request of its own, as Kubernetes
 	// did before 1.27.
 	GroupByGroupDiscovery bool

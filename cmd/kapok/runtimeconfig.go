@@ -46,6 +46,11 @@ func (s *switches) Set(text string) error {
 	return nil
 }
 
+// gatesFlag adds --feature-gates.
+func gatesFlag(f *pflag.FlagSet, gates *map[string]bool) {
+	f.Var((*switches)(gates), "feature-gates", "feature gates of Kubernetes 1.37, as NAME=true or NAME=false. All can have their default; ComponentFlagz and ComponentStatusz, which serve /flagz and /statusz, can also be false; may be repeated")
+}
+
 // runtimeConfigFlag adds --runtime-config.
 func runtimeConfigFlag(f *pflag.FlagSet, config *map[string]bool) {
 	f.Var((*switches)(config), "runtime-config", "versions of built-in kinds to turn on or off: api/all, api/ga, api/beta, api/alpha, GROUP/VERSION (api/v1 is the core group) or GROUP/VERSION/RESOURCE, the last of which is the strongest, like batch/v1/cronjobs=false")

@@ -86,6 +86,8 @@ type Options struct {
 	Debug http.Handler
 	// Flags are the settings that /flagz shows, by their names. Default: the path returns 404.
 	Flags map[string]string
+	// NoStatus lets /statusz return 404.
+	NoStatus bool
 	// TracerProvider receives the spans of requests. Default: there are none.
 	TracerProvider trace.TracerProvider
 	// Documents are served unchanged, by path.

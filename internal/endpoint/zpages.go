@@ -33,7 +33,10 @@ type zpage struct {
 
 // zpages returns the pages of the server by their paths.
 func (h *Handler) zpages() map[string]zpage {
-	pages := map[string]zpage{statusPage: {"Statusz", h.statusText, h.statusObject}}
+	pages := map[string]zpage{}
+	if !h.opts.NoStatus {
+		pages[statusPage] = zpage{"Statusz", h.statusText, h.statusObject}
+	}
 	if h.opts.Flags != nil {
 		pages[flagsPage] = zpage{"Flagz", h.flagsText, h.flagsObject}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/authn/serviceaccount"
 	"github.com/kapok-dev/kapok/internal/crd"
 	"github.com/kapok-dev/kapok/internal/endpoint"
+	"github.com/kapok-dev/kapok/internal/gates"
 	"github.com/kapok-dev/kapok/internal/housekeeping"
 	"github.com/kapok-dev/kapok/internal/housekeeping/accounts"
 	"github.com/kapok-dev/kapok/internal/housekeeping/bootstrap"
@@ -194,7 +195,8 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		Authorizer:     access,
 		OpenAPI:        endpoint.OpenAPI(registry, others, serverVersion().GitVersion),
 		Debug:          p.options.Debug,
-		Flags:          p.options.Flags,
+		Flags:          p.options.shownFlags(),
+		NoStatus:       !gates.Enabled(p.options.FeatureGates, gates.Statusz),
 		TracerProvider: p.options.TracerProvider,
 		Documents:      issuerDocuments(p.accounts, p),
 		Logger:         log,

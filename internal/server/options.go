@@ -19,6 +19,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/authz/modes"
 	"github.com/kapok-dev/kapok/internal/endpoint"
 	"github.com/kapok-dev/kapok/internal/fairness"
+	"github.com/kapok-dev/kapok/internal/gates"
 	"github.com/kapok-dev/kapok/internal/journal/etcd"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
 	"github.com/kapok-dev/kapok/internal/journal/pebble"
@@ -61,6 +62,7 @@ type Options struct {
 	V1beta1CRDs           bool
 	RetiredAPIs           bool
 	RuntimeConfig         map[string]bool
+	FeatureGates          map[string]bool
 	GroupByGroupDiscovery bool
 	ServiceAddresses      netip.Prefix
 	NodePorts             utilnet.PortRange
@@ -98,6 +100,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// shownFlags returns what /flagz shows; nil if it does not exist.
+func (o *Options) shownFlags() map[string]string {
+	if !gates.Enabled(o.FeatureGates, gates.Flagz) {
+		return nil
+	}
+	return o.Flags
+}
+
 // Validate returns an error for options that are out of range or contradict each other. It reads
 // the files of client certificates.
 func (o *Options) Validate() error {
@@ -116,6 +126,9 @@ func (o *Options) Validate() error {
 	}
 	if p := o.NodePorts; p != (utilnet.PortRange{}) && (p.Base < 1 || p.Size < 1 || p.Base+p.Size-1 > 65535) {
 		return fmt.Errorf("Options.NodePorts is %d-%d: want a range of ports from 1 to 65535, like 30000-32767", p.Base, p.Base+p.Size-1)
+	}
+	if err := gates.Check(o.FeatureGates); err != nil {
+		return fmt.Errorf("Options.FeatureGates: %w", err)
 	}
 	if err := o.Requests.Validate(); err != nil {
 		return err

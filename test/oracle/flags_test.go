@@ -1,11 +1,14 @@
 package oracle
 
 import (
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
 
@@ -24,6 +27,28 @@ func TestFlags(t *testing.T) {
 		now.WriteString("\n")
 	})
 	compareGolden(t, golden, now.String())
+}
+
+// TestFeatureGates compares the feature gates of kube-apiserver with those that Kapok knows.
+func TestFeatureGates(t *testing.T) {
+	all := utilfeature.DefaultMutableFeatureGate.GetAll()
+	var now strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		spec, value := all[name], "off"
+		if spec.Default {
+			value = "on"
+		}
+		stage := string(spec.PreRelease)
+		if stage == "" {
+			stage = "GA"
+		}
+		now.WriteString(string(name) + " " + stage + " " + value)
+		if spec.LockToDefault {
+			now.WriteString(" locked")
+		}
+		now.WriteString("\n")
+	}
+	compareGolden(t, "../../internal/gates/gates.txt", now.String())
 }
 
 // compareGolden compares text with a golden file, which it writes with -rewrite.
