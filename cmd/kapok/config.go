@@ -9,8 +9,8 @@ import (
 )
 
 func newConfig() *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "View and validate configuration files of kapok up"}
-	c.AddCommand(newConfigView(), newConfigValidate())
+	c := &cobra.Command{Use: "config", Short: "View, validate and create configuration files of kapok up"}
+	c.AddCommand(newConfigView(), newConfigValidate(), newConfigMigrate())
 	group(c)
 	return c
 }

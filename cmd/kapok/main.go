@@ -15,8 +15,9 @@ import (
 
 // Exit codes.
 const (
-	exitFailure = 1 // the command failed
-	exitUsage   = 2 // the command line is invalid
+	exitFailure    = 1 // the command failed
+	exitUsage      = 2 // the command line is invalid
+	exitIncomplete = 3 // the result lacks something, see errIncomplete
 )
 
 func main() {
@@ -55,6 +56,9 @@ func execute(root *cobra.Command, name string, args []string, stdout, stderr io.
 		return 0
 	}
 	fmt.Fprintf(stderr, "%s: %v\n", name, inWords(err))
+	if errors.Is(err, errIncomplete) {
+		return exitIncomplete
+	}
 	if failed := (*failure)(nil); errors.As(err, &failed) {
 		return exitFailure
 	}
