@@ -63,6 +63,11 @@ type Options struct {
 	// minutes; without DataDir and Store, as long as memory allows.
 	HistoryAge time.Duration
 
+	// Progress is called while Start reads DataDir, after every 1024 records, with the number of
+	// objects that it has read, and of those that there are. It must not block. Default: it is not
+	// called.
+	Progress func(read, total int64)
+
 	// Listen is the address of the TLS socket, HOST:PORT; port 0 picks a free one, an empty host means
 	// all interfaces. Default: no socket.
 	Listen string

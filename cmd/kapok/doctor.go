@@ -46,7 +46,7 @@ if there are problems.`,
 			}
 			ctx, release := interruptible(c.Context())
 			defer release()
-			return failed(e.run(ctx, c.OutOrStdout()))
+			return failed(e.run(ctx, c.OutOrStdout(), c.ErrOrStderr()))
 		},
 	}
 	e.flags(c)
@@ -54,10 +54,10 @@ if there are problems.`,
 	return c
 }
 
-func (e *examine) run(ctx context.Context, stdout io.Writer) error {
+func (e *examine) run(ctx context.Context, stdout, stderr io.Writer) error {
 	ask := e.askServer
 	if e.dataDir != "" {
-		ask = e.lookInto
+		ask = func(ctx context.Context) (*doctor.Report, error) { return e.lookInto(ctx, stderr) }
 	}
 	report, err := ask(ctx)
 	switch {
@@ -93,13 +93,13 @@ func (e *examine) askServer(ctx context.Context) (*doctor.Report, error) {
 // lookInto examines the store of a stopped server. Its files are read a second
 // time, one by one, for a comparison; if damage keeps the store from being
 // opened, the report has the results of that.
-func (e *examine) lookInto(ctx context.Context) (*doctor.Report, error) {
+func (e *examine) lookInto(ctx context.Context, stderr io.Writer) (*doctor.Report, error) {
 	var (
 		report *doctor.Report
 		opened *state.State
 		damage *journal.DamagedError
 	)
-	err := e.open(ctx, func(st *state.State) (err error) {
+	err := e.open(ctx, stderr, func(st *state.State) (err error) {
 		opened = st
 		report, err = doctor.Examine(ctx, st)
 		return err

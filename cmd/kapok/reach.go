@@ -150,18 +150,22 @@ func (r *reach) options() (pebble.Options, error) {
 	return opts, err
 }
 
-// open opens the store of a stopped server for as long as use runs.
-func (r *reach) open(ctx context.Context, use func(*state.State) error) (err error) {
+// open opens the store of a stopped server for as long as use runs. It shows the progress of
+// reading the store.
+func (r *reach) open(ctx context.Context, stderr io.Writer, use func(*state.State) error) (err error) {
 	opts, err := r.options()
 	if err != nil {
 		return err
 	}
+	shown := linesOf(stderr, "Reading the store", objects)
+	opts.Progress = shown.report
 	j, err := pebble.Open(opts)
 	if err != nil {
 		return r.explain(err)
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
 	st, err := state.Open(ctx, j, state.Options{})
+	shown.end()
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func newSnapshotInspect() *cobra.Command {
 }
 
 func inspect(name string, as output, stdout io.Writer) error {
-	f, r, err := openSnapshot(name)
+	f, r, err := openSnapshot(name, nil)
 	if err != nil {
 		return err
 	}
@@ -82,14 +82,23 @@ func inspect(name string, as output, stdout io.Writer) error {
 	return w.Flush()
 }
 
-// openSnapshot opens a file and checks its sum.
-func openSnapshot(name string) (*os.File, *snapshot.Reader, error) {
+// openSnapshot opens a file and checks its sum. The progress is that of two readings of the file:
+// for the sum, and of the objects. It is ended if the error is not nil.
+func openSnapshot(name string, shown *progress) (*os.File, *snapshot.Reader, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := snapshot.Open(f)
+	twice := int64(0)
+	if info, err := f.Stat(); err == nil {
+		twice = 2 * info.Size()
+	}
+	r, err := snapshot.Open(struct {
+		io.Reader
+		io.Seeker
+	}{&counted{Reader: f, progress: shown, total: twice}, f})
 	if err != nil {
+		shown.end()
 		f.Close()
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}

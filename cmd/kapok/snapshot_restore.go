@@ -62,7 +62,8 @@ taking old objects for new.`,
 }
 
 func (r *restore) run(ctx context.Context, file string, stdout, stderr io.Writer) error {
-	f, snap, err := openSnapshot(file)
+	shown := linesOf(stderr, "Restoring", size)
+	f, snap, err := openSnapshot(file, shown)
 	if err != nil {
 		return err
 	}
@@ -92,6 +93,7 @@ func (r *restore) run(ctx context.Context, file string, stdout, stderr io.Writer
 	}
 	_, missing := os.Stat(r.dataDir)
 	err = pebble.Import(ctx, opts, head, counted)
+	shown.end()
 	if err != nil && !errors.Is(err, journal.ErrLocked) {
 		r.forget(missing == nil)
 	}

@@ -90,14 +90,17 @@ func (s *save) fromServer(ctx context.Context, w, stderr io.Writer) error {
 	for _, warning := range warnings {
 		fmt.Fprintf(stderr, "Warning: %s\n", warning.Text)
 	}
-	if _, err := io.Copy(w, answer.Body); err != nil {
+	shown := linesOf(stderr, "Saving", size)
+	_, err = io.Copy(w, &counted{Reader: answer.Body, progress: shown})
+	shown.end()
+	if err != nil {
 		return fmt.Errorf("the server ended the response early: %w", err)
 	}
 	return nil
 }
 
-func (s *save) fromDirectory(ctx context.Context, w, _ io.Writer) error {
-	return s.open(ctx, func(st *state.State) error {
+func (s *save) fromDirectory(ctx context.Context, w, stderr io.Writer) error {
+	return s.open(ctx, stderr, func(st *state.State) error {
 		revision, objects := snapshot.Of(st)
 		return snapshot.Write(w, snapshot.Header{Revision: revision, Time: time.Now().UTC(), Kubernetes: kubernetesVersion}, objects)
 	})

@@ -50,6 +50,7 @@ type up struct {
 	detach        bool
 	noContext     bool
 	instance      *named                     // nil for a server without a name
+	reading       *progress                  // of the store; nil shows nothing
 	excluded      func(*cobra.Command) error // refuses flags that exclude each other
 }
 
@@ -134,6 +135,8 @@ func (u *up) execute(c *cobra.Command, args []string) (err error) {
 		return err
 	}
 	opts.Flags = flagValues(c.Flags())
+	u.reading = newProgress(c.ErrOrStderr(), "Reading the store", objects, func(text string) { opts.Logger.Warn(text) })
+	opts.Progress = u.reading.report
 	if u.detach && os.Getenv(detachedVariable) == "" {
 		if u.instance == nil {
 			return errors.New("--detach requires an instance: set NAME, and do not set --data-dir")
@@ -283,6 +286,7 @@ func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) erro
 		opts.Front, link = frontConsole(opts.Serving)
 	}
 	server, err := kapok.Start(ctx, opts)
+	u.reading.end()
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintln(stdout, "Stopped before the server was ready.")

@@ -42,6 +42,7 @@ type Options struct {
 	HistoryMemory         int
 	HistoryDisk           int64
 	HistoryAge            time.Duration
+	Progress              func(read, total int64)
 	Listen                string
 	Listener              net.Listener
 	Serving               transport.ServingOptions

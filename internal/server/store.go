@@ -179,6 +179,7 @@ func (s *store) openPebble(opts Options, options pebble.Options, sealer *encrypt
 		return fmt.Errorf("data directory: %w", err)
 	}
 	options.Dir, options.Logger, options.Unsynced = filepath.Join(opts.DataDir, "journal"), opts.Logger, opts.UnsafeNoFsync
+	options.Progress = opts.Progress
 	if sealer != nil {
 		options.Sealer = sealer
 	}

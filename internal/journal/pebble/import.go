@@ -80,7 +80,7 @@ func (j *Journal) load(ctx context.Context, last object.Revision, objects iter.S
 		err = s.load(ctx, objects, writer{sealer: j.opts.Sealer})
 	}
 	if err == nil {
-		err = j.scan(ctx, s, func(*record) error { return nil })
+		err = j.scan(ctx, s, nil, func(*record) error { return nil })
 	}
 	err = errors.Join(err, s.close())
 	if failed := s.disk.err(); failed != nil {

@@ -2,11 +2,13 @@ package pebble
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/kapok-dev/kapok/internal/journal/journaltest"
+	"github.com/kapok-dev/kapok/internal/object"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -67,5 +69,36 @@ func TestOpeningFailsLate(t *testing.T) {
 	}
 	if failed < 2*len(crashes) {
 		t.Errorf("%d of %d stores could not be opened: the directory is listed less often than it was", failed, len(crashes))
+	}
+}
+
+// TestProgress checks what Recover reports of a store with more objects than there are between two
+// reports.
+func TestProgress(t *testing.T) {
+	const n = 3 * ctxEvery
+	revs := make([]object.Revision, n)
+	for i := range revs {
+		revs[i] = object.Revision(i + 1)
+	}
+	opts := Options{Dir: "journal", FS: vfs.NewMem(), Logger: quiet}
+	if err := Import(t.Context(), opts, n, revisions(revs...)); err != nil {
+		t.Fatal(err)
+	}
+	var read []int64
+	opts.Progress = func(done, total int64) {
+		if read = append(read, done); total != n {
+			t.Errorf("%d of %d objects, want %d", done, total, n)
+		}
+	}
+	j, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if err := j.Recover(t.Context(), journaltest.NewTwin()); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int64{ctxEvery - 1, 2*ctxEvery - 1, 3*ctxEvery - 1}; !slices.Equal(read, want) {
+		t.Errorf("reported %d, want %d", read, want)
 	}
 }

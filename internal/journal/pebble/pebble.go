@@ -106,6 +106,9 @@ type Options struct {
 	Unsynced bool
 	// Logger receives the messages of the store. Default slog.Default().
 	Logger *slog.Logger
+	// Progress is called while Recover reads, every 1024 records, with the number of objects that it
+	// has read, and of those that the store has. It must not block. Default: it is not called.
+	Progress func(read, total int64)
 	// CacheBytes limits the cached blocks of history. Default 4 MiB.
 	CacheBytes int64
 	// MemTableBytes is the amount of data that is written to the log before it is moved to a table.

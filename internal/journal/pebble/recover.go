@@ -40,7 +40,7 @@ func (j *Journal) Recover(ctx context.Context, sink journal.Sink) error {
 // history. The records are read, decoded and folded at the same time, each in order.
 func (j *Journal) restore(ctx context.Context, s *store, sink journal.Sink) (bytes int64, err error) {
 	p := startPipeline(j.opts.Sealer, func(put func(*record) error) error {
-		return j.scan(ctx, s, func(r *record) error {
+		return j.scan(ctx, s, j.opts.Progress, func(r *record) error {
 			if r.revision > s.marks.compacted {
 				bytes += r.size()
 			}
@@ -51,21 +51,26 @@ func (j *Journal) restore(ctx context.Context, s *store, sink journal.Sink) (byt
 	return bytes, judge(j.dir, "the store in "+j.dir, err)
 }
 
-// ctxEvery is the number of records between two checks of the context.
+// ctxEvery is the number of records between two checks of the context, and reports of progress.
 const ctxEvery = 1024
 
 // scan calls take with every record of a store, in the order of keys, and compares
-// them with what there must be. A record lives until take returns.
-func (j *Journal) scan(ctx context.Context, s *store, take func(*record) error) error {
+// them with what there must be. A record lives until take returns. progress is that of Options, or
+// nil.
+func (j *Journal) scan(ctx context.Context, s *store, progress func(read, total int64), take func(*record) error) error {
 	t := tally{compacted: s.marks.compacted}
-	err := s.each(ctx, &t, take)
+	report := func() {}
+	if progress != nil {
+		report = func() { progress(t.found.live, s.marks.totals.live) }
+	}
+	err := s.each(ctx, &t, report, take)
 	if err == nil {
 		err = s.check(&t)
 	}
 	return judge(j.dir, "the store in "+j.dir, err)
 }
 
-func (s *store) each(ctx context.Context, t *tally, take func(*record) error) (err error) {
+func (s *store) each(ctx context.Context, t *tally, report func(), take func(*record) error) (err error) {
 	defer recoverDamage(&err)
 	iter, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{'r'}, UpperBound: []byte{'r' + 1}})
 	if err != nil {
@@ -75,8 +80,11 @@ func (s *store) each(ctx context.Context, t *tally, take func(*record) error) (e
 	var keys keyReader
 	n := 0
 	for ok := iter.First(); ok; ok = iter.Next() {
-		if n++; n%ctxEvery == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if n++; n%ctxEvery == 0 {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			report()
 		}
 		rev, fresh, err := keys.next(iter.Key())
 		if err != nil {

@@ -118,7 +118,7 @@ func (j *Journal) readBack(s *store) ([]journal.Entry, error) {
 	applied, _ := j.sequencer.Head()
 	var entries []journal.Entry
 	decode := decoder{sealer: j.opts.Sealer}
-	err := j.scan(j.ctx, s, func(r *record) error {
+	err := j.scan(j.ctx, s, nil, func(r *record) error {
 		if r.revision <= applied {
 			return nil
 		}
