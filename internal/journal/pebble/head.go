@@ -6,6 +6,8 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"strconv"
+	"strings"
 
 	"github.com/kapok-dev/kapok/internal/object"
 
@@ -23,12 +25,18 @@ import (
 //
 // The file has two slots in separate pages, which are written alternately, so that a torn write
 // leaves the other slot intact.
+//
+// The file is read before pebble opens any other. A program that writes another format of the store
+// writes another version into both slots, so that older programs refuse the store and do not change
+// it.
 const headName = "HEAD"
 
 const (
 	headPage = 4096
 	headSlot = 8 + 1 + 8 + 4 // magic, state, revision, checksum of these
 	magic    = "kapokhd1"
+
+	headVersion = 1 // the last digit of magic
 
 	unfinished = ".new"       // suffix of the file while it is created
 	restoring  = ".restoring" // the same for a store that is being restored
@@ -70,6 +78,15 @@ func decodeHead(b []byte) (h head, ok bool) {
 	return head{b[8], object.Revision(binary.BigEndian.Uint64(b[9:]))}, true
 }
 
+// newerHead returns the version of a slot that a newer program has written, or 0.
+func newerHead(b []byte) int {
+	name, is := strings.CutPrefix(string(b[:min(len(b), len(magic))]), magic[:len(magic)-1])
+	if version, err := strconv.Atoi(name); is && err == nil && version > headVersion {
+		return version
+	}
+	return 0
+}
+
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // createHead creates the file: when the file exists, it is complete and durable.
@@ -105,15 +122,15 @@ func syncDir(files vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// readHead reads the file. It returns fs.ErrNotExist if there is none, and errHead if neither slot
-// is intact.
+// readHead reads the file. It returns fs.ErrNotExist if there is none, errFormat if a newer program
+// has written it, and errHead if neither slot is intact.
 func readHead(files vfs.FS, dir string) (h head, err error) {
 	f, err := files.Open(files.PathJoin(dir, headName))
 	if err != nil {
 		return h, err
 	}
 	defer f.Close()
-	found := false
+	found, newer := false, 0
 	for slot := range int64(2) {
 		b := make([]byte, headSlot)
 		n, err := f.ReadAt(b, slot*headPage)
@@ -123,8 +140,12 @@ func readHead(files vfs.FS, dir string) (h head, err error) {
 		if at, ok := decodeHead(b[:n]); ok && (!found || at.revision >= h.revision) {
 			h, found = at, true
 		}
+		newer = max(newer, newerHead(b[:n]))
 	}
-	if !found {
+	switch {
+	case !found && newer > 0:
+		return h, unsupported("version of "+headName, newer, headVersion)
+	case !found:
 		return h, errHead
 	}
 	return h, nil

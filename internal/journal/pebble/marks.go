@@ -19,10 +19,20 @@ const (
 	markLost      = "mlost"      // revisions that were never committed; see lost
 )
 
-// format is the layout that this program reads and writes.
+// format is the layout that this program reads and writes. A program that writes another one must
+// read the stores of all earlier releases, of which test/stores has examples, and change the
+// version of HEAD.
 const format = 2
 
-var errFormat = errors.New("written by a newer version of kapok or by an unreleased one")
+// errFormat is in the errors about stores that this program cannot read, although they are intact.
+// Its text is the advice at their end.
+var errFormat = errors.New("the store was written by a newer version of kapok or by an unreleased one: " +
+	"start that version, or restore a snapshot that was saved before the upgrade to another directory")
+
+// unsupported returns an error about the format of a part of the store.
+func unsupported[N ~int | ~int64 | ~uint64](what string, found, supported N) error {
+	return fmt.Errorf("%s %d is not supported, this version of kapok reads %d: %w", what, found, supported, errFormat)
+}
 
 // marks are all marks of a store.
 type marks struct {
@@ -42,7 +52,7 @@ func readMarks(r pebble.Reader) (m marks, err error) {
 		}
 	}
 	if m.format != 0 && m.format != format {
-		return m, fmt.Errorf("format %d is not supported: must be %d: %w", m.format, format, errFormat)
+		return m, unsupported("format", m.format, format)
 	}
 	err = getMark(r, markTotals, func(value []byte) (ok bool) {
 		m.totals, ok = decodeTotals(value)

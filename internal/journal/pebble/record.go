@@ -58,7 +58,7 @@ func parseRecord(value []byte) (r record, err error) {
 	}
 	flags := value[1]
 	if value[0] != recordVersion || flags&^flagsKnown != 0 {
-		return r, fmt.Errorf("record of version %d.%d: %w", value[0], flags, errFormat)
+		return r, fmt.Errorf("record of version %d.%d is not supported: %w", value[0], flags, errFormat)
 	}
 	r.deleted, r.sealed = flags&flagDeleted != 0, flags&flagSealed != 0
 	r.schema = binary.LittleEndian.Uint64(value[2:])

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 )
 
 // store is the files of a journal, opened once. A journal that recovers from a failure opens them
@@ -101,6 +103,9 @@ func (s *store) prepare() error {
 	if !s.readOnly && slices.Contains(names, probeName) {
 		_ = s.files.Remove(s.files.PathJoin(s.dir, probeName)) // a crash has left it
 	}
+	if err := s.checkFiles(names); err != nil {
+		return err
+	}
 	list, err := pebble.Peek(s.dir, s.files)
 	if err != nil {
 		return err
@@ -112,6 +117,23 @@ func (s *store) prepare() error {
 		s.head, err = openHead(s.files, s.dir)
 	}
 	return err
+}
+
+// checkFiles rejects files of a newer pebble, which pebble's own error does not distinguish from
+// damage.
+func (s *store) checkFiles(names []string) error {
+	marker, text, err := atomicfs.LocateMarkerInListing(s.files, s.dir, "format-version", names)
+	if err != nil {
+		return err
+	}
+	if err := marker.Close(); err != nil {
+		return err
+	}
+	found, err := strconv.ParseUint(text, 10, 64)
+	if err == nil && found > uint64(pebble.FormatNewest) {
+		return unsupported("format of files", found, uint64(pebble.FormatNewest))
+	}
+	return nil // pebble reports a marker that is missing or malformed
 }
 
 // nothing reports whether a file contains no data.
