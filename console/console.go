@@ -16,6 +16,9 @@
 // see the cookie, but not the key, and a page of another origin cannot set the header. A cookie
 // without the header is ignored.
 //
+// Scripts cannot set headers of a WebSocket: there the key is a protocol that begins with
+// [Protocol], and the request must have the Origin of the page, which browsers always send.
+//
 // A session is bound to the host and port that it was started at, and ends after an hour without a
 // request, after twelve hours, when the user logs out, and with the process. It stores the bearer
 // token of the user, and so has the user's rights, checked by each request; a token that is revoked
@@ -44,6 +47,10 @@ const Path = "/console"
 
 // Header is the header with the key of the session.
 const Header = "X-Kapok-Console"
+
+// Protocol begins the WebSocket protocol that has the key of the session in place of [Header]. API
+// does not see it.
+const Protocol = "key.console.kapok.dev."
 
 // Options configure a Console.
 type Options struct {
@@ -85,7 +92,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.servePage(w, r)
 		return
 	}
-	key := r.Header.Get(Header)
+	key := takeKey(r)
 	cookie := takeCookie(r)
 	switch {
 	case key == "" && c.opts.Closed:
@@ -97,7 +104,6 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Refuse(w, err)
 			return
 		}
-		r.Header.Del(Header)
 		if found.bearer != "" {
 			r.Header.Set("Authorization", "Bearer "+found.bearer)
 		}
@@ -113,6 +119,9 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Console) identify(r *http.Request, cookie, key string) (*session, *apierrors.StatusError) {
 	if err := c.checkOrigin(r); err != nil {
 		return nil, err
+	}
+	if isWebSocket(r) && r.Header.Get("Origin") == "" {
+		return nil, forbidden("the request for a WebSocket has no origin")
 	}
 	found := c.sessions.use(cookie, key, origin(r))
 	if found == nil {
@@ -142,21 +151,22 @@ func (c *Console) servePage(w http.ResponseWriter, r *http.Request) {
 
 // checkOrigin returns an error if a request is not from the page of this server.
 func (c *Console) checkOrigin(r *http.Request) *apierrors.StatusError {
-	reject := func(reason string) *apierrors.StatusError {
-		err := apierrors.NewUnauthorized(reason)
-		err.ErrStatus.Code, err.ErrStatus.Reason = http.StatusForbidden, "Forbidden"
-		return err
-	}
 	if !c.isOwnHost(r.Host) {
-		return reject("the host of the request is not a name of this server")
+		return forbidden("the host of the request is not a name of this server")
 	}
 	if from := r.Header.Get("Origin"); from != "" && from != origin(r) {
-		return reject("the request is from another origin")
+		return forbidden("the request is from another origin")
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
-		return reject("the request is from another site")
+		return forbidden("the request is from another site")
 	}
 	return nil
+}
+
+func forbidden(reason string) *apierrors.StatusError {
+	err := apierrors.NewUnauthorized(reason)
+	err.ErrStatus.Code, err.ErrStatus.Reason = http.StatusForbidden, "Forbidden"
+	return err
 }
 
 // isOwnHost reports whether the Host of a request is an address, which DNS cannot change, or a name
