@@ -1,7 +1,8 @@
 // The servers, browsers and objects of the tests.
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -77,6 +78,37 @@ export async function openPage(browser, options = {}) {
     verify: () => assert.deepEqual(faults, []),
     close: () => context.close(),
   }
+}
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** Fails for what axe finds serious. */
+export async function isAccessible(page, what) {
+  // Not by a script element, which the policy forbids.
+  await page.evaluate(axe)
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }))
+  const serious = violations.filter(v => ['serious', 'critical'].includes(v.impact)).map(v => `${v.id}: ${v.nodes.slice(0, 3).map(n => n.html).join(' ')}`)
+  assert.deepEqual(serious, [], what)
+}
+
+const shots = process.env.SCREENSHOTS
+export async function shoot(page, name) {
+  if (shots) await page.screenshot({ path: join(shots, `${name}.png`), animations: 'disabled' })
+}
+
+/** Checks a view at both widths and in both themes. */
+export async function look(page, name) {
+  await isAccessible(page, name)
+  await shoot(page, name)
+  const size = page.viewportSize()
+  await page.setViewportSize(phone)
+  await page.emulateMedia({ colorScheme: 'dark' })
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth)
+  assert.ok(wide <= phone.width, `${name} is ${wide} wide on a phone`)
+  await isAccessible(page, `${name} on a phone, dark`)
+  await shoot(page, `${name}-phone`)
+  await page.emulateMedia({ colorScheme: 'light' })
+  await page.setViewportSize(size)
 }
 
 /** Waits until a function returns a true value. */

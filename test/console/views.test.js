@@ -1,13 +1,8 @@
 // The views on a real server, at desktop and phone width. With SCREENSHOTS=DIR, it writes those of docs/console.md.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { parse } from 'yaml'
-import { cakes, graph, hostile, objects, openPage, phone, startBrowser, startProxy, startServer, until } from './server.js'
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+import { cakes, graph, hostile, isAccessible, look, objects, openPage, shoot, startBrowser, startProxy, startServer, until } from './server.js'
 
 let server, browser, session
 before(async () => {
@@ -26,35 +21,6 @@ after(async () => { await browser?.close(); await server?.stop() })
 const open = async path => {
   await session.page.goto(`${server.origin}/console/${path}`)
   return session.page
-}
-
-/** Fails for what axe finds serious. */
-async function isAccessible(page, what) {
-  // Not by a script element, which the policy forbids.
-  await page.evaluate(axe)
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }))
-  const serious = violations.filter(v => ['serious', 'critical'].includes(v.impact)).map(v => `${v.id}: ${v.nodes.slice(0, 3).map(n => n.html).join(' ')}`)
-  assert.deepEqual(serious, [], what)
-}
-
-const shots = process.env.SCREENSHOTS
-async function shoot(page, name) {
-  if (shots) await page.screenshot({ path: join(shots, `${name}.png`), animations: 'disabled' })
-}
-
-/** Checks a view at both widths and in both themes. */
-async function look(page, name) {
-  await isAccessible(page, name)
-  await shoot(page, name)
-  const size = page.viewportSize()
-  await page.setViewportSize(phone)
-  await page.emulateMedia({ colorScheme: 'dark' })
-  const wide = await page.evaluate(() => document.documentElement.scrollWidth)
-  assert.ok(wide <= phone.width, `${name} is ${wide} wide on a phone`)
-  await isAccessible(page, `${name} on a phone, dark`)
-  await shoot(page, `${name}-phone`)
-  await page.emulateMedia({ colorScheme: 'light' })
-  await page.setViewportSize(size)
 }
 
 test('home: health, problems first, live changes, counts', async () => {

@@ -23,7 +23,8 @@ function Frame() {
     const refresh = setInterval(() => { if (!document.hidden) void loadKinds() }, 60_000)
     const onKey = (e: KeyboardEvent) => {
       const typing = (e.target as Element).closest?.('input, textarea, select, [contenteditable], dialog, .editor')
-      if ((e.metaKey || e.ctrlKey) && e.key === 'k') paletteOpen.value = true
+      if ((e.target as Element).closest?.('.terminal-box')) return
+      else if ((e.metaKey || e.ctrlKey) && e.key === 'k') paletteOpen.value = true
       else if (typing || e.metaKey || e.ctrlKey || e.altKey) return
       else if (e.key === ':') paletteOpen.value = true
       else if (e.key === 'h') go(home)

@@ -12,14 +12,15 @@ import { hrefOf, parameter, set } from './route'
 import { byKey, kindOf } from './store'
 import { age, instant, number, t, type Key } from './text'
 
-type Tab = 'details' | 'yaml' | 'schema' | 'graph' | 'time' | 'logs' | 'events' | 'fields'
+type Tab = 'details' | 'yaml' | 'schema' | 'graph' | 'time' | 'logs' | 'terminal' | 'events' | 'fields'
 const tabsOf = (r: Resource): Tab[] => [
-  'details', 'yaml', ...(keyOf(r) === 'customresourcedefinitions.apiextensions.k8s.io' ? (['schema'] as const) : []), ...(r.namespaced || keyOf(r) === 'namespaces' ? (['graph'] as const) : []), ...(r.verbs.includes('watch') ? (['time'] as const) : []), ...(keyOf(r) === 'pods' ? (['logs'] as const) : []), 'events', 'fields',
+  'details', 'yaml', ...(keyOf(r) === 'customresourcedefinitions.apiextensions.k8s.io' ? (['schema'] as const) : []), ...(r.namespaced || keyOf(r) === 'namespaces' ? (['graph'] as const) : []), ...(r.verbs.includes('watch') ? (['time'] as const) : []), ...(keyOf(r) === 'pods' ? (['logs', 'terminal'] as const) : []), 'events', 'fields',
 ]
 
 /** Views with large libraries are loaded when they are shown. */
 const GraphView = lazy(() => import('./graph').then(m => m.GraphView))
 const DefinitionView = lazy(() => import('./definition').then(m => m.DefinitionView))
+const TerminalView = lazy(() => import('./terminal').then(m => m.TerminalView))
 const TimeView = lazy(() => import('./time').then(m => m.TimeView))
 
 export interface ObjectProps { resource: Resource; namespace: string; name: string }
@@ -103,6 +104,7 @@ export function ObjectView(props: ObjectProps) {
             {tab === 'graph' && <GraphView resource={resource} object={object} />}
             {tab === 'time' && <TimeView resource={resource} object={object} gone={gone} />}
             {tab === 'logs' && <LogsView resource={resource} object={object} />}
+            {tab === 'terminal' && <TerminalView resource={resource} object={object} />}
             {tab === 'events' && <Events object={object} />}
             {tab === 'fields' && <FieldOwners object={object} />}
           </div>

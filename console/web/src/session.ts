@@ -13,6 +13,12 @@ export function sessionHeaders(): Record<string, string> {
   return key ? { [header]: key } : {}
 }
 
+/** The key as a protocol of a WebSocket, whose headers scripts cannot set. */
+export function sessionProtocols(): string[] {
+  const key = localStorage.getItem(stored)
+  return key ? [`key.console.kapok.dev.${key}`] : []
+}
+
 async function start(init: RequestInit): Promise<boolean> {
   const response = await fetch('/console/session', {
     ...init, method: 'POST', headers: { ...init.headers, [header]: 'start', 'Content-Type': 'application/json' },

@@ -1,0 +1,68 @@
+// A command in a container: the subresource exec over a WebSocket. The first byte of each message is
+// its channel, as in the protocols v5.channel.k8s.io and v4.channel.k8s.io of Kubernetes.
+import { request } from './api'
+import { sessionProtocols } from './session'
+
+const protocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io']
+const channel = { stdin: 0, stdout: 1, stderr: 2, error: 3, resize: 4 }
+
+/** How a command ended: its exit code, or why there is none. */
+export type End = { code: number } | { message: string } | 'closed'
+
+export interface Command {
+  send(text: string): void
+  resize(columns: number, rows: number): void
+  close(): void
+}
+
+interface Status { status?: string; reason?: string; message?: string; details?: { causes?: { reason?: string; message?: string }[] } }
+
+/** Starts a command, whose terminal is the caller's; `path` is that of the pod. Calls `end` once. */
+export function exec(path: string, container: string, command: string[], on: { open(): void; output(data: Uint8Array): void; end(how: End): void }): Command {
+  const query = new URLSearchParams({ container, stdin: 'true', stdout: 'true', tty: 'true' })
+  for (const word of command) query.append('command', word)
+  const target = `${path}/exec?${query}`
+  const address = new URL(target, location.href)
+  address.protocol = address.protocol === 'https:' ? 'wss:' : 'ws:'
+  const socket = new WebSocket(address, [...protocols, ...sessionProtocols()])
+  socket.binaryType = 'arraybuffer'
+  let ended: End | null = null
+  let opened = false
+  socket.onopen = () => { opened = true; on.open() }
+  socket.onmessage = (e: MessageEvent<ArrayBuffer>) => {
+    const data = new Uint8Array(e.data)
+    if (data[0] === channel.stdout || data[0] === channel.stderr) on.output(data.subarray(1))
+    else if (data[0] === channel.error) ended = endOf(new TextDecoder().decode(data.subarray(1)))
+  }
+  socket.onclose = async () => {
+    if (!opened && !ended) ended = await reasonOf(target)
+    on.end(ended ?? 'closed')
+  }
+  const send = (to: number, text: string) => {
+    if (socket.readyState !== WebSocket.OPEN) return
+    const data = new TextEncoder().encode(text)
+    const message = new Uint8Array(data.length + 1)
+    message[0] = to
+    message.set(data, 1)
+    socket.send(message)
+  }
+  return {
+    send: text => send(channel.stdin, text),
+    resize: (columns, rows) => send(channel.resize, JSON.stringify({ Width: columns, Height: rows })),
+    close: () => socket.close(),
+  }
+}
+
+function endOf(text: string): End {
+  let status: Status
+  try { status = JSON.parse(text) } catch { return { message: text } }
+  if (status.status === 'Success') return { code: 0 }
+  const code = status.reason === 'NonZeroExitCode' && Number(status.details?.causes?.find(c => c.reason === 'ExitCode')?.message)
+  return code ? { code } : { message: status.message ?? text }
+}
+
+/** Browsers hide the response to a WebSocket that fails. The same request without an upgrade starts
+ * nothing, and has the same error. */
+async function reasonOf(target: string): Promise<End | null> {
+  return request(target).then(() => null, (e: Error) => ({ message: e.message }))
+}

@@ -1,0 +1,10 @@
+// Command lines, as a shell reads them.
+
+/** Splits a command line into words, which can be quoted; there are no variables or patterns. Returns
+ * null if a quote is not closed. */
+export function wordsOf(line: string): string[] | null {
+  const word = /(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+/gs
+  if (line.replace(word, '').trim()) return null
+  return (line.match(word) ?? []).map(w => w.replace(/\\(.)|"((?:[^"\\]|\\.)*)"|'([^']*)'/gs,
+    (_, escaped, double, single) => escaped ?? single ?? double.replace(/\\(["\\])/g, '$1')))
+}
