@@ -7,6 +7,7 @@ import { go, hrefOf, parameter, set } from './route'
 import { namespaces } from './store'
 import { LiveTable, compare, type Column, type Row } from './table'
 import { age, number, t } from './text'
+import { cpuText, memoryText, useUsageOf, type Use } from './usage'
 
 export function ListView({ resource }: { resource: Resource }) {
   if (parameter('new')) return <CreateView key={parameter('from')} resource={resource} namespace={parameter('ns')} from={parameter('from')} />
@@ -30,10 +31,11 @@ function Objects({ resource }: { resource: Resource }) {
     return () => live.stop()
   }, [resource.group, resource.version, resource.resource, ns, label, field])
 
+  const usage = useUsageOf(keyOf(resource), ns)
   const columns = useMemo(() => {
-    const all = (table?.columns ?? []).map((c, index) => ({ ...c, index })).filter(c => wide || c.priority === 0)
-    return all
-  }, [table, version, wide])
+    const all: Shown[] = (table?.columns ?? []).map((c, index) => ({ ...c, index })).filter(c => wide || c.priority === 0)
+    return usage && all.length ? [...all, ...measured] : all
+  }, [table, version, wide, !usage])
   const withNamespace = resource.namespaced && !ns
   const rows = useMemo(() => {
     const all = [...(table?.rows.values() ?? [])]
@@ -43,9 +45,10 @@ function Objects({ resource }: { resource: Resource }) {
     const sign = descending ? -1 : 1
     if (sortName === 'Namespace' && !by) kept.sort((a, b) => sign * (compare(a.namespace, b.namespace) || compare(a.name, b.name)))
     else if (by?.name === 'Age') kept.sort((a, b) => -sign * compare(a.created, b.created))
+    else if (by?.use) kept.sort((a, b) => sign * compare(usage?.get(placeOf(a))?.[by.use!] ?? -1, usage?.get(placeOf(b))?.[by.use!] ?? -1))
     else if (by) kept.sort((a, b) => sign * compare(a.cells[by.index] ?? '', b.cells[by.index] ?? ''))
     return kept
-  }, [table, version, text, sortName, descending, columns])
+  }, [table, version, text, sortName, descending, columns, usage])
 
   const sort = (name: string) => set({ sort: sortName !== name ? name : descending ? '' : `${name}:desc` })
   const total = table ? Math.max(table.expected, table.rows.size) : 0
@@ -70,7 +73,7 @@ function Objects({ resource }: { resource: Resource }) {
       </div>
       {table?.error && <p class="error" role="alert">{t('error', { message: table.error.message })}</p>}
       {table && columns.length > 0 && (
-        <Rows key={`${keyOf(resource)} ${ns}`} resource={resource} rows={rows} columns={columns} withNamespace={withNamespace} sort={sort} sortName={sortName} descending={!!descending} />
+        <Rows key={`${keyOf(resource)} ${ns}`} resource={resource} rows={rows} columns={columns} usage={usage} withNamespace={withNamespace} sort={sort} sortName={sortName} descending={!!descending} />
       )}
       {table && !rows.length && table.state === 'live' && <p class="quiet">{t(table.rows.size ? 'rows.filtered' : 'rows.none')}</p>}
       {table?.state === 'loading' && !table.rows.size && <p class="quiet">{t('loading')}</p>}
@@ -101,11 +104,16 @@ function Selector({ name, example, value, parameter }: { name: string; example: 
   return <input aria-label={name} placeholder={`${name}: ${example}`} value={text} onInput={e => setText(e.currentTarget.value)} onChange={() => set({ [parameter]: text.trim() })} />
 }
 
-type Shown = Column & { index: number }
+/** A column of the server, or of what objects use. */
+type Shown = Column & { index: number; use?: keyof Use }
+const measured: Shown[] = (['cpu', 'memory'] as const).map(use => ({ name: use === 'cpu' ? 'CPU' : 'Memory', type: 'string', format: '', description: '', priority: 0, index: -1, use }))
+const placeOf = (r: Row) => `${r.namespace}/${r.name}`
+
 interface RowsProps {
   resource: Resource
   rows: Row[]
   columns: Shown[]
+  usage: Map<string, Use> | null
   withNamespace: boolean
   sort: (name: string) => void
   sortName: string
@@ -124,7 +132,7 @@ function useNarrow(): boolean {
   return narrow
 }
 
-function Rows({ resource, rows, columns, withNamespace, sort, sortName, descending }: RowsProps) {
+function Rows({ resource, rows, columns, usage, withNamespace, sort, sortName, descending }: RowsProps) {
   const box = useRef<HTMLDivElement>(null)
   const [, draw] = useState(0)
   const [at, setAt] = useState(-1)
@@ -145,7 +153,7 @@ function Rows({ resource, rows, columns, withNamespace, sort, sortName, descendi
   const template = useMemo(() => {
     const widths = columns.map(c => {
       let longest = c.name.length + 2
-      for (const r of rows.slice(0, 200)) longest = Math.max(longest, shown(r, c).length)
+      for (const r of rows.slice(0, 200)) longest = Math.max(longest, shown(r, c, usage).length)
       const fit = Math.min(longest, c.name === 'Name' ? 60 : 36) + 2
       return `minmax(${Math.min(fit, c.name === 'Name' ? 16 : 8)}ch, ${fit}fr)`
     })
@@ -183,7 +191,7 @@ function Rows({ resource, rows, columns, withNamespace, sort, sortName, descendi
             <div key={r.uid} class={`row${item.index === at ? ' at' : ''}${r.deleting ? ' deleting' : ''}`} role="row" aria-rowindex={item.index + 2}
               style={{ gridTemplateColumns: narrow ? '' : template, transform: `translateY(${item.start}px)`, height: `${height}px` }}>
               {columns.flatMap(c => {
-                const text = shown(r, c)
+                const text = shown(r, c, usage)
                 const cell = c.name === 'Name'
                   ? <span key="name" role="cell" class="name"><a href={hrefOf(resource, r.namespace, r.name)} title={text}>{text}</a></span>
                   : <span key={c.name} role="cell" class={tone(c.name, text)} data-name={c.name} title={text}>{text}</span>
@@ -198,8 +206,12 @@ function Rows({ resource, rows, columns, withNamespace, sort, sortName, descendi
 }
 
 /** The server writes ages when it sends a row; here they go on. */
-function shown(r: Row, c: Shown): string {
+function shown(r: Row, c: Shown, usage: Map<string, Use> | null): string {
   if (c.name === 'Age') return age(r.created)
+  if (c.use) {
+    const use = usage?.get(placeOf(r))
+    return use ? (c.use === 'cpu' ? cpuText : memoryText)(use[c.use]) : ''
+  }
   const cell = r.cells[c.index]
   return cell === null || cell === undefined ? '' : String(cell)
 }

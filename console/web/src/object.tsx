@@ -7,6 +7,7 @@ import { EditView } from './edit'
 import { lazy } from './lazy'
 import { LogsView } from './logs'
 import { pathsOf } from './managed'
+import { Measured } from './measured'
 import { isProblem, problemsOf } from './problems'
 import { hrefOf, parameter, set } from './route'
 import { byKey, kindOf } from './store'
@@ -135,6 +136,7 @@ function Details({ resource, object }: { resource: Resource; object: KubeObject 
           </table>
         </section>
       )}
+      <Measured resource={resource} object={object} />
       <div class="halves">
         <section aria-labelledby="owners">
           <h2 id="owners">{t('owners')}</h2>
