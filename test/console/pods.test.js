@@ -49,3 +49,23 @@ test('what pods and nodes use is shown where it is measured', async () => {
   assert.equal(await page.getByRole('columnheader', { name: 'Memory' }).count(), 0)
   session.verify()
 })
+
+test('ports: commands that reach them, to copy', async () => {
+  const { page } = session
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+  const copied = () => page.evaluate(() => navigator.clipboard.readText())
+  const ports = page.getByRole('region', { name: 'Ports' })
+  await page.goto(`${server.origin}/console/core/v1/pods/till?ns=shop`)
+  await ports.getByRole('button', { name: 'Copy' }).first().click()
+  await page.getByText('Copied.').waitFor()
+  assert.equal(await copied(), 'kubectl -n shop port-forward pod/till 8080:8080')
+  await server.kubectl(['-n', 'shop', 'expose', 'pod', 'till', '--port=80', '--target-port=8080'])
+  await page.goto(`${server.origin}/console/core/v1/services/till?ns=shop`)
+  await ports.getByText('kubectl -n shop port-forward service/till 8080:80', { exact: true }).waitFor()
+  await ports.getByText('kubectl get --raw /api/v1/namespaces/shop/services/till:80/proxy/', { exact: true }).waitFor()
+  assert.equal(await ports.getByRole('link').count(), 0, 'a page of a pod would have the origin of the console')
+  await page.goto(`${server.origin}/console/core/v1/namespaces/shop`)
+  await page.getByRole('region', { name: 'Labels' }).waitFor()
+  assert.equal(await ports.count(), 0)
+  session.verify()
+})

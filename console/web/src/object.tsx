@@ -8,6 +8,7 @@ import { lazy } from './lazy'
 import { LogsView } from './logs'
 import { pathsOf } from './managed'
 import { Measured } from './measured'
+import { Ports } from './ports'
 import { isProblem, problemsOf } from './problems'
 import { hrefOf, parameter, set } from './route'
 import { byKey, kindOf } from './store'
@@ -137,6 +138,7 @@ function Details({ resource, object }: { resource: Resource; object: KubeObject 
         </section>
       )}
       <Measured resource={resource} object={object} />
+      <Ports resource={resource} object={object} />
       <div class="halves">
         <section aria-labelledby="owners">
           <h2 id="owners">{t('owners')}</h2>

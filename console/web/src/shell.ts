@@ -8,3 +8,6 @@ export function wordsOf(line: string): string[] | null {
   return (line.match(word) ?? []).map(w => w.replace(/\\(.)|"((?:[^"\\]|\\.)*)"|'([^']*)'/gs,
     (_, escaped, double, single) => escaped ?? single ?? double.replace(/\\(["\\])/g, '$1')))
 }
+
+/** Quotes a word where a shell needs that. */
+export const quoted = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)
