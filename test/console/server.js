@@ -41,8 +41,10 @@ export async function startServer(...flags) {
     running.child.stdin.end(input ?? '')
     return (await running).stdout
   }
+  /** Runs a line of a shell in which kubectl is that of kapok. */
+  const shell = async line => (await promisify(execFile)('sh', ['-ec', `kubectl() { "$KAPOK" kubectl "$@"; }\n${line}`], { env: { ...process.env, KAPOK: kapok, KUBECONFIG: kubeconfig } })).stdout
   return {
-    link, kubeconfig, kubectl, origin: link && new URL(link).origin, printed: up.printed,
+    link, kubeconfig, kubectl, shell, origin: link && new URL(link).origin, printed: up.printed,
     stop: async () => { await up.stop(); rmSync(dir, { recursive: true, force: true }) },
   }
 }

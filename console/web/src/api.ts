@@ -1,5 +1,6 @@
 // Requests to the API of Kubernetes: discovery, lists in chunks, watches, writes.
 import { ended, sessionHeaders } from './session'
+import { isAction, note } from './trail'
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 
@@ -39,7 +40,9 @@ export class ApiError extends Error {
 }
 
 export async function request(path: string, init: RequestInit = {}, accept = 'application/json'): Promise<Response> {
+  const noted = isAction(init.method ?? 'GET', path) ? note(init.method!, path, init.headers as Record<string, string>, init.body as string) : undefined
   const response = await fetch(path, { ...init, headers: { Accept: accept, ...init.headers, ...sessionHeaders() } })
+  noted?.(response.status)
   if (response.ok) return response
   const status = await response.json().catch(() => ({}))
   if (response.status === 401) ended()

@@ -1,6 +1,7 @@
 // The frame of the page: navigation, the view of the address, keys.
 import { useEffect, useState } from 'preact/hooks'
 import { keyOf, type Resource } from './api'
+import { DoneView } from './done'
 import { HomeView } from './home'
 import { lazy } from './lazy'
 import { ListView } from './list'
@@ -10,7 +11,8 @@ import { Palette } from './palette'
 import { access, go, home, hrefOf, parameter, route, url } from './route'
 import { signedIn } from './session'
 import { byKey, discoveryError, isCustom, loadKinds, menuOpen, message, paletteOpen, pins, resources, togglePin } from './store'
-import { t } from './text'
+import { number, t } from './text'
+import { trail } from './trail'
 
 export function App() {
   if (!signedIn.value) return <LoginView />
@@ -18,6 +20,7 @@ export function App() {
 }
 
 function Frame() {
+  const [done, setDone] = useState(false)
   useEffect(() => {
     void loadKinds()
     const refresh = setInterval(() => { if (!document.hidden) void loadKinds() }, 60_000)
@@ -41,11 +44,13 @@ function Frame() {
         <button class="icon menu" aria-label={t('menu')} aria-expanded={menuOpen.value} onClick={() => { menuOpen.value = !menuOpen.value }}>☰</button>
         <a class="brand" href={home}><img src="/console/icon.svg" alt="" width="24" height="24" />{t('title')}</a>
         <button class="command" onClick={() => { paletteOpen.value = true }}><span>{t('command')}</span><kbd>Ctrl K</kbd></button>
+        <button class="icon" title={t('trail')} onClick={() => setDone(true)}><span aria-hidden="true">›_</span><span class="hidden">{t('trail')}</span>{trail.value.length > 0 && <small> {number(trail.value.length)}</small>}</button>
       </header>
       <div class="columns">
         <Navigation />
         <main tabIndex={-1}><View /></main>
       </div>
+      {done && <DoneView close={() => setDone(false)} />}
       {paletteOpen.value && <Palette />}
       <div class="message" role="status">{message.value && <span>{message.value}</span>}</div>
     </>

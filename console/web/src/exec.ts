@@ -1,7 +1,9 @@
 // A command in a container: the subresource exec over a WebSocket. The first byte of each message is
 // its channel, as in the protocols v5.channel.k8s.io and v4.channel.k8s.io of Kubernetes.
-import { request } from './api'
+import { request, type ApiError } from './api'
 import { sessionProtocols } from './session'
+import { quoted } from './shell'
+import { note } from './trail'
 
 const protocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io']
 const channel = { stdin: 0, stdout: 1, stderr: 2, error: 3, resize: 4 }
@@ -28,14 +30,15 @@ export function exec(path: string, container: string, command: string[], on: { o
   socket.binaryType = 'arraybuffer'
   let ended: End | null = null
   let opened = false
-  socket.onopen = () => { opened = true; on.open() }
+  const noted = note('GET', target, { Upgrade: 'websocket', 'Sec-WebSocket-Protocol': protocols.join(', ') }, '', lineOf(path, container, command))
+  socket.onopen = () => { opened = true; noted(101); on.open() }
   socket.onmessage = (e: MessageEvent<ArrayBuffer>) => {
     const data = new Uint8Array(e.data)
     if (data[0] === channel.stdout || data[0] === channel.stderr) on.output(data.subarray(1))
     else if (data[0] === channel.error) ended = endOf(new TextDecoder().decode(data.subarray(1)))
   }
   socket.onclose = async () => {
-    if (!opened && !ended) ended = await reasonOf(target)
+    if (!opened && !ended) ended = await reasonOf(target, noted)
     on.end(ended ?? 'closed')
   }
   const send = (to: number, text: string) => {
@@ -53,6 +56,11 @@ export function exec(path: string, container: string, command: string[], on: { o
   }
 }
 
+function lineOf(path: string, container: string, command: string[]): string {
+  const [, namespace = '', name = ''] = /namespaces\/([^/]+)\/pods\/([^/]+)$/.exec(path) ?? []
+  return ['kubectl', '-n', decodeURIComponent(namespace), 'exec', '-it', decodeURIComponent(name), '-c', container, '--', ...command].map(quoted).join(' ')
+}
+
 function endOf(text: string): End {
   let status: Status
   try { status = JSON.parse(text) } catch { return { message: text } }
@@ -63,6 +71,6 @@ function endOf(text: string): End {
 
 /** Browsers hide the response to a WebSocket that fails. The same request without an upgrade starts
  * nothing, and has the same error. */
-async function reasonOf(target: string): Promise<End | null> {
-  return request(target).then(() => null, (e: Error) => ({ message: e.message }))
+async function reasonOf(target: string, noted: (code: number) => void): Promise<End | null> {
+  return request(target).then(() => null, (e: ApiError) => { noted(e.code); return { message: e.message } })
 }

@@ -1,6 +1,7 @@
 // The session of the page: see package console. The key is in the local storage, so that it belongs to
 // this origin and survives a reload; the other secret is a cookie that scripts cannot read.
 import { signal } from '@preact/signals'
+import { trail } from './trail'
 
 const header = 'X-Kapok-Console'
 const stored = 'kapok.key'
@@ -54,5 +55,6 @@ export async function signOut(): Promise<void> {
 /** Forgets a session that the server does not know any more. */
 export function ended(): void {
   localStorage.removeItem(stored)
+  trail.value = [] // another user may be next
   signedIn.value = false
 }

@@ -1,1 +1,0 @@
-function e(e){let t=/(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+/gs;return e.replace(t,``).trim()?null:(e.match(t)??[]).map(e=>e.replace(/\\(.)|"((?:[^"\\]|\\.)*)"|'([^']*)'/gs,(e,t,n,r)=>t??r??n.replace(/\\(["\\])/g,`$1`)))}var t=e=>/^[\w@%+=:,./-]+$/.test(e)?e:`'${e.replaceAll(`'`,`'\\''`)}'`;export{e as n,t};
