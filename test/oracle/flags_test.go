@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	cmfeatures "k8s.io/controller-manager/pkg/features"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
 
@@ -32,6 +33,8 @@ func TestFlags(t *testing.T) {
 // TestFeatureGates compares the feature gates of kube-apiserver with those that Kapok knows.
 func TestFeatureGates(t *testing.T) {
 	all := utilfeature.DefaultMutableFeatureGate.GetAll()
+	// kube-controller-manager adds it. That is in this process, but not in kube-apiserver.
+	delete(all, cmfeatures.ControllerManagerReleaseLeaderElectionLockOnExit)
 	var now strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		spec, value := all[name], "off"
