@@ -42,8 +42,7 @@ type found struct {
 
 // index returns the passages of all pages as a script, which sets a variable: pages that are opened
 // from a disk can load scripts, but no data. It has the text itself, and no index of its words: to
-// look through all of it takes a few milliseconds, finds parts of words, and Chinese without
-// knowing where its words end.
+// look through all of it finds parts of words, and Chinese without knowing where its words end.
 func index(pages []*page) ([]byte, error) {
 	var all []found
 	for _, p := range pages {

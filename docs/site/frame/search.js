@@ -38,15 +38,17 @@
   }
 
   // score is 0 for a passage that lacks a word. Titles count more than text, the reader's language
-  // more than another one, and the words side by side more than apart.
+  // more than another one, the words side by side more than apart, and a title more if it has little else.
   const score = (p, words, phrase) => {
     let sum = 0
     for (const word of words) {
-      const one = 12 * quality(p.heading, word) + (p.heading ? 4 : 16) * quality(p.page, word) + 2 * quality(p.text, word)
+      const one = 12 * quality(p.heading, word) + (p.heading ? 4 : 22) * quality(p.page, word) + 2 * quality(p.text, word)
       if (!one) return 0
       sum += one
     }
-    if (words.length > 1) sum += p.heading.includes(phrase) || !p.heading && p.page.includes(phrase) ? 40 : p.text.includes(phrase) ? 15 : 0
+    const title = p.heading || p.page
+    if (title.includes(phrase)) sum += 10 + 40 * phrase.length / title.length
+    else if (words.length > 1 && p.text.includes(phrase)) sum += 15
     // Decisions and lists of changes are read less often than pages that say how to do something.
     if (/decisions\/|CHANGELOG/.test(p.u)) sum /= 2
     return p.l === lang ? sum : sum / 3
@@ -129,6 +131,7 @@
     if (event.key === 'ArrowDown') select(selected + 1)
     else if (event.key === 'ArrowUp') select(selected - 1)
     else if (event.key === 'Enter') list.children[selected]?.click()
+    else if (event.key === 'Escape') dialog.close() // at once: the field itself would only become empty
     else return
     event.preventDefault()
   })
