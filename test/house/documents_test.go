@@ -1,6 +1,7 @@
 package house
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -81,43 +82,69 @@ func anchors(text string) (names []string) {
 	return names
 }
 
-// TestReadmesShowTheSame compares the commands, links and figures of the README with those of its
-// Chinese version.
-func TestReadmesShowTheSame(t *testing.T) {
-	english, chinese := shown(t, "README.md"), shown(t, "README.zh-CN.md")
-	if len(english) < 20 {
-		t.Fatalf("only %d commands and links were found", len(english))
-	}
-	for _, one := range english {
-		if !slices.Contains(chinese, one) {
-			t.Errorf("README.zh-CN.md lacks %s", one)
+// translation ends the names of documents in Chinese.
+const translation = ".zh-CN.md"
+
+// TestTranslationsShowTheSame compares the commands, links and figures of documents with those of
+// their Chinese versions.
+func TestTranslationsShowTheSame(t *testing.T) {
+	documents := markdown(t)
+	pairs := 0
+	for name := range documents {
+		original, ok := strings.CutSuffix(name, translation)
+		if !ok {
+			continue
+		}
+		pairs++
+		original += ".md"
+		if documents[original] == "" {
+			t.Errorf("%s is the translation of %s, which does not exist", name, original)
+			continue
+		}
+		english, chinese := shown(documents, original), shown(documents, name)
+		if len(english) < 20 {
+			t.Errorf("only %d commands and links were found in %s", len(english), original)
+		}
+		for _, one := range english {
+			if !slices.Contains(chinese, one) {
+				t.Errorf("%s lacks %s", name, one)
+			}
+		}
+		for _, one := range chinese {
+			if !slices.Contains(english, one) {
+				t.Errorf("%s lacks %s", original, one)
+			}
 		}
 	}
-	for _, one := range chinese {
-		if !slices.Contains(english, one) {
-			t.Errorf("README.md lacks %s", one)
-		}
+	if pairs < 3 {
+		t.Errorf("only %d translations were found", pairs)
 	}
 }
 
 // shown returns the lines of code of a document, its code within lines, and what it links to.
-func shown(t *testing.T, file string) (all []string) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
+func shown(documents map[string]string, name string) (all []string) {
+	for line := range strings.Lines(documents[name]) {
 		if code, ok := strings.CutPrefix(line, "    "); ok {
 			all = append(all, strings.TrimSpace(code))
 			continue
 		}
 		all = append(all, inline.FindAllString(line, -1)...)
 		for _, match := range link.FindAllStringSubmatch(line, -1) {
-			if !strings.HasPrefix(match[1], "README") {
-				all = append(all, match[1])
-			}
+			all = append(all, untranslated(documents, name, match[1]))
 		}
 	}
 	return all
+}
+
+// untranslated returns a link of a document as it is in English: a translation links to
+// translations, and to the same headings by other names, so they are named by their numbers.
+func untranslated(documents map[string]string, name, link string) string {
+	target, anchor, _ := strings.Cut(link, "#")
+	if text, ok := documents[filepath.Join(filepath.Dir(name), target)]; ok && anchor != "" {
+		anchor = fmt.Sprintf("%d", slices.Index(anchors(text), anchor)+1)
+	}
+	if base, ok := strings.CutSuffix(target, translation); ok {
+		target = base + ".md"
+	}
+	return target + "#" + anchor
 }
