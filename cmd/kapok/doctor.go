@@ -136,6 +136,9 @@ func (e *examine) print(w io.Writer, r *doctor.Report) error {
 	if r.Records > 0 {
 		fmt.Fprintf(w, "journal    %d records, %s, history after revision %d\n", r.Records, size(r.Bytes), r.Compacted)
 	}
+	if r.Archived > 0 {
+		fmt.Fprintf(w, "archive    %d revisions, %s\n", r.Archived, size(r.ArchivedBytes))
+	}
 	if r.Healthy() {
 		_, err := fmt.Fprintf(w, "problems   none\n")
 		return err

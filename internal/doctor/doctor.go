@@ -30,6 +30,9 @@ type Report struct {
 	// size. Both are zero for a journal that keeps nothing.
 	Records int   `json:"records"`
 	Bytes   int64 `json:"bytes"`
+	// Archived are the revisions in the archive, and ArchivedBytes their size.
+	Archived      int   `json:"archived,omitempty"`
+	ArchivedBytes int64 `json:"archivedBytes,omitempty"`
 	// Problems are the first problems, MaxProblems at most. It is not nil.
 	Problems []Problem `json:"problems"`
 	// More is the number of further problems.

@@ -18,6 +18,7 @@ func (e *examination) journal() error {
 		return err
 	}
 	e.report.Compacted, e.report.Records, e.report.Bytes = stored.Compacted, stored.Records, stored.Bytes
+	e.report.Archived, e.report.ArchivedBytes = stored.Archived, stored.ArchivedBytes
 	e.report.AddAll(stored.Problems)
 	if known && shown != stored.Objects {
 		e.problem(object.Key{}, 0, "the journal has %d objects at revision %d, but the server has %d", stored.Objects, stored.Head, shown)

@@ -168,6 +168,8 @@ type Report struct {
 	Objects         int   // number of live objects
 	Records         int   // number of stored entries, history included
 	Bytes           int64 // size of these records
+	Archived        int   // number of entries in the archive, and their size
+	ArchivedBytes   int64
 	Problems        []Problem
 }
 

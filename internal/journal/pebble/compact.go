@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/object"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -14,7 +16,8 @@ import (
 //
 // It first moves the mark, durably, and then sweeps: it scans the records between the last sweep
 // and the mark, a range of each resource, and removes the records that they replaced, and those
-// that are deletions. If a crash interrupts a sweep, the next Compact completes it.
+// that are deletions, or moves them to the archive. If a crash interrupts a sweep, the next Compact
+// completes it. At the end it removes from the archive what it no longer keeps.
 func (j *Journal) Compact(ctx context.Context, upTo object.Revision) error {
 	s, release, err := j.use()
 	if err != nil {
@@ -33,7 +36,10 @@ func (j *Journal) Compact(ctx context.Context, upTo object.Revision) error {
 		err = j.moveMark(s, upTo)
 	}
 	if err == nil && upTo > swept {
-		err = s.sweep(ctx, swept, upTo)
+		err = s.sweep(ctx, swept, upTo, j.archives())
+	}
+	if err == nil {
+		err = s.expire(ctx, time.Now(), j.opts.Archive.Bytes)
 	}
 	if err == nil && j.scarce.Load() {
 		err = s.db.Flush() // space is freed when the removals reach the tables, not before
@@ -45,6 +51,15 @@ func (j *Journal) Compact(ctx context.Context, upTo object.Revision) error {
 		return fmt.Errorf("compact journal in %s: %w", j.dir, judge(j.dir, "the history", err))
 	}
 	return nil
+}
+
+// archives returns what a sweep moves to the archive: nothing while the disk is full, as that would
+// need space before any is freed.
+func (j *Journal) archives() *journal.Archive {
+	if j.scarce.Load() {
+		return &journal.Archive{}
+	}
+	return &j.opts.Archive
 }
 
 // moveMark moves the mark, which drops history.
@@ -61,14 +76,19 @@ func (j *Journal) moveMark(s *store, upTo object.Revision) error {
 
 // sweep removes the records that those with revisions in (after, upTo] supersede. Its writes need
 // no sync: they reach the log in order, and any part of them can be repeated.
-func (s *store) sweep(ctx context.Context, after, upTo object.Revision) error {
+func (s *store) sweep(ctx context.Context, after, upTo object.Revision, kept *journal.Archive) (err error) {
 	iter, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{'r'}, UpperBound: []byte{'r' + 1}})
 	if err != nil {
 		return err
 	}
 	defer iter.Close()
-	w := sweep{store: s, batch: s.db.NewBatch()}
-	defer func() { w.batch.Close() }()
+	w := sweep{store: s, batch: s.db.NewBatch(), kept: kept, now: time.Now()}
+	defer func() {
+		w.batch.Close()
+		if err != nil {
+			s.archive.counted = false // what has been moved is not known
+		}
+	}()
 
 	for ok := iter.First(); ok; {
 		if ctx.Err() != nil {
@@ -105,6 +125,9 @@ func (s *store) sweep(ctx context.Context, after, upTo object.Revision) error {
 type sweep struct {
 	store *store
 	batch *pebble.Batch
+	kept  *journal.Archive
+	now   time.Time
+	keys  keyReader
 	buf   []byte
 }
 
@@ -119,13 +142,23 @@ func (s *sweep) record(prefix []byte, rev object.Revision, value []byte) error {
 	if err != nil {
 		return fmt.Errorf("revision %d: %w", rev, err)
 	}
+	var key object.Key
+	keep := time.Duration(0)
+	if len(s.kept.Rules) > 0 {
+		if _, _, err := s.keys.next(s.key(prefix, rev)); err != nil {
+			return err
+		}
+		r.resource = s.keys.resource
+		key = r.key()
+		keep = s.kept.Keep(key)
+	}
 	if r.previous > 0 {
-		if err := s.batch.Delete(s.key(prefix, r.previous), nil); err != nil {
+		if err := s.remove(prefix, r.previous, key, keep); err != nil {
 			return err
 		}
 	}
 	if r.deleted {
-		if err := s.batch.Delete(s.key(prefix, rev), nil); err != nil {
+		if err := s.remove(prefix, rev, key, keep); err != nil {
 			return err
 		}
 	}
@@ -133,6 +166,17 @@ func (s *sweep) record(prefix []byte, rev object.Revision, value []byte) error {
 		return nil
 	}
 	return s.flush()
+}
+
+// remove removes the record of an object, or moves it to the archive if keep is not 0.
+func (s *sweep) remove(prefix []byte, rev object.Revision, key object.Key, keep time.Duration) error {
+	at := s.key(prefix, rev)
+	if keep > 0 {
+		if err := s.archive(at, key, rev, keep); err != nil {
+			return err
+		}
+	}
+	return s.batch.Delete(at, nil)
 }
 
 func (s *sweep) flush() error {

@@ -8,12 +8,15 @@
 //
 //	r<group>/<resource> 00 <revision>   what a key of the resource holds from that
 //	                                    revision on; see record.go
+//	a..., q...                          the archive: records of chosen objects that
+//	                                    have left the history; see archive.go
 //	m<name>                             marks about the whole: format, compacted,
 //	                                    swept, totals, lost; see marks.go
 //
 // Revisions are big-endian, so the history of a resource is contiguous, and one scan in key order
 // folds each resource. A record is removed when the record that supersedes it is itself behind the
-// compacted revision: until then some readable event refers to it.
+// compacted revision: until then some readable event refers to it. The archive is not a part of
+// the state: recovery does not read it, and totals and salvage leave it out.
 //
 // # Durability
 //
@@ -99,6 +102,9 @@ type Options struct {
 	ReadOnly bool
 	// Sealer encrypts objects at rest. Default nil: no encryption.
 	Sealer journal.Sealer
+	// Archive selects the objects whose revisions are kept when they leave the history. Their time
+	// counts from the sweep that moves them. Default: none.
+	Archive journal.Archive
 	// FS contains the directory. Default: the file system of the machine.
 	FS vfs.FS
 	// Unsynced leaves it to the operating system when written data reaches the disk: acknowledged
@@ -135,6 +141,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ReserveBytes == 0 && o.FS == nil {
 		o.ReserveBytes = defaultReserve
+	}
+	if o.Archive.Bytes == 0 {
+		o.Archive.Bytes = journal.DefaultArchiveBytes
 	}
 	if o.firstRetry == 0 {
 		o.firstRetry = 100 * time.Millisecond

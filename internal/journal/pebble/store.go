@@ -33,6 +33,7 @@ type store struct {
 	readOnly bool
 	users    sync.WaitGroup
 	unclosed closeQueue // snapshots
+	archive  archive
 }
 
 // openStore opens the files in the directory, or creates them if it is empty.
