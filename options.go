@@ -17,6 +17,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/authz/modes"
 	"github.com/kapok-dev/kapok/internal/endpoint"
 	"github.com/kapok-dev/kapok/internal/fairness"
+	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/etcd"
 	"github.com/kapok-dev/kapok/internal/server"
 	"github.com/kapok-dev/kapok/internal/transport"
@@ -62,6 +63,13 @@ type Options struct {
 	// several servers share a Store, the setting of the server that compacts it applies. Default 5
 	// minutes; without DataDir and Store, as long as memory allows.
 	HistoryAge time.Duration
+
+	// Archive selects the objects whose revisions are kept when they leave the history, and for how
+	// long: lists and watches do not return them, but HistoryAPI does. Needs DataDir. Default: none.
+	Archive ArchiveOptions
+	// HistoryAPI serves history.kapok.dev/v1, by which users read the revisions of an object that the
+	// server still has. Servers that share a Store must have the same setting. Default: not served.
+	HistoryAPI bool
 
 	// Progress is called while Start reads DataDir, after every 1024 records, with the number of
 	// objects that it has read, and of those that there are. It must not block. Default: it is not
@@ -242,6 +250,14 @@ type (
 	//
 	//	go doc github.com/kapok-dev/kapok/internal/server.Together
 	Together = server.Together
+	// ArchiveOptions select the objects whose revisions are kept:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/journal.Archive
+	ArchiveOptions = journal.Archive
+	// ArchiveRule says for how long the revisions of some objects are kept:
+	//
+	//	go doc github.com/kapok-dev/kapok/internal/journal.ArchiveRule
+	ArchiveRule = journal.ArchiveRule
 	// EtcdOptions configure the connection to the etcd of Options.Store:
 	//
 	//	go doc github.com/kapok-dev/kapok/internal/journal/etcd.Connection

@@ -11,12 +11,15 @@ import (
 
 	"github.com/kapok-dev/kapok/client"
 	"github.com/kapok-dev/kapok/cmd/kapok/internal/history"
+	changes "github.com/kapok-dev/kapok/internal/history"
 
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -30,10 +33,11 @@ func newHistory() *cobra.Command {
 		Use:   "history KIND/NAME",
 		Short: "List the revisions of an object that the server still has",
 		Long: `List the revisions of an object that the server still has: their resourceVersions, the field managers that
-made them, and what they changed.
+made them, and what they changed. The object may have been deleted.
 
-Kapok keeps the history of five minutes by default (kapok up --history-age). The command sends
-only requests of Kubernetes' API.`,
+Kapok keeps the history of five minutes by default (kapok up --history-age), and of chosen objects longer
+(kapok up --archive). From a server without history.kapok.dev, such as kube-apiserver, the command reads
+what watches of older resourceVersions return.`,
 		Example: `  kapok history deployment/web
   kapok history deployment/web --diff
   kapok history deployment/web --revision 1207`,
@@ -59,7 +63,8 @@ func newUndo() *cobra.Command {
 		Use:   "undo KIND/NAME",
 		Short: "Give an object the state that it had before",
 		Long: `Give an object the state that it had before its last change, or at a resourceVersion that kapok history
-lists, by a new write. The status stays as it is. The command prints the difference as a unified diff.
+lists, by a new write. The status stays as it is. An object that has been deleted is created again, with the
+state that it had last. The command prints the difference as a unified diff.
 
 The write is rejected if the object changes meanwhile.`,
 		Example: `  kapok undo configmap/settings
@@ -97,62 +102,88 @@ func (t *objectTarget) check(c *cobra.Command, more ...string) error {
 	return notEmpty(c, append(more, serverFlags...)...)
 }
 
-// find returns a client for the kind, and the object.
-func (t *objectTarget) find(ctx context.Context) (dynamic.ResourceInterface, *unstructured.Unstructured, error) {
+// A found is an object and its revisions.
+type found struct {
+	of   dynamic.ResourceInterface  // its resource and namespace
+	now  *unstructured.Unstructured // nil if it does not exist any more
+	past []history.Revision         // the oldest first; the last one is the object, or its deletion
+}
+
+// find reads an object and its revisions.
+func (t *objectTarget) find(ctx context.Context) (*found, error) {
 	config, namespace, err := t.server.config()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	config.WarningHandler = rest.NoWarnings{}
 	c, err := client.New(config, client.Options{})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	resources, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	gvk, namespaced, err := kindNamed(c, resources, t.kind)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	mapping, err := c.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	all, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	of := dynamic.ResourceInterface(all.Resource(mapping.Resource))
+	f := &found{of: all.Resource(mapping.Resource)}
 	if namespaced {
-		of = all.Resource(mapping.Resource).Namespace(namespace)
+		f.of = all.Resource(mapping.Resource).Namespace(namespace)
+	} else {
+		namespace = ""
 	}
-	o, err := of.Get(ctx, t.name, metav1.GetOptions{})
-	return of, o, err
+	missing := error(nil)
+	if f.now, err = f.of.Get(ctx, t.name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+		f.now, missing = nil, err
+	} else if err != nil {
+		return nil, err
+	}
+	var served bool
+	f.past, served, err = history.Ask(ctx, all, mapping.Resource, namespace, t.name)
+	if err == nil && !served && missing == nil {
+		f.past, err = history.Of(ctx, f.of, f.now)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(f.past) > 0:
+		return f, nil
+	case missing != nil:
+		return nil, missing
+	}
+	return nil, errors.New("the server has no revision of the object")
 }
 
 func (t *objectTarget) history(ctx context.Context, out io.Writer, revision string, diffs bool) error {
-	of, o, err := t.find(ctx)
-	if err != nil {
-		return err
-	}
-	all, err := history.Of(ctx, of, o)
+	f, err := t.find(ctx)
 	if err != nil {
 		return err
 	}
 	switch {
 	case revision != "":
-		r, err := revisionOf(all, revision)
+		r, err := revisionOf(f.past, revision)
 		if err != nil {
 			return err
+		}
+		if r.Object == nil {
+			return fmt.Errorf("revision %s cannot be read: %s", revision, r.Unreadable)
 		}
 		_, err = io.WriteString(out, yamlOf(r.Object))
 		return err
 	case diffs:
-		return writeDiffs(out, all)
+		return writeDiffs(out, f.past)
 	}
-	return writeRevisions(out, all, time.Now())
+	return writeRevisions(out, f.past, time.Now())
 }
 
 // revisionOf returns the revision with a resourceVersion.
@@ -180,28 +211,23 @@ func writeRevisions(out io.Writer, all []history.Revision, now time.Time) error 
 
 // changeOf says in one line what a revision has changed.
 func changeOf(r history.Revision) string {
-	const most = 5
-	switch paths := strings.Join(r.Paths[:min(most, len(r.Paths))], ", "); {
-	case r.Event == "":
-		return "oldest known state"
-	case r.Event == "ADDED":
-		return "created"
-	case r.Event == "DELETED":
-		return "deleted"
-	case len(r.Paths) > most:
-		return fmt.Sprintf("%s, and %d more", paths, len(r.Paths)-most)
-	case paths == "":
-		return "no field"
-	default:
-		return paths
+	change := changes.Updated
+	switch r.Event {
+	case "":
+		change = changes.Earliest
+	case watch.Added:
+		change = changes.Created
+	case watch.Deleted:
+		change = changes.Deleted
 	}
+	return (&changes.Revision{Change: change, Fields: r.Paths, Message: r.Unreadable}).Summary()
 }
 
 func writeDiffs(out io.Writer, all []history.Revision) error {
 	before := ""
 	for i, r := range all {
 		now := ""
-		if r.Event != "DELETED" {
+		if r.Event != watch.Deleted && r.Object != nil {
 			now = yamlOf(r.Object)
 		}
 		from := "/dev/null"
@@ -231,31 +257,43 @@ func yamlOf(o *unstructured.Unstructured) string {
 }
 
 func (t *objectTarget) undo(ctx context.Context, out io.Writer, to string, dryRun bool) error {
-	of, o, err := t.find(ctx)
-	if err != nil {
-		return err
-	}
-	all, err := history.Of(ctx, of, o)
+	f, err := t.find(ctx)
 	if err != nil {
 		return err
 	}
 	var old history.Revision
-	if to != "" {
-		old, err = revisionOf(all, to)
-	} else {
-		old, err = beforeLastChange(all)
+	switch {
+	case to != "":
+		old, err = revisionOf(f.past, to)
+	case f.now == nil:
+		old, err = lastState(f.past)
+	default:
+		old, err = beforeLastChange(f.past)
 	}
 	if err != nil {
 		return err
 	}
-	if old.Event == "DELETED" || old.Object.GetUID() != o.GetUID() {
+	switch {
+	case old.Object == nil:
+		return fmt.Errorf("revision %s cannot be read: %s", old.Version, old.Unreadable)
+	case old.Event == watch.Deleted:
+		return fmt.Errorf("revision %s is a deletion", old.Version)
+	case f.now != nil && old.Object.GetUID() != f.now.GetUID():
 		return fmt.Errorf("revision %s is of an earlier object of this name, which was deleted", old.Version)
 	}
-	options := metav1.UpdateOptions{FieldManager: "kapok-undo"}
+	const manager = "kapok-undo"
+	var dry []string
 	if dryRun {
-		options.DryRun = []string{metav1.DryRunAll}
+		dry = []string{metav1.DryRunAll}
 	}
-	written, err := of.Update(ctx, history.Restored(o, old.Object), options)
+	var written *unstructured.Unstructured
+	from, before := "/dev/null", ""
+	if f.now == nil {
+		written, err = f.of.Create(ctx, history.Renewed(old.Object), metav1.CreateOptions{FieldManager: manager, DryRun: dry})
+	} else {
+		from, before = f.now.GetResourceVersion(), yamlOf(f.now)
+		written, err = f.of.Update(ctx, history.Restored(f.now, old.Object), metav1.UpdateOptions{FieldManager: manager, DryRun: dry})
+	}
 	if err != nil {
 		return err
 	}
@@ -263,18 +301,31 @@ func (t *objectTarget) undo(ctx context.Context, out io.Writer, to string, dryRu
 	if dryRun {
 		name = "dry run"
 	}
-	return writeDiff(out, o.GetResourceVersion(), yamlOf(o), name, yamlOf(written))
+	return writeDiff(out, from, before, name, yamlOf(written))
+}
+
+// lastState returns the newest state of an object that has been deleted.
+func lastState(all []history.Revision) (history.Revision, error) {
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Event != watch.Deleted {
+			return all[i], nil
+		}
+	}
+	return history.Revision{}, errors.New("the server knows only that the object has been deleted")
 }
 
 // beforeLastChange returns the newest revision that differs from the last one in more than its
 // status.
 func beforeLastChange(all []history.Revision) (history.Revision, error) {
 	last := all[len(all)-1]
-	for i := len(all) - 2; i >= 0; i-- {
-		if all[i].Event == "DELETED" || all[i].Object.GetUID() != last.Object.GetUID() {
+	for i := len(all) - 2; i >= 0 && last.Object != nil; i-- {
+		if all[i].Object == nil {
+			continue
+		}
+		if all[i].Event == watch.Deleted || all[i].Object.GetUID() != last.Object.GetUID() {
 			break
 		}
-		for _, path := range history.Changed(all[i].Object.Object, last.Object.Object) {
+		for _, path := range changes.Changed(all[i].Object.Object, last.Object.Object) {
 			if path != "status" && !strings.HasPrefix(path, "status.") {
 				return all[i], nil
 			}

@@ -62,8 +62,8 @@ func (f *FrontProxy) user(r *http.Request, c *connection) (*User, error) {
 	if f == nil || f.Authorities == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, nil
 	}
-	name := first(r.Header, f.UsernameHeaders)
-	if name == "" {
+	u := f.User(r.Header)
+	if u == nil {
 		return nil, nil
 	}
 	if c == nil {
@@ -75,16 +75,26 @@ func (f *FrontProxy) user(r *http.Request, c *connection) (*User, error) {
 	}); err != nil {
 		return nil, err
 	}
-	u := &User{Name: name, UID: first(r.Header, f.UIDHeaders)}
-	for _, header := range f.GroupHeaders {
-		for _, group := range r.Header.Values(header) {
+	return u, nil
+}
+
+// User returns the user that headers name; nil if they name none. It is for headers from a proxy
+// that has been authenticated.
+func (o *RequestHeaderOptions) User(h http.Header) *User {
+	name := first(h, o.UsernameHeaders)
+	if name == "" {
+		return nil
+	}
+	u := &User{Name: name, UID: first(h, o.UIDHeaders)}
+	for _, header := range o.GroupHeaders {
+		for _, group := range h.Values(header) {
 			if group != "" {
 				u.Groups = append(u.Groups, group)
 			}
 		}
 	}
-	for _, prefix := range f.ExtraHeadersPrefix {
-		for header, values := range r.Header {
+	for _, prefix := range o.ExtraHeadersPrefix {
+		for header, values := range h {
 			if !hasPrefixFold(header, prefix) {
 				continue
 			}
@@ -101,7 +111,7 @@ func (f *FrontProxy) user(r *http.Request, c *connection) (*User, error) {
 	if u.Name != Anonymous {
 		u.Groups = WithAuthenticated(u.Groups)
 	}
-	return u, nil
+	return u
 }
 
 func (f *FrontProxy) verify(certs []*x509.Certificate) (time.Time, error) {

@@ -154,16 +154,16 @@ func (p *proxying) reach(store *resource.Store, log *slog.Logger) aggregate.Opti
 	return o
 }
 
-// serveInside serves the handlers in this process until close, and adds them to the options.
-func (o *AggregationOptions) serveInside(log *slog.Logger, reach *aggregate.Options) (close func()) {
-	if len(o.Handlers) == 0 {
+// serveInside serves handlers in this process until close, and adds them to the options.
+func serveInside(handlers map[schema.GroupVersion]http.Handler, log *slog.Logger, reach *aggregate.Options) (close func()) {
+	if len(handlers) == 0 {
 		return func() {}
 	}
 	own := serveServices(func(group, version string) http.Handler {
-		return o.Handlers[schema.GroupVersion{Group: group, Version: version}]
+		return handlers[schema.GroupVersion{Group: group, Version: version}]
 	}, log)
 	reach.Inside = map[schema.GroupVersion]func(context.Context) (net.Conn, error){}
-	for gv := range o.Handlers {
+	for gv := range handlers {
 		reach.Inside[gv] = own.find(gv.Group, gv.Version)
 	}
 	return own.close

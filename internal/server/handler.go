@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/crd"
 	"github.com/kapok-dev/kapok/internal/endpoint"
 	"github.com/kapok-dev/kapok/internal/gates"
+	"github.com/kapok-dev/kapok/internal/history"
 	"github.com/kapok-dev/kapok/internal/housekeeping"
 	"github.com/kapok-dev/kapok/internal/housekeeping/accounts"
 	"github.com/kapok-dev/kapok/internal/housekeeping/bootstrap"
@@ -39,6 +41,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/webhook"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/rand"
 )
 
@@ -164,7 +167,11 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		collectors = append(collectors, auditor.Collectors()...)
 	}
 	reach := p.proxying.reach(store, log)
-	in.closers.do(p.options.Aggregation.serveInside(log, &reach))
+	inside, err := p.inside(ctx, store, access)
+	if err != nil {
+		return nil, err
+	}
+	in.closers.do(serveInside(inside, log, &reach))
 	others, err := aggregate.Start(reach)
 	if err != nil {
 		return nil, err
@@ -213,6 +220,19 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	in.closers.do(housekeeping.Start(joined, p.tasks(ctx, store, admits, reach)...).Close)
 	started.done(registeringStep, registeredStep, trackingStep) // by this server, or by the leader
 	return in, nil
+}
+
+// inside returns the handlers of group versions in this process.
+func (p *parts) inside(ctx context.Context, store *resource.Store, access *access) (map[schema.GroupVersion]http.Handler, error) {
+	if !p.options.HistoryAPI {
+		return p.options.Aggregation.Handlers, nil
+	}
+	if err := history.EnsureRole(ctx, store); err != nil {
+		return nil, err
+	}
+	all := map[schema.GroupVersion]http.Handler{history.GroupVersion: &history.Handler{Store: store, Authorizer: access}}
+	maps.Copy(all, p.options.Aggregation.Handlers)
+	return all, nil
 }
 
 // admitting is the part of admission that runs tasks beside requests, and its metrics.

@@ -20,6 +20,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/endpoint"
 	"github.com/kapok-dev/kapok/internal/fairness"
 	"github.com/kapok-dev/kapok/internal/gates"
+	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/etcd"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
 	"github.com/kapok-dev/kapok/internal/journal/pebble"
@@ -42,6 +43,8 @@ type Options struct {
 	HistoryMemory         int
 	HistoryDisk           int64
 	HistoryAge            time.Duration
+	Archive               journal.Archive
+	HistoryAPI            bool
 	Progress              func(read, total int64)
 	Listen                string
 	Listener              net.Listener
@@ -86,7 +89,7 @@ type Journals struct {
 	// Default: the objects are lost when the server stops.
 	Memory *memory.Store
 	// Pebble are options of the journal in DataDir, such as its file system. The server sets Dir,
-	// Logger, Sealer and Unsynced. Default: the zero value.
+	// Logger, Sealer, Unsynced, Progress and Archive. Default: the zero value.
 	Pebble pebble.Options
 }
 
@@ -115,6 +118,12 @@ func (o *Options) Validate() error {
 	if o.HistoryMemory < 0 || o.HistoryDisk < 0 || o.HistoryAge < 0 {
 		return fmt.Errorf("Options.HistoryMemory is %d, HistoryDisk is %d, HistoryAge is %v: none of them can be negative",
 			o.HistoryMemory, o.HistoryDisk, o.HistoryAge)
+	}
+	if err := o.Archive.Validate(); err != nil {
+		return fmt.Errorf("Options.Archive: %w", err)
+	}
+	if len(o.Archive.Rules) > 0 && o.DataDir == "" {
+		return errors.New("Options.Archive has rules but Options.DataDir is not set: only a data directory has an archive")
 	}
 	if o.NamespaceGrace < 0 {
 		return fmt.Errorf("Options.NamespaceGrace is %v: it cannot be negative", o.NamespaceGrace)

@@ -179,7 +179,7 @@ func (s *store) openPebble(opts Options, options pebble.Options, sealer *encrypt
 		return fmt.Errorf("data directory: %w", err)
 	}
 	options.Dir, options.Logger, options.Unsynced = filepath.Join(opts.DataDir, "journal"), opts.Logger, opts.UnsafeNoFsync
-	options.Progress = opts.Progress
+	options.Progress, options.Archive = opts.Progress, opts.Archive
 	if sealer != nil {
 		options.Sealer = sealer
 	}

@@ -1,18 +1,18 @@
-// Package history finds the states that an object had, as far as the server still has them, with
-// requests of Kubernetes' API alone: a watch from an old resourceVersion replays each change since.
+// Package history finds the states that an object had, as far as the server still has them: by
+// history.kapok.dev, or with requests of Kubernetes' API alone, as a watch from an old
+// resourceVersion replays each change since.
 //
 // Its functions may be called concurrently, and start no goroutine that outlives them.
 package history
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
+	"github.com/kapok-dev/kapok/internal/history"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,11 +24,14 @@ import (
 type Revision struct {
 	Version string
 	// Event is the change that led to it; "" for the oldest state, whose change is not known.
-	Event    watch.EventType
+	Event watch.EventType
+	// Object is the state; of a deletion, that before. It is nil if it is not known.
 	Object   *unstructured.Unstructured
 	Managers []string  // field managers of the change, by the managed fields that are new
 	Time     time.Time // of the change, by the same; zero if they do not tell it
 	Paths    []string  // fields that differ from the revision before, such as spec.replicas
+	// Unreadable says why the server cannot read the object; "" if it can.
+	Unreadable string
 }
 
 // patience bounds a watch, which ends by itself after the events that are looked for.
@@ -160,82 +163,10 @@ func revision(before []Revision, event watch.EventType, o *unstructured.Unstruct
 	var known []metav1.ManagedFieldsEntry
 	if old != nil {
 		known = old.GetManagedFields()
-		r.Paths = Changed(old.Object, o.Object)
+		r.Paths = history.Changed(old.Object, o.Object)
 	}
-	for _, m := range written(known, o.GetManagedFields()) {
-		if !slices.Contains(r.Managers, m.Manager) {
-			r.Managers = append(r.Managers, m.Manager)
-		}
-		if m.Time != nil && m.Time.After(r.Time) {
-			r.Time = m.Time.Time
-		}
-	}
+	r.Managers, r.Time = history.Managers(known, o.GetManagedFields())
 	return r
-}
-
-// written returns the entries of the managers that made a change. An entry that has only lost
-// fields to another manager keeps its time. Times are in seconds: of two changes by one manager
-// within a second, only the fields differ.
-func written(before, after []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
-	unlike := func(same func(a, b *metav1.ManagedFieldsEntry) bool) (found []metav1.ManagedFieldsEntry) {
-		for _, m := range after {
-			if !slices.ContainsFunc(before, func(k metav1.ManagedFieldsEntry) bool { return same(&k, &m) }) {
-				found = append(found, m)
-			}
-		}
-		return found
-	}
-	found := unlike(func(a, b *metav1.ManagedFieldsEntry) bool {
-		return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource && a.Time.Equal(b.Time)
-	})
-	if len(found) > 0 {
-		return found
-	}
-	return unlike(func(a, b *metav1.ManagedFieldsEntry) bool { return equality.Semantic.DeepEqual(a, b) })
-}
-
-// silent are fields that change with every write.
-var silent = []string{"metadata.managedFields", "metadata.resourceVersion", "metadata.generation"}
-
-// Changed returns the paths of the fields in which two objects differ, sorted. A list is one value.
-func Changed(before, after map[string]any) []string {
-	paths := changed(before, after, "")
-	slices.Sort(paths)
-	return paths
-}
-
-func changed(before, after any, path string) (paths []string) {
-	if slices.Contains(silent, path) {
-		return nil
-	}
-	old, wasTree := before.(map[string]any)
-	now, isTree := after.(map[string]any)
-	if wasTree && isTree {
-		keys := map[string]bool{}
-		for k := range old {
-			keys[k] = true
-		}
-		for k := range now {
-			keys[k] = true
-		}
-		for k := range keys {
-			below := k
-			if path != "" {
-				below = path + "." + k
-			}
-			paths = append(paths, changed(old[k], now[k], below)...)
-		}
-		return paths
-	}
-	if text(before) == text(after) {
-		return nil
-	}
-	return []string{path}
-}
-
-func text(v any) string {
-	data, _ := json.Marshal(v) // a tree of JSON
-	return string(data)
 }
 
 // Restored returns what to write over an object to give it an old state: its own identity and
@@ -253,5 +184,16 @@ func Restored(now, old *unstructured.Unstructured) *unstructured.Unstructured {
 	if status, found := now.Object["status"]; found {
 		o.Object["status"] = status
 	}
+	return o
+}
+
+// Renewed returns what to create to have a deleted object again: all of an old state but its
+// identity and status.
+func Renewed(old *unstructured.Unstructured) *unstructured.Unstructured {
+	o := old.DeepCopy()
+	for _, field := range []string{"uid", "resourceVersion", "managedFields", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	delete(o.Object, "status")
 	return o
 }
