@@ -178,7 +178,7 @@ func (d *devCommand) run(ctx context.Context, c *cobra.Command) error {
 // serverOptions returns the options of a server with the controllers and nodes that the flags
 // select.
 func (d *devCommand) serverOptions() kapok.Options {
-	opts := kapok.Options{Listen: d.listen}
+	opts := kapok.Options{Listen: d.listen, HistoryAPI: true}
 	runs := kapok.Together{controllers.Options{Names: []string{"*"}}}
 	var handlers []func(string) http.Handler
 	metrics := &simulated.Metrics{} // of nodes of both kinds

@@ -75,9 +75,23 @@ func TestHistory(t *testing.T) {
 
 	// Of a new object with an old name, the old one is no state to return to.
 	must("kubectl delete configmap moods")
+	if out := must("history configmap/moods"); !strings.Contains(out, "deleted") || strings.Count(out, "created") != 1 {
+		t.Errorf("the history of a deleted object:\n%s", out)
+	}
+	if out := must("undo configmap/moods --dry-run"); !strings.Contains(out, "--- /dev/null") || !strings.Contains(out, "+  mood: calm") {
+		t.Errorf("a dry run for a deleted object:\n%s", out)
+	}
+	if code, out, _ := s.kapok("", "kubectl get configmap moods"); code == 0 {
+		t.Errorf("a dry run has created the object: %s", out)
+	}
+	must("undo configmap/moods")
+	if out := must("kubectl get configmap moods -o yaml"); !strings.Contains(out, "mood: calm") {
+		t.Errorf("created again:\n%s", out)
+	}
+	must("kubectl delete configmap moods")
 	must("kubectl create configmap moods --from-literal=mood=new")
-	if out := must("history configmap/moods"); !strings.Contains(out, "deleted") || strings.Count(out, "created") != 2 {
-		t.Errorf("the history of both objects:\n%s", out)
+	if out := must("history configmap/moods"); strings.Count(out, "deleted") != 2 || strings.Count(out, "created") != 3 {
+		t.Errorf("the history of all objects:\n%s", out)
 	}
 	if code, _, errs := s.kapok("", "undo configmap/moods --to "+first); code == 0 || !strings.Contains(errs, "of an earlier object of this name") {
 		t.Errorf("undo to an earlier object: %d: %s", code, errs)

@@ -103,6 +103,8 @@ and without NAME, is no instance: it has no context.`,
 	exclude(c, "store", "in-memory")
 	exclude(c, "unsafe-no-fsync", "in-memory")
 	exclude(c, "encryption-provider-config", "in-memory")
+	exclude(c, "archive", "in-memory")
+	exclude(c, "archive", "store")
 	exclude(c, "log-level", "verbose")
 	exclude(c, "tls-san", "tls-cert-file")
 	excluded := c.PreRunE
@@ -174,6 +176,7 @@ func (u *up) flags(c *cobra.Command) (titles []string) {
 		f.StringVar(&o.Etcd.Username, "etcd-username", "", "user name for etcd; the password is read from the environment variable "+etcdPassword)
 		f.StringVar(&o.EncryptionConfig, "encryption-provider-config", "", "file with an EncryptionConfiguration for encryption at rest")
 		f.DurationVar(&o.HistoryAge, "history-age", 5*time.Minute, "time for which history is retained, so that watches can be resumed and paginated lists continued; older revisions return 410 Gone")
+		archiveFlags(f, &o.Archive)
 	})
 	section("APIs", func() {
 		f.BoolVar(&o.V1beta1CRDs, "crd-v1beta1", true, "also accept and serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
@@ -350,6 +353,7 @@ func hangUps(log *slog.Logger) (stop func()) {
 // complete returns the options, with the settings that depend on several flags.
 func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 	opts := u.options
+	opts.HistoryAPI = true
 	if opts.Listen == "" {
 		return kapok.Options{}, errors.New("--listen must not be empty: want HOST:PORT, like 127.0.0.1:6443")
 	}
@@ -392,7 +396,6 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 	metrics := &simulated.Metrics{} // of nodes of both kinds
 	if node != nil {
 		node.Metrics = metrics
-		opts.Aggregation.Handlers = map[schema.GroupVersion]http.Handler{simulated.MetricsVersion: metrics}
 		runs, handlers = append(runs, node), append(handlers, node.Handler)
 	}
 	played, err := u.completeStages(opts.Listen)
@@ -402,7 +405,6 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 	if played != nil {
 		kubelet := &simulated.Kubelet{}
 		played.Nodes.Kubelet, played.Nodes.Metrics = kubelet, metrics
-		opts.Aggregation.Handlers = map[schema.GroupVersion]http.Handler{simulated.MetricsVersion: metrics}
 		runs, handlers = append(runs, *played), append(handlers, kubelet.Handler)
 	}
 	schedules, err := u.scheduler.complete(u.nodes.Nodes != 0 || node != nil)
@@ -413,6 +415,7 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		runs = append(runs, *schedules)
 	}
 	if len(handlers) > 0 {
+		opts.Aggregation.Handlers = map[schema.GroupVersion]http.Handler{simulated.MetricsVersion: metrics}
 		opts.Nodes.Kubelets = kubelets(handlers...)
 	}
 	if len(runs) > 0 {
