@@ -1,6 +1,7 @@
-// The past of an object, as far as the server still has it: a watch from an old resourceVersion replays
-// each change since. How old that may be is found by search, as no request tells it.
-import { ApiError, get, pathOf, watch, type Json, type KubeObject, type List, type ManagedField, type Resource } from './api'
+// The past of an object, as far as the server still has it: by history.kapok.dev where that is served, and
+// elsewhere by a watch from an old resourceVersion, which replays each change since. How old that may be is
+// found by search, as no request tells it.
+import { ApiError, get, keyOf, pathOf, watch, type Json, type KubeObject, type List, type ManagedField, type Resource } from './api'
 
 export interface Revision {
   version: string
@@ -33,8 +34,51 @@ async function replays(path: string, version: number, signal: AbortSignal, each:
   return any
 }
 
+interface Served {
+  regarding: { resourceVersion: string }
+  metadata: { creationTimestamp?: string | null }
+  change: 'Created' | 'Updated' | 'Deleted' | 'Earliest'
+  managers?: string[]
+  fields?: string[]
+  object?: KubeObject
+}
+
+const types = { Created: 'ADDED', Updated: 'MODIFIED', Deleted: 'DELETED', Earliest: 'KNOWN' } as const
+
+/** Returns the revisions by history.kapok.dev; null if the server does not have it, or the user may not read it. */
+async function served(resource: Resource, object: KubeObject, signal: AbortSignal): Promise<Revision[] | null> {
+  const { name, namespace } = object.metadata
+  const where = namespace ? `namespaces/${namespace}/revisions` : 'clusterrevisions'
+  const selector = encodeURIComponent(`regarding.resource=${keyOf(resource)},regarding.name=${name},regarding.apiVersion=${object.apiVersion}`)
+  const items: Served[] = []
+  for (let token = ''; ;) {
+    const path = `/apis/history.kapok.dev/v1/${where}?fieldSelector=${selector}&limit=500${token && `&continue=${token}`}`
+    try {
+      const page = await get<{ metadata: { continue?: string }; items: Served[] }>(path, undefined, signal)
+      items.push(...page.items)
+      token = page.metadata.continue ?? ''
+    } catch (e) {
+      if (e instanceof ApiError && (e.code === 404 || e.code === 403)) return null
+      throw e
+    }
+    if (!token) break
+  }
+  const revisions: Revision[] = []
+  for (const r of items.reverse()) {
+    const state = r.object ?? revisions.at(-1)?.object // that of a deletion is the one before, as in an event of a watch
+    if (!state) continue // it cannot be read
+    revisions.push({
+      version: r.regarding.resourceVersion, type: types[r.change], object: state,
+      managers: r.managers ?? [], time: r.metadata.creationTimestamp ?? '', paths: r.fields ?? [],
+    })
+  }
+  return revisions
+}
+
 /** Returns the revisions of an object, the oldest first. The last one is the object, or its deletion. */
 export async function historyOf(resource: Resource, object: KubeObject, signal: AbortSignal): Promise<Revision[]> {
+  const known = await served(resource, object, signal)
+  if (known?.length) return known
   const { name, namespace = '', resourceVersion } = object.metadata
   const path = `${pathOf(resource, namespace)}?fieldSelector=${encodeURIComponent(`metadata.name=${name}`)}`
   const last = Number(resourceVersion)
