@@ -20,7 +20,7 @@ func (s *Store) act(ctx context.Context, r *Request, action *Action, body Tree) 
 	if err := ensureNamespace(r, body); err != nil {
 		return Result{}, err
 	}
-	if _, err := s.namespaceAdmits(r, body, false); err != nil {
+	if _, err := s.namespaceAdmits(ctx, r, body, false); err != nil {
 		return Result{}, err
 	}
 	if action.Managed {

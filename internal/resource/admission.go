@@ -20,6 +20,9 @@ type Gate struct {
 	// is not allowed to create it. It is not called for requests of the server itself. Nil permits
 	// all.
 	PermitCreate func(ctx context.Context, r *Request) error
+	// Provide is called before admission when a user creates an object in a namespace that does not
+	// exist. It may create the namespace; if it does not, the request is rejected. Nil creates none.
+	Provide func(ctx context.Context, r *Request, obj Tree) error
 	// Admission admits the writes of users. Nil admits all.
 	Admission Admission
 	// Claim adds claims to every write, including those of the server, after Strategy.Claim of the

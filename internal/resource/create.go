@@ -98,12 +98,12 @@ func alreadyExists(r *Request, existing *object.Object) error {
 
 // admitsNew rejects a new object if its kind or its namespace is terminating, and returns the
 // preconditions of its creation.
-func (w *write) admitsNew() ([]journal.Guard, error) {
+func (w *write) admitsNew(ctx context.Context) ([]journal.Guard, error) {
 	guards, err := w.store.kindAdmits(w.request, w.obj, w.generated)
 	if err != nil {
 		return nil, err
 	}
-	more, err := w.store.namespaceAdmits(w.request, w.obj, w.generated)
+	more, err := w.store.namespaceAdmits(ctx, w.request, w.obj, w.generated)
 	return append(guards, more...), err
 }
 
@@ -127,12 +127,18 @@ func (s *Store) kindAdmits(r *Request, obj Tree, generated bool) ([]journal.Guar
 
 // namespaceAdmits rejects new objects in namespaces that do not exist or are terminating, and
 // returns the precondition of their creation.
-func (s *Store) namespaceAdmits(r *Request, obj Tree, generated bool) ([]journal.Guard, error) {
+func (s *Store) namespaceAdmits(ctx context.Context, r *Request, obj Tree, generated bool) ([]journal.Guard, error) {
 	if !r.Definition.Namespaced {
 		return nil, nil
 	}
 	key := object.Key{Resource: namespaces, Name: r.Namespace}
 	ns, _ := s.state.Get(key)
+	if ns == nil && r.User != nil && s.gate.Provide != nil {
+		if err := s.gate.Provide(ctx, r, obj); err != nil {
+			return nil, err
+		}
+		ns, _ = s.state.Get(key)
+	}
 	if ns == nil {
 		return nil, apierrors.NewNotFound(namespaces, r.Namespace)
 	}

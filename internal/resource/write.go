@@ -182,7 +182,7 @@ func (w *write) mutateNew(ctx context.Context) error {
 	if asked != nil {
 		// permit checks this again, as it may have changed by then. Here it keeps objects that cannot be
 		// created from webhooks.
-		if _, err := w.admitsNew(); err != nil {
+		if _, err := w.admitsNew(ctx); err != nil {
 			return err
 		}
 		var err error
@@ -213,7 +213,7 @@ func (w *write) permit(ctx context.Context) error {
 	s, r := w.store, w.request
 	if w.current == nil {
 		var err error
-		if w.guards, err = w.admitsNew(); err != nil {
+		if w.guards, err = w.admitsNew(ctx); err != nil {
 			return err
 		}
 	}

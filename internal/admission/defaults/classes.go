@@ -25,7 +25,7 @@ func (IngressClass) Handles(r *resource.Request, op resource.Operation) bool {
 
 // Mutate implements admission.Mutator.
 func (p IngressClass) Mutate(_ context.Context, a *resource.Admitted) error {
-	spec := child(a.Object, "spec")
+	spec := admission.Child(a.Object, "spec")
 	_, annotated, _ := unstructured.NestedString(a.Object, "metadata", "annotations", networkingv1beta1.AnnotationIngressClass)
 	if spec["ingressClassName"] != nil || annotated {
 		return nil
@@ -54,7 +54,7 @@ func (StorageClass) Handles(r *resource.Request, op resource.Operation) bool {
 
 // Mutate implements admission.Mutator.
 func (p StorageClass) Mutate(_ context.Context, a *resource.Admitted) error {
-	spec := child(a.Object, "spec")
+	spec := admission.Child(a.Object, "spec")
 	_, annotated, _ := unstructured.NestedString(a.Object, "metadata", "annotations", corev1.BetaStorageClassAnnotation)
 	if spec["storageClassName"] != nil || annotated {
 		return nil

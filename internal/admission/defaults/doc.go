@@ -8,6 +8,7 @@ package defaults
 import (
 	"bytes"
 
+	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
@@ -53,19 +54,9 @@ func bears(o *object.Object, annotations []string) (bool, error) {
 	return false, nil
 }
 
-// child returns an object within an object, and creates it if it is missing.
-func child(obj resource.Tree, key string) resource.Tree {
-	c, ok := obj[key].(map[string]any)
-	if !ok {
-		c = resource.Tree{}
-		obj[key] = c
-	}
-	return c
-}
-
 // addFinalizer adds a finalizer to an object unless it is present.
 func addFinalizer(obj resource.Tree, name string) {
-	metadata := child(obj, "metadata")
+	metadata := admission.Child(obj, "metadata")
 	finalizers, _ := metadata["finalizers"].([]any)
 	for _, f := range finalizers {
 		if f == name {

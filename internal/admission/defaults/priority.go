@@ -28,7 +28,7 @@ func (Priority) Handles(r *resource.Request, op resource.Operation) bool {
 
 // Mutate implements admission.Mutator.
 func (p Priority) Mutate(_ context.Context, a *resource.Admitted) error {
-	spec := child(a.Object, "spec")
+	spec := admission.Child(a.Object, "spec")
 	if a.Operation == resource.OperationUpdate {
 		old, _ := a.Old["spec"].(map[string]any)
 		for _, key := range []string{"priority", "preemptionPolicy"} {

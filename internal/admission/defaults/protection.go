@@ -3,6 +3,7 @@ package defaults
 import (
 	"context"
 
+	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,7 +48,7 @@ func (NewNodes) Handles(r *resource.Request, op resource.Operation) bool {
 
 // Mutate implements admission.Mutator.
 func (NewNodes) Mutate(_ context.Context, a *resource.Admitted) error {
-	spec := child(a.Object, "spec")
+	spec := admission.Child(a.Object, "spec")
 	taints, _ := spec["taints"].([]any)
 	for _, item := range taints {
 		t, _ := item.(map[string]any)

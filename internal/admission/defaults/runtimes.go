@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 
-	"github.com/kapok-dev/kapok/client/typed"
 	"github.com/kapok-dev/kapok/internal/admission"
+	"github.com/kapok-dev/kapok/internal/admission/tolerations"
 	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
@@ -35,7 +34,7 @@ func (p RuntimeClass) Mutate(_ context.Context, a *resource.Admitted) error {
 	if class == nil || err != nil {
 		return err
 	}
-	spec := child(a.Object, "spec")
+	spec := admission.Child(a.Object, "spec")
 	if class.Overhead != nil {
 		said, err := overhead(a.Object)
 		if err != nil {
@@ -56,13 +55,13 @@ func (p RuntimeClass) Mutate(_ context.Context, a *resource.Admitted) error {
 		return nil
 	}
 	for key, value := range class.Scheduling.NodeSelector {
-		selector := child(spec, "nodeSelector")
+		selector := admission.Child(spec, "nodeSelector")
 		if said, ok := selector[key]; ok && said != value {
 			return admission.Forbidden(a, fmt.Errorf("conflict: runtimeClass.scheduling.nodeSelector[%s] = %s; pod.spec.nodeSelector[%s] = %s", key, value, key, said))
 		}
 		selector[key] = value
 	}
-	return tolerate(spec, class.Scheduling.Tolerations)
+	return tolerations.Add(spec, class.Scheduling.Tolerations)
 }
 
 // Validate implements admission.Validator.
@@ -112,63 +111,4 @@ func overhead(pod resource.Tree) (corev1.ResourceList, error) {
 		return nil, err
 	}
 	return decoded.Overhead, nil
-}
-
-// tolerate adds tolerations to those of a pod, and removes those that others cover.
-func tolerate(spec resource.Tree, more []corev1.Toleration) error {
-	decoded, err := admission.Decode[corev1.PodSpec](resource.Tree{"tolerations": spec["tolerations"]})
-	if err != nil {
-		return err
-	}
-	var merged []any
-	for _, t := range merge(append(decoded.Tolerations, more...)) {
-		tree, err := typed.ToTree(&t)
-		if err != nil {
-			return err
-		}
-		merged = append(merged, tree)
-	}
-	if spec["tolerations"] = merged; merged == nil {
-		delete(spec, "tolerations")
-	}
-	return nil
-}
-
-func merge(all []corev1.Toleration) (merged []corev1.Toleration) {
-next:
-	for i, t := range all {
-		for _, other := range merged {
-			if covers(other, t) {
-				continue next
-			}
-		}
-		for _, later := range all[i+1:] {
-			if !reflect.DeepEqual(t, later) && covers(later, t) {
-				continue next
-			}
-		}
-		merged = append(merged, t)
-	}
-	return merged
-}
-
-// covers reports whether every taint that t tolerates is tolerated by wide.
-func covers(wide, t corev1.Toleration) bool {
-	all := wide.Key == "" && wide.Operator == corev1.TolerationOpExists
-	switch {
-	case reflect.DeepEqual(wide, t):
-		return true
-	case t.Key != wide.Key && !all, t.Effect != wide.Effect && wide.Effect != "":
-		return false
-	case wide.Effect == corev1.TaintEffectNoExecute && wide.TolerationSeconds != nil &&
-		(t.TolerationSeconds == nil || *t.TolerationSeconds > *wide.TolerationSeconds):
-		return false
-	}
-	switch wide.Operator {
-	case corev1.TolerationOpEqual, "":
-		return t.Operator == corev1.TolerationOpEqual && t.Value == wide.Value
-	case corev1.TolerationOpExists:
-		return true
-	}
-	return false
 }

@@ -3,6 +3,7 @@ package defaults
 import (
 	"context"
 
+	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +20,7 @@ func (TolerationSeconds) Handles(r *resource.Request, op resource.Operation) boo
 
 // Mutate implements admission.Mutator.
 func (p TolerationSeconds) Mutate(_ context.Context, a *resource.Admitted) error {
-	spec := child(a.Object, "spec")
+	spec := admission.Child(a.Object, "spec")
 	said, _ := spec["tolerations"].([]any)
 	all := said
 	for _, t := range []struct {

@@ -131,7 +131,7 @@ func fill(pod resource.Tree, limits *corev1.LimitRange) {
 		}
 	}
 	if len(notes) > 0 {
-		child(child(pod, "metadata"), "annotations")[annotation] = "LimitRanger plugin set: " + strings.Join(notes, "; ")
+		admission.Child(admission.Child(pod, "metadata"), "annotations")[annotation] = "LimitRanger plugin set: " + strings.Join(notes, "; ")
 	}
 }
 
@@ -144,20 +144,10 @@ func fillIn(container resource.Tree, key string, values corev1.ResourceList) (se
 			continue
 		}
 		value := values[name]
-		child(child(container, "resources"), key)[string(name)] = value.String()
+		admission.Child(admission.Child(container, "resources"), key)[string(name)] = value.String()
 		set = append(set, string(name))
 	}
 	return set
-}
-
-// child returns an object within an object, and creates it if it is missing.
-func child(obj resource.Tree, key string) resource.Tree {
-	c, ok := obj[key].(map[string]any)
-	if !ok {
-		c = resource.Tree{}
-		obj[key] = c
-	}
-	return c
 }
 
 func judgeClaim(limits *corev1.LimitRange, claim *corev1.PersistentVolumeClaim) error {
