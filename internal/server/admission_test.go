@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// TestAdmissionConfiguration checks that the configuration of PodSecurity is used, and that an
-// invalid configuration is rejected.
+// TestAdmissionConfiguration checks that the configuration of PodSecurity is used, and that invalid
+// configurations are rejected, also those of plugins that are off.
 func TestAdmissionConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -28,15 +28,27 @@ func TestAdmissionConfiguration(t *testing.T) {
 	const security = "apiVersion: pod-security.admission.config.k8s.io/v1\nkind: PodSecurityConfiguration\n"
 	write("security.yaml", security+"defaults: {enforce: baseline}\nexemptions: {namespaces: [exempt]}\n")
 
-	for _, tc := range []struct{ name, file, want string }{
-		{"missing", filepath.Join(dir, "nowhere"), "unable to read admission control configuration"},
-		{"other kind", write("kind", "apiVersion: v1\nkind: ConfigMap\n"), "want an AdmissionConfiguration"},
-		{"unknown field", write("field", head+"plugin: []\n"), `unknown field "plugin"`},
-		{"missing path", write("path", head+"plugins: [{name: PodSecurity, path: nowhere}]"), "no such file"},
-		{"unknown level", write("level", head+"plugins: [{name: PodSecurity, configuration: {apiVersion: pod-security.admission.config.k8s.io/v1, kind: PodSecurityConfiguration, defaults: {enforce: hard}}}]"), "must be one of privileged, baseline, restricted"},
-		{"of another plugin", write("other", head+"plugins: [{name: EventRateLimit, path: x}]"), "EventRateLimit"},
+	for _, tc := range []struct{ name, enable, file, want string }{
+		{"missing", "", filepath.Join(dir, "nowhere"), "unable to read admission control configuration"},
+		{"other kind", "", write("kind", "apiVersion: v1\nkind: ConfigMap\n"), "want an AdmissionConfiguration"},
+		{"unknown field", "", write("field", head+"plugin: []\n"), `unknown field "plugin"`},
+		{"missing path", "", write("path", head+"plugins: [{name: PodSecurity, path: nowhere}]"), "no such file"},
+		{"unknown level", "", write("level", head+"plugins: [{name: PodSecurity, configuration: {apiVersion: pod-security.admission.config.k8s.io/v1, kind: PodSecurityConfiguration, defaults: {enforce: hard}}}]"), "must be one of privileged, baseline, restricted"},
+		{"of a plugin without one", "", write("other", head+"plugins: [{name: LimitRanger, path: x}]"),
+			`plugin "LimitRanger" cannot be configured, only EventRateLimit, PodNodeSelector, PodSecurity, PodTolerationRestriction can`},
+		{"twice", "", write("twice", head+"plugins: [{name: PodSecurity}, {name: PodSecurity}]"), `plugin "PodSecurity" is configured twice`},
+		{"event limits", "", write("events", head+"plugins: [{name: EventRateLimit, configuration: {apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration}}]"),
+			`couldn't init admission plugin "EventRateLimit": limits: Invalid value: null: must not be empty`},
+		{"node selectors", "", write("selectors", head+"plugins: [{name: PodNodeSelector, configuration: {podNodeSelectorPluginConfig: {ns: a}}}]"),
+			`couldn't init admission plugin "PodNodeSelector": podNodeSelectorPluginConfig.ns: invalid selector: [a]`},
+		{"tolerations", "", write("tolerations", head+"plugins: [{name: PodTolerationRestriction, configuration: {kind: Configuration}}]"), `couldn't init admission plugin "PodTolerationRestriction": kind is "Configuration" and apiVersion is ""`},
+		{name: "none for a plugin that needs one", enable: "EventRateLimit", want: `couldn't init admission plugin "EventRateLimit": limits: Invalid value: null: must not be empty`},
 	} {
-		if _, err := Start(t.Context(), Options{Admission: plugins.Options{ConfigFile: tc.file}}); err == nil || !strings.Contains(err.Error(), tc.want) {
+		o := plugins.Options{ConfigFile: tc.file}
+		if tc.enable != "" {
+			o.Enable = []string{tc.enable}
+		}
+		if _, err := Start(t.Context(), Options{Admission: o}); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want %q", tc.name, err, tc.want)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/admission/certificates"
 	"github.com/kapok-dev/kapok/internal/admission/noderestriction"
+	"github.com/kapok-dev/kapok/internal/admission/optional"
+	"github.com/kapok-dev/kapok/internal/admission/plugins"
 	"github.com/kapok-dev/kapok/internal/admission/policy"
 	"github.com/kapok-dev/kapok/internal/admission/quota"
 	accountadmission "github.com/kapok-dev/kapok/internal/admission/serviceaccount"
@@ -270,8 +272,13 @@ func (p *parts) admit(store *resource.Store, registry *resource.Registry, known 
 	if err != nil {
 		return admitting{}, err
 	}
+	var provide func(context.Context, *resource.Request, resource.Tree) error
+	if p.options.Admission.On(plugins.NamespaceAutoProvision) {
+		provide = optional.NamespaceAutoProvision{Store: store}.Provide
+	}
 	store.SetGate(resource.Gate{
 		PermitCreate: known.PermitCreate,
+		Provide:      provide,
 		Admission:    a.metrics.Steps(chain),
 		Claim:        a.quotas.Claim,
 		Spares:       a.quotas.Spares,

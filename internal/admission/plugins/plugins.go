@@ -7,21 +7,18 @@ package plugins
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/admission/defaults"
+	"github.com/kapok-dev/kapok/internal/admission/eventlimit"
 	"github.com/kapok-dev/kapok/internal/admission/limits"
+	"github.com/kapok-dev/kapok/internal/admission/optional"
 	"github.com/kapok-dev/kapok/internal/admission/owners"
-	"github.com/kapok-dev/kapok/internal/admission/podsecurity"
+	"github.com/kapok-dev/kapok/internal/admission/pods"
 	"github.com/kapok-dev/kapok/internal/authz"
 	"github.com/kapok-dev/kapok/internal/resource"
-
-	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
-	"sigs.k8s.io/yaml"
 )
 
 // Options select and configure admission plugins, by their names in Kubernetes. With zero values
@@ -34,7 +31,8 @@ type Options struct {
 	// PersistentVolumeClaimResize and CertificateSubjectRestriction cannot be disabled.
 	Disable []string
 	// ConfigFile is a file with Kubernetes' AdmissionConfiguration (apiserver.config.k8s.io/v1),
-	// for the plugin PodSecurity. It is read once. Default: none.
+	// for the plugins EventRateLimit, PodNodeSelector, PodSecurity and PodTolerationRestriction.
+	// EventRateLimit cannot be enabled without. It is read once. Default: none.
 	ConfigFile string
 	// NotReadySeconds and UnreachableSeconds are the seconds for which pods without such a
 	// toleration tolerate a node that is not ready, or unreachable. Default 300.
@@ -60,24 +58,24 @@ func admissionPlugins() []struct {
 		name  string
 		state pluginState
 	}{
-		{"AlwaysAdmit", missing},
-		{"NamespaceAutoProvision", missing},
+		{"AlwaysAdmit", off},
+		{NamespaceAutoProvision, off},
 		{"NamespaceLifecycle", always},
-		{"NamespaceExists", missing},
-		{"LimitPodHardAntiAffinityTopology", missing},
+		{"NamespaceExists", off},
+		{"LimitPodHardAntiAffinityTopology", off},
 		{"LimitRanger", on},
 		{"ServiceAccount", on},
 		{"NodeRestriction", on},
 		{"TaintNodesByCondition", on},
-		{"AlwaysPullImages", missing},
+		{"AlwaysPullImages", off},
 		{"ImagePolicyWebhook", missing},
 		{"PodSecurity", on},
-		{"PodNodeSelector", missing},
+		{podNodeSelector, off},
 		{"Priority", on},
 		{"DefaultTolerationSeconds", on},
-		{"PodTolerationRestriction", missing},
-		{"EventRateLimit", missing},
-		{"ExtendedResourceToleration", missing},
+		{podTolerationRestriction, off},
+		{eventlimit.Name, off},
+		{"ExtendedResourceToleration", off},
 		{"DefaultStorageClass", on},
 		{"StorageObjectInUseProtection", on},
 		{"PodGroupProtection", on},
@@ -89,7 +87,7 @@ func admissionPlugins() []struct {
 		{"ClusterTrustBundleAttest", on},
 		{"CertificateSubjectRestriction", always},
 		{"DefaultIngressClass", on},
-		{"DenyServiceExternalIPs", missing},
+		{"DenyServiceExternalIPs", off},
 		{"PodTopologyLabels", on},
 		{"NodeDeclaredFeatureValidator", on},
 		{"PodResizeValidator", on},
@@ -98,9 +96,13 @@ func admissionPlugins() []struct {
 		{"ValidatingAdmissionPolicy", on},
 		{"ValidatingAdmissionWebhook", on},
 		{"ResourceQuota", on},
-		{"AlwaysDeny", missing},
+		{"AlwaysDeny", off},
 	}
 }
+
+// NamespaceAutoProvision is the name of a plugin that is not in the chain: see
+// [optional.NamespaceAutoProvision].
+const NamespaceAutoProvision = "NamespaceAutoProvision"
 
 // On reports whether a plugin is enabled.
 func (o *Options) On(name string) bool {
@@ -165,27 +167,31 @@ func (o *Options) Missing() []string {
 // itself, and others, by their names in Kubernetes. Each is timed under that name. The error is
 // that of ConfigFile.
 func (o *Options) Chain(store *resource.Store, authorizer authz.Authorizer, others map[string][]admission.Plugin, metrics *admission.Metrics) (admission.Chain, error) {
-	config, err := o.config(podsecurity.Name)
-	if err != nil {
-		return nil, err
-	}
-	security, err := podsecurity.New(store.State(), config)
-	if err != nil {
-		return nil, err
-	}
 	st := store.State()
-	made := map[string]admission.Plugin{
-		limits.Name:                    limits.New(st),
-		"TaintNodesByCondition":        defaults.NewNodes{},
-		podsecurity.Name:               security,
-		"Priority":                     defaults.Priority{State: st},
-		"DefaultTolerationSeconds":     o.tolerations(),
-		"DefaultStorageClass":          defaults.StorageClass{State: st},
-		"StorageObjectInUseProtection": defaults.StorageInUse{},
-		owners.Name:                    owners.New(authorizer, store.Registry()),
-		"RuntimeClass":                 defaults.RuntimeClass{State: st},
-		"DefaultIngressClass":          defaults.IngressClass{State: st},
+	made, err := o.configured(st)
+	if err != nil {
+		return nil, err
 	}
+	maps.Copy(made, map[string]admission.Plugin{
+		"NamespaceExists":                  optional.NamespaceExists{State: st},
+		"LimitPodHardAntiAffinityTopology": pods.LimitPodHardAntiAffinityTopology{},
+		limits.Name:                        limits.New(st),
+		"TaintNodesByCondition":            defaults.NewNodes{},
+		"AlwaysPullImages":                 pods.AlwaysPullImages{},
+		"Priority":                         defaults.Priority{State: st},
+		"DefaultTolerationSeconds":         o.tolerations(),
+		"ExtendedResourceToleration":       pods.ExtendedResourceToleration{},
+		"DefaultStorageClass":              defaults.StorageClass{State: st},
+		"StorageObjectInUseProtection":     defaults.StorageInUse{},
+		owners.Name:                        owners.New(authorizer, store.Registry()),
+		"RuntimeClass":                     defaults.RuntimeClass{State: st},
+		"DefaultIngressClass":              defaults.IngressClass{State: st},
+		"DenyServiceExternalIPs":           optional.DenyServiceExternalIPs{},
+		"PodTopologyLabels":                pods.PodTopologyLabels{State: st},
+		"NodeDeclaredFeatureValidator":     pods.NodeDeclaredFeatureValidator{State: st},
+		"PodResizeValidator":               pods.PodResizeValidator{State: st},
+		"AlwaysDeny":                       optional.AlwaysDeny{},
+	})
 	var chain admission.Chain
 	for _, p := range admissionPlugins() {
 		if !o.On(p.name) {
@@ -209,44 +215,4 @@ func (o *Options) tolerations() defaults.TolerationSeconds {
 		return *asked
 	}
 	return defaults.TolerationSeconds{NotReady: seconds(o.NotReadySeconds), Unreachable: seconds(o.UnreachableSeconds)}
-}
-
-// config returns the configuration of a plugin in the configuration file, nil if there is none.
-// Configurations of other plugins would have no effect, and are errors.
-func (o *Options) config(plugin string) ([]byte, error) {
-	if o.ConfigFile == "" {
-		return nil, nil
-	}
-	data, err := os.ReadFile(o.ConfigFile)
-	if err != nil {
-		return nil, fmt.Errorf("unable to read admission control configuration from %q [%w]", o.ConfigFile, err)
-	}
-	var config apiserverv1.AdmissionConfiguration
-	if err := yaml.UnmarshalStrict(data, &config); err != nil {
-		return nil, fmt.Errorf("admission control configuration %s: %w", o.ConfigFile, err)
-	}
-	if config.Kind != "AdmissionConfiguration" || !strings.HasPrefix(config.APIVersion, "apiserver.config.k8s.io/") {
-		return nil, fmt.Errorf("admission control configuration %s: kind is %q and apiVersion is %q: want an AdmissionConfiguration of apiserver.config.k8s.io/v1",
-			o.ConfigFile, config.Kind, config.APIVersion)
-	}
-	var found *apiserverv1.AdmissionPluginConfiguration
-	for i, p := range config.Plugins {
-		if p.Name != plugin {
-			return nil, fmt.Errorf("admission control configuration %s: plugin %q cannot be configured, only %s can: remove this entry", o.ConfigFile, p.Name, plugin)
-		}
-		if found == nil {
-			found = &config.Plugins[i]
-		}
-	}
-	switch {
-	case found == nil:
-		return nil, nil
-	case found.Configuration != nil:
-		return found.Configuration.Raw, nil
-	case found.Path == "":
-		return nil, nil
-	case filepath.IsAbs(found.Path):
-		return os.ReadFile(found.Path)
-	}
-	return os.ReadFile(filepath.Join(filepath.Dir(o.ConfigFile), found.Path))
 }

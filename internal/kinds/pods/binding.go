@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/kinds/kind"
-	"github.com/kapok-dev/kapok/internal/object"
 	"github.com/kapok-dev/kapok/internal/resource"
-	"github.com/kapok-dev/kapok/internal/state"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,7 +48,6 @@ func bindPod() *resource.Action {
 				return err
 			}
 			assign(live, binding)
-			locate(s.State(), live)
 			return nil
 		})
 		if err != nil {
@@ -120,28 +117,6 @@ func assign(pod resource.Tree, binding *corev1.Binding) {
 		kind.Put(pod, value, "metadata", "labels", key)
 	}
 	setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, time.Now())
-}
-
-// locate copies the zone and region labels of a pod's node to the pod. In Kubernetes, the plugin
-// PodTopologyLabels does this.
-func locate(st *state.State, pod resource.Tree) {
-	node, _ := st.Get(object.Key{Resource: schema.GroupResource{Resource: "nodes"}, Name: kind.Text(pod, "spec", "nodeName")})
-	if node == nil {
-		return
-	}
-	for _, label := range []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion} {
-		if node.Meta.Labels.Has(label) {
-			kind.Put(pod, node.Meta.Labels.Get(label), "metadata", "labels", label)
-		}
-	}
-}
-
-// locateNew is locate for pods that are created with their node.
-func locateNew(c *resource.Claims, pod, old resource.Tree) error {
-	if old == nil && pod != nil && kind.Text(pod, "spec", "nodeName") != "" {
-		locate(c.State(), pod)
-	}
-	return nil
 }
 
 // setPodCondition adds a condition, or replaces the one of its type. The transition time is kept if

@@ -61,7 +61,6 @@ func Pods(v1 schema.GroupVersion) kind.Row {
 		},
 		Strategy: resource.Strategy{
 			Warnings: warnOfPod,
-			Claim:    locateNew,
 		},
 		Deletion: resource.Deletion{
 			Grace:         Grace,
@@ -87,7 +86,7 @@ func preparePod(obj resource.Tree) {
 			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
 		}}
 	}
-	status["qosClass"] = string(qosClass(kind.Decoded[corev1.PodSpec](spec)))
+	status["qosClass"] = string(QOSClass(kind.Decoded[corev1.PodSpec](spec)))
 }
 
 // preparePodStatus restores fields that old kubelets and other clients leave out because they do

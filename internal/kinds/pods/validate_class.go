@@ -86,7 +86,7 @@ func validateRuntimeClass(class, old *nodev1.RuntimeClass) field.ErrorList {
 	if s := class.Scheduling; s != nil {
 		path := field.NewPath("scheduling")
 		all = append(all, metav1validation.ValidateLabels(s.NodeSelector, path.Child("nodeSelector"))...)
-		all = append(all, validateTolerations(s.Tolerations, path.Child("tolerations"))...)
+		all = append(all, ValidateTolerations(s.Tolerations, path.Child("tolerations"))...)
 		all = append(all, validateNoToleration(s.Tolerations, path.Child("tolerations"))...)
 	}
 	return append(all, validateRuntimeHandler(class, old)...)

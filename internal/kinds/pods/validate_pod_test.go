@@ -36,7 +36,7 @@ func TestQOSClass(t *testing.T) {
 		for _, r := range c.containers {
 			spec.Containers = append(spec.Containers, corev1.Container{Resources: r})
 		}
-		if got := qosClass(spec); got != c.want {
+		if got := QOSClass(spec); got != c.want {
 			t.Errorf("%v: got %s, want %s", c.containers, got, c.want)
 		}
 	}

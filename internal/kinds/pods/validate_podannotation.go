@@ -37,7 +37,7 @@ func validatePodAnnotations(annotations map[string]string, spec *corev1.PodSpec,
 		if err := json.Unmarshal([]byte(text), &tolerations); err != nil {
 			all = append(all, field.Invalid(path, tolerationsAnnotation, err.Error()))
 		} else {
-			all = append(all, validateTolerations(tolerations, path.Child(tolerationsAnnotation))...)
+			all = append(all, ValidateTolerations(tolerations, path.Child(tolerationsAnnotation))...)
 		}
 	}
 	if cost, ok := annotations[corev1.PodDeletionCost]; ok && !isDeletionCost(cost) {

@@ -50,7 +50,7 @@ func validatePodResize(pod, old *corev1.Pod) field.ErrorList {
 	case isWindows(&old.Spec):
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "windows pods cannot be resized")}
 	}
-	if cmp.Or(old.Status.QOSClass, qosClass(&old.Spec)) != qosClass(&pod.Spec) {
+	if cmp.Or(old.Status.QOSClass, QOSClass(&old.Spec)) != QOSClass(&pod.Spec) {
 		all = append(all, field.Invalid(path, pod.Status.QOSClass, "Pod QOS Class may not change as a result of resizing"))
 	}
 	if !resizable(old) {

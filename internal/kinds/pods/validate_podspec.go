@@ -63,7 +63,7 @@ func validatePodSpec(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.
 	all = append(all, validateHostUsers(spec, path)...)
 	all = append(all, validateHostname(spec, path.Child("hostnameOverride"))...)
 	all = append(all, validatePodNames(spec, path)...)
-	all = append(all, validateTolerations(spec.Tolerations, path.Child("tolerations"))...)
+	all = append(all, ValidateTolerations(spec.Tolerations, path.Child("tolerations"))...)
 	all = append(all, validateHostAliases(spec.HostAliases, path.Child("hostAliases"))...)
 	if name := spec.PriorityClassName; name != "" {
 		all = append(all, rule.Invalid(path.Child("priorityClassName"), name, apivalidation.NameIsDNSSubdomain(name, false))...)

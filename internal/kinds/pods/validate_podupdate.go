@@ -162,7 +162,7 @@ func validateTolerationUpdate(now, old []corev1.Toleration, at *field.Path) fiel
 			return field.ErrorList{field.Forbidden(at, "existing toleration can not be modified except its tolerationSeconds")}
 		}
 	}
-	return validateTolerations(now, at)
+	return ValidateTolerations(now, at)
 }
 
 // validateGateUpdate lets scheduling gates be removed only.

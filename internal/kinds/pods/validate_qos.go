@@ -2,8 +2,8 @@ package pods
 
 import corev1 "k8s.io/api/core/v1"
 
-// qosClass returns the quality of service that follows from the resources of a pod.
-func qosClass(spec *corev1.PodSpec) corev1.PodQOSClass {
+// QOSClass returns the quality of service that follows from the resources of a pod.
+func QOSClass(spec *corev1.PodSpec) corev1.PodQOSClass {
 	if hasPodResources(spec) {
 		return qosOfResources(spec.Resources)
 	}

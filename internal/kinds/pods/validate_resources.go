@@ -28,7 +28,7 @@ func validateNativeContainerResource(name corev1.ResourceName, at *field.Path) f
 	switch {
 	case !rule.Qualified(string(name)) && !isContainerResource(name):
 		return field.ErrorList{field.Invalid(at, name, "must be a standard resource for containers")}
-	case rule.Qualified(string(name)) && !rule.IsNative(name) && !isExtended(name):
+	case rule.Qualified(string(name)) && !rule.IsNative(name) && !IsExtended(name):
 		return field.ErrorList{field.Invalid(at, name, "doesn't follow extended resource name standard")}
 	}
 	return nil
@@ -126,10 +126,10 @@ func isObjectCount(name corev1.ResourceName) bool {
 }
 
 // isCounted reports whether a resource is counted in whole units.
-func isCounted(name corev1.ResourceName) bool { return isObjectCount(name) || isExtended(name) }
+func isCounted(name corev1.ResourceName) bool { return isObjectCount(name) || IsExtended(name) }
 
-// isExtended reports whether a resource is provided by devices.
-func isExtended(name corev1.ResourceName) bool {
+// IsExtended reports whether a resource is provided by devices.
+func IsExtended(name corev1.ResourceName) bool {
 	const ofQuota = corev1.DefaultResourceRequestsPrefix
 	return !rule.IsNative(name) && !strings.HasPrefix(string(name), ofQuota) && len(validation.IsQualifiedName(ofQuota+string(name))) == 0
 }

@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func validateTolerations(tolerations []corev1.Toleration, path *field.Path) field.ErrorList {
+// ValidateTolerations returns the errors of tolerations.
+func ValidateTolerations(tolerations []corev1.Toleration, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	for i, t := range tolerations {
 		at := path.Index(i)
