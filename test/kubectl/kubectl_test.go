@@ -10,6 +10,8 @@
 //
 // and review the difference.
 //
+// [TestGuides] runs the commands of the pages in docs, in bash.
+//
 // [TestControllersElsewhere] runs the script of the controllers on another API server; package
 // test/oracle calls it with kube-apiserver.
 package kubectl

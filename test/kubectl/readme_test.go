@@ -190,15 +190,21 @@ const patience = 60 * time.Second
 type step struct {
 	command string
 	printed []string
+	similar bool // numbers, ages and the like may differ
 }
 
 func readSteps(readme string) []step { return readSection(readme, "Try it") }
 
-func readSection(text, name string) (steps []step) {
+func readSection(text, name string) []step {
 	_, section, _ := strings.Cut(text, "\n## "+name+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
+	return readBlocks(section)
+}
+
+// readBlocks returns the steps of the indented blocks of a text.
+func readBlocks(text string) (steps []step) {
 	inside, document := false, "" // end of the here-document
-	for line := range strings.Lines(section) {
+	for line := range strings.Lines(text) {
 		line, indented := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "    ")
 		command, isCommand := strings.CutPrefix(line, "$ ")
 		switch {
@@ -239,7 +245,11 @@ func (s step) pattern() *regexp.Regexp {
 			if i > 0 {
 				b.WriteString(".*")
 			}
-			b.WriteString(regexp.QuoteMeta(part))
+			if s.similar {
+				b.WriteString(similar(part))
+			} else {
+				b.WriteString(regexp.QuoteMeta(part))
+			}
 		}
 		b.WriteString(" ?\n")
 	}
