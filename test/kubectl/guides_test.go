@@ -74,7 +74,7 @@ END
 			{"tail -f audit.log", "kubectl create configmap a\nuntil grep -q configmaps audit.log; do sleep 0.05; done\ntail -n +1 audit.log"},
 			{"@tsv'", "@tsv' >table"},
 		},
-		after: `grep -P '^kubernetes-admin\tcreate\t/api/v1/namespaces/default/configmaps.*\t201$' table`,
+		after: `grep $'^kubernetes-admin\tcreate\t/api/v1/namespaces/default/configmaps.*\t201$' table`,
 	},
 	{
 		page:  "backup.md",
@@ -195,6 +195,7 @@ END
 		replace: [][2]string{
 			{"--revision 209", `--revision "$first"`},
 			{"--to 209", `--to "$first"`},
+			{"# write the state of that revision again", `&& [ "$(kubectl get configmap settings -o jsonpath='{.data.mood}')" = calm ]`},
 			{"kubectl get revisions", "foreground kapok up fresh; paint >/dev/null; kubectl get revisions"},
 			{"configmaps:settings:209", `configmaps:settings:$first`},
 		},
@@ -279,18 +280,25 @@ END
 	{
 		page:   "service.md",
 		before: "kapok up",
-		files:  map[string]string{"apiVersion: apiserver.config.k8s.io/v1": "tracing.yaml"},
+		files: map[string]string{
+			"# /usr/lib/systemd/system/kapok.service": "kapok.service",
+			"# /etc/default/kapok":                    "settings",
+			"apiVersion: apiserver.config.k8s.io/v1":  "tracing.yaml",
+		},
 		skip: map[string]string{
-			"systemctl enable --now kapok":            "needs systemd",
-			"# /usr/lib/systemd/system/kapok.service": "needs systemd; cmd/kapok has tests of its notifications",
-			"# /etc/default/kapok":                    "settings of the unit",
-			"# /etc/systemd/system/kapok.socket":      "needs systemd",
+			"systemctl enable --now kapok":       "needs systemd",
+			"# /etc/systemd/system/kapok.socket": "needs systemd; cmd/kapok has tests of socket activation",
 		},
 		replace: [][2]string{
+			{"/var/lib/kapok", "lib"},
 			{"seconds=10", "seconds=1"},
 			{"go tool pprof -top cpu.pprof", "gzip -t cpu.pprof # go builds pprof at its first use"},
 		},
-		after: `grep -q '^# HELP apiserver_request_total' <(kubectl get --raw /metrics)`,
+		after: `grep -q '^# HELP apiserver_request_total' <(kubectl get --raw /metrics)
+			set -a
+			. ./settings
+			foreground $(sed -n 's,^ExecStart=/usr/bin/,,p' kapok.service)
+			kubectl --tls-server-name api.example.com get namespaces`,
 	},
 	{
 		page:   "upgrading.md",

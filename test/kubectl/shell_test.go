@@ -47,6 +47,7 @@ foreground() {
 	controllers) ready='^Controllers run ' ;;
 	esac
 	interrupt "$name"
+	: >"$log" # the program before this one was ready, too
 	"$@" >"$log" 2>&1 &
 	running[$name]=$!
 	until grep -q "$ready" "$log"; do
@@ -88,7 +89,8 @@ func newShell(t *testing.T) *shell {
 			s.env = append(s.env, v)
 		}
 	}
-	s.env = append(s.env, "HOME="+home, "SCRATCH="+s.scratch, "ROOT="+root, "GOMODCACHE="+strings.TrimSpace(string(modules)), "KAPOK_LISTEN=127.0.0.1:"+first,
+	s.env = append(s.env, "HOME="+home, "SCRATCH="+s.scratch, "ROOT="+root, "KAPOK_LISTEN=127.0.0.1:"+first,
+		"GOMODCACHE="+strings.TrimSpace(string(modules)),
 		"XDG_DATA_HOME="+filepath.Join(home, ".local", "share"), "XDG_CONFIG_HOME="+filepath.Join(home, ".config"),
 		"XDG_CACHE_HOME="+filepath.Join(home, ".cache"), "XDG_STATE_HOME="+filepath.Join(home, ".local", "state"),
 		"PATH="+strings.Join([]string{bin, filepath.Join(home, ".local", "bin"), os.Getenv("PATH")}, string(os.PathListSeparator)))
