@@ -101,6 +101,11 @@ func newShell(t *testing.T) *shell {
 	cmd := exec.CommandContext(ctx, "bash", "--norc")
 	cmd.Dir, cmd.Env, cmd.WaitDelay = s.dir, s.env, 10*time.Second
 	cmd.Stderr = t.Output()
+	cmd.Cancel = func() error {
+		// A shell that is killed leaves its programs running.
+		children := exec.Command("pkill", "-INT", "-P", strconv.Itoa(cmd.Process.Pid))
+		return errors.Join(children.Run(), cmd.Process.Kill())
+	}
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
