@@ -28,6 +28,8 @@ func PriorityOf(gv schema.GroupVersion, custom bool) (group, version int) {
 
 func groupPriority(group string) int {
 	switch group {
+	case "apiregistration.k8s.io":
+		return 20001 // it has no APIServices, and is before all groups that have
 	case "":
 		return 18000
 	case "apps":

@@ -51,15 +51,15 @@ func (c *call) dispatchResource() error {
 	return c.dispatchBuiltIn()
 }
 
-// routed reports whether a path is below the core group or a group with built-in kinds. Unknown
-// resources there get a Status, elsewhere plain text.
+// routed reports whether a path is below the core group or a group with served built-in kinds.
+// Unknown resources there get a Status, elsewhere plain text.
 func (c *call) routed(set *resource.Set) bool {
 	below, grouped := strings.CutPrefix(c.info.Path, "/apis/")
 	if !grouped {
 		return strings.HasPrefix(c.info.Path, "/api/")
 	}
 	group, _, _ := strings.Cut(below, "/")
-	return slices.ContainsFunc(set.All(), func(d *resource.Definition) bool { return !d.Custom && d.In(group) })
+	return slices.ContainsFunc(set.All(), func(d *resource.Definition) bool { return !d.Custom && len(d.Versions) > 0 && d.In(group) })
 }
 
 // dispatchPath serves paths that are not resources.
