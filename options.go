@@ -142,9 +142,14 @@ type Options struct {
 	// on.
 	RuntimeConfig map[string]bool
 
-	// FeatureGates are feature gates of Kubernetes 1.37 by their names, as kube-apiserver's flag of
-	// this name. All can be set to their default; ComponentFlagz and ComponentStatusz, which serve
-	// /flagz and /statusz, can also be off. Other values are errors. Default: those of Kubernetes.
+	// EmulatedVersion is the release of Kubernetes that the server behaves as, 1.34 to 1.37, as
+	// kube-apiserver's flag of this name: it serves the versions of kinds that the release has, with
+	// the feature gates of the release. Default: 1.37.
+	EmulatedVersion string
+
+	// FeatureGates are feature gates of Kubernetes by their names, as kube-apiserver's flag of this
+	// name. All can be set to their default in EmulatedVersion; docs/feature-gates.md lists those that
+	// can have another value. Other values are errors. Default: those of Kubernetes.
 	FeatureGates map[string]bool
 
 	// GroupByGroupDiscovery makes clients discover each group by a request of its own, as Kubernetes

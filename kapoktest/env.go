@@ -76,6 +76,12 @@ func Scheme(s *runtime.Scheme) Option { return func(o *options) { o.scheme = s }
 // Server changes the options of the server. Default: everything in memory, and no log.
 func Server(change func(*kapok.Options)) Option { return func(o *options) { change(&o.server) } }
 
+// EmulatedVersion sets the release of Kubernetes that the server behaves as, 1.34 to 1.37. Default:
+// 1.37.
+func EmulatedVersion(release string) Option {
+	return func(o *options) { o.server.EmulatedVersion = release }
+}
+
 // Controllers runs controllers in the server, such as Kubernetes' own, on which an operator under
 // test may depend:
 //

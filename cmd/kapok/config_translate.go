@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kapok-dev/kapok/internal/crd"
+	"github.com/kapok-dev/kapok/internal/emulation"
 	"github.com/kapok-dev/kapok/internal/gates"
 	"github.com/kapok-dev/kapok/internal/kinds"
 
@@ -125,7 +126,7 @@ func (t *translation) dropUnsupported() {
 	o := &t.up.options
 	defer func() {
 		for name, left := range map[string]int{
-			"enable-admission-plugins": len(o.Admission.Enable), "runtime-config": len(o.RuntimeConfig), "feature-gates": len(o.FeatureGates),
+			"enable-admission-plugins": len(o.Admission.Enable), "runtime-config": len(o.RuntimeConfig), "feature-gates": len(o.FeatureGates), "emulated-version": len(o.EmulatedVersion),
 		} {
 			t.flags.Lookup(name).Changed = left > 0
 		}
@@ -141,8 +142,13 @@ func (t *translation) dropUnsupported() {
 			delete(o.RuntimeConfig, key)
 		}
 	}
+	release, err := emulation.Parse(o.EmulatedVersion)
+	if err != nil {
+		t.lacks("--emulated-version: %v", err)
+		o.EmulatedVersion, release = "", emulation.Newest
+	}
 	for _, name := range slices.Sorted(maps.Keys(o.FeatureGates)) {
-		if err := gates.Check(map[string]bool{name: o.FeatureGates[name]}); err != nil {
+		if err := (gates.Settings{Release: release, Set: map[string]bool{name: o.FeatureGates[name]}}).Check(); err != nil {
 			t.lacks("--feature-gates: %v", err)
 			delete(o.FeatureGates, name)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -335,5 +336,16 @@ func TestAPIServerOptions(t *testing.T) {
 	s = &apiServer{stderr: &bytes.Buffer{}}
 	if opts, _, err := s.complete(t.Context()); err != nil || opts.KeepGarbage || !slices.Equal(opts.Access.Modes, []string{"AlwaysAllow"}) {
 		t.Errorf("%+v, %v", opts, err)
+	}
+}
+
+// TestGateSettings checks that gates of suites which Kapok does not have, or which the release does
+// not have, are ignored.
+func TestGateSettings(t *testing.T) {
+	s := &apiServer{gates: []string{"EnvFiles=false", "kube:HPAScaleToZero=true", "NoSuchGate=true", "PodsAPI=false", "NodeDeclaredFeatures=true", "CSIVolumeHealth", "ImageVolume=maybe"}}
+	s.options.EmulatedVersion = "1.34"
+	want := map[string]bool{"EnvFiles": false, "HPAScaleToZero": true}
+	if got := s.gateSettings(); got.Release != 34 || !maps.Equal(got.Set, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -18,6 +18,8 @@ import (
 
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/internal/crd"
+	"github.com/kapok-dev/kapok/internal/emulation"
+	"github.com/kapok-dev/kapok/internal/gates"
 	"github.com/kapok-dev/kapok/internal/kinds"
 
 	"github.com/spf13/cobra"
@@ -81,7 +83,8 @@ may contain more flags, separated by spaces.`,
 	f.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", "", "file with the key of that certificate")
 	f.StringVar(&o.EncryptionConfig, "encryption-provider-config", "", "file with an EncryptionConfiguration")
 	f.StringVarP(&s.verbosity, "v", "v", "0", "log verbosity: from 2 on level info, from 4 on level debug")
-	f.StringSliceVar(&s.gates, "feature-gates", nil, "feature gates; only AggregatedDiscoveryEndpoint=false has an effect")
+	f.StringVar(&o.EmulatedVersion, "emulated-version", "", "release of Kubernetes that the server behaves as: 1.34, 1.35, 1.36 or 1.37 (default 1.37)")
+	f.StringSliceVar(&s.gates, "feature-gates", nil, "feature gates; those that Kapok does not have are ignored")
 	o.KeepGarbage = true
 	f.Var((*chores)(o), "controllers", "also do the work of kube-controller-manager: collect garbage, empty deleted namespaces, create service accounts; and with a list, like '*' or deployment,replicaset, run these controllers")
 	f.Lookup("controllers").NoOptDefVal = "true"
@@ -171,8 +174,11 @@ func (s *apiServer) complete(ctx context.Context) (opts kapok.Options, giveBack 
 	opts.Listen = net.JoinHostPort(s.bind, strconv.Itoa(s.port))
 	opts.Logger = slog.New(slog.NewTextHandler(s.stderr, &slog.HandlerOptions{Level: s.level()}))
 	opts.GroupByGroupDiscovery = s.groupByGroup()
+	opts.FeatureGates = s.gateSettings().Set
 	// Suites turn on alpha versions, which Kapok does not have.
-	opts.RuntimeConfig = kinds.Selection(opts.RuntimeConfig).Known(append(kinds.WithRetired(), crd.Definition(true)))
+	served := kinds.WithRetired()
+	kinds.Emulate(served, s.gateSettings())
+	opts.RuntimeConfig = kinds.Selection(opts.RuntimeConfig).Known(append(served, crd.Definition(true)))
 	s.authorize(&opts)
 	s.admit(&opts)
 	if err := s.certificate(&opts); err != nil {
@@ -182,8 +188,8 @@ func (s *apiServer) complete(ctx context.Context) (opts kapok.Options, giveBack 
 	return opts, giveBack, err
 }
 
-// groupByGroup reports whether the only supported feature gate is set to false. The last value
-// counts.
+// groupByGroup reports whether the feature gate of aggregated discovery is set to false. The last
+// value counts.
 func (s *apiServer) groupByGroup() (off bool) {
 	for _, gate := range s.gates {
 		if name, value, _ := strings.Cut(gate, "="); name == "AggregatedDiscoveryEndpoint" {
@@ -192,6 +198,21 @@ func (s *apiServer) groupByGroup() (off bool) {
 		}
 	}
 	return off
+}
+
+// gateSettings returns the feature gates that Kapok has: suites also set others, for many releases.
+func (s *apiServer) gateSettings() gates.Settings {
+	release, _ := emulation.Parse(s.options.EmulatedVersion) // which the server validates
+	known := map[string]bool{}
+	for _, gate := range s.gates {
+		name, value, _ := strings.Cut(strings.TrimPrefix(gate, "kube:"), "=")
+		on, err := strconv.ParseBool(value)
+		one := gates.Settings{Release: release, Set: map[string]bool{name: on}}
+		if err == nil && one.Check() == nil {
+			known[name] = on
+		}
+	}
+	return gates.Settings{Release: release, Set: known}
 }
 
 func (s *apiServer) level() slog.Level {

@@ -46,9 +46,10 @@ func (s *switches) Set(text string) error {
 	return nil
 }
 
-// gatesFlag adds --feature-gates.
-func gatesFlag(f *pflag.FlagSet, gates *map[string]bool) {
-	f.Var((*switches)(gates), "feature-gates", "feature gates of Kubernetes 1.37, as NAME=true or NAME=false. All can have their default; ComponentFlagz and ComponentStatusz, which serve /flagz and /statusz, can also be false; may be repeated")
+// releaseFlags adds --emulated-version and --feature-gates.
+func releaseFlags(f *pflag.FlagSet, release *string, gates *map[string]bool) {
+	f.StringVar(release, "emulated-version", "", "release of Kubernetes that the server behaves as, with its versions of kinds and its feature gates: 1.34, 1.35, 1.36 or 1.37 (default 1.37)")
+	f.Var((*switches)(gates), "feature-gates", "feature gates of Kubernetes, as NAME=true or NAME=false; all can have their default, and those that switch fields, rules and pages of the server another value; may be repeated")
 }
 
 // runtimeConfigFlag adds --runtime-config.

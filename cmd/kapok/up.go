@@ -182,7 +182,7 @@ func (u *up) flags(c *cobra.Command) (titles []string) {
 		f.BoolVar(&o.V1beta1CRDs, "crd-v1beta1", true, "also accept and serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
 		f.BoolVar(&o.RetiredAPIs, "serve-retired-apis", false, "also accept and serve built-in kinds in versions that Kubernetes has removed, like apps/v1beta1, with a warning")
 		runtimeConfigFlag(f, &o.RuntimeConfig)
-		gatesFlag(f, &o.FeatureGates)
+		releaseFlags(f, &o.EmulatedVersion, &o.FeatureGates)
 		serviceFlag(f, &o.ServiceAddresses, "10.96.0.0/12")
 		nodePortsFlag(f, &o.NodePorts)
 		eventFlag(f, &o.EventTTL)

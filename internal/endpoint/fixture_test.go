@@ -143,7 +143,7 @@ func newServer(t testing.TB, edit ...func(*Options)) *server {
 		Store:         resource.NewStore(st, resource.NewRegistry(namespaces(), configMaps(), widgets())),
 		Authenticator: authn.NewAuthenticator(nil, authn.AdminToken(token)),
 		Logger:        slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Version:       version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.0+kapok"},
+		Version:       version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.0+kapok", EmulationMajor: "1", EmulationMinor: "37"},
 		Address:       "127.0.0.1:6443",
 	}
 	for _, e := range edit {

@@ -11,7 +11,6 @@ import (
 	"github.com/munnerz/goautoneg"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // The pages for people who look for a fault, as KEP-4827 and KEP-4828 define them.
@@ -107,12 +106,9 @@ type statusz struct {
 }
 
 func (h *Handler) statusObject(t metav1.TypeMeta, o metav1.ObjectMeta) any {
-	s := statusz{TypeMeta: t, ObjectMeta: o, StartTime: metav1.Time{Time: h.began}, UptimeSeconds: int64(time.Since(h.began).Seconds()),
-		GoVersion: h.opts.Version.GoVersion, BinaryVersion: strings.TrimPrefix(h.opts.Version.GitVersion, "v"), Paths: h.debugPaths()}
-	if v, err := version.Parse(h.opts.Version.GitVersion); err == nil {
-		s.EmulationVersion = fmt.Sprintf("%d.%d", v.Major(), v.Minor())
-	}
-	return s
+	v := &h.opts.Version
+	return statusz{TypeMeta: t, ObjectMeta: o, StartTime: metav1.Time{Time: h.began}, UptimeSeconds: int64(time.Since(h.began).Seconds()),
+		GoVersion: v.GoVersion, BinaryVersion: strings.TrimPrefix(v.GitVersion, "v"), EmulationVersion: v.EmulationMajor + "." + v.EmulationMinor, Paths: h.debugPaths()}
 }
 
 func (h *Handler) statusText() string {

@@ -105,6 +105,7 @@ func newRegistry(o Options, known *users.Users) (*resource.Registry, error) {
 	if p := o.NodePorts; p.Size != 0 {
 		builtin = kinds.WithNodePorts(builtin, services.PortRange{First: p.Base, Size: p.Size})
 	}
+	kinds.Emulate(builtin, o.gates())
 	all := append(kinds.Give(builtin, known), crd.Definition(o.V1beta1CRDs))
 	if err := kinds.Selection(o.RuntimeConfig).Apply(all); err != nil {
 		return nil, fmt.Errorf("RuntimeConfig: %w", err)
@@ -160,7 +161,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		return nil, err
 	}
 	started.done(serviceStep, addressesStep, claimsStep)
-	collectors := append(p.collectors, kindSizes{p.state, registry}, custom.Metrics(), hooks.Metrics(), admits.metrics)
+	collectors := append(p.collectors, kindSizes{p.state, registry}, custom.Metrics(), hooks.Metrics(), admits.metrics, gateMetrics{p.options.gates()})
 	auditor, err := p.startAudit(&in.closers)
 	if err != nil {
 		return nil, err
@@ -202,14 +203,14 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		GroupByGroup:   p.options.GroupByGroupDiscovery,
 		Authenticator:  p.authenticator,
 		Authorizer:     access,
-		OpenAPI:        endpoint.OpenAPI(registry, others, serverVersion().GitVersion),
+		OpenAPI:        endpoint.OpenAPI(registry, others, p.options.gates().Release.String()),
 		Debug:          p.options.Debug,
 		Flags:          p.options.shownFlags(),
-		NoStatus:       !gates.Enabled(p.options.FeatureGates, gates.Statusz),
+		NoStatus:       !p.options.gates().Enabled(gates.Statusz),
 		TracerProvider: p.options.TracerProvider,
 		Documents:      issuerDocuments(p.accounts, p),
 		Logger:         log,
-		Version:        serverVersion(),
+		Version:        serverVersion(p.options.gates().Release),
 		Address:        p.external(),
 		Requests:       p.options.Requests,
 		Collectors:     collectors,
@@ -246,10 +247,11 @@ type admitting struct {
 
 // admit installs the admission chain and the quotas.
 func (p *parts) admit(store *resource.Store, registry *resource.Registry, known *users.Users, access *access, hooks *webhooks) (admitting, error) {
+	selected := p.options.plugins()
 	a := admitting{
 		metrics:  admission.NewMetrics(),
 		policies: policy.New(store, access),
-		quotas:   quota.New(registry, quota.Options{Single: p.shared, Enforce: p.options.Admission.On(quota.Name)}),
+		quotas:   quota.New(registry, quota.Options{Single: p.shared, Enforce: selected.On(quota.Name)}),
 	}
 	others := map[string][]admission.Plugin{
 		"MutatingAdmissionPolicy":    {a.policies.Mutating()},
@@ -261,19 +263,19 @@ func (p *parts) admit(store *resource.Store, registry *resource.Registry, known 
 		others[name] = []admission.Plugin{certificates.New(name, known.Permit)}
 	}
 	restricted := access.chain.Node
-	if slices.Contains(p.options.Admission.Enable, noderestriction.Name) {
+	if slices.Contains(selected.Enable, noderestriction.Name) {
 		restricted = func() bool { return true }
 	}
 	others[noderestriction.Name] = []admission.Plugin{&noderestriction.Plugin{State: p.state, Permit: known.Permit, Active: restricted}}
 	if p.options.keepsAccounts() {
 		others["ServiceAccount"] = []admission.Plugin{&accountadmission.Plugin{State: p.state}}
 	}
-	chain, err := p.options.Admission.Chain(store, access, others, a.metrics)
+	chain, err := selected.Chain(store, access, others, a.metrics)
 	if err != nil {
 		return admitting{}, err
 	}
 	var provide func(context.Context, *resource.Request, resource.Tree) error
-	if p.options.Admission.On(plugins.NamespaceAutoProvision) {
+	if selected.On(plugins.NamespaceAutoProvision) {
 		provide = optional.NamespaceAutoProvision{Store: store}.Provide
 	}
 	store.SetGate(resource.Gate{

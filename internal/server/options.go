@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/authn/methods"
 	"github.com/kapok-dev/kapok/internal/authn/serviceaccount"
 	"github.com/kapok-dev/kapok/internal/authz/modes"
+	"github.com/kapok-dev/kapok/internal/emulation"
 	"github.com/kapok-dev/kapok/internal/endpoint"
 	"github.com/kapok-dev/kapok/internal/fairness"
 	"github.com/kapok-dev/kapok/internal/gates"
@@ -66,6 +68,7 @@ type Options struct {
 	V1beta1CRDs           bool
 	RetiredAPIs           bool
 	RuntimeConfig         map[string]bool
+	EmulatedVersion       string
 	FeatureGates          map[string]bool
 	GroupByGroupDiscovery bool
 	ServiceAddresses      netip.Prefix
@@ -104,9 +107,30 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// gates returns the settings of the feature gates. Validate has checked EmulatedVersion.
+func (o *Options) gates() gates.Settings {
+	release, _ := emulation.Parse(o.EmulatedVersion)
+	return gates.Settings{Release: release, Set: o.FeatureGates}
+}
+
+// plugins returns the admission plugins, without those of features that are off.
+func (o *Options) plugins() plugins.Options {
+	selected, settings := o.Admission, o.gates()
+	for _, p := range []struct{ gate, plugin string }{
+		{gates.MutatingAdmissionPolicy, "MutatingAdmissionPolicy"},
+		{gates.NodeDeclaredFeatures, "NodeDeclaredFeatureValidator"},
+		{gates.PodTopologyLabels, "PodTopologyLabels"},
+	} {
+		if !settings.Enabled(p.gate) {
+			selected.Disable = append(slices.Clone(selected.Disable), p.plugin)
+		}
+	}
+	return selected
+}
+
 // shownFlags returns what /flagz shows; nil if it does not exist.
 func (o *Options) shownFlags() map[string]string {
-	if !gates.Enabled(o.FeatureGates, gates.Flagz) {
+	if !o.gates().Enabled(gates.Flagz) {
 		return nil
 	}
 	return o.Flags
@@ -137,7 +161,10 @@ func (o *Options) Validate() error {
 	if p := o.NodePorts; p != (utilnet.PortRange{}) && (p.Base < 1 || p.Size < 1 || p.Base+p.Size-1 > 65535) {
 		return fmt.Errorf("Options.NodePorts is %d-%d: want a range of ports from 1 to 65535, like 30000-32767", p.Base, p.Base+p.Size-1)
 	}
-	if err := gates.Check(o.FeatureGates); err != nil {
+	if _, err := emulation.Parse(o.EmulatedVersion); err != nil {
+		return fmt.Errorf("Options.EmulatedVersion: %w", err)
+	}
+	if err := o.gates().Check(); err != nil {
 		return fmt.Errorf("Options.FeatureGates: %w", err)
 	}
 	if err := o.Requests.Validate(); err != nil {

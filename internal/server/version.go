@@ -2,6 +2,9 @@ package server
 
 import (
 	"runtime"
+	"strconv"
+
+	"github.com/kapok-dev/kapok/internal/emulation"
 
 	"k8s.io/apimachinery/pkg/version"
 )
@@ -10,15 +13,19 @@ import (
 // with their own version.
 const KubernetesVersion = "v1.37.2"
 
-// serverVersion returns the content of /version.
-func serverVersion() version.Info {
+// serverVersion returns the content of /version of a server that behaves as a release.
+func serverVersion(emulated emulation.Release) version.Info {
 	return version.Info{
-		Major:        "1",
-		Minor:        "37",
-		GitVersion:   KubernetesVersion + "+kapok",
-		GitTreeState: "clean",
-		GoVersion:    runtime.Version(),
-		Compiler:     runtime.Compiler,
-		Platform:     runtime.GOOS + "/" + runtime.GOARCH,
+		Major:                 "1",
+		Minor:                 strconv.Itoa(int(emulation.Newest)),
+		EmulationMajor:        "1",
+		EmulationMinor:        strconv.Itoa(int(emulated)),
+		MinCompatibilityMajor: "1",
+		MinCompatibilityMinor: strconv.Itoa(int(minCompatible(emulated))),
+		GitVersion:            KubernetesVersion + "+kapok",
+		GitTreeState:          "clean",
+		GoVersion:             runtime.Version(),
+		Compiler:              runtime.Compiler,
+		Platform:              runtime.GOOS + "/" + runtime.GOARCH,
 	}
 }

@@ -66,6 +66,10 @@ func Run(t *testing.T, start func(*testing.T) Server, o Options) {
 	}
 }
 
+// Release returns the release that a script in testdata/emulated is about, such as 1.36. name is
+// that of its test.
+func Release(name string) string { return name[strings.LastIndex(name, "-")+1:] }
+
 func rewriting() bool {
 	f := flag.Lookup("rewrite")
 	return f != nil && f.Value.String() == "true"

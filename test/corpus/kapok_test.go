@@ -1,6 +1,8 @@
 package corpus_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/kapok-dev/kapok"
@@ -20,13 +22,40 @@ func TestKapok(t *testing.T) {
 	})
 }
 
-func start(t *testing.T) corpus.Server {
-	server, err := kapok.Start(t.Context(), kapok.Options{
+// TestEmulated compares earlier releases with a kube-apiserver that behaves as one. The name of a
+// script ends in the release.
+func TestEmulated(t *testing.T) {
+	start := func(t *testing.T) corpus.Server {
+		return startWith(t, func(o *kapok.Options) { o.EmulatedVersion = corpus.Release(t.Name()) })
+	}
+	corpus.Run(t, start, corpus.Options{Dir: "testdata/emulated", Differences: "../../docs/differences.md", Parallel: true})
+}
+
+// TestPlugins compares admission plugins that are off by default.
+func TestPlugins(t *testing.T) {
+	start := func(t *testing.T) corpus.Server {
+		file := filepath.Join(t.TempDir(), "admission.yaml")
+		if err := os.WriteFile(file, []byte(corpus.OptionalConfiguration), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return startWith(t, func(o *kapok.Options) {
+			o.Admission.Enable, o.Admission.ConfigFile = corpus.OptionalPlugins, file
+		})
+	}
+	corpus.Run(t, start, corpus.Options{Dir: "testdata/plugins", Differences: "../../docs/differences.md"})
+}
+
+func start(t *testing.T) corpus.Server { return startWith(t, func(*kapok.Options) {}) }
+
+func startWith(t *testing.T, change func(o *kapok.Options)) corpus.Server {
+	o := kapok.Options{
 		Listen: "127.0.0.1:0", KeepGarbage: true,
 		// The options are those of the oracle.
 		Fairness: kapok.FairnessOptions{Unfair: true, MaxRequestsInFlight: -1, MaxMutatingRequestsInFlight: -1},
 		Flags:    map[string]string{"v": "0"},
-	})
+	}
+	change(&o)
+	server, err := kapok.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -8,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/version"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
 	cmfeatures "k8s.io/controller-manager/pkg/features"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
@@ -30,26 +34,40 @@ func TestFlags(t *testing.T) {
 	compareGolden(t, golden, now.String())
 }
 
-// TestFeatureGates compares the feature gates of kube-apiserver with those that Kapok knows.
+// TestFeatureGates compares the feature gates of kube-apiserver with those that Kapok knows, in all
+// releases that can be emulated.
 func TestFeatureGates(t *testing.T) {
-	all := utilfeature.DefaultMutableFeatureGate.GetAll()
+	all := utilfeature.DefaultMutableFeatureGate.GetAllVersioned()
 	// kube-controller-manager adds it. That is in this process, but not in kube-apiserver.
 	delete(all, cmfeatures.ControllerManagerReleaseLeaderElectionLockOnExit)
+	oldest, newest := version.MajorMinor(1, 34), version.MajorMinor(1, 37)
 	var now strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		spec, value := all[name], "off"
-		if spec.Default {
-			value = "on"
+		specs := slices.Clone(all[name])
+		slices.SortFunc(specs, func(a, b featuregate.FeatureSpec) int {
+			if a.Version.LessThan(b.Version) {
+				return -1
+			}
+			return 1
+		})
+		var states []string
+		for _, spec := range specs {
+			if spec.Version.GreaterThan(newest) || spec.MinCompatibilityVersion != nil && spec.MinCompatibilityVersion.AtLeast(spec.Version) {
+				continue // servers are compatible with the release before by default
+			}
+			if !spec.Version.GreaterThan(oldest) {
+				states = nil // what came before does not matter
+			}
+			value := "off"
+			if spec.Default {
+				value = "on"
+			}
+			if spec.LockToDefault {
+				value += ",locked"
+			}
+			states = append(states, fmt.Sprintf("1.%d=%s,%s", spec.Version.Minor(), cmp.Or(string(spec.PreRelease), "GA"), value))
 		}
-		stage := string(spec.PreRelease)
-		if stage == "" {
-			stage = "GA"
-		}
-		now.WriteString(string(name) + " " + stage + " " + value)
-		if spec.LockToDefault {
-			now.WriteString(" locked")
-		}
-		now.WriteString("\n")
+		now.WriteString(string(name) + " " + strings.Join(states, " ") + "\n")
 	}
 	compareGolden(t, "../../internal/gates/gates.txt", now.String())
 }

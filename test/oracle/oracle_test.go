@@ -4,6 +4,8 @@ import (
 	"context"
 	"flag"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +33,38 @@ func TestOracle(t *testing.T) {
 		Dir:    "../corpus/testdata",
 		Record: record.Value.String() == "true",
 	})
+}
+
+// TestEmulated is TestOracle for earlier releases, which kube-apiserver emulates in processes of
+// their own.
+func TestEmulated(t *testing.T) {
+	start := func(t *testing.T) corpus.Server {
+		config, stop, err := StartServer(t.TempDir(), "--emulated-version="+corpus.Release(t.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(stop)
+		return corpus.Server{Config: config}
+	}
+	corpus.Run(t, start, corpus.Options{Dir: "../corpus/testdata/emulated", Record: record.Value.String() == "true"})
+}
+
+// TestPlugins is TestOracle for admission plugins that are off by default.
+func TestPlugins(t *testing.T) {
+	start := func(t *testing.T) corpus.Server {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "admission.yaml")
+		if err := os.WriteFile(file, []byte(corpus.OptionalConfiguration), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		config, stop, err := StartServer(dir, "--enable-admission-plugins="+strings.Join(corpus.OptionalPlugins, ","), "--admission-control-config-file="+file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(stop)
+		return corpus.Server{Config: config}
+	}
+	corpus.Run(t, start, corpus.Options{Dir: "../corpus/testdata/plugins", Record: record.Value.String() == "true"})
 }
 
 // recordAudit does for the audit log what corpus.Run does for responses.

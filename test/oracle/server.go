@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/server/flagz"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
@@ -154,6 +155,8 @@ func (s *Server) startAPIServer(ctx context.Context, dir string, more []string) 
 	if err := o.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 		return err
 	}
+	utilfeature.DefaultMutableFeatureGate.AddMetrics() // as the program does
+	o.GenericServerRunOptions.ComponentGlobalsRegistry.AddMetrics()
 	completed, err := o.Complete(ctx)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 
 // Snapshot is the content of all documents. It must not change after it was passed to the handler.
 type Snapshot struct {
-	// Version is that of the server, such as v1.37.2+kapok.
+	// Version is the release of Kubernetes that the server behaves as, such as 1.37.
 	Version   string
 	Resources []Resource
 	// Foreign are the descriptions by other servers. They take precedence.

@@ -1,0 +1,208 @@
+package kinds
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/kapok-dev/kapok/internal/gates"
+	"github.com/kapok-dev/kapok/internal/kinds/kind"
+	"github.com/kapok-dev/kapok/internal/resource"
+
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Resources with rules of their own.
+var (
+	podsResource        = schema.GroupResource{Resource: "pods"}
+	servicesResource    = schema.GroupResource{Resource: "services"}
+	driversResource     = schema.GroupResource{Group: "storage.k8s.io", Resource: "csidrivers"}
+	ingressesResource   = schema.GroupResource{Group: "networking.k8s.io", Resource: "ingresses"}
+	claimsResource      = schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaims"}
+	templatesResource   = schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaimtemplates"}
+	autoscalersResource = schema.GroupResource{Group: "autoscaling", Resource: "horizontalpodautoscalers"}
+)
+
+// rulesOf returns the rules of a kind for features that are off.
+func rulesOf(d *resource.Definition, s gates.Settings) []rule {
+	var rules []rule
+	if path, ok := podSpecPaths()[d.GroupResource().String()]; ok {
+		pods := strings.Split(path, ".")
+		if s.Enabled(gates.ContainerRestartRules) && !s.Enabled(gates.RestartAllContainersOnContainerExits) {
+			rules = append(rules, withoutRestartAll(pods))
+		}
+		if !s.Enabled(gates.EnvFiles) {
+			rules = append(rules, withoutEnvFiles(pods))
+		}
+	}
+	if path, ok := map[schema.GroupResource][]string{claimsResource: {"spec"}, templatesResource: {"spec", "spec"}}[d.GroupResource()]; ok && !s.Enabled(gates.DRAConsumableCapacity) {
+		rules = append(rules, withoutDistinct(path))
+	}
+	if d.GroupResource() == ingressesResource && !s.Enabled(gates.RelaxedServiceNameValidation) {
+		rules = append(rules, withStrictServiceNames)
+	}
+	if d.GroupResource() == podsResource && !s.Enabled(gates.InPlacePodLevelResources) {
+		rules = append(rules, withoutPodResize)
+	}
+	if d.GroupResource() == autoscalersResource && !s.Enabled(gates.HPAScaleToZero) {
+		rules = append(rules, withoutScaleToZero)
+	}
+	return rules
+}
+
+// withoutEnvFiles returns the rule for pod specs at a path that leaves files out of the words of an
+// error, unless the old pod spec has one.
+func withoutEnvFiles(path []string) rule {
+	return func(errs field.ErrorList, _, old resource.Tree, _ string) field.ErrorList {
+		before, _ := kind.Get(old, path...).(resource.Tree)
+		if slices.ContainsFunc(ofContainers("env[].valueFrom.fileKeyRef"), func(field string) bool { return hasAny(before, strings.Split(field, ".")) }) {
+			return errs
+		}
+		for _, e := range errs {
+			e.Detail = strings.Replace(e.Detail, "`configMapKeyRef`, `secretKeyRef` or `fileKeyRef`", "`configMapKeyRef` or `secretKeyRef`", 1)
+		}
+		return errs
+	}
+}
+
+// withoutDistinct returns the rule for claims at a path that words the error about a constraint
+// without an attribute as if only matching attributes existed.
+func withoutDistinct(path []string) rule {
+	prefix := strings.Join(path, ".") + ".devices.constraints["
+	return func(errs field.ErrorList, _, _ resource.Tree, _ string) field.ErrorList {
+		for _, e := range errs {
+			if e.Type == field.ErrorTypeRequired && strings.HasPrefix(e.Field, prefix) && strings.HasSuffix(e.Field, "]") {
+				e.Field, e.Detail = e.Field+".matchAttribute", ""
+			}
+		}
+		return errs
+	}
+}
+
+// withStrictServiceNames requires that names of services in an Ingress begin with a letter, unless
+// the old object has one that does not.
+func withStrictServiceNames(errs field.ErrorList, obj, old resource.Tree, subresource string) field.ErrorList {
+	strict := func(name string) []string {
+		if len(apivalidation.NameIsDNSLabel(name, false)) > 0 {
+			return nil // which is an error anyway
+		}
+		return apivalidation.NameIsDNS1035Label(name, false)
+	}
+	if subresource != "" {
+		return errs
+	}
+	for _, name := range backends(old) {
+		if len(strict(name)) > 0 {
+			return errs
+		}
+	}
+	for path, name := range backends(obj) {
+		for _, message := range strict(name) {
+			errs = append(errs, field.Invalid(path, name, message))
+		}
+	}
+	return errs
+}
+
+// backends yields the names of the services in an Ingress with their paths.
+func backends(ingress resource.Tree) iter.Seq2[*field.Path, string] {
+	return func(yield func(*field.Path, string) bool) {
+		spec := field.NewPath("spec")
+		if name := kind.Text(ingress, "spec", "defaultBackend", "service", "name"); name != "" && !yield(spec.Child("defaultBackend", "service", "name"), name) {
+			return
+		}
+		for i, r := range kind.Items(ingress, "spec", "rules") {
+			for j, p := range kind.Items(r, "http", "paths") {
+				at := spec.Child("rules").Index(i).Child("http", "paths").Index(j).Child("backend", "service", "name")
+				if name := kind.Text(p, "backend", "service", "name"); name != "" && !yield(at, name) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// withoutScaleToZero requires a replica, unless the old object has none.
+func withoutScaleToZero(errs field.ErrorList, obj, old resource.Tree, subresource string) field.ErrorList {
+	replicas, ok := kind.Get(obj, "spec", "minReplicas").(int64)
+	if !ok || replicas > 0 || subresource != "" || old != nil && kind.Get(old, "spec", "minReplicas") == int64(0) {
+		return errs
+	}
+	path := field.NewPath("spec", "minReplicas")
+	errs = slices.DeleteFunc(errs, func(e *field.Error) bool { return e.Field == path.String() })
+	return append(errs, field.Invalid(path, replicas, "must be greater than or equal to 1"))
+}
+
+// withoutPodResize forbids to resize pods that have resources for all containers together.
+func withoutPodResize(errs field.ErrorList, obj, old resource.Tree, subresource string) field.ErrorList {
+	if subresource != "resize" || !hasResources(obj) && !hasResources(old) {
+		return errs
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath(""), "resize of pods with pod-level resources is forbidden when InPlacePodLevelResourcesVerticalScalingEnabled feature gate is disabled")}
+}
+
+func hasResources(pod resource.Tree) bool {
+	for _, list := range []string{"requests", "limits"} {
+		if all, _ := kind.Get(pod, "spec", "resources", list).(resource.Tree); len(all) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutRestartAll returns the rule for pod specs at a path while rules cannot restart all
+// containers, unless the old pod spec has such a rule, and sidecars have no rules.
+func withoutRestartAll(path []string) rule {
+	return func(errs field.ErrorList, obj, old resource.Tree, subresource string) field.ErrorList {
+		before, _ := kind.Get(old, path...).(resource.Tree)
+		if subresource != "" || restartsAll(before) {
+			return errs
+		}
+		spec, _ := kind.Get(obj, path...).(resource.Tree)
+		root := field.NewPath(path[0], path[1:]...)
+		for _, list := range []string{"initContainers", "containers"} {
+			for i, c := range kind.Items(spec, list) {
+				at := root.Child(list).Index(i).Child("restartPolicyRules")
+				rules := kind.Items(c, "restartPolicyRules")
+				if list == "initContainers" && c["restartPolicy"] == string(corev1.ContainerRestartPolicyAlways) {
+					errs = slices.DeleteFunc(errs, func(e *field.Error) bool { return strings.HasPrefix(e.Field, at.String()) })
+					if len(rules) > 0 {
+						errs = append(errs, field.Forbidden(at, "restartPolicyRules are not allowed for init containers with restart policy Always"))
+					}
+					continue
+				}
+				for j, r := range rules {
+					action, _ := r["action"].(string)
+					if action == string(corev1.ContainerRestartRuleActionRestart) {
+						continue
+					}
+					at := at.Index(j).Child("action")
+					errs = slices.DeleteFunc(errs, func(e *field.Error) bool { return e.Field == at.String() })
+					errs = append(errs, field.NotSupported(at, corev1.ContainerRestartRuleAction(action), []corev1.ContainerRestartRuleAction{corev1.ContainerRestartRuleActionRestart}))
+				}
+			}
+		}
+		return errs
+	}
+}
+
+// restartsAll reports whether a rule of a pod spec restarts all containers, or a sidecar has rules.
+func restartsAll(spec resource.Tree) bool {
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, c := range kind.Items(spec, list) {
+			rules := kind.Items(c, "restartPolicyRules")
+			if list == "initContainers" && len(rules) > 0 && c["restartPolicy"] == string(corev1.ContainerRestartPolicyAlways) {
+				return true
+			}
+			for _, r := range rules {
+				if r["action"] == string(corev1.ContainerRestartRuleActionRestartAllContainers) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,7 @@
+package open
+
+import (
+	"testing"
+
+	"github.com/kapok-dev/kapok/kapoktest"
+)
