@@ -165,6 +165,10 @@ END
 		after: `[ "$(kubectl auth can-i create tokenreviews.authentication.k8s.io --as system:serviceaccount:wardle:apiserver)" = yes ]`,
 	},
 	{
+		page:  "emulated-version.md",
+		after: `kubectl get --raw /version | grep '"emulationMinor": "35"'`,
+	},
+	{
 		page:  "feature-gates.md",
 		after: `kubectl get --raw /flagz 2>&1 | grep NotFound`,
 	},
