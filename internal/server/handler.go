@@ -248,10 +248,14 @@ type admitting struct {
 // admit installs the admission chain and the quotas.
 func (p *parts) admit(store *resource.Store, registry *resource.Registry, known *users.Users, access *access, hooks *webhooks) (admitting, error) {
 	selected := p.options.plugins()
+	limits, err := selected.Quota()
+	if err != nil {
+		return admitting{}, err
+	}
 	a := admitting{
 		metrics:  admission.NewMetrics(),
 		policies: policy.New(store, access),
-		quotas:   quota.New(registry, quota.Options{Single: p.shared, Enforce: selected.On(quota.Name)}),
+		quotas:   quota.New(registry, quota.Options{Single: p.shared, Enforce: selected.On(quota.Name), Configuration: limits}),
 	}
 	others := map[string][]admission.Plugin{
 		"MutatingAdmissionPolicy":    {a.policies.Mutating()},

@@ -23,4 +23,16 @@ plugins:
     kind: Configuration
     default: [{key: everyone, operator: Exists, effect: NoSchedule}]
     whitelist: [{operator: Exists}]
+- name: ResourceQuota
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: ResourceQuotaConfiguration
+    limitedResources:
+    - resource: persistentvolumeclaims
+      matchContains: [gold.storageclass.storage.k8s.io/requests.storage]
+    - apiGroup: batch
+      resource: cronjobs
+      matchContains: [count/cronjobs]
+    - resource: pods
+      matchScopes: [{scopeName: PriorityClass, operator: In, values: [costly]}]
 `

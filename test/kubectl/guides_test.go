@@ -55,6 +55,10 @@ END
 		after: `[ "$(kubectl auth can-i get /kapok/v1/snapshot --as backup)" = yes ]`,
 	},
 	{
+		page:  "admission-plugins.md",
+		files: map[string]string{"# admission.yaml": "admission.yaml"},
+	},
+	{
 		page:    "admission-webhooks.md",
 		needs:   []string{"openssl"},
 		before:  "kapok up" + foos,

@@ -41,7 +41,7 @@ func load(data []byte) (*configuration, error) {
 	c := &configuration{}
 	if len(data) > 0 {
 		gvk := schema.GroupVersionKind{Group: "eventratelimit.admission.k8s.io", Version: "v1alpha1", Kind: "Configuration"}
-		if err := admission.DecodeConfiguration(data, gvk, c); err != nil {
+		if err := admission.DecodeConfiguration(data, c, gvk); err != nil {
 			return nil, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/admission/eventlimit"
 	"github.com/kapok-dev/kapok/internal/admission/pods"
 	"github.com/kapok-dev/kapok/internal/admission/podsecurity"
+	"github.com/kapok-dev/kapok/internal/admission/quota"
 	"github.com/kapok-dev/kapok/internal/state"
 
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
@@ -24,10 +25,24 @@ const (
 )
 
 // configurable are the plugins that take a configuration.
-var configurable = []string{eventlimit.Name, podNodeSelector, podsecurity.Name, podTolerationRestriction}
+var configurable = []string{eventlimit.Name, podNodeSelector, podsecurity.Name, podTolerationRestriction, quota.Name}
 
-// configured returns the plugins that take a configuration, by name. A plugin that is off is made,
-// too, if it has a configuration: an invalid one is an error before the plugin is turned on.
+// Quota returns the configuration of the plugin ResourceQuota, which is not part of the chain.
+func (o *Options) Quota() (*quota.Configuration, error) {
+	configs, err := o.configurations()
+	if err != nil {
+		return nil, err
+	}
+	config, err := quota.ReadConfiguration(configs[quota.Name])
+	if err != nil {
+		return nil, fmt.Errorf("couldn't init admission plugin %q: %w", quota.Name, err)
+	}
+	return config, nil
+}
+
+// configured returns the plugins of the chain that take a configuration, by name. A plugin that is
+// off is made, too, if it has a configuration: an invalid one is an error before the plugin is
+// turned on.
 func (o *Options) configured(st *state.State) (map[string]admission.Plugin, error) {
 	configs, err := o.configurations()
 	if err != nil {

@@ -31,8 +31,8 @@ type Options struct {
 	// PersistentVolumeClaimResize and CertificateSubjectRestriction cannot be disabled.
 	Disable []string
 	// ConfigFile is a file with Kubernetes' AdmissionConfiguration (apiserver.config.k8s.io/v1),
-	// for the plugins EventRateLimit, PodNodeSelector, PodSecurity and PodTolerationRestriction.
-	// EventRateLimit cannot be enabled without. It is read once. Default: none.
+	// for the plugins EventRateLimit, PodNodeSelector, PodSecurity, PodTolerationRestriction and
+	// ResourceQuota. EventRateLimit cannot be enabled without. It is read once. Default: none.
 	ConfigFile string
 	// NotReadySeconds and UnreachableSeconds are the seconds for which pods without such a
 	// toleration tolerate a node that is not ready, or unreachable. Default 300.

@@ -49,7 +49,7 @@ func NewPodTolerationRestriction(st *state.State, configuration []byte) (*PodTol
 		return p, nil
 	}
 	gvk := schema.GroupVersionKind{Group: "podtolerationrestriction.admission.k8s.io", Version: "v1alpha1", Kind: "Configuration"}
-	if err := admission.DecodeConfiguration(configuration, gvk, &p.config); err != nil {
+	if err := admission.DecodeConfiguration(configuration, &p.config, gvk); err != nil {
 		return nil, err
 	}
 	at := field.NewPath("podtolerationrestriction")

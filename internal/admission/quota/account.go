@@ -62,19 +62,24 @@ func (a *account) takes(t thing, gr schema.GroupResource) bool {
 	if t == nil || len(a.measured(gr)) == 0 {
 		return false
 	}
+	return len(a.scopesOf(t)) == len(a.scopes())
+}
+
+// scopes returns the scopes of the quota.
+func (a *account) scopes() []corev1.ScopedResourceSelectorRequirement {
+	var all []corev1.ScopedResourceSelectorRequirement
 	for _, scope := range a.spec.Scopes {
-		if !t.in(corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists}) {
-			return false
-		}
+		all = append(all, corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists})
 	}
 	if a.spec.ScopeSelector != nil {
-		for _, scope := range a.spec.ScopeSelector.MatchExpressions {
-			if !t.in(scope) {
-				return false
-			}
-		}
+		all = append(all, a.spec.ScopeSelector.MatchExpressions...)
 	}
-	return true
+	return all
+}
+
+// scopesOf returns the scopes of the quota that an object is in.
+func (a *account) scopesOf(t thing) []corev1.ScopedResourceSelectorRequirement {
+	return slices.DeleteFunc(a.scopes(), func(scope corev1.ScopedResourceSelectorRequirement) bool { return !t.in(scope) })
 }
 
 // usage returns the use of an object, restricted to the bounded resources; empty if the object does

@@ -30,7 +30,7 @@
 //
 // A pod counts until it is deleted or has ended; Kubernetes' controllers stop counting a pod some
 // time after its grace period has passed. Extended resources that DeviceClasses provide count for
-// pods only. There is no configuration of resources that are limited by default.
+// pods only.
 //
 // # Goroutines and locks
 //
@@ -55,6 +55,7 @@ type Quotas struct {
 	registry *resource.Registry
 	single   bool
 	enforce  bool
+	config   *Configuration
 }
 
 // Options configure Quotas. The zero value keeps the use and rejects nothing.
@@ -63,11 +64,13 @@ type Options struct {
 	Single bool
 	// Enforce rejects writes of users that exceed a quota. The use is kept in any case.
 	Enforce bool
+	// Configuration is what needs a quota. Nil is nothing.
+	Configuration *Configuration
 }
 
 // New returns Quotas over the kinds of a registry.
 func New(registry *resource.Registry, opts Options) *Quotas {
-	return &Quotas{registry: registry, single: opts.Single, enforce: opts.Enforce}
+	return &Quotas{registry: registry, single: opts.Single, enforce: opts.Enforce, config: opts.Configuration}
 }
 
 // counted reports whether objects of a kind can count for a quota.
@@ -101,7 +104,7 @@ func (q *Quotas) Claim(c *resource.Claims, r *resource.Request, obj, old resourc
 	if gr == quotas {
 		book.follow(obj, old)
 	}
-	if len(book.accounts) == 0 {
+	if len(book.accounts) == 0 && !q.limits() {
 		return book.close(c)
 	}
 	w, err := newWrite(r, obj, old)
@@ -115,6 +118,11 @@ func (q *Quotas) Claim(c *resource.Claims, r *resource.Request, obj, old resourc
 		return err
 	}
 	return book.close(c)
+}
+
+// limits reports whether something can only be used where a quota bounds it.
+func (q *Quotas) limits() bool {
+	return q.enforce && q.config != nil && len(q.config.LimitedResources) > 0
 }
 
 // chargeAll charges a write to all quotas. Errors about missing requests or limits come before
@@ -135,6 +143,11 @@ func (q *Quotas) chargeAll(c *resource.Claims, book *book, w *write) error {
 			if err := w.now.lacks(a.measured(w.gr)); err != nil {
 				return w.refuse("failed quota: %s: %v", a.name, err)
 			}
+		}
+	}
+	if q.enforce && w.judged {
+		if err := q.config.check(w, all); err != nil {
+			return err
 		}
 	}
 	for _, a := range all {
