@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -109,16 +110,22 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	first.create(t, "a", "b", "c")
 	before := first.configMaps(t)
 
-	want := fmt.Sprintf("of revision %s to %s.\n", before.ResourceVersion, file)
-	if out := must(t, "snapshot", "save", file, "--kubeconfig", first.kubeconfig); !strings.HasSuffix(out, want) {
+	out := must(t, "snapshot", "save", file, "--kubeconfig", first.kubeconfig)
+	saved := summary(t, file)
+	if want := fmt.Sprintf("of revision %d to %s.\n", saved.Revision, file); !strings.HasSuffix(out, want) {
 		t.Errorf("%s, want %s", out, want)
 	}
+	// A server that has just started may write an object of its own in between.
+	if atLeast, err := strconv.ParseInt(before.ResourceVersion, 10, 64); err != nil || int64(saved.Revision) < atLeast {
+		t.Errorf("revision %d is older than the list of revision %s (%v)", saved.Revision, before.ResourceVersion, err)
+	}
+	revision := strconv.FormatInt(int64(saved.Revision), 10)
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v: %v", info, err)
 	}
-	out := must(t, "snapshot", "inspect", file)
-	all := summary(t, file).Objects
-	for _, want := range []string{"revision     " + before.ResourceVersion + "\n", "v1.37", "checksum ok", "\nconfigmaps +5  ", "\nnamespaces +4  ", fmt.Sprintf("\ntotal +%d  ", all)} {
+	out = must(t, "snapshot", "inspect", file)
+	all := saved.Objects
+	for _, want := range []string{"revision     " + revision + "\n", "v1.37", "checksum ok", "\nconfigmaps +5  ", "\nnamespaces +4  ", fmt.Sprintf("\ntotal +%d  ", all)} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("inspect lacks %q:\n%s", want, out)
 		}
@@ -134,7 +141,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 
 	second := filepath.Join(base, "second")
 	out = must(t, "snapshot", "restore", file, "--data-dir", second)
-	if want := fmt.Sprintf("Restored %d objects of revision %s", all, before.ResourceVersion); !strings.HasPrefix(out, want) || !strings.Contains(out, "kapok up --data-dir "+second) {
+	if want := fmt.Sprintf("Restored %d objects of revision %s", all, revision); !strings.HasPrefix(out, want) || !strings.Contains(out, "kapok up --data-dir "+second) {
 		t.Errorf("%s, want %s", out, want)
 	}
 	restored := serve(t, second)
