@@ -207,7 +207,6 @@ func startOn(t *testing.T, p *play) (Cache, *heard) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go c.Start(t.Context())
 	inf, err := c.GetInformer(t.Context(), &corev1.Pod{}, BlockUntilSynced(false))
 	if err != nil {
 		t.Fatal(err)
@@ -216,6 +215,7 @@ func startOn(t *testing.T, p *play) (Cache, *heard) {
 	if _, err := inf.AddEventHandler(h); err != nil {
 		t.Fatal(err)
 	}
+	go c.Start(t.Context()) // a handler that comes later is not told what has gone
 	return c, h
 }
 

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+
+	"github.com/kapok-dev/kapok"
 
 	"github.com/spf13/cobra"
 )
@@ -78,7 +82,12 @@ func validateConfiguration(file string, stdout io.Writer) error {
 		err = u.excluded(c)
 	}
 	if err == nil {
-		_, err = u.complete(io.Discard)
+		var opts kapok.Options
+		if opts, err = u.complete(io.Discard); err == nil {
+			if err = inFlags(opts.Validate(), c.Flags(), &u.options); errors.Is(err, fs.ErrNotExist) {
+				err = nil // a certificate: the file may be for another machine
+			}
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("configuration %s: %w", file, err)

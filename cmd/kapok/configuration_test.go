@@ -136,6 +136,11 @@ func TestConfigurationErrors(t *testing.T) {
 		"dataDir: d\ninMemory: true\n":  "--data-dir and --in-memory exclude each other",
 		"nodes: -1\n":                   "--nodes is -1: must not be negative",
 		"node: process\nlisten: ':1'\n": "--node process with --listen :1",
+
+		"emulatedVersion: 1.33\n":              `--emulated-version: "1.33" is not a release that can be emulated`,
+		"featureGates: {PodsAPI: false}\n":     "--feature-gates: feature gate PodsAPI=false is not supported",
+		"enableAdmissionPlugins: [Nonsense]\n": `enable-admission-plugins plugin "Nonsense" is unknown`,
+		"serviceClusterIpRange: 10.0.0.0/31\n": "--service-cluster-ip-range is 10.0.0.0/31: want a range",
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run([]string{"config", "validate", configurationFile(t, fields)}, &stdout, &stderr)

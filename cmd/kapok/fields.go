@@ -48,14 +48,15 @@ func inFlags(err error, f *pflag.FlagSet, options any) error {
 }
 
 // flagsOf adds the flags that write into a struct, by the paths of the fields.
-func flagsOf(v reflect.Value, path string, known map[uintptr]string, flags map[string]string) {
+func flagsOf(v reflect.Value, path string, known map[uintptr]*pflag.Flag, flags map[string]string) {
 	for field, value := range v.Fields() {
 		if !field.IsExported() {
 			continue
 		}
 		path := path + "." + field.Name
-		if flag, ok := known[value.Addr().Pointer()]; ok && value.Kind() != reflect.Struct {
-			flags[path] = flag
+		// A struct has the address of its first field.
+		if flag, ok := known[value.Addr().Pointer()]; ok && (value.Kind() != reflect.Struct || reflect.TypeOf(flag.Value).Elem().ConvertibleTo(value.Type())) {
+			flags[path] = flag.Name
 		}
 		if value.Kind() == reflect.Struct {
 			flagsOf(value, path, known, flags)
@@ -65,16 +66,16 @@ func flagsOf(v reflect.Value, path string, known map[uintptr]string, flags map[s
 
 // addresses returns the flags by the addresses of the variables that they write: a Value of pflag
 // is a pointer to its variable, or has one as its first field.
-func addresses(f *pflag.FlagSet) map[uintptr]string {
-	all := map[uintptr]string{}
+func addresses(f *pflag.FlagSet) map[uintptr]*pflag.Flag {
+	all := map[uintptr]*pflag.Flag{}
 	f.VisitAll(func(flag *pflag.Flag) {
 		v := reflect.ValueOf(flag.Value)
 		if v.Kind() != reflect.Pointer {
 			return
 		}
-		all[v.Pointer()] = flag.Name
+		all[v.Pointer()] = flag
 		if s := v.Elem(); s.Kind() == reflect.Struct && s.NumField() > 0 && s.Field(0).Kind() == reflect.Pointer {
-			all[s.Field(0).Pointer()] = flag.Name
+			all[s.Field(0).Pointer()] = flag
 		}
 	})
 	return all

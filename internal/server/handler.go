@@ -108,7 +108,7 @@ func newRegistry(o Options, known *users.Users) (*resource.Registry, error) {
 	kinds.Emulate(builtin, o.gates())
 	all := append(kinds.Give(builtin, known), crd.Definition(o.V1beta1CRDs))
 	if err := kinds.Selection(o.RuntimeConfig).Apply(all); err != nil {
-		return nil, fmt.Errorf("RuntimeConfig: %w", err)
+		return nil, fmt.Errorf("Options.RuntimeConfig: %w", err)
 	}
 	return resource.NewRegistry(all...), nil
 }
