@@ -66,13 +66,9 @@ func (p *PodNodeSelector) Handles(r *resource.Request, op resource.Operation) bo
 
 // Mutate implements admission.Mutator.
 func (p *PodNodeSelector) Mutate(ctx context.Context, a *resource.Admitted) error {
-	ofNamespace, err := p.ofNamespace(a.Request.Namespace)
+	_, ofNamespace, err := p.selectors(a)
 	if err != nil {
 		return err
-	}
-	own := selectorOf(a.Object)
-	if labels.Conflicts(ofNamespace, own) {
-		return refuse(a.Object, errConflict)
 	}
 	if len(ofNamespace) > 0 {
 		selector := admission.Child(admission.Child(a.Object, "spec"), "nodeSelector")
@@ -85,13 +81,9 @@ func (p *PodNodeSelector) Mutate(ctx context.Context, a *resource.Admitted) erro
 
 // Validate implements admission.Validator.
 func (p *PodNodeSelector) Validate(_ context.Context, a *resource.Admitted) error {
-	ofNamespace, err := p.ofNamespace(a.Request.Namespace)
+	own, _, err := p.selectors(a)
 	if err != nil {
 		return err
-	}
-	own := selectorOf(a.Object)
-	if labels.Conflicts(ofNamespace, own) {
-		return refuse(a.Object, errConflict)
 	}
 	allowed := p.allowed[a.Request.Namespace]
 	if len(allowed) == 0 {
@@ -109,6 +101,19 @@ var (
 	errConflict   = errors.New("pod node label selector conflicts with its namespace node label selector")
 	errNotAllowed = errors.New("pod node label selector labels conflict with its namespace whitelist")
 )
+
+// selectors returns the node selector of a pod and that of its namespace, and an error if they
+// conflict.
+func (p *PodNodeSelector) selectors(a *resource.Admitted) (own, ofNamespace labels.Set, err error) {
+	if ofNamespace, err = p.ofNamespace(a.Request.Namespace); err != nil {
+		return nil, nil, err
+	}
+	own = selectorOf(a.Object)
+	if labels.Conflicts(ofNamespace, own) {
+		return nil, nil, refuse(a.Object, errConflict)
+	}
+	return own, ofNamespace, nil
+}
 
 // ofNamespace returns the node selector of a namespace.
 func (p *PodNodeSelector) ofNamespace(name string) (labels.Set, error) {

@@ -53,14 +53,8 @@ func ReadConfiguration(data []byte) (*Configuration, error) {
 // check returns an error if a write uses more of something that is limited, and none of the quotas
 // of its namespace bounds that. Without quotas, nothing that is limited can be used.
 func (c *Configuration) check(w *write, quotas []*account) error {
-	if c == nil || len(c.LimitedResources) == 0 {
+	if w.before != nil && len(positive(difference(w.now.usage(), w.before.usage()))) == 0 {
 		return nil
-	}
-	var uses corev1.ResourceList
-	if uses = w.now.usage(); w.before != nil {
-		if uses = positive(difference(uses, w.before.usage())); len(uses) == 0 {
-			return nil
-		}
 	}
 	var bounded []corev1.ResourceName
 	var scopes []corev1.ScopedResourceSelectorRequirement

@@ -145,7 +145,7 @@ func (q *Quotas) chargeAll(c *resource.Claims, book *book, w *write) error {
 			}
 		}
 	}
-	if q.enforce && w.judged {
+	if q.limits() && w.judged {
 		if err := q.config.check(w, all); err != nil {
 			return err
 		}
