@@ -45,19 +45,14 @@ func Emulate(definitions []*resource.Definition, s gates.Settings) {
 
 // withoutNewer stops serving the versions that came after a release.
 func withoutNewer(d *resource.Definition, release emulation.Release) {
-	var on, off []*resource.Version
-	for _, v := range d.Versions {
-		if introduced, ok := v.Model.New().(interface{ APILifecycleIntroduced() (int, int) }); ok {
-			if _, minor := introduced.APILifecycleIntroduced(); emulation.Release(minor) > release {
-				off = append(off, v)
-				continue
-			}
+	serveOnly(d, func(v *resource.Version) bool {
+		introduced, ok := v.Model.New().(interface{ APILifecycleIntroduced() (int, int) })
+		if !ok {
+			return true
 		}
-		on = append(on, v)
-	}
-	if len(off) > 0 {
-		d.Versions, d.Unserved = on, slices.Concat(d.Unserved, off)
-	}
+		_, minor := introduced.APILifecycleIntroduced()
+		return emulation.Release(minor) <= release
+	})
 }
 
 // lossesOf returns what objects of a kind lose.

@@ -164,6 +164,20 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
+// TestRetiredVersionsOfReleases checks that all kinds can be emulated in all versions that there
+// are.
+func TestRetiredVersionsOfReleases(t *testing.T) {
+	all := WithRetired()
+	Emulate(all, gates.Settings{Release: emulation.Oldest})
+	for _, d := range all {
+		for _, v := range d.Versions {
+			if _, typed := v.Model.(resource.TypedModel); !typed {
+				t.Errorf("%s does not decode protobuf any more", d.GroupVersionKind(v))
+			}
+		}
+	}
+}
+
 // TestVersionsOfReleases checks which versions came after a release.
 func TestVersionsOfReleases(t *testing.T) {
 	all := func(r emulation.Release) map[string]bool {

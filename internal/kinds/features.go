@@ -9,7 +9,7 @@ import (
 type feature struct {
 	gate     string
 	resource string // RESOURCE.GROUP as in schema.GroupResource; podSpecs for all kinds with a pod spec
-	// only limits the feature to writes of the object or of its status; "" for neither.
+	// only limits the feature to writes of the object, or of a subresource; "" for neither.
 	only part
 	// fields are dotted paths. [] stands for all elements of a list, {} for all values of a map. They
 	// begin at the root of the object, or at its pod spec.
@@ -22,6 +22,7 @@ type part string
 const (
 	mainPart   part = "main"
 	statusPart part = "status"
+	resizePart part = "resize"
 )
 
 // podSpecs stands for all resources with a pod spec.
@@ -44,6 +45,7 @@ func features() []feature {
 		{gate: gates.EnvFiles, resource: podSpecs, fields: ofContainers("env[].valueFrom.fileKeyRef")},
 		{gate: gates.HostnameOverride, resource: podSpecs, fields: []string{"hostnameOverride"}},
 		{gate: gates.InPlacePodLevelResources, resource: "pods", fields: []string{"status.resources", "status.allocatedResources"}},
+		{gate: gates.InPlacePodLevelResources, resource: "pods", only: resizePart, fields: []string{"spec.resources"}},
 		{gate: gates.DRAExtendedResource, resource: "pods", fields: []string{"status.extendedResourceClaimStatus"}},
 		{gate: gates.DRAExtendedResource, resource: "deviceclasses.resource.k8s.io", fields: []string{"spec.extendedResourceName"}},
 		{gate: gates.ResourceHealthStatus, resource: "pods", fields: ofStatuses("allocatedResourcesStatus")},

@@ -40,19 +40,24 @@ func (s Selection) Apply(definitions []*resource.Definition) error {
 		}
 	}
 	for _, d := range definitions {
-		var on, off []*resource.Version
-		for _, v := range d.Versions {
-			if s.serves(d.GroupVersion(v).WithResource(d.Plural)) {
-				on = append(on, v)
-			} else {
-				off = append(off, v)
-			}
-		}
-		if len(off) > 0 {
-			d.Versions, d.Unserved = on, slices.Concat(d.Unserved, off)
-		}
+		serveOnly(d, func(v *resource.Version) bool { return s.serves(d.GroupVersion(v).WithResource(d.Plural)) })
 	}
 	return nil
+}
+
+// serveOnly stops serving the versions that keep rejects.
+func serveOnly(d *resource.Definition, keep func(v *resource.Version) bool) {
+	var on, off []*resource.Version
+	for _, v := range d.Versions {
+		if keep(v) {
+			on = append(on, v)
+		} else {
+			off = append(off, v)
+		}
+	}
+	if len(off) > 0 {
+		d.Versions, d.Unserved = on, slices.Concat(d.Unserved, off)
+	}
 }
 
 // serves reports whether a resource is on in a version.
