@@ -43,6 +43,21 @@ func TestHistory(t *testing.T) {
 		t.Errorf("the differences:\n%s", out)
 	}
 
+	second, _, _ := strings.Cut(lines[2], " ")
+	last, _, _ := strings.Cut(lines[3], " ")
+	for args, want := range map[string]string{
+		"diff configmap/moods":                                     "--- " + second + "\n+++ " + last + "\n",
+		"diff configmap/moods --from " + first:                     "--- " + first + "\n+++ " + last + "\n",
+		"diff configmap/moods --to " + first:                       "--- /dev/null\n+++ " + first + "\n",
+		"diff cm/moods --from " + last + " --to " + first:          "-  hour: \"9\"\n-  mood: loud\n+  mood: calm\n",
+		"diff configmap/moods --from " + last + " --to=" + last:    "",
+		"diff configmap/moods --from " + first + " --to " + second: "-  mood: calm\n+  hour: \"9\"\n+  mood: loud\n",
+	} {
+		if out := must(args); !strings.Contains(out, want) || (want == "") != (out == "") {
+			t.Errorf("kapok %s:\n%s, want %s", args, out, want)
+		}
+	}
+
 	if out := must("undo configmap/moods --dry-run"); !strings.Contains(out, "-    seen:") || !strings.Contains(out, "+++ dry run") {
 		t.Errorf("a dry run:\n%s", out)
 	}
@@ -61,6 +76,9 @@ func TestHistory(t *testing.T) {
 
 	for args, want := range map[string]string{
 		"history configmap/moods --revision 7": "the server has no revision 7 of the object: the oldest is " + first,
+		"diff configmap/moods --from 7":        "the server has no revision 7 of the object: the oldest is " + first,
+		"diff configmap/none":                  `configmaps "none" not found`,
+		"diff configmap/moods --from=":         "--from must not be empty",
 		"undo configmap/others":                "the server has no other state of the object",
 		"history configmap/none":               `configmaps "none" not found`,
 		"history nothing/none":                 `the server has no kind "nothing"`,
@@ -71,6 +89,10 @@ func TestHistory(t *testing.T) {
 		if code, _, errs := s.kapok("", args); code == 0 || !strings.Contains(errs, want) {
 			t.Errorf("kapok %s: %d: %s, want %s", args, code, errs, want)
 		}
+	}
+
+	if out := must("kubectl explain revision.regarding"); !strings.Contains(out, "resourceVersion\t<string> -required-") || !strings.Contains(out, "such as deployments.apps") {
+		t.Errorf("kubectl explain:\n%s", out)
 	}
 
 	// Of a new object with an old name, the old one is no state to return to.

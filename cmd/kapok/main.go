@@ -75,7 +75,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetVersionTemplate(versionLine() + "\n")
-	root.AddCommand(newUp(), newTour(), newList(), newStatus(), newStop(), newDelete(), newLogs(), newConfig(), newDev(), newControllers(), newUser(), newNode(), newImage(), newSnapshot(), newDoctor(), newWhy(), newHistory(), newUndo(), newConsole(), newCheck(), newConvert(), newBench(), newEnvtest(), newKubectl(), newPort(), newReference(), newVersion())
+	root.AddCommand(newUp(), newTour(), newList(), newStatus(), newStop(), newDelete(), newLogs(), newConfig(), newDev(), newControllers(), newUser(), newNode(), newImage(), newSnapshot(), newDoctor(), newWhy(), newHistory(), newDiff(), newUndo(), newConsole(), newCheck(), newConvert(), newBench(), newEnvtest(), newKubectl(), newPort(), newReference(), newVersion())
 	root.AddCommand(newToolkit()...)
 	group(root)
 	root.SetFlagErrorFunc(wrongFlag)

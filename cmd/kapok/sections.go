@@ -78,7 +78,7 @@ func inGroups(root *cobra.Command) {
 	}{
 		{"Start here", []string{"tour"}},
 		{"Servers", []string{"up", "list", "status", "logs", "stop", "delete", "config"}},
-		{"Use and maintain a server", []string{"kubectl", "console", "why", "history", "undo", "doctor", "snapshot", "user", "node", "image", "bench", "controllers"}},
+		{"Use and maintain a server", []string{"kubectl", "console", "why", "history", "diff", "undo", "doctor", "snapshot", "user", "node", "image", "bench", "controllers"}},
 		{"Manifests, without a server", []string{"check", "convert"}},
 		{"Write an operator", []string{"init", "create", "edit", "upgrade", "generate", "vet", "import", "explain", "alpha", "dev", "port", "envtest"}},
 		{"About this program", []string{"version", "reference", "completion", "help"}},

@@ -44,6 +44,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, resources())
 		return
 	}
+	if serveOpenAPI(w, r.URL.Path) {
+		return
+	}
 	below, ok := strings.CutPrefix(r.URL.Path, root+"/")
 	if !ok {
 		http.NotFound(w, r)
