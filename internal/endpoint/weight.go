@@ -150,6 +150,7 @@ func (c *call) takeBody(a *authz.Attributes) bool {
 		c.tooMany()
 		return false
 	}
+	growStack()
 	return !c.late || c.enter(a)
 }
 

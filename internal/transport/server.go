@@ -128,9 +128,6 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.inside.Done()
-	if r.ContentLength != 0 { // it has a body: most likely a write
-		growStack()
-	}
 	g.handler.ServeHTTP(w, r)
 }
 
