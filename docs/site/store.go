@@ -116,6 +116,7 @@ func redirect(versions []string) []byte {
 <html lang="en">
 <meta charset="utf-8">
 <meta http-equiv="refresh" content="0; url=%s/">
+<link rel="icon" href="%[1]s/assets/icon.svg" type="image/svg+xml">
 <title>Kapok</title>
 <p><a href="%[1]s/">Kapok %[1]s</a></p>
 `, to)
