@@ -170,7 +170,7 @@ test('time: every revision, replay, restore', async () => {
   await until('three revisions', async () => await revisions.count() === 3)
   const texts = await revisions.allInnerTexts()
   assert.match(texts[0], /created by kubectl-create/)
-  assert.match(texts[1], /changed by painter[\s\S]*data\.mood[\s\S]*data\.hour/)
+  assert.match(texts[1], /changed by painter[\s\S]*data\.hour[\s\S]*data\.mood/)
   assert.match(texts[2], /changed by kubectl-label[\s\S]*metadata\.labels/)
   await kubectl('annotate', 'configmap', 'moods', 'more=yes')
   await until('the timeline follows', async () => await revisions.count() === 4)
