@@ -1,7 +1,8 @@
 //go:build linux
 
 // Package soak runs the server for a long time, under mixed load and with restarts, and checks that
-// it stays stable: every response correct (see package linear), memory and goroutines constant.
+// it stays stable: every response correct (see package linear), memory and goroutines constant, no
+// request lost while files are replaced and the server is upgraded.
 //
 //	go test ./test/soak -v -soak 30m -timeout 1h
 //
@@ -34,6 +35,29 @@ import (
 
 var soak = flag.Duration("soak", 0, "how long the load goes on; 0 for a few seconds")
 
+// kapok is the program of this module.
+var kapok string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "soak")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	kapok = filepath.Join(dir, "kapok")
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", kapok, "../../cmd/kapok").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
 // lives is the number of starts of the server: it ends gracefully, then by SIGKILL.
 const lives = 3
 
@@ -45,13 +69,9 @@ func TestSoak(t *testing.T) {
 		stretch = min(time.Minute, *soak/12)
 		stretches = max(int(*soak/stretch)/lives, 4)
 	}
-	binary := filepath.Join(t.TempDir(), "kapok")
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "../../cmd/kapok").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
 	dir, seed := t.TempDir(), seeds.Of(t)
 	for life := range lives {
-		p := launch(t, binary, dir)
+		p := launch(t, kapok, dir)
 		var measured []measure
 		for i := range stretches {
 			p.load(t, seed, stretch)
@@ -95,11 +115,12 @@ type process struct {
 	done   chan struct{}
 }
 
-func launch(t *testing.T, binary, dir string) *process {
+func launch(t *testing.T, binary, dir string, flags ...string) *process {
 	t.Helper()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	_ = os.Remove(kubeconfig)
-	p := &process{Cmd: exec.Command(binary, "up", "--listen=127.0.0.1:0", "--service-accounts=false", "--controllers=", "--data-dir", dir), done: make(chan struct{})}
+	flags = append([]string{"up", "--listen=127.0.0.1:0", "--service-accounts=false", "--controllers=", "--data-dir", dir}, flags...)
+	p := &process{Cmd: exec.Command(binary, flags...), done: make(chan struct{})}
 	p.Stdout, p.Stderr = &p.out, &p.out
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
