@@ -215,6 +215,11 @@ type Options struct {
 	// ShutdownDelay is the time that the server serves all requests as before when it is to stop,
 	// while /readyz fails, so that load balancers stop sending requests to it. Default: no delay.
 	ShutdownDelay time.Duration
+
+	// ShutdownRetryAfter makes the server, when it stops, accept connections until the requests under
+	// way have ended, and reject new requests with 429 and Retry-After, except those for /healthz,
+	// /livez, /readyz and /metrics. Default: new connections are refused.
+	ShutdownRetryAfter bool
 }
 
 // Validate returns an error for options that are out of range or contradict each other. Start

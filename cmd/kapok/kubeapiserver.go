@@ -96,7 +96,7 @@ may contain more flags, separated by spaces.`,
 	eventFlag(f, &o.EventTTL)
 	addressFlags(f, o)
 	requestFlags(f, &o.Requests)
-	shutdownFlag(f, &o.ShutdownDelay)
+	shutdownFlags(f, o)
 	accessFlags(f, &o.Access)
 	admissionFlags(f, &o.Admission)
 	addAggregation(f, &o.Aggregation)

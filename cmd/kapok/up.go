@@ -212,7 +212,7 @@ func (u *up) flags(c *cobra.Command) (titles []string) {
 	section("Limits", func() {
 		fairnessFlags(f, &o.Fairness)
 		requestFlags(f, &o.Requests)
-		shutdownFlag(f, &o.ShutdownDelay)
+		shutdownFlags(f, o)
 	})
 	section("Logs, traces and audit", func() {
 		f.Var(&u.logLevel, "log-level", "lowest level that is logged: debug, info, warn, error")

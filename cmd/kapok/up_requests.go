@@ -28,9 +28,10 @@ func eventFlag(f *pflag.FlagSet, to *time.Duration) {
 	f.Var((*lifetime)(to), "event-ttl", "time after its last write at which an event is deleted; 0: never")
 }
 
-// shutdownFlag adds the flag for the delay of a shutdown, named as kube-apiserver's.
-func shutdownFlag(f *pflag.FlagSet, to *time.Duration) {
-	f.DurationVar(to, "shutdown-delay-duration", 0, "time for which a server that is to stop serves requests as before, while /readyz fails, so that load balancers stop sending requests")
+// shutdownFlags adds the flags for a shutdown, named as kube-apiserver's.
+func shutdownFlags(f *pflag.FlagSet, o *kapok.Options) {
+	f.BoolVar(&o.ShutdownRetryAfter, "shutdown-send-retry-after", false, "while a server that is to stop completes requests, accept connections and reject new requests with 429 and Retry-After, instead of refusing connections")
+	f.DurationVar(&o.ShutdownDelay, "shutdown-delay-duration", 0, "time for which a server that is to stop serves requests as before, while /readyz fails, so that load balancers stop sending requests")
 }
 
 // timeout is a flag for a duration that is positive.

@@ -20,15 +20,15 @@ func TestRequestFlags(t *testing.T) {
 		t.Errorf("defaults: %+v, events %v, ports %s", r, o.EventTTL, o.NodePorts)
 	}
 	u, _ = upFlags(t, "--request-timeout=90s", "--min-request-timeout=300", "--strict-transport-security-directives=max-age=1,preload", "--cors-allowed-origins=//a$",
-		"--goaway-chance=0.01", "--event-ttl=0", "--shutdown-delay-duration=5s", "--service-node-port-range=8000-8009", "--external-hostname=a", "--advertise-address=10.1.2.3",
-		"--tls-sni-cert-key=a.crt,a.key", "--tls-sni-cert-key=b.crt,b.key:*.b.com,b.com", "--disable-http2-serving", "--http2-max-streams-per-connection=7")
+		"--goaway-chance=0.01", "--event-ttl=0", "--shutdown-delay-duration=5s", "--shutdown-send-retry-after", "--service-node-port-range=8000-8009", "--external-hostname=a", "--advertise-address=10.1.2.3",
+		"--tls-sni-cert-key=a.crt,a.key", "--tls-sni-cert-key=b.crt,b.key:*.b.com,b.com", "--disable-http2-serving", "--http2-max-streams-per-connection=7", "--tls-curve-preferences=29,23")
 	want := kapok.RequestOptions{Timeout: 90 * time.Second, MinWatch: 5 * time.Minute, TransportSecurity: []string{"max-age=1", "preload"}, AllowedOrigins: []string{"//a$"}, GoawayChance: 0.01}
-	if o := u.options; !reflect.DeepEqual(o.Requests, want) || o.EventTTL >= 0 || o.ShutdownDelay != 5*time.Second ||
+	if o := u.options; !reflect.DeepEqual(o.Requests, want) || o.EventTTL >= 0 || o.ShutdownDelay != 5*time.Second || !o.ShutdownRetryAfter ||
 		o.NodePorts != (utilnet.PortRange{Base: 8000, Size: 10}) || o.ExternalHost != "a" || o.AdvertiseAddress.String() != "10.1.2.3" {
 		t.Errorf("%+v", o)
 	}
 	named := []kapok.NamedCertificate{{CertFile: "a.crt", KeyFile: "a.key"}, {CertFile: "b.crt", KeyFile: "b.key", Names: []string{"*.b.com", "b.com"}}}
-	if o := u.options.Serving; !reflect.DeepEqual(o.Named, named) || !o.NoHTTP2 || o.MaxStreams != 7 {
+	if o := u.options.Serving; !reflect.DeepEqual(o.Named, named) || !o.NoHTTP2 || o.MaxStreams != 7 || !slices.Equal(o.CurvePreferences, []int{29, 23}) {
 		t.Errorf("%+v", o)
 	}
 	texts := (*namedCertificates)(&named).GetSlice()
@@ -59,6 +59,9 @@ func TestRequestFlagErrors(t *testing.T) {
 		"--advertise-address=0.0.0.0":                          "--advertise-address: \"0.0.0.0\" is invalid: want the IP address of one machine",
 		"--tls-sni-cert-key=a.crt":                             "--tls-sni-cert-key: \"a.crt\" is invalid: want CERT,KEY",
 		"--tls-sni-cert-key=a.crt,a.key:A":                     "has the name \"A\"",
+		"--tls-curve-preferences=29,29":                        "duplicate curve preference 29",
+		"--tls-curve-preferences=70000":                        "curve preference 70000 is out of range (must be 1-65535)",
+		"--tls-curve-preferences=7":                            "curve preference 7 is not supported by the current Go version",
 		"--http2-max-streams-per-connection=-1":                "--http2-max-streams-per-connection is -1: it cannot be negative",
 	} {
 		c := newUpState()

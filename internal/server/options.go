@@ -83,6 +83,7 @@ type Options struct {
 	Front                 func(api http.Handler) http.Handler
 	NamespaceGrace        time.Duration
 	ShutdownDelay         time.Duration
+	ShutdownRetryAfter    bool
 }
 
 // Journals are the storage of the journals of a server, for tests that replace it with [StartOn].

@@ -66,6 +66,21 @@ func TestShutdownDelay(t *testing.T) {
 	}
 }
 
+// TestCurvePreferences checks that the server completes only handshakes with an allowed key
+// exchange.
+func TestCurvePreferences(t *testing.T) {
+	s := start(t, Options{Listen: anyPort, Serving: transport.ServingOptions{CurvePreferences: []int{int(tls.X25519)}}})
+	for curve, want := range map[tls.CurveID]bool{tls.X25519: true, tls.CurveP256: false} {
+		c, err := tls.Dial("tcp", s.Address(), &tls.Config{InsecureSkipVerify: true, CurvePreferences: []tls.CurveID{curve}})
+		if (err == nil) != want {
+			t.Errorf("%v: %v", curve, err)
+		}
+		if err == nil {
+			c.Close()
+		}
+	}
+}
+
 // TestEventTTL checks when events are deleted.
 func TestEventTTL(t *testing.T) {
 	for ttl, after := range map[time.Duration]time.Duration{0: time.Hour, 3 * time.Hour: 3 * time.Hour, -1: 0} {
@@ -164,7 +179,7 @@ func TestAddresses(t *testing.T) {
 		{Listen: anyPort, ExternalHost: "A"}, {ExternalHost: "a"},
 		{Listen: anyPort, AdvertiseAddress: netip.IPv4Unspecified()}, {AdvertiseAddress: netip.MustParseAddr("10.1.2.3")},
 		{NodePorts: utilnet.PortRange{Base: 0, Size: 10}}, {NodePorts: utilnet.PortRange{Base: 65535, Size: 2}}, {NodePorts: utilnet.PortRange{Base: 5}},
-		{ShutdownDelay: -1}, {Listen: anyPort, Serving: transport.ServingOptions{MaxStreams: -1}},
+		{ShutdownDelay: -1}, {Listen: anyPort, Serving: transport.ServingOptions{MaxStreams: -1}}, {Listen: anyPort, Serving: transport.ServingOptions{CurvePreferences: []int{7}}},
 	} {
 		if err := o.Validate(); err == nil {
 			t.Errorf("%+v is valid", o)

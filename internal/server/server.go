@@ -290,6 +290,7 @@ func (s *Server) stop(delay time.Duration) {
 // client of one transport does not shorten the time for clients of the other.
 func (s *Server) stopServing() error {
 	s.inProcess.Refuse() // first, since clients restart watches at once
+	s.handler.Retire()
 	s.handler.EndWatches()
 	var transports sync.WaitGroup
 	transports.Go(func() { s.inProcess.Stop(s.drain) })

@@ -33,6 +33,7 @@ type socket struct {
 	credentials *pki.Credentials
 	kubeconfig  atomic.Pointer[[]byte]
 	own         bool // the certificate is that of the credentials
+	retryAfter  bool // Options.ShutdownRetryAfter
 	server      *transport.Server
 	announcing  sync.Mutex
 	announced   string // the file of the kubeconfig; "" for none. Guarded by announcing
@@ -51,7 +52,7 @@ func listen(opts Options, st *store) (_ *socket, err error) {
 		return nil, err
 	}
 	serving := opts.Serving
-	out := &socket{listener: listener, serving: serving, secure: transport.NewTLS(&serving), own: serving.CertFile == ""}
+	out := &socket{listener: listener, serving: serving, secure: transport.NewTLS(&serving), own: serving.CertFile == "", retryAfter: opts.ShutdownRetryAfter}
 	defer func() {
 		if err != nil {
 			listener.Close()
@@ -210,6 +211,7 @@ func (s *socket) authority() *pki.Authority {
 
 func (s *socket) serve(h http.Handler, log *slog.Logger, failed func()) {
 	s.server = transport.NewServer(h, log)
+	s.server.RetryAfter = s.retryAfter
 	s.server.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return authn.ConnContext(ctx) }
 	s.server.BoundConnections(cmp.Or(s.serving.MaxStreams, transport.DefaultMaxStreams))
 	s.server.Start(tls.NewListener(transport.Yielding(s.listener), s.secure.Config()), failed)

@@ -15,10 +15,13 @@ import (
 // Server is an http.Server whose Stop waits for all requests.
 type Server struct {
 	http.Server
-	gate     *gate
-	newcomer newcomers
-	done     chan struct{} // closed when serving has ended
-	err      error         // reason of the end; set before done is closed
+	// RetryAfter makes Stop accept connections until the requests under way have ended, and reject
+	// the requests that they send with 429 and Retry-After. Default: connections are refused.
+	RetryAfter bool
+	gate       *gate
+	newcomer   newcomers
+	done       chan struct{} // closed when serving has ended
+	err        error         // reason of the end; set before done is closed
 }
 
 // NewServer returns a server of a handler, which logs messages about connections. Fields of the
@@ -64,11 +67,17 @@ func (s *Server) Start(l net.Listener, failed func()) {
 // Stop waits until ctx is done for requests under way, and then aborts them. It returns the error
 // that has ended serving before Stop, if any.
 func (s *Server) Stop(ctx context.Context) error {
+	if s.RetryAfter {
+		select {
+		case <-s.gate.postpone():
+		case <-ctx.Done():
+		}
+	}
 	s.newcomer.turnAway()
 	if err := s.Shutdown(ctx); err != nil {
 		s.Close()
 	}
-	s.gate.close()
+	<-s.gate.close()
 	<-s.done
 	return s.err
 }
@@ -107,45 +116,6 @@ func (n *newcomers) turnAway() {
 	for c := range n.waiting {
 		c.Close()
 	}
-}
-
-// gate passes requests to the handler and waits for the last one. It drops requests that the client
-// has already cancelled: HTTP/2 clients can send and reset requests faster than the server handles
-// them (CVE-2023-44487).
-type gate struct {
-	handler http.Handler
-	mu      sync.Mutex // serializes enter and close
-	closed  bool
-	inside  sync.WaitGroup
-}
-
-func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Context().Err() != nil {
-		return
-	}
-	if !g.enter() {
-		http.Error(w, "server is stopping", http.StatusServiceUnavailable)
-		return
-	}
-	defer g.inside.Done()
-	g.handler.ServeHTTP(w, r)
-}
-
-func (g *gate) enter() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.closed {
-		g.inside.Add(1)
-	}
-	return !g.closed
-}
-
-// close rejects new requests and waits for those under way.
-func (g *gate) close() {
-	g.mu.Lock()
-	g.closed = true
-	g.mu.Unlock()
-	g.inside.Wait()
 }
 
 // connectionLog logs messages of net/http about connections as warnings, except those about failed

@@ -4,7 +4,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"math"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +34,10 @@ type ServingOptions struct {
 	// forward secrecy and authenticated encryption, which are ECDHE with AES-GCM or
 	// ChaCha20-Poly1305.
 	CipherSuites []string
+	// CurvePreferences are the numbers of the key exchanges that are allowed, as crypto/tls.CurveID
+	// has them: 23 for P-256, 29 for X25519, 4588 for X25519MLKEM768. Their order has no effect.
+	// Default: those of Go.
+	CurvePreferences []int
 	// NoHTTP2 restricts clients to HTTP/1.1.
 	NoHTTP2 bool
 	// MaxStreams limits the concurrent requests of one HTTP/2 connection. Default 100.
@@ -68,7 +74,10 @@ func (o *ServingOptions) Validate() error {
 	if _, err := o.version(); err != nil {
 		return err
 	}
-	_, err := o.suites()
+	if _, err := o.suites(); err != nil {
+		return err
+	}
+	_, err := o.curves()
 	return err
 }
 
@@ -116,6 +125,25 @@ func (o *ServingOptions) suites() ([]uint16, error) {
 	return ids, nil
 }
 
+// curves returns the allowed key exchanges; nil for the default.
+func (o *ServingOptions) curves() ([]tls.CurveID, error) {
+	var ids []tls.CurveID
+	for _, number := range o.CurvePreferences {
+		if number < 1 || number > math.MaxUint16 {
+			return nil, fmt.Errorf("curve preference %d is out of range (must be 1-%d)", number, math.MaxUint16)
+		}
+		id := tls.CurveID(number)
+		switch {
+		case strings.HasPrefix(id.String(), "CurveID("):
+			return nil, fmt.Errorf("curve preference %d is not supported by the current Go version", number)
+		case slices.Contains(ids, id):
+			return nil, fmt.Errorf("duplicate curve preference %d", number)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
 // TLS is the TLS configuration of the socket. Its certificate and the authorities for client
 // certificates can change; open connections are not affected.
 type TLS struct {
@@ -130,14 +158,16 @@ func NewTLS(o *ServingOptions) *TLS {
 	s := &TLS{named: newNamed(o.Named)}
 	version, _ := o.version()
 	suites, _ := o.suites()
+	curves, _ := o.curves()
 	protocols := []string{"h2", "http/1.1"}
 	if o.NoHTTP2 {
 		protocols = protocols[1:]
 	}
 	s.current.Store(&tls.Config{
-		MinVersion:   version,
-		CipherSuites: suites,
-		NextProtos:   protocols,
+		MinVersion:       version,
+		CipherSuites:     suites,
+		CurvePreferences: curves,
+		NextProtos:       protocols,
 		// A client without a certificate can have a token; the authenticator decides.
 		ClientAuth: tls.RequestClientCert,
 	})
