@@ -12,6 +12,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/admission/certificates"
+	"github.com/kapok-dev/kapok/internal/admission/imagepolicy"
 	"github.com/kapok-dev/kapok/internal/admission/noderestriction"
 	"github.com/kapok-dev/kapok/internal/admission/optional"
 	"github.com/kapok-dev/kapok/internal/admission/plugins"
@@ -147,7 +148,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	p.accounts.OnUse(accounts.LabelUse(store, p.options.Logger))
 	hooks := newWebhooks(p.options, store, access)
 	in.closers.do(hooks.Close)
-	admits, err := p.admit(store, registry, known, access, hooks)
+	admits, err := p.admit(store, registry, known, access, hooks, &in.closers)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +247,7 @@ type admitting struct {
 }
 
 // admit installs the admission chain and the quotas.
-func (p *parts) admit(store *resource.Store, registry *resource.Registry, known *users.Users, access *access, hooks *webhooks) (admitting, error) {
+func (p *parts) admit(store *resource.Store, registry *resource.Registry, known *users.Users, access *access, hooks *webhooks, c *closers) (admitting, error) {
 	selected := p.options.plugins()
 	limits, err := selected.Quota()
 	if err != nil {
@@ -271,6 +272,14 @@ func (p *parts) admit(store *resource.Store, registry *resource.Registry, known 
 		restricted = func() bool { return true }
 	}
 	others[noderestriction.Name] = []admission.Plugin{&noderestriction.Plugin{State: p.state, Permit: known.Permit, Active: restricted}}
+	images, err := selected.ImagePolicy()
+	if err != nil {
+		return admitting{}, err
+	}
+	if images != nil {
+		c.do(images.Close)
+		others[imagepolicy.Name] = []admission.Plugin{images}
+	}
 	if p.options.keepsAccounts() {
 		others["ServiceAccount"] = []admission.Plugin{&accountadmission.Plugin{State: p.state}}
 	}
