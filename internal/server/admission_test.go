@@ -35,7 +35,7 @@ func TestAdmissionConfiguration(t *testing.T) {
 		{"missing path", "", write("path", head+"plugins: [{name: PodSecurity, path: nowhere}]"), "no such file"},
 		{"unknown level", "", write("level", head+"plugins: [{name: PodSecurity, configuration: {apiVersion: pod-security.admission.config.k8s.io/v1, kind: PodSecurityConfiguration, defaults: {enforce: hard}}}]"), "must be one of privileged, baseline, restricted"},
 		{"of a plugin without one", "", write("other", head+"plugins: [{name: LimitRanger, path: x}]"),
-			`plugin "LimitRanger" cannot be configured, only EventRateLimit, ImagePolicyWebhook, PodNodeSelector, PodSecurity, PodTolerationRestriction, ResourceQuota can`},
+			`plugin "LimitRanger" cannot be configured, only EventRateLimit, ImagePolicyWebhook, MutatingAdmissionPolicy,`},
 		{"twice", "", write("twice", head+"plugins: [{name: PodSecurity}, {name: PodSecurity}]"), `plugin "PodSecurity" is configured twice`},
 		{"event limits", "", write("events", head+"plugins: [{name: EventRateLimit, configuration: {apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration}}]"),
 			`couldn't init admission plugin "EventRateLimit": limits: Invalid value: null: must not be empty`},

@@ -13,6 +13,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/admission/certificates"
 	"github.com/kapok-dev/kapok/internal/admission/imagepolicy"
+	"github.com/kapok-dev/kapok/internal/admission/manifests"
 	"github.com/kapok-dev/kapok/internal/admission/noderestriction"
 	"github.com/kapok-dev/kapok/internal/admission/optional"
 	"github.com/kapok-dev/kapok/internal/admission/plugins"
@@ -163,6 +164,9 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	}
 	started.done(serviceStep, addressesStep, claimsStep)
 	collectors := append(p.collectors, kindSizes{p.state, registry}, custom.Metrics(), hooks.Metrics(), admits.metrics, gateMetrics{p.options.gates()})
+	if admits.manifests != nil {
+		collectors = append(collectors, admits.manifests)
+	}
 	auditor, err := p.startAudit(&in.closers)
 	if err != nil {
 		return nil, err
@@ -241,9 +245,10 @@ func (p *parts) inside(ctx context.Context, store *resource.Store, access *acces
 
 // admitting is the part of admission that runs tasks beside requests, and its metrics.
 type admitting struct {
-	metrics  *admission.Metrics
-	policies *policy.Policies
-	quotas   *quota.Quotas
+	metrics   *admission.Metrics
+	manifests *manifests.Metrics // nil without manifests
+	policies  *policy.Policies
+	quotas    *quota.Quotas
 }
 
 // admit installs the admission chain and the quotas.
@@ -259,10 +264,10 @@ func (p *parts) admit(store *resource.Store, registry *resource.Registry, known 
 		quotas:   quota.New(registry, quota.Options{Single: p.shared, Enforce: selected.On(quota.Name), Configuration: limits}),
 	}
 	others := map[string][]admission.Plugin{
-		"MutatingAdmissionPolicy":    {a.policies.Mutating()},
-		"MutatingAdmissionWebhook":   {hooks.Mutating()},
-		"ValidatingAdmissionPolicy":  {a.policies.Readers(), a.policies.Validating()},
-		"ValidatingAdmissionWebhook": {hooks.Validating()},
+		plugins.MutatingAdmissionPolicy:    {a.policies.Mutating()},
+		plugins.MutatingAdmissionWebhook:   {hooks.Mutating()},
+		plugins.ValidatingAdmissionPolicy:  {a.policies.Readers(), a.policies.Validating()},
+		plugins.ValidatingAdmissionWebhook: {hooks.Validating()},
 	}
 	for _, name := range []string{certificates.Approval, certificates.Signing, certificates.Attest, certificates.SubjectRestriction} {
 		others[name] = []admission.Plugin{certificates.New(name, known.Permit)}
@@ -272,6 +277,9 @@ func (p *parts) admit(store *resource.Store, registry *resource.Registry, known 
 		restricted = func() bool { return true }
 	}
 	others[noderestriction.Name] = []admission.Plugin{&noderestriction.Plugin{State: p.state, Permit: known.Permit, Active: restricted}}
+	if err := p.readManifests(store.Registry(), selected, &a, hooks, c); err != nil {
+		return admitting{}, err
+	}
 	images, err := selected.ImagePolicy()
 	if err != nil {
 		return admitting{}, err

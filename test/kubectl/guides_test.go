@@ -55,6 +55,12 @@ END
 		after: `[ "$(kubectl auth can-i get /kapok/v1/snapshot --as backup)" = yes ]`,
 	},
 	{
+		page:    "admission-files.md",
+		files:   map[string]string{"# admission.yaml": "admission.yaml", "# policies.yaml": "policies.yaml"},
+		replace: [][2]string{{"kapok up", "mkdir policies\ncp policies.yaml policies\nsed \"s,/etc/kapok,$PWD,\" admission.yaml >~/admission.yaml\nkapok up"}},
+		after:   `kubectl get validatingadmissionpolicies 2>&1 | grep 'No resources found'`,
+	},
+	{
 		page:  "admission-plugins.md",
 		needs: []string{"openssl"},
 		files: map[string]string{"# admission.yaml": "admission.yaml", "# images.yaml": "images.yaml", "# images.kubeconfig": "images.kubeconfig"},

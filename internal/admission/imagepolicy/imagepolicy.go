@@ -3,8 +3,8 @@
 // with the images of a pod and its annotations *.image-policy.k8s.io/*, whenever the pod is created
 // or updated, and the images of its ephemeral containers when those are.
 //
-// A [Plugin] caches 1024 responses. A request waits for up to five attempts, and is rejected if they
-// fail, unless the configuration says otherwise. The plugin keeps connections and starts no
+// A [Plugin] caches 1024 responses. A request waits for up to five attempts, and is rejected if
+// they fail, unless the configuration says otherwise. The plugin keeps connections and starts no
 // goroutine except those of net/http, which end with Close. It is safe for concurrent use.
 package imagepolicy
 

@@ -187,8 +187,8 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestRetry checks that a request waits for a webhook that fails at first, and that a failure is not
-// cached.
+// TestRetry checks that a request waits for a webhook that fails at first, and that a failure is
+// not cached.
 func TestRetry(t *testing.T) {
 	b, p := open(t, "", "500 a", "500 b", yes)
 	a, _ := admitted(t, "", shop)

@@ -26,7 +26,10 @@ const (
 )
 
 // configurable are the plugins that take a configuration.
-var configurable = []string{eventlimit.Name, imagepolicy.Name, podNodeSelector, podsecurity.Name, podTolerationRestriction, quota.Name}
+var configurable = []string{
+	eventlimit.Name, imagepolicy.Name, MutatingAdmissionPolicy, MutatingAdmissionWebhook, podNodeSelector, podsecurity.Name, podTolerationRestriction, quota.Name,
+	ValidatingAdmissionPolicy, ValidatingAdmissionWebhook,
+}
 
 // Quota returns the configuration of the plugin ResourceQuota, which is not part of the chain.
 func (o *Options) Quota() (*quota.Configuration, error) {

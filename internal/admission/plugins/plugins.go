@@ -32,8 +32,9 @@ type Options struct {
 	Disable []string
 	// ConfigFile is a file with Kubernetes' AdmissionConfiguration (apiserver.config.k8s.io/v1),
 	// for the plugins EventRateLimit, ImagePolicyWebhook, PodNodeSelector, PodSecurity,
-	// PodTolerationRestriction and ResourceQuota. EventRateLimit and ImagePolicyWebhook cannot be
-	// enabled without. It is read once. Default: none.
+	// PodTolerationRestriction and ResourceQuota, and for those of policies and webhooks, which can
+	// read objects from directories. EventRateLimit and ImagePolicyWebhook cannot be enabled without.
+	// It is read once. Default: none.
 	ConfigFile string
 	// NotReadySeconds and UnreachableSeconds are the seconds for which pods without such a
 	// toleration tolerate a node that is not ready, or unreachable. Default 300.
@@ -91,14 +92,22 @@ func admissionPlugins() []struct {
 		{"PodTopologyLabels", on},
 		{"NodeDeclaredFeatureValidator", on},
 		{"PodResizeValidator", on},
-		{"MutatingAdmissionPolicy", on},
-		{"MutatingAdmissionWebhook", on},
-		{"ValidatingAdmissionPolicy", on},
-		{"ValidatingAdmissionWebhook", on},
+		{MutatingAdmissionPolicy, on},
+		{MutatingAdmissionWebhook, on},
+		{ValidatingAdmissionPolicy, on},
+		{ValidatingAdmissionWebhook, on},
 		{"ResourceQuota", on},
 		{"AlwaysDeny", off},
 	}
 }
+
+// Names of the plugins that take manifests: see [Options.Manifests].
+const (
+	MutatingAdmissionPolicy    = "MutatingAdmissionPolicy"
+	MutatingAdmissionWebhook   = "MutatingAdmissionWebhook"
+	ValidatingAdmissionPolicy  = "ValidatingAdmissionPolicy"
+	ValidatingAdmissionWebhook = "ValidatingAdmissionWebhook"
+)
 
 // NamespaceAutoProvision is the name of a plugin that is not in the chain: see
 // [optional.NamespaceAutoProvision].

@@ -23,17 +23,17 @@ func (p *Policies) Mutating() Mutating { return Mutating{p} }
 
 // Handles implements admission.Plugin. A delete has no object to change.
 func (p Mutating) Handles(r *resource.Request, op resource.Operation) bool {
-	return op != resource.OperationDelete && !p.mutating.none() && !exempt(r.Definition)
+	return op != resource.OperationDelete && p.mutating.handles(r.Definition.GroupResource())
 }
 
 // Mutate implements admission.Mutator.
 func (p Mutating) Mutate(ctx context.Context, a *resource.Admitted) error {
-	set := p.mutating.load()
-	if set.err != nil {
-		return apierrors.NewInternalError(set.err)
+	policies, err := p.mutating.of(a.Request.Definition.GroupResource())
+	if err != nil {
+		return apierrors.NewInternalError(err)
 	}
 	m := &mutator{subject: p.subject(a)}
-	for one := range set.all() {
+	for one := range policies {
 		m.match(ctx, one)
 	}
 	if len(m.uses) > 0 {

@@ -26,17 +26,17 @@ func (p *Policies) Validating() Validating { return Validating{p} }
 
 // Handles implements admission.Plugin.
 func (p Validating) Handles(r *resource.Request, _ resource.Operation) bool {
-	return !p.validating.none() && !exempt(r.Definition)
+	return p.validating.handles(r.Definition.GroupResource())
 }
 
 // Validate implements admission.Validator.
 func (p Validating) Validate(ctx context.Context, a *resource.Admitted) error {
-	set := p.validating.load()
-	if set.err != nil {
-		return apierrors.NewInternalError(set.err)
+	policies, err := p.validating.of(a.Request.Definition.GroupResource())
+	if err != nil {
+		return apierrors.NewInternalError(err)
 	}
 	v := &verdict{subject: p.subject(a)}
-	for one := range set.all() {
+	for one := range policies {
 		if err := v.ask(ctx, one); err != nil {
 			return err
 		}
