@@ -163,7 +163,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		return nil, err
 	}
 	started.done(serviceStep, addressesStep, claimsStep)
-	collectors := append(p.collectors, kindSizes{p.state, registry}, custom.Metrics(), hooks.Metrics(), admits.metrics, gateMetrics{p.options.gates()})
+	collectors := append(p.collectors, kindSizes{p.state, registry}, custom.Metrics(), hooks.Metrics(), admits.policies.Metrics(), admits.metrics, gateMetrics{p.options.gates()})
 	if admits.manifests != nil {
 		collectors = append(collectors, admits.manifests)
 	}

@@ -48,6 +48,7 @@ type Policies struct {
 	authorizer authz.Authorizer
 	validating *source
 	mutating   *source
+	metrics    *Metrics
 }
 
 // New returns the policies of a store. The authorizer answers the authorization checks of
@@ -56,6 +57,7 @@ func New(store *resource.Store, by authz.Authorizer) *Policies {
 	return &Policies{
 		store:      store,
 		authorizer: by,
+		metrics:    newMetrics(),
 		validating: newSource(store, "validatingadmissionpolicies", "validatingadmissionpolicybindings", readValidating, readValidatingBinding),
 		mutating:   newSource(store, "mutatingadmissionpolicies", "mutatingadmissionpolicybindings", readMutating, readMutatingBinding),
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/admission/match"
 	"github.com/kapok-dev/kapok/internal/object"
@@ -178,7 +179,12 @@ func (m *mutator) mutate(ctx context.Context) error {
 // use applies the mutations of a policy.
 func (m *mutator) use(ctx context.Context, u *use, x *expressions) error {
 	for i := range x.mutations {
+		if m.Object == nil {
+			return nil
+		}
+		begun := time.Now()
 		err := m.change(ctx, u, x, &x.mutations[i])
+		m.metrics.mutated(u, time.Since(begun), err)
 		if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
 			return status
 		}
@@ -191,9 +197,6 @@ func (m *mutator) use(ctx context.Context, u *use, x *expressions) error {
 
 // change applies one mutation.
 func (m *mutator) change(ctx context.Context, u *use, x *expressions, p *mutationProgram) error {
-	if m.Object == nil {
-		return nil
-	}
 	if p.err != nil {
 		return p.err
 	}
