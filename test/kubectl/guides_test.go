@@ -64,7 +64,7 @@ END
 		page:  "admission-plugins.md",
 		needs: []string{"openssl"},
 		files: map[string]string{"# admission.yaml": "admission.yaml", "# images.yaml": "images.yaml", "# images.kubeconfig": "images.kubeconfig"},
-		skip:  map[string]string{`pods "web" is forbidden: image policy`: "needs the webhook"},
+		skip:  map[string]string{`pods "web" is forbidden: image policy webhook backend denied one or more images: not signed`: "needs the webhook"},
 		after: `
 			interrupt up
 			openssl req -x509 -newkey rsa:2048 -nodes -keyout kapok.key -out kapok.crt -subj /CN=kapok

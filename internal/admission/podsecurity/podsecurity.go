@@ -38,8 +38,8 @@ var (
 	namespaces = schema.GroupResource{Resource: "namespaces"}
 )
 
-// A Plugin implements admission.Validator over a state, and prometheus.Collector. It is initialized on first use, as few
-// servers ever have a pod. It is safe for concurrent use.
+// A Plugin implements admission.Validator over a state, and prometheus.Collector. It is
+// initialized on first use, as few servers ever have a pod. It is safe for concurrent use.
 type Plugin struct {
 	state    *state.State
 	config   []byte
