@@ -279,7 +279,7 @@ func (g generator) namespace(name string) *corev1.Namespace {
 	}
 	for _, key := range []string{api.EnforceVersionLabel, api.AuditVersionLabel, api.WarnVersionLabel} {
 		if g.IntN(4) == 0 {
-			n.Labels[key] = pick(g, "latest", "v1.0", "v1.22", "v1.29", "v9.99", "1.2")
+			n.Labels[key] = pick(g, "latest", "v1.0", "v1.22", "v1.29", "v1.99", "v9.99", "1.2")
 		}
 	}
 	return n
