@@ -100,9 +100,9 @@ func TestMigrate(t *testing.T) {
 		command + "--watch-cache-sizes=a#1 --delete-collection-workers 3 --enable-swagger-ui --watch-cache": {
 			exitIncomplete, "store: etcd", "# --watch-cache-sizes=a#1: Kapok has no equivalent|# --delete-collection-workers=3: Kapok|# --enable-swagger-ui: kube-apiserver 1.37 has no such flag|some settings have no equivalent"},
 		command + "--watch-cache=false": {exitIncomplete, "store: etcd", "# --watch-cache=false: Kapok has no equivalent"},
-		command + "--enable-admission-plugins=NodeRestriction,ImagePolicyWebhook --runtime-config=made.up/v1=true,batch/v1=false --feature-gates=PodsAPI=false,ComponentFlagz=false": {
+		command + "--enable-admission-plugins=NodeRestriction --runtime-config=made.up/v1=true,batch/v1=false --feature-gates=PodsAPI=false,ComponentFlagz=false": {
 			exitIncomplete, "enableAdmissionPlugins:\n- NodeRestriction\n|runtimeConfig:\n  batch/v1: false\n|featureGates:\n  ComponentFlagz: false\n",
-			"# --enable-admission-plugins=ImagePolicyWebhook: Kapok does not have|# --runtime-config=made.up/v1=true: |# --feature-gates: feature gate PodsAPI=false is not supported"},
+			"# --runtime-config=made.up/v1=true: |# --feature-gates: feature gate PodsAPI=false is not supported"},
 		command + "--feature-gates=PodsAPI=false": {exitIncomplete, "store: etcd", "# --feature-gates: feature gate PodsAPI=false"},
 		"kube-apiserver": {0, "housekeeping", "# there is no --etcd-servers"},
 		"apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: a\n    command: [sh]\n  - name: b\n    command: [/bin/sh, -c, exec kube-apiserver --secure-port=7 '--external-hostname=a']\n": {

@@ -126,15 +126,11 @@ func (t *translation) dropUnsupported() {
 	o := &t.up.options
 	defer func() {
 		for name, left := range map[string]int{
-			"enable-admission-plugins": len(o.Admission.Enable), "runtime-config": len(o.RuntimeConfig), "feature-gates": len(o.FeatureGates), "emulated-version": len(o.EmulatedVersion),
+			"runtime-config": len(o.RuntimeConfig), "feature-gates": len(o.FeatureGates), "emulated-version": len(o.EmulatedVersion),
 		} {
 			t.flags.Lookup(name).Changed = left > 0
 		}
 	}()
-	for _, plugin := range o.Admission.Missing() {
-		t.lacks("--enable-admission-plugins=%s: Kapok does not have this plugin", plugin)
-		o.Admission.Enable = slices.DeleteFunc(o.Admission.Enable, func(name string) bool { return name == plugin })
-	}
 	known := kinds.Selection(o.RuntimeConfig).Known(append(kinds.Definitions(), crd.Definition(true)))
 	for _, key := range slices.Sorted(maps.Keys(o.RuntimeConfig)) {
 		if _, found := known[key]; !found {

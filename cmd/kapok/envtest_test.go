@@ -305,7 +305,7 @@ func TestAPIServerOptions(t *testing.T) {
 		options: kapok.Options{KeepGarbage: true}}
 	s.options.Access.Modes = []string{"Node", "RBAC"}
 	s.options.Etcd.CAFile = "ca.crt"
-	s.options.Admission.Enable = []string{"NodeRestriction", "ImagePolicyWebhook", "LimitRanger"}
+	s.options.Admission.Enable = []string{"NodeRestriction", "LimitRanger"}
 	opts, _, err := s.complete(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -180,7 +180,6 @@ func (s *apiServer) complete(ctx context.Context) (opts kapok.Options, giveBack 
 	kinds.Emulate(served, s.gateSettings())
 	opts.RuntimeConfig = kinds.Selection(opts.RuntimeConfig).Known(append(served, crd.Definition(true)))
 	s.authorize(&opts)
-	s.admit(&opts)
 	if err := s.certificate(&opts); err != nil {
 		return opts, nil, err
 	}
@@ -231,16 +230,6 @@ func (s *apiServer) authorize(opts *kapok.Options) {
 	if len(access.Modes) == 0 && access.ConfigFile == "" {
 		access.Modes = []string{"AlwaysAllow"}
 	}
-}
-
-// admit removes unsupported plugins from the options and logs a warning.
-func (s *apiServer) admit(opts *kapok.Options) {
-	missing := opts.Admission.Missing()
-	if len(missing) == 0 {
-		return
-	}
-	opts.Logger.Warn("admission plugins are not supported and stay off", "plugins", strings.Join(missing, ","))
-	opts.Admission.Enable = slices.DeleteFunc(slices.Clone(opts.Admission.Enable), func(name string) bool { return slices.Contains(missing, name) })
 }
 
 // certificate sets the serving certificate to the one in --cert-dir, if no flag names another and

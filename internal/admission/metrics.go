@@ -16,7 +16,8 @@ import (
 // of a request together, which are its two steps. Methods are safe for concurrent use.
 type Metrics struct {
 	plugins, steps *prometheus.HistogramVec
-	all            *timings // of the steps
+	all            *timings               // of the steps
+	own            []prometheus.Collector // of plugins
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -38,19 +39,30 @@ func NewMetrics() *Metrics {
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	m.plugins.Describe(to)
 	m.steps.Describe(to)
+	for _, c := range m.own {
+		c.Describe(to)
+	}
 }
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.plugins.Collect(to)
 	m.steps.Collect(to)
+	for _, c := range m.own {
+		c.Collect(to)
+	}
 }
 
-// Timed returns the plugin with its work timed under a name.
+// Timed returns the plugin with its work timed under a name. The Metrics then include those of the
+// plugin, if it is a prometheus.Collector. Unlike the other methods, it is not safe for concurrent
+// use.
 func (m *Metrics) Timed(name string, p Plugin) Plugin {
 	t := &timed{Plugin: p, timings: timings{of: m.plugins, names: []string{name}}}
 	t.mutator, _ = p.(Mutator)
 	t.validator, _ = p.(Validator)
+	if c, ok := p.(prometheus.Collector); ok {
+		m.own = append(m.own, c)
+	}
 	return t
 }
 

@@ -4,6 +4,7 @@ package gates
 const (
 	Flagz                   = "ComponentFlagz"
 	Statusz                 = "ComponentStatusz"
+	ManifestBasedAdmission  = "ManifestBasedAdmissionControlConfig"
 	MutatingAdmissionPolicy = "MutatingAdmissionPolicy"
 	PodTopologyLabels       = "PodTopologyLabelsAdmission"
 )
@@ -41,7 +42,7 @@ const (
 // Followed returns the names of the gates whose values have an effect.
 func Followed() []string {
 	return []string{
-		Flagz, Statusz, MutatingAdmissionPolicy, PodTopologyLabels,
+		Flagz, Statusz, ManifestBasedAdmission, MutatingAdmissionPolicy, PodTopologyLabels,
 		ClusterTrustBundleProjection, ContainerRestartRules, CSIServiceAccountTokenSecrets, DeploymentReplicaSetTerminatingReplicas,
 		DRAConsumableCapacity, DRADeviceBindingConditions, DRADeviceTaints, DRAExtendedResource, DRAPartitionableDevices, EnvFiles,
 		HostnameOverride, HPAConfigurableTolerance, HPAGeneration, HPAScaleToZero, ImageVolume, InPlacePodLevelResources,

@@ -8,6 +8,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/emulation"
 	"github.com/kapok-dev/kapok/internal/gates"
 	"github.com/kapok-dev/kapok/internal/kinds/kind"
+	"github.com/kapok-dev/kapok/internal/kinds/policies"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -39,6 +40,8 @@ func Emulate(definitions []*resource.Definition, s gates.Settings) {
 			withoutGeneration(d)
 		case d.GroupResource() == driversResource && !s.Enabled(gates.CSIServiceAccountTokenSecrets):
 			d.Strategy.Warnings = nil // all are about a field of the feature
+		case d.Group == admissionGroup && !s.Enabled(gates.ManifestBasedAdmission):
+			d.Strategy.Warnings = policies.WarnOfReservedName(d.Strategy.Warnings)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/gates"
 	"github.com/kapok-dev/kapok/internal/kinds/kind"
+	"github.com/kapok-dev/kapok/internal/kinds/policies"
 	"github.com/kapok-dev/kapok/internal/resource"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
+
+// admissionGroup is the group whose names can be reserved.
+const admissionGroup = "admissionregistration.k8s.io"
 
 // Resources with rules of their own.
 var (
@@ -44,6 +48,9 @@ func rulesOf(d *resource.Definition, s gates.Settings) []rule {
 	if d.GroupResource() == ingressesResource && !s.Enabled(gates.RelaxedServiceNameValidation) {
 		rules = append(rules, withStrictServiceNames)
 	}
+	if d.Group == admissionGroup && !s.Enabled(gates.ManifestBasedAdmission) {
+		rules = append(rules, withoutReservedNames)
+	}
 	if d.GroupResource() == podsResource && !s.Enabled(gates.InPlacePodLevelResources) {
 		rules = append(rules, withoutPodResize)
 	}
@@ -66,6 +73,11 @@ func withoutEnvFiles(path []string) rule {
 		}
 		return errs
 	}
+}
+
+// withoutReservedNames allows names that are otherwise reserved for objects from files.
+func withoutReservedNames(errs field.ErrorList, _, _ resource.Tree, _ string) field.ErrorList {
+	return slices.DeleteFunc(errs, policies.IsReservedName)
 }
 
 // withoutDistinct returns the rule for claims at a path that words the error about a constraint

@@ -6,6 +6,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/causes"
 
 	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -36,6 +37,25 @@ func validateCreate(ctx context.Context, r *Request, obj Tree, raw bool) error {
 	}
 	errs = append(errs, validateModel(ctx, r, errs, obj, nil, "")...)
 	return invalid(ctx, r, obj, errs)
+}
+
+// Complete returns the object in a file as it would be created: with defaults, and with the fields
+// that the server sets. It does not ask admission. The errors of validation are returned apart, so
+// that the caller can tolerate some; err is that of decoding, also for unknown fields.
+func Complete(ctx context.Context, d *Definition, v *Version, data []byte) (_ Tree, errs field.ErrorList, err error) {
+	r := &Request{Definition: d, Version: v, Warn: func(string) {}}
+	var strict []error
+	obj, err := v.Model.Decode(data, &strict)
+	if err == nil && len(strict) > 0 {
+		err = runtime.NewStrictDecodingError(strict)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	wipeSystemFields(obj)
+	prepareCreate(r, obj)
+	errs = validation.ValidateObjectMetaAccessor(validatedMeta{accessor(obj)}, d.Namespaced, d.validateName(), field.NewPath("metadata"))
+	return obj, append(errs, validateModel(ctx, r, errs, obj, nil, "")...), nil
 }
 
 // validateUpdate validates a changed object. Its errors are those of validateCreate.

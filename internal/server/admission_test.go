@@ -35,13 +35,16 @@ func TestAdmissionConfiguration(t *testing.T) {
 		{"missing path", "", write("path", head+"plugins: [{name: PodSecurity, path: nowhere}]"), "no such file"},
 		{"unknown level", "", write("level", head+"plugins: [{name: PodSecurity, configuration: {apiVersion: pod-security.admission.config.k8s.io/v1, kind: PodSecurityConfiguration, defaults: {enforce: hard}}}]"), "must be one of privileged, baseline, restricted"},
 		{"of a plugin without one", "", write("other", head+"plugins: [{name: LimitRanger, path: x}]"),
-			`plugin "LimitRanger" cannot be configured, only EventRateLimit, PodNodeSelector, PodSecurity, PodTolerationRestriction, ResourceQuota can`},
+			`plugin "LimitRanger" cannot be configured, only EventRateLimit, ImagePolicyWebhook, MutatingAdmissionPolicy,`},
 		{"twice", "", write("twice", head+"plugins: [{name: PodSecurity}, {name: PodSecurity}]"), `plugin "PodSecurity" is configured twice`},
 		{"event limits", "", write("events", head+"plugins: [{name: EventRateLimit, configuration: {apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration}}]"),
 			`couldn't init admission plugin "EventRateLimit": limits: Invalid value: null: must not be empty`},
 		{"node selectors", "", write("selectors", head+"plugins: [{name: PodNodeSelector, configuration: {podNodeSelectorPluginConfig: {ns: a}}}]"),
 			`couldn't init admission plugin "PodNodeSelector": podNodeSelectorPluginConfig.ns: invalid selector: [a]`},
 		{"tolerations", "", write("tolerations", head+"plugins: [{name: PodTolerationRestriction, configuration: {kind: Configuration}}]"), `couldn't init admission plugin "PodTolerationRestriction": kind is "Configuration" and apiVersion is ""`},
+		{"images", "", write("images", head+"plugins: [{name: ImagePolicyWebhook, configuration: {imagePolicy: {kubeConfigFile: nowhere}}}]"),
+			`couldn't init admission plugin "ImagePolicyWebhook": imagePolicy.kubeConfigFile nowhere: stat nowhere: no such file`},
+		{name: "none for ImagePolicyWebhook", enable: "ImagePolicyWebhook", want: `couldn't init admission plugin "ImagePolicyWebhook": it needs a configuration`},
 		{name: "none for a plugin that needs one", enable: "EventRateLimit", want: `couldn't init admission plugin "EventRateLimit": limits: Invalid value: null: must not be empty`},
 	} {
 		o := plugins.Options{ConfigFile: tc.file}

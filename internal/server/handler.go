@@ -12,6 +12,8 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/admission/certificates"
+	"github.com/kapok-dev/kapok/internal/admission/imagepolicy"
+	"github.com/kapok-dev/kapok/internal/admission/manifests"
 	"github.com/kapok-dev/kapok/internal/admission/noderestriction"
 	"github.com/kapok-dev/kapok/internal/admission/optional"
 	"github.com/kapok-dev/kapok/internal/admission/plugins"
@@ -147,7 +149,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	p.accounts.OnUse(accounts.LabelUse(store, p.options.Logger))
 	hooks := newWebhooks(p.options, store, access)
 	in.closers.do(hooks.Close)
-	admits, err := p.admit(store, registry, known, access, hooks)
+	admits, err := p.admit(store, registry, known, access, hooks, &in.closers)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +163,10 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		return nil, err
 	}
 	started.done(serviceStep, addressesStep, claimsStep)
-	collectors := append(p.collectors, kindSizes{p.state, registry}, custom.Metrics(), hooks.Metrics(), admits.metrics, gateMetrics{p.options.gates()})
+	collectors := append(p.collectors, kindSizes{p.state, registry}, custom.Metrics(), hooks.Metrics(), admits.policies.Metrics(), admits.metrics, gateMetrics{p.options.gates()})
+	if admits.manifests != nil {
+		collectors = append(collectors, admits.manifests)
+	}
 	auditor, err := p.startAudit(&in.closers)
 	if err != nil {
 		return nil, err
@@ -240,13 +245,14 @@ func (p *parts) inside(ctx context.Context, store *resource.Store, access *acces
 
 // admitting is the part of admission that runs tasks beside requests, and its metrics.
 type admitting struct {
-	metrics  *admission.Metrics
-	policies *policy.Policies
-	quotas   *quota.Quotas
+	metrics   *admission.Metrics
+	manifests *manifests.Metrics // nil without manifests
+	policies  *policy.Policies
+	quotas    *quota.Quotas
 }
 
 // admit installs the admission chain and the quotas.
-func (p *parts) admit(store *resource.Store, registry *resource.Registry, known *users.Users, access *access, hooks *webhooks) (admitting, error) {
+func (p *parts) admit(store *resource.Store, registry *resource.Registry, known *users.Users, access *access, hooks *webhooks, c *closers) (admitting, error) {
 	selected := p.options.plugins()
 	limits, err := selected.Quota()
 	if err != nil {
@@ -258,10 +264,10 @@ func (p *parts) admit(store *resource.Store, registry *resource.Registry, known 
 		quotas:   quota.New(registry, quota.Options{Single: p.shared, Enforce: selected.On(quota.Name), Configuration: limits}),
 	}
 	others := map[string][]admission.Plugin{
-		"MutatingAdmissionPolicy":    {a.policies.Mutating()},
-		"MutatingAdmissionWebhook":   {hooks.Mutating()},
-		"ValidatingAdmissionPolicy":  {a.policies.Readers(), a.policies.Validating()},
-		"ValidatingAdmissionWebhook": {hooks.Validating()},
+		plugins.MutatingAdmissionPolicy:    {a.policies.Mutating()},
+		plugins.MutatingAdmissionWebhook:   {hooks.Mutating()},
+		plugins.ValidatingAdmissionPolicy:  {a.policies.Readers(), a.policies.Validating()},
+		plugins.ValidatingAdmissionWebhook: {hooks.Validating()},
 	}
 	for _, name := range []string{certificates.Approval, certificates.Signing, certificates.Attest, certificates.SubjectRestriction} {
 		others[name] = []admission.Plugin{certificates.New(name, known.Permit)}
@@ -271,6 +277,17 @@ func (p *parts) admit(store *resource.Store, registry *resource.Registry, known 
 		restricted = func() bool { return true }
 	}
 	others[noderestriction.Name] = []admission.Plugin{&noderestriction.Plugin{State: p.state, Permit: known.Permit, Active: restricted}}
+	if err := p.readManifests(store.Registry(), selected, &a, hooks, c); err != nil {
+		return admitting{}, err
+	}
+	images, err := selected.ImagePolicy()
+	if err != nil {
+		return admitting{}, err
+	}
+	if images != nil {
+		c.do(images.Close)
+		others[imagepolicy.Name] = []admission.Plugin{images}
+	}
 	if p.options.keepsAccounts() {
 		others["ServiceAccount"] = []admission.Plugin{&accountadmission.Plugin{State: p.state}}
 	}

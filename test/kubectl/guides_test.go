@@ -55,8 +55,24 @@ END
 		after: `[ "$(kubectl auth can-i get /kapok/v1/snapshot --as backup)" = yes ]`,
 	},
 	{
+		page:    "admission-files.md",
+		files:   map[string]string{"# admission.yaml": "admission.yaml", "# policies.yaml": "policies.yaml"},
+		replace: [][2]string{{"kapok up", "mkdir policies\ncp policies.yaml policies\nsed \"s,/etc/kapok,$PWD,\" admission.yaml >~/admission.yaml\nkapok up"}},
+		after:   `kubectl get validatingadmissionpolicies 2>&1 | grep 'No resources found'`,
+	},
+	{
 		page:  "admission-plugins.md",
-		files: map[string]string{"# admission.yaml": "admission.yaml"},
+		needs: []string{"openssl"},
+		files: map[string]string{"# admission.yaml": "admission.yaml", "# images.yaml": "images.yaml", "# images.kubeconfig": "images.kubeconfig"},
+		skip:  map[string]string{`pods "web" is forbidden: image policy webhook backend denied one or more images: not signed`: "needs the webhook"},
+		after: `
+			interrupt up
+			openssl req -x509 -newkey rsa:2048 -nodes -keyout kapok.key -out kapok.crt -subj /CN=kapok
+			cp kapok.crt images-ca.crt
+			sed -i.bak "s,/etc/kapok/,$PWD/,g; s,images.example.com,localhost:1," images.yaml images.kubeconfig
+			kapok up --enable-admission-plugins ImagePolicyWebhook --admission-control-config-file images.yaml
+			kubectl run signed --image nginx 2>error || true
+			grep 'pods "signed" is forbidden: Post "https://localhost:1/review?timeout=30s": .*connection refused' error`,
 	},
 	{
 		page:    "admission-webhooks.md",

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/admission/match"
-	"github.com/kapok-dev/kapok/internal/object"
+	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
 	"github.com/kapok-dev/kapok/internal/webhook"
 
@@ -45,10 +47,49 @@ func (h *hook) runsDry() (bool, error) {
 }
 
 // A source has the webhooks of all configurations of a kind.
-type source = state.Derived[*set]
+type source struct {
+	*state.Derived[*set]                         // of the configurations in the state
+	files                atomic.Pointer[[]*hook] // those of configurations in files
+}
 
 func newSource(st *state.State, plural string) *source {
-	return state.Derive(st, fold, schema.GroupResource{Group: group, Resource: plural})
+	s := &source{Derived: state.Derive(st, fold, schema.GroupResource{Group: group, Resource: plural})}
+	s.files.Store(&[]*hook{})
+	return s
+}
+
+// use puts configurations from files in effect, in place of those before.
+func (s *source) use(configurations []resource.Tree) error {
+	var all []*hook
+	for _, c := range configurations {
+		raw, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		hooks, _, err := read(raw, *s.files.Load())
+		if err != nil {
+			return err
+		}
+		all = append(all, hooks...)
+	}
+	s.files.Store(&all)
+	return nil
+}
+
+// handles reports whether any webhook may match a request for a resource.
+func (s *source) handles(gr schema.GroupResource) bool {
+	return !reviews[gr] && (len(*s.files.Load()) > 0 || !configurations[gr] && !s.Load().empty())
+}
+
+// of returns the webhooks for a resource in the order in which they are called: those from files
+// first. The error says why they are not known.
+func (s *source) of(gr schema.GroupResource) ([]*hook, error) {
+	all := *s.files.Load()
+	if configurations[gr] {
+		return all, nil
+	}
+	set := s.Load()
+	return slices.AppendSeq(slices.Clip(all), set.all()), set.err
 }
 
 // A set has the webhooks at one revision. It is immutable once fold has returned it; its trees
@@ -64,15 +105,13 @@ type set struct {
 func (s *set) empty() bool { return s.configurations.Len() == 0 && s.err == nil }
 
 // all yields the webhooks in the order in which they are called.
-func (s *set) all() iter.Seq2[int, *hook] {
-	return func(yield func(int, *hook) bool) {
-		i := 0
+func (s *set) all() iter.Seq[*hook] {
+	return func(yield func(*hook) bool) {
 		s.configurations.Scan(func(_ string, hooks []*hook) bool {
 			for _, h := range hooks {
-				if !yield(i, h) {
+				if !yield(h) {
 					return false
 				}
-				i++
 			}
 			return true
 		})
@@ -92,9 +131,9 @@ func fold(last *set, c *state.Changes) *set {
 		if o == nil {
 			continue
 		}
-		hooks, compiled, err := read(o, known)
+		hooks, compiled, err := read(o.Raw, known)
 		if err != nil {
-			next.unreadable.Set(key.Name, err)
+			next.unreadable.Set(key.Name, fmt.Errorf("read %s: %w", o.Key, err))
 		} else if len(hooks) > 0 {
 			next.configurations.Set(key.Name, hooks)
 		}
@@ -108,10 +147,10 @@ func fold(last *set, c *state.Changes) *set {
 // read returns the webhooks of a configuration, reusing unchanged ones of known, and the number
 // that it compiled. It decodes all configurations as mutating ones, which have all fields of the
 // validating ones and one more.
-func read(o *object.Object, known []*hook) (hooks []*hook, compiled int, err error) {
+func read(raw []byte, known []*hook) (hooks []*hook, compiled int, err error) {
 	var config admissionv1.MutatingWebhookConfiguration
-	if err := json.Unmarshal(o.Raw, &config); err != nil {
-		return nil, 0, fmt.Errorf("read %s: %w", o.Key, err)
+	if err := json.Unmarshal(raw, &config); err != nil {
+		return nil, 0, err
 	}
 	byUID := make(map[string]*hook, len(known))
 	for _, h := range known {

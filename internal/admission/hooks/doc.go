@@ -11,9 +11,10 @@
 // one after another, in the order of the names of their configurations; each sees the changes of
 // those before it, and is called again if it requests that and a later one changed the object.
 // Validating webhooks are called concurrently. Each gets the object in the version that its rules
-// name. No webhook is called for configurations of webhooks and policies, or for reviews of
-// authentication and authorization: a webhook that is down must not keep administrators from
-// removing it.
+// name. No webhook is called for reviews of authentication and authorization. For configurations of
+// webhooks and policies, only webhooks from files are called: a webhook that is down must not keep
+// administrators from removing it. Configurations from files take effect with UseMutating and
+// UseValidating, and before those in the state.
 //
 // Everything in a response that can be checked is checked: that it answers this request, and has
 // only fields that webhooks of its kind may set. A patched object is decoded like the body of a

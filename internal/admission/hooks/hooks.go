@@ -46,6 +46,18 @@ func New(o Options) *Hooks {
 // Metrics returns the metrics of calls.
 func (h *Hooks) Metrics() *Metrics { return h.metrics }
 
+// UseMutating puts MutatingWebhookConfigurations from files in effect, sorted by name, in place of
+// those before. They are valid ones of v1. Their webhooks are called before those in the state, and
+// also for the resources of configurations and policies.
+func (h *Hooks) UseMutating(configurations []resource.Tree) error {
+	return h.mutating.use(configurations)
+}
+
+// UseValidating is UseMutating for ValidatingWebhookConfigurations.
+func (h *Hooks) UseValidating(configurations []resource.Tree) error {
+	return h.validating.use(configurations)
+}
+
 // Mutating returns Kubernetes' plugin MutatingAdmissionWebhook.
 func (h *Hooks) Mutating() admission.Mutator { return mutating{h} }
 
@@ -55,23 +67,22 @@ func (h *Hooks) Validating() admission.Validator { return validating{h} }
 // group is the API group of the configurations.
 const group = "admissionregistration.k8s.io"
 
-// unasked are the resources for which no webhook is called.
-var unasked = map[schema.GroupResource]bool{
-	{Group: group, Resource: "mutatingwebhookconfigurations"}:              true,
-	{Group: group, Resource: "validatingwebhookconfigurations"}:            true,
-	{Group: group, Resource: "mutatingadmissionpolicies"}:                  true,
-	{Group: group, Resource: "mutatingadmissionpolicybindings"}:            true,
-	{Group: group, Resource: "validatingadmissionpolicies"}:                true,
-	{Group: group, Resource: "validatingadmissionpolicybindings"}:          true,
+// configurations are the resources for which only webhooks from files are called.
+var configurations = map[schema.GroupResource]bool{
+	{Group: group, Resource: "mutatingwebhookconfigurations"}:     true,
+	{Group: group, Resource: "validatingwebhookconfigurations"}:   true,
+	{Group: group, Resource: "mutatingadmissionpolicies"}:         true,
+	{Group: group, Resource: "mutatingadmissionpolicybindings"}:   true,
+	{Group: group, Resource: "validatingadmissionpolicies"}:       true,
+	{Group: group, Resource: "validatingadmissionpolicybindings"}: true,
+}
+
+// reviews are the resources for which no webhook is called.
+var reviews = map[schema.GroupResource]bool{
 	{Group: "authentication.k8s.io", Resource: "selfsubjectreviews"}:       true,
 	{Group: "authentication.k8s.io", Resource: "tokenreviews"}:             true,
 	{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}: true,
 	{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}:  true,
 	{Group: "authorization.k8s.io", Resource: "selfsubjectrulesreviews"}:   true,
 	{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}:      true,
-}
-
-// handles reports whether any webhook of a source may match a request.
-func handles(s *source, r *resource.Request) bool {
-	return !s.Load().empty() && !unasked[r.Definition.GroupResource()]
 }

@@ -66,8 +66,8 @@ func newWorld(t testing.TB, answer func(path string, r *admissionv1.AdmissionRev
 	return &world{TB: t, Hooks: New(Options{State: st, Caller: caller}), state: st, server: server, audit: map[string]string{}}
 }
 
-// put stores a configuration with one webhook, at /NAME of the server, for config maps.
-func (w *world) put(plural, name string, fields map[string]any) {
+// configuration returns one with a webhook, at /NAME of the server, for all resources.
+func (w *world) configuration(name string, fields map[string]any) resource.Tree {
 	w.Helper()
 	hook := map[string]any{
 		"name":                    name + ".example.com",
@@ -85,6 +85,13 @@ func (w *world) put(plural, name string, fields map[string]any) {
 	if err := json.Unmarshal(data, &tree); err != nil {
 		w.Fatal(err)
 	}
+	return tree
+}
+
+// put stores a configuration with one webhook.
+func (w *world) put(plural, name string, fields map[string]any) {
+	w.Helper()
+	tree := w.configuration(name, fields)
 	key := object.Key{Resource: schema.GroupResource{Group: group, Resource: plural}, Name: name}
 	o, err := object.New(key, tree, 1, time.Now())
 	if err != nil {
@@ -226,11 +233,8 @@ func TestSource(t *testing.T) {
 	}
 }
 
-func hooksOf(s *set) (all []*hook) {
-	for _, h := range s.all() {
-		all = append(all, h)
-	}
-	return all
+func hooksOf(s *set) []*hook {
+	return slices.Collect(s.all())
 }
 
 // remove deletes a configuration.

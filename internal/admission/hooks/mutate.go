@@ -21,19 +21,19 @@ type mutating struct{ *Hooks }
 
 // Handles implements admission.Plugin.
 func (p mutating) Handles(r *resource.Request, _ resource.Operation) bool {
-	return handles(p.mutating, r)
+	return p.mutating.handles(r.Definition.GroupResource())
 }
 
 // Mutate implements admission.Mutator. A second pass calls only webhooks with the
 // reinvocationPolicy IfNeeded, for which the object has changed since their call.
 func (p mutating) Mutate(ctx context.Context, a *resource.Admitted) error {
 	m := &mutation{question: question{Admitted: a, hooks: p.Hooks, kind: admits}, base: a.Object}
-	set := p.mutating.Load()
-	if set.err != nil {
+	all, err := p.mutating.of(a.Request.Definition.GroupResource())
+	if err != nil {
 		return m.notReady()
 	}
 	m.recall()
-	for i, h := range set.all() {
+	for i, h := range all {
 		as, ok, err := m.concerns(ctx, h, func(as match.As) (*shown, error) { return m.show(ctx, as) })
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ type validating struct{ *Hooks }
 
 // Handles implements admission.Plugin.
 func (p validating) Handles(r *resource.Request, _ resource.Operation) bool {
-	return handles(p.validating, r)
+	return p.validating.handles(r.Definition.GroupResource())
 }
 
 // A verdict is the outcome of one call.
@@ -63,8 +63,8 @@ func (p validating) Validate(ctx context.Context, a *resource.Admitted) error {
 
 // validators returns the webhooks to call.
 func (q *question) validators(ctx context.Context) ([]verdict, error) {
-	set := q.hooks.validating.Load()
-	if set.err != nil {
+	hooks, err := q.hooks.validating.of(q.Request.Definition.GroupResource())
+	if err != nil {
 		return nil, q.notReady()
 	}
 	views := map[*resource.Version]*shown{}
@@ -79,7 +79,7 @@ func (q *question) validators(ctx context.Context) ([]verdict, error) {
 		return s, err
 	}
 	var all []verdict
-	for _, h := range set.all() {
+	for _, h := range hooks {
 		as, ok, err := q.concerns(ctx, h, show)
 		if err != nil {
 			return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/admission/eventlimit"
+	"github.com/kapok-dev/kapok/internal/admission/imagepolicy"
 	"github.com/kapok-dev/kapok/internal/admission/pods"
 	"github.com/kapok-dev/kapok/internal/admission/podsecurity"
 	"github.com/kapok-dev/kapok/internal/admission/quota"
@@ -25,7 +26,10 @@ const (
 )
 
 // configurable are the plugins that take a configuration.
-var configurable = []string{eventlimit.Name, podNodeSelector, podsecurity.Name, podTolerationRestriction, quota.Name}
+var configurable = []string{
+	eventlimit.Name, imagepolicy.Name, MutatingAdmissionPolicy, MutatingAdmissionWebhook, podNodeSelector, podsecurity.Name, podTolerationRestriction, quota.Name,
+	ValidatingAdmissionPolicy, ValidatingAdmissionWebhook,
+}
 
 // Quota returns the configuration of the plugin ResourceQuota, which is not part of the chain.
 func (o *Options) Quota() (*quota.Configuration, error) {
@@ -38,6 +42,24 @@ func (o *Options) Quota() (*quota.Configuration, error) {
 		return nil, fmt.Errorf("couldn't init admission plugin %q: %w", quota.Name, err)
 	}
 	return config, nil
+}
+
+// ImagePolicy returns the plugin ImagePolicyWebhook, which the caller adds to the chain and closes;
+// nil if it is off and has no configuration.
+func (o *Options) ImagePolicy() (*imagepolicy.Plugin, error) {
+	configs, err := o.configurations()
+	if err != nil {
+		return nil, err
+	}
+	config := configs[imagepolicy.Name]
+	if config == nil && !o.On(imagepolicy.Name) {
+		return nil, nil
+	}
+	p, err := imagepolicy.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("couldn't init admission plugin %q: %w", imagepolicy.Name, err)
+	}
+	return p, nil
 }
 
 // configured returns the plugins of the chain that take a configuration, by name. A plugin that is

@@ -13,6 +13,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/admission/defaults"
 	"github.com/kapok-dev/kapok/internal/admission/eventlimit"
+	"github.com/kapok-dev/kapok/internal/admission/imagepolicy"
 	"github.com/kapok-dev/kapok/internal/admission/limits"
 	"github.com/kapok-dev/kapok/internal/admission/optional"
 	"github.com/kapok-dev/kapok/internal/admission/owners"
@@ -24,15 +25,16 @@ import (
 // Options select and configure admission plugins, by their names in Kubernetes. With zero values
 // the plugins are enabled that Kubernetes enables by default.
 type Options struct {
-	// Enable are plugins to enable in addition to the default ones. Plugins that Kapok does not
-	// support are errors.
+	// Enable are plugins to enable in addition to the default ones.
 	Enable []string
 	// Disable are plugins to disable although they are enabled by default. NamespaceLifecycle,
 	// PersistentVolumeClaimResize and CertificateSubjectRestriction cannot be disabled.
 	Disable []string
 	// ConfigFile is a file with Kubernetes' AdmissionConfiguration (apiserver.config.k8s.io/v1),
-	// for the plugins EventRateLimit, PodNodeSelector, PodSecurity, PodTolerationRestriction and
-	// ResourceQuota. EventRateLimit cannot be enabled without. It is read once. Default: none.
+	// for the plugins EventRateLimit, ImagePolicyWebhook, PodNodeSelector, PodSecurity,
+	// PodTolerationRestriction and ResourceQuota, and for those of policies and webhooks, which can
+	// read objects from directories. EventRateLimit and ImagePolicyWebhook cannot be enabled without.
+	// It is read once. Default: none.
 	ConfigFile string
 	// NotReadySeconds and UnreachableSeconds are the seconds for which pods without such a
 	// toleration tolerate a node that is not ready, or unreachable. Default 300.
@@ -43,10 +45,9 @@ type Options struct {
 type pluginState int
 
 const (
-	on      pluginState = iota // unless it is disabled
-	off                        // unless it is enabled
-	always                     // a part of the server
-	missing                    // off in Kubernetes, and not supported
+	on     pluginState = iota // unless it is disabled
+	off                       // unless it is enabled
+	always                    // a part of the server
 )
 
 // admissionPlugins are the names of Kubernetes' plugins, in the order in which they run.
@@ -68,7 +69,7 @@ func admissionPlugins() []struct {
 		{"NodeRestriction", on},
 		{"TaintNodesByCondition", on},
 		{"AlwaysPullImages", off},
-		{"ImagePolicyWebhook", missing},
+		{imagepolicy.Name, off},
 		{"PodSecurity", on},
 		{podNodeSelector, off},
 		{"Priority", on},
@@ -91,14 +92,22 @@ func admissionPlugins() []struct {
 		{"PodTopologyLabels", on},
 		{"NodeDeclaredFeatureValidator", on},
 		{"PodResizeValidator", on},
-		{"MutatingAdmissionPolicy", on},
-		{"MutatingAdmissionWebhook", on},
-		{"ValidatingAdmissionPolicy", on},
-		{"ValidatingAdmissionWebhook", on},
+		{MutatingAdmissionPolicy, on},
+		{MutatingAdmissionWebhook, on},
+		{ValidatingAdmissionPolicy, on},
+		{ValidatingAdmissionWebhook, on},
 		{"ResourceQuota", on},
 		{"AlwaysDeny", off},
 	}
 }
+
+// Names of the plugins that take manifests: see [Options.Manifests].
+const (
+	MutatingAdmissionPolicy    = "MutatingAdmissionPolicy"
+	MutatingAdmissionWebhook   = "MutatingAdmissionWebhook"
+	ValidatingAdmissionPolicy  = "ValidatingAdmissionPolicy"
+	ValidatingAdmissionWebhook = "ValidatingAdmissionWebhook"
+)
 
 // NamespaceAutoProvision is the name of a plugin that is not in the chain: see
 // [optional.NamespaceAutoProvision].
@@ -127,11 +136,8 @@ func (o *Options) Validate() error {
 	var errs []error
 	var both []string
 	for _, name := range o.Enable {
-		switch state, ok := known[name]; {
-		case !ok:
+		if _, ok := known[name]; !ok {
 			errs = append(errs, fmt.Errorf("enable-admission-plugins plugin %q is unknown", name))
-		case state == missing:
-			errs = append(errs, fmt.Errorf("enable-admission-plugins plugin %q is not supported by Kapok: remove it", name))
 		}
 		if slices.Contains(o.Disable, name) && !slices.Contains(both, name) {
 			both = append(both, name)
@@ -149,18 +155,6 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("%v in enable-admission-plugins and disable-admission-plugins overlapped", both))
 	}
 	return errors.Join(errs...)
-}
-
-// Missing returns the plugins of Enable that Kubernetes has and Kapok does not: Validate rejects
-// them.
-func (o *Options) Missing() []string {
-	var names []string
-	for _, p := range admissionPlugins() {
-		if p.state == missing && slices.Contains(o.Enable, p.name) {
-			names = append(names, p.name)
-		}
-	}
-	return names
 }
 
 // Chain returns the plugins that valid options enable, in Kubernetes' order: those that Chain makes

@@ -1,9 +1,6 @@
 package plugins
 
-import (
-	"slices"
-	"testing"
-)
+import "testing"
 
 func TestOptions(t *testing.T) {
 	for _, tc := range []struct {
@@ -13,15 +10,14 @@ func TestOptions(t *testing.T) {
 		on, off         []string
 	}{
 		{name: "defaults", on: []string{"LimitRanger", "ResourceQuota", "PodSecurity", "NamespaceLifecycle"}, off: []string{"OwnerReferencesPermissionEnforcement", "AlwaysDeny"}},
-		{name: "optional ones", enable: []string{"AlwaysAdmit", "AlwaysPullImages", "EventRateLimit", "NamespaceAutoProvision"},
-			on: []string{"AlwaysAdmit", "AlwaysPullImages", "EventRateLimit", "NamespaceAutoProvision", "PodTopologyLabels"}, off: []string{"NamespaceExists"}},
+		{name: "optional ones", enable: []string{"AlwaysAdmit", "AlwaysPullImages", "EventRateLimit", "ImagePolicyWebhook", "NamespaceAutoProvision"},
+			on: []string{"AlwaysAdmit", "AlwaysPullImages", "EventRateLimit", "ImagePolicyWebhook", "NamespaceAutoProvision", "PodTopologyLabels"}, off: []string{"NamespaceExists"}},
 		{name: "changed", enable: []string{"OwnerReferencesPermissionEnforcement"}, disable: []string{"ResourceQuota"},
 			on: []string{"OwnerReferencesPermissionEnforcement", "LimitRanger"}, off: []string{"ResourceQuota"}},
 		{name: "unknown", enable: []string{"Unknown"}, disable: []string{"unknown"},
 			want: "enable-admission-plugins plugin \"Unknown\" is unknown\ndisable-admission-plugins plugin \"unknown\" is unknown"},
 		{name: "both", enable: []string{"Priority", "LimitRanger"}, disable: []string{"LimitRanger", "Priority"},
 			want: "[LimitRanger Priority] in enable-admission-plugins and disable-admission-plugins overlapped"},
-		{name: "not supported", enable: []string{"ImagePolicyWebhook"}, want: `enable-admission-plugins plugin "ImagePolicyWebhook" is not supported by Kapok: remove it`},
 		{name: "not to be disabled", disable: []string{"NamespaceLifecycle"}, want: `disable-admission-plugins: plugin "NamespaceLifecycle" cannot be disabled: remove it from the list`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -44,16 +40,5 @@ func TestOptions(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestMissing checks that of Kubernetes' plugins only one is not supported.
-func TestMissing(t *testing.T) {
-	var o Options
-	for _, p := range admissionPlugins() {
-		o.Enable = append(o.Enable, p.name)
-	}
-	if got, want := o.Missing(), []string{"ImagePolicyWebhook"}; !slices.Equal(got, want) {
-		t.Errorf("%v are missing, want %v", got, want)
 	}
 }

@@ -37,7 +37,10 @@ func (r *rules) pod(a *resource.Admitted) verdict {
 	standards, errs := r.policyOf(labels)
 	if len(errs) == 0 && standards.FullyPrivileged() {
 		privileged := api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}
-		return verdict{annotations: map[string]string{api.EnforcedPolicyAnnotationKey: privileged.String()}}
+		return verdict{
+			annotations: map[string]string{api.EnforcedPolicyAnnotationKey: privileged.String()},
+			evaluations: []evaluation{{true, standards.Enforce, "enforce"}},
+		}
 	}
 	pod, err := podOf(a, a.Object)
 	if err != nil {
@@ -65,7 +68,7 @@ func (r *rules) template(a *resource.Admitted) verdict {
 		return v
 	}
 	failed := func(what string, err error) verdict {
-		return verdict{annotations: map[string]string{"error": fmt.Sprintf("failed to %s: %v", what, err)}}
+		return verdict{failure: fatal, annotations: map[string]string{"error": fmt.Sprintf("failed to %s: %v", what, err)}}
 	}
 	labels, err := r.labelsOf(a.Request.Namespace)
 	if err != nil {
@@ -121,7 +124,7 @@ func (r *rules) evaluate(a *resource.Admitted, standards api.Policy, errs field.
 	}
 	v := verdict{annotations: map[string]string{}}
 	if len(errs) > 0 {
-		v.annotations["error"] = fmt.Sprintf("Failed to parse policy: %v", errs.ToAggregate())
+		v.annotations["error"], v.failure = fmt.Sprintf("Failed to parse policy: %v", errs.ToAggregate()), tolerated
 	}
 	results := map[api.LevelVersion]policy.AggregateCheckResult{}
 	violation := func(of api.LevelVersion, verb string) string {
@@ -137,16 +140,20 @@ func (r *rules) evaluate(a *resource.Admitted, standards api.Policy, errs field.
 	}
 	if enforce {
 		v.annotations[api.EnforcedPolicyAnnotationKey] = standards.Enforce.String()
-		if text := violation(standards.Enforce, "violates"); text != "" {
+		text := violation(standards.Enforce, "violates")
+		v.evaluations = append(v.evaluations, evaluation{text == "", standards.Enforce, "enforce"})
+		if text != "" {
 			v.refusal = apierrors.NewForbidden(a.Request.GroupResource(), a.Name, errors.New(text))
 		}
 	}
 	if text := violation(standards.Audit, "would violate"); text != "" {
 		v.annotations[api.AuditViolationsAnnotationKey] = text
+		v.evaluations = append(v.evaluations, evaluation{false, standards.Audit, "audit"})
 	}
 	if v.refusal == nil {
 		if text := violation(standards.Warn, "would violate"); text != "" {
 			v.warnings = append(v.warnings, text)
+			v.evaluations = append(v.evaluations, evaluation{false, standards.Warn, "warn"})
 		}
 	}
 	return v

@@ -38,11 +38,12 @@ var (
 	namespaces = schema.GroupResource{Resource: "namespaces"}
 )
 
-// A Plugin implements admission.Validator over a state. It is initialized on first use, as few
-// servers ever have a pod. It is safe for concurrent use.
+// A Plugin implements admission.Validator over a state, and prometheus.Collector. It is
+// initialized on first use, as few servers ever have a pod. It is safe for concurrent use.
 type Plugin struct {
-	state  *state.State
-	config []byte
+	state    *state.State
+	config   []byte
+	counters *counters
 
 	mu    sync.Mutex
 	ready *rules
@@ -59,7 +60,7 @@ type rules struct {
 // New returns a Plugin with a PodSecurityConfiguration in JSON or YAML, or with Kubernetes'
 // defaults if it is empty.
 func New(st *state.State, configuration []byte) (*Plugin, error) {
-	p := &Plugin{state: st, config: configuration}
+	p := &Plugin{state: st, config: configuration, counters: newCounters()}
 	if len(configuration) == 0 {
 		return p, nil
 	}
@@ -115,6 +116,7 @@ func (p *Plugin) Validate(ctx context.Context, a *resource.Admitted) error {
 	default:
 		v = rules.template(a)
 	}
+	p.counters.count(a, &v)
 	for _, w := range v.warnings {
 		a.Request.Warn(w)
 	}
@@ -134,16 +136,20 @@ type verdict struct {
 	refusal     *apierrors.StatusError // nil if the request is allowed
 	warnings    []string
 	annotations map[string]string // of the audit event, without their prefix
+
+	evaluations []evaluation
+	exempt      bool
+	failure     failure
 }
 
 // exempt allows a request that the configuration exempts for a reason.
 func exempt(reason string) verdict {
-	return verdict{annotations: map[string]string{api.ExemptionReasonAnnotationKey: reason}}
+	return verdict{exempt: true, annotations: map[string]string{api.ExemptionReasonAnnotationKey: reason}}
 }
 
 // undecidable rejects a request that could not be evaluated because of err.
 func undecidable(status *apierrors.StatusError, err error) verdict {
-	return verdict{refusal: status, annotations: map[string]string{"error": fmt.Sprintf("%s: %v", status.ErrStatus.Message, err)}}
+	return verdict{failure: fatal, refusal: status, annotations: map[string]string{"error": fmt.Sprintf("%s: %v", status.ErrStatus.Message, err)}}
 }
 
 // refusal returns a status as the error of a plugin: what it leaves open is that of a plugin that

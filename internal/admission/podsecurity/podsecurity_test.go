@@ -9,6 +9,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/admission"
 	"github.com/kapok-dev/kapok/internal/authn"
+	"github.com/kapok-dev/kapok/internal/emulation"
 	"github.com/kapok-dev/kapok/internal/journal"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
 	"github.com/kapok-dev/kapok/internal/object"
@@ -17,6 +18,7 @@ import (
 	"github.com/kapok-dev/kapok/test/seeds"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -25,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	componentmetrics "k8s.io/component-base/metrics"
 	security "k8s.io/pod-security-admission/admission"
 	"k8s.io/pod-security-admission/admission/api/load"
 	"k8s.io/pod-security-admission/api"
@@ -62,6 +65,9 @@ func TestAsKubernetes(t *testing.T) {
 					allowed++
 				}
 			}
+			if diff := cmp.Diff(countsIn(t, w.theirs), w.counts(t)); diff != "" {
+				t.Fatalf("metrics (- Kubernetes, + Kapok):\n%s", diff)
+			}
 		}
 	}
 	if allowed < 500 || refused < 500 || warned < 500 {
@@ -80,6 +86,7 @@ type result struct {
 type world struct {
 	plugin *Plugin
 	judged *security.Admission
+	theirs prometheus.Gatherer // the metrics of judged
 }
 
 func newWorld(t *testing.T, g generator, config string) *world {
@@ -115,11 +122,14 @@ func newWorld(t *testing.T, g generator, config string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	judged := &security.Admission{Configuration: loaded, Evaluator: evaluator, Metrics: unrecorded{}, NamespaceGetter: l, PodLister: l}
+	recorder := metrics.NewPrometheusRecorder(api.MajorMinorVersion(1, int(emulation.Newest)))
+	theirs := componentmetrics.NewKubeRegistry()
+	recorder.MustRegister(theirs.MustRegister)
+	judged := &security.Admission{Configuration: loaded, Evaluator: evaluator, Metrics: recorder, NamespaceGetter: l, PodLister: l}
 	if err := judged.CompleteConfiguration(); err != nil {
 		t.Fatal(err)
 	}
-	return &world{plugin: plugin, judged: judged}
+	return &world{plugin: plugin, judged: judged, theirs: theirs}
 }
 
 func store(t *testing.T, s *state.State, k object.Key, o runtime.Object) {
@@ -141,6 +151,28 @@ func treeOf(o runtime.Object) resource.Tree {
 		panic(err)
 	}
 	return tree
+}
+
+// counts returns the counters of the plugin.
+func (w *world) counts(t *testing.T) map[string]float64 {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(w.plugin)
+	return countsIn(t, registry)
+}
+
+func countsIn(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			all[fmt.Sprint(f.GetName(), m.GetLabel())] = m.GetCounter().GetValue()
+		}
+	}
+	return all
 }
 
 // verdict returns the result of the plugin.
@@ -230,13 +262,6 @@ func (l lister) ListPods(_ context.Context, namespace string) (found []*corev1.P
 	return found, nil
 }
 
-type unrecorded struct{}
-
-func (unrecorded) RecordEvaluation(metrics.Decision, api.LevelVersion, metrics.Mode, api.Attributes) {
-}
-func (unrecorded) RecordExemption(api.Attributes)   {}
-func (unrecorded) RecordError(bool, api.Attributes) {}
-
 // --- Random requests ---
 
 var names = []string{"a", "b", "exempt"}
@@ -254,7 +279,7 @@ func (g generator) namespace(name string) *corev1.Namespace {
 	}
 	for _, key := range []string{api.EnforceVersionLabel, api.AuditVersionLabel, api.WarnVersionLabel} {
 		if g.IntN(4) == 0 {
-			n.Labels[key] = pick(g, "latest", "v1.0", "v1.22", "v1.29", "v9.99", "1.2")
+			n.Labels[key] = pick(g, "latest", "v1.0", "v1.22", "v1.29", "v1.99", "v9.99", "1.2")
 		}
 	}
 	return n

@@ -23,8 +23,9 @@
 // the order of their names, where Kubernetes has no order; and a policy that mutates another
 // version of the object than the policy before it sees that one's changes.
 //
-// Policies and their bindings are not subject to policies, nor are reviews of authentication and
-// authorization.
+// Policies from files come first. They are put in effect by [Policies.UseValidating] and
+// [Policies.UseMutating]. Policies and their bindings are only subject to policies from files, and
+// reviews of authentication and authorization to none.
 //
 // # Goroutines and locks
 //
@@ -47,6 +48,7 @@ type Policies struct {
 	authorizer authz.Authorizer
 	validating *source
 	mutating   *source
+	metrics    *Metrics
 }
 
 // New returns the policies of a store. The authorizer answers the authorization checks of
@@ -55,21 +57,31 @@ func New(store *resource.Store, by authz.Authorizer) *Policies {
 	return &Policies{
 		store:      store,
 		authorizer: by,
+		metrics:    newMetrics(),
 		validating: newSource(store, "validatingadmissionpolicies", "validatingadmissionpolicybindings", readValidating, readValidatingBinding),
 		mutating:   newSource(store, "mutatingadmissionpolicies", "mutatingadmissionpolicybindings", readMutating, readMutatingBinding),
 	}
 }
 
-// exempt reports whether a resource is exempt from policies: without some resources an
-// administrator could not undo a policy.
-func exempt(d *resource.Definition) bool {
-	switch d.Group {
-	case admissionv1.GroupName:
-		return ofPolicies(d.GroupResource())
+// UseValidating puts ValidatingAdmissionPolicies and their bindings from files in effect, sorted by
+// name, in place of those before. They are valid objects of v1 without parameters.
+func (p *Policies) UseValidating(policies, bindings []resource.Tree) error {
+	return p.validating.use(policies, bindings)
+}
+
+// UseMutating is UseValidating for MutatingAdmissionPolicies.
+func (p *Policies) UseMutating(policies, bindings []resource.Tree) error {
+	return p.mutating.use(policies, bindings)
+}
+
+// ofReviews reports whether a resource is exempt from all policies: without it an administrator
+// could not undo one.
+func ofReviews(gr schema.GroupResource) bool {
+	switch gr.Group {
 	case "authentication.k8s.io":
-		return d.Plural == "tokenreviews" || d.Plural == "selfsubjectreviews"
+		return gr.Resource == "tokenreviews" || gr.Resource == "selfsubjectreviews"
 	case "authorization.k8s.io":
-		switch d.Plural {
+		switch gr.Resource {
 		case "localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews":
 			return true
 		}
@@ -77,7 +89,8 @@ func exempt(d *resource.Definition) bool {
 	return false
 }
 
-// ofPolicies reports whether a resource is that of policies or bindings.
+// ofPolicies reports whether a resource is that of policies or bindings, which are exempt from the
+// policies in the store for the same reason.
 func ofPolicies(gr schema.GroupResource) bool {
 	if gr.Group != admissionv1.GroupName {
 		return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/admission/match"
 	"github.com/kapok-dev/kapok/internal/object"
@@ -23,17 +24,17 @@ func (p *Policies) Mutating() Mutating { return Mutating{p} }
 
 // Handles implements admission.Plugin. A delete has no object to change.
 func (p Mutating) Handles(r *resource.Request, op resource.Operation) bool {
-	return op != resource.OperationDelete && !p.mutating.none() && !exempt(r.Definition)
+	return op != resource.OperationDelete && p.mutating.handles(r.Definition.GroupResource())
 }
 
 // Mutate implements admission.Mutator.
 func (p Mutating) Mutate(ctx context.Context, a *resource.Admitted) error {
-	set := p.mutating.load()
-	if set.err != nil {
-		return apierrors.NewInternalError(set.err)
+	policies, err := p.mutating.of(a.Request.Definition.GroupResource())
+	if err != nil {
+		return apierrors.NewInternalError(err)
 	}
 	m := &mutator{subject: p.subject(a)}
-	for one := range set.all() {
+	for one := range policies {
 		m.match(ctx, one)
 	}
 	if len(m.uses) > 0 {
@@ -178,7 +179,12 @@ func (m *mutator) mutate(ctx context.Context) error {
 // use applies the mutations of a policy.
 func (m *mutator) use(ctx context.Context, u *use, x *expressions) error {
 	for i := range x.mutations {
+		if m.Object == nil {
+			return nil
+		}
+		begun := time.Now()
 		err := m.change(ctx, u, x, &x.mutations[i])
+		m.metrics.mutated(u, time.Since(begun), err)
 		if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
 			return status
 		}
@@ -191,9 +197,6 @@ func (m *mutator) use(ctx context.Context, u *use, x *expressions) error {
 
 // change applies one mutation.
 func (m *mutator) change(ctx context.Context, u *use, x *expressions, p *mutationProgram) error {
-	if m.Object == nil {
-		return nil
-	}
 	if p.err != nil {
 		return p.err
 	}

@@ -3,7 +3,9 @@ package policy
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	codec "github.com/kapok-dev/kapok/client/typed"
 	"github.com/kapok-dev/kapok/internal/admission/match"
@@ -49,6 +51,7 @@ type source struct {
 	readPolicy         func(resource.Tree) (*policy, error)
 	readBinding        func(resource.Tree) (*binding, error)
 	current            *state.Derived[*set]
+	files              atomic.Pointer[[]*policy] // policies with bindings from files, sorted by name
 }
 
 // A set has the policies and bindings at one revision. It is immutable once fold has returned it;
@@ -86,13 +89,69 @@ func newSource(store *resource.Store, policies, bindings string, readPolicy func
 	s.policies = schema.GroupResource{Group: admissionv1.GroupName, Resource: policies}
 	s.bindings = schema.GroupResource{Group: admissionv1.GroupName, Resource: bindings}
 	s.current = state.Derive(store.State(), s.fold, s.bindings, s.policies)
+	s.files.Store(&[]*policy{})
 	return s
 }
 
-// none reports whether no policy is in effect. It is cheap as long as policies do not change.
-func (s *source) none() bool {
+// use puts policies and bindings from files in effect, in place of those before.
+func (s *source) use(policies, bindings []resource.Tree) error {
+	bound := map[string]*btree.Map[string, *binding]{}
+	for _, obj := range bindings {
+		b, err := s.readBinding(obj)
+		if err != nil {
+			return err
+		}
+		if bound[b.policy] == nil {
+			bound[b.policy] = &btree.Map[string, *binding]{}
+		}
+		bound[b.policy].Set(b.name, b)
+	}
+	var active []*policy
+	for _, obj := range policies {
+		p, err := s.readPolicy(obj)
+		if err != nil {
+			return err
+		}
+		if p.bindings = bound[p.name]; p.bindings != nil {
+			active = append(active, p)
+		}
+	}
+	s.files.Store(&active)
+	return nil
+}
+
+// handles reports whether any policy may match a request for a resource. It is cheap as long as
+// policies do not change.
+func (s *source) handles(gr schema.GroupResource) bool {
+	if ofReviews(gr) {
+		return false
+	}
+	if len(*s.files.Load()) > 0 {
+		return true
+	}
+	if ofPolicies(gr) {
+		return false
+	}
 	set := s.load()
-	return set.active.Len() == 0 && set.err == nil
+	return set.active.Len() > 0 || set.err != nil
+}
+
+// of returns the policies for a resource in the order in which they are evaluated: those from files
+// first. The error says why they are not known.
+func (s *source) of(gr schema.GroupResource) (iter.Seq[*policy], error) {
+	files := slices.Values(*s.files.Load())
+	if ofPolicies(gr) {
+		return files, nil
+	}
+	set := s.load()
+	return func(yield func(*policy) bool) {
+		for p := range files {
+			if !yield(p) {
+				return
+			}
+		}
+		set.all()(yield)
+	}, set.err
 }
 
 // load returns the present set.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kapok-dev/kapok/internal/resource"
 
@@ -26,17 +27,17 @@ func (p *Policies) Validating() Validating { return Validating{p} }
 
 // Handles implements admission.Plugin.
 func (p Validating) Handles(r *resource.Request, _ resource.Operation) bool {
-	return !p.validating.none() && !exempt(r.Definition)
+	return p.validating.handles(r.Definition.GroupResource())
 }
 
 // Validate implements admission.Validator.
 func (p Validating) Validate(ctx context.Context, a *resource.Admitted) error {
-	set := p.validating.load()
-	if set.err != nil {
-		return apierrors.NewInternalError(set.err)
+	policies, err := p.validating.of(a.Request.Definition.GroupResource())
+	if err != nil {
+		return apierrors.NewInternalError(err)
 	}
 	v := &verdict{subject: p.subject(a)}
-	for one := range set.all() {
+	for one := range policies {
 		if err := v.ask(ctx, one); err != nil {
 			return err
 		}
@@ -62,6 +63,8 @@ type refusal struct {
 type decision struct {
 	message string
 	reason  metav1.StatusReason // "" for Invalid
+	took    time.Duration
+	ignored bool // because the failurePolicy is Ignore
 }
 
 // A failure is a failed validation in the form of the audit annotation.
@@ -157,9 +160,7 @@ func (v *verdict) evaluate(ctx context.Context, p *policy, b *binding, about *sh
 		annotations, err = x.annotate(newEvaluation(ctx, x, about, params, celconfig.RuntimeCELCostBudget), p.ignores)
 	}
 	if err != nil {
-		if !p.ignores {
-			v.decide(p, b, 0, decision{message: err.Error()})
-		}
+		v.decide(p, b, 0, decision{message: err.Error(), ignored: p.ignores})
 		return
 	}
 	for i, d := range decisions {
@@ -170,15 +171,21 @@ func (v *verdict) evaluate(ctx context.Context, p *policy, b *binding, about *sh
 	for _, a := range annotations {
 		if a.err != nil {
 			v.refusals = append(v.refusals, refusal{p, b, decision{message: a.err.Error()}})
+			v.metrics.failed(p, b, a.took, a.err.Error(), "deny")
 			continue
 		}
 		notes.add(a.key, a.value)
 	}
 }
 
-// decide applies the validationActions of a binding to a failure.
+// decide applies the validationActions of a binding to a failure that is not ignored.
 func (v *verdict) decide(p *policy, b *binding, expression int, d decision) {
+	if d.ignored {
+		v.metrics.failed(p, b, d.took, d.message, "allow")
+		return
+	}
 	for _, action := range b.actions {
+		v.metrics.failed(p, b, d.took, d.message, strings.ToLower(string(action)))
 		switch action {
 		case admissionv1.Deny:
 			v.refusals = append(v.refusals, refusal{p, b, d})
@@ -193,20 +200,22 @@ func (v *verdict) decide(p *policy, b *binding, expression int, d decision) {
 }
 
 // validate evaluates the validations of a policy and returns a decision for each, nil if it holds.
-// It returns an error if the evaluation could not be completed. With ignores, a validation that
-// cannot be evaluated holds.
+// It returns an error if the evaluation could not be completed. With ignores, the decision on a
+// validation that cannot be evaluated is ignored.
 func (x *expressions) validate(e *evaluation, ignores bool) ([]*decision, error) {
 	decisions := make([]*decision, len(x.validations))
 	failed := false
 	for i := range x.validations {
+		begun := time.Now()
 		v, err, end := e.run(&x.validations[i].program)
+		took := time.Since(begun)
 		switch {
 		case end != nil:
 			return nil, end
-		case err != nil && !ignores:
-			decisions[i] = &decision{message: err.Error()}
-		case err == nil && v != types.True:
-			decisions[i], failed = &decision{reason: metav1.StatusReasonInvalid}, true
+		case err != nil:
+			decisions[i] = &decision{message: err.Error(), took: took, ignored: ignores}
+		case v != types.True:
+			decisions[i], failed = &decision{reason: metav1.StatusReasonInvalid, took: took}, true
 			if reason := x.validations[i].Reason; reason != nil {
 				decisions[i].reason = *reason
 			}
@@ -237,9 +246,8 @@ func (x *expressions) explain(e *evaluation, decisions []*decision, ignores bool
 	for i, d := range decisions {
 		switch v := &x.validations[i]; {
 		case end != nil && fatal(end) && (d == nil || d.message == ""):
-			if decisions[i] = nil; !ignores { // as in Kubernetes, even if the validation holds
-				decisions[i] = &decision{message: fmt.Sprintf("failed messageExpression: %s", end)}
-			}
+			// As in Kubernetes, even if the validation holds.
+			decisions[i] = &decision{message: fmt.Sprintf("failed messageExpression: %s", end), ignored: ignores}
 		case d == nil || d.message != "":
 		case end == nil && messages[i] != "":
 			d.message = messages[i]
@@ -264,19 +272,22 @@ func presentable(text string) string {
 type annotated struct {
 	key, value string
 	err        error // instead of a value
+	took       time.Duration
 }
 
 // annotate evaluates the audit annotations of a policy.
 func (x *expressions) annotate(e *evaluation, ignores bool) (all []annotated, end error) {
 	for i := range x.annotations {
 		a := &x.annotations[i]
+		begun := time.Now()
 		v, err, end := e.run(&a.program)
+		took := time.Since(begun)
 		if end != nil {
 			return nil, end
 		}
 		if err != nil {
 			if !ignores {
-				all = append(all, annotated{err: err})
+				all = append(all, annotated{err: err, took: took})
 			}
 			continue
 		}
@@ -288,7 +299,7 @@ func (x *expressions) annotate(e *evaluation, ignores bool) (all []annotated, en
 		case types.Null:
 		default:
 			const rule = "Return type must be either string or null."
-			all = append(all, annotated{err: fmt.Errorf("valueExpression '%v' resulted in unsupported return type: %v. %s", a.text, v.Type(), rule)})
+			all = append(all, annotated{err: fmt.Errorf("valueExpression '%v' resulted in unsupported return type: %v. %s", a.text, v.Type(), rule), took: took})
 		}
 	}
 	return all, nil

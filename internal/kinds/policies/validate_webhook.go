@@ -50,16 +50,6 @@ func asMutating(hooks []admissionv1.ValidatingWebhook) []admissionv1.MutatingWeb
 	return same
 }
 
-// validateNotStatic rejects new names with the suffix of policies that kube-apiserver reads from
-// files.
-func validateNotStatic(name string, created bool) field.ErrorList {
-	if !created || !strings.HasSuffix(name, ".static.k8s.io") {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), name,
-		`names ending with ".static.k8s.io" are reserved for static manifest-based configurations and cannot be managed via the API`)}
-}
-
 // webhookRules are the rules for webhooks that do not apply to every object: an update of an object
 // that breaks one is not checked for it.
 type webhookRules struct {
