@@ -50,6 +50,7 @@ func newFiles(t *testing.T) *files {
 	}
 	f.write("ca.crt", f.certificate(f.authority))
 	f.rotate()
+	f.handOut()
 	return f
 }
 
@@ -84,7 +85,7 @@ func (f *files) flags() []string {
 	}
 }
 
-// rotate writes the next generation.
+// rotate writes the next generation for the server.
 func (f *files) rotate() {
 	f.generation++
 	key, err := x509.MarshalPKCS8PrivateKey(f.key)
@@ -102,7 +103,6 @@ func (f *files) rotate() {
 		fmt.Fprintf(&tokens, "%s,admin,1,system:masters\n", token(g))
 	}
 	f.write("tokens.csv", tokens.Bytes())
-	f.write("token", []byte(token(f.generation)))
 
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // never fails
@@ -110,6 +110,9 @@ func (f *files) rotate() {
 	f.write("encryption.yaml", []byte("apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n"+
 		"- resources: [secrets, configmaps]\n  providers: [secretbox: {keys: ["+strings.Join(f.keys, ", ")+"]}]\n"))
 }
+
+// handOut gives clients the newest token, which the server must have read.
+func (f *files) handOut() { f.write("token", []byte(token(f.generation))) }
 
 // token returns the token of a generation.
 func token(generation int) string { return fmt.Sprintf("generation-%d", generation) }

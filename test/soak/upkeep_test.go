@@ -4,10 +4,8 @@ package soak
 
 import (
 	"cmp"
-	"context"
 	"flag"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,14 +27,9 @@ func TestUpkeep(t *testing.T) {
 	p := launch(t, cmp.Or(*old, kapok), dir, files.flags()...)
 	address := p.config.Host
 
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	u := newUsers(t, address, files)
-	var working sync.WaitGroup
-	for i := range workers {
-		working.Go(func() { u.work(ctx, i) })
-	}
-	inform := u.inform()
+	informed := u.inform()
+	u.begin()
 
 	live := func() {
 		end := time.After(half)
@@ -50,6 +43,7 @@ func TestUpkeep(t *testing.T) {
 				files.rotate()
 				p.until(t, "it serves the new certificate", files.served(address))
 				u.check(files)
+				files.handOut()
 			case <-p.done:
 				t.Fatalf("the server ended by itself: %v\n%s", p.ProcessState, &p.out)
 			case <-end:
@@ -62,11 +56,11 @@ func TestUpkeep(t *testing.T) {
 	p.end(t, syscall.SIGTERM)
 	p = launch(t, kapok, dir, append(files.flags(), "--listen="+strings.TrimPrefix(address, "https://"))...)
 	p.until(t, "it serves the new certificate", files.served(address))
-	live()
 	u.check(files)
-	cancel()
-	working.Wait()
-	u.verify(inform)
+	files.handOut()
+	live()
+	u.end()
+	u.verify(informed)
 	t.Log(u)
 	p.end(t, syscall.SIGTERM)
 }

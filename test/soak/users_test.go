@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,6 +38,9 @@ type users struct {
 	config *rest.Config
 	kubernetes.Interface
 
+	stop    chan struct{} // closed when workers are to end
+	working sync.WaitGroup
+
 	requests, retries atomic.Int64
 	longest           atomic.Int64 // time until a request has succeeded, in ns
 
@@ -48,7 +50,7 @@ type users struct {
 
 func newUsers(t *testing.T, address string, f *files) *users {
 	t.Helper()
-	u := &users{t: t, kept: map[string]string{}, config: &rest.Config{
+	u := &users{t: t, stop: make(chan struct{}), kept: map[string]string{}, config: &rest.Config{
 		Host: address, BearerTokenFile: f.path("token"), TLSClientConfig: rest.TLSClientConfig{CAFile: f.path("ca.crt")}, QPS: -1,
 	}}
 	var err error
@@ -77,10 +79,14 @@ func (u *users) try(ctx context.Context, what string, request func(context.Conte
 			return again
 		}
 		u.retries.Add(1)
-		select {
-		case <-ctx.Done():
-		case <-time.After(10 * time.Millisecond):
-		}
+		pause(ctx.Done(), 10*time.Millisecond)
+	}
+}
+
+func pause(ended <-chan struct{}, d time.Duration) {
+	select {
+	case <-ended:
+	case <-time.After(d):
 	}
 }
 
@@ -94,10 +100,32 @@ func passing(err error) bool {
 	return code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout
 }
 
+// begin starts the workers.
+func (u *users) begin() {
+	for i := range workers {
+		u.working.Go(func() { u.work(u.t.Context(), i) })
+	}
+}
+
+// end waits until the workers have ended their rounds.
+func (u *users) end() {
+	close(u.stop)
+	u.working.Wait()
+}
+
+func (u *users) stopped() bool {
+	select {
+	case <-u.stop:
+		return true
+	default:
+		return false
+	}
+}
+
 // work creates, reads, changes and deletes objects, one after the other.
 func (u *users) work(ctx context.Context, worker int) {
 	maps, secrets := u.CoreV1().ConfigMaps("default"), u.CoreV1().Secrets("default")
-	for i := 0; ctx.Err() == nil; i++ {
+	for i := 0; !u.stopped() && ctx.Err() == nil; i++ {
 		name := fmt.Sprintf("soak-%d-%d", worker, i)
 		u.round(ctx, maps, name, i%20 == 0)
 		if i%10 == 0 {
@@ -106,10 +134,7 @@ func (u *users) work(ctx context.Context, worker int) {
 				return err
 			})
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pace):
-		}
+		pause(u.stop, pace)
 	}
 }
 
@@ -130,12 +155,10 @@ func (u *users) round(ctx context.Context, c typed.ConfigMapInterface, name stri
 		_, err := c.Patch(ctx, name, types.MergePatchType, []byte(`{"data":{"state":"patched"}}`), metav1.PatchOptions{})
 		return err
 	})
-	if keep && ctx.Err() == nil {
-		u.mu.Lock()
-		u.kept[name] = "patched"
-		u.mu.Unlock()
-	}
 	if keep {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.kept[name] = "patched"
 		return
 	}
 	u.try(ctx, "delete", func(ctx context.Context) error { return c.Delete(ctx, name, metav1.DeleteOptions{}) })
@@ -205,8 +228,7 @@ func states(all []*corev1.ConfigMap) map[string]string {
 	return m
 }
 
-// verify compares the server and an informer with what was written. The workers have ended: what
-// the last ones did may have been cut off.
+// verify compares the server and an informer with what was written. The workers have ended.
 func (u *users) verify(informed func() map[string]string) {
 	list, err := u.CoreV1().ConfigMaps("default").List(context.Background(), metav1.ListOptions{})
 	if err != nil {
@@ -217,17 +239,12 @@ func (u *users) verify(informed func() map[string]string) {
 		all = append(all, &list.Items[i])
 	}
 	there := states(all)
-	for name, want := range u.kept {
-		if there[name] != want {
-			u.t.Errorf("%s is %q, want %q", name, there[name], want)
-		}
-	}
-	if over := len(there) - len(u.kept); over < 0 || over > workers {
-		u.t.Errorf("%d objects, of which %d were kept", len(there), len(u.kept))
+	if !maps.Equal(there, u.kept) {
+		u.t.Errorf("the server has %d objects: %v, want %d: %v", len(there), there, len(u.kept), u.kept)
 	}
 	for end := time.Now().Add(patience); !maps.Equal(informed(), there); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			u.t.Errorf("an informer has %d objects, the server %d; the informer's: %q", len(informed()), len(there), slices.Sorted(maps.Keys(informed())))
+			u.t.Errorf("an informer has %d objects: %v, the server %d", len(informed()), informed(), len(there))
 			return
 		}
 	}
