@@ -107,10 +107,11 @@ func (e *examine) lookInto(ctx context.Context, stderr io.Writer) (*doctor.Repor
 	if err != nil && !errors.As(err, &damage) {
 		return nil, err
 	}
-	opts, err := e.options()
+	opts, release, err := e.options(ctx)
 	if err != nil {
 		return nil, err
 	}
+	defer release()
 	var found pebble.Salvaged
 	read := func(yield func(*object.Object) error) error {
 		found, err = pebble.Salvage(ctx, opts, yield)

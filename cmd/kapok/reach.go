@@ -133,30 +133,30 @@ func (r *reach) get(ctx context.Context, path string) (*http.Response, error) {
 }
 
 // options are those with which the journal of the stopped server opens, to be read
-// only.
-func (r *reach) options() (pebble.Options, error) {
-	opts := pebble.Options{Dir: journalDir(r.dataDir), ReadOnly: true, Logger: slog.New(slog.DiscardHandler)}
+// only, until release is called.
+func (r *reach) options(ctx context.Context) (opts pebble.Options, release func(), err error) {
+	opts = pebble.Options{Dir: journalDir(r.dataDir), ReadOnly: true, Logger: slog.New(slog.DiscardHandler)}
 	if _, err := os.Stat(r.dataDir); errors.Is(err, fs.ErrNotExist) {
-		return opts, fmt.Errorf("%s does not exist: want the data directory of kapok up", r.dataDir)
+		return opts, nil, fmt.Errorf("%s does not exist: want the data directory of kapok up", r.dataDir)
 	}
 	if _, err := os.Stat(opts.Dir); errors.Is(err, fs.ErrNotExist) {
-		return opts, fmt.Errorf("%s contains no store: want the data directory of kapok up", r.dataDir)
+		return opts, nil, fmt.Errorf("%s contains no store: want the data directory of kapok up", r.dataDir)
 	}
 	if err := checkDirectory("data directory", r.dataDir); err != nil {
-		return opts, err
+		return opts, nil, err
 	}
-	var err error
-	opts.Sealer, err = sealer(r.encryption)
-	return opts, err
+	opts.Sealer, release, err = sealer(ctx, r.encryption)
+	return opts, release, err
 }
 
 // open opens the store of a stopped server for as long as use runs. It shows the progress of
 // reading the store.
 func (r *reach) open(ctx context.Context, stderr io.Writer, use func(*state.State) error) (err error) {
-	opts, err := r.options()
+	opts, release, err := r.options(ctx)
 	if err != nil {
 		return err
 	}
+	defer release()
 	shown := linesOf(stderr, "Reading the store", objects)
 	opts.Progress = shown.report
 	j, err := pebble.Open(opts)
@@ -187,16 +187,17 @@ func (r *reach) explain(err error) error {
 // journalDir returns the directory of the journal in a data directory of kapok up.
 func journalDir(dataDir string) string { return filepath.Join(dataDir, "journal") }
 
-// sealer loads the configuration of encryption at rest. It returns nil if file is empty.
-func sealer(file string) (journal.Sealer, error) {
+// sealer loads the configuration of encryption at rest, which is in use until release is called. It
+// returns nil if file is empty.
+func sealer(ctx context.Context, file string) (_ journal.Sealer, release func(), err error) {
 	if file == "" {
-		return nil, nil
+		return nil, func() {}, nil
 	}
-	config, err := encryption.Load(file, kinds.Paths())
+	config, err := encryption.Load(ctx, file, kinds.Paths(), slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return config, nil
+	return config, config.Close, nil
 }
 
 // interruptible returns a context that ends with the first signal, so that partial

@@ -77,9 +77,11 @@ func (r *restore) run(ctx context.Context, file string, stdout, stderr io.Writer
 	}
 	head := header.Revision + object.Revision(r.bump)
 	opts := pebble.Options{Dir: journalDir(r.dataDir), Logger: slog.New(slog.DiscardHandler)}
-	if opts.Sealer, err = sealer(r.encryption); err != nil {
+	var release func()
+	if opts.Sealer, release, err = sealer(ctx, r.encryption); err != nil {
 		return err
 	}
+	defer release()
 	objects := 0
 	counted := func(yield func(*object.Object, error) bool) {
 		for o, err := range snap.Objects() {

@@ -109,10 +109,11 @@ func (s *save) fromDirectory(ctx context.Context, w, stderr io.Writer) error {
 // fromWreck saves the readable objects of a store that may be damaged, and lists the
 // unreadable ones.
 func (s *save) fromWreck(ctx context.Context, w, stderr io.Writer) error {
-	opts, err := s.options()
+	opts, release, err := s.options(ctx)
 	if err != nil {
 		return err
 	}
+	defer release()
 	var objects []*object.Object
 	found, err := pebble.Salvage(ctx, opts, func(o *object.Object) error {
 		objects = append(objects, o)

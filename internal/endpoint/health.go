@@ -16,6 +16,8 @@ type Check struct {
 	Run func(*http.Request) error
 	// ReadyOnly limits the check to /readyz: a failure does not require a restart.
 	ReadyOnly bool
+	// NotLive excludes the check from /livez, for the same reason.
+	NotLive bool
 }
 
 var healthPaths = [...]string{"healthz", "livez", "readyz"}
@@ -26,9 +28,10 @@ func (h *Handler) checks(path string) []Check {
 	well := func(*http.Request) error { return nil }
 	all := []Check{{Name: "ping", Run: well}, {Name: "log", Run: well}}
 	for _, check := range h.opts.Checks {
-		if !check.ReadyOnly || path == "readyz" {
-			all = append(all, check)
+		if check.ReadyOnly && path != "readyz" || check.NotLive && path == "livez" {
+			continue
 		}
+		all = append(all, check)
 	}
 	if path == "readyz" {
 		all = append(all, Check{Name: "shutdown", Run: h.ends})

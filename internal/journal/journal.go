@@ -54,6 +54,7 @@
 //	ErrFull                  507: nothing was written; there is no space on the disk
 //	ErrUnavailable, other    503 with Retry-After: nothing was written
 //	ErrUnknown               504: the write may have happened
+//	of a Sealer              500: nothing was written
 //	ErrCompacted             410
 //	ErrClosed                503: the server is stopping
 //	*DamagedError            the server does not start; of History: 500

@@ -35,6 +35,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/housekeeping/reaper"
 	"github.com/kapok-dev/kapok/internal/housekeeping/replica"
 	"github.com/kapok-dev/kapok/internal/housekeeping/signer"
+	"github.com/kapok-dev/kapok/internal/journal/encryption"
 	"github.com/kapok-dev/kapok/internal/kinds"
 	"github.com/kapok-dev/kapok/internal/kinds/services"
 	"github.com/kapok-dev/kapok/internal/kinds/users"
@@ -79,6 +80,7 @@ func (in *inner) Close() { _ = in.closers.close() } // none of them returns an e
 type parts struct {
 	state         *state.State
 	shared        bool                   // other servers write to the journal, too
+	sealer        *encryption.Config     // of stored objects; nil if they are not encrypted
 	compact       housekeeping.Task      // bounds the history that the journal keeps
 	collectors    []prometheus.Collector // metrics of the journal
 	authenticator *authn.Authenticator
@@ -221,7 +223,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		Collectors:     collectors,
 		Audit:          auditor,
 		Ailments:       p.options.ailments,
-		Checks:         started.checks(&p.options, p.state),
+		Checks:         started.checks(&p.options, p.state, p.sealer),
 	})
 	in.closers.do(in.Handler.Close)
 	started.done(documentsStep, documentsV3Step)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/endpoint"
 	"github.com/kapok-dev/kapok/internal/journal"
+	"github.com/kapok-dev/kapok/internal/journal/encryption"
 )
 
 // A step is a part of the start, by the name of its health check in kube-apiserver, where it is a
@@ -68,8 +69,8 @@ func (p progress) done(steps ...step) {
 }
 
 // checks returns the health checks of a server: those of kube-apiserver that apply to Kapok, in its
-// order.
-func (p progress) checks(o *Options, j interface{ Health() error }) []endpoint.Check {
+// order. sealer is nil if objects are not encrypted.
+func (p progress) checks(o *Options, j interface{ Health() error }, sealer *encryption.Config) []endpoint.Check {
 	all := []endpoint.Check{
 		// A journal that does not accept writes recovers automatically, and objects can be read until
 		// then.
@@ -80,8 +81,11 @@ func (p progress) checks(o *Options, j interface{ Health() error }) []endpoint.C
 			return nil
 		}},
 		{Name: "etcd-readiness", Run: func(*http.Request) error { return j.Health() }, ReadyOnly: true},
-		{Name: "informer-sync", Run: p.finished(informersStep, kindsSyncedStep, othersStep), ReadyOnly: true},
 	}
+	if sealer != nil {
+		all = append(all, endpoint.Check{Name: "kms-providers", Run: func(*http.Request) error { return sealer.Health() }, NotLive: true})
+	}
+	all = append(all, endpoint.Check{Name: "informer-sync", Run: p.finished(informersStep, kindsSyncedStep, othersStep), ReadyOnly: true})
 	for _, s := range o.steps() {
 		all = append(all, endpoint.Check{Name: string(s), Run: p.finished(s)})
 	}

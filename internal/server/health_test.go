@@ -109,7 +109,7 @@ func TestHealthChecksFail(t *testing.T) {
 				p.done(s)
 			}
 		}
-		for _, check := range p.checks(o, &health{}) {
+		for _, check := range p.checks(o, &health{}, nil) {
 			if err := check.Run(nil); (err != nil) != (check.Name == string(missing)) && check.Name != "informer-sync" {
 				t.Errorf("without %s, %s: %v", missing, check.Name, err)
 			}
@@ -126,7 +126,7 @@ func TestHealthChecksFail(t *testing.T) {
 		p := progress{}
 		p.done(o.steps()...)
 		var fail []string
-		for _, check := range p.checks(o, &health{c.err}) {
+		for _, check := range p.checks(o, &health{c.err}, nil) {
 			if err := check.Run(nil); err != nil {
 				fail = append(fail, check.Name)
 				if !errors.Is(err, c.err) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"github.com/kapok-dev/kapok/internal/journal/encryption"
 	"github.com/kapok-dev/kapok/internal/journal/pebble"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/state"
@@ -22,6 +23,9 @@ func (s *store) collectors() []prometheus.Collector {
 			}
 			return 1
 		}),
+	}
+	if s.sealer != nil {
+		all = append(all, encryption.Metrics()...)
 	}
 	j, ok := s.journal.(*pebble.Journal)
 	if !ok {

@@ -118,6 +118,7 @@ func (with setup) start(ctx context.Context) (_ *Server, err error) {
 	s.handler, err = build(ctx, parts{
 		state:         s.store.state,
 		shared:        s.store.shared,
+		sealer:        s.store.sealer,
 		compact:       s.store.compact,
 		collectors:    append(s.store.collectors(), acting),
 		authenticator: authenticator,

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/kapok-dev/kapok/internal/housekeeping/bootstrap"
@@ -30,13 +29,14 @@ import (
 )
 
 // store is the state of a server and the journal behind it. It owns the goroutine that watches the
-// configuration of encryption.
+// configuration of encryption, and that configuration.
 type store struct {
 	options Options
 	journal journal.Journal
 	state   *state.State
-	shared  bool   // other servers write to the journal, too
-	root    []byte // the authority that these servers share; nil if there are none
+	sealer  *encryption.Config // nil if stored objects are not encrypted
+	shared  bool               // other servers write to the journal, too
+	root    []byte             // the authority that these servers share; nil if there are none
 	// signingKey is the key with which all of them sign tokens of service accounts; nil if there are
 	// none.
 	signingKey []byte
@@ -53,15 +53,14 @@ func openStore(ctx context.Context, opts Options, journals Journals) (_ *store, 
 			err = errors.Join(err, s.close())
 		}
 	}()
-	sealer, err := s.encryption(ctx, opts)
-	if err != nil {
+	if err := s.encryption(ctx, opts); err != nil {
 		return nil, err
 	}
 	switch {
 	case opts.Store != "":
-		err = s.openEtcd(ctx, opts, sealer)
+		err = s.openEtcd(ctx, opts)
 	case opts.DataDir != "":
-		err = s.openPebble(opts, journals.Pebble, sealer)
+		err = s.openPebble(opts, journals.Pebble)
 	default:
 		err = s.openMemory(opts, journals.Memory)
 	}
@@ -76,11 +75,11 @@ func openStore(ctx context.Context, opts Options, journals Journals) (_ *store, 
 		options.HistoryAge = opts.HistoryAge
 	}
 	var opened object.Revision
-	if sealer != nil {
-		options.Stale = func(o *object.Object) bool { return sealedBefore(sealer.Changed(), opened, o) }
+	if s.sealer != nil {
+		options.Stale = func(o *object.Object) bool { return sealedBefore(s.sealer.Changed(), opened, o) }
 	}
 	if s.state, err = state.Open(ctx, s.journal, options); err != nil {
-		if errors.Is(err, journal.ErrUnopened) && sealer == nil {
+		if errors.Is(err, journal.ErrUnopened) && s.sealer == nil {
 			err = fmt.Errorf("%w: set Options.EncryptionConfig to the configuration that it was encrypted with (kapok up --encryption-provider-config FILE)", err)
 		}
 		return nil, err
@@ -113,26 +112,17 @@ func (s *store) inMemory() bool {
 	return false
 }
 
-// encryption returns the configuration that encrypts stored objects; nil if none is encrypted.
-func (s *store) encryption(ctx context.Context, opts Options) (*encryption.Config, error) {
+// encryption loads the configuration that encrypts stored objects, if there is one.
+func (s *store) encryption(ctx context.Context, opts Options) (err error) {
 	if opts.EncryptionConfig == "" {
-		return nil, nil
+		return nil
 	}
-	config, err := encryption.Load(opts.EncryptionConfig, kinds.Paths())
-	if err != nil {
-		return nil, err
+	if s.sealer, err = encryption.Load(ctx, opts.EncryptionConfig, kinds.Paths(), opts.Logger); err != nil {
+		return err
 	}
-	for _, warning := range config.Warnings() {
-		opts.Logger.Warn(warning)
-	}
-	ctx, unwatch := context.WithCancel(context.WithoutCancel(ctx))
-	var watching sync.WaitGroup
-	watching.Go(func() { config.Watch(ctx, opts.Logger) })
-	s.closers.do(func() {
-		unwatch()
-		watching.Wait()
-	})
-	return config, nil
+	s.closers.do(s.sealer.Close)
+	s.closers.do(background(s.sealer.Watch))
+	return nil
 }
 
 // openMemory opens a store that ends with the server, or, unless it is nil, kept.
@@ -174,14 +164,14 @@ func (s *store) hosts(listen string) []string {
 	return append(hosts, bootstrap.KubernetesAddress(s.options.ServiceAddresses).String())
 }
 
-func (s *store) openPebble(opts Options, options pebble.Options, sealer *encryption.Config) error {
+func (s *store) openPebble(opts Options, options pebble.Options) error {
 	if err := os.MkdirAll(opts.DataDir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
 	options.Dir, options.Logger, options.Unsynced = filepath.Join(opts.DataDir, "journal"), opts.Logger, opts.UnsafeNoFsync
 	options.Progress, options.Archive = opts.Progress, opts.Archive
-	if sealer != nil {
-		options.Sealer = sealer
+	if s.sealer != nil {
+		options.Sealer = s.sealer
 	}
 	j, err := pebble.Open(options)
 	if errors.Is(err, journal.ErrLocked) {
@@ -211,7 +201,7 @@ func (s *store) lockDataDir(dir string) error {
 	return nil
 }
 
-func (s *store) openEtcd(ctx context.Context, opts Options, sealer *encryption.Config) error {
+func (s *store) openEtcd(ctx context.Context, opts Options) error {
 	options, err := opts.etcd()
 	if err != nil {
 		return err
@@ -219,8 +209,8 @@ func (s *store) openEtcd(ctx context.Context, opts Options, sealer *encryption.C
 	if err := s.lockDataDir(opts.DataDir); err != nil {
 		return err
 	}
-	if sealer != nil {
-		options.Sealer = sealer.Under(options.Prefix)
+	if s.sealer != nil {
+		options.Sealer = s.sealer.Under(options.Prefix)
 	}
 	j, err := etcd.Open(ctx, options)
 	if err != nil && options.TLS == nil && strings.Contains(err.Error(), "server preface") {

@@ -204,6 +204,8 @@ func TestDamaged(t *testing.T) {
 // lateKey is a Sealer that can open nothing until it has got its key.
 type lateKey struct{ there atomic.Bool }
 
+func (*lateKey) Ready(object.Key) error { return nil }
+
 func (*lateKey) Seal(_ object.Key, raw []byte) ([]byte, error) {
 	return append([]byte("sealed:"), raw...), nil
 }

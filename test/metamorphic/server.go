@@ -451,10 +451,11 @@ func (s *server) restoreFrom(ctx context.Context, saved []byte, head int) error 
 	options := s.journal
 	options.Dir, options.Logger = filepath.Join(s.data, "journal"), s.options.Logger
 	if s.options.EncryptionConfig != "" {
-		config, err := encryption.Load(s.options.EncryptionConfig, builtin.Paths())
+		config, err := encryption.Load(ctx, s.options.EncryptionConfig, builtin.Paths(), options.Logger)
 		if err != nil {
 			return err
 		}
+		defer config.Close()
 		options.Sealer = config
 	}
 	bump := stored.Revision(s.random.IntN(3) * s.random.IntN(1_000_000))

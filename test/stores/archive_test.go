@@ -110,9 +110,12 @@ func (a archive) restore(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), "restored")
 	opts := pebble.Options{Dir: filepath.Join(dir, "journal"), Unsynced: true, Logger: slog.New(slog.DiscardHandler)}
 	if a.encryption() != "" {
-		if opts.Sealer, err = encryption.Load(a.encryption(), kinds.Paths()); err != nil {
+		config, err := encryption.Load(t.Context(), a.encryption(), kinds.Paths(), opts.Logger)
+		if err != nil {
 			t.Fatal(err)
 		}
+		defer config.Close()
+		opts.Sealer = config
 	}
 	head := r.Header().Revision + object.Revision(1000)
 	if err := pebble.Import(t.Context(), opts, head, r.Objects()); err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,7 +30,7 @@ func secretOf(name string, n int) string {
 // configOf returns the text of a configuration. A rule is "RESOURCES: PROVIDERS", with spaces
 // between resources and providers. A provider is identity, or PROVIDER/KEYS with commas between the
 // keys, or PROVIDER16/KEYS with secrets of 16 bytes. A key is NAME or NAME=SEED, with the secret
-// that is derived from the seed.
+// that is derived from the seed. The provider of KMS is kms/NAME=PATH, with the path of its socket.
 func configOf(rules ...string) string {
 	var b strings.Builder
 	b.WriteString("apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n")
@@ -50,6 +51,11 @@ func configOf(rules ...string) string {
 			}
 			if p == "identity" {
 				b.WriteString("  - identity: {}\n")
+				continue
+			}
+			if p == "kms" {
+				name, path, _ := strings.Cut(keys, "=")
+				fmt.Fprintf(&b, "  - kms: {apiVersion: v2, name: %q, endpoint: %q}\n", name, "unix://"+path)
 				continue
 			}
 			fmt.Fprintf(&b, "  - %s:\n      keys:\n", p)
@@ -87,11 +93,21 @@ var testPaths = object.NewPaths([]object.Place{
 
 func mustLoad(t testing.TB, rules ...string) *Config {
 	t.Helper()
-	c, err := Load(file(t, configOf(rules...)), testPaths)
+	c, err := loadFile(t, file(t, configOf(rules...)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// loadFile loads a configuration, which is closed at the end of the test.
+func loadFile(t testing.TB, name string) (*Config, error) {
+	t.Helper()
+	c, err := Load(t.Context(), name, testPaths, slog.New(slog.DiscardHandler))
+	if err == nil {
+		t.Cleanup(c.Close)
+	}
+	return c, err
 }
 
 func keyOf(resource, namespace, name string) object.Key {

@@ -3,6 +3,7 @@ package encryption
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -72,8 +73,11 @@ func FuzzLoad(f *testing.F) {
 	f.Add(forResources("[secrets]"))
 	f.Add(configOf("secrets: aescbc/a,b identity", "*.apps: secretbox/c"))
 	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(strings.ToLower(text), "kms") {
+			t.Skip("it would be waited for")
+		}
 		name := file(t, text)
-		c, err := Load(name, testPaths)
+		c, err := loadFile(t, name)
 		if err != nil {
 			return
 		}

@@ -68,7 +68,7 @@ func TestJudge(t *testing.T) {
 	var theirs []judge
 	for _, text := range texts {
 		name := file(t, text)
-		c, err := Load(name, testPaths)
+		c, err := loadFile(t, name)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}

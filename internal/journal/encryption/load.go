@@ -17,14 +17,15 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 	"k8s.io/apiserver/pkg/apis/apiserver/validation"
+	"k8s.io/kms/pkg/util"
 	"sigs.k8s.io/yaml"
 )
 
 // most is the maximum size of the file, in bytes; a larger one is a mistake.
 const most = 1 << 20
 
-// parse validates the content of a file, and returns its settings.
-func parse(file string, data []byte) (*settings, error) {
+// parse validates the content of a file, and returns its settings. provide returns KMS providers.
+func parse(file string, data []byte, provide func(*apiserver.KMSConfiguration) *provider) (*settings, error) {
 	switch {
 	case len(data) > most:
 		return nil, fmt.Errorf("more than %d bytes", most)
@@ -35,7 +36,7 @@ func parse(file string, data []byte) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSettings(config)
+	s, err := newSettings(config, provide)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func decode(data []byte) (*apiserver.EncryptionConfiguration, error) {
 			p.BadValue = field.OmitValueType{} // would be printed as addresses
 		}
 	}
-	return config, append(problems, refuseKMS(config)...).ToAggregate()
+	return config, append(problems, checkKMS(config)...).ToAggregate()
 }
 
 var codecsOnce = sync.OnceValues(func() (serializer.CodecFactory, error) {
@@ -118,13 +119,20 @@ func refuseMore(data []byte) error {
 	}
 }
 
-func refuseKMS(config *apiserver.EncryptionConfiguration) field.ErrorList {
+// checkKMS returns the errors in KMS providers that kube-apiserver does not find, or finds later.
+func checkKMS(config *apiserver.EncryptionConfiguration) field.ErrorList {
 	var problems field.ErrorList
 	for i, rule := range config.Resources {
 		for j, provider := range rule.Providers {
-			if provider.KMS != nil {
-				at := field.NewPath("resources").Index(i).Child("providers").Index(j).Child("kms")
-				problems = append(problems, field.Forbidden(at, "KMS providers are not supported; use secretbox, aesgcm or aescbc"))
+			if provider.KMS == nil {
+				continue
+			}
+			at := field.NewPath("resources").Index(i).Child("providers").Index(j).Child("kms")
+			if provider.KMS.APIVersion == "v1" {
+				problems = append(problems, field.Forbidden(at.Child("apiVersion"), "v1, the default, is not supported: must be v2"))
+			}
+			if path, err := util.ParseEndpoint(provider.KMS.Endpoint); err == nil && path == "" {
+				problems = append(problems, field.Invalid(at.Child("endpoint"), provider.KMS.Endpoint, "has no path: must be unix:///PATH"))
 			}
 		}
 	}

@@ -10,13 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
 	"k8s.io/klog/v2"
 )
 
 func TestMain(m *testing.M) {
 	// The judge logs values that it cannot decrypt.
 	klog.SetLogger(klog.Logger{})
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 const head = "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\n"
@@ -29,6 +30,17 @@ func rule(providers string) string {
 // forResources returns a configuration with one rule for the given resources.
 func forResources(list string) string {
 	return head + "resources:\n- resources: " + list + "\n  providers:\n  - identity: {}\n"
+}
+
+// kmsRule returns a configuration with a KMS provider, with one field set.
+func kmsRule(with string) string {
+	fields := []string{with}
+	for _, f := range []string{"apiVersion: v2", "name: vault", "endpoint: 'unix:///run/kms.sock'"} {
+		if name, _, _ := strings.Cut(f, ":"); !strings.HasPrefix(with, name+":") {
+			fields = append(fields, f)
+		}
+	}
+	return rule("  - kms: {" + strings.Join(fields, ", ") + "}\n")
 }
 
 // refused are configurations that Kapok and the judge reject with the same messages.
@@ -68,6 +80,19 @@ var refused = []struct{ name, text, want string }{
 	{"events", forResources("[events.events.k8s.io]"), `Use 'events' instead in the config file`},
 	{"extensions", forResources("['*.extensions']"), `'extensions' group has been removed and cannot be used for encryption`},
 	{"no objects", forResources("[apiserveripinfo]"), `resources which do not have REST API/s cannot be encrypted`},
+	{"KMS without a name", kmsRule("name: ''"), `resources[0].providers[0].kms.name: Required value: name is a mandatory field for a provider`},
+	{"KMS with a colon", kmsRule("name: 'a:b'"), `resources[0].providers[0].kms.name: Invalid value: "a:b": invalid KMS provider name a:b, must not contain ':'`},
+	{"KMS twice", kmsRule("name: vault") + "  - kms: {apiVersion: v2, name: vault, endpoint: 'unix:///b'}\n", `resources[0].providers[1].kms.name: Invalid value: "vault": duplicate KMS provider name vault, names must be unique`},
+	{"KMS in two rules", kmsRule("name: vault") + "- resources: [pods]\n  providers:\n  - kms: {apiVersion: v2, name: vault, endpoint: 'unix:///b'}\n", `resources[1].providers[0].kms.name: Invalid value: "vault": duplicate`},
+	{"KMS without an endpoint", kmsRule("endpoint: ''"), `resources[0].providers[0].kms.endpoint: Invalid value: "": endpoint is a mandatory field for a kms`},
+	{"KMS on the network", kmsRule("endpoint: 'http://localhost:1'"), `unsupported scheme "http" for KMS provider, only unix is supported`},
+	{"KMS at a path", kmsRule("endpoint: /run/kms.sock"), `unsupported scheme "" for KMS provider, only unix is supported`},
+	{"KMS at no URL", kmsRule("endpoint: ':'"), `invalid endpoint for kms provider, error: parse ":": missing protocol scheme`},
+	{"KMS without time", kmsRule("timeout: 0s"), `resources[0].providers[0].kms.timeout: Invalid value`},
+	{"KMS with negative time", kmsRule("timeout: -1s"), `timeout should be a positive value`},
+	{"KMS with a number", kmsRule("timeout: 3"), `cannot unmarshal number`},
+	{"KMS with a cache", kmsRule("cachesize: 5"), `resources[0].providers[0].kms.cachesize: Invalid value: 5: cachesize is not supported in v2`},
+	{"KMS v3", kmsRule("apiVersion: v3"), `resources[0].providers[0].kms.apiVersion: Invalid value: "v3": unsupported apiVersion`},
 	{"masked by a group", configOf("*.apps: identity", "deployments.apps: aescbc/k"), `resource "deployments.apps" is masked by earlier rule "*.apps"`},
 	{"masked by the core group", configOf("*.: identity", "secrets: aescbc/k"), `resource "secrets" is masked by earlier rule "*."`},
 	{"masked by everything", configOf("*.*: identity", "*.: aescbc/k"), `resource "*." is masked by earlier rule "*.*"`},
@@ -78,7 +103,7 @@ func TestRefused(t *testing.T) {
 	for _, test := range refused {
 		t.Run(test.name, func(t *testing.T) {
 			name := file(t, test.text)
-			_, err := Load(name, testPaths)
+			_, err := loadFile(t, name)
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), name) {
 				t.Fatalf("got  %v\nwant ... %s", err, test.want)
 			}
@@ -95,13 +120,13 @@ func TestRefused(t *testing.T) {
 }
 
 func TestRefusedInOwnWords(t *testing.T) {
-	const kms = "  - kms: {apiVersion: v2, name: vault, endpoint: 'unix:///tmp/kms.sock'}\n"
 	for _, test := range []struct{ name, text, want string }{
 		{"empty", "", "the file is empty"},
 		{"blank", " \n\n", "the file is empty"},
 		{"large", "#" + strings.Repeat(" ", most), "more than 1048576 bytes"},
-		{"kms", rule(kms), "resources[0].providers[0].kms: Forbidden: KMS providers are not supported; use secretbox, aesgcm or aescbc"},
-		{"kms of old", rule("  - identity: {}\n" + strings.Replace(kms, "v2", "v1", 1)), "resources[0].providers[1].kms: Forbidden"},
+		{"KMS v1", kmsRule("apiVersion: v1"), "resources[0].providers[0].kms.apiVersion: Forbidden: v1, the default, is not supported: must be v2"},
+		{"KMS v1 by default", strings.Replace(kmsRule("apiVersion: v2"), "apiVersion: v2, ", "", 1), "resources[0].providers[0].kms.apiVersion: Forbidden: v1, the default"},
+		{"KMS without a path", kmsRule("endpoint: 'unix://kms.sock'"), `resources[0].providers[0].kms.endpoint: Invalid value: "unix://kms.sock": has no path: must be unix:///PATH`},
 		{"an empty provider", rule("  - {}\n"), "resources[0].providers[0]: Invalid value: provider does not contain any of the expected providers: KMS, AESGCM, AESCBC, Secretbox, Identity"},
 		{"two in one", rule("  - identity: {}\n    aescbc: {keys: [{name: k, secret: c2VjcmV0IGlzIHNlY3VyZQ==}]}\n"),
 			"resources[0].providers[0]: Invalid value: more than one provider specified in a single element, should split into different list elements"},
@@ -109,7 +134,7 @@ func TestRefusedInOwnWords(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			name := file(t, test.text)
-			_, err := Load(name, testPaths)
+			_, err := loadFile(t, name)
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), name) {
 				t.Errorf("got  %v\nwant ... %s", err, test.want)
 			}
@@ -120,10 +145,10 @@ func TestRefusedInOwnWords(t *testing.T) {
 func TestRefusedFiles(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "missing")
-	if _, err := Load(missing, testPaths); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing) {
+	if _, err := loadFile(t, missing); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing) {
 		t.Errorf("missing: %v", err)
 	}
-	if _, err := Load(dir, testPaths); err == nil || !strings.Contains(err.Error(), dir) {
+	if _, err := loadFile(t, dir); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Errorf("a directory: %v", err)
 	}
 	locked := file(t, configOf("secrets: aescbc/k"))
@@ -134,7 +159,7 @@ func TestRefusedFiles(t *testing.T) {
 		f.Close()
 		t.Skip("modes do not restrict this user")
 	}
-	if _, err := Load(locked, testPaths); !errors.Is(err, fs.ErrPermission) {
+	if _, err := loadFile(t, locked); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("unreadable: %v", err)
 	}
 }
@@ -153,7 +178,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		rule("  - aescbc: {keys: [{name: k, secret: " + hush + "}]}\n")[1:],
 		rule("  - aescbc:\n      keys:\n      - name: k\n       secret: " + hush + "\n"),
 	} {
-		if _, err := Load(file(t, text), testPaths); err == nil || strings.Contains(err.Error(), "aHVza") || strings.Contains(err.Error(), "hush") {
+		if _, err := loadFile(t, file(t, text)); err == nil || strings.Contains(err.Error(), "aHVza") || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%v\n%s", err, text)
 		}
 	}
@@ -169,8 +194,8 @@ func TestAccepted(t *testing.T) {
 		configOf("secrets: aescbc/k identity", "secrets: aescbc/old"),
 	} {
 		name := file(t, text)
-		if c, err := Load(name, testPaths); err != nil || len(c.Warnings()) > 0 {
-			t.Errorf("%v, warnings %q\n%s", err, c.Warnings(), text)
+		if c, err := loadFile(t, name); err != nil || len(c.current.Load().warnings) > 0 {
+			t.Errorf("%v, warnings %q\n%s", err, c.current.Load().warnings, text)
 		}
 		if _, err := judgeOf(t, name); err != nil {
 			t.Errorf("judge: %v\n%s", err, text)
@@ -197,12 +222,12 @@ func TestWarnings(t *testing.T) {
 		if err := os.Chmod(name, test.mode); err != nil {
 			t.Fatal(err)
 		}
-		c, err := Load(name, testPaths)
+		c, err := loadFile(t, name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, w := range c.Warnings() {
+		for _, w := range c.current.Load().warnings {
 			got = append(got, strings.ReplaceAll(w, name, "FILE"))
 		}
 		if !slices.Equal(got, test.want) {

@@ -1,12 +1,16 @@
 package encryption
 
 import (
+	"context"
 	"crypto/aes"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/storage/value"
 	ciphers "k8s.io/apiserver/pkg/storage/value/encrypt/aes"
@@ -15,9 +19,10 @@ import (
 
 // settings are the decoded form of one version of the file. They are immutable.
 type settings struct {
-	warnings []string
-	chains   map[schema.GroupResource]chain // "*" matches any resource, or any group
-	other    chain                          // of kinds that the file does not mention
+	warnings  []string
+	chains    map[schema.GroupResource]chain // "*" matches any resource, or any group
+	other     chain                          // of kinds that the file does not mention
+	providers map[string]*provider           // of KMS, by name
 }
 
 func (s *settings) chain(r schema.GroupResource) chain {
@@ -29,14 +34,46 @@ func (s *settings) chain(r schema.GroupResource) chain {
 	return s.other
 }
 
+// running returns the KMS provider with a configuration; nil if there is none.
+func (s *settings) running(config *apiserver.KMSConfiguration) *provider {
+	if s == nil || s.providers[config.Name] == nil || !s.providers[config.Name].is(config) {
+		return nil
+	}
+	return s.providers[config.Name]
+}
+
+// health returns the errors of the KMS providers that are not healthy.
+func (s *settings) health() error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(s.providers)) {
+		errs = append(errs, s.providers[name].check(context.Background()))
+	}
+	return utilerrors.NewAggregate(errs)
+}
+
+// closeUnless closes the KMS providers that other settings do not have.
+func (s *settings) closeUnless(others *settings) {
+	for name, p := range s.providers {
+		if others.providers[name] != p {
+			p.close()
+		}
+	}
+}
+
 func everything() schema.GroupResource { return schema.GroupResource{Group: "*", Resource: "*"} }
 
-// newSettings returns the settings of a valid configuration.
-func newSettings(config *apiserver.EncryptionConfiguration) (*settings, error) {
-	s := &settings{chains: map[schema.GroupResource]chain{}, other: chain{identity()}}
+// newSettings returns the settings of a valid configuration. provide returns its KMS providers.
+func newSettings(config *apiserver.EncryptionConfiguration, provide func(*apiserver.KMSConfiguration) *provider) (*settings, error) {
+	s := &settings{chains: map[schema.GroupResource]chain{}, other: chain{identity()}, providers: map[string]*provider{}}
 	for _, rule := range config.Resources {
 		var c chain
 		for _, provider := range rule.Providers {
+			if provider.KMS != nil {
+				p := provide(provider.KMS)
+				s.providers[provider.KMS.Name] = p
+				c = append(c, p.lock())
+				continue
+			}
 			locks, err := newLocks(&provider)
 			if err != nil {
 				return nil, err
@@ -99,6 +136,12 @@ const (
 	aescbc  = "aescbc"
 	sbox    = "secretbox"
 	version = "v1"
+)
+
+// The name of the provider KMS in stored values, and the version of its API.
+const (
+	kms        = "kms"
+	kmsVersion = "v2"
 )
 
 // keysOf returns the name and the keys of a provider that has keys.

@@ -19,6 +19,7 @@ type UnopenedError struct {
 	Header   string // header of the stored bytes; empty if they are not encrypted
 	// Known reports whether the configuration has the provider and the key in the header.
 	Known bool
+	Err   error // why this provider cannot decrypt it, if it is known
 }
 
 // Error names the stored form, what is missing, and the fix.
@@ -28,9 +29,14 @@ func (e *UnopenedError) Error() string {
 	case e.Header == "":
 		return fmt.Sprintf("%s is stored unencrypted, and %s does not allow that for %s: add identity as the last provider",
 			e.Path, e.File, e.Resource)
-	case provider == "kms":
-		return fmt.Sprintf("%s is encrypted by a KMS provider, which is not supported: decrypt it where it was written, with identity as the first provider",
+	case provider == kms && !ok:
+		return fmt.Sprintf("%s is encrypted by a provider of KMS v1, which is not supported: decrypt it where it was written, with identity as the first provider",
 			e.Path)
+	case provider == kms && e.Known:
+		return fmt.Sprintf("%s cannot be decrypted with KMS provider %q of %s: %v", e.Path, key, e.File, e.Err)
+	case provider == kms:
+		return fmt.Sprintf("%s is encrypted with KMS provider %q, which %s does not have for %s: add the provider after the one that encrypts",
+			e.Path, key, e.File, e.Resource)
 	case !ok:
 		return fmt.Sprintf("%s is encrypted in an unknown format (%q)", e.Path, e.Header)
 	case e.Known:
@@ -72,6 +78,8 @@ func splitHeader(header string) (provider, key string, ok bool) {
 	switch provider {
 	case aescbc, aesgcm, sbox:
 		return provider, key, found && wrote == version
+	case kms:
+		return provider, key, found && wrote == kmsVersion
 	}
 	return provider, key, false
 }

@@ -35,7 +35,8 @@ func (l *logbook) take() string {
 
 func TestWatch(t *testing.T) {
 	name := file(t, configOf("secrets: aescbc/one"))
-	c, err := Load(name, testPaths)
+	var log logbook
+	c, err := Load(t.Context(), name, testPaths, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,9 +48,8 @@ func TestWatch(t *testing.T) {
 
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		var log logbook
 		var running sync.WaitGroup
-		running.Go(func() { c.Watch(ctx, slog.New(slog.NewTextHandler(&log, nil))) })
+		running.Go(func() { c.Watch(ctx) })
 		logged := func() string {
 			time.Sleep(3 * reload.Every) // virtual time
 			synctest.Wait()
@@ -140,7 +140,7 @@ func TestWatch(t *testing.T) {
 // TestReloadMeanwhile seals and opens objects while the file changes.
 func TestReloadMeanwhile(t *testing.T) {
 	texts := []string{configOf("secrets: aesgcm/one secretbox/two"), configOf("secrets: secretbox/two aesgcm/one")}
-	c, err := Load(file(t, texts[0]), testPaths)
+	c, err := loadFile(t, file(t, texts[0]))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -153,6 +153,8 @@ func TestObjects(t *testing.T) {
 // reverser is a Sealer that turns bytes round, with a mark before them.
 type reverser struct{ mark byte }
 
+func (r reverser) Ready(object.Key) error { return nil }
+
 func (r reverser) Seal(_ object.Key, raw []byte) ([]byte, error) { return r.turn(raw), nil }
 
 func (r reverser) turn(raw []byte) []byte {

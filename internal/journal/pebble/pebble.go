@@ -264,7 +264,26 @@ func (j *Journal) Append(ctx context.Context, b journal.Batch) (object.Revision,
 			return 0, err
 		}
 	}
+	if err := j.sealable(&b); err != nil {
+		return 0, err
+	}
 	return j.sequencer.Append(ctx, b)
+}
+
+// sealable returns an error if an object of a batch cannot be encrypted now. A failure during the
+// commit would fail all batches of the group.
+func (j *Journal) sealable(b *journal.Batch) error {
+	if j.opts.Sealer == nil {
+		return nil
+	}
+	for i := range b.Entries {
+		if e := &b.Entries[i]; e.Object != nil {
+			if err := j.opts.Sealer.Ready(e.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Sync implements [journal.Journal].

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,8 @@ func mirror(b []byte) []byte {
 	}
 	return b
 }
+
+func (l letters) Ready(object.Key) error { return nil }
 
 func (l letters) Seal(key object.Key, raw []byte) ([]byte, error) {
 	if l.fail != nil || key.Resource != pods {
@@ -164,4 +167,57 @@ func TestSealerFails(t *testing.T) {
 	if report, err := j.Check(t.Context()); err != nil || len(report.Problems) > 0 {
 		t.Errorf("check: %+v, error %v", report, err)
 	}
+}
+
+// TestSealerNotReady: a batch that cannot be encrypted fails alone.
+func TestSealerNotReady(t *testing.T) {
+	missing := errors.New("no key")
+	sealer := unready{letters{letter: "a"}, missing}
+	j, err := Open(Options{Dir: "journal", FS: vfs.NewMem(), Logger: quiet, Sealer: sealer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	twin := journaltest.NewTwin()
+	if err := j.Recover(t.Context(), twin); err != nil {
+		t.Fatal(err)
+	}
+	var writers sync.WaitGroup
+	for i := range 8 {
+		writers.Go(func() {
+			_, err := j.Append(t.Context(), journal.Batch{Entries: []journal.Entry{put(pods, fmt.Sprint(i), 0, "")}})
+			if !errors.Is(err, missing) || errors.Is(err, journal.ErrUnavailable) {
+				t.Errorf("append of a pod: %v", err)
+			}
+		})
+		writers.Go(func() {
+			if _, err := j.Append(t.Context(), journal.Batch{Entries: []journal.Entry{put(nodes, fmt.Sprint(i), 0, "")}}); err != nil {
+				t.Errorf("append of a node: %v", err)
+			}
+		})
+	}
+	writers.Wait()
+	if n := len(twin.Live()); n != 8 {
+		t.Errorf("%d objects", n)
+	}
+}
+
+// unready is a sealer that cannot encrypt pods.
+type unready struct {
+	letters
+	err error
+}
+
+func (u unready) Ready(key object.Key) error {
+	if key.Resource == pods {
+		return u.err
+	}
+	return nil
+}
+
+func (u unready) Seal(key object.Key, raw []byte) ([]byte, error) {
+	if err := u.Ready(key); err != nil {
+		return nil, err
+	}
+	return u.letters.Seal(key, raw)
 }
