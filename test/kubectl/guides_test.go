@@ -171,7 +171,7 @@ END
 			"etcdctl get /registry/secrets/default/look | head -c 60": "needs etcd",
 			"- secretbox:": "a part of a file",
 			"go run ./test/kmsplugin/serve /tmp/kms.sock first &": "runs until it is interrupted; test/server has a test with this plugin",
-			"providers:":   "a part of a file",
+			"providers:": "a part of a file",
 		},
 		replace: [][2]string{
 			{"kapok up --encryption-provider-config encryption.yaml", "kapok up --encryption-provider-config encryption.yaml\nkubectl create secret generic first"},
