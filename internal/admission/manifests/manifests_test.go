@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,8 +51,10 @@ webhooks:
 type fixture struct {
 	testing.TB
 	options Options
-	used    []string // the names of the objects that were put in effect last
 	log     bytes.Buffer
+
+	mu   sync.Mutex
+	used []string // the names of the objects that were put in effect last; guarded by mu
 }
 
 func newFixture(t testing.TB, plurals ...string) *fixture {
@@ -60,6 +63,8 @@ func newFixture(t testing.TB, plurals ...string) *fixture {
 		Plugin: "P", Path: t.TempDir(), Plurals: plurals, Registry: resource.NewRegistry(kinds.Definitions()...),
 		Metrics: NewMetrics(), Logger: slog.New(slog.NewTextHandler(&f.log, nil)),
 		Use: func(all Objects) error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
 			f.used = nil
 			for _, plural := range plurals {
 				for _, obj := range all[plural] {
@@ -70,6 +75,12 @@ func newFixture(t testing.TB, plurals ...string) *fixture {
 		},
 	}
 	return f
+}
+
+func (f *fixture) inEffect() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.used
 }
 
 func ofPolicies(t testing.TB) *fixture {
@@ -112,7 +123,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.open()
-	if diff := cmp.Diff([]string{"a.static.k8s.io", "b.static.k8s.io", "c.static.k8s.io", "b.static.k8s.io"}, f.used); diff != "" {
+	if diff := cmp.Diff([]string{"a.static.k8s.io", "b.static.k8s.io", "c.static.k8s.io", "b.static.k8s.io"}, f.inEffect()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -170,7 +181,7 @@ func TestInvalid(t *testing.T) {
 			if _, err := Open(t.Context(), f.options); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %s", err, tc.want)
 			}
-			if f.used != nil {
+			if f.inEffect() != nil {
 				t.Error("the objects are in effect")
 			}
 		})
@@ -210,7 +221,7 @@ func TestWatch(t *testing.T) {
 			t.Helper()
 			time.Sleep(2 * reload.Every)
 			synctest.Wait()
-			if diff := cmp.Diff(used, f.used); diff != "" {
+			if diff := cmp.Diff(used, f.inEffect()); diff != "" {
 				t.Errorf("%s: %s", what, diff)
 			}
 			want := "# HELP apiserver_manifest_admission_config_controller_automatic_reloads_total Number of times that admission manifests were loaded, by outcome.\n" +
