@@ -42,15 +42,16 @@ type users struct {
 	working sync.WaitGroup
 
 	requests, retries atomic.Int64
-	longest           atomic.Int64 // time until a request has succeeded, in ns
 
-	mu   sync.Mutex
-	kept map[string]string // the objects that are not deleted, and what is in them; guarded by mu
+	mu      sync.Mutex
+	longest time.Duration     // until a request has succeeded; guarded by mu
+	kept    map[string]string // the config maps that are not deleted, and what is in them; guarded by mu
+	secrets map[string]string // the same of secrets; guarded by mu
 }
 
 func newUsers(t *testing.T, address string, f *files) *users {
 	t.Helper()
-	u := &users{t: t, stop: make(chan struct{}), kept: map[string]string{}, config: &rest.Config{
+	u := &users{t: t, stop: make(chan struct{}), kept: map[string]string{}, secrets: map[string]string{}, config: &rest.Config{
 		Host: address, BearerTokenFile: f.path("token"), TLSClientConfig: rest.TLSClientConfig{CAFile: f.path("ca.crt")}, QPS: -1,
 	}}
 	var err error
@@ -60,27 +61,33 @@ func newUsers(t *testing.T, address string, f *files) *users {
 	return u
 }
 
-// try sends a request until it succeeds, or fails by an error that no client would try again. It
-// reports whether an earlier try may have succeeded, too.
-func (u *users) try(ctx context.Context, what string, request func(context.Context) error) (again bool) {
+// try sends a request until it succeeds, or fails by an error that no client would try again. done
+// reports whether an error of another try means that the one before has succeeded; nil for requests
+// that can be repeated.
+func (u *users) try(ctx context.Context, what string, request func(context.Context) error, done func(error) bool) {
 	u.requests.Add(1)
-	for begun := time.Now(); ; again = true {
+	begun := time.Now()
+	for again := false; ; again = true {
 		err := request(ctx)
-		if took := int64(time.Since(begun)); err == nil && took > u.longest.Load() {
-			u.longest.Store(took)
-		}
 		switch {
-		case err == nil || ctx.Err() != nil:
-			return again
-		case again && (apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err)):
-			return again // by the try before
+		case err == nil:
+			u.took(time.Since(begun))
+			return
+		case ctx.Err() != nil || again && done != nil && done(err):
+			return
 		case !passing(err) || time.Since(begun) > patience:
 			u.t.Errorf("%s: %v", what, err)
-			return again
+			return
 		}
 		u.retries.Add(1)
 		pause(ctx.Done(), 10*time.Millisecond)
 	}
+}
+
+func (u *users) took(d time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.longest = max(u.longest, d)
 }
 
 func pause(ended <-chan struct{}, d time.Duration) {
@@ -132,10 +139,18 @@ func (u *users) work(ctx context.Context, worker int) {
 			u.try(ctx, "create a secret", func(ctx context.Context) error {
 				_, err := secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"name": name}}, metav1.CreateOptions{})
 				return err
-			})
+			}, apierrors.IsAlreadyExists)
+			u.keep(u.secrets, name, name)
 		}
 		pause(u.stop, pace)
 	}
+}
+
+// keep notes an object that is not deleted.
+func (u *users) keep(in map[string]string, name, content string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	in[name] = content
 }
 
 func (u *users) round(ctx context.Context, c typed.ConfigMapInterface, name string, keep bool) {
@@ -143,25 +158,23 @@ func (u *users) round(ctx context.Context, c typed.ConfigMapInterface, name stri
 	u.try(ctx, "create", func(ctx context.Context) error {
 		_, err := c.Create(ctx, object, metav1.CreateOptions{})
 		return err
-	})
+	}, apierrors.IsAlreadyExists)
 	u.read(ctx, c, name, "created")
 	u.try(ctx, "update", func(ctx context.Context) error {
 		object.Data["state"] = "updated"
 		_, err := c.Update(ctx, object, metav1.UpdateOptions{})
 		return err
-	})
+	}, nil)
 	u.read(ctx, c, name, "updated")
 	u.try(ctx, "patch", func(ctx context.Context) error {
 		_, err := c.Patch(ctx, name, types.MergePatchType, []byte(`{"data":{"state":"patched"}}`), metav1.PatchOptions{})
 		return err
-	})
+	}, nil)
 	if keep {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		u.kept[name] = "patched"
+		u.keep(u.kept, name, "patched")
 		return
 	}
-	u.try(ctx, "delete", func(ctx context.Context) error { return c.Delete(ctx, name, metav1.DeleteOptions{}) })
+	u.try(ctx, "delete", func(ctx context.Context) error { return c.Delete(ctx, name, metav1.DeleteOptions{}) }, apierrors.IsNotFound)
 	u.try(ctx, "get what is deleted", func(ctx context.Context) error {
 		_, err := c.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -171,7 +184,7 @@ func (u *users) round(ctx context.Context, c typed.ConfigMapInterface, name stri
 			return apierrors.NewInternalError(errors.New("it is still there"))
 		}
 		return err
-	})
+	}, nil)
 }
 
 // read reads an object, and compares it with what was written.
@@ -182,7 +195,7 @@ func (u *users) read(ctx context.Context, c typed.ConfigMapInterface, name, want
 			u.t.Errorf("%s is %q, want %q", name, o.Data["state"], want)
 		}
 		return err
-	})
+	}, nil)
 }
 
 // check tries the newest token, and one that is not valid any more.
@@ -242,6 +255,17 @@ func (u *users) verify(informed func() map[string]string) {
 	if !maps.Equal(there, u.kept) {
 		u.t.Errorf("the server has %d objects: %v, want %d: %v", len(there), there, len(u.kept), u.kept)
 	}
+	secrets, err := u.CoreV1().Secrets("default").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	stored := map[string]string{}
+	for _, o := range secrets.Items {
+		stored[o.Name] = string(o.Data["name"])
+	}
+	if !maps.Equal(stored, u.secrets) {
+		u.t.Errorf("the server has %d secrets: %v, want %d: %v", len(stored), stored, len(u.secrets), u.secrets)
+	}
 	for end := time.Now().Add(patience); !maps.Equal(informed(), there); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			u.t.Errorf("an informer has %d objects: %v, the server %d", len(informed()), informed(), len(there))
@@ -251,5 +275,5 @@ func (u *users) verify(informed func() map[string]string) {
 }
 
 func (u *users) String() string {
-	return fmt.Sprintf("%d requests, %d tries again, %d objects kept; the longest request took %v", u.requests.Load(), u.retries.Load(), len(u.kept), time.Duration(u.longest.Load()))
+	return fmt.Sprintf("%d requests, %d tries again, %d config maps and %d secrets kept; the longest request took %v", u.requests.Load(), u.retries.Load(), len(u.kept), len(u.secrets), u.longest)
 }
