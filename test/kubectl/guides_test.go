@@ -219,6 +219,7 @@ END
 			paint`,
 		replace: [][2]string{
 			{"--revision 209", `--revision "$first"`},
+			{"--from 209", `--from "$first"`},
 			{"--to 209", `--to "$first"`},
 			{"# write the state of that revision again", `&& [ "$(kubectl get configmap settings -o jsonpath='{.data.mood}')" = calm ]`},
 			{"kubectl get revisions", "foreground kapok up fresh; paint >/dev/null; kubectl get revisions"},
