@@ -14,9 +14,9 @@ import (
 var old = flag.String("old", "", "an earlier kapok, which TestUpkeep upgrades; default: the one of this module")
 
 // TestUpkeep serves clients while everything happens that happens to a server in a year: its
-// certificate, tokens and keys of encryption are replaced, with -soak each minute, and in the middle
-// it is upgraded. A client that tries again after errors of the connection sees no other error, and every
-// object is as it was written last.
+// certificate, tokens and keys of encryption are replaced, with -soak each minute, and in the
+// middle it is upgraded. A client that tries again after errors of the connection sees no other
+// error, and every object is as it was written last.
 func TestUpkeep(t *testing.T) {
 	period, half := time.Duration(0), 500*time.Millisecond
 	if *soak > 0 {
