@@ -231,6 +231,7 @@ type call struct {
 	data       []byte           // of the body, once read
 	dataErr    error            // with which reading it failed
 	late       bool             // the seat was released while the body was read
+	lateBytes  int64            // bytes reserved for waiting for the body
 	reading    int64            // bytes reserved for reading the body
 	readingOf  *fairness.Memory // that they are reserved from
 	weighed    int64            // estimated bytes of the request

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -39,9 +40,23 @@ func (l *lateBodies) create() (io.WriteCloser, *httptest.ResponseRecorder) {
 	w := httptest.NewRecorder()
 	l.requests.Go(func() {
 		defer body.Close()
-		l.ServeHTTP(w, r)
+		l.ServeHTTP(cutWriter{w, body}, r)
 	})
 	return in, w
+}
+
+// cutWriter ends the body when the server sets a deadline for it that has passed.
+type cutWriter struct {
+	*httptest.ResponseRecorder
+	body *io.PipeReader
+}
+
+// SetReadDeadline is called by http.ResponseController.
+func (w cutWriter) SetReadDeadline(deadline time.Time) error {
+	if deadline.Equal(past) {
+		w.body.CloseWithError(os.ErrDeadlineExceeded)
+	}
+	return nil
 }
 
 // wait returns when the server is blocked until more of the bodies arrives.
@@ -128,6 +143,46 @@ func TestLateBodiesAreBounded(t *testing.T) {
 		}
 		if refused == 0 || refused == len(answers) {
 			t.Errorf("%d of %d late bodies were refused", refused, len(answers))
+		}
+		if n := l.bodies.Used(); n != 0 {
+			t.Errorf("%d bytes are still counted", n)
+		}
+	})
+}
+
+// Bodies that are too light to be limited while they arrive are limited once they are late.
+func TestLateLightBodiesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLateBodies(t)
+		most := l.bodies.Total() / 2 // for one user
+		fit := int(most / (lateRequest + lightBody))
+		var bodies []io.WriteCloser
+		var answers []*httptest.ResponseRecorder
+		for range fit + 3 {
+			body, answer := l.create()
+			l.wait()
+			bodies, answers = append(bodies, body), append(answers, answer)
+			if n := l.bodies.Used(); n > most {
+				t.Fatalf("%d bytes of late bodies are held", n)
+			}
+		}
+		if w := l.do("POST", configMapPath, configMap("quick", ""), "Impersonate-User", "bob"); w.Code != 201 {
+			t.Errorf("beside many late bodies: %d %s", w.Code, w.Body)
+		}
+		for i, body := range bodies {
+			io.WriteString(body, configMap(fmt.Sprint("slow-", i), ""))
+			body.Close()
+			synctest.Wait()
+		}
+		l.requests.Wait()
+		for i, answer := range answers {
+			want := 201
+			if i >= fit {
+				want = 429
+			}
+			if answer.Code != want {
+				t.Errorf("late body %d of %d: %d %s", i, fit, answer.Code, answer.Body)
+			}
 		}
 		if n := l.bodies.Used(); n != 0 {
 			t.Errorf("%d bytes are still counted", n)

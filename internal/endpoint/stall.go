@@ -107,21 +107,31 @@ func cut(c *http.ResponseController) {
 func cutReading(c *http.ResponseController) { _ = c.SetReadDeadline(past) }
 
 // drainInTime reads the body within the timeout of the request. If that takes longer than
-// slowClient, it gives the seat back and sets c.late.
+// slowClient, it gives the seat back, sets c.late, and reserves memory for what the request
+// retains; without room for that, it stops reading and returns errNoRoom.
 func (c *call) drainInTime() ([]byte, error) {
 	if c.r.ContentLength == 0 {
 		return c.drainBody()
 	}
 	dog := &watchdog{w: c.w.ResponseWriter}
 	left := time.Until(c.begun.Add(c.h.requests.writeTimeout()))
-	dog.arm(min(left, slowClient), func(*http.ResponseController) { // the handler uses neither the seats nor late before disarm
+	crowded := false
+	dog.arm(min(left, slowClient), func(r *http.ResponseController) { // the handler uses nothing of this before disarm
 		c.late = true
 		c.pass.Leave()
+		if crowded = !c.roomForLate(); crowded {
+			cutReading(r)
+			return
+		}
 		dog.armLocked(left-slowClient, cutReading)
 	})
 	data, err := c.drainBody()
 	dog.disarm()
-	if err != nil && time.Since(c.begun) >= c.h.requests.writeTimeout() {
+	switch {
+	case err == nil:
+	case crowded:
+		return nil, errNoRoom
+	case time.Since(c.begun) >= c.h.requests.writeTimeout():
 		c.w.Header().Set("Connection", "close")
 		return nil, apierrors.NewTimeoutError("the body of the request did not arrive in time", 0)
 	}

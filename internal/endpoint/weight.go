@@ -34,6 +34,9 @@ const (
 	heavyRequest = 16 << 20
 	// lightBody is the number of bytes of a body that are read without a reservation.
 	lightBody = 64 << 10
+	// lateRequest is the memory, in bytes, that a request retains while it waits for its body, besides
+	// the body: a goroutine with its stack, and the state of the stream.
+	lateRequest = 8 << 10
 	// deepestProtobuf limits the depth to which protobuf messages are inspected.
 	deepestProtobuf = 32
 )
@@ -304,8 +307,30 @@ func (c *call) room(bytes int64) error {
 	return nil
 }
 
-// leaveReading releases what room has reserved.
+// roomForLate reserves the memory that a late request retains, and its body up to lightBody: one
+// user can open thousands of requests and hold back their bodies. Requests that are exempt from
+// limits reserve nothing.
+func (c *call) roomForLate() bool {
+	if c.pass.Exempt() {
+		return true
+	}
+	bytes := lateRequest + int64(lightBody)
+	if size := c.r.ContentLength; size >= 0 {
+		bytes = lateRequest + min(size, lightBody)
+	}
+	if !c.h.bodies.Grow(c.user.Name, 0, bytes) {
+		return false
+	}
+	c.lateBytes = bytes
+	return true
+}
+
+// leaveReading releases what room and roomForLate have reserved.
 func (c *call) leaveReading() {
+	if c.lateBytes > 0 {
+		c.h.bodies.Release(c.user.Name, c.lateBytes)
+		c.lateBytes = 0
+	}
 	if c.reading > 0 {
 		c.readingOf.Release(c.user.Name, c.reading)
 		c.reading = 0
