@@ -30,22 +30,35 @@ function start(args, pattern, env = {}) {
   return { match, printed: () => printed, stop: async () => { child.kill('SIGTERM'); await ended } }
 }
 
-/** A server in memory with simulated nodes. */
+/** The kubeconfig of a server that is not Kapok's, if the tests of views run on one. */
+export const elsewhere = process.env.ELSEWHERE
+
+/** A server in memory with simulated nodes; or the one that is elsewhere, with kapok console. */
 export async function startServer(...flags) {
+  if (elsewhere) {
+    const proxy = await startProxy(elsewhere)
+    return { ...commands(elsewhere), kubeconfig: elsewhere, link: proxy.link, origin: proxy.origin, stop: proxy.stop }
+  }
   const dir = mkdtempSync(join(tmpdir(), 'kapok-console-'))
   const kubeconfig = join(dir, 'kubeconfig')
   const up = start(['up', '--in-memory', '--listen', '127.0.0.1:0', '--kubeconfig', kubeconfig, '--nodes', '3', ...flags], /^(?:[\s\S]*console +(\S+))?[\s\S]*kubectl/)
   const [, link] = await up.match
-  const kubectl = async (args, input) => {
-    const running = promisify(execFile)(kapok, ['kubectl', ...args], { env: { ...process.env, KUBECONFIG: kubeconfig }, maxBuffer: 64 << 20 })
-    running.child.stdin.end(input ?? '')
-    return (await running).stdout
-  }
-  /** Runs a line of a shell in which kubectl is that of kapok. */
-  const shell = async line => (await promisify(execFile)('sh', ['-ec', `kubectl() { "$KAPOK" kubectl "$@"; }\n${line}`], { env: { ...process.env, KAPOK: kapok, KUBECONFIG: kubeconfig } })).stdout
   return {
-    link, kubeconfig, kubectl, shell, origin: link && new URL(link).origin, printed: up.printed,
+    ...commands(kubeconfig), link, kubeconfig, origin: link && new URL(link).origin, printed: up.printed,
     stop: async () => { await up.stop(); rmSync(dir, { recursive: true, force: true }) },
+  }
+}
+
+/** Commands for the server of a kubeconfig: of kubectl, and of a shell in which kubectl is that of kapok. */
+function commands(kubeconfig) {
+  const env = { ...process.env, KAPOK: kapok, KUBECONFIG: kubeconfig }
+  return {
+    kubectl: async (args, input) => {
+      const running = promisify(execFile)(kapok, ['kubectl', ...args], { env, maxBuffer: 64 << 20 })
+      running.child.stdin.end(input ?? '')
+      return (await running).stdout
+    },
+    shell: async line => (await promisify(execFile)('sh', ['-ec', `kubectl() { "$KAPOK" kubectl "$@"; }\n${line}`], { env })).stdout,
   }
 }
 

@@ -121,17 +121,19 @@ type Component struct{ process *exec.Cmd }
 // StartControllerManager starts a kube-controller-manager for the server of config, with its files
 // in dir, its log in log, and flags besides those of every scenario.
 func StartControllerManager(config *rest.Config, dir string, log io.Writer, flags ...string) (*Component, error) {
-	return startComponent(asControllerManager, config, dir, log, slices.Concat([]string{"--root-ca-file=" + config.CAFile}, controllerFlags, flags))
+	return startComponent(asControllerManager, "kube-controller-manager", config, dir, log, slices.Concat([]string{"--root-ca-file=" + config.CAFile}, controllerFlags, flags))
 }
 
 // StartScheduler starts a kube-scheduler whose requests are not limited.
 func StartScheduler(config *rest.Config, dir string, log io.Writer) (*Component, error) {
-	return startComponent(asScheduler, config, dir, log, []string{
+	return startComponent(asScheduler, "kube-scheduler", config, dir, log, []string{
 		"--leader-elect=false", "--secure-port=0", "--kube-api-qps=100000", "--kube-api-burst=100000",
 	})
 }
 
-func startComponent(variable string, config *rest.Config, dir string, log io.Writer, flags []string) (*Component, error) {
+// startComponent starts this binary as the component that the variable stands for. Field managers and
+// user agents are named after the program.
+func startComponent(variable, program string, config *rest.Config, dir string, log io.Writer, flags []string) (*Component, error) {
 	kubeconfig, err := writeKubeconfig(config, dir, variable)
 	if err != nil {
 		return nil, err
@@ -141,6 +143,7 @@ func startComponent(variable string, config *rest.Config, dir string, log io.Wri
 		return nil, err
 	}
 	p := exec.Command(binary, append([]string{"--kubeconfig=" + kubeconfig}, flags...)...)
+	p.Args[0] = program
 	p.Env = append(os.Environ(), variable+"=yes")
 	p.Stdout, p.Stderr = log, log
 	if err := p.Start(); err != nil {

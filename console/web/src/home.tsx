@@ -89,14 +89,19 @@ export function HomeView() {
     }
     const hasProblems = (r: Resource) => watched.includes(keyOf(r)) || isCustom(r.group)
     const streams = manyStreams()
+    /** Counts the objects of a kind, and returns the revision at which there are that many. */
+    const count = async (r: Resource) => {
+      const list = await get<List<KubeObject>>(`${pathOf(r)}?limit=1`, asMetadataList, signal)
+      numbers.set(keyOf(r), list.items.length + (list.metadata.remainingItemCount ?? 0))
+      show()
+      return list.metadata.resourceVersion
+    }
     const follow = async (r: Resource) => {
       while (!signal.aborted) {
         try {
-          const list = await get<List<KubeObject>>(`${pathOf(r)}?limit=1`, asMetadataList, signal)
-          numbers.set(keyOf(r), list.items.length + (list.metadata.remainingItemCount ?? 0))
-          show()
-          if (!r.verbs.includes('watch') || noise.includes(keyOf(r)) || (!streams && !few.includes(keyOf(r)))) return
-          await watch<KubeObject>(`${pathOf(r)}?watch=1&resourceVersion=${list.metadata.resourceVersion}`, asMetadata, signal, e => {
+          const revision = await count(r)
+          if (!r.verbs.includes('watch') || noise.includes(keyOf(r))) return
+          await watch<KubeObject>(`${pathOf(r)}?watch=1&resourceVersion=${revision}`, asMetadata, signal, e => {
             if (e.type === 'BOOKMARK') return
             if (e.type !== 'MODIFIED') numbers.set(keyOf(r), Math.max(0, (numbers.get(keyOf(r)) ?? 0) + (e.type === 'ADDED' ? 1 : -1)))
             pending.push({ id: next++, at: new Date().toISOString(), type: e.type as Change['type'], resource: r, object: e.object, manager: lastManager(e.object) })
@@ -115,7 +120,8 @@ export function HomeView() {
     if (streams) counted.forEach(r => void follow(r))
     else {
       counted.filter(r => few.includes(keyOf(r))).forEach(r => void follow(r))
-      void forEachOf(counted.filter(r => !few.includes(keyOf(r))), 2, follow)
+      // Once: a kind that cannot be counted now must not keep others waiting.
+      void forEachOf(counted.filter(r => !few.includes(keyOf(r))), 2, r => count(r).then(() => undefined, () => undefined))
     }
     const poll = streams ? 0 : window.setInterval(() => { if (!document.hidden) kinds.filter(hasProblems).slice(0, 15).forEach(examineSoon) }, 15_000)
     return () => {
