@@ -9,7 +9,8 @@
 // # Sessions
 //
 // A session starts with a link ([Console.Link]), which works once and for ten minutes, or with a
-// bearer token that the API server accepts. It has two secrets. One is in a cookie that scripts
+// bearer token that the API server accepts. A [Provider] gives the user such a token: a login by it
+// ends with a link. A session has two secrets. One is in a cookie that scripts
 // cannot read and that pages of other sites cannot send. The other, the key, is in the local
 // storage of the page, and each of its requests has it in the header [Header]. A request needs
 // both: browsers send cookies to all ports of a host, so that another program on the machine may
@@ -62,17 +63,24 @@ type Options struct {
 	// Closed rejects requests to API without a session. It is for an API that has the user's
 	// credentials itself. Default: such requests are passed on without credentials of a session.
 	Closed bool
+	// Provider logs users in who have no token at hand. It must be valid. Default: there is none.
+	Provider *Provider
 }
 
 // Console serves the page, and API requests of the page. Make one with [New].
 type Console struct {
 	opts     Options
 	sessions sessions
+	logins   *logins // nil without a Provider
 }
 
 // New returns a Console.
 func New(opts Options) *Console {
-	return &Console{opts: opts, sessions: newSessions()}
+	c := &Console{opts: opts, sessions: newSessions()}
+	if opts.Provider != nil {
+		c.logins = newLogins(*opts.Provider)
+	}
+	return c
 }
 
 // Link returns the address of the page at a base, such as https://127.0.0.1:6443, with a token that
@@ -139,6 +147,9 @@ func (c *Console) servePage(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path == Path+"/session" {
 		c.serveSession(w, r)
+		return
+	}
+	if c.logins != nil && c.logins.serve(c, w, r) {
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -160,12 +160,18 @@ type login struct {
 	Link string `json:"link,omitempty"`
 }
 
+// ways is the response to a page that asks how users can log in.
+type ways struct {
+	// Provider is the issuer of an OpenID Connect provider; empty if there is none.
+	Provider string `json:"provider,omitempty"`
+}
+
 // started is the response.
 type started struct {
 	Key string `json:"key"`
 }
 
-// serveSession starts a session (POST) or ends it (DELETE).
+// serveSession starts a session (POST), ends it (DELETE), or tells how one starts (GET).
 func (c *Console) serveSession(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if err := c.checkOrigin(r); err != nil {
@@ -179,6 +185,13 @@ func (c *Console) serveSession(w http.ResponseWriter, r *http.Request) {
 	}
 	cookie := takeCookie(r)
 	switch r.Method {
+	case http.MethodGet:
+		var all ways
+		if c.logins != nil {
+			all.Provider = c.opts.Provider.Issuer
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(all) // the client has gone if it fails
 	case http.MethodPost:
 		bearer, err := c.authenticate(w, r)
 		if err != nil {
@@ -197,7 +210,7 @@ func (c *Console) serveSession(w http.ResponseWriter, r *http.Request) {
 		http.SetCookie(w, newCookie(r, "", -1))
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		w.Header().Set("Allow", "POST, DELETE")
+		w.Header().Set("Allow", "GET, POST, DELETE")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 	}
 }

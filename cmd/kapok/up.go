@@ -18,6 +18,7 @@ import (
 
 	"github.com/kapok-dev/kapok"
 	"github.com/kapok-dev/kapok/cmd/kapok/internal/instance"
+	"github.com/kapok-dev/kapok/console"
 	"github.com/kapok-dev/kapok/controllers"
 	"github.com/kapok-dev/kapok/node/simulated"
 	"github.com/kapok-dev/kapok/node/stages"
@@ -43,7 +44,9 @@ type up struct {
 	nodes         simulated.Options
 	process       processNode
 	console       bool
-	stages        []string // files and directories
+	provider      console.Provider  // its flags
+	login         *console.Provider // nil without these flags
+	stages        []string          // files and directories
 	answerObjects bool
 	addresses     bool   // --service-cluster-ip-range is set
 	config        string // file
@@ -163,6 +166,8 @@ func (u *up) flags(c *cobra.Command) (titles []string) {
 		f.BoolVar(&u.noContext, "no-context", false, "do not add the context of the instance to your kubeconfig")
 		f.StringVar(&o.Kubeconfig, "kubeconfig", "", "file to write the admin's kubeconfig to (default kubeconfig in the data directory, a temporary file with --in-memory)")
 		f.BoolVar(&u.console, "console", true, "serve the console, a web page that shows the objects, at /console")
+		f.StringVar(&u.provider.ClientID, "console-oidc-client-id", "", "ID of the console at an OpenID Connect provider, by which users can then log in; the server must accept tokens with this audience (default: users need a link or a token)")
+		f.StringVar(&u.provider.Issuer, "console-oidc-issuer-url", "", "URL of that provider (default that of --oidc-issuer-url)")
 	})
 	section("Where objects are stored", func() {
 		f.StringVar(&o.DataDir, "data-dir", "", "directory for the state, instead of that of an instance")
@@ -286,7 +291,7 @@ func (u *up) run(ctx context.Context, opts kapok.Options, stdout io.Writer) erro
 
 	link := noConsole
 	if u.console {
-		opts.Front, link = frontConsole(opts.Serving)
+		opts.Front, link = frontConsole(opts.Serving, u.login)
 	}
 	server, err := kapok.Start(ctx, opts)
 	u.reading.end()
@@ -358,6 +363,10 @@ func (u *up) complete(stderr io.Writer) (kapok.Options, error) {
 		return kapok.Options{}, errors.New("--listen must not be empty: want HOST:PORT, like 127.0.0.1:6443")
 	}
 	if err := checkWords(&opts); err != nil {
+		return kapok.Options{}, err
+	}
+	var err error
+	if u.login, err = u.loginProvider(&opts.Authentication); err != nil {
 		return kapok.Options{}, err
 	}
 	level := slog.Level(u.logLevel)

@@ -107,6 +107,9 @@ func TestWrongCommandLines(t *testing.T) {
 		{"up --in-memory --nodes 1 --stages " + list, usage, `--stages: read stages: ` + list + `: want fields`},
 		{"bench --kubeconfig " + list, failure, `want fields such as apiVersion and kind, not an array`},
 		{"up --in-memory --oidc-issuer-url https://h", usage, `--oidc-issuer-url and --oidc-client-id: set both`},
+		{"up --in-memory --console-oidc-client-id c", usage, `--console-oidc-client-id requires --console-oidc-issuer-url or --oidc-issuer-url`},
+		{"up --in-memory --console-oidc-issuer-url https://h", usage, `--console-oidc-issuer-url requires --console-oidc-client-id`},
+		{"up --in-memory --console-oidc-client-id c --console-oidc-issuer-url http://h", usage, `--console-oidc-issuer-url: the issuer "http://h" is not a URL with https://`},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(strings.Split(tc.args, " "), &stdout, &stderr)

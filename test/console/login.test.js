@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { after, before, test } from 'node:test'
 import { chromium } from 'playwright-core'
-import { executablePath, openPage, startBrowser, startProxy, startServer } from './server.js'
+import { startProvider } from './provider.js'
+import { executablePath, look, openPage, startBrowser, startProxy, startServer } from './server.js'
 
 let server, browser
 before(async () => { [server, browser] = await Promise.all([startServer(), startBrowser()]) })
@@ -120,4 +121,36 @@ test('the console can be turned off', async () => {
   assert.equal((await page.goto(`${address}/console/`)).status(), 403)
   await close()
   await off.stop()
+})
+
+test('by an OpenID Connect provider', async () => {
+  const provider = await startProvider('ann@example.com')
+  const to = await startServer('--oidc-issuer-url', provider.issuer, '--oidc-client-id', 'kapok', '--oidc-ca-file', provider.certificate,
+    '--oidc-username-claim', 'email', '--console-oidc-client-id', 'kapok')
+  const { page, verify, close } = await openPage(browser)
+  try {
+    await to.kubectl(['create', 'configmap', 'settings'])
+    await to.kubectl(['create', 'rolebinding', 'ann', '--clusterrole=view', '--user=ann@example.com'])
+    const login = page.getByRole('button', { name: `Log in at ${new URL(provider.issuer).host}` })
+    await page.goto(`${to.origin}/console/core/v1/configmaps?ns=default`)
+    await login.waitFor()
+    await look(page, 'login')
+    await login.click()
+    await page.getByRole('link', { name: 'Cancel' }).click()
+    await page.getByText('The login has failed: the provider has refused it: access_denied').waitFor()
+    await page.goto(`${to.origin}/console/core/v1/configmaps?ns=default`)
+    await login.click()
+    await page.getByRole('link', { name: 'Continue as ann@example.com' }).click()
+    await page.getByRole('link', { name: 'settings' }).waitFor()
+    assert.equal(page.url(), `${to.origin}/console/core/v1/configmaps?ns=default`)
+    await page.reload()
+    await page.getByRole('link', { name: 'settings' }).waitFor()
+    await page.goto(`${to.origin}/console/access?ns=default`)
+    await page.getByText(/^You are ann@example.com/).waitFor()
+    verify()
+  } finally {
+    await close()
+    await to.stop()
+    provider.stop()
+  }
 })

@@ -45,6 +45,12 @@ export async function redeemLink(): Promise<void> {
   if (!(await start({ body: JSON.stringify({ link }) })) && signedIn.value) loginError.value = ''
 }
 
+/** Returns the address of the provider by which users can log in, '' if there is none. */
+export async function providerOfLogins(): Promise<string> {
+  const response = await fetch('/console/session', { headers: { [header]: 'start' } }).catch(() => undefined)
+  return response?.ok ? (await response.json()).provider ?? '' : ''
+}
+
 export const signInByToken = (token: string) => start({ headers: { Authorization: `Bearer ${token}` } })
 
 export async function signOut(): Promise<void> {
