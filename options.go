@@ -71,9 +71,9 @@ type Options struct {
 	// server still has. Servers that share a Store must have the same setting. Default: not served.
 	HistoryAPI bool
 
-	// Progress is called while Start reads DataDir, after every 1024 records, with the number of
-	// objects that it has read, and of those that there are. It must not block. Default: it is not
-	// called.
+	// Progress is called while Start reads DataDir, after every 1024 records, or Store, after every
+	// 500 keys, with the number of objects that it has read, and of those that there are. It must not
+	// block. Default: it is not called.
 	Progress func(read, total int64)
 
 	// Listen is the address of the TLS socket, HOST:PORT; port 0 picks a free one, an empty host means

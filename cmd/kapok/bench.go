@@ -41,7 +41,7 @@ With --pid, it also measures the CPU time and memory of a server on this machine
 docs/performance.md describes the measures.`,
 		Example: `  kapok bench --kubeconfig ./kubeconfig --scale small
   kapok bench --measure create,watch --duration 30s -o json
-  kapok bench --pid $(pgrep -d, 'etcd|kube-apiserver') --fsync-dir /var/lib/etcd`,
+  kapok bench --pid $(pgrep -d, 'etcd|kube-api') --fsync-dir /var/lib/etcd`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := b.check(c); err != nil {

@@ -112,9 +112,12 @@ func (e *examine) lookInto(ctx context.Context, stderr io.Writer) (*doctor.Repor
 		return nil, err
 	}
 	defer release()
+	shown := linesOf(stderr, "Comparing the files", writes)
+	opts.Progress = shown.report
 	var found pebble.Salvaged
 	read := func(yield func(*object.Object) error) error {
 		found, err = pebble.Salvage(ctx, opts, yield)
+		shown.end()
 		return e.explain(err)
 	}
 	if damage == nil {

@@ -101,3 +101,11 @@ func objects(n int64) string {
 	}
 	return fmt.Sprintf("%d objects", n)
 }
+
+// writes is an amount of writes.
+func writes(n int64) string {
+	if n == 1 {
+		return "1 write"
+	}
+	return fmt.Sprintf("%d writes", n)
+}

@@ -114,11 +114,14 @@ func (s *save) fromWreck(ctx context.Context, w, stderr io.Writer) error {
 		return err
 	}
 	defer release()
+	shown := linesOf(stderr, "Reading the files", writes)
+	opts.Progress = shown.report
 	var objects []*object.Object
 	found, err := pebble.Salvage(ctx, opts, func(o *object.Object) error {
 		objects = append(objects, o)
 		return nil
 	})
+	shown.end()
 	if err != nil {
 		return s.explain(err)
 	}

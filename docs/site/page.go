@@ -3,7 +3,6 @@ package main
 import (
 	"html/template"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
@@ -64,11 +63,11 @@ func address(name string) string {
 }
 
 // relative returns the link from a file of the site to another one. Both are clean paths below the
-// same root, so there always is one.
+// same root.
 func relative(from, to string) string {
-	rel, err := filepath.Rel(filepath.FromSlash(path.Dir(from)), filepath.FromSlash(to))
-	if err != nil {
-		panic(err)
+	here, there := strings.Split(from, "/"), strings.Split(to, "/")
+	for len(here) > 1 && len(there) > 1 && here[0] == there[0] {
+		here, there = here[1:], there[1:]
 	}
-	return filepath.ToSlash(rel)
+	return strings.Repeat("../", len(here)-1) + strings.Join(there, "/")
 }

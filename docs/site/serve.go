@@ -48,8 +48,13 @@ func (p *preview) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/"+p.options.version+"/", http.StatusFound)
 		return
 	case r.URL.Path == "/"+versionsFile:
+		list, err := listOf([]string{p.options.version})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(listOf([]string{p.options.version})) // the client may be gone
+		_, _ = w.Write(list) // the client may be gone
 		return
 	case !ok:
 		http.NotFound(w, r)

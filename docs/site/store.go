@@ -53,7 +53,11 @@ func store(s site, out, version string) error {
 		versions = append(versions, version)
 	}
 	slices.SortFunc(versions, newestFirst)
-	return site{versionsFile: listOf(versions), "index.html": redirect(versions)}.writeTo(out)
+	list, err := listOf(versions)
+	if err != nil {
+		return err
+	}
+	return site{versionsFile: list, "index.html": redirect(versions)}.writeTo(out)
 }
 
 // writeTo writes the files of a site into a directory.
@@ -94,12 +98,9 @@ func newestFirst(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-func listOf(versions []string) []byte {
+func listOf(versions []string) ([]byte, error) {
 	data, err := json.Marshal(versions)
-	if err != nil {
-		panic(err) // strings can be encoded
-	}
-	return append(data, '\n')
+	return append(data, '\n'), err
 }
 
 // redirect returns the first page of a directory of versions. It leads to the newest release, or

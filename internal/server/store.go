@@ -209,6 +209,7 @@ func (s *store) openEtcd(ctx context.Context, opts Options) error {
 	if err := s.lockDataDir(opts.DataDir); err != nil {
 		return err
 	}
+	options.Progress = opts.Progress
 	if s.sealer != nil {
 		options.Sealer = s.sealer.Under(options.Prefix)
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -302,7 +303,7 @@ func TestGoroutines(t *testing.T) {
 }
 
 // TestPages checks that entries that fit into no page, and into no message of the default size, are
-// read back.
+// read back, and that each page is reported.
 func TestPages(t *testing.T) {
 	c := startCluster(t, 1)
 	client := c.client(t)
@@ -318,9 +319,19 @@ func TestPages(t *testing.T) {
 	for i := range 8 {
 		put(fmt.Sprint("large", i), strings.Repeat("x", 1<<20))
 	}
-	a := c.replica(t)
+	var reported []int64
+	a := c.replica(t, func(o *etcd.Options) {
+		o.Progress = func(read, total int64) {
+			if reported = append(reported, read); total != 1209 {
+				t.Errorf("%d of %d keys, want 1209", read, total)
+			}
+		}
+	})
 	if n := len(a.twin.Live()); n != 1209 {
 		t.Errorf("%d objects, want 1209", n)
+	}
+	if want := []int64{500, 1000, 1209}; !slices.Equal(reported, want) {
+		t.Errorf("reported %d, want %d", reported, want)
 	}
 	if report, err := a.Check(t.Context()); err != nil || report.Objects != 1209 || report.Bytes < 8<<20 || report.Head != a.twin.Head() {
 		t.Errorf("report %+v, error %v", report, err)

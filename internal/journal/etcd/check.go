@@ -21,7 +21,7 @@ func (j *Journal) Check(ctx context.Context) (journal.Report, error) {
 	}
 	defer release()
 	var report journal.Report
-	report.Head, err = j.scan(ctx, func(kv *mvccpb.KeyValue) error {
+	report.Head, err = j.scan(ctx, unreported, func(kv *mvccpb.KeyValue) error {
 		key, ok := j.values.key(kv.Key)
 		if !ok {
 			return nil

@@ -150,7 +150,7 @@ func (j *Journal) Recover(ctx context.Context, sink journal.Sink) error {
 		return err
 	}
 	defer release()
-	list, err := j.list(ctx)
+	list, err := j.list(ctx, j.opts.Progress)
 	if err == nil {
 		err = j.findCompacted(ctx)
 	}

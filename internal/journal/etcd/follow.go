@@ -294,7 +294,7 @@ func (e *compactedError) Error() string {
 
 // rebase lists etcd and applies the differences to the sink.
 func (f *follower) rebase(ctx context.Context) error {
-	list, err := f.list(ctx)
+	list, err := f.list(ctx, unreported)
 	if err != nil {
 		return err
 	}

@@ -27,11 +27,11 @@ type damage struct {
 	err      error
 }
 
-// list reads everything. It starts again if etcd is compacted meanwhile.
-func (j *Journal) list(ctx context.Context) (listing, error) {
+// list reads everything, and reports how far it is. It starts again if etcd is compacted meanwhile.
+func (j *Journal) list(ctx context.Context, report func(read, total int64)) (listing, error) {
 	for {
 		var l listing
-		head, err := j.scan(ctx, func(kv *mvccpb.KeyValue) error {
+		head, err := j.scan(ctx, report, func(kv *mvccpb.KeyValue) error {
 			if string(kv.Key) == string(j.values.markKey()) {
 				j.setMark(kv.ModRevision, kv.Value)
 				return nil
@@ -75,10 +75,14 @@ func (l *listing) sort() {
 // pageKeys is the number of keys per request.
 const pageKeys = 500
 
+// unreported is for listings while the server is in use.
+func unreported(_, _ int64) {}
+
 // scan reads all keys at one revision in pages and returns that revision.
-func (j *Journal) scan(ctx context.Context, visit func(*mvccpb.KeyValue) error) (object.Revision, error) {
+func (j *Journal) scan(ctx context.Context, report func(read, total int64), visit func(*mvccpb.KeyValue) error) (object.Revision, error) {
 	from, to := j.values.all()
 	request := &pb.RangeRequest{Key: from, RangeEnd: to, Limit: pageKeys}
+	read := int64(0)
 	for {
 		page, err := j.read(ctx, request)
 		if err != nil {
@@ -92,6 +96,9 @@ func (j *Journal) scan(ctx context.Context, visit func(*mvccpb.KeyValue) error) 
 				return 0, err
 			}
 		}
+		total := read + page.Count // of the keys from request.Key on
+		read += int64(len(page.Kvs))
+		report(read, total)
 		if !page.More || len(page.Kvs) == 0 {
 			return object.Revision(request.Revision), nil
 		}

@@ -34,6 +34,9 @@ type Options struct {
 	// The connection to a member that does not respond to a read within three tenths of it is
 	// closed. Default 5 seconds.
 	RequestTimeout time.Duration
+	// Progress is called while Recover reads, after every page, with the number of keys that it has
+	// read, and of those that there are. It must not block. Default: it is not called.
+	Progress func(read, total int64)
 	// Paths has the keys in etcd of built-in kinds. Default: only custom resources are recognized.
 	Paths *object.Paths
 	// Decode returns the JSON of an object in kube-apiserver's protobuf encoding. Default: such
@@ -62,6 +65,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.RequestTimeout <= 0 {
 		o.RequestTimeout = 5 * time.Second
+	}
+	if o.Progress == nil {
+		o.Progress = unreported
 	}
 	if o.Decode == nil {
 		o.Decode = func([]byte) ([]byte, error) {

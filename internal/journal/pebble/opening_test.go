@@ -102,3 +102,33 @@ func TestProgress(t *testing.T) {
 		t.Errorf("reported %d, want %d", read, want)
 	}
 }
+
+// TestProgressOfSalvage checks that the total is unknown in the first pass, and right afterwards.
+func TestProgressOfSalvage(t *testing.T) {
+	revs := make([]object.Revision, 3*ctxEvery)
+	for i := range revs {
+		revs[i] = object.Revision(i + 1)
+	}
+	opts := Options{Dir: "journal", FS: vfs.NewMem(), Logger: quiet}
+	if err := Import(t.Context(), opts, object.Revision(len(revs)), revisions(revs...)); err != nil {
+		t.Fatal(err)
+	}
+	var unknown, known int
+	var last, expected int64
+	opts.Progress = func(read, total int64) {
+		if total == 0 {
+			unknown++
+			return
+		}
+		known, last, expected = known+1, read, total
+	}
+	if _, err := Salvage(t.Context(), opts, func(*object.Object) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if unknown < 3 || known < 2*unknown {
+		t.Errorf("%d reports in the first pass and %d later", unknown, known)
+	}
+	if last > expected || last < expected-ctxEvery {
+		t.Errorf("the last report is %d of %d", last, expected)
+	}
+}

@@ -113,7 +113,9 @@ type Options struct {
 	// Logger receives the messages of the store. Default slog.Default().
 	Logger *slog.Logger
 	// Progress is called while Recover reads, every 1024 records, with the number of objects that it
-	// has read, and of those that the store has. It must not block. Default: it is not called.
+	// has read, and of those that the store has; and while Salvage reads, every 1024 writes, with the
+	// number of writes that it has read in all passes, and of those that it expects, which is 0 until
+	// the first pass ends. It must not block. Default: it is not called.
 	Progress func(read, total int64)
 	// CacheBytes limits the cached blocks of history. Default 4 MiB.
 	CacheBytes int64

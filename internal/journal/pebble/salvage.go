@@ -37,7 +37,7 @@ func Salvage(ctx context.Context, opts Options, yield func(*object.Object) error
 	defer func() { err = errors.Join(err, j.unlock()) }()
 	s := salvage{
 		ctx: ctx, files: wreck{files: j.files, dir: j.dir}, yield: yield,
-		decode: decoder{sealer: j.opts.Sealer},
+		decode: decoder{sealer: j.opts.Sealer}, progress: j.opts.Progress,
 	}
 	if err := s.run(j); err != nil {
 		return s.found, fmt.Errorf("salvage journal in %s: %w", opts.Dir, err)
@@ -51,6 +51,10 @@ type salvage struct {
 	decode decoder
 	yield  func(*object.Object) error
 	found  Salvaged
+
+	progress func(read, total int64)
+	seen     int64 // writes that were read, in all passes
+	pass     int64 // those of the first one
 
 	gone   map[string]struct{} // keys of records that have been removed
 	swept  object.Revision     // records from logs up to this revision are not reliable
@@ -141,15 +145,25 @@ func (s *salvage) problem(key object.Key, rev object.Revision, err error) {
 	s.found.Problems = append(s.found.Problems, journal.Problem{Key: key, Revision: rev, Text: err.Error()})
 }
 
+// passes is how often all writes are read, unless the list of tables is incomplete.
+const passes = 3
+
 // read calls take with every write that can be read.
 func (s *salvage) read(take func(*piece) error) error {
 	s.files.problems = nil
-	return s.files.each(func(p *piece) error {
+	err := s.files.each(func(p *piece) error {
 		if err := s.ctx.Err(); err != nil {
 			return err
 		}
+		if s.seen++; s.seen%ctxEvery == 0 && s.progress != nil {
+			s.progress(s.seen, passes*s.pass)
+		}
 		return take(p)
 	})
+	if s.pass == 0 {
+		s.pass = s.seen
+	}
+	return err
 }
 
 func (s *salvage) noteRemovals(p *piece) error {

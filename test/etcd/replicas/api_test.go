@@ -54,15 +54,22 @@ func (a answer) String() string {
 	return fmt.Sprintf("%d %s: %s", a.status, a.Reason, a.Message)
 }
 
+// apply stands for a PATCH by server-side apply.
+const apply = "APPLY"
+
 func (a *api) send(ctx context.Context, method, path, body string) (*http.Response, error) {
+	form := "application/json"
+	switch method {
+	case http.MethodPatch:
+		form = "application/merge-patch+json"
+	case apply:
+		method, form = http.MethodPatch, "application/apply-patch+yaml"
+	}
 	r, err := http.NewRequestWithContext(ctx, method, a.host+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Content-Type", "application/json")
-	if method == http.MethodPatch {
-		r.Header.Set("Content-Type", "application/merge-patch+json")
-	}
+	r.Header.Set("Content-Type", form)
 	return a.http.Do(r)
 }
 

@@ -32,7 +32,7 @@ func TestLeaderDies(t *testing.T) {
 	c := startCluster(t, 1)
 	servers := c.startServers(t, 3)
 	leader, other := servers[0], servers[1]
-	first := holder(t, other)
+	first := other.holder(t)
 	const count = 300
 	other.must(t, 201, "POST", "/api/v1/namespaces", namespace("doomed"))
 	uid := other.must(t, 201, "POST", configMaps, configMap("owner", "")).Metadata.UID
@@ -58,7 +58,7 @@ func TestLeaderDies(t *testing.T) {
 		})
 	}
 	t.Logf("all is gone after %v", time.Since(begin))
-	if second := holder(t, other); second == first {
+	if second := other.holder(t); second == first {
 		t.Errorf("%s still leads", second)
 	}
 }
@@ -69,18 +69,18 @@ func TestLeaderIsPaused(t *testing.T) {
 	t.Parallel()
 	servers := startCluster(t, 1).startServers(t, 2)
 	paused, other := servers[0], servers[1]
-	first := holder(t, other)
+	first := other.holder(t)
 	paused.reach((*line).freeze)
-	took := eventually(t, 20*time.Second, "another server leads", func() bool { return holder(t, other) != first })
+	took := eventually(t, 20*time.Second, "another server leads", func() bool { return other.holder(t) != first })
 	t.Logf("another server leads after %v", took)
 	if took < 9*time.Second {
 		t.Error("the first one may have led still")
 	}
-	second := holder(t, other)
+	second := other.holder(t)
 	paused.reach((*line).heal)
 	eventually(t, 20*time.Second, "the first one comes back", func() bool { return paused.do(t, "GET", "/readyz", "").status == 200 })
 	for _, s := range servers {
-		if now := holder(t, s); now != second {
+		if now := s.holder(t); now != second {
 			t.Errorf("%s leads, want %s", now, second)
 		}
 	}
@@ -93,9 +93,9 @@ func TestLeaderIsPaused(t *testing.T) {
 }
 
 // holder returns the name of the leader.
-func holder(t *testing.T, s *server) string {
+func (a *api) holder(t *testing.T) string {
 	t.Helper()
-	body := s.must(t, 200, "GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kapok-controllers", "").body
+	body := a.must(t, 200, "GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kapok-controllers", "").body
 	_, after, _ := strings.Cut(body, `"holderIdentity":"`)
 	name, _, _ := strings.Cut(after, `"`)
 	if name == "" {
@@ -111,7 +111,7 @@ func TestNamespaceRaces(t *testing.T) {
 	c := startCluster(t, 1)
 	servers := c.startServers(t, 3)
 	etcd := c.client(t)
-	establish(t, servers[0], "things", 20*time.Second)
+	servers[0].establish(t, "things", 20*time.Second)
 	const rounds = 20
 	var created atomic.Int64
 	for round := range rounds {

@@ -4,6 +4,7 @@
 //
 //	go test ./replicas          some minutes
 //	go test ./replicas -long    linearizability for five minutes, and the page
+//	go test ./replicas -old F   also servers of two versions: F is the program of an earlier one
 //
 // Between the processes are lines, TCP proxies that can be cut and frozen:
 //

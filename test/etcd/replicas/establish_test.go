@@ -34,11 +34,11 @@ func collection(plural, namespace string) string {
 
 // establish creates a definition, waits until it is Established, and returns how long that took;
 // patience is the limit.
-func establish(t *testing.T, s *server, plural string, patience time.Duration) time.Duration {
+func (a *api) establish(t *testing.T, plural string, patience time.Duration) time.Duration {
 	t.Helper()
-	s.must(t, 201, "POST", definitions, definition(plural))
+	a.must(t, 201, "POST", definitions, definition(plural))
 	return eventually(t, patience, plural+" is established", func() bool {
-		got := s.must(t, 200, "GET", definitions+"/"+plural+".test.example.org?resourceVersion=0", "")
+		got := a.must(t, 200, "GET", definitions+"/"+plural+".test.example.org?resourceVersion=0", "")
 		return strings.Contains(strings.ReplaceAll(got.body, " ", ""), `"status":"True","type":"Established"`)
 	})
 }
@@ -52,7 +52,7 @@ func TestEstablished(t *testing.T) {
 	const count = 50
 	for i := range count {
 		plural := fmt.Sprintf("kind%ds", i)
-		total += establish(t, servers[i%3], plural, 20*time.Second)
+		total += servers[i%3].establish(t, plural, 20*time.Second)
 		for j, s := range servers {
 			if got := s.do(t, "POST", collection(plural, "default"), custom(plural, fmt.Sprint("at", j))); got.status != 201 {
 				t.Errorf("%s on server %d: %v", plural, j, got)
@@ -71,9 +71,9 @@ func TestEstablished(t *testing.T) {
 func TestEstablishedWithoutADeadOne(t *testing.T) {
 	t.Parallel()
 	servers := startCluster(t, 1).startServers(t, 3)
-	establish(t, servers[0], "befores", 20*time.Second)
+	servers[0].establish(t, "befores", 20*time.Second)
 	servers[2].die()
-	took := establish(t, servers[0], "afters", 22*time.Second) // 20 s, and some for a slow machine
+	took := servers[0].establish(t, "afters", 22*time.Second) // 20 s, and some for a slow machine
 	t.Logf("established after %v", took)
 	if took < 5*time.Second {
 		t.Error("no server waited for one that may be running")
@@ -90,7 +90,7 @@ func TestEstablishedWithoutADeadOne(t *testing.T) {
 	if err := servers[1].stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if took := establish(t, servers[0], "quicks", 20*time.Second); took > 3*time.Second {
+	if took := servers[0].establish(t, "quicks", 20*time.Second); took > 3*time.Second {
 		t.Errorf("established after %v, although there was no server to wait for", took)
 	}
 }
@@ -137,7 +137,7 @@ func TestEstablishedWhileServersComeAndGo(t *testing.T) {
 	// Definitions can be faster than restarts: the test needs enough of both.
 	for i := 0; i < 30 || restarts.Load() < 3 && !t.Failed(); i++ {
 		plural := fmt.Sprintf("come%ds", i)
-		establish(t, servers[i%2], plural, 20*time.Second)
+		servers[i%2].establish(t, plural, 20*time.Second)
 		established.Store(plural, nil)
 		for j, s := range servers[:2] {
 			s.must(t, 201, "POST", collection(plural, "default"), custom(plural, fmt.Sprint("at", j)))
@@ -157,7 +157,7 @@ func TestDefinitionRaces(t *testing.T) {
 	etcd := c.client(t)
 	var created atomic.Int64
 	for round := range 10 {
-		establish(t, servers[round%3], "races", 20*time.Second)
+		servers[round%3].establish(t, "races", 20*time.Second)
 		started := make(chan struct{}, len(servers))
 		var creators sync.WaitGroup
 		for i, s := range servers {

@@ -47,7 +47,7 @@ func TestStartTogether(t *testing.T) {
 	// Exactly one of them leads.
 	leader := ""
 	for _, s := range servers {
-		if name := holder(t, s); leader != "" && name != leader {
+		if name := s.holder(t); leader != "" && name != leader {
 			t.Errorf("%s and %s lead", leader, name)
 		} else {
 			leader = name
