@@ -220,6 +220,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		Version:        serverVersion(p.options.gates().Release),
 		Address:        p.external(),
 		Requests:       p.options.Requests,
+		WatchGrace:     p.options.ShutdownWatchGrace,
 		Collectors:     collectors,
 		Audit:          auditor,
 		Ailments:       p.options.ailments,
@@ -403,6 +404,11 @@ func (p *parts) enlist(ctx context.Context, store *resource.Store, c *closers) e
 	server := advertised(p.address, p.options.AdvertiseAddress)
 	if err := bootstrap.EnsureKubernetes(ctx, store, server, p.shared, p.options.ServiceAddresses); err != nil {
 		return err
+	}
+	if port := p.options.KubernetesNodePort; port != 0 {
+		if err := bootstrap.PublishKubernetes(ctx, store, port); err != nil {
+			p.options.Logger.Warn("the API server has no node port", "error", err)
+		}
 	}
 	if p.shared && server.IsValid() {
 		c.do(func() {
