@@ -107,6 +107,11 @@ type Options struct {
 	Ailments func() []string
 	// Requests configure timeouts, and headers of all responses. They must be valid.
 	Requests RequestOptions
+	// PlainImpersonation permits impersonation by the verb impersonate only, as before KEP-5284.
+	PlainImpersonation bool
+	// UpgradesByGet lets a client open a WebSocket to a pod that may get the subresource, as before
+	// Kubernetes 1.35. Default: it must be permitted to create it.
+	UpgradesByGet bool
 	// WatchGrace is the time over which EndWatches spreads the ends of watches. Default: they end at
 	// once.
 	WatchGrace time.Duration
@@ -330,7 +335,7 @@ func (c *call) identify() error {
 	c.h.metrics.access.identified(c.user.Name, begun)
 	sender := c.user
 	c.audit()
-	wanted, constraint, err := authz.Impersonate(c.r.Context(), c.h.opts.Authorizer, sender, c.r.Header, c.attributes)
+	wanted, constraint, err := authz.Impersonate(c.r.Context(), c.h.opts.Authorizer, sender, c.r.Header, !c.h.opts.PlainImpersonation, c.attributes)
 	if err != nil {
 		return err
 	}
