@@ -226,8 +226,8 @@ type Options struct {
 	ShutdownRetryAfter bool
 
 	// ShutdownWatchGrace is the time over which the server, when it stops, ends watches one after
-	// another, at least 200 in a second, so that not all clients list and watch at another server at the
-	// same time. Default: they end at once.
+	// another, at least 200 in a second, so that not all clients list and watch at another server at
+	// the same time. Default: they end at once.
 	ShutdownWatchGrace time.Duration
 }
 

@@ -195,8 +195,8 @@ func New(opts Options) *Handler {
 // as before.
 func (h *Handler) Retire() { h.retired.Store(true) }
 
-// EndWatches ends all watches, within the WatchGrace of the options, and rejects later ones. Call it
-// before draining the HTTP server, which waits for all requests.
+// EndWatches ends all watches, within the WatchGrace of the options, and rejects later ones. Call
+// it before draining the HTTP server, which waits for all requests.
 func (h *Handler) EndWatches() {
 	h.endOnce.Do(func() {
 		h.spread(h.opts.WatchGrace)

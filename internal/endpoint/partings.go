@@ -22,8 +22,8 @@ func (p *partings) spread(grace time.Duration) {
 	p.pace = min(grace/time.Duration(max(1, p.watching.Load())), time.Second/minPartings)
 }
 
-// await returns when a watch may end: the first one at once, and each further one later by the pace.
-// It returns earlier if ctx is done.
+// await returns when a watch may end: the first one at once, and each further one later by the
+// pace. It returns earlier if ctx is done.
 func (p *partings) await(ctx context.Context) {
 	turn := time.Duration(p.parted.Add(1)-1) * p.pace
 	if turn == 0 {

@@ -14,8 +14,8 @@ import (
 	imagepolicyv1alpha1 "k8s.io/api/imagepolicy/v1alpha1"
 )
 
-// startImages starts a webhook for the plugin ImagePolicyWebhook, which ends with t. The first image
-// of a pod decides about the response:
+// startImages starts a webhook for the plugin ImagePolicyWebhook, which ends with t. The first
+// image of a pod decides about the response:
 //
 //	denied     not allowed, without a reason
 //	explained  not allowed; the reason is the spec of the review
